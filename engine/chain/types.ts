@@ -1,0 +1,70 @@
+/** The chain as one request sees it: blocks, transactions, receipts, logs and state of one record through one endpoint. */
+import type { BlockEnv } from '../evm/engine.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import type { Receipt } from '../primitives/receipt.ts'
+import type { Transaction } from '../primitives/transaction.ts'
+import type { StateReader } from '../state/reader.ts'
+
+/** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
+export type Endpoint = 'standard' | 'flashblocks'
+
+export type BlockTag = 'latest' | 'pending' | 'safe' | 'finalized' | 'earliest'
+export type BlockSelector =
+  | { readonly tag: BlockTag }
+  | { readonly number: bigint }
+  | { readonly hash: Bytes; readonly requireCanonical: boolean }
+
+/** A block, or a prefix of one, found in a view. Valid as long as the view's lease. */
+export interface Block {
+  readonly number: bigint
+  /** Momentary while pending. */
+  readonly hash: Bytes
+  /** Flashblock index of the prefix; undefined: a whole block. */
+  readonly flashblockIndex: number | undefined
+  readonly header: Header
+  readonly transactionCount: number
+  transaction(index: number): Transaction | undefined
+  receipt(index: number): Receipt | undefined
+  transactions(): readonly Transaction[]
+  transactionHashes(): readonly Bytes[]
+  receipts(): readonly Receipt[]
+  /** Index in the block of the first log of transaction `index`. */
+  firstLogIndex(index: number): number
+}
+
+/**
+ * One record, one endpoint. All answers belong together.
+ * @throws {ViewError} from any read: 'void' or 'gone': start again on a newer record; 'pruned': history is not kept that far back.
+ */
+export interface ChainView {
+  readonly record: number
+  readonly endpoint: Endpoint
+  readonly canonical: { readonly number: bigint; readonly hash: Bytes }
+  readonly latest: { readonly number: bigint; readonly hash: Bytes }
+  readonly pending: { readonly number: bigint; readonly hash: Bytes; readonly index: number }
+  readonly earliest: bigint
+  /** Identifies what `pending`, `latest` … mean here, for result caches: equal keys give equal answers. */
+  readonly cacheKey: string
+  /** undefined: no such block on this chain. */
+  block(selector: BlockSelector): Block | undefined
+  findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
+  state(block: Block): StateReader
+  env(block: Block): BlockEnv
+}
+
+/** The reading side of one thread. */
+export interface ChainReader {
+  /** Newest record number: changes with each publish. */
+  newestRecord(): number
+  /** Leases the newest record. */
+  lease(endpoint: Endpoint): LeasedView
+  /** Leases the record that the front holds for us; undefined: gone, start again. */
+  adopt(record: number, endpoint: Endpoint): LeasedView | undefined
+}
+export interface LeasedView {
+  readonly view: ChainView
+  /** The same record through the other endpoint's eyes shares the lease. */
+  readonly record: number
+  release(): void
+}

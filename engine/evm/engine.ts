@@ -1,0 +1,117 @@
+/**
+ * The interface of an EVM: sessions run messages over a state reader and give outcome, logs and the net change. Two engines stand
+ * behind it: `reference` (@ethereumjs/evm) and later a compiled one. Execution never knows which runs.
+ */
+import type { EvmRules } from '../chainspec/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Log } from '../primitives/receipt.ts'
+import type { StateDiff } from '../state/diff.ts'
+import type { StateReader } from '../state/reader.ts'
+
+export type BlockEnv = {
+  readonly number: bigint
+  /** Seconds. */
+  readonly timestamp: bigint
+  readonly gasLimit: bigint
+  readonly baseFee: bigint
+  readonly coinbase: Bytes
+  readonly prevRandao: Bytes
+  /** Wei per blob gas: 1 on an OP chain. */
+  readonly blobBaseFee: bigint
+  /** Before the merge only; 0 otherwise. */
+  readonly difficulty: bigint
+}
+export type Message = {
+  readonly from: Bytes
+  /** undefined: create a contract. */
+  readonly to: Bytes | undefined
+  readonly value: bigint
+  /** Gas left for the message, intrinsic gas already taken. */
+  readonly gas: bigint
+  readonly input: Bytes
+  readonly origin: Bytes
+  readonly gasPrice: bigint
+  readonly blobHashes?: readonly Bytes[]
+}
+export type Outcome =
+  | {
+      readonly status: 'success'
+      readonly gasLeft: bigint
+      readonly refund: bigint
+      readonly output: Bytes
+      readonly logs: readonly Log[]
+      readonly created?: Bytes
+    }
+  | { readonly status: 'revert'; readonly gasLeft: bigint; readonly output: Bytes }
+  /** All gas of the message is gone. `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". */
+  | { readonly status: 'halt'; readonly reason: string }
+  | { readonly status: 'missing'; readonly what: string }
+  /** A bound of `Limits`, invisible to the contract; the session is as before the run. */
+  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' }
+
+export type Limits = {
+  /** Steps. */
+  readonly fuel?: number
+  /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
+  readonly isExpired?: () => boolean
+  /** Bytes of EVM memory of one frame. */
+  readonly memoryBytes?: number
+}
+
+/** Chosen when a session is opened; an absent hook costs nothing. */
+export interface TraceSink {
+  enter?(
+    kind: string,
+    from: Bytes,
+    to: Bytes | undefined,
+    value: bigint,
+    gas: bigint,
+    input: Bytes,
+  ): void
+  exit?(error: string | undefined, gasUsed: bigint, output: Bytes): void
+  step?(step: {
+    readonly pc: number
+    readonly op: number
+    readonly gas: bigint
+    readonly cost: bigint
+    readonly depth: number
+    stack(): readonly bigint[]
+    memory(): Bytes
+  }): void
+}
+
+export interface Session {
+  account(address: Bytes): {
+    readonly nonce: bigint
+    readonly balance: bigint
+    readonly codeHash: Bytes
+  }
+  code(address: Bytes): Bytes
+  /** 32 bytes. */
+  slot(address: Bytes, key: Bytes): Bytes
+  addBalance(address: Bytes, wei: bigint): void
+  setNonce(address: Bytes, nonce: bigint): void
+  setCode(address: Bytes, code: Bytes): void
+  setSlot(address: Bytes, key: Bytes, value: Bytes): void
+  /** Replaces the whole storage (a state override's `state`). */
+  clearStorage(address: Bytes): void
+  warm(address: Bytes, keys?: readonly Bytes[]): void
+  /** New warm set, original values and created set, empty transient storage; the journal goes on. */
+  beginTransaction(): void
+  /** Removes what was created and destroyed in the transaction, and touched accounts that are empty (EIP-161). */
+  endTransaction(): void
+  /** The fast engine answers at once, the reference engine by a promise. */
+  run(message: Message, limits?: Limits): Outcome | Promise<Outcome>
+  /** A journal position: it crosses transactions and flashblocks. */
+  checkpoint(): number
+  revert(checkpoint: number): void
+  /** Everything touched since the checkpoint, `before` being the reader's value: what a flashblock publishes. */
+  diff(since: number): StateDiff
+  /** The next call or block over another state: forgets entries, keeps code. */
+  reopen(reader: StateReader, block: BlockEnv): void
+}
+
+export interface Engine {
+  readonly name: string
+  openSession(reader: StateReader, block: BlockEnv, rules: EvmRules, trace?: TraceSink): Session
+}

@@ -1,0 +1,39 @@
+/** The raw feed's messages, decoded (flashblocks-feed.md 1.2). */
+import type { Bytes } from '../primitives/bytes.ts'
+
+export type FlashblockBase = {
+  readonly parentBeaconBlockRoot: Bytes
+  readonly parentHash: Bytes
+  readonly feeRecipient: Bytes
+  readonly prevRandao: Bytes
+  readonly blockNumber: bigint
+  readonly gasLimit: bigint
+  /** Seconds. */
+  readonly timestamp: bigint
+  readonly extraData: Bytes
+  readonly baseFeePerGas: bigint
+}
+export type FlashblockDelta = {
+  readonly stateRoot: Bytes
+  readonly receiptsRoot: Bytes
+  readonly logsBloom: Bytes
+  readonly gasUsed: bigint
+  readonly blockHash: Bytes
+  /** Of this flashblock only. */
+  readonly transactions: readonly Bytes[]
+  readonly withdrawalsRoot: Bytes | undefined
+  readonly blobGasUsed: bigint | undefined
+}
+export type Flashblock = {
+  readonly type: 'flashblock'
+  /** 8 bytes as 0x + 16 hex digits. */
+  readonly payloadId: string
+  readonly index: number
+  /** 0: unknown. */
+  readonly targetIndex: number
+  readonly base: FlashblockBase | undefined
+  readonly delta: FlashblockDelta
+  readonly blockNumber: bigint | undefined
+}
+export type FlashblockEnd = { readonly type: 'end'; readonly payloadId: string }
+export type FeedMessage = Flashblock | FlashblockEnd

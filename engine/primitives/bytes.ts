@@ -1,0 +1,3 @@
+/** The two forms of binary data: bytes inside the engine, 0x-prefixed lower-case hex at its edge. */
+export type Bytes = Uint8Array
+export type Hex = `0x${string}`

@@ -1,0 +1,43 @@
+/** Receipts and logs. */
+import type { Bytes } from './bytes.ts'
+
+export type Log = {
+  readonly address: Bytes
+  readonly topics: readonly Bytes[]
+  readonly data: Bytes
+}
+
+/** L1 and operator fee figures of an OP receipt, as `execution.md` 3.9 names them. */
+export type L1Fee = {
+  readonly l1GasPrice: bigint
+  readonly l1GasUsed: bigint
+  readonly l1Fee: bigint
+  readonly l1BaseFeeScalar?: bigint
+  readonly l1BlobBaseFee?: bigint
+  readonly l1BlobBaseFeeScalar?: bigint
+  /** Before Ecotone only; a decimal string in JSON. */
+  readonly l1FeeScalar?: string
+  readonly operatorFeeScalar?: bigint
+  readonly operatorFeeConstant?: bigint
+  readonly daFootprintGasScalar?: bigint
+  /** This transaction's DA footprint (Jovian). */
+  readonly blobGasUsed?: bigint
+}
+
+export type Receipt = {
+  readonly type: number
+  readonly status: 0 | 1
+  readonly cumulativeGasUsed: bigint
+  readonly gasUsed: bigint
+  /** 256 bytes. */
+  readonly logsBloom: Bytes
+  readonly logs: readonly Log[]
+  readonly contractAddress: Bytes | undefined
+  readonly effectiveGasPrice: bigint
+  readonly depositNonce?: bigint
+  readonly depositReceiptVersion?: bigint
+  readonly l1?: L1Fee
+  /** EIP-4844 transactions on an L1 chain. */
+  readonly blobGasUsed?: bigint
+  readonly blobGasPrice?: bigint
+}

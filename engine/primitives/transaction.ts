@@ -1,0 +1,78 @@
+/** Transactions of every type, decoded. */
+import type { Bytes } from './bytes.ts'
+
+export type AccessList = readonly {
+  readonly address: Bytes
+  readonly storageKeys: readonly Bytes[]
+}[]
+export type Authorization = {
+  readonly chainId: bigint
+  readonly address: Bytes
+  readonly nonce: bigint
+  readonly yParity: bigint
+  readonly r: bigint
+  readonly s: bigint
+}
+type Common = {
+  /** The signed envelope (EIP-2718), as it stands in a block's transaction list. */
+  readonly raw: Bytes
+  readonly hash: Bytes
+  readonly from: Bytes
+  /** undefined: creates a contract. */
+  readonly to: Bytes | undefined
+  readonly value: bigint
+  readonly gasLimit: bigint
+  readonly input: Bytes
+}
+type Signed = Common & {
+  readonly nonce: bigint
+  /** 27/28 or with the chain id for type 0 (EIP-155), the parity 0/1 otherwise. */
+  readonly v: bigint
+  readonly r: bigint
+  readonly s: bigint
+}
+type DynamicFee = { readonly maxFeePerGas: bigint; readonly maxPriorityFeePerGas: bigint }
+
+export type LegacyTransaction = Signed & {
+  readonly type: 0
+  readonly gasPrice: bigint
+  /** undefined: signed without replay protection. */
+  readonly chainId: bigint | undefined
+}
+export type AccessListTransaction = Signed & {
+  readonly type: 1
+  readonly gasPrice: bigint
+  readonly chainId: bigint
+  readonly accessList: AccessList
+}
+export type DynamicFeeTransaction = Signed &
+  DynamicFee & { readonly type: 2; readonly chainId: bigint; readonly accessList: AccessList }
+export type BlobTransaction = Signed &
+  DynamicFee & {
+    readonly type: 3
+    readonly chainId: bigint
+    readonly accessList: AccessList
+    readonly maxFeePerBlobGas: bigint
+    readonly blobVersionedHashes: readonly Bytes[]
+  }
+export type SetCodeTransaction = Signed &
+  DynamicFee & {
+    readonly type: 4
+    readonly chainId: bigint
+    readonly accessList: AccessList
+    readonly authorizationList: readonly Authorization[]
+  }
+/** OP deposit, unsigned. */
+export type DepositTransaction = Common & {
+  readonly type: 0x7e
+  readonly sourceHash: Bytes
+  readonly mint: bigint
+  readonly isSystemTransaction: boolean
+}
+export type SignedTransaction =
+  | LegacyTransaction
+  | AccessListTransaction
+  | DynamicFeeTransaction
+  | BlobTransaction
+  | SetCodeTransaction
+export type Transaction = SignedTransaction | DepositTransaction

@@ -1,0 +1,40 @@
+/** What execution and RPC see of the world state: one block's (or flashblock's) accounts, slots and code. */
+import type { Bytes } from '../primitives/bytes.ts'
+
+/** `missing`: a lazily fetched source does not have it yet. */
+export type Presence = 'present' | 'absent' | 'missing'
+
+/**
+ * Encoded account: 72 bytes, nonce (8) ‖ balance (32) ‖ code hash (32), all big-endian. Encoded slot: 32 bytes. Both are
+ * handed over as 32-bit words that hold those bytes in order (the byte order of the machine never changes them).
+ */
+export const ACCOUNT_WORDS = 18
+export const SLOT_WORDS = 8
+export const ADDRESS_WORDS = 5
+export const SLOT_KEY_WORDS = 8
+
+/**
+ * One pinned state: synchronous, allocates nothing on a hit. An account without nonce, balance and code is `absent`; a slot that
+ * holds zero is `absent`. Addresses and keys are their bytes seen as 32-bit words.
+ * @throws {ViewError} when the state behind it is gone (view recycled, chain unfolded, history pruned).
+ */
+export interface StateReader {
+  account(address: Uint32Array, out: Uint32Array, at: number): Presence
+  slot(address: Uint32Array, key: Uint32Array, out: Uint32Array, at: number): Presence
+  /** Code by its hash (32 bytes). The empty hash gives empty code. */
+  code(hash: Bytes): Bytes | 'missing'
+  /** Hash of an ancestor block by number, for BLOCKHASH; undefined when it is not on this chain. */
+  blockHash(number: bigint): Bytes | undefined | 'missing'
+  /** Every slot of an account that is not zero, for wiping its storage (self-destruct of a contract before Cancun, state override). */
+  slots(address: Uint32Array): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
+}
+
+/** A view that can no longer answer: the caller takes a newer one and starts again, or reports pruned history. */
+export class ViewError extends Error {
+  override name = 'ViewError'
+  readonly reason: 'void' | 'gone' | 'pruned'
+  constructor(reason: 'void' | 'gone' | 'pruned', message: string) {
+    super(message)
+    this.reason = reason
+  }
+}

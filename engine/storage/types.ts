@@ -1,0 +1,115 @@
+/** Storage: what is durable, how it is read, and what the keeper is told. */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { StateDiff } from '../state/diff.ts'
+
+/** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
+export type BlockId = number
+
+export type StoredHead = { readonly number: number; readonly hash: Bytes }
+
+/** Where a transaction is. */
+export type TransactionPlace = { readonly blockNumber: number; readonly index: number }
+
+/** A header that a block had between two of its flashblocks, kept a while so that its hash still answers. */
+export type MomentaryHeader = {
+  readonly hash: Bytes
+  /** RLP of the header. */
+  readonly header: Bytes
+  readonly index: number
+  readonly transactionCount: number
+}
+
+/** Reads of durable state, in any thread; every call is synchronous and sees the newest commit. */
+export interface StoreReader {
+  /** 72 bytes (state/reader.ts), undefined when absent. Flat = as of the fold head. */
+  flatAccount(address: Bytes): Bytes | undefined
+  /** 32 bytes; undefined when zero. `key` is address ‖ slot, 52 bytes. */
+  flatSlot(key: Bytes): Bytes | undefined
+  /** Value before the first change after block `number`; 'unchanged' when there was none; undefined: absent then. */
+  accountHistory(address: Bytes, number: number): Bytes | undefined | 'unchanged'
+  slotHistory(key: Bytes, number: number): Bytes | undefined | 'unchanged'
+  code(hash: Bytes): Bytes | undefined
+  /** Non-zero flat slots of an account in key order, paged. */
+  flatSlots(address: Bytes): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
+  /** RLP. Appended blocks and folded ones alike, by hash. */
+  header(hash: Bytes): Bytes | undefined
+  body(hash: Bytes): StoredBody | undefined
+  receipts(hash: Bytes): readonly Bytes[] | undefined
+  /** Folded blocks only. */
+  hashOfNumber(number: number): Bytes | undefined
+  /** Folded blocks only. */
+  transactionPlace(hash: Bytes): TransactionPlace | undefined
+  momentary(hash: Bytes): (MomentaryHeader & { readonly blockHash: Bytes }) | undefined
+  /** Newest durable block and newest folded block. */
+  durableHead(): StoredHead
+  foldHead(): StoredHead
+  /** Oldest block whose state can be read. */
+  oldestState(): number
+}
+
+export type StoredBody = { readonly transactions: readonly StoredTransaction[] }
+/** The signed envelope with its sender, so that a read never recovers a key. */
+export type StoredTransaction = { readonly raw: Bytes; readonly from: Bytes; readonly hash: Bytes }
+
+/** A block as the writer hands it over: everything durable about it. */
+export type AppendBlock = {
+  readonly id: BlockId
+  readonly parentId: BlockId
+  readonly number: number
+  readonly hash: Bytes
+  readonly parentHash: Bytes
+  /** RLP. */
+  readonly header: Bytes
+  readonly transactions: readonly StoredTransaction[]
+  /** encodeStoredReceipt of each. */
+  readonly receipts: readonly Bytes[]
+  readonly diff: StateDiff
+  readonly momentary: readonly MomentaryHeader[]
+}
+
+/** Shared words the keeper writes and every reader looks at (views.md 2, 3); they lie in the arena, storage only knows this interface. */
+export interface KeeperWords {
+  fold(): BlockId
+  setFold(id: BlockId): void
+  unfolds(): number
+  raiseUnfolds(): number
+  setOldest(number: number): void
+  /** stamp[hash of key] = height. `key`: 20 bytes (account) or 52 (slot). */
+  stamp(key: Bytes, height: number): void
+}
+
+/** Writer → keeper, in order. Plain data: crosses a thread. */
+export type KeeperRequest =
+  /** Brings the trie of a block under construction forward. A block's first advance names its parent. */
+  | {
+      readonly type: 'advance'
+      readonly id: BlockId
+      readonly parentId: BlockId
+      readonly diff: StateDiff
+    }
+  /** State root of the block as advanced so far, and the storage root of the message passer. */
+  | { readonly type: 'root'; readonly id: BlockId }
+  | { readonly type: 'append'; readonly block: AppendBlock }
+  /** The block will not be built on any more: its trie layer can go. */
+  | { readonly type: 'forget'; readonly id: BlockId }
+  /** Safe and finalized, stored with the head. */
+  | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
+
+export type KeeperAnswer =
+  | {
+      readonly type: 'root'
+      readonly id: BlockId
+      readonly stateRoot: Bytes
+      readonly withdrawalsRoot: Bytes
+    }
+  | { readonly type: 'appended'; readonly id: BlockId; readonly number: number }
+  | { readonly type: 'folded'; readonly id: BlockId; readonly number: number; readonly hash: Bytes }
+  | {
+      readonly type: 'unfolded'
+      readonly toNumber: number
+      readonly toHash: Bytes
+      readonly toId: BlockId
+      readonly unfolds: number
+    }
+  /** A commit failed: canonical progress stops. `message` says what to do. */
+  | { readonly type: 'failed'; readonly message: string }

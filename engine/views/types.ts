@@ -1,0 +1,66 @@
+/** The shared views: what the writer publishes and what every other thread reads (docs: views). */
+
+import type { ExecutedTransaction } from '../execution/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import type { StateDiff } from '../state/diff.ts'
+import type { BlockId } from '../storage/types.ts'
+
+/** Plain data: crosses a thread. `buffer` is the arena; `threads` the rows of leases. Row 0 belongs to the front. */
+export type SharedViews = {
+  readonly buffer: SharedArrayBuffer
+  readonly threads: number
+  readonly pageBytes: number
+}
+
+/** A block of the writer's, not yet folded; opaque outside views/. `number` and `id` never change. */
+export interface BlockHandle {
+  readonly id: BlockId
+  readonly number: number
+  readonly parent: BlockHandle | undefined
+}
+
+/** One flashblock's worth, all checks passed. A canonical block filled at once is one of these with index 0. */
+export type Increment = {
+  readonly index: number
+  readonly diff: StateDiff
+  /** Header of the prefix that ends with this flashblock, and its (momentary) hash. */
+  readonly header: Header
+  readonly hash: Bytes
+  /** Those of this flashblock only. */
+  readonly transactions: readonly ExecutedTransaction[]
+}
+
+/** The writer's side. Everything is private until `publish`. */
+export interface Publisher {
+  /** The newest folded block, as a parent. */
+  readonly base: BlockHandle
+  /** A table of its own for a block, also for a second payload of the same height. */
+  begin(parent: BlockHandle): BlockHandle
+  /** Reserves first: 'full' leaves everything as it was. */
+  add(block: BlockHandle, increment: Increment): 'added' | 'full'
+  /** The block is all there: its final header and hash. */
+  finish(block: BlockHandle, header: Header, hash: Bytes): 'added' | 'full'
+  /** One new record; returns its number. Each head is an ancestor of the next or equal. pending: newest increment of its block. */
+  publish(heads: {
+    readonly canonical: BlockHandle
+    readonly complete: BlockHandle
+    readonly pending: BlockHandle
+    readonly safe: number
+    readonly finalized: number
+  }): number
+  /** Handed to the keeper: not recycled before `answered`. */
+  handOver(block: BlockHandle): void
+  answered(block: BlockHandle): void
+  /** The keeper folded this block: later records have it as base. Takes effect with the next publish. */
+  folded(block: BlockHandle): void
+  /** The keeper unfolded down to this block: the base goes back, every older view is void. */
+  unfolded(to: { readonly number: number; readonly hash: Bytes; readonly id: BlockId }): BlockHandle
+  stats(): {
+    readonly pages: number
+    readonly freePages: number
+    readonly tables: number
+    readonly records: number
+    readonly oldestLease: number
+  }
+}

@@ -1,0 +1,22 @@
+/** The seam between the front and the pool: rpc/ knows no thread. */
+import type { Endpoint } from '../engine/chain/types.ts'
+import type { RpcErrorObject } from './errors.ts'
+import type { Method } from './method.ts'
+
+export type PoolCall = {
+  readonly method: Method
+  readonly params: readonly unknown[]
+  readonly endpoint: Endpoint
+  /** The record the front holds for this call's batch; undefined: a single call, the newest when it is handed to a worker. */
+  readonly record: number | undefined
+  /** Monotonic milliseconds (performance.now of the front); counts queue time. */
+  readonly deadline: number
+  readonly signal: AbortSignal
+}
+/** JSON text of the result, or an error as plain data. */
+export type PoolReply = { readonly result: string } | { readonly error: RpcErrorObject }
+
+/** Never throws, always answers: queue full is -32005, deadline -32002, a dead worker -32603. */
+export interface Executor {
+  execute(call: PoolCall): Promise<PoolReply>
+}

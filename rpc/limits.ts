@@ -1,0 +1,71 @@
+/** Every limit of the RPC side in one place: name, default, unit. Each is a flag `--limit-<name>` (workers/config.ts). */
+export type LimitDefinition = {
+  readonly value: number
+  readonly unit: 'bytes' | 'ms' | 'items' | 'gas' | 'blocks'
+  readonly text: string
+}
+const limit = (value: number, unit: LimitDefinition['unit'], text: string): LimitDefinition => ({
+  value,
+  unit,
+  text,
+})
+
+export const LIMITS = {
+  bodyBytes: limit(2_000_000, 'bytes', 'request body, HTTP and WebSocket'),
+  jsonDepth: limit(64, 'items', 'nesting of a request'),
+  objectKeys: limit(64, 'items', 'keys of one object in a request'),
+  batchItems: limit(100, 'items', 'calls in one batch'),
+  batchResponseBytes: limit(25_000_000, 'bytes', 'all answers of one batch'),
+  responseBytes: limit(25_000_000, 'bytes', 'one answer'),
+  callGas: limit(50_000_000, 'gas', 'gas of eth_call and eth_estimateGas'),
+  callMs: limit(5_000, 'ms', 'eth_call and eth_estimateGas, time in the queue included'),
+  traceMs: limit(10_000, 'ms', 'debug_trace*, time in the queue included'),
+  logsMs: limit(10_000, 'ms', 'eth_getLogs, time in the queue included'),
+  graceMs: limit(1_000, 'ms', 'after a deadline, before a worker is ended'),
+  evmMemoryBytes: limit(64 * 1024 * 1024, 'bytes', 'memory of an EVM frame'),
+  callQueue: limit(2_000, 'items', 'calls that may wait for a worker'),
+  traceQueue: limit(50, 'items', 'traces that may wait'),
+  logsQueue: limit(100, 'items', 'log queries that may wait'),
+  overrideItems: limit(10_000, 'items', 'accounts and slots of a state override'),
+  logsResults: limit(10_000, 'items', 'logs of one answer'),
+  logsBlocks: limit(10_000, 'blocks', 'range of a log query without an address'),
+  logsBlocksFiltered: limit(100_000, 'blocks', 'range of a log query with an address'),
+  logsAddresses: limit(1_000, 'items', 'addresses of a log query'),
+  logsTopics: limit(1_000, 'items', 'alternatives at one topic position'),
+  feeHistoryBlocks: limit(1_024, 'blocks', 'blocks of eth_feeHistory'),
+  feeHistoryPercentiles: limit(100, 'items', 'percentiles of eth_feeHistory'),
+  filtersPerClient: limit(100, 'items', 'filters of one address'),
+  filtersTotal: limit(10_000, 'items', 'filters of all'),
+  filterItems: limit(10_000, 'items', 'unread entries of one filter'),
+  filterIdleMs: limit(300_000, 'ms', 'a filter nobody polls'),
+  connectionsPerClient: limit(50, 'items', 'WebSocket connections of one address'),
+  connectionsTotal: limit(2_000, 'items', 'WebSocket connections of all'),
+  subscriptionsPerConnection: limit(128, 'items', 'subscriptions of one connection'),
+  sendQueueBytes: limit(4_000_000, 'bytes', 'unsent bytes of one WebSocket before it is closed'),
+  pingMs: limit(15_000, 'ms', 'between pings'),
+  pongMs: limit(10_000, 'ms', 'for the answer to a ping'),
+  holdsPerClient: limit(64, 'items', 'receipt holds of one address'),
+  holdsTotal: limit(5_000, 'items', 'receipt holds of all'),
+  syncSendMs: limit(6_000, 'ms', 'default and longest wait of eth_sendRawTransactionSync'),
+  syncSendsPerClient: limit(64, 'items', 'waiting eth_sendRawTransactionSync of one address'),
+  syncSendsTotal: limit(2_000, 'items', 'waiting eth_sendRawTransactionSync of all'),
+  transactionBytes: limit(131_072, 'bytes', 'a raw transaction'),
+  limiterKeys: limit(100_000, 'items', 'addresses the limiter knows before the shared bucket'),
+  feedSubscribers: limit(256, 'items', 'subscribers of /feed'),
+  feedQueueBytes: limit(
+    8_000_000,
+    'bytes',
+    'unsent bytes of a feed subscriber before it is closed',
+  ),
+  headersMs: limit(10_000, 'ms', 'for the headers of an HTTP request'),
+  requestMs: limit(30_000, 'ms', 'for a whole HTTP request'),
+  keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),
+  resultCacheItems: limit(10_000, 'items', 'results kept by the front'),
+  resultCacheBytes: limit(64 * 1024 * 1024, 'bytes', 'results kept by the front'),
+} as const satisfies Record<string, LimitDefinition>
+
+export type Limits = { readonly [K in keyof typeof LIMITS]: number }
+
+export const DEFAULT_LIMITS: Limits = Object.fromEntries(
+  Object.entries(LIMITS).map(([name, { value }]) => [name, value]),
+) as Limits

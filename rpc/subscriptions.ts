@@ -1,0 +1,4 @@
+/** eth_subscribe over WebSocket. */
+export interface Subscriptions {
+  readonly size: number
+}

@@ -1,0 +1,114 @@
+/** Everything threads say to each other: plain data. */
+
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import type { SharedDatabase } from '../engine/storage/database.ts'
+import type { SharedViews } from '../engine/views/types.ts'
+
+/** What every thread needs to see the chain. */
+export type SharedNode = {
+  readonly database: SharedDatabase
+  readonly views: SharedViews
+  /** Row of the lease table that is this thread's. */
+  readonly thread: number
+  /** `--chain` as given: a name or the path of a genesis.json; and the dev options that make its genesis. */
+  readonly chain: ChainOption
+  readonly engine: string
+}
+export type ChainOption = {
+  readonly name: string
+  readonly dev?: {
+    readonly chainId: number | undefined
+    readonly allocFile: string | undefined
+    /** Seconds. */
+    readonly genesisTimestamp: number
+  }
+}
+
+/** A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). */
+export type SealedBlock = {
+  readonly payloadId: string
+  readonly parentHash: Bytes
+  readonly parentBeaconBlockRoot: Bytes
+  readonly coinbase: Bytes
+  readonly prevRandao: Bytes
+  readonly number: number
+  readonly gasLimit: bigint
+  readonly timestamp: bigint
+  readonly extraData: Bytes
+  readonly baseFee: bigint
+  readonly transactions: readonly Bytes[]
+  readonly gasUsed: bigint
+  readonly receiptsRoot: Bytes
+  readonly logsBloom: Bytes
+  /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
+  readonly stateRoot: Bytes | undefined
+}
+
+/** Main → writer. */
+export type ToWriter =
+  | {
+      readonly type: 'connect'
+      readonly feed: string
+      readonly headers: Readonly<Record<string, string>>
+    }
+  | { readonly type: 'sealed'; readonly block: SealedBlock }
+  | { readonly type: 'stop' }
+
+/** Writer → main, a hint: the truth is in the arena. */
+export type FromWriter =
+  | { readonly type: 'ready'; readonly record: number }
+  | {
+      readonly type: 'published'
+      readonly record: number
+      readonly canonical: number
+      readonly complete: number
+      readonly pending: number
+      readonly index: number
+      /** Hashes of the transactions that became visible with this record. */
+      readonly transactions: readonly Bytes[]
+      /** Milliseconds from the frame's arrival to the publish, and of the execution alone. */
+      readonly publishMs: number
+      readonly executeMs: number
+    }
+  | {
+      readonly type: 'sealed'
+      readonly number: number
+      readonly hash: Bytes
+      readonly flashblocks: number
+      readonly transactions: number
+      readonly gasUsed: bigint
+      readonly ms: number
+    }
+  | { readonly type: 'count'; readonly what: string; readonly by: number }
+  | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
+  /** Canonical progress stopped; not fatal by itself. */
+  | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
+  | { readonly type: 'stopped' }
+
+/** Main → sequencer. */
+export type ToSequencer =
+  | { readonly type: 'transactions'; readonly request: number; readonly raw: readonly Bytes[] }
+  | { readonly type: 'published' }
+  | { readonly type: 'stop' }
+
+/** Sequencer → main. */
+export type FromSequencer =
+  | { readonly type: 'ready' }
+  /** Best transactions first, at most `gas` by their limits and `count`; answered once. */
+  | {
+      readonly type: 'want'
+      readonly request: number
+      readonly gas: bigint
+      readonly count: number
+      readonly baseFee: bigint
+    }
+  /** Frame for /feed, journalled already. */
+  | { readonly type: 'frame'; readonly frame: Bytes }
+  | { readonly type: 'sealed'; readonly block: SealedBlock }
+  /** Did not execute: leaves the pool. */
+  | {
+      readonly type: 'rejected'
+      readonly transactions: readonly { readonly hash: Bytes; readonly reason: string }[]
+    }
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'stopped' }
