@@ -1,0 +1,123 @@
+/** The two servers of a comparison, started the same way and measured the same way: flashnode and anvil. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export type Server = {
+  readonly name: string
+  readonly url: string
+  /** Seconds of CPU, user and kernel, that the process has used so far, all its threads. */
+  cpuSeconds(): number
+  stop(): Promise<void>
+}
+
+/** State both servers start from: a token whose balances lie as Solidity lays out a mapping. */
+export const TOKEN = '0x00000000000000000000000000000000000070ce'
+/**
+ * balanceOf(address) for any selector: mapping at slot 0.
+ * CALLDATALOAD(4) → memory 0; 0 → memory 32; SLOAD(KECCAK256(0, 64)) → memory 0; RETURN(0, 32)
+ */
+export const TOKEN_CODE = '0x600435600052600060205260406000205460005260206000f3'
+
+const CLOCK_TICKS = 100
+function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const end = once(child, 'exit')
+  child.kill('SIGTERM')
+  await end
+}
+
+export async function startFlashnode(slots: ReadonlyMap<string, string>): Promise<Server> {
+  const alloc = join(tmpdir(), `flashnode-bench-${process.pid}.json`)
+  const account = { balance: '0x0', code: TOKEN_CODE, storage: Object.fromEntries(slots) }
+  writeFileSync(alloc, JSON.stringify({ [TOKEN]: account }))
+  const flags =
+    '--ephemeral --port 0 --admin-port 0 --rate-limit off --log-level error --genesis-alloc'
+  const child = spawn(process.execPath, ['workers/main.ts', 'dev', ...flags.split(' '), alloc], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let output = ''
+  const ready = await new Promise<RegExpExecArray>((resolve, reject) => {
+    child.stdout.on('data', (chunk) => {
+      output += chunk
+      const line = /^flashnode ready (\S+) /m.exec(output)
+      if (line !== null) resolve(line)
+    })
+    child.once('exit', () => reject(new Error(`flashnode did not start:\n${output}`)))
+  })
+  const pid = child.pid!
+  return {
+    name: 'flashnode',
+    url: `${ready[1]}/flashblocks`,
+    cpuSeconds: () => cpuSeconds(pid),
+    stop: () => ended(child),
+  }
+}
+
+export async function startAnvil(slots: ReadonlyMap<string, string>): Promise<Server> {
+  const manifest = createRequire(import.meta.url).resolve(
+    '@foundry-rs/anvil-linux-amd64/package.json',
+  )
+  const port = await freePort()
+  const child = spawn(
+    join(manifest, '../bin/anvil'),
+    ['--port', String(port), '--chain-id', '196', '--block-time', '1', '--silent'],
+    { stdio: 'ignore' },
+  )
+  const url = `http://127.0.0.1:${port}`
+  await answers(url, child)
+  await rpc(url, 'anvil_setCode', [TOKEN, TOKEN_CODE])
+  for (const [slot, value] of slots) await rpc(url, 'anvil_setStorageAt', [TOKEN, slot, value])
+  const pid = child.pid!
+  return { name: 'anvil', url, cpuSeconds: () => cpuSeconds(pid), stop: () => ended(child) }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+/** Asks again until it answers or ends; connecting is the only sign that anvil gives. */
+async function answers(url: string, child: ChildProcess): Promise<void> {
+  const limit = performance.now() + 10_000
+  while (performance.now() < limit && child.exitCode === null)
+    try {
+      await rpc(url, 'eth_chainId', [])
+      return
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  throw new Error('anvil did not start')
+}
+
+export async function rpc(
+  url: string,
+  method: string,
+  params: readonly unknown[],
+): Promise<unknown> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  const { result, error } = (await response.json()) as {
+    result?: unknown
+    error?: { message: string }
+  }
+  if (error !== undefined) throw new Error(`${method}: ${error.message}`)
+  return result
+}

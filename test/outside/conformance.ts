@@ -1,0 +1,98 @@
+/**
+ * The third-party sets against nodes of our own: stock viem and ethers on both endpoints and both chains, and the flashblocks
+ * checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { KEYS, startNode } from './node-process.ts'
+
+const directory = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
+const total = { passed: 0, failed: 0, skipped: 0 }
+
+/** Runs one set; its own closing line is the result. */
+async function set(title: string, args: readonly string[]): Promise<void> {
+  const started = performance.now()
+  const child = spawn(`${directory}/run.sh`, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  for await (const chunk of child.stdout) output += chunk
+  const counts = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(output)
+  const [passed, failed, skipped] = (counts ?? [0, 0, 1, 0]).slice(1).map((n) => Number(n ?? 0))
+  const isWrong = counts === null || failed! > 0 || passed === 0
+  if (isWrong) console.log(output)
+  total.passed += passed!
+  total.failed += failed! + (isWrong && failed === 0 ? 1 : 0)
+  total.skipped += skipped!
+  const seconds = Math.round((performance.now() - started) / 1000)
+  console.log(
+    `${isWrong ? 'FAIL' : 'ok  '} ${title}: ${passed} passed, ${failed} failed, ${skipped} skipped (${seconds} s)`,
+  )
+}
+
+const expected = ['--expect-fail', 'test/outside/conformance.expect']
+
+async function clients(chain: string): Promise<void> {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
+  let account = 0
+  const runs = ['viem', 'ethers'].flatMap((client) =>
+    ['/flashblocks', '/'].map((path) =>
+      set(`${client} on ${path} of ${chain}`, [
+        client,
+        '--url',
+        `${node.url}${path}`,
+        '--key',
+        KEYS[account++]!,
+        ...expected,
+      ]),
+    ),
+  )
+  await Promise.all(runs)
+  await node.stop()
+}
+
+async function checkers(): Promise<void> {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+  const socket = node.url.replace('http', 'ws')
+  await set('fb-coherence', [
+    'fb-coherence',
+    '--standard',
+    `${node.url}/`,
+    '--flashblocks',
+    `${node.url}/flashblocks`,
+    '--tps',
+    '50',
+    '--seconds',
+    '60',
+  ])
+  await set('fb-feed-check', [
+    'fb-feed-check',
+    '--feed',
+    `${socket}/feed`,
+    '--rpc',
+    `${node.url}/`,
+    '--key',
+    KEYS[1],
+    '--interval',
+    '200',
+  ])
+  await set('fb-subscriptions', [
+    'fb-subscriptions',
+    '--ws',
+    `${socket}/flashblocks`,
+    '--http',
+    `${node.url}/flashblocks`,
+    '--only',
+    'newHeads,logs',
+  ])
+  await node.stop()
+}
+
+if (existsSync(`${directory}/run.sh`)) {
+  await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
+  await checkers()
+  for (const chain of ['xlayer', 'xlayer-testnet']) await clients(chain)
+} else {
+  console.log(`conformance sets skipped: no ${directory}/run.sh (set CONFORMANCE_DIR)`)
+  total.skipped++
+}
+console.log(`conformance\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`)
+process.exitCode = total.failed === 0 ? 0 : 1

@@ -1,0 +1,155 @@
+/**
+ * SIGKILL at random moments under load, again and again on one data directory: nothing that was acknowledged is lost.
+ * Usage: node test/outside/kill.ts [--times N] [--seed S]
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { privateKeyToAccount } from 'viem/accounts'
+import { call, checks, KEYS, type RunningNode, startNode } from './node-process.ts'
+
+type Receipt = { blockNumber: string; transactionIndex: string; gasUsed: string; status: string }
+
+const { values } = parseArgs({ options: { times: { type: 'string' }, seed: { type: 'string' } } })
+const times = Number(values.times ?? 20)
+const seed = Number(values.seed ?? Date.now() % 1_000_000)
+console.log(`kill: ${times} times, seed ${seed}`)
+
+/** mulberry32: a seed gives the same moments again. */
+let state = seed
+function random(): number {
+  state = (state + 0x6d2b79f5) | 0
+  let t = Math.imul(state ^ (state >>> 15), 1 | state)
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+}
+
+const accounts = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
+/** Hashes whose submission was answered with success, and what was shown of their receipts. */
+const accepted = new Map<string, Receipt | undefined>()
+let newest = { number: 0, hash: '' }
+const datadir = mkdtempSync(join(tmpdir(), 'flashnode-kill-'))
+const flags = ['--datadir', datadir, '--rate-limit', 'off']
+const { check, close } = checks('kill')
+
+/** Submits, asks for receipts and for the canonical head until the node is gone. */
+async function load(node: RunningNode): Promise<void> {
+  const flashblocks = `${node.url}/flashblocks`
+  let isGone = false
+  node.child.once('exit', () => {
+    isGone = true
+  })
+  const whileAlive = async (step: () => Promise<unknown>) => {
+    while (!isGone)
+      try {
+        await step()
+      } catch (error) {
+        // The killed node cuts connections in the middle; anything else is a finding.
+        if (!isGone && !/fetch failed|terminated|ECONNRE/.test(String(error))) throw error
+      }
+  }
+  const senders = accounts.map((sender) =>
+    whileAlive(async () => {
+      const raw = await sender.account.signTransaction({
+        chainId: 196,
+        nonce: sender.nonce,
+        gas: 21_000n,
+        maxFeePerGas: 10n ** 10n,
+        maxPriorityFeePerGas: 1_000_000n,
+        to: '0x00000000000000000000000000000000000000f1',
+        value: 1n,
+        type: 'eip1559',
+      })
+      const hash = (await call(flashblocks, 'eth_sendRawTransaction', [raw])) as string
+      accepted.set(hash, undefined)
+      sender.nonce++
+      const receipt = (await call(flashblocks, 'eth_getTransactionReceipt', [
+        hash,
+      ])) as Receipt | null
+      if (receipt !== null) accepted.set(hash, receipt)
+    }),
+  )
+  const watcher = whileAlive(async () => {
+    const block = (await call(`${node.url}/`, 'eth_getBlockByNumber', ['latest', false])) as {
+      number: string
+      hash: string
+    }
+    if (Number(block.number) >= newest.number)
+      newest = { number: Number(block.number), hash: block.hash }
+  })
+  await Promise.all([...senders, watcher])
+}
+
+/** An answer that the kill swallowed may have been accepted all the same: the node's own nonce is the truth. */
+async function takeNonces(node: RunningNode): Promise<void> {
+  for (const sender of accounts)
+    sender.nonce = Number(
+      await call(`${node.url}/flashblocks`, 'eth_getTransactionCount', [
+        sender.account.address,
+        'pending',
+      ]),
+    )
+}
+
+let slowest = 0
+let lostBlocks = 0
+for (let round = 0; round < times; round++) {
+  const node = await startNode(flags)
+  if (round > 0) slowest = Math.max(slowest, node.readyMs)
+  if (newest.number > 0) {
+    const same = (await call(`${node.url}/`, 'eth_getBlockByNumber', [
+      `0x${newest.number.toString(16)}`,
+      false,
+    ])) as { hash: string } | null
+    if (same?.hash !== newest.hash) {
+      lostBlocks++
+      console.log(`block ${newest.number} was ${newest.hash}, is ${same?.hash}`)
+    }
+  }
+  await takeNonces(node)
+  const running = load(node)
+  setTimeout(() => node.child.kill('SIGKILL'), 200 + random() * 2500)
+  await running
+}
+check(
+  `after each of ${times} kills the highest canonical block seen has the same hash`,
+  lostBlocks === 0,
+  `${lostBlocks} lost, newest ${newest.number}`,
+)
+check('each restart was ready in under 2 s', slowest < 2000, `slowest ${Math.round(slowest)} ms`)
+
+const node = await startNode(flags)
+const settled = Number(await call(`${node.url}/`, 'eth_blockNumber')) + 3
+const limit = performance.now() + 60_000
+while (
+  Number(await call(`${node.url}/`, 'eth_blockNumber')) < settled &&
+  performance.now() < limit
+);
+let missing = 0
+let changed = 0
+let shown = 0
+for (const [hash, receipt] of accepted) {
+  const sealed = (await call(`${node.url}/`, 'eth_getTransactionReceipt', [hash])) as Receipt | null
+  if (sealed === null) {
+    missing++
+    console.log(`accepted, but has no receipt: ${hash} (shown: ${JSON.stringify(receipt)})`)
+  } else if (receipt !== undefined) {
+    shown++
+    for (const field of ['blockNumber', 'transactionIndex', 'gasUsed', 'status'] as const)
+      if (sealed[field] !== receipt[field]) {
+        changed++
+        console.log(`${hash}: ${field} was ${receipt[field]}, is ${sealed[field]}`)
+      }
+  }
+}
+check('no accepted transaction was lost', missing === 0, `${missing} of ${accepted.size}`)
+check('no shown receipt changed or was lost', changed === 0, `${changed} of ${shown}`)
+check(
+  'there was load',
+  accepted.size > times * 5 && shown > times,
+  `${accepted.size} accepted, ${shown} receipts shown`,
+)
+check('SIGTERM ends with 0', (await node.stop()) === 0)
+rmSync(datadir, { recursive: true, force: true })
+close()

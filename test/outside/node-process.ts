@@ -1,0 +1,107 @@
+/** A node as a user starts it: a process of its own, seen from outside only. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/** First accounts of the mnemonic "test test test test test test test test test test test junk": public keys to the whole world. */
+export const KEYS = [
+  '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80',
+  '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',
+  '0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a',
+  '0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6',
+  '0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a',
+] as const
+
+export type RunningNode = {
+  readonly url: string
+  readonly pid: number
+  readonly child: ChildProcess
+  /** Milliseconds from spawn to the ready line. */
+  readonly readyMs: number
+  readonly head: number
+  /** Sends the signal and waits for the end; gives the exit code or the signal. */
+  stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals>
+}
+
+/** Starts `flashnode dev` with the flags; `--port 0` and no admin port unless they say otherwise. @throws when it ends before it is ready. */
+export async function startNode(flags: readonly string[], command = 'dev'): Promise<RunningNode> {
+  const started = performance.now()
+  const child = spawn(
+    process.execPath,
+    ['workers/main.ts', command, '--port', '0', '--admin-port', '0', ...flags],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  const forget = () => child.kill('SIGKILL')
+  process.once('exit', forget)
+  child.once('exit', () => process.off('exit', forget))
+  let output = ''
+  const ready = new Promise<RegExpExecArray>((resolve, reject) => {
+    const read = (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-20_000)
+      const line = /^flashnode ready (\S+) chain \d+ head (\d+)$/m.exec(output)
+      if (line !== null) resolve(line)
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    child.once('exit', (code, signal) =>
+      reject(new Error(`flashnode ended with ${code ?? signal} before it was ready:\n${output}`)),
+    )
+  })
+  const [, url, head] = await ready
+  return {
+    url: url!,
+    head: Number(head),
+    pid: child.pid!,
+    child,
+    readyMs: performance.now() - started,
+    async stop(signal = 'SIGTERM') {
+      if (child.exitCode === null && child.signalCode === null) {
+        const ended = once(child, 'exit')
+        child.kill(signal)
+        await ended
+      }
+      return child.exitCode ?? child.signalCode!
+    },
+  }
+}
+
+let nextId = 1
+/** One JSON-RPC call. @throws with the node's code and message. */
+export async function call(
+  url: string,
+  method: string,
+  params: readonly unknown[] = [],
+): Promise<unknown> {
+  const answer = await post(url, { jsonrpc: '2.0', id: nextId++, method, params })
+  const { result, error } = answer as {
+    result?: unknown
+    error?: { code: number; message: string }
+  }
+  if (error !== undefined) throw new Error(`${method}: ${error.code} ${error.message}`)
+  return result
+}
+
+async function post(url: string, body: unknown): Promise<unknown> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return response.json()
+}
+
+/** Counts checks and closes on the line that CI adds up. */
+export function checks(name: string) {
+  let passed = 0
+  let failed = 0
+  return {
+    check(what: string, isRight: boolean, detail = ''): void {
+      if (isRight) passed++
+      else failed++
+      console.log(`${isRight ? 'ok  ' : 'FAIL'} ${what}${detail === '' ? '' : `: ${detail}`}`)
+    },
+    close(): void {
+      console.log(`${name}\n${passed} passed, ${failed} failed, 0 skipped`)
+      process.exitCode = failed === 0 && passed > 0 ? 0 : 1
+    },
+  }
+}
