@@ -1,0 +1,119 @@
+/** The limiter and the address it counts for. */
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { clientAddress, isLoopback, limiterKey, trustedProxies } from '../rpc/address.ts'
+import { createLimiter } from '../rpc/limiter.ts'
+
+describe('limiter', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ now: 1_000_000, toFake: ['Date', 'setTimeout', 'clearTimeout'] })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+  const allowed = async (limiter: ReturnType<typeof createLimiter>, address: string, n: number) => {
+    const charges = await Promise.all(Array.from({ length: n }, () => limiter.charge(address, 1)))
+    return charges.filter((charge) => charge.isAllowed).length
+  }
+
+  test('100 in each second counted from the first request, the rest refused', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 1_000 })
+    expect(await allowed(limiter, '10.0.0.1', 60)).toBe(60)
+    vi.advanceTimersByTime(990)
+    expect(await allowed(limiter, '10.0.0.1', 70)).toBe(40)
+    expect(await limiter.charge('10.0.0.1', 1)).toEqual({
+      isAllowed: false,
+      limit: 100,
+      used: 100,
+      cost: 1,
+      retryAfterMs: 10,
+    })
+    expect(await allowed(limiter, '10.0.0.2', 1)).toBe(1)
+    vi.advanceTimersByTime(10)
+    expect(await allowed(limiter, '10.0.0.1', 150)).toBe(100)
+  })
+
+  test('a batch passes whole or not at all, and a refused one uses nothing', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 1_000 })
+    const charges = await Promise.all([
+      limiter.charge('a', 70),
+      limiter.charge('a', 40),
+      limiter.charge('a', 30),
+      limiter.charge('a', 1),
+    ])
+    expect(charges.map((charge) => charge.isAllowed)).toEqual([true, false, true, false])
+  })
+
+  test('never more than the limit in a second, whatever is asked', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 40 }),
+        async (all) => {
+          const limiter = createLimiter({ perSecond: 100, keys: 10 })
+          const charges = await Promise.all(all.map((points) => limiter.charge('a', points)))
+          let used = 0
+          for (const [index, points] of all.entries()) {
+            expect(charges[index]!.isAllowed).toBe(used + points <= 100)
+            if (charges[index]!.isAllowed) used += points
+          }
+        },
+      ),
+      { numRuns: 50 },
+    )
+  })
+
+  test('addresses beyond the known ones share one bucket until a second has passed', async () => {
+    const limiter = createLimiter({ perSecond: 5, keys: 3 })
+    for (const address of ['a', 'b', 'c']) expect(await allowed(limiter, address, 9)).toBe(5)
+    expect((await allowed(limiter, 'd', 3)) + (await allowed(limiter, 'e', 3))).toBe(5)
+    vi.advanceTimersByTime(1_000)
+    expect(await allowed(limiter, 'e', 9)).toBe(5)
+    expect(await allowed(limiter, 'd', 9)).toBe(5)
+  })
+
+  test('off refuses nothing', async () => {
+    const limiter = createLimiter({ perSecond: undefined, keys: 3 })
+    expect(await allowed(limiter, 'a', 1_000)).toBe(1_000)
+  })
+})
+
+describe('the address a request counts for', () => {
+  const cases: [name: string, trusted: string[], remote: string, header: string, is: string][] = [
+    ['no proxy is trusted: the header is not read', [], '9.9.9.9', '1.1.1.1', '9.9.9.9'],
+    ['a stranger cannot speak for others', ['10.0.0.0/8'], '9.9.9.9', '1.1.1.1', '9.9.9.9'],
+    ['last entry, written by the proxy', ['10.0.0.0/8'], '10.1.1.1', '6.6.6.6, 1.1.1.1', '1.1.1.1'],
+    ['a chain of proxies', ['10.0.0.0/8'], '10.1.1.1', '6.6.6.6, 1.1.1.1, 10.2.2.2', '1.1.1.1'],
+    ['all are proxies: the first', ['10.0.0.0/8'], '10.1.1.1', '10.3.3.3', '10.3.3.3'],
+    ['no address: the proxy itself', ['10.0.0.0/8'], '10.1.1.1', '1.1.1.1, nonsense', '10.1.1.1'],
+    ['IPv4 in IPv6', ['10.0.0.0/8'], '::ffff:10.1.1.1', '::ffff:1.1.1.1', '1.1.1.1'],
+    ['hexadecimal IPv4 in IPv6', ['127.0.0.1'], '::ffff:7f00:1', '1.1.1.1', '1.1.1.1'],
+    ['with a port', ['127.0.0.1'], '127.0.0.1', '1.1.1.1:443', '1.1.1.1'],
+    ['IPv6 with brackets', ['::1/128'], '::1', '[2001:DB8::7]:443', '2001:db8::7'],
+  ]
+  test.each(cases)('%s', (_, trusted, remote, header, expected) => {
+    expect(clientAddress(remote, header, trustedProxies(trusted))).toBe(expected)
+  })
+
+  test.each([['10.0.0.0/33'], ['10.0.0.0/8/8'], ['proxy.local'], ['10.0.0.0/'], ['']])(
+    'range "%s" is refused',
+    (range) => {
+      expect(() => trustedProxies([range])).toThrow('is no address or range')
+    },
+  )
+
+  const keys: [address: string, key: string][] = [
+    ['1.2.3.4', '1.2.3.4'],
+    ['2001:db8:0:7:aaaa::1', '2001:db8:0:7::/64'],
+    ['2001:db8::7:0:0:0:1', '2001:db8:0:7::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['unknown', 'unknown'],
+  ]
+  test.each(keys)('%s counts under %s', (address, key) => {
+    expect(limiterKey(address)).toBe(key)
+  })
+
+  test('loopback', () => {
+    expect(['127.0.0.9', '::1', '::ffff:127.0.0.1'].every(isLoopback)).toBe(true)
+    expect(['0.0.0.0', '10.0.0.1', 'localhost', '::'].some(isLoopback)).toBe(false)
+  })
+})
