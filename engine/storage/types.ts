@@ -94,6 +94,16 @@ export type KeeperRequest =
   | { readonly type: 'forget'; readonly id: BlockId }
   /** Safe and finalized, stored with the head. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
+  /**
+   * Roots of a diff laid over a block, nothing kept: the sequencer's question. The block is named by its state root (equal roots,
+   * equal states), because the sequencer knows no block ids. Answered on the port it came from.
+   */
+  | {
+      readonly type: 'preview'
+      readonly request: number
+      readonly parentStateRoot: Bytes
+      readonly diff: StateDiff
+    }
 
 export type KeeperAnswer =
   | {
@@ -101,6 +111,12 @@ export type KeeperAnswer =
       readonly id: BlockId
       readonly stateRoot: Bytes
       readonly withdrawalsRoot: Bytes
+    }
+  /** `roots` is undefined when the keeper has no trie of that state root: folded over, or not known yet. */
+  | {
+      readonly type: 'preview'
+      readonly request: number
+      readonly roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes } | undefined
     }
   | { readonly type: 'appended'; readonly id: BlockId; readonly number: number }
   | { readonly type: 'folded'; readonly id: BlockId; readonly number: number; readonly hash: Bytes }
