@@ -6,6 +6,8 @@ import type { Method } from './method.ts'
 export type PoolCall = {
   readonly method: Method
   readonly params: readonly unknown[]
+  /** The same as JSON text: what goes to the worker. */
+  readonly text: string
   readonly endpoint: Endpoint
   /** The record the front holds for this call's batch; undefined: a single call, the newest when it is handed to a worker. */
   readonly record: number | undefined
@@ -13,8 +15,14 @@ export type PoolCall = {
   readonly deadline: number
   readonly signal: AbortSignal
 }
-/** JSON text of the result, or an error as plain data. */
-export type PoolReply = { readonly result: string } | { readonly error: RpcErrorObject }
+/**
+ * JSON text of the result (ASCII only), or an error as plain data. `stale`: the record named in the call is gone, the front starts its batch
+ * again; a call without a record never gets it.
+ */
+export type PoolReply =
+  | { readonly result: string }
+  | { readonly error: RpcErrorObject }
+  | { readonly stale: true }
 
 /** Never throws, always answers: queue full is -32005, deadline -32002, a dead worker -32603. */
 export interface Executor {

@@ -42,7 +42,13 @@ export interface ChainView {
   readonly endpoint: Endpoint
   readonly canonical: { readonly number: bigint; readonly hash: Bytes }
   readonly latest: { readonly number: bigint; readonly hash: Bytes }
-  readonly pending: { readonly number: bigint; readonly hash: Bytes; readonly index: number }
+  readonly pending: {
+    readonly number: bigint
+    readonly hash: Bytes
+    readonly index: number
+    /** 0x + 16 hex digits; undefined when the pending block came without a feed. */
+    readonly payloadId?: string | undefined
+  }
   readonly earliest: bigint
   /** Identifies what `pending`, `latest` … mean here, for result caches: equal keys give equal answers. */
   readonly cacheKey: string

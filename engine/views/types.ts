@@ -35,8 +35,8 @@ export type Increment = {
 export interface Publisher {
   /** The newest folded block, as a parent. */
   readonly base: BlockHandle
-  /** A table of its own for a block, also for a second payload of the same height. */
-  begin(parent: BlockHandle): BlockHandle
+  /** A table of its own for a block, also for a second payload of the same height. `payloadId`: 0x + 16 hex digits, readable as ChainView.pending.payloadId. */
+  begin(parent: BlockHandle, payloadId?: string): BlockHandle
   /** Reserves first: 'full' leaves everything as it was. */
   add(block: BlockHandle, increment: Increment): 'added' | 'full'
   /** The block is all there: its final header and hash. */
