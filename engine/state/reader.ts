@@ -38,3 +38,14 @@ export class ViewError extends Error {
     this.reason = reason
   }
 }
+
+/** A read met `missing`: fetch it, then run again. */
+export class MissingError extends Error {
+  override name = 'MissingError'
+  /** What is not there: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5". */
+  readonly what: string
+  constructor(what: string) {
+    super(`state is not at hand: ${what}`)
+    this.what = what
+  }
+}

@@ -1,0 +1,171 @@
+/** State diffs as bytes, for the disk; and several in a row as one. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { ACCOUNT_BYTES, decodeAccount, writeAccount } from './account-codec.ts'
+import type { AccountChange, AccountState, SlotChange, StateDiff } from './diff.ts'
+import { latin1 } from './words.ts'
+
+/**
+ * Count of accounts (u32), then each: address (20) ‖ flags (1) ‖ account before ‖ account after ‖ slot count (u32) ‖ slots (key,
+ * before, after: 96) ‖ code length (u32) ‖ code. What a flag denies is left out; numbers are big-endian.
+ */
+export function encodeDiff(diff: StateDiff): Bytes {
+  const bytes = new Uint8Array(diff.reduce((size, change) => size + sizeOf(change), 4))
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, diff.length)
+  let at = 4
+  for (const change of diff) at = writeChange(change, bytes, { view, at })
+  return bytes
+}
+
+/** @throws {DiffError} naming the offset, when the bytes are no diff. */
+export function decodeDiff(bytes: Bytes): StateDiff {
+  const input = new Input(bytes)
+  const count = input.uint32()
+  const changes: AccountChange[] = []
+  for (let i = 0; i < count; i++) changes.push(readChange(input))
+  if (input.at !== bytes.length)
+    throw new DiffError(`state diff: ${bytes.length - input.at} bytes too many at ${input.at}`)
+  return changes
+}
+
+/** The last `after` and the first `before` of everything; what ends as it began is dropped. Order: first appearance. */
+export function mergeDiffs(list: readonly StateDiff[]): StateDiff {
+  const accounts = new Map<string, Merged>()
+  for (const diff of list) for (const change of diff) add(accounts, change)
+  const merged: AccountChange[] = []
+  for (const { address, before, after, slots, code } of accounts.values()) {
+    const changed = [...slots.values()].filter((slot) => !isSame(slot.before, slot.after))
+    if (changed.length > 0 || !isSameAccount(before, after))
+      merged.push({ address, before, after, slots: changed, code })
+  }
+  return merged
+}
+
+/** Whether both are absent, or both present and equal. */
+export function isSameAccount(a: AccountState | undefined, b: AccountState | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return a.nonce === b.nonce && a.balance === b.balance && isSame(a.codeHash, b.codeHash)
+}
+
+const HAS_BEFORE = 1
+const HAS_AFTER = 2
+const HAS_CODE = 4
+
+function sizeOf({ before, after, slots, code }: AccountChange): number {
+  return (
+    20 +
+    1 +
+    (before === undefined ? 0 : ACCOUNT_BYTES) +
+    (after === undefined ? 0 : ACCOUNT_BYTES) +
+    4 +
+    slots.length * 96 +
+    (code === undefined ? 0 : 4 + code.length)
+  )
+}
+
+function writeChange(change: AccountChange, bytes: Bytes, to: { view: DataView; at: number }) {
+  const { address, before, after, slots, code } = change
+  const { view } = to
+  let { at } = to
+  bytes.set(address, at)
+  bytes[at + 20] =
+    (before === undefined ? 0 : HAS_BEFORE) |
+    (after === undefined ? 0 : HAS_AFTER) |
+    (code === undefined ? 0 : HAS_CODE)
+  at += 21
+  for (const account of [before, after])
+    if (account !== undefined) {
+      writeAccount(account, bytes, at)
+      at += ACCOUNT_BYTES
+    }
+  view.setUint32(at, slots.length)
+  at += 4
+  for (const slot of slots) {
+    bytes.set(slot.key, at)
+    bytes.set(slot.before, at + 32)
+    bytes.set(slot.after, at + 64)
+    at += 96
+  }
+  if (code !== undefined) {
+    view.setUint32(at, code.length)
+    bytes.set(code, at + 4)
+    at += 4 + code.length
+  }
+  return at
+}
+
+function readChange(input: Input): AccountChange {
+  const address = input.bytes(20)
+  const flags = input.bytes(1)[0]!
+  if (flags > 7) throw new DiffError(`state diff: unknown flags ${flags} at ${input.at - 1}`)
+  const before = flags & HAS_BEFORE ? decodeAccount(input.bytes(ACCOUNT_BYTES)) : undefined
+  const after = flags & HAS_AFTER ? decodeAccount(input.bytes(ACCOUNT_BYTES)) : undefined
+  const slotCount = input.uint32()
+  const slots: SlotChange[] = []
+  for (let i = 0; i < slotCount; i++)
+    slots.push({ key: input.bytes(32), before: input.bytes(32), after: input.bytes(32) })
+  const code = flags & HAS_CODE ? input.bytes(input.uint32()) : undefined
+  return { address, before, after, slots, code }
+}
+
+type Merged = {
+  readonly address: Bytes
+  readonly before: AccountState | undefined
+  after: AccountState | undefined
+  readonly slots: Map<string, SlotChange>
+  code: Bytes | undefined
+}
+
+function add(accounts: Map<string, Merged>, change: AccountChange): void {
+  const { address, before, after, code } = change
+  const key = latin1(address)
+  let merged = accounts.get(key)
+  if (merged === undefined) {
+    merged = { address, before, after, slots: new Map(), code }
+    accounts.set(key, merged)
+  } else {
+    const hasSameCode =
+      after !== undefined &&
+      merged.after !== undefined &&
+      isSame(after.codeHash, merged.after.codeHash)
+    merged.code = code ?? (hasSameCode ? merged.code : undefined)
+    merged.after = after
+  }
+  for (const slot of change.slots) {
+    const slotKey = latin1(slot.key)
+    const earlier = merged.slots.get(slotKey)
+    merged.slots.set(slotKey, earlier === undefined ? slot : { ...slot, before: earlier.before })
+  }
+}
+
+const isSame = (a: Bytes, b: Bytes): boolean => Buffer.compare(a, b) === 0
+
+class Input {
+  at = 0
+  readonly #source: Bytes
+  readonly #view: DataView
+  constructor(source: Bytes) {
+    this.#source = source
+    this.#view = new DataView(source.buffer, source.byteOffset, source.length)
+  }
+  uint32(): number {
+    this.#need(4)
+    this.at += 4
+    return this.#view.getUint32(this.at - 4)
+  }
+  bytes(length: number): Bytes {
+    this.#need(length)
+    this.at += length
+    return this.#source.slice(this.at - length, this.at)
+  }
+  #need(length: number): void {
+    if (this.at + length > this.#source.length)
+      throw new DiffError(
+        `state diff: cut short, ${length} bytes expected at ${this.at} of ${this.#source.length}`,
+      )
+  }
+}
+
+export class DiffError extends Error {
+  override name = 'DiffError'
+}

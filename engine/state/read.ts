@@ -1,0 +1,34 @@
+/** Single reads in plain values, for callers that are not in a hot loop. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { decodeAccount } from './account-codec.ts'
+import type { AccountState } from './diff.ts'
+import { ACCOUNT_WORDS, MissingError, SLOT_WORDS, type StateReader } from './reader.ts'
+import { bytesOf, wordsOf } from './words.ts'
+
+const hex = (bytes: Bytes): string => `0x${Buffer.from(bytes).toString('hex')}`
+
+/** undefined: no such account. @throws {MissingError} {ViewError} */
+export function readAccount(reader: StateReader, address: Bytes): AccountState | undefined {
+  const words = new Uint32Array(ACCOUNT_WORDS)
+  const presence = reader.account(wordsOf(address), words, 0)
+  if (presence === 'missing') throw new MissingError(`account ${hex(address)}`)
+  return presence === 'absent' ? undefined : decodeAccount(bytesOf(words))
+}
+
+/** 32 bytes, zero when the slot does not exist. @throws {MissingError} {ViewError} */
+export function readSlot(reader: StateReader, address: Bytes, key: Bytes): Bytes {
+  const words = new Uint32Array(SLOT_WORDS)
+  const presence = reader.slot(wordsOf(address), wordsOf(key), words, 0)
+  if (presence === 'missing') throw new MissingError(`slot ${hex(key)} of ${hex(address)}`)
+  if (presence === 'absent') words.fill(0)
+  return bytesOf(words)
+}
+
+/** Empty when there is none. @throws {MissingError} {ViewError} */
+export function readCode(reader: StateReader, address: Bytes): Bytes {
+  const account = readAccount(reader, address)
+  if (account === undefined) return new Uint8Array(0)
+  const code = reader.code(account.codeHash)
+  if (code === 'missing') throw new MissingError(`code ${hex(account.codeHash)}`)
+  return code
+}
