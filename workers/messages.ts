@@ -94,10 +94,15 @@ export type ToSequencer =
 /** Sequencer → main. */
 export type FromSequencer =
   | { readonly type: 'ready' }
-  /** Best transactions first, at most `gas` by their limits and `count`; answered once. */
+  /**
+   * Best transactions first, at most `gas` by their limits and `count`; answered once. `number` and `index` name the flashblock they
+   * are for: those that are not in it once it is published may be handed out again.
+   */
   | {
       readonly type: 'want'
       readonly request: number
+      readonly number: number
+      readonly index: number
       readonly gas: bigint
       readonly count: number
       readonly baseFee: bigint
