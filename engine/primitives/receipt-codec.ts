@@ -1,0 +1,176 @@
+/** Receipts ↔ bytes: the consensus form that roots are made of, and the stored form that loses nothing. And the bloom of their logs. */
+import type { Bytes } from './bytes.ts'
+import { keccak256 } from './keccak.ts'
+import type { L1Fee, Log, Receipt } from './receipt.ts'
+import {
+  decodeRlp,
+  encodeRlp,
+  RlpError,
+  type RlpItem,
+  readBytes,
+  readFixed,
+  readList,
+  readUint,
+  rlpUint,
+} from './rlp.ts'
+import { concatBytes } from './words.ts'
+
+/** Consensus form (EIP-2718): a leaf of the receipts trie. A deposit's nonce and version stand in it from Canyon on, when both are there. */
+export function encodeReceipt(receipt: Receipt): Bytes {
+  const items: RlpItem[] = [
+    rlpUint(receipt.status),
+    rlpUint(receipt.cumulativeGasUsed),
+    receipt.logsBloom,
+    receipt.logs.map(logItems),
+  ]
+  if (receipt.depositNonce !== undefined && receipt.depositReceiptVersion !== undefined)
+    items.push(rlpUint(receipt.depositNonce), rlpUint(receipt.depositReceiptVersion))
+  const body = encodeRlp(items)
+  return receipt.type === 0 ? body : concatBytes(Uint8Array.of(receipt.type), body)
+}
+
+/** Every field, for storage: RLP in the order below, an absent field is an empty list. */
+export function encodeStoredReceipt(receipt: Receipt): Bytes {
+  return encodeRlp([
+    rlpUint(receipt.type),
+    rlpUint(receipt.status),
+    rlpUint(receipt.cumulativeGasUsed),
+    rlpUint(receipt.gasUsed),
+    receipt.logsBloom.some((byte) => byte !== 0) ? receipt.logsBloom : EMPTY,
+    receipt.logs.map(logItems),
+    receipt.contractAddress ?? ABSENT,
+    rlpUint(receipt.effectiveGasPrice),
+    optional(receipt.depositNonce),
+    optional(receipt.depositReceiptVersion),
+    optional(receipt.blobGasUsed),
+    optional(receipt.blobGasPrice),
+    receipt.l1 === undefined ? ABSENT : l1Items(receipt.l1),
+  ])
+}
+
+/** Byte strings are views into `data`. @throws {RlpError} when `data` is not what `encodeStoredReceipt` makes. */
+export function decodeStoredReceipt(data: Bytes): Receipt {
+  const items = readList(decodeRlp(data))
+  if (items.length !== 13)
+    throw new RlpError(`stored receipt: 13 fields expected, not ${items.length}`)
+  const at = (index: number) => items[index]!
+  const bloom = readBytes(at(4))
+  const status = readUint(at(1), 1)
+  if (status > 1n) throw new RlpError(`stored receipt: status 0 or 1 expected, not ${status}`)
+  return {
+    type: Number(readUint(at(0), 1)),
+    status: status === 1n ? 1 : 0,
+    cumulativeGasUsed: readUint(at(2), 8),
+    gasUsed: readUint(at(3), 8),
+    logsBloom: bloom.length === 0 ? new Uint8Array(BLOOM_BYTES) : readFixed(bloom, BLOOM_BYTES),
+    logs: readList(at(5)).map(logOf),
+    contractAddress: isAbsent(at(6)) ? undefined : readFixed(at(6), 20),
+    effectiveGasPrice: readUint(at(7), 32),
+    ...present('depositNonce', at(8)),
+    ...present('depositReceiptVersion', at(9)),
+    ...present('blobGasUsed', at(10)),
+    ...present('blobGasPrice', at(11)),
+    ...(isAbsent(at(12)) ? {} : { l1: l1Of(at(12)) }),
+  }
+}
+
+/** 256 bytes, new at each call. */
+export function bloomOf(logs: readonly Log[]): Bytes {
+  const bloom = new Uint8Array(BLOOM_BYTES)
+  for (const log of logs) {
+    add(bloom, log.address)
+    for (const topic of log.topics) add(bloom, topic)
+  }
+  return bloom
+}
+
+/** Both filters in a new one. */
+export function orBloom(a: Bytes, b: Bytes): Bytes {
+  const both = a.slice()
+  for (let at = 0; at < BLOOM_BYTES; at++) both[at]! |= b[at]!
+  return both
+}
+
+/** False: no log has this address or topic. True: one may have it. */
+export function bloomHas(bloom: Bytes, item: Bytes): boolean {
+  const hash = keccak256(item)
+  return [0, 2, 4].every((at) => {
+    const bit = bitAt(hash, at)
+    return (bloom[byteOf(bit)]! & (1 << (bit & 7))) !== 0
+  })
+}
+
+const BLOOM_BYTES = 256
+const EMPTY: Bytes = new Uint8Array(0)
+const ABSENT: readonly RlpItem[] = []
+const isAbsent = (item: RlpItem) => !(item instanceof Uint8Array) && item.length === 0
+const optional = (value: bigint | undefined): RlpItem =>
+  value === undefined ? ABSENT : rlpUint(value)
+
+function present<Name extends string>(
+  name: Name,
+  item: RlpItem,
+): { readonly [K in Name]?: bigint } {
+  const field: { [K in Name]?: bigint } = {}
+  if (!isAbsent(item)) field[name] = readUint(item, 32)
+  return field
+}
+
+const logItems = (log: Log): RlpItem => [log.address, log.topics, log.data]
+
+function logOf(item: RlpItem): Log {
+  const [address, topics, data, ...rest] = readList(item)
+  if (address === undefined || topics === undefined || data === undefined || rest.length > 0)
+    throw new RlpError('a log has 3 fields: address, topics, data')
+  return {
+    address: readFixed(address, 20),
+    topics: readList(topics).map((topic) => readFixed(topic, 32)),
+    data: readBytes(data),
+  }
+}
+
+const l1Items = (fee: L1Fee): RlpItem => [
+  rlpUint(fee.l1GasPrice),
+  rlpUint(fee.l1GasUsed),
+  rlpUint(fee.l1Fee),
+  optional(fee.l1BaseFeeScalar),
+  optional(fee.l1BlobBaseFee),
+  optional(fee.l1BlobBaseFeeScalar),
+  fee.l1FeeScalar === undefined ? ABSENT : Uint8Array.from(Buffer.from(fee.l1FeeScalar)),
+  optional(fee.operatorFeeScalar),
+  optional(fee.operatorFeeConstant),
+  optional(fee.daFootprintGasScalar),
+  optional(fee.blobGasUsed),
+]
+
+function l1Of(item: RlpItem): L1Fee {
+  const items = readList(item)
+  if (items.length !== 11)
+    throw new RlpError(`stored L1 fee: 11 fields expected, not ${items.length}`)
+  const at = (index: number) => items[index]!
+  return {
+    l1GasPrice: readUint(at(0), 32),
+    l1GasUsed: readUint(at(1), 32),
+    l1Fee: readUint(at(2), 32),
+    ...present('l1BaseFeeScalar', at(3)),
+    ...present('l1BlobBaseFee', at(4)),
+    ...present('l1BlobBaseFeeScalar', at(5)),
+    ...(isAbsent(at(6)) ? {} : { l1FeeScalar: Buffer.from(readBytes(at(6))).toString() }),
+    ...present('operatorFeeScalar', at(7)),
+    ...present('operatorFeeConstant', at(8)),
+    ...present('daFootprintGasScalar', at(9)),
+    ...present('blobGasUsed', at(10)),
+  }
+}
+
+function add(bloom: Uint8Array, item: Bytes): void {
+  const hash = keccak256(item)
+  for (let at = 0; at < 6; at += 2) {
+    const bit = bitAt(hash, at)
+    bloom[byteOf(bit)]! |= 1 << (bit & 7)
+  }
+}
+
+/** Three bits of an item: the low 11 bits of the first three 16-bit words of its hash. */
+const bitAt = (hash: Bytes, at: number) => ((hash[at]! << 8) | hash[at + 1]!) & 2047
+const byteOf = (bit: number) => BLOOM_BYTES - 1 - (bit >> 3)

@@ -1,0 +1,167 @@
+/** Recursive Length Prefix (Ethereum yellow paper, appendix B): strict both ways, geth's words for what is wrong. */
+import type { Bytes } from './bytes.ts'
+import { bytesToBigint } from './words.ts'
+
+export type RlpItem = Bytes | readonly RlpItem[]
+
+export function encodeRlp(item: RlpItem): Bytes {
+  const encoded = new Uint8Array(encodedLength(item))
+  write(item, encoded, 0)
+  return encoded
+}
+
+/**
+ * The one item that `data` holds. Byte strings are views into `data`.
+ * @throws {RlpError} on a length that is not minimal, reaches out of its list, or leaves bytes over, and on lists nested more than 16 deep.
+ */
+export function decodeRlp(data: Bytes): RlpItem {
+  const { item, next } = readItem(data, 0)
+  if (next !== data.length) throw new RlpError('rlp: input contains more than one value')
+  return item
+}
+
+/** The item that starts at `at`, and where the next one starts: for files of concatenated items. @throws {RlpError} as `decodeRlp`. */
+export function readItem(
+  data: Bytes,
+  at: number,
+): { readonly item: RlpItem; readonly next: number } {
+  return read({ data, end: data.length, depth: 0 }, at)
+}
+
+/** An unsigned number as RLP wants it: big-endian without leading zeros, zero is empty. @throws {RangeError} when negative. */
+export function rlpUint(value: bigint | number): Bytes {
+  if (value < 0) throw new RangeError(`RLP has no negative numbers: ${value}`)
+  if (value === 0 || value === 0n) return EMPTY
+  const digits = value.toString(16)
+  return Uint8Array.from(Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex'))
+}
+
+/** The number in a byte string of at most `maxBytes`. `where` is added to the message. @throws {RlpError} */
+export function readUint(item: RlpItem, maxBytes: number, where = ''): bigint {
+  const bytes = readBytes(item, where)
+  if (bytes.length > maxBytes)
+    throw new RlpError(`rlp: input string too long for uint${maxBytes * 8}${where}`)
+  if (bytes[0] === 0)
+    throw new RlpError(
+      `rlp: non-canonical integer (leading zero bytes) for uint${maxBytes * 8}${where}`,
+    )
+  return bytesToBigint(bytes)
+}
+
+/** @throws {RlpError} when the item is a list. */
+export function readBytes(item: RlpItem, where = ''): Bytes {
+  if (isBytes(item)) return item
+  throw new RlpError(`rlp: expected input string or byte${where}`)
+}
+
+/** A byte string of exactly `length` bytes. @throws {RlpError} */
+export function readFixed(item: RlpItem, length: number, where = ''): Bytes {
+  const bytes = readBytes(item, where)
+  if (bytes.length === length) return bytes
+  const fault = bytes.length < length ? 'short' : 'long'
+  throw new RlpError(`rlp: input string too ${fault} for [${length}]uint8${where}`)
+}
+
+/** @throws {RlpError} when the item is a byte string. */
+export function readList(item: RlpItem, where = ''): readonly RlpItem[] {
+  if (!isBytes(item)) return item
+  throw new RlpError(`rlp: expected input list${where}`)
+}
+
+export class RlpError extends Error {
+  override name = 'RlpError'
+}
+
+const EMPTY: Bytes = new Uint8Array(0)
+/** A block nests six deep (block, transactions, transaction, access list, entry, keys). */
+const MAX_DEPTH = 16
+const isBytes = (item: RlpItem): item is Bytes => item instanceof Uint8Array
+
+function contentLength(item: RlpItem): number {
+  if (isBytes(item)) return item.length
+  let length = 0
+  for (const child of item) length += encodedLength(child)
+  return length
+}
+
+function encodedLength(item: RlpItem): number {
+  const length = contentLength(item)
+  if (isBytes(item) && length === 1 && item[0]! < 0x80) return 1
+  return prefixLength(length) + length
+}
+
+function prefixLength(length: number): number {
+  let size = 1
+  if (length > 55) for (let rest = length; rest > 0; rest = Math.floor(rest / 256)) size++
+  return size
+}
+
+/** Returns where the next item goes. */
+function write(item: RlpItem, out: Uint8Array, at: number): number {
+  if (isBytes(item) && item.length === 1 && item[0]! < 0x80) {
+    out[at] = item[0]!
+    return at + 1
+  }
+  const length = contentLength(item)
+  const start = at + prefixLength(length)
+  const base = isBytes(item) ? 0x80 : 0xc0
+  if (length <= 55) out[at] = base + length
+  else {
+    out[at] = base + 55 + (start - at - 1)
+    for (let to = start - 1, rest = length; to > at; to--, rest = Math.floor(rest / 256))
+      out[to] = rest
+  }
+  if (isBytes(item)) {
+    out.set(item, start)
+    return start + length
+  }
+  let next = start
+  for (const child of item) next = write(child, out, next)
+  return next
+}
+
+/** `end`: where the enclosing list ends. */
+type Source = { readonly data: Bytes; readonly end: number; readonly depth: number }
+
+function read(source: Source, at: number): { readonly item: RlpItem; readonly next: number } {
+  const { data } = source
+  if (at >= source.end) throw new RlpError('unexpected EOF')
+  const first = data[at]!
+  if (first < 0x80) return { item: data.subarray(at, at + 1), next: at + 1 }
+  const isList = first >= 0xc0
+  const short = first - (isList ? 0xc0 : 0x80)
+  const start = short <= 55 ? at + 1 : at + 1 + (short - 55)
+  const length = short <= 55 ? short : readLength(source, at + 1, start)
+  const next = start + length
+  if (next > source.end)
+    throw new RlpError(
+      source.depth > 0
+        ? 'rlp: element is larger than containing list'
+        : 'rlp: value size exceeds available input length',
+    )
+  if (isList) return { item: readItems({ data, end: next, depth: source.depth + 1 }, start), next }
+  if (length === 1 && data[start]! < 0x80) throw new RlpError('rlp: non-canonical size information')
+  return { item: data.subarray(start, next), next }
+}
+
+function readItems(list: Source, start: number): readonly RlpItem[] {
+  if (list.depth > MAX_DEPTH)
+    throw new RlpError(`rlp: lists are nested more than ${MAX_DEPTH} deep`)
+  const items: RlpItem[] = []
+  for (let at = start; at < list.end; ) {
+    const { item, next } = read(list, at)
+    items.push(item)
+    at = next
+  }
+  return items
+}
+
+/** A length of its own bytes: minimal, and more than the short form can say. */
+function readLength(source: Source, from: number, to: number): number {
+  if (to > source.end) throw new RlpError('rlp: value size exceeds available input length')
+  if (source.data[from] === 0) throw new RlpError('rlp: non-canonical size information')
+  let length = 0
+  for (let at = from; at < to; at++) length = length * 256 + source.data[at]!
+  if (length <= 55) throw new RlpError('rlp: non-canonical size information')
+  return length
+}

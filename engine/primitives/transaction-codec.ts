@@ -1,0 +1,157 @@
+/** Transactions of every type ↔ their envelopes (EIP-2718), signed and recovered; geth's words for what is wrong. */
+import type { Bytes } from './bytes.ts'
+import { keccak256 } from './keccak.ts'
+import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
+import { MAX_LOW_S, recoverAddress, sign } from './signature.ts'
+import type { DepositTransaction, SignedTransaction, Transaction } from './transaction.ts'
+import { formOf, readFields, type Values, writeFields } from './transaction-forms.ts'
+import { bigintToBytes, concatBytes } from './words.ts'
+
+/** A transaction before it is signed: the fields that its hash for signing is made of. */
+export type UnsignedTransaction = Distribute<SignedTransaction>
+type Distribute<T> = T extends SignedTransaction
+  ? Omit<T, 'raw' | 'hash' | 'from' | 'v' | 'r' | 's'>
+  : never
+
+/** Why bytes are no transaction: they have no such form, no such type, or no signature that counts. */
+export class TransactionError extends Error {
+  override name = 'TransactionError'
+  readonly reason: 'malformed' | 'type' | 'signature' | 'size'
+  constructor(reason: TransactionError['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** Above what a block's gas can pay for as calldata; a smaller limit for the pool is the pool's. */
+export const MAX_TRANSACTION_BYTES = 32 * 1024 * 1024
+
+/**
+ * The transaction in `raw`, checked in itself: form, type, signature. Chain id, fees and gas are the caller's to check. Byte strings
+ * are views into `raw`, which must not change afterwards.
+ * @param from the sender where it is known already: nothing is recovered then
+ * @throws {TransactionError}
+ */
+export function decodeTransaction(raw: Bytes, from?: Bytes): Transaction {
+  if (raw.length > MAX_TRANSACTION_BYTES)
+    throw new TransactionError(
+      'size',
+      `oversized data: transaction size ${raw.length}, limit ${MAX_TRANSACTION_BYTES}`,
+    )
+  const isLegacy = raw.length > 0 && raw[0]! > 0x7f
+  if (!isLegacy && raw.length < 2)
+    throw new TransactionError('malformed', 'typed transaction too short')
+  const form = formOf(isLegacy ? 0 : raw[0]!)
+  // Type 0 has no envelope: a first byte of 0 is no type.
+  if (form === undefined || (!isLegacy && form.type === 0))
+    throw new TransactionError('type', 'transaction type not supported')
+  try {
+    const fields = readFields(form, isLegacy ? raw : raw.subarray(1))
+    const hash = transactionHash(raw)
+    if (form.type === 0x7e) return { ...fields, type: 0x7e, raw, hash } as DepositTransaction
+    const signed = {
+      ...fields,
+      type: form.type,
+      ...(isLegacy ? { chainId: chainIdOf(fields) } : {}),
+    }
+    // readFields has read every field that `form` lists, each by its kind: the shape that `type` tells.
+    const bare = { ...signed, raw, hash } as unknown as Omit<SignedTransaction, 'from'>
+    return { ...bare, from: from ?? senderOf(bare as SignedTransaction) } as SignedTransaction
+  } catch (error) {
+    if (error instanceof RlpError) throw new TransactionError('malformed', error.message)
+    throw error
+  }
+}
+
+/** The envelope made from the fields: equal to `raw` of what `decodeTransaction` gave. */
+export function encodeTransaction(
+  transaction:
+    | Omit<SignedTransaction, 'raw' | 'hash' | 'from'>
+    | Omit<DepositTransaction, 'raw' | 'hash'>,
+): Bytes {
+  return envelope(transaction.type, writeFields(fieldsOf(transaction), transaction))
+}
+
+/** 32 bytes. `raw`: the envelope. */
+export function transactionHash(raw: Bytes): Bytes {
+  return keccak256(raw)
+}
+
+/** The 32 bytes that the sender signs. */
+export function signingHash(transaction: UnsignedTransaction): Bytes {
+  // The last three fields are the signature.
+  const items = writeFields(fieldsOf(transaction).slice(0, -3), transaction)
+  if (transaction.type === 0 && transaction.chainId !== undefined)
+    items.push(rlpUint(transaction.chainId), EMPTY, EMPTY)
+  return keccak256(envelope(transaction.type, items))
+}
+
+/** @param key 32 bytes @throws {RangeError} when it is no private key */
+export function signTransaction(unsigned: UnsignedTransaction, key: Bytes): SignedTransaction {
+  const { r, s, yParity } = sign(signingHash(unsigned), key)
+  const parity = BigInt(yParity)
+  const isProtected = unsigned.type === 0 && unsigned.chainId !== undefined
+  const legacyBase = isProtected ? 35n + 2n * unsigned.chainId : 27n
+  const v = unsigned.type === 0 ? legacyBase + parity : parity
+  return decodeTransaction(
+    encodeTransaction({ ...unsigned, v, r, s } as SignedTransaction),
+  ) as SignedTransaction
+}
+
+/** A deposit with its envelope and hash. */
+export function makeDeposit(
+  fields: Omit<DepositTransaction, 'type' | 'raw' | 'hash'>,
+): DepositTransaction {
+  const raw = encodeTransaction({ ...fields, type: 0x7e })
+  return { ...fields, type: 0x7e, raw, hash: transactionHash(raw) }
+}
+
+/** Parity of a signature, from `v` in either of its meanings. */
+export function yParityOf(transaction: SignedTransaction): 0 | 1 {
+  const { v } = transaction
+  if (transaction.type !== 0) return v === 0n ? 0 : 1
+  return (v === 27n || v === 28n ? v - 27n : v - 35n) % 2n === 0n ? 0 : 1
+}
+
+/**
+ * Where a deposit comes from, as one hash. Domain 0: a user's deposit (L1 block hash, log index as 32 bytes), 1: L1 attributes (L1 block
+ * hash, sequence number as 32 bytes), 2: an upgrade (keccak of its intent; `index` unused).
+ */
+export function sourceHash(domain: 0 | 1 | 2, origin: Bytes, index = 0n): Bytes {
+  const payload = domain === 2 ? origin : concatBytes(origin, bigintToBytes(index, 32))
+  return keccak256(concatBytes(bigintToBytes(BigInt(domain), 32), keccak256(payload)))
+}
+
+/** Address of the contract that `from` creates with a transaction or CREATE at `nonce`. 20 bytes. */
+export function createAddress(from: Bytes, nonce: bigint): Bytes {
+  return keccak256(encodeRlp([from, rlpUint(nonce)])).slice(12)
+}
+
+const EMPTY: Bytes = new Uint8Array(0)
+const INVALID_SIGNATURE = 'invalid sender: invalid transaction v, r, s values'
+
+const fieldsOf = ({ type }: Pick<Transaction, 'type'>) => formOf(type)!.fields
+
+function envelope(type: number, items: readonly RlpItem[]): Bytes {
+  const body = encodeRlp(items)
+  return type === 0 ? body : concatBytes(Uint8Array.of(type), body)
+}
+
+/** EIP-155: the chain id within a legacy `v`. */
+function chainIdOf(fields: Values): bigint | undefined {
+  const { v } = fields as { readonly v: bigint }
+  if (v === 27n || v === 28n) return undefined
+  if (v < 35n) throw new TransactionError('signature', INVALID_SIGNATURE)
+  return (v - 35n) / 2n
+}
+
+function senderOf(transaction: SignedTransaction): Bytes {
+  const { r, s, v } = transaction
+  const isParity = transaction.type === 0 || v <= 1n
+  const from =
+    isParity && s <= MAX_LOW_S
+      ? recoverAddress(signingHash(transaction), r, s, yParityOf(transaction))
+      : undefined
+  if (from === undefined) throw new TransactionError('signature', INVALID_SIGNATURE)
+  return from
+}

@@ -1,0 +1,74 @@
+/** Root of a Merkle Patricia trie that is known whole: built once from sorted keys, nothing is kept. */
+import type { Bytes } from './bytes.ts'
+import { EMPTY_ROOT, keccak256 } from './keccak.ts'
+import { encodeRlp, type RlpItem } from './rlp.ts'
+import { compareBytes } from './words.ts'
+
+export type TrieEntry = { readonly key: Bytes; readonly value: Bytes }
+
+/**
+ * 32 bytes. No key may begin another (hashes and RLP numbers never do), no key may come twice.
+ * @throws {RangeError} when keys break that rule
+ */
+export function trieRoot(entries: readonly TrieEntry[]): Bytes {
+  if (entries.length === 0) return EMPTY_ROOT
+  const sorted = entries.toSorted((a, b) => compareBytes(a.key, b.key))
+  return keccak256(encodeRlp(nodeOf({ entries: sorted, from: 0, to: sorted.length }, 0)))
+}
+
+/** Hex-prefix encoding of the nibbles of `key` from `start` to `end` (yellow paper, appendix C). */
+export function encodePath(
+  key: Bytes,
+  span: { readonly start: number; readonly end: number },
+  isLeaf: boolean,
+): Bytes {
+  const length = span.end - span.start
+  const path = new Uint8Array((length >> 1) + 1)
+  path[0] = isLeaf ? 0x20 : 0
+  let at = span.start
+  if (length % 2 === 1) path[0]! |= 0x10 | nibbleAt(key, at++)
+  for (let to = 1; to < path.length; to++, at += 2)
+    path[to] = (nibbleAt(key, at) << 4) | nibbleAt(key, at + 1)
+  return path
+}
+
+export const nibbleAt = (key: Bytes, at: number) =>
+  at % 2 === 0 ? key[at >> 1]! >> 4 : key[at >> 1]! & 15
+
+/** What a parent holds of a node: its hash, or the node itself when that is shorter than 32 bytes. */
+export function reference(node: RlpItem): RlpItem {
+  const encoded = encodeRlp(node)
+  return encoded.length < 32 ? node : keccak256(encoded)
+}
+
+const EMPTY: Bytes = new Uint8Array(0)
+type Range = { readonly entries: readonly TrieEntry[]; readonly from: number; readonly to: number }
+
+/** Node of the entries in a range, which share the first `depth` nibbles. */
+function nodeOf({ entries, from, to }: Range, depth: number): RlpItem {
+  const first = entries[from]!
+  const end = first.key.length * 2
+  if (to - from === 1) return [encodePath(first.key, { start: depth, end }, true), first.value]
+  const shared = sharedNibbles(first.key, entries[to - 1]!.key, depth)
+  if (shared > depth) {
+    const child = reference(nodeOf({ entries, from, to }, shared))
+    return [encodePath(first.key, { start: depth, end: shared }, false), child]
+  }
+  const children: RlpItem[] = []
+  for (let nibble = 0, at = from; nibble < 16; nibble++) {
+    const start = at
+    while (at < to && nibbleAt(entries[at]!.key, depth) === nibble) at++
+    children.push(
+      at === start ? EMPTY : reference(nodeOf({ entries, from: start, to: at }, depth + 1)),
+    )
+  }
+  return [...children, EMPTY]
+}
+
+function sharedNibbles(a: Bytes, b: Bytes, from: number): number {
+  const end = Math.min(a.length, b.length) * 2
+  let at = from
+  while (at < end && nibbleAt(a, at) === nibbleAt(b, at)) at++
+  if (at === end) throw new RangeError('a key of a trie comes twice or begins another key')
+  return at
+}
