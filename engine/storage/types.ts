@@ -35,6 +35,8 @@ export interface StoreReader {
   header(hash: Bytes): Bytes | undefined
   body(hash: Bytes): StoredBody | undefined
   receipts(hash: Bytes): readonly Bytes[] | undefined
+  /** Appended blocks, and folded ones inside the undo window. */
+  diff(hash: Bytes): StateDiff | undefined
   /** Folded blocks only. */
   hashOfNumber(number: number): Bytes | undefined
   /** Folded blocks only. */
@@ -45,7 +47,11 @@ export interface StoreReader {
   foldHead(): StoredHead
   /** Oldest block whose state can be read. */
   oldestState(): number
+  /** Safe and finalized, as last stored. */
+  marks(): Marks
 }
+
+export type Marks = { readonly safe: number; readonly finalized: number }
 
 export type StoredBody = { readonly transactions: readonly StoredTransaction[] }
 /** The signed envelope with its sender, so that a read never recovers a key. */

@@ -1,0 +1,146 @@
+/** Rows of blocks, transactions and heads as bytes. Numbers are big-endian: block numbers 8 bytes, counts and lengths 4. */
+import type { Bytes } from '../primitives/bytes.ts'
+import type {
+  MomentaryHeader,
+  StoredBody,
+  StoredHead,
+  StoredTransaction,
+  TransactionPlace,
+} from './types.ts'
+
+/** 8 bytes, so that keys sort by number. @throws {RangeError} */
+export function encodeNumber(number: number): Bytes {
+  if (!Number.isSafeInteger(number) || number < 0)
+    throw new RangeError(`${number} is no block number`)
+  const bytes = new Uint8Array(8)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, Math.floor(number / 2 ** 32))
+  view.setUint32(4, number >>> 0)
+  return bytes
+}
+
+export function decodeNumber(bytes: Bytes, offset = 0): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset + offset, 8)
+  return view.getUint32(0) * 2 ** 32 + view.getUint32(4)
+}
+
+/** `key` followed by the number: a history key, or a bound of a range of them. */
+export function withNumber(key: Bytes, number: number): Bytes {
+  const bytes = new Uint8Array(key.length + 8)
+  bytes.set(key)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(key.length, Math.floor(number / 2 ** 32))
+  view.setUint32(key.length + 4, number >>> 0)
+  return bytes
+}
+
+/** Number (8) ‖ hash. */
+export const encodeHead = ({ number, hash }: StoredHead): Bytes => {
+  const bytes = new Uint8Array(8 + hash.length)
+  bytes.set(encodeNumber(number))
+  bytes.set(hash, 8)
+  return bytes
+}
+
+export const decodeHead = (bytes: Bytes): StoredHead => ({
+  number: decodeNumber(bytes),
+  hash: bytes.slice(8),
+})
+
+/** Count, then each with its length. */
+export function encodeList(items: readonly Bytes[]): Bytes {
+  const bytes = new Uint8Array(items.reduce((size, item) => size + 4 + item.length, 4))
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, items.length)
+  let at = 4
+  for (const item of items) {
+    view.setUint32(at, item.length)
+    bytes.set(item, at + 4)
+    at += 4 + item.length
+  }
+  return bytes
+}
+
+/** The items share the memory of `bytes`. @throws {StoredFormatError} */
+export function decodeList(bytes: Bytes): Bytes[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (bytes.length < 4) throw new StoredFormatError('list', 0, bytes.length)
+  const items: Bytes[] = []
+  let at = 4
+  for (let left = view.getUint32(0); left > 0; left--) {
+    const length = at + 4 <= bytes.length ? view.getUint32(at) : Number.POSITIVE_INFINITY
+    if (at + 4 + length > bytes.length) throw new StoredFormatError('list', at, bytes.length)
+    items.push(bytes.subarray(at + 4, at + 4 + length))
+    at += 4 + length
+  }
+  if (at !== bytes.length) throw new StoredFormatError('list', at, bytes.length)
+  return items
+}
+
+/** A list whose items are sender (20) ‖ hash (32) ‖ signed envelope. */
+export function encodeBody(transactions: readonly StoredTransaction[]): Bytes {
+  return encodeList(
+    transactions.map(({ from, hash, raw }) => {
+      const bytes = new Uint8Array(52 + raw.length)
+      bytes.set(from)
+      bytes.set(hash, 20)
+      bytes.set(raw, 52)
+      return bytes
+    }),
+  )
+}
+
+export function decodeBody(bytes: Bytes): StoredBody {
+  const transactions = decodeList(bytes).map((item) => ({
+    from: item.subarray(0, 20),
+    hash: item.subarray(20, 52),
+    raw: item.subarray(52),
+  }))
+  return { transactions }
+}
+
+/** Block (8) ‖ index (4). */
+export function encodePlace({ blockNumber, index }: TransactionPlace): Bytes {
+  const bytes = new Uint8Array(12)
+  bytes.set(encodeNumber(blockNumber))
+  new DataView(bytes.buffer).setUint32(8, index)
+  return bytes
+}
+
+export const decodePlace = (bytes: Bytes): TransactionPlace => ({
+  blockNumber: decodeNumber(bytes),
+  index: new DataView(bytes.buffer, bytes.byteOffset, 12).getUint32(8),
+})
+
+/** Block hash (32) ‖ flashblock index (4) ‖ transaction count (4) ‖ header. The row's key is the momentary hash. */
+export function encodeMomentary(blockHash: Bytes, momentary: MomentaryHeader): Bytes {
+  const bytes = new Uint8Array(40 + momentary.header.length)
+  bytes.set(blockHash)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(32, momentary.index)
+  view.setUint32(36, momentary.transactionCount)
+  bytes.set(momentary.header, 40)
+  return bytes
+}
+
+export function decodeMomentary(
+  hash: Bytes,
+  bytes: Bytes,
+): MomentaryHeader & { readonly blockHash: Bytes } {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, 40)
+  return {
+    hash,
+    blockHash: bytes.slice(0, 32),
+    index: view.getUint32(32),
+    transactionCount: view.getUint32(36),
+    header: bytes.slice(40),
+  }
+}
+
+/** A row that this version did not write: the database is damaged. */
+export class StoredFormatError extends Error {
+  override name = 'StoredFormatError'
+  constructor(what: string, at: number, length: number) {
+    super(`stored ${what}: cut short or too long at byte ${at} of ${length}`)
+  }
+}

@@ -1,0 +1,83 @@
+/** Every column family: what its keys and values are, and how RocksDB should keep it. Numbers in keys are big-endian. */
+import type { ColumnOptions } from './database-options.ts'
+
+/**
+ * | column | key → value |
+ * |---|---|
+ * | accounts | address → 72 bytes |
+ * | slots | address ‖ slot → 32 bytes, never zero |
+ * | accountHistory | address ‖ block (8) → account before that block, empty: absent |
+ * | slotHistory | address ‖ slot ‖ block (8) → slot before that block, empty: zero |
+ * | code | hash → code |
+ * | headers, bodies, receipts, diffs | block hash → RLP, encodeBody, encodeList, encodeDiff |
+ * | heights | block (8) ‖ hash → nothing: every appended block, dropped ones too |
+ * | numbers | block (8) → hash, folded blocks |
+ * | transactions | hash → block (8) ‖ index (4), folded blocks |
+ * | momentary | hash → encodeMomentary; block (8) ‖ hash → nothing, for pruning |
+ * | accountTrie | path → node (RLP) |
+ * | storageTrie | keccak of address ‖ path → node (RLP) |
+ * | undo | block hash ‖ part (4) → trie nodes before that block |
+ * | meta | a name → heads, marks, horizon, what is in progress |
+ */
+export const COLUMN_NAMES = [
+  'accounts',
+  'slots',
+  'accountHistory',
+  'slotHistory',
+  'code',
+  'headers',
+  'bodies',
+  'receipts',
+  'diffs',
+  'heights',
+  'numbers',
+  'transactions',
+  'momentary',
+  'accountTrie',
+  'storageTrie',
+  'undo',
+  'meta',
+] as const
+export type ColumnName = (typeof COLUMN_NAMES)[number]
+
+const MIB = 2 ** 20
+const LARGEST_CACHE = 2 ** 32 - 1
+
+/**
+ * Options by column. `cacheBytes` is shared out among the block caches, most of it to flat state. Every column has a compaction
+ * and a budget: an idle column with the usual memtable holds the log of all the others.
+ */
+export function columnOptions(
+  cacheBytes: number = 256 * MIB,
+): Readonly<Record<ColumnName, ColumnOptions>> {
+  const cache = (share: number) =>
+    Math.min(LARGEST_CACHE, Math.max(MIB, Math.floor((cacheBytes * share) / 100)))
+  const column = (budgetMiB: number, cacheShare: number, more: ColumnOptions = {}) => ({
+    compaction: 'level' as const,
+    memtableMemoryBudget: budgetMiB * MIB,
+    cacheSize: cache(cacheShare),
+    ...more,
+  })
+  const point = { optimize: 'point-lookup', filterPolicy: 'bloomfilter:10' } as const
+  const large = { blockSize: 16_384 }
+  return {
+    accounts: column(32, 15, { ...point, blockSize: 4096 }),
+    slots: column(64, 30, { ...point, blockSize: 4096 }),
+    // One column per key length: a seek stays inside its prefix, most keys have no change after the block asked for.
+    accountHistory: column(32, 5, { prefixExtractor: 'fixed:20' }),
+    slotHistory: column(64, 10, { prefixExtractor: 'fixed:52' }),
+    code: column(8, 5, large),
+    headers: column(4, 2),
+    bodies: column(32, 3, large),
+    receipts: column(32, 3, large),
+    diffs: column(32, 1, large),
+    heights: column(1, 1),
+    numbers: column(1, 1),
+    transactions: column(16, 4, point),
+    momentary: column(4, 1),
+    accountTrie: column(32, 8, point),
+    storageTrie: column(32, 8, point),
+    undo: column(16, 1, large),
+    meta: column(1, 1),
+  }
+}

@@ -1,0 +1,100 @@
+/** Reads of durable state, for any thread. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { decodeDiff } from '../state/diff-codec.ts'
+import {
+  decodeBody,
+  decodeHead,
+  decodeList,
+  decodeMomentary,
+  decodeNumber,
+  decodePlace,
+  encodeNumber,
+  withNumber,
+} from './block-codec.ts'
+import type { Database } from './database.ts'
+import { META } from './meta.ts'
+import type { StoreReader } from './types.ts'
+
+/**
+ * Every call is synchronous and may throw {DatabaseError}. State as of block N: the flat value first, then the history after N
+ * (`readAt` in the views' rules); values are copies of the caller's own.
+ */
+export function openStore(database: Database): StoreReader {
+  const history = (column: 'accountHistory' | 'slotHistory', key: Bytes, number: number) => {
+    const gte = withNumber(key, number + 1)
+    const [entry] = database.range(column, { gte, lt: withNumber(key, LAST), limit: 1 })
+    if (entry === undefined) return 'unchanged' as const
+    return entry.value.length === 0 ? undefined : entry.value
+  }
+  const meta = (key: Bytes, what: string): Bytes => {
+    const row = database.get('meta', key)
+    if (row === undefined) throw new EmptyStoreError(what)
+    return row
+  }
+
+  return {
+    flatAccount: (address) => database.get('accounts', address),
+    flatSlot: (key) => database.get('slots', key),
+    accountHistory: (address, number) => history('accountHistory', address, number),
+    slotHistory: (key, number) => history('slotHistory', key, number),
+    code: (hash) => database.get('code', hash),
+    *flatSlots(address) {
+      const gte = slotKey(address, 0)
+      const lt = successor(address)
+      for (const { key, value } of database.scan('slots', { gte, lt }))
+        yield { key: key.slice(20), value }
+    },
+    header: (hash) => database.get('headers', hash),
+    body(hash) {
+      const row = database.get('bodies', hash)
+      return row === undefined ? undefined : decodeBody(row)
+    },
+    receipts(hash) {
+      const row = database.get('receipts', hash)
+      return row === undefined ? undefined : decodeList(row)
+    },
+    diff(hash) {
+      const row = database.get('diffs', hash)
+      return row === undefined ? undefined : decodeDiff(row)
+    },
+    hashOfNumber: (number) => database.get('numbers', encodeNumber(number)),
+    transactionPlace(hash) {
+      const row = database.get('transactions', hash)
+      return row === undefined ? undefined : decodePlace(row)
+    },
+    momentary(hash) {
+      const row = database.get('momentary', hash)
+      return row === undefined ? undefined : decodeMomentary(hash, row)
+    },
+    durableHead: () => decodeHead(meta(META.durableHead, 'durable head')),
+    foldHead: () => decodeHead(meta(META.foldHead, 'fold head')),
+    oldestState: () => decodeNumber(meta(META.oldest, 'oldest state')),
+    marks() {
+      const row = meta(META.marks, 'safe and finalized blocks')
+      return { safe: decodeNumber(row), finalized: decodeNumber(row, 8) }
+    },
+  }
+}
+
+const LAST = Number.MAX_SAFE_INTEGER
+
+function slotKey(address: Bytes, fill: number): Bytes {
+  const key = new Uint8Array(52).fill(fill)
+  key.set(address)
+  return key
+}
+
+/** The first key above all slots of the account. */
+function successor(address: Bytes): Bytes {
+  const key = new Uint8Array(53).fill(0xff)
+  key.set(address)
+  return key
+}
+
+/** Nothing was written yet: the genesis is imported before the store is read. */
+export class EmptyStoreError extends Error {
+  override name = 'EmptyStoreError'
+  constructor(what: string) {
+    super(`the database holds no ${what}: import a genesis first`)
+  }
+}
