@@ -1,0 +1,186 @@
+/**
+ * The raw feed's wire forms and its messages (flashblocks-feed.md 1.1, 1.2). The form is found per message, so that one feed may
+ * change it while connected; one bad frame never costs the next.
+ */
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
+import type { Bytes } from '../primitives/bytes.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import {
+  field,
+  isObject,
+  type JsonObject,
+  Refusal,
+  readArray,
+  readBytes,
+  readInteger,
+  readObject,
+  readQuantity,
+} from './fields.ts'
+import { flashblockJson } from './json.ts'
+import type { FeedMessage, Flashblock, FlashblockBase, FlashblockDelta } from './types.ts'
+
+/** Bytes of one frame, before and after decompression: 5 × the hex of the calldata that 50 M gas can buy. */
+export const MAX_FRAME_BYTES = 32 << 20
+/** A block of 12 s with a flashblock every 10 ms has 1,200. */
+export const MAX_INDEX = 9_999
+
+export type DecodedFrame =
+  /** `metadata` is side data as it was sent, unchecked but for its block number: execution never needs it. */
+  | { readonly message: FeedMessage; readonly metadata: JsonObject | undefined }
+  | { readonly refuse: string }
+  /** Well formed and not for us. */
+  | { readonly ignore: string }
+
+/** What our own feed sends: X Layer's present form, or plain JSON as rollup-boost and op-rbuilder send it. */
+export type WireForm = 'xlayer' | 'plain'
+
+/** One WebSocket message, text or binary. Never throws; `refuse` names the field and what was expected. */
+export function decodeFrame(frame: Bytes, maxBytes = MAX_FRAME_BYTES): DecodedFrame {
+  try {
+    const value = unpack(frame, maxBytes)
+    if (!isObject(value)) throw new Refusal('message', 'an object')
+    const keys = Object.keys(value)
+    if (keys.length !== 1) return decodeMessage(value)
+    if (keys[0] === 'OpBuiltPayload') return { ignore: 'OpBuiltPayload is for sequencers' }
+    if (keys[0] !== ENVELOPE) return decodeMessage(value)
+    return decodeMessage(readObject(value[ENVELOPE], 'envelope'))
+  } catch (error) {
+    if (error instanceof Refusal) return { refuse: error.message }
+    throw error
+  }
+}
+
+/** `xlayer` goes out as a binary frame, `plain` as text. */
+export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): Bytes {
+  const value = message.type === 'end' ? { payload_id: message.payloadId } : flashblockJson(message)
+  if (form === 'plain') return Buffer.from(JSON.stringify(value))
+  const compressed = brotliCompressSync(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: 5,
+      [constants.BROTLI_PARAM_LGWIN]: 22,
+    },
+  })
+  return Buffer.concat([Buffer.of(MAGIC), compressed])
+}
+
+const ENVELOPE = 'OpFlashblockPayload'
+const MAGIC = 0x1e
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** The ladder: plain JSON, 0x1E + brotli, brotli of the whole message. */
+function unpack(frame: Bytes, maxBytes: number): unknown {
+  if (frame.length > maxBytes)
+    throw new Refusal('too-large', `at most ${maxBytes} bytes`, frame.length)
+  const start = frame.findIndex((byte) => !isSpace(byte))
+  if (start < 0) throw new Refusal('empty', 'a message')
+  if (frame[start] === 0x7b) return readJson(frame.subarray(start))
+  if (frame[start] === MAGIC) {
+    const inflated = decompress(frame.subarray(start + 1), maxBytes)
+    if (inflated) return readJson(inflated)
+  }
+  const inflated = decompress(frame, maxBytes)
+  if (!inflated) throw new Refusal('brotli', 'JSON, 0x1E and brotli, or brotli')
+  return readJson(inflated)
+}
+
+const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
+
+/** undefined: not brotli. The output is bounded: a frame of 150 bytes can ask for 64 MiB. */
+function decompress(bytes: Bytes, maxBytes: number): Bytes | undefined {
+  try {
+    return brotliDecompressSync(bytes, { maxOutputLength: maxBytes })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
+      throw new Refusal('too-large', `at most ${maxBytes} bytes after decompression`)
+    return undefined
+  }
+}
+
+function readJson(bytes: Bytes): unknown {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw new Refusal('utf8', 'valid UTF-8')
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refusal('json', 'valid JSON')
+  }
+}
+
+function decodeMessage(object: JsonObject): DecodedFrame {
+  const payloadId = bytesToHex(readBytes(field(object, 'payload_id'), 'payload_id', 8))
+  if (!Object.hasOwn(object, 'diff') && !Object.hasOwn(object, 'index'))
+    return { message: { type: 'end', payloadId }, metadata: undefined }
+  const index = readInteger(field(object, 'index'), 'index', MAX_INDEX)
+  const targetIndex = readInteger(field(object, 'target_index') ?? 0, 'target_index', MAX_INDEX)
+  const base = field(object, 'base')
+  if (index === 0 && base === undefined) throw new Refusal('base', 'an object at index 0')
+  if (index > 0 && base !== undefined) throw new Refusal('base', `none at index ${index}`)
+  const metadata = field(object, 'metadata')
+  const sides = metadata === undefined ? undefined : readObject(metadata, 'metadata')
+  const message: Flashblock = {
+    type: 'flashblock',
+    payloadId,
+    index,
+    targetIndex,
+    base: base === undefined ? undefined : decodeBase(readObject(base, 'base')),
+    delta: decodeDelta(readObject(field(object, 'diff'), 'diff')),
+    blockNumber: sides && decodeHeight(sides),
+  }
+  if (
+    message.base &&
+    (message.blockNumber ?? message.base.blockNumber) !== message.base.blockNumber
+  )
+    throw new Refusal('metadata.block_number', `${message.base.blockNumber}`, message.blockNumber)
+  return { message, metadata: sides }
+}
+
+const decodeHeight = (metadata: JsonObject) =>
+  BigInt(readInteger(field(metadata, 'block_number'), 'metadata.block_number'))
+
+function decodeBase(base: JsonObject): FlashblockBase {
+  const bytes = (key: string, size?: number) => readBytes(field(base, key), `base.${key}`, size)
+  const uint = (key: string, bits?: number) => readQuantity(field(base, key), `base.${key}`, bits)
+  return {
+    parentBeaconBlockRoot: bytes('parent_beacon_block_root', 32),
+    parentHash: bytes('parent_hash', 32),
+    feeRecipient: bytes('fee_recipient', 20),
+    prevRandao: bytes('prev_randao', 32),
+    blockNumber: uint('block_number'),
+    gasLimit: uint('gas_limit'),
+    timestamp: uint('timestamp'),
+    extraData: bytes('extra_data'),
+    baseFeePerGas: uint('base_fee_per_gas', 256),
+  }
+}
+
+function decodeDelta(diff: JsonObject): FlashblockDelta {
+  const bytes = (key: string, size?: number) => readBytes(field(diff, key), `diff.${key}`, size)
+  const withdrawals = readArray(field(diff, 'withdrawals'), 'diff.withdrawals')
+  if (withdrawals.length > 0) throw new Refusal('diff.withdrawals', 'none on this kind of chain')
+  const withdrawalsRoot = field(diff, 'withdrawals_root')
+  const blobGasUsed = field(diff, 'blob_gas_used')
+  return {
+    stateRoot: bytes('state_root', 32),
+    receiptsRoot: bytes('receipts_root', 32),
+    logsBloom: bytes('logs_bloom', 256),
+    gasUsed: readQuantity(field(diff, 'gas_used'), 'diff.gas_used'),
+    blockHash: bytes('block_hash', 32),
+    transactions: readArray(field(diff, 'transactions'), 'diff.transactions').map(decodeRaw),
+    withdrawalsRoot:
+      withdrawalsRoot === undefined
+        ? undefined
+        : readBytes(withdrawalsRoot, 'diff.withdrawals_root', 32),
+    blobGasUsed:
+      blobGasUsed === undefined ? undefined : readQuantity(blobGasUsed, 'diff.blob_gas_used'),
+  }
+}
+
+function decodeRaw(value: unknown, at: number): Bytes {
+  const raw = readBytes(value, `diff.transactions[${at}]`)
+  if (raw.length === 0) throw new Refusal(`diff.transactions[${at}]`, 'a transaction', 'no bytes')
+  return raw
+}

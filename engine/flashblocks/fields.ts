@@ -1,0 +1,67 @@
+/** Readers of single JSON fields: each gives the value or throws a Refusal that names the field. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+
+export type JsonObject = { readonly [key: string]: unknown }
+
+/** Why a message is refused: the field (or the layer: "brotli", "json") and what was expected. Never leaves this folder. */
+export class Refusal extends Error {
+  override name = 'Refusal'
+  constructor(field: string, expected: string, got?: unknown) {
+    super(`${field}: expected ${expected}${got === undefined ? '' : `, got ${excerpt(got)}`}`)
+  }
+}
+
+export const isObject = (value: unknown): value is JsonObject =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** An own property; null counts as absent. What an object inherits (`constructor`, `__proto__`) is never read. */
+export const field = (object: JsonObject, key: string): unknown =>
+  Object.hasOwn(object, key) ? (object[key] ?? undefined) : undefined
+
+export function readObject(value: unknown, name: string): JsonObject {
+  if (!isObject(value)) throw new Refusal(name, 'an object', describe(value))
+  return value
+}
+
+export function readArray(value: unknown, name: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw new Refusal(name, 'an array', describe(value))
+  return value
+}
+
+/** A plain JSON number: the feed has three of them (index, target_index, metadata.block_number). */
+export function readInteger(value: unknown, name: string, max = Number.MAX_SAFE_INTEGER): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0 || value > max)
+    throw new Refusal(name, `a whole JSON number up to ${max}`, describe(value))
+  return value
+}
+
+/** Hex of whole bytes, upper or lower case; exactly `size` bytes where it is given. */
+export function readBytes(value: unknown, name: string, size?: number): Bytes {
+  const expected = size === undefined ? '0x and whole bytes' : `0x and ${size} bytes`
+  if (typeof value !== 'string' || !value.startsWith('0x') || value.length % 2 !== 0)
+    throw new Refusal(name, expected, describe(value))
+  if (size !== undefined && value.length !== 2 + 2 * size)
+    throw new Refusal(name, expected, `${(value.length - 2) / 2} bytes`)
+  try {
+    return hexToBytes(value)
+  } catch {
+    throw new Refusal(name, expected, value)
+  }
+}
+
+/** Hex quantity; leading zeros are taken, more than `bits` are not. */
+export function readQuantity(value: unknown, name: string, bits = 64): bigint {
+  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,78}$/i.test(value))
+    throw new Refusal(name, 'a hex quantity', describe(value))
+  const quantity = BigInt(value)
+  if (quantity >> BigInt(bits) !== 0n) throw new Refusal(name, `at most ${bits} bits`, value)
+  return quantity
+}
+
+const describe = (value: unknown) =>
+  value === undefined ? 'nothing' : typeof value === 'object' ? kind(value) : value
+const kind = (value: unknown) =>
+  value === null ? 'null' : Array.isArray(value) ? 'an array' : 'an object'
+/** Values come from outside: bounded, and without line breaks. */
+const excerpt = (value: unknown) => String(value).slice(0, 40).replace(/\s+/g, ' ')

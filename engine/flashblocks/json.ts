@@ -1,0 +1,36 @@
+/** A flashblock as the JSON object that goes over the wire (flashblocks-feed.md 1.2). */
+import { bytesToHex, quantity } from '../primitives/hex.ts'
+import type { Flashblock } from './types.ts'
+
+/** Keys in the order of X Layer's builder. A field that is undefined stays away. */
+export function flashblockJson(flashblock: Flashblock) {
+  const { base, delta, blockNumber } = flashblock
+  return {
+    payload_id: flashblock.payloadId,
+    index: flashblock.index,
+    target_index: flashblock.targetIndex,
+    base: base && {
+      parent_beacon_block_root: bytesToHex(base.parentBeaconBlockRoot),
+      parent_hash: bytesToHex(base.parentHash),
+      fee_recipient: bytesToHex(base.feeRecipient),
+      prev_randao: bytesToHex(base.prevRandao),
+      block_number: quantity(base.blockNumber),
+      gas_limit: quantity(base.gasLimit),
+      timestamp: quantity(base.timestamp),
+      extra_data: bytesToHex(base.extraData),
+      base_fee_per_gas: quantity(base.baseFeePerGas),
+    },
+    diff: {
+      state_root: bytesToHex(delta.stateRoot),
+      receipts_root: bytesToHex(delta.receiptsRoot),
+      logs_bloom: bytesToHex(delta.logsBloom),
+      gas_used: quantity(delta.gasUsed),
+      block_hash: bytesToHex(delta.blockHash),
+      transactions: delta.transactions.map(bytesToHex),
+      withdrawals: [],
+      withdrawals_root: delta.withdrawalsRoot && bytesToHex(delta.withdrawalsRoot),
+      blob_gas_used: delta.blobGasUsed === undefined ? undefined : quantity(delta.blobGasUsed),
+    },
+    metadata: blockNumber === undefined ? undefined : { block_number: Number(blockNumber) },
+  }
+}

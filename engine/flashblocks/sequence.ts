@@ -1,0 +1,175 @@
+/**
+ * What a feed message means after those before it: named verdicts, no effects (flashblocks-feed.md 1.4, 1.7). The caller acts on the
+ * verdict and keeps the returned sequence.
+ */
+import type { Bytes } from '../primitives/bytes.ts'
+import { equalBytes } from '../primitives/words.ts'
+import type { Flashblock, FlashblockEnd } from './types.ts'
+
+/** The payload that is being followed. */
+export type Payload = {
+  readonly payloadId: string
+  readonly number: bigint
+  /** From the base: the hash of the block before, as its producer knows it. */
+  readonly parentHash: Bytes
+  /** Last one that was not 0. 0: unknown. */
+  readonly targetIndex: number
+  /** By index: what identifies each flashblock that was taken. The next due index is the length. */
+  readonly taken: readonly { readonly digest: bigint; readonly blockHash: Bytes }[]
+  /** End was seen, or the target index. Nothing may follow but its repetition. */
+  readonly isComplete: boolean
+}
+export type Sequence = {
+  readonly payload: Payload | undefined
+  /** Ids of payloads that are over, newest last: what comes late from them is stale. */
+  readonly over: readonly string[]
+}
+
+/** Heights of the caller's chain. */
+export type Heights = { readonly canonical: bigint; readonly complete: bigint }
+
+export type FlashblockVerdict =
+  /** Index 0 on the complete head, nothing else in progress: begin a block. */
+  | 'first'
+  /** Index 0 one height above the payload in progress. That one is all there (if no End said so before): its final hash must be `base.parentHash`. */
+  | 'firstOfNextBlock'
+  /** The due index: execute. */
+  | 'next'
+  /** Taken already, the same again: ignore. */
+  | 'duplicate'
+  /** Taken already, and this is another one: keep the first, count. */
+  | 'equivocation'
+  /** Indices were lost: the payload is dropped, wait for the next index 0. */
+  | 'gap'
+  /** At or below the canonical head, or of a payload that is over: ignore. */
+  | 'stale'
+  /** Index 0 was never seen (joined inside a block, or it was lost): ignore until one comes. */
+  | 'missingFirst'
+  /** Index 0 of another payload for a height that has one: flush down to its parent, begin again. */
+  | 'secondPayload'
+  /** Index 0 further above than the next height: its parent is not known yet. Nothing is followed until it is. */
+  | 'ahead'
+  /** Another height under the same payload id: ignore, count. */
+  | 'heightChanged'
+  /** An index after the payload's End or target index: ignore, count. */
+  | 'afterEnd'
+
+export type EndVerdict =
+  /** The payload in progress is all there. */
+  | 'complete'
+  /** Its target index had said so already, or End came twice. */
+  | 'alreadyComplete'
+  /** Of a payload that is not followed: harmless, X Layer sends it for jobs without flashblocks too. */
+  | 'unknownEnd'
+
+export const startSequence: Sequence = { payload: undefined, over: [] }
+
+/** `digest`: xxh3 of the frame. The same flashblock in another wire form is known by its block hash. */
+export function judgeFlashblock(
+  sequence: Sequence,
+  incoming: { readonly flashblock: Flashblock; readonly digest: bigint },
+  heights: Heights,
+): { readonly verdict: FlashblockVerdict; readonly sequence: Sequence } {
+  const { flashblock } = incoming
+  const verdict =
+    sequence.payload?.payloadId === flashblock.payloadId
+      ? judgeKnown(sequence.payload, incoming)
+      : judgeOther(sequence, flashblock, heights)
+  return { verdict, sequence: follow(sequence, incoming, verdict) }
+}
+
+export function judgeEnd(
+  sequence: Sequence,
+  end: FlashblockEnd,
+): { readonly verdict: EndVerdict; readonly sequence: Sequence } {
+  const { payload } = sequence
+  if (payload?.payloadId !== end.payloadId) return { verdict: 'unknownEnd', sequence }
+  if (payload.isComplete) return { verdict: 'alreadyComplete', sequence }
+  const complete = { ...payload, isComplete: true }
+  return { verdict: 'complete', sequence: { ...sequence, payload: complete } }
+}
+
+/** The payload in progress is given up (it did not execute as the feed says, or the chain went another way): the rest of it is stale. */
+export function dropPayload(sequence: Sequence): Sequence {
+  if (!sequence.payload) return sequence
+  const over = [...sequence.over, sequence.payload.payloadId].slice(-PAYLOADS_REMEMBERED)
+  return { payload: undefined, over }
+}
+
+/** Several upstreams repeat each other within a block or two. */
+const PAYLOADS_REMEMBERED = 16
+
+function judgeKnown(
+  payload: Payload,
+  { flashblock, digest }: { readonly flashblock: Flashblock; readonly digest: bigint },
+): FlashblockVerdict {
+  if ((heightOf(flashblock) ?? payload.number) !== payload.number) return 'heightChanged'
+  const taken = payload.taken[flashblock.index]
+  if (taken)
+    return taken.digest === digest || equalBytes(taken.blockHash, flashblock.delta.blockHash)
+      ? 'duplicate'
+      : 'equivocation'
+  if (payload.isComplete) return 'afterEnd'
+  return flashblock.index === payload.taken.length ? 'next' : 'gap'
+}
+
+function judgeOther(
+  { payload, over }: Sequence,
+  flashblock: Flashblock,
+  heights: Heights,
+): FlashblockVerdict {
+  if (over.includes(flashblock.payloadId)) return 'stale'
+  const height = heightOf(flashblock)
+  if (height !== undefined && height <= heights.canonical) return 'stale'
+  if (flashblock.index > 0 || height === undefined) return 'missingFirst'
+  // The chain may have gone past the payload by sealed blocks alone.
+  const isFollowed = payload !== undefined && payload.number >= heights.complete
+  const newest = isFollowed ? payload.number : heights.complete
+  if (height <= newest) return 'secondPayload'
+  if (height > newest + 1n) return 'ahead'
+  return isFollowed ? 'firstOfNextBlock' : 'first'
+}
+
+const heightOf = (flashblock: Flashblock) => flashblock.base?.blockNumber ?? flashblock.blockNumber
+
+function follow(
+  sequence: Sequence,
+  incoming: { readonly flashblock: Flashblock; readonly digest: bigint },
+  verdict: FlashblockVerdict,
+): Sequence {
+  const { flashblock } = incoming
+  switch (verdict) {
+    case 'first':
+    case 'firstOfNextBlock':
+    case 'secondPayload': {
+      const { base } = flashblock
+      if (!base) return sequence // index 0 always has one: the codec refuses it otherwise
+      const { blockNumber: number, parentHash } = base
+      const begun = { number, parentHash, targetIndex: 0, taken: [], isComplete: false }
+      const payload = take({ ...begun, payloadId: flashblock.payloadId }, incoming)
+      return { payload, over: dropPayload(sequence).over }
+    }
+    case 'next':
+      return sequence.payload
+        ? { ...sequence, payload: take(sequence.payload, incoming) }
+        : sequence
+    case 'gap':
+    case 'ahead':
+      return dropPayload(sequence)
+    default:
+      return sequence
+  }
+}
+
+function take(
+  payload: Payload,
+  { flashblock, digest }: { readonly flashblock: Flashblock; readonly digest: bigint },
+): Payload {
+  const targetIndex = flashblock.targetIndex || payload.targetIndex
+  return {
+    ...payload,
+    targetIndex,
+    taken: [...payload.taken, { digest, blockHash: flashblock.delta.blockHash }],
+    isComplete: targetIndex > 0 && flashblock.index >= targetIndex,
+  }
+}
