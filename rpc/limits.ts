@@ -57,6 +57,13 @@ export const LIMITS = {
     'bytes',
     'unsent bytes of a feed subscriber before it is closed',
   ),
+  sockets: limit(10_000, 'items', 'open sockets, HTTP and WebSocket'),
+  requestsPerSocket: limit(10_000, 'items', 'requests before an HTTP connection is closed'),
+  messagesInFlight: limit(
+    128,
+    'items',
+    'unanswered messages of one WebSocket before reading stops',
+  ),
   headersMs: limit(10_000, 'ms', 'for the headers of an HTTP request'),
   requestMs: limit(30_000, 'ms', 'for a whole HTTP request'),
   keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),

@@ -1,0 +1,42 @@
+/** JSON-RPC over one WebSocket: each message is a request body, answered when it is ready. */
+import type { Endpoint } from '../engine/chain/types.ts'
+import type { Answerer } from './exchange.ts'
+import type { Limits } from './limits.ts'
+import type { Client } from './method.ts'
+import type { ServerState } from './server.ts'
+import type { Connection, ConnectionHandlers } from './websocket.ts'
+
+export type MessageOptions = {
+  readonly answer: Answerer
+  readonly limits: Limits
+  readonly endpoint: Endpoint
+  readonly state: ServerState
+}
+
+/** Reading stops while too many messages wait for their answers. */
+export function serveMessages(
+  connection: Connection,
+  { answer, limits, endpoint, state }: MessageOptions,
+): ConnectionHandlers {
+  const client: Client = {
+    address: connection.address,
+    endpoint,
+    notify: (text) => void connection.send(text),
+    signal: connection.signal,
+  }
+  let inFlight = 0
+  return {
+    onMessage(data) {
+      // The connection is about to be closed with 1001, which says all.
+      if (state.paused !== undefined) return
+      state.begun()
+      if (++inFlight === limits.messagesInFlight) connection.pause()
+      void answer(data.toString('utf8'), client)
+        .then(({ text }) => text !== undefined && connection.send(text))
+        .finally(() => {
+          if (inFlight-- === limits.messagesInFlight) connection.resume()
+          state.ended()
+        })
+    },
+  }
+}

@@ -1,0 +1,219 @@
+/** WebSockets, both sides; the only file that imports ws. A slow or silent peer is closed, never waited for. */
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { WebSocket, WebSocketServer } from 'ws'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { limiterKey } from './address.ts'
+import type { Limits } from './limits.ts'
+
+/** 1001 going away, 1011 our fault, 1013 try again later (too slow). */
+export type CloseCode = 1000 | 1001 | 1008 | 1011 | 1013
+
+/** One open connection, either side. */
+export interface Connection {
+  /** Of the client behind trusted proxies; of the server on the client side: its URL. */
+  readonly address: string
+  /** Aborted when the connection has ended, for whatever reason. */
+  readonly signal: AbortSignal
+  /** Bytes not yet taken by the network. */
+  readonly queuedBytes: number
+  /**
+   * Text or binary, by the type of `data`. False: not sent, because the connection has ended, or because more than the allowed bytes
+   * wait already: then it is closed with 1013.
+   */
+  send(data: string | Bytes): boolean
+  /** Stops reading; a chunk already read is still delivered. */
+  pause(): void
+  resume(): void
+  close(code: CloseCode, reason: string): void
+}
+export type ConnectionHandlers = {
+  /** A whole message; `data` is the receiver's to keep. */
+  onMessage(data: Buffer, isBinary: boolean): void
+  onClose?(code: number, reason: string): void
+}
+export type Open = (connection: Connection) => ConnectionHandlers
+
+export type Upgrade = {
+  readonly request: IncomingMessage
+  readonly socket: Duplex
+  readonly head: Buffer
+  readonly address: string
+}
+
+export interface WebSockets {
+  readonly size: number
+  /** Counts before any handshake work: too many of one address 429, of all 503. */
+  accept(upgrade: Upgrade, queueBytes: number, open: Open): void
+  closeAll(code: CloseCode, reason: string): void
+}
+
+/** For the handshake and for the answer to a close frame. */
+const HANDSHAKE_MS = 10_000
+const CLOSE_MS = 2_000
+
+type Bounds = { readonly queueBytes: number; readonly pingMs: number; readonly pongMs: number }
+
+export function createWebSockets(limits: Limits): WebSockets {
+  const options = {
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: limits.bodyBytes,
+    closeTimeout: CLOSE_MS, // Known to ws, not yet to its types.
+  }
+  const server = new WebSocketServer(options)
+  const open = new Set<Connection>()
+  /** Connections of each address, handshakes included; an entry goes with its last connection. */
+  const counts = new Map<string, number>()
+  let total = 0
+
+  return {
+    get size() {
+      return open.size
+    },
+    accept({ request, socket, head, address }, queueBytes, handle) {
+      if (socket.destroyed) return
+      const key = limiterKey(address)
+      const count = counts.get(key) ?? 0
+      if (total >= limits.connectionsTotal)
+        return refuseUpgrade(socket, 503, 'too many WebSocket connections')
+      if (count >= limits.connectionsPerClient)
+        return refuseUpgrade(socket, 429, 'too many WebSocket connections from this address')
+      total++
+      counts.set(key, count + 1)
+      // The socket ends exactly once, with or without a finished handshake.
+      socket.once('close', () => {
+        total--
+        const left = (counts.get(key) ?? 1) - 1
+        if (left === 0) counts.delete(key)
+        else counts.set(key, left)
+      })
+      const bounds = { queueBytes, pingMs: limits.pingMs, pongMs: limits.pongMs }
+      server.handleUpgrade(request, socket, head, (webSocket) => {
+        const connection = wrap(webSocket, { address, bounds, open: handle })
+        open.add(connection)
+        connection.signal.addEventListener('abort', () => open.delete(connection))
+      })
+    },
+    closeAll(code, reason) {
+      for (const connection of open) connection.close(code, reason)
+    },
+  }
+}
+
+/** Answers an upgrade that will not happen, and ends the socket. */
+export function refuseUpgrade(socket: Duplex, status: number, reason: string): void {
+  // A peer that is gone already is not worth a word.
+  socket.on('error', () => socket.destroy())
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${reason.length}\r\n\r\n${reason}`,
+  )
+}
+
+export type ConnectOptions = {
+  readonly headers?: Readonly<Record<string, string>>
+  /** Largest message; a larger one closes the connection with 1009. */
+  readonly maxBytes: number
+  readonly pingMs: number
+  readonly pongMs: number
+  onOpen?(): void
+  onMessage(data: Buffer, isBinary: boolean): void
+  /** Exactly once, also when the connection never opened. Connecting again is the caller's business. */
+  onClose(code: number, reason: string): void
+}
+
+export type ClientSocket = {
+  send(data: string | Bytes): void
+  close(code: CloseCode, reason: string): void
+}
+
+/** Connects once. */
+export function connectWebSocket(url: string, options: ConnectOptions): ClientSocket {
+  const webSocket = new WebSocket(url, {
+    headers: { ...options.headers },
+    perMessageDeflate: false,
+    handshakeTimeout: HANDSHAKE_MS,
+    maxPayload: options.maxBytes,
+  })
+  let failure = ''
+  webSocket.on('error', (error) => {
+    failure = error.message
+  })
+  const onClose = (code: number, reason: string) => options.onClose(code, reason || failure)
+  const early = (code: number, reason: Buffer) => onClose(code, reason.toString())
+  webSocket.on('close', early)
+  webSocket.once('open', () => {
+    webSocket.off('close', early)
+    const bounds = { ...options, queueBytes: options.maxBytes }
+    wrap(webSocket, {
+      address: url,
+      bounds,
+      open: () => ({ onMessage: options.onMessage, onClose }),
+    })
+    options.onOpen?.()
+  })
+  return {
+    send(data) {
+      if (webSocket.readyState === WebSocket.OPEN) webSocket.send(data)
+    },
+    close(code, reason) {
+      if (webSocket.readyState === WebSocket.CONNECTING) webSocket.terminate()
+      else webSocket.close(code, reason)
+    },
+  }
+}
+
+function wrap(
+  webSocket: WebSocket,
+  options: { readonly address: string; readonly bounds: Bounds; readonly open: Open },
+): Connection {
+  const ended = new AbortController()
+  const connection: Connection = {
+    address: options.address,
+    signal: ended.signal,
+    get queuedBytes() {
+      return webSocket.bufferedAmount
+    },
+    send(data) {
+      if (webSocket.readyState !== WebSocket.OPEN) return false
+      // What waits is looked at before adding, so that one large answer always passes.
+      if (webSocket.bufferedAmount > options.bounds.queueBytes) {
+        webSocket.close(1013, 'too slow: too many bytes wait to be sent')
+        return false
+      }
+      webSocket.send(data)
+      return true
+    },
+    pause: () => webSocket.pause(),
+    resume: () => webSocket.resume(),
+    close: (code, reason) => webSocket.close(code, reason),
+  }
+  const stopPings = keepAlive(webSocket, options.bounds)
+  // ws closes after an error by itself, with the code that says why; without a listener the error would be thrown.
+  webSocket.on('error', () => {})
+  const handlers = options.open(connection)
+  webSocket.on('message', (data, isBinary) => {
+    if (webSocket.readyState === WebSocket.OPEN) handlers.onMessage(data as Buffer, isBinary)
+  })
+  webSocket.once('close', (code, reason) => {
+    stopPings()
+    ended.abort()
+    handlers.onClose?.(code, reason.toString())
+  })
+  return connection
+}
+
+/** A peer that leaves a ping unanswered is ended without a handshake: it is not there. */
+function keepAlive(webSocket: WebSocket, { pingMs, pongMs }: Bounds): () => void {
+  let timer = setTimeout(ping, pingMs).unref()
+  function ping() {
+    webSocket.ping()
+    timer = setTimeout(() => webSocket.terminate(), pongMs).unref()
+  }
+  webSocket.on('pong', () => {
+    clearTimeout(timer)
+    if (webSocket.readyState === WebSocket.OPEN) timer = setTimeout(ping, pingMs).unref()
+  })
+  return () => clearTimeout(timer)
+}

@@ -1,0 +1,255 @@
+/** The HTTP face: paths, refusals and hostile input, over real sockets where it matters. */
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { trustedProxies } from '../rpc/address.ts'
+import type { Answerer } from '../rpc/exchange.ts'
+import type { Server } from '../rpc/server.ts'
+import { openRaw, startServer, talk } from './fixtures/sockets.ts'
+
+let server: Server
+let port: number
+beforeAll(async () => {
+  const limits = { bodyBytes: 1_000, headersMs: 300, requestMs: 600 }
+  const cors = ['https://app.example']
+  const proxies = trustedProxies(['127.0.0.0/8'])
+  const started = await startServer({ limits, cors, trustedProxies: proxies })
+  server = started.server
+  port = started.port
+})
+afterAll(() => server.close())
+
+const json = { 'content-type': 'application/json' }
+const head = (path: string) => `POST ${path} HTTP/1.1\r\nhost: localhost\r\n`
+
+describe('requests', () => {
+  const cases: [
+    name: string,
+    request: { method?: string; path: string; headers?: Record<string, string>; body?: string },
+    status: number,
+    body: string | RegExp,
+  ][] = [
+    [
+      'standard endpoint',
+      { path: '/', headers: json, body: '{"a":"ü"}' },
+      200,
+      '{"body":"{\\"a\\":\\"ü\\"}","address":"127.0.0.1","endpoint":"standard"}',
+    ],
+    ['flashblocks endpoint', { path: '/flashblocks', headers: json, body: '' }, 200, /flashblocks/],
+    [
+      'query and charset',
+      { path: '/?x=1', headers: { 'content-type': 'application/json; charset=utf-8' }, body: '1' },
+      200,
+      /standard/,
+    ],
+    [
+      'forwarded by a trusted proxy',
+      { path: '/', headers: { ...json, 'x-forwarded-for': '6.6.6.6, 5.5.5.5' }, body: '1' },
+      200,
+      /"address":"5.5.5.5"/,
+    ],
+    [
+      'text/plain',
+      { path: '/', headers: { 'content-type': 'text/plain' }, body: '1' },
+      415,
+      /json/,
+    ],
+    ['no content type', { path: '/' }, 415, /only application\/json is supported/],
+    [
+      'gzip',
+      { path: '/', headers: { ...json, 'content-encoding': 'gzip' }, body: '1' },
+      415,
+      /enc/,
+    ],
+    ['PUT', { path: '/', method: 'PUT', headers: json, body: '1' }, 405, 'method not allowed\n'],
+    ['other path', { path: '/foo', headers: json, body: '1' }, 404, 'not found\n'],
+    ['a browser', { path: '/', method: 'GET' }, 200, /<!doctype html>/],
+    ['health', { path: '/healthz', method: 'GET' }, 200, '{"status":"alive"}'],
+    ['readiness', { path: '/readyz', method: 'GET' }, 200, '{"status":"ready","reasons":[]}'],
+    [
+      'too large',
+      { path: '/', headers: json, body: 'x'.repeat(1_001) },
+      413,
+      '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"content length too large (1001>1000)"}}',
+    ],
+    [
+      'a name that was made to point here',
+      { path: '/', headers: { ...json, host: 'evil.example' }, body: '1' },
+      403,
+      'invalid host specified\n',
+    ],
+    ['an address as host', { path: '/', headers: { ...json, host: '10.0.0.7:8545' } }, 200, /body/],
+  ]
+  test.each(cases)('%s', async (_, request, status, body) => {
+    const response = await server.inject({
+      method: (request.method ?? 'POST') as 'POST',
+      url: request.path,
+      headers: request.headers ?? {},
+      ...(request.body === undefined ? {} : { payload: request.body }),
+    })
+    expect(response.statusCode).toBe(status)
+    if (typeof body === 'string') expect(response.body).toBe(body)
+    else expect(response.body).toMatch(body)
+  })
+
+  test('an allowed origin is told so, another is not', async () => {
+    const origin = (name: string) =>
+      server.inject({ method: 'POST', url: '/', headers: { ...json, origin: name }, payload: '1' })
+    const [mine, other] = [
+      await origin('https://app.example'),
+      await origin('https://evil.example'),
+    ]
+    expect(mine.headers['access-control-allow-origin']).toBe('https://app.example')
+    expect(mine.headers['access-control-expose-headers']).toContain('X-Flashblock')
+    expect(other.headers['access-control-allow-origin']).toBe(undefined)
+  })
+
+  test('preflight', async () => {
+    const response = await server.inject({
+      method: 'OPTIONS',
+      url: '/flashblocks',
+      headers: {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type',
+      },
+    })
+    expect(response.statusCode).toBe(204)
+    expect(response.headers['access-control-allow-methods']).toContain('POST')
+    expect(response.headers['access-control-allow-headers']).toBe('content-type')
+  })
+})
+
+describe('hostile input', () => {
+  test('a header named __proto__ is a header like others', async () => {
+    const answer = await talk(
+      port,
+      `${head('/')}__proto__: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 1\r\n\r\n1`,
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 200 /)
+  })
+
+  test('too many bytes of headers', async () => {
+    const answer = await talk(port, `${head('/')}x: ${'y'.repeat(20_000)}\r\n\r\n`)
+    expect(answer).toMatch(/^HTTP\/1.1 431 /)
+  })
+
+  test('two thousand headers', async () => {
+    const many = Array.from({ length: 2_000 }, (_, index) => `h${index}: 1\r\n`).join('')
+    const answer = await talk(port, `${head('/')}${many}\r\n`)
+    expect(answer).toMatch(/^HTTP\/1.1 4\d\d /)
+  })
+
+  test('headers that never end', async () => {
+    expect(await talk(port, head('/'))).toMatch(/^HTTP\/1.1 408 /)
+  })
+
+  test('a body shorter than its length', async () => {
+    const answer = await talk(
+      port,
+      `${head('/')}content-type: application/json\r\ncontent-length: 50\r\n\r\n{`,
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 408 /)
+  })
+
+  test('chunks that never end', async () => {
+    const chunk = `40\r\n${'x'.repeat(64)}\r\n`
+    const answer = await talk(
+      port,
+      `${head('/')}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n${chunk.repeat(32)}`,
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 413 [\s\S]*content length too large \(\d+>1000\)/)
+  })
+
+  test('length and chunks at once', async () => {
+    const answer = await talk(
+      port,
+      `${head('/')}content-type: application/json\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 400 /)
+  })
+
+  test('a client that leaves is told to its request', async () => {
+    const seen = Promise.withResolvers<AbortSignal>()
+    const gone = Promise.withResolvers<void>()
+    const answer: Answerer = async (_body, client) => {
+      client.signal.addEventListener('abort', () => gone.resolve())
+      seen.resolve(client.signal)
+      await gone.promise
+      return { text: 'never read', status: 200, headers: {} }
+    }
+    const other = await startServer({ answer })
+    const socket = await openRaw(other.port)
+    socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
+    expect((await seen.promise).aborted).toBe(false)
+    socket.destroy()
+    await gone.promise
+    expect((await seen.promise).aborted).toBe(true)
+    await other.server.close()
+  })
+})
+
+describe('life', () => {
+  test('while starting and draining, JSON-RPC is refused and health is served', async () => {
+    const release = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    const answer: Answerer = async () => {
+      begun.resolve()
+      await release.promise
+      return { text: '"late"', status: 200, headers: {} }
+    }
+    const other = await startServer({
+      answer,
+      readiness: () => ({ status: 'unready', reasons: ['no head yet'], details: { head: 0 } }),
+    })
+    const post = () => fetch(other.url, { method: 'POST', headers: json, body: '1' })
+    other.server.setPaused('starting')
+    const refused = await post()
+    expect(refused.status).toBe(503)
+    expect(await refused.json()).toEqual({
+      jsonrpc: '2.0',
+      id: null,
+      error: { code: -32005, message: 'the node is starting', data: { reason: 'starting' } },
+    })
+    const ready = await fetch(`${other.url}/readyz`)
+    expect(ready.status).toBe(503)
+    expect(await ready.json()).toEqual({ status: 'unready', reasons: ['no head yet'], head: 0 })
+    expect((await fetch(`${other.url}/healthz`)).status).toBe(200)
+
+    other.server.setPaused(undefined)
+    const late = post()
+    await begun.promise
+    expect(other.server.inFlight).toBe(1)
+    const drained = other.server.drain(5_000)
+    expect((await post()).status).toBe(503)
+    release.resolve()
+    expect(await (await late).text()).toBe('"late"')
+    await drained
+    await other.server.close()
+  })
+
+  test('a drain waits no longer than it is told', async () => {
+    const begun = Promise.withResolvers<void>()
+    const never = new Promise<never>(() => {})
+    const answer: Answerer = () => {
+      begun.resolve()
+      return never
+    }
+    const other = await startServer({ answer })
+    const socket = await openRaw(other.port)
+    socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
+    await begun.promise
+    await other.server.drain(20)
+    const closed = once(socket, 'close')
+    await other.server.close()
+    await closed
+  })
+
+  test('a port that is taken is an error', async () => {
+    const other = startServer()
+    const taken = (await other).port
+    const second = (await startServer()).server
+    await expect(second.listen({ host: '127.0.0.1', port: taken })).rejects.toThrow()
+    await (await other).server.close()
+    await second.close()
+  })
+})
