@@ -1,5 +1,6 @@
 /** Everything threads say to each other: plain data. */
 
+import type { SealedBlock } from '../engine/chain/types.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { SharedViews } from '../engine/views/types.ts'
@@ -22,26 +23,6 @@ export type ChainOption = {
     /** Seconds. */
     readonly genesisTimestamp: number
   }
-}
-
-/** A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). */
-export type SealedBlock = {
-  readonly payloadId: string
-  readonly parentHash: Bytes
-  readonly parentBeaconBlockRoot: Bytes
-  readonly coinbase: Bytes
-  readonly prevRandao: Bytes
-  readonly number: number
-  readonly gasLimit: bigint
-  readonly timestamp: bigint
-  readonly extraData: Bytes
-  readonly baseFee: bigint
-  readonly transactions: readonly Bytes[]
-  readonly gasUsed: bigint
-  readonly receiptsRoot: Bytes
-  readonly logsBloom: Bytes
-  /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
-  readonly stateRoot: Bytes | undefined
 }
 
 /** Main → writer. */

@@ -74,3 +74,23 @@ export interface LeasedView {
   readonly record: number
   release(): void
 }
+
+/** A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). */
+export type SealedBlock = {
+  readonly payloadId: string
+  readonly parentHash: Bytes
+  readonly parentBeaconBlockRoot: Bytes
+  readonly coinbase: Bytes
+  readonly prevRandao: Bytes
+  readonly number: number
+  readonly gasLimit: bigint
+  readonly timestamp: bigint
+  readonly extraData: Bytes
+  readonly baseFee: bigint
+  readonly transactions: readonly Bytes[]
+  readonly gasUsed: bigint
+  readonly receiptsRoot: Bytes
+  readonly logsBloom: Bytes
+  /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
+  readonly stateRoot: Bytes | undefined
+}
