@@ -1,0 +1,79 @@
+/** Chooses transactions for a flashblock: nonce order within a sender, best tip first across senders, oldest first among equals. */
+import { nextWaiting, type Sender } from './sender.ts'
+import { type Entry, effectiveTip, type Wanted } from './types.ts'
+
+/**
+ * Entries in the order they should be executed. `refresh` is called with each sender before its first entry is taken; true says that
+ * its nonce had moved and that it must be looked at again.
+ */
+export function chooseBest(
+  senders: Iterable<Sender>,
+  wanted: Wanted,
+  refresh: (sender: Sender) => boolean,
+): Entry[] {
+  const heap: Candidate[] = []
+  const fresh = new Set<Sender>()
+  const taken = new Set(wanted.excluded)
+  const offer = (sender: Sender) => {
+    const entry = nextWaiting(sender, taken)
+    if (entry === undefined) return
+    const tip = effectiveTip(entry, wanted.baseFee)
+    if (tip >= 0n) push(heap, { sender, entry, tip })
+  }
+  for (const sender of senders) offer(sender)
+
+  const chosen: Entry[] = []
+  let gas = wanted.gas
+  while (chosen.length < wanted.count && heap.length > 0) {
+    const { sender, entry } = pop(heap)
+    if (!fresh.has(sender)) {
+      fresh.add(sender)
+      if (refresh(sender)) {
+        offer(sender)
+        continue
+      }
+    }
+    // Later nonces of this sender must wait with it.
+    if (entry.transaction.gasLimit > gas) continue
+    gas -= entry.transaction.gasLimit
+    chosen.push(entry)
+    taken.add(entry.key)
+    offer(sender)
+  }
+  return chosen
+}
+
+type Candidate = { readonly sender: Sender; readonly entry: Entry; readonly tip: bigint }
+
+const isBefore = (a: Candidate, b: Candidate) =>
+  a.tip === b.tip ? a.entry.arrival < b.entry.arrival : a.tip > b.tip
+
+/** A binary heap in an array: the best is first. */
+function push(heap: Candidate[], item: Candidate): void {
+  let at = heap.length
+  heap.push(item)
+  while (at > 0) {
+    const up = (at - 1) >> 1
+    if (!isBefore(item, heap[up]!)) break
+    heap[at] = heap[up]!
+    at = up
+  }
+  heap[at] = item
+}
+
+function pop(heap: Candidate[]): Candidate {
+  const best = heap[0]!
+  const item = heap.pop()!
+  if (heap.length === 0) return best
+  let at = 0
+  for (;;) {
+    let down = 2 * at + 1
+    if (down >= heap.length) break
+    if (down + 1 < heap.length && isBefore(heap[down + 1]!, heap[down]!)) down++
+    if (!isBefore(heap[down]!, item)) break
+    heap[at] = heap[down]!
+    at = down
+  }
+  heap[at] = item
+  return best
+}

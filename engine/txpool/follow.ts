@@ -1,0 +1,130 @@
+/** Keeps a pool in step with the views: what each publish included, and what a flush or reorg took back. */
+import type { Block, ChainView } from '../chain/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { keccak256 } from '../primitives/keccak.ts'
+import type { SignedTransaction } from '../primitives/transaction.ts'
+import { decodeTransaction } from '../primitives/transaction-codec.ts'
+import { equalBytes } from '../primitives/words.ts'
+import { readAccount } from '../state/read.ts'
+import type { TransactionPool } from './pool.ts'
+import type { PoolHead } from './types.ts'
+
+/** Brings the pool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
+export type PoolFollower = { update(view: ChainView): void }
+
+export function followViews(pool: TransactionPool): PoolFollower {
+  let last: Seen | undefined
+  return {
+    update(view) {
+      const pending = pendingBlock(view)
+      const nonceOf = noncesOf(view, pending)
+      if (last !== undefined && isExtended(last, view)) {
+        for (let number = last.number; number <= pending.number; number++)
+          includeBlock(pool, view, {
+            number,
+            from: number === last.number ? last.hashes.length : 0,
+          })
+      } else {
+        pool.rewind({ blockOf: (hash) => numberOf(view, hash), nonceOf })
+        const oldest = pending.number - BigInt(pool.limits.keepBlocks)
+        for (let number = oldest; number <= pending.number; number++)
+          includeBlock(pool, view, { number, from: 0 })
+      }
+      last = {
+        number: pending.number,
+        parentHash: pending.header.parentHash.slice(),
+        hashes: pending.transactionHashes().map((hash) => hash.slice()),
+      }
+      pool.settle({
+        pending: {
+          number: Number(pending.number),
+          index: pending.flashblockIndex ?? Number.POSITIVE_INFINITY,
+        },
+        canonical: Number(view.canonical.number),
+        nonceOf,
+      })
+    },
+  }
+}
+
+/**
+ * Puts journalled transactions back at the start. Those in a block that could still be lost are kept as included, those in an older one
+ * and those that no longer fit are left out. Returns how many came back. @throws {ViewError}
+ */
+export function restorePool(
+  pool: TransactionPool,
+  journalled: Iterable<Bytes>,
+  at: { readonly view: ChainView; readonly head: PoolHead },
+): number {
+  let restored = 0
+  for (const raw of journalled) {
+    const place = placeOf(at.view, raw)
+    if (place === undefined) {
+      if (pool.restore(raw, at.head)) restored++
+    } else if (place.number + pool.limits.keepBlocks >= Number(at.view.canonical.number))
+      pool.include(place.transaction, place.number)
+  }
+  pool.rewriteJournal()
+  return restored
+}
+
+/** Nonces in the pending state of a view. */
+export function noncesOf(view: ChainView, pending: Block): (address: Bytes) => bigint {
+  const state = view.state(pending)
+  return (address) => readAccount(state, address)?.nonce ?? 0n
+}
+
+/** @throws {Error} when the view has no pending block: every record has one. */
+export function pendingBlock(view: ChainView): Block {
+  const pending = view.block({ tag: 'pending' })
+  if (pending === undefined) throw new Error(`record ${view.record} has no pending block`)
+  return pending
+}
+
+/** The pending block as it was at the last update. */
+type Seen = {
+  readonly number: bigint
+  readonly parentHash: Bytes
+  readonly hashes: readonly Bytes[]
+}
+
+/** Whether the view's chain begins with what was seen: same parent, and the same transactions first. */
+function isExtended(last: Seen, view: ChainView): boolean {
+  const block = view.block({ number: last.number })
+  if (block === undefined || !equalBytes(block.header.parentHash, last.parentHash)) return false
+  const hashes = block.transactionHashes()
+  return last.hashes.every((hash, at) => hashes[at] !== undefined && equalBytes(hash, hashes[at]))
+}
+
+function includeBlock(
+  pool: TransactionPool,
+  view: ChainView,
+  at: { readonly number: bigint; readonly from: number },
+): void {
+  if (at.number < view.earliest) return
+  const block = view.block({ number: at.number })
+  if (block === undefined) return
+  for (let index = at.from; index < block.transactionCount; index++) {
+    const transaction = block.transaction(index)!
+    if (transaction.type === 0x7e) continue
+    // What the pool keeps must outlive the view's lease.
+    const kept = pool.isExpected(transaction.hash) ? transaction : copyOf(transaction)
+    pool.include(kept, Number(at.number))
+  }
+}
+
+const copyOf = (transaction: SignedTransaction) =>
+  decodeTransaction(transaction.raw.slice(), transaction.from.slice()) as SignedTransaction
+
+function numberOf(view: ChainView, hash: Bytes): number | undefined {
+  const found = view.findTransaction(hash)
+  return found && Number(found.block.number)
+}
+
+function placeOf(view: ChainView, raw: Bytes) {
+  const found = view.findTransaction(keccak256(raw))
+  const transaction = found?.block.transaction(found.index)
+  if (found === undefined || transaction === undefined || transaction.type === 0x7e)
+    return undefined
+  return { transaction: copyOf(transaction), number: Number(found.block.number) }
+}

@@ -1,0 +1,46 @@
+/** Every bound of the transaction pool in one place. */
+
+export type PoolLimits = {
+  /** Bytes of one raw transaction. */
+  readonly transactionBytes: number
+  /** Transactions of one sender that are not in a block yet. */
+  readonly perSender: number
+  /** Of those, how many may wait behind a missing nonce. */
+  readonly queuedPerSender: number
+  /** Transactions of all senders that are not in a block yet. */
+  readonly total: number
+  /** Raw bytes of the same. */
+  readonly totalBytes: number
+  /** Least rise of both fee fields that replaces a transaction of the same nonce, in percent. */
+  readonly priceBumpPercent: number
+  /** Largest gas limit × fee cap in wei; 0n: no cap. */
+  readonly feeCap: bigint
+  /** Least priority fee in wei. */
+  readonly minimumTip: bigint
+  /** Milliseconds in the pool without being included. */
+  readonly expiryMs: number
+  /** Milliseconds after which a transaction that was handed out is taken for lost. */
+  readonly handedMs: number
+  /** Blocks below the canonical head for which included transactions are kept, to come back after a reorg. */
+  readonly keepBlocks: number
+  /** Raw bytes of included transactions at or below the canonical head. */
+  readonly includedBytes: number
+  /** Journal entries beyond the live ones before the journal is written anew. */
+  readonly journalSlack: number
+}
+
+export const POOL_LIMITS: PoolLimits = {
+  transactionBytes: 131_072,
+  perSender: 1_024,
+  queuedPerSender: 64,
+  total: 20_000,
+  totalBytes: 128 * 1024 * 1024,
+  priceBumpPercent: 10,
+  feeCap: 10n ** 18n,
+  minimumTip: 0n,
+  expiryMs: 3 * 60 * 60 * 1000,
+  handedMs: 10_000,
+  keepBlocks: 16,
+  includedBytes: 64 * 1024 * 1024,
+  journalSlack: 10_000,
+}

@@ -1,0 +1,392 @@
+/** The transaction pool: what was accepted and is not final yet. Holds no thread, no clock and no view of its own. */
+import type { InvalidTransaction } from '../execution/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { keccak256 } from '../primitives/keccak.ts'
+import type { SignedTransaction } from '../primitives/transaction.ts'
+import { chooseBest } from './best.ts'
+import { candidate, victims } from './eviction.ts'
+import { POOL_LIMITS, type PoolLimits } from './limits.ts'
+import { executable, firstGap, type Sender, spending } from './sender.ts'
+import {
+  type Entry,
+  keyOf,
+  type PoolHead,
+  type PoolJournal,
+  type Position,
+  type Submitted,
+  type Wanted,
+} from './types.ts'
+import { checkFunds, checkTransaction, decodeSubmitted, invalid } from './validation.ts'
+
+export type PoolOptions = {
+  readonly limits?: Partial<PoolLimits>
+  readonly journal: PoolJournal
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}
+export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
+
+export class TransactionPool {
+  readonly limits: PoolLimits
+  readonly #journal: PoolJournal
+  readonly #now: () => number
+  /** Everything the pool knows, oldest first; included ones too. */
+  readonly #byHash = new Map<string, Entry>()
+  /** Only senders with entries that are not in a block. */
+  readonly #senders = new Map<string, Sender>()
+  /** Included entries, by sender and nonce. */
+  readonly #included = new Map<string, Map<bigint, Entry>>()
+  readonly #listeners = new Set<PendingListener>()
+  #arrivals = 0
+  #bytes = 0
+  #open = 0
+  #journalled = 0
+  #dropped = 0
+  #canonical = -1
+
+  constructor(options: PoolOptions) {
+    this.limits = { ...POOL_LIMITS, ...options.limits }
+    this.#journal = options.journal
+    this.#now = options.now
+  }
+
+  /** Validates against the pending head, journals, accepts; a refusal is a value. @throws {ViewError} from the head's reads. */
+  submit(raw: Bytes, head: PoolHead): Submitted {
+    if (raw.length > this.limits.transactionBytes)
+      return refuse(
+        `oversized data: transaction size ${raw.length}, limit ${this.limits.transactionBytes}`,
+      )
+    const known = this.#byHash.get(keyOf(keccak256(raw)))
+    if (known !== undefined && known.place.status !== 'included') return refuse('already known')
+    const decoded = decodeSubmitted(raw)
+    if ('error' in decoded) return decoded
+    const result = this.#accept(decoded.transaction, head, (accepted) => {
+      this.#journal.append(accepted)
+      this.#journalled++
+    })
+    this.#announce(decoded.transaction.from)
+    return result
+  }
+
+  /**
+   * Puts a journalled transaction back: nothing is written, and what pays for it may be in blocks that are not back yet. False: it does
+   * not fit any more. @throws {ViewError}
+   */
+  restore(raw: Bytes, head: PoolHead): boolean {
+    if (this.#byHash.has(keyOf(keccak256(raw)))) return true
+    const decoded = decodeSubmitted(raw)
+    if ('error' in decoded) return false
+    this.#journalled++
+    return !('error' in this.#accept(decoded.transaction, head, undefined))
+  }
+
+  get(hash: Bytes): SignedTransaction | undefined {
+    const entry = this.#byHash.get(keyOf(hash))
+    return entry === undefined || entry.place.status === 'included' ? undefined : entry.transaction
+  }
+
+  /** In the pool, or in a block that is not final yet. */
+  isExpected(hash: Bytes): boolean {
+    return this.#byHash.has(keyOf(hash))
+  }
+
+  /** The nonce after the consecutive ones that the pool knows from `stateNonce` on; that state may be older than the pending one. */
+  nextNonce(address: Bytes, stateNonce: bigint): bigint {
+    const key = keyOf(address)
+    const included = this.#included.get(key)
+    let nonce = stateNonce
+    while (included?.has(nonce) === true) nonce++
+    const sender = this.#senders.get(key)
+    return sender === undefined ? nonce : firstGap(sender, nonce)
+  }
+
+  /** Transactions not in a block: executable ones, and those behind a missing nonce. */
+  counts(): { readonly pending: number; readonly queued: number } {
+    let pending = 0
+    for (const sender of this.#senders.values()) for (const _ of executable(sender)) pending++
+    return { pending, queued: this.#open - pending }
+  }
+
+  stats(): Readonly<Record<'open' | 'bytes' | 'included' | 'dropped', number>> {
+    return {
+      open: this.#open,
+      bytes: this.#bytes,
+      included: this.#byHash.size - this.#open,
+      dropped: this.#dropped,
+    }
+  }
+
+  /** Called with each transaction when it becomes executable, once. Returns the way to stop. */
+  onPending(listener: PendingListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
+  best(wanted: Wanted): readonly SignedTransaction[] {
+    const chosen = chooseBest(this.#senders.values(), wanted, (sender) =>
+      this.#moveNonce(sender, wanted.nonceOf(sender.address)),
+    )
+    const atMs = this.#now()
+    for (const entry of chosen) entry.place = { status: 'handed', target: wanted.target, atMs }
+    return chosen.map(({ transaction }) => transaction)
+  }
+
+  /**
+   * What the sequencer could not execute leaves the pool. A nonce that is too low or too high says only that the sequencer is ahead of
+   * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published.
+   */
+  rejected(refused: readonly { readonly hash: Bytes; readonly reason: string }[]): void {
+    for (const { hash, reason } of refused) {
+      const entry = this.#byHash.get(keyOf(hash))
+      if (entry === undefined || entry.place.status === 'included') continue
+      if (!/^nonce too (low|high)/.test(reason)) this.#remove(entry)
+    }
+  }
+
+  /** A transaction is in block `blockNumber` of the pending chain, whether it came through this pool or not. */
+  include(transaction: SignedTransaction, blockNumber: number): void {
+    const key = keyOf(transaction.hash)
+    const known = this.#byHash.get(key)
+    const entry = known ?? this.#entry(transaction, 0n, false)
+    if (known === undefined) this.#byHash.set(key, entry)
+    else if (known.place.status !== 'included') this.#close(known)
+    entry.place = { status: 'included', blockNumber }
+    entry.isAnnounced = true
+    const ofSender = this.#included.get(entry.sender) ?? new Map<bigint, Entry>()
+    this.#included.set(entry.sender, ofSender.set(transaction.nonce, entry))
+    const sender = this.#senders.get(entry.sender)
+    if (sender !== undefined && sender.nonce <= transaction.nonce)
+      this.#moveNonce(sender, transaction.nonce + 1n)
+    this.#announce(transaction.from)
+  }
+
+  /**
+   * The pending chain was replaced, wholly or in part: included transactions that are gone from it come back, and all nonces are read anew.
+   * `blockOf`: number of the block that has a transaction, on the new chain.
+   */
+  rewind(chain: {
+    blockOf(hash: Bytes): number | undefined
+    nonceOf(address: Bytes): bigint
+  }): void {
+    for (const entry of [...this.#byHash.values()]) {
+      if (entry.place.status !== 'included') continue
+      const blockNumber = chain.blockOf(entry.transaction.hash)
+      if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
+      else this.#reopen(entry, chain.nonceOf(entry.transaction.from))
+    }
+    for (const sender of [...this.#senders.values()]) {
+      this.#moveNonce(sender, chain.nonceOf(sender.address))
+      this.#announce(sender.address)
+    }
+  }
+
+  /** After each publish: frees what was handed out for flashblocks up to `pending` and is not in them, and forgets what is old. */
+  settle(heads: {
+    readonly pending: Position
+    readonly canonical: number
+    nonceOf(address: Bytes): bigint
+  }): void {
+    const now = this.#now()
+    const returned = new Set<Sender>()
+    for (const sender of this.#senders.values())
+      for (const entry of sender.entries.values()) {
+        const { place } = entry
+        if (place.status !== 'handed') continue
+        if (!isReached(place.target, heads.pending) && now - place.atMs < this.limits.handedMs)
+          continue
+        entry.place = { status: 'waiting' }
+        returned.add(sender)
+      }
+    for (const sender of returned) this.#moveNonce(sender, heads.nonceOf(sender.address))
+    if (heads.canonical === this.#canonical) return
+    this.#canonical = heads.canonical
+    this.#forget(heads.canonical, now)
+    if (this.#journalled > 2 * this.#byHash.size + this.limits.journalSlack) this.rewriteJournal()
+  }
+
+  /** Leaves in the journal what a restart needs: everything that could still be lost. */
+  rewriteJournal(): void {
+    // By nonce, so that none of a sender's waits behind a missing one while they are put back.
+    const all = [...this.#byHash.values()].map(({ transaction }) => transaction)
+    all.sort((a, b) => (a.nonce < b.nonce ? -1 : a.nonce > b.nonce ? 1 : 0))
+    this.#journal.rewrite(all.map(({ raw }) => raw))
+    this.#journalled = this.#byHash.size
+  }
+
+  #accept(
+    transaction: SignedTransaction,
+    head: PoolHead,
+    journal: ((raw: Bytes) => void) | undefined,
+  ): Submitted {
+    const account = head.account(transaction.from)
+    const nonce = account?.nonce ?? 0n
+    const checked = checkTransaction(transaction, {
+      head,
+      nonce,
+      limits: journal === undefined ? { ...this.limits, feeCap: 0n } : this.limits,
+    })
+    if ('error' in checked) return checked
+    const entry = this.#entry(transaction, checked.cost, checked.isGasless)
+    const sender = this.#senders.get(entry.sender) ?? newSender(entry, transaction.from, nonce)
+    // The head may be newer than the last `settle`; it is never older than the sender's own nonce by more than a flush.
+    this.#moveNonce(sender, nonce)
+    const replaced = sender.entries.get(transaction.nonce)
+    const spent = spending(sender, nonce, transaction.nonce)
+    const error =
+      (replaced && checkReplacement(replaced, entry, this.limits)) ??
+      (journal && checkFunds({ balance: account?.balance ?? 0n, cost: entry.cost, spent })) ??
+      (replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee))
+    if (error !== undefined) return { error }
+    journal?.(transaction.raw)
+    if (replaced !== undefined) this.#remove(replaced)
+    this.#insert(sender, entry)
+    return { hash: transaction.hash }
+  }
+
+  #entry(transaction: SignedTransaction, cost: bigint, isGasless: boolean): Entry {
+    const isDynamic = 'maxFeePerGas' in transaction
+    return {
+      transaction,
+      key: keyOf(transaction.hash),
+      sender: keyOf(transaction.from),
+      feeCap: isDynamic ? transaction.maxFeePerGas : transaction.gasPrice,
+      tipCap: isDynamic ? transaction.maxPriorityFeePerGas : transaction.gasPrice,
+      cost,
+      isGasless,
+      arrival: this.#arrivals++,
+      addedAtMs: this.#now(),
+      place: { status: 'waiting' },
+      isAnnounced: false,
+    }
+  }
+
+  #makeRoom(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {
+    const { perSender, queuedPerSender, total, totalBytes } = this.limits
+    const newcomer = candidate(sender, entry, baseFee)
+    let executables = 0
+    for (const _ of executable(sender)) executables++
+    const isQueued = newcomer.distance > 0n
+    if (
+      sender.entries.size >= perSender ||
+      (isQueued && sender.entries.size - executables >= queuedPerSender)
+    )
+      return invalid(`account limit exceeded: pooled ${sender.entries.size} txs`)
+    const bytes = entry.transaction.raw.length
+    while (this.#open >= total || this.#bytes + bytes > totalBytes) {
+      // In bulk, so that a full pool does not look at every sender for each newcomer.
+      const count = Math.max(1, total >> 7)
+      const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
+      if (worse.length === 0)
+        return isQueued ? invalid('txpool is full', -32003) : invalid('transaction underpriced')
+      for (const victim of worse) this.#remove(victim)
+    }
+    return undefined
+  }
+
+  #insert(sender: Sender, entry: Entry): void {
+    this.#byHash.delete(entry.key)
+    this.#byHash.set(entry.key, entry)
+    this.#senders.set(sender.key, sender)
+    sender.entries.set(entry.transaction.nonce, entry)
+    this.#open++
+    this.#bytes += entry.transaction.raw.length
+  }
+
+  /** Takes an entry out of its sender's queue; it stays known by its hash. */
+  #close(entry: Entry): void {
+    const sender = this.#senders.get(entry.sender)
+    if (sender?.entries.get(entry.transaction.nonce) !== entry) return
+    sender.entries.delete(entry.transaction.nonce)
+    if (sender.entries.size === 0) this.#senders.delete(sender.key)
+    this.#open--
+    this.#bytes -= entry.transaction.raw.length
+  }
+
+  #remove(entry: Entry): void {
+    this.#close(entry)
+    this.#byHash.delete(entry.key)
+    this.#dropped++
+  }
+
+  /** An included entry that no block has any more goes back; it was shown, so it wins over another with its nonce. */
+  #reopen(entry: Entry, nonce: bigint): void {
+    this.#dropIncluded(entry)
+    entry.place = { status: 'waiting' }
+    const sender =
+      this.#senders.get(entry.sender) ?? newSender(entry, entry.transaction.from, nonce)
+    const other = sender.entries.get(entry.transaction.nonce)
+    if (other !== undefined) this.#remove(other)
+    this.#insert(sender, entry)
+  }
+
+  #dropIncluded(entry: Entry): void {
+    const ofSender = this.#included.get(entry.sender)
+    if (ofSender?.get(entry.transaction.nonce) !== entry) return
+    ofSender.delete(entry.transaction.nonce)
+    if (ofSender.size === 0) this.#included.delete(entry.sender)
+  }
+
+  /** True when the nonce moved. Entries below it can never be included: they go, unless a flashblock that was not published yet may have them. */
+  #moveNonce(sender: Sender, nonce: bigint): boolean {
+    const hasMoved = sender.nonce !== nonce
+    sender.nonce = nonce
+    for (const entry of [...sender.entries.values()])
+      if (entry.transaction.nonce < nonce && entry.place.status === 'waiting') this.#remove(entry)
+    return hasMoved
+  }
+
+  #announce(address: Bytes): void {
+    const sender = this.#senders.get(keyOf(address))
+    if (sender === undefined) return
+    for (const entry of executable(sender)) {
+      if (entry.isAnnounced) continue
+      entry.isAnnounced = true
+      for (const listener of this.#listeners) listener(entry.transaction.hash, entry.transaction)
+    }
+  }
+
+  #forget(canonical: number, now: number): void {
+    let settledBytes = 0
+    for (const { place, transaction } of this.#byHash.values())
+      if (place.status === 'included' && place.blockNumber <= canonical)
+        settledBytes += transaction.raw.length
+    for (const entry of [...this.#byHash.values()]) {
+      const { place } = entry
+      if (place.status === 'included') {
+        const isSettled = place.blockNumber <= canonical
+        const isOld = place.blockNumber + this.limits.keepBlocks < canonical
+        if (!isOld && !(isSettled && settledBytes > this.limits.includedBytes)) continue
+        settledBytes -= entry.transaction.raw.length
+        this.#dropIncluded(entry)
+        this.#byHash.delete(entry.key)
+      } else if (place.status === 'waiting' && now - entry.addedAtMs > this.limits.expiryMs)
+        this.#remove(entry)
+    }
+  }
+}
+
+const isReached = (target: Position, pending: Position) =>
+  pending.number > target.number ||
+  (pending.number === target.number && pending.index >= target.index)
+
+const newSender = (entry: Entry, address: Bytes, nonce: bigint): Sender => ({
+  address,
+  key: entry.sender,
+  nonce,
+  entries: new Map(),
+})
+
+function checkReplacement(
+  old: Entry,
+  entry: Entry,
+  limits: PoolLimits,
+): InvalidTransaction | undefined {
+  const factor = 100n + BigInt(limits.priceBumpPercent)
+  const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
+  return isEnough(entry.feeCap, old.feeCap) && isEnough(entry.tipCap, old.tipCap)
+    ? undefined
+    : invalid('replacement transaction underpriced')
+}
+
+const refuse = (message: string) => ({ error: invalid(message) })

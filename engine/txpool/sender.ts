@@ -1,0 +1,50 @@
+/** One sender's transactions that are not in a block yet, by nonce. */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Entry } from './types.ts'
+
+export type Sender = {
+  readonly address: Bytes
+  readonly key: string
+  /** Nonce in the pending state, as last seen. */
+  nonce: bigint
+  /** Waiting and handed out. */
+  readonly entries: Map<bigint, Entry>
+}
+
+/** Entries that follow each other from the sender's nonce: what could be executed in order. */
+export function* executable(sender: Sender): Generator<Entry> {
+  for (let nonce = sender.nonce; ; nonce++) {
+    const entry = sender.entries.get(nonce)
+    if (entry === undefined) return
+    yield entry
+  }
+}
+
+/** First executable entry that is waiting and not excluded. */
+export function nextWaiting(sender: Sender, excluded: ReadonlySet<string>): Entry | undefined {
+  for (const entry of executable(sender))
+    if (entry.place.status === 'waiting' && !excluded.has(entry.key)) return entry
+  return undefined
+}
+
+/** First nonce from `from` on that no entry has. */
+export function firstGap(sender: Sender, from: bigint): bigint {
+  let nonce = from
+  while (sender.entries.has(nonce)) nonce++
+  return nonce
+}
+
+/** The entry with the highest nonce. */
+export function lastEntry(sender: Sender): Entry | undefined {
+  let last: Entry | undefined
+  for (const entry of sender.entries.values())
+    if (last === undefined || entry.transaction.nonce > last.transaction.nonce) last = entry
+  return last
+}
+
+/** Sum of what the sender's entries from `nonce` on can cost, without that of `except`. */
+export function spending(sender: Sender, nonce: bigint, except: bigint): bigint {
+  let sum = 0n
+  for (const [at, entry] of sender.entries) if (at >= nonce && at !== except) sum += entry.cost
+  return sum
+}

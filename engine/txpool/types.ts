@@ -1,0 +1,79 @@
+/** What the pool holds and what it is asked. */
+import type { Rules } from '../chainspec/types.ts'
+import type { InvalidTransaction } from '../execution/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { SignedTransaction } from '../primitives/transaction.ts'
+import type { AccountState } from '../state/diff.ts'
+
+/** A flashblock: those of a whole block have index Infinity. */
+export type Position = { readonly number: number; readonly index: number }
+
+/** The pending head as validation sees it. Reads may throw a ViewError: take a newer head. */
+export type PoolHead = {
+  readonly rules: Rules
+  readonly gasLimit: bigint
+  readonly baseFee: bigint
+  account(address: Bytes): AccountState | undefined
+  /** L1 data fee and operator fee of a transaction, in wei, at this head. */
+  extraFee(transaction: SignedTransaction): bigint
+  /** Gas that a transaction needs before its first step, and the floor its calldata sets. */
+  leastGas(transaction: SignedTransaction): { readonly intrinsic: bigint; readonly floor: bigint }
+  /** Whether code stands at an address. */
+  hasCode(address: Bytes): boolean
+}
+
+export type Submitted = { readonly hash: Bytes } | { readonly error: InvalidTransaction }
+
+export type Entry = {
+  readonly transaction: SignedTransaction
+  /** Hash, as a map key. */
+  readonly key: string
+  readonly sender: string
+  readonly feeCap: bigint
+  readonly tipCap: bigint
+  /** Most it can cost its sender: gas at the fee cap, value, L1 and operator fee. */
+  readonly cost: bigint
+  /** Pays nothing because a contract may allow it: only execution can tell. */
+  readonly isGasless: boolean
+  /** Order of acceptance. */
+  readonly arrival: number
+  readonly addedAtMs: number
+  place: Place
+  isAnnounced: boolean
+}
+export type Place =
+  | { readonly status: 'waiting' }
+  /** Given to the sequencer for this flashblock. */
+  | { readonly status: 'handed'; readonly target: Position; readonly atMs: number }
+  | { readonly status: 'included'; readonly blockNumber: number }
+
+export type Wanted = {
+  /** Sum of gas limits. */
+  readonly gas: bigint
+  readonly count: number
+  readonly baseFee: bigint
+  /** The flashblock they are for. */
+  readonly target: Position
+  /** Hashes (keys of `keyOf`) that the asker has already. */
+  readonly excluded: ReadonlySet<string>
+  /** Nonce in the newest pending state. */
+  nonceOf(address: Bytes): bigint
+}
+
+/** Where accepted transactions survive a restart. Both calls are durable against the end of the process when they return. */
+export interface PoolJournal {
+  append(raw: Bytes): void
+  /** Replaces the whole content. */
+  rewrite(all: Iterable<Bytes>): void
+}
+
+/** A map key of a hash or an address: one character per byte. */
+export const keyOf = (bytes: Bytes): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+
+/** Wei per gas a block producer gets at this base fee; negative: not enough for the base fee. */
+export function effectiveTip(entry: Entry, baseFee: bigint): bigint {
+  if (entry.isGasless) return 0n
+  const room = entry.feeCap - baseFee
+  return room < entry.tipCap ? room : entry.tipCap
+}

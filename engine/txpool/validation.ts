@@ -1,0 +1,138 @@
+/** What the pool refuses, in geth's words; the codes are those of the service's error table. */
+import type { InvalidTransaction } from '../execution/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { SignedTransaction } from '../primitives/transaction.ts'
+import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
+import type { PoolLimits } from './limits.ts'
+import type { PoolHead } from './types.ts'
+
+export const invalid = (message: string, code = -32000): InvalidTransaction => ({ code, message })
+
+type Refused = { readonly error: InvalidTransaction }
+
+/** A transaction of a type that a pool may hold: blob transactions and deposits are refused. */
+export function decodeSubmitted(raw: Bytes): { readonly transaction: SignedTransaction } | Refused {
+  try {
+    const transaction = decodeTransaction(raw)
+    if (transaction.type === 3 || transaction.type === 0x7e)
+      return { error: invalid('transaction type not supported') }
+    return { transaction }
+  } catch (error) {
+    if (error instanceof TransactionError) return { error: invalid(error.message) }
+    throw error
+  }
+}
+
+/** Checks that need no other transaction of the pool, in geth's order. `nonce`: the sender's in the pending state. */
+export function checkTransaction(
+  transaction: SignedTransaction,
+  context: { readonly head: PoolHead; readonly nonce: bigint; readonly limits: PoolLimits },
+): { readonly cost: bigint; readonly isGasless: boolean } | Refused {
+  const { head, nonce, limits } = context
+  const error =
+    checkSubmission(transaction, limits.feeCap) ??
+    checkForm(transaction, head) ??
+    checkSigner(transaction, head) ??
+    checkGas(transaction, head, limits.minimumTip)
+  if (error !== undefined) return { error }
+  if (transaction.nonce < nonce)
+    return {
+      error: invalid(`nonce too low: next nonce ${nonce}, tx nonce ${transaction.nonce}`),
+    }
+  const isGasless = isGaslessCandidate(transaction, head)
+  const fees = isGasless
+    ? 0n
+    : transaction.gasLimit * feeCapOf(transaction) + head.extraFee(transaction)
+  return { cost: fees + transaction.value, isGasless }
+}
+
+/** `spent`: what the sender's other transactions in the pool can cost. */
+export function checkFunds(sums: {
+  readonly balance: bigint
+  readonly cost: bigint
+  readonly spent: bigint
+}): InvalidTransaction | undefined {
+  const want = sums.cost + sums.spent
+  if (want <= sums.balance) return undefined
+  return invalid(
+    `insufficient funds for gas * price + value: have ${sums.balance} want ${want}`,
+    -32003,
+  )
+}
+
+/** What the RPC side of geth refuses before its pool sees the transaction. */
+function checkSubmission(
+  transaction: SignedTransaction,
+  feeCap: bigint,
+): InvalidTransaction | undefined {
+  const fee = transaction.gasLimit * feeCapOf(transaction)
+  if (feeCap > 0n && fee > feeCap)
+    return invalid(`tx fee (${fee} wei) exceeds the configured cap (${feeCap} wei)`)
+  if (transaction.type === 0 && transaction.chainId === undefined)
+    return invalid('only replay-protected (EIP-155) transactions allowed over RPC')
+  return undefined
+}
+
+function checkForm(transaction: SignedTransaction, head: PoolHead): InvalidTransaction | undefined {
+  const { header } = head.rules
+  const isKnown =
+    transaction.type < 2 || (transaction.type === 2 ? header.baseFee : header.requests)
+  if (!isKnown) return invalid('transaction type not supported')
+  const isInitcode = transaction.to === undefined && header.withdrawals !== 'none'
+  if (isInitcode && transaction.input.length > MAX_INITCODE_BYTES)
+    return invalid(
+      `max initcode size exceeded: code size ${transaction.input.length} limit ${MAX_INITCODE_BYTES}`,
+    )
+  if (transaction.gasLimit > head.gasLimit) return invalid('exceeds block gas limit')
+  if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
+    return invalid('max priority fee per gas higher than max fee per gas', -32003)
+  return undefined
+}
+
+function checkSigner(
+  transaction: SignedTransaction,
+  head: PoolHead,
+): InvalidTransaction | undefined {
+  const { chainId } = head.rules
+  if (transaction.chainId !== undefined && transaction.chainId !== chainId)
+    return invalid(
+      `invalid sender: invalid chain id for signer: have ${transaction.chainId} want ${chainId}`,
+    )
+  if (transaction.nonce >= MAX_NONCE) return invalid('nonce has max value', -32003)
+  return undefined
+}
+
+function checkGas(
+  transaction: SignedTransaction,
+  head: PoolHead,
+  minimumTip: bigint,
+): InvalidTransaction | undefined {
+  const { gasLimit } = transaction
+  const { intrinsic, floor } = head.leastGas(transaction)
+  if (gasLimit < intrinsic)
+    return invalid(`intrinsic gas too low: gas ${gasLimit}, minimum needed ${intrinsic}`)
+  if (gasLimit < floor)
+    return invalid(
+      `insufficient gas for floor data gas cost: gas ${gasLimit}, minimum needed ${floor}`,
+    )
+  const tip =
+    'maxFeePerGas' in transaction ? transaction.maxPriorityFeePerGas : transaction.gasPrice
+  if (tip < minimumTip && !isGaslessCandidate(transaction, head))
+    return invalid(`transaction underpriced: gas tip cap ${tip}, minimum needed ${minimumTip}`)
+  if (transaction.type === 4 && transaction.authorizationList.length === 0)
+    return invalid('set code tx must have at least one authorization tuple')
+  return undefined
+}
+
+/** A call that offers no fee at all, on a chain whose contract may let it pass. */
+const isGaslessCandidate = (transaction: SignedTransaction, head: PoolHead) =>
+  transaction.to !== undefined &&
+  feeCapOf(transaction) === 0n &&
+  head.rules.gaslessContract !== undefined &&
+  head.hasCode(head.rules.gaslessContract)
+
+const feeCapOf = (transaction: SignedTransaction) =>
+  'maxFeePerGas' in transaction ? transaction.maxFeePerGas : transaction.gasPrice
+
+const MAX_INITCODE_BYTES = 49_152
+const MAX_NONCE = 0xffff_ffff_ffff_ffffn

@@ -1,0 +1,598 @@
+/** The transaction pool: refusals, order, replacement, limits, hand-out and return. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import type { SignedTransaction } from '../engine/primitives/transaction.ts'
+import {
+  encodeTransaction,
+  makeDeposit,
+  signTransaction,
+} from '../engine/primitives/transaction-codec.ts'
+import { TransactionPool } from '../engine/txpool/pool.ts'
+import { keyOf, type Position } from '../engine/txpool/types.ts'
+import {
+  addressOfSender,
+  CHAIN_ID,
+  keyOfSender,
+  PlainHead,
+  testPool,
+  transfer,
+} from './fixtures/txpool.ts'
+
+const NOWHERE: Position = { number: 1, index: 1 }
+const want = (
+  options: {
+    count?: number
+    gas?: bigint
+    baseFee?: bigint
+    target?: Position
+    head?: PlainHead
+    excluded?: Bytes[]
+  } = {},
+) => ({
+  gas: options.gas ?? 30_000_000n,
+  count: options.count ?? 1_000,
+  baseFee: options.baseFee ?? 10n,
+  target: options.target ?? NOWHERE,
+  excluded: new Set((options.excluded ?? []).map(keyOf)),
+  nonceOf: (address: Bytes) => (options.head ?? new PlainHead()).account(address).nonce,
+})
+const settled = (pending: Position, canonical: number, head = new PlainHead()) => ({
+  pending,
+  canonical,
+  nonceOf: (address: Bytes) => head.account(address).nonce,
+})
+const names = (list: readonly SignedTransaction[]) => list.map(({ hash }) => keyOf(hash))
+
+const legacy = (fields: object = {}) =>
+  signTransaction(
+    {
+      type: 0,
+      chainId: CHAIN_ID,
+      nonce: 0n,
+      to: new Uint8Array(20),
+      value: 0n,
+      gasLimit: 21_000n,
+      input: new Uint8Array(0),
+      gasPrice: 100n,
+      ...fields,
+    },
+    keyOfSender(0),
+  ).raw
+const setCode = (authorizationList: []) =>
+  signTransaction(
+    {
+      type: 4,
+      chainId: CHAIN_ID,
+      nonce: 0n,
+      to: new Uint8Array(20),
+      value: 0n,
+      gasLimit: 90_000n,
+      input: new Uint8Array(0),
+      maxFeePerGas: 100n,
+      maxPriorityFeePerGas: 1n,
+      accessList: [],
+      authorizationList,
+    },
+    keyOfSender(0),
+  ).raw
+const blob = () =>
+  signTransaction(
+    {
+      type: 3,
+      chainId: CHAIN_ID,
+      nonce: 0n,
+      to: new Uint8Array(20),
+      value: 0n,
+      gasLimit: 21_000n,
+      input: new Uint8Array(0),
+      maxFeePerGas: 100n,
+      maxPriorityFeePerGas: 1n,
+      accessList: [],
+      maxFeePerBlobGas: 1n,
+      blobVersionedHashes: [new Uint8Array(32).fill(1)],
+    },
+    keyOfSender(0),
+  ).raw
+const deposit = () =>
+  makeDeposit({
+    sourceHash: new Uint8Array(32),
+    from: new Uint8Array(20),
+    to: new Uint8Array(20),
+    mint: 0n,
+    value: 0n,
+    gasLimit: 21_000n,
+    isSystemTransaction: false,
+    input: new Uint8Array(0),
+  }).raw
+const highS = () => {
+  const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+  const good = transfer(0, 0)
+  return encodeTransaction({ ...good, s: order - good.s, v: 1n - good.v })
+}
+
+describe('refusals', () => {
+  const cases: [name: string, raw: () => Bytes, code: number, message: string | RegExp][] = [
+    [
+      'too large',
+      () => new Uint8Array(131_073),
+      -32000,
+      'oversized data: transaction size 131073, limit 131072',
+    ],
+    ['no bytes', () => new Uint8Array(0), -32000, 'typed transaction too short'],
+    ['no known type', () => Uint8Array.of(0x12, 0x34), -32000, 'transaction type not supported'],
+    ['blob', blob, -32000, 'transaction type not supported'],
+    ['deposit', deposit, -32000, 'transaction type not supported'],
+    ['trailing byte', () => Uint8Array.of(...transfer(0, 0).raw, 0), -32000, /rlp/],
+    ['high s', highS, -32000, /^invalid sender: /],
+    [
+      'another chain',
+      () => transfer(0, 0, { chainId: 1n }).raw,
+      -32000,
+      'invalid sender: invalid chain id for signer: have 1 want 196',
+    ],
+    [
+      'no replay protection',
+      () => legacy({ chainId: undefined }),
+      -32000,
+      'only replay-protected (EIP-155) transactions allowed over RPC',
+    ],
+    [
+      'fee above the cap',
+      () => transfer(0, 0, { maxFeePerGas: 10n ** 15n }).raw,
+      -32000,
+      'tx fee (21000000000000000000 wei) exceeds the configured cap (1000000000000000000 wei)',
+    ],
+    [
+      'initcode',
+      () =>
+        transfer(0, 0, { to: undefined, input: new Uint8Array(49_153), gasLimit: 3_000_000n }).raw,
+      -32000,
+      'max initcode size exceeded: code size 49153 limit 49152',
+    ],
+    [
+      'gas above the block',
+      () => transfer(0, 0, { gasLimit: 30_000_001n }).raw,
+      -32000,
+      'exceeds block gas limit',
+    ],
+    [
+      'tip above fee',
+      () => transfer(0, 0, { maxFeePerGas: 1n, maxPriorityFeePerGas: 2n }).raw,
+      -32003,
+      'max priority fee per gas higher than max fee per gas',
+    ],
+    ['last nonce', () => transfer(0, 2n ** 64n - 1n).raw, -32003, 'nonce has max value'],
+    [
+      'gas below intrinsic',
+      () => transfer(0, 0, { gasLimit: 20_000n }).raw,
+      -32000,
+      'intrinsic gas too low: gas 20000, minimum needed 21000',
+    ],
+    [
+      'gas below floor',
+      () => transfer(0, 0, { input: new Uint8Array(100), gasLimit: 23_000n }).raw,
+      -32000,
+      'insufficient gas for floor data gas cost: gas 23000, minimum needed 25000',
+    ],
+    [
+      'no authorization',
+      () => setCode([]),
+      -32000,
+      'set code tx must have at least one authorization tuple',
+    ],
+    ['nonce too low', () => transfer(1, 4).raw, -32000, 'nonce too low: next nonce 5, tx nonce 4'],
+    // 21,000 × 1,000 at the fee cap, value 1, L1 and operator fee 7.
+    [
+      'no funds',
+      () => transfer(2, 0).raw,
+      -32003,
+      'insufficient funds for gas * price + value: have 21000007 want 21000008',
+    ],
+  ]
+  test.each(cases)('%s', (_name, raw, code, message) => {
+    const { pool, head, journal } = testPool()
+    head.nonces.set(keyOf(addressOfSender(1)), 5n)
+    head.balances.set(keyOf(addressOfSender(2)), 21_000_007n)
+    const result = pool.submit(raw(), head)
+    expect(result).toEqual({
+      error: {
+        code,
+        message: typeof message === 'string' ? message : expect.stringMatching(message),
+      },
+    })
+    expect(journal).toEqual([])
+    expect(pool.counts()).toEqual({ pending: 0, queued: 0 })
+  })
+
+  test('the same again', () => {
+    const { pool, head } = testPool()
+    pool.submit(transfer(0, 0).raw, head)
+    expect(pool.submit(transfer(0, 0).raw, head)).toEqual({
+      error: { code: -32000, message: 'already known' },
+    })
+  })
+
+  test('funds count all of a sender that is pooled, and nothing that is in a block', () => {
+    const { pool, head } = testPool()
+    head.balances.set(keyOf(addressOfSender(0)), 2n * 21_000_008n)
+    expect(pool.submit(transfer(0, 0).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(0, 1).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(0, 2).raw, head)).toEqual({
+      error: {
+        code: -32003,
+        message: 'insufficient funds for gas * price + value: have 42000016 want 63000024',
+      },
+    })
+    pool.include(transfer(0, 0), 1)
+    head.nonces.set(keyOf(addressOfSender(0)), 1n)
+    expect(pool.submit(transfer(0, 2).raw, head)).toHaveProperty('hash')
+  })
+
+  test('a journal that fails refuses', () => {
+    const pool = new TransactionPool({
+      now: () => 0,
+      journal: {
+        append: () => {
+          throw new Error('no space left')
+        },
+        rewrite: () => {},
+      },
+    })
+    expect(() => pool.submit(transfer(0, 0).raw, new PlainHead())).toThrow('no space left')
+    expect(pool.get(transfer(0, 0).hash)).toBeUndefined()
+  })
+})
+
+describe('replacement', () => {
+  const cases: [fee: bigint, tip: bigint, isAccepted: boolean][] = [
+    [1_100n, 110n, true],
+    [1_099n, 110n, false],
+    [1_100n, 109n, false],
+    [5_000n, 100n, false],
+    [5_000n, 5_000n, true],
+  ]
+  test.each(cases)('1000/100 by %d/%d: %s', (maxFeePerGas, maxPriorityFeePerGas, isAccepted) => {
+    const { pool, head } = testPool()
+    const old = transfer(0, 0, { maxFeePerGas: 1_000n, maxPriorityFeePerGas: 100n })
+    const other = transfer(0, 0, { maxFeePerGas, maxPriorityFeePerGas })
+    pool.submit(old.raw, head)
+    const result = pool.submit(other.raw, head)
+    if (isAccepted) expect(result).toEqual({ hash: other.hash })
+    else
+      expect(result).toEqual({
+        error: { code: -32000, message: 'replacement transaction underpriced' },
+      })
+    expect(names(pool.best(want()))).toEqual(names([isAccepted ? other : old]))
+    expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
+  })
+
+  test('a fee of zero is not replaced by zero', () => {
+    const { pool, head } = testPool()
+    pool.submit(transfer(0, 0, { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n }).raw, head)
+    const again = transfer(0, 0, { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n, value: 2n })
+    expect(pool.submit(again.raw, head)).toHaveProperty('error')
+  })
+})
+
+describe('order', () => {
+  test('best tip first, nonces in order, the older one on a tie, later nonces behind', () => {
+    const { pool, head } = testPool()
+    const low = transfer(0, 0, { maxPriorityFeePerGas: 1n })
+    const lowNext = transfer(0, 1, { maxPriorityFeePerGas: 900n })
+    const tieFirst = transfer(1, 0, { maxPriorityFeePerGas: 5n })
+    const tieSecond = transfer(2, 0, { maxPriorityFeePerGas: 5n })
+    const capped = transfer(3, 0, { maxFeePerGas: 12n, maxPriorityFeePerGas: 12n })
+    const gap = transfer(4, 1, { maxPriorityFeePerGas: 999n })
+    const belowBaseFee = transfer(5, 0, { maxFeePerGas: 9n, maxPriorityFeePerGas: 9n })
+    for (const { raw } of [lowNext, low, tieFirst, tieSecond, capped, gap, belowBaseFee])
+      expect(pool.submit(raw, head)).toHaveProperty('hash')
+    expect(names(pool.best(want()))).toEqual(names([tieFirst, tieSecond, capped, low, lowNext]))
+    expect(pool.counts()).toEqual({ pending: 6, queued: 1 })
+  })
+
+  test('gas and count bound the choice; what does not fit keeps its later nonces back', () => {
+    const { pool, head } = testPool()
+    const large = transfer(0, 0, { gasLimit: 100_000n, maxPriorityFeePerGas: 9n })
+    const afterLarge = transfer(0, 1, { maxPriorityFeePerGas: 9n })
+    const small = [1, 2, 3].map((sender) => transfer(sender, 0))
+    for (const { raw } of [large, afterLarge, ...small]) pool.submit(raw, head)
+    expect(names(pool.best(want({ gas: 63_000n, count: 2 })))).toEqual(names(small.slice(0, 2)))
+  })
+
+  test('a zero fee waits for the whitelist contract', () => {
+    const { pool, head } = testPool()
+    const free = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n }
+    expect(pool.submit(transfer(0, 0, free).raw, head)).toHaveProperty('hash')
+    expect(pool.best(want())).toEqual([])
+    head.isGaslessLive = true
+    head.balances.set(keyOf(addressOfSender(1)), 1n)
+    expect(pool.submit(transfer(1, 0, free).raw, head)).toHaveProperty('hash')
+    expect(names(pool.best(want()))).toEqual(names([transfer(1, 0, free)]))
+  })
+
+  test('listeners hear of each transaction once, when nothing is missing before it', () => {
+    const { pool, head } = testPool()
+    const heard: string[] = []
+    const stop = pool.onPending((hash) => heard.push(keyOf(hash)))
+    const [a, b, c, d] = [0, 1, 2, 3].map((nonce) => transfer(0, nonce))
+    pool.submit(c!.raw, head)
+    pool.submit(b!.raw, head)
+    expect(heard).toEqual([])
+    pool.submit(a!.raw, head)
+    expect(heard).toEqual(names([a!, b!, c!]))
+    stop()
+    pool.submit(d!.raw, head)
+    expect(heard).toHaveLength(3)
+  })
+})
+
+describe('limits', () => {
+  test('a sender: in all, and behind a missing nonce', () => {
+    const { pool, head } = testPool({ perSender: 3, queuedPerSender: 1 })
+    expect(pool.submit(transfer(0, 5).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(0, 6).raw, head)).toEqual({
+      error: { code: -32000, message: 'account limit exceeded: pooled 1 txs' },
+    })
+    expect(pool.submit(transfer(0, 0).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(0, 1).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(0, 2).raw, head)).toEqual({
+      error: { code: -32000, message: 'account limit exceeded: pooled 3 txs' },
+    })
+  })
+
+  test('a full pool loses far-future nonces first, then the cheapest', () => {
+    const { pool, head } = testPool({ total: 3 })
+    const far = transfer(0, 50, { maxPriorityFeePerGas: 500n })
+    const near = transfer(1, 2, { maxPriorityFeePerGas: 500n })
+    const cheap = transfer(2, 0, { maxPriorityFeePerGas: 2n })
+    for (const { raw } of [far, near, cheap]) pool.submit(raw, head)
+    expect(pool.submit(transfer(3, 9).raw, head)).toHaveProperty('hash')
+    expect(pool.get(far.hash)).toBeUndefined()
+    expect(pool.submit(transfer(4, 90).raw, head)).toEqual({
+      error: { code: -32003, message: 'txpool is full' },
+    })
+    expect(pool.submit(transfer(4, 0).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(5, 0, { maxPriorityFeePerGas: 3n }).raw, head)).toHaveProperty(
+      'hash',
+    )
+    expect([near.hash, cheap.hash].map((hash) => pool.get(hash) !== undefined)).toEqual([
+      false,
+      true,
+    ])
+    expect(pool.submit(transfer(6, 0, { maxPriorityFeePerGas: 1n }).raw, head)).toEqual({
+      error: { code: -32000, message: 'transaction underpriced' },
+    })
+    expect(pool.submit(transfer(6, 0, { maxPriorityFeePerGas: 8n }).raw, head)).toHaveProperty(
+      'hash',
+    )
+    expect(pool.counts()).toEqual({ pending: 3, queued: 0 })
+  })
+
+  test('bytes', () => {
+    const { pool, head } = testPool({ totalBytes: 400 })
+    for (let sender = 0; sender < 9; sender++)
+      pool.submit(transfer(sender, 0, { maxPriorityFeePerGas: BigInt(sender + 1) }).raw, head)
+    expect(pool.stats().bytes).toBeLessThanOrEqual(400)
+    expect(pool.get(transfer(8, 0, { maxPriorityFeePerGas: 9n }).hash)).toBeDefined()
+  })
+
+  test('age', () => {
+    const { pool, head, clock } = testPool({ expiryMs: 1_000 })
+    pool.submit(transfer(0, 0).raw, head)
+    clock.ms = 600
+    pool.submit(transfer(1, 0).raw, head)
+    clock.ms = 1_100
+    pool.settle(settled({ number: 1, index: 0 }, 1))
+    expect([0, 1].map((sender) => pool.get(transfer(sender, 0).hash) !== undefined)).toEqual([
+      false,
+      true,
+    ])
+  })
+})
+
+describe('handed out', () => {
+  test('not twice; again once its flashblock is published without it', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(0, 1)]
+    pool.submit(a.raw, head)
+    expect(names(pool.best(want({ target: { number: 5, index: 2 } })))).toEqual(names([a]))
+    pool.submit(b.raw, head)
+    expect(names(pool.best(want({ target: { number: 5, index: 3 } })))).toEqual(names([b]))
+    pool.settle(settled({ number: 5, index: 1 }, 4))
+    expect(pool.best(want())).toEqual([])
+    pool.settle(settled({ number: 5, index: 2 }, 4))
+    expect(names(pool.best(want({ target: { number: 5, index: 4 } })))).toEqual(names([a]))
+    pool.settle(settled({ number: 6, index: 0 }, 4))
+    expect(names(pool.best(want()))).toEqual(names([a, b]))
+  })
+
+  test('what the asker has already is passed over', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(0, 1)]
+    for (const { raw } of [a, b]) pool.submit(raw, head)
+    expect(names(pool.best(want({ excluded: [a.hash] })))).toEqual(names([b]))
+  })
+
+  test('taken for lost after a while', () => {
+    const { pool, head, clock } = testPool({ handedMs: 100 })
+    pool.submit(transfer(0, 0).raw, head)
+    pool.best(want({ target: { number: 9, index: 0 } }))
+    clock.ms = 101
+    pool.settle(settled({ number: 1, index: 0 }, 1))
+    expect(pool.best(want())).toHaveLength(1)
+  })
+
+  test('rejected: gone, except for a nonce that only the sequencer sees', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(1, 0)]
+    for (const { raw } of [a, b]) pool.submit(raw, head)
+    pool.best(want())
+    pool.rejected([
+      { hash: a.hash, reason: 'insufficient funds for gas * price + value: have 0 want 1' },
+      { hash: b.hash, reason: 'nonce too low: next nonce 1, tx nonce 0' },
+    ])
+    expect([a, b].map(({ hash }) => pool.isExpected(hash))).toEqual([false, true])
+    head.nonces.set(keyOf(addressOfSender(1)), 1n)
+    pool.settle(settled({ number: 2, index: 0 }, 1, head))
+    expect(pool.isExpected(b.hash)).toBe(false)
+  })
+
+  test('a nonce that moved elsewhere is noticed', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(0, 1)]
+    for (const { raw } of [a, b]) pool.submit(raw, head)
+    head.nonces.set(keyOf(addressOfSender(0)), 1n)
+    expect(names(pool.best(want({ head })))).toEqual(names([b]))
+    expect(pool.isExpected(a.hash)).toBe(false)
+  })
+})
+
+describe('included', () => {
+  test('kept until canonical is past it, back after a flush, with its later nonces', () => {
+    const { pool, head, journal } = testPool({ keepBlocks: 2 })
+    const [a, b, c] = [transfer(0, 0), transfer(0, 1), transfer(0, 2)]
+    for (const { raw } of [a, b, c]) pool.submit(raw, head)
+    pool.best(want({ count: 2 }))
+    pool.include(a, 7)
+    pool.include(b, 7)
+    expect([pool.get(a.hash), pool.isExpected(a.hash)]).toEqual([undefined, true])
+    expect(pool.nextNonce(addressOfSender(0), 2n)).toBe(3n)
+    expect(pool.nextNonce(addressOfSender(0), 0n)).toBe(3n)
+    pool.rewind({
+      blockOf: (hash) => (keyOf(hash) === keyOf(a.hash) ? 7 : undefined),
+      nonceOf: () => 1n,
+    })
+    expect(names(pool.best(want({ count: 9, head: movedTo(1n) })))).toEqual(names([b, c]))
+    pool.include(b, 8)
+    pool.settle(settled({ number: 8, index: 3 }, 9, movedTo(2n)))
+    expect([a, b].map(({ hash }) => pool.isExpected(hash))).toEqual([true, true])
+    pool.settle(settled({ number: 10, index: 3 }, 10, movedTo(2n)))
+    expect([a, b].map(({ hash }) => pool.isExpected(hash))).toEqual([false, true])
+    pool.rewriteJournal()
+    expect(journal).toEqual([b.raw, c.raw])
+  })
+
+  test('one that this pool never saw comes back too', () => {
+    const { pool } = testPool()
+    pool.include(transfer(0, 0), 7)
+    pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
+    expect(names(pool.best(want()))).toEqual(names([transfer(0, 0)]))
+  })
+
+  test('a shown transaction wins over the one that replaced it', () => {
+    const { pool, head } = testPool()
+    const [shown, other] = [
+      transfer(0, 0),
+      transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n }),
+    ]
+    pool.submit(shown.raw, head)
+    pool.best(want())
+    pool.submit(other.raw, head)
+    pool.include(shown, 3)
+    expect(pool.isExpected(other.hash)).toBe(false)
+    pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
+    expect(names(pool.best(want()))).toEqual(names([shown]))
+  })
+
+  test('a restart puts back what the journal has, funds or not', () => {
+    const { pool, head, journal } = testPool()
+    for (const nonce of [0, 1, 2]) pool.submit(transfer(0, nonce).raw, head)
+    const after = testPool()
+    after.head.balance = 0n
+    after.head.nonces.set(keyOf(addressOfSender(0)), 1n)
+    expect(journal.map((raw) => after.pool.restore(raw, after.head))).toEqual([false, true, true])
+    expect(after.journal).toEqual([])
+    expect(after.pool.counts()).toEqual({ pending: 2, queued: 0 })
+  })
+})
+
+function movedTo(nonce: bigint): PlainHead {
+  const head = new PlainHead()
+  head.nonces.set(keyOf(addressOfSender(0)), nonce)
+  return head
+}
+
+describe('properties', () => {
+  const step = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        do: fc.constant('submit' as const),
+        sender: fc.nat(3),
+        nonce: fc.nat(6),
+        tip: fc.integer({ min: 1, max: 40 }),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('build' as const),
+        count: fc.nat(4),
+        taken: fc.nat(4),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('flush' as const) }) },
+  )
+  const signed = new Map<string, SignedTransaction>()
+  const made = (sender: number, nonce: number, tip: number) => {
+    const name = `${sender}:${nonce}:${tip}`
+    const found =
+      signed.get(name) ??
+      transfer(sender, nonce, {
+        maxPriorityFeePerGas: BigInt(tip),
+        maxFeePerGas: BigInt(1_000 * tip),
+      })
+    signed.set(name, found)
+    return found
+  }
+
+  test('bounds hold, nonces follow each other, nothing is handed out twice, a flush loses nothing that was shown', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const { pool, head } = testPool({ total: 12, perSender: 5, queuedPerSender: 2 })
+        let block = 1
+        let base = new Map<string, bigint>()
+        let shown: SignedTransaction[] = []
+        for (const now of steps) {
+          if (now.do === 'submit') pool.submit(made(now.sender, now.nonce, now.tip).raw, head)
+          if (now.do === 'build') {
+            const handed = pool.best(
+              want({ count: now.count, head, target: { number: block, index: 1 } }),
+            )
+            const next = new Map(head.nonces)
+            for (const { from, nonce } of handed) {
+              expect(nonce).toBe(next.get(keyOf(from)) ?? 0n)
+              next.set(keyOf(from), nonce + 1n)
+            }
+            expect(
+              pool.best(want({ count: 99, head })).some((other) => handed.includes(other)),
+            ).toBe(false)
+            for (const transaction of handed.slice(0, now.taken)) {
+              head.nonces.set(keyOf(transaction.from), transaction.nonce + 1n)
+              pool.include(transaction, block)
+              shown.push(transaction)
+            }
+            pool.settle(settled({ number: block + 1, index: 0 }, 0, head))
+            block++
+          }
+          if (now.do === 'flush') {
+            head.nonces.clear()
+            for (const [key, nonce] of base) head.nonces.set(key, nonce)
+            pool.rewind({
+              blockOf: () => undefined,
+              nonceOf: (address) => head.account(address).nonce,
+            })
+            for (const { hash } of shown) expect(pool.get(hash)).toBeDefined()
+            shown = []
+            base = new Map(head.nonces)
+          }
+          const { pending, queued } = pool.counts()
+          expect(queued).toBeGreaterThanOrEqual(0)
+          expect(pending + queued).toBe(pool.stats().open)
+        }
+      }),
+      { numRuns: 150 },
+    )
+  })
+})
