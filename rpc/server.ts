@@ -1,5 +1,5 @@
 /** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import cors from '@fastify/cors'
@@ -29,6 +29,8 @@ export type ServerOptions = {
   readonly answer: Answerer
   /** WebSocket /feed; undefined: not served. */
   readonly feed: Open | undefined
+  /** Whether a WebSocket request is the node's own (its writer reads /feed): those take no place of the limits. */
+  readonly isOwn: (headers: IncomingHttpHeaders) => boolean
   readonly readiness: () => Readiness
   /** HTML for people at GET /. */
   readonly page: () => string
@@ -196,7 +198,8 @@ function addWebSockets(server: FastifyInstance, options: WebSocketOptions): WebS
     const path = pathOf(request.url)
     const endpoint = ENDPOINTS.get(path)
     const address = addressOf(request, options.trustedProxies)
-    const upgrade = { request, socket, head, address }
+    const isOwn = options.isOwn(request.headers)
+    const upgrade = { request, socket, head, address, isOwn }
     if (path === '/feed' && feed !== undefined)
       return webSockets.accept(upgrade, limits.feedQueueBytes, feed)
     if (endpoint === undefined) return refusal(404, 'not found')

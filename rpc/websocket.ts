@@ -13,6 +13,8 @@ export type CloseCode = 1000 | 1001 | 1008 | 1011 | 1013
 export interface Connection {
   /** Of the client behind trusted proxies; of the server on the client side: its URL. */
   readonly address: string
+  /** The node's own: it takes no place of anyone's. */
+  readonly isOwn: boolean
   /** Aborted when the connection has ended, for whatever reason. */
   readonly signal: AbortSignal
   /** Bytes not yet taken by the network. */
@@ -39,6 +41,8 @@ export type Upgrade = {
   readonly socket: Duplex
   readonly head: Buffer
   readonly address: string
+  /** The node's own connection: outside the counts. */
+  readonly isOwn: boolean
 }
 
 export interface WebSockets {
@@ -51,6 +55,9 @@ export interface WebSockets {
 /** For the handshake and for the answer to a close frame. */
 const HANDSHAKE_MS = 10_000
 const CLOSE_MS = 2_000
+
+/** In the place of an address. */
+const OWN = 'own'
 
 type Bounds = { readonly queueBytes: number; readonly pingMs: number; readonly pongMs: number }
 
@@ -72,13 +79,13 @@ export function createWebSockets(limits: Limits): WebSockets {
     get size() {
       return open.size
     },
-    accept({ request, socket, head, address }, queueBytes, handle) {
+    accept({ request, socket, head, address, isOwn }, queueBytes, handle) {
       if (socket.destroyed) return
-      const key = limiterKey(address)
+      const key = isOwn ? OWN : limiterKey(address)
       const count = counts.get(key) ?? 0
-      if (total >= limits.connectionsTotal)
+      if (!isOwn && total >= limits.connectionsTotal)
         return refuseUpgrade(socket, 503, 'too many WebSocket connections')
-      if (count >= limits.connectionsPerClient)
+      if (!isOwn && count >= limits.connectionsPerClient)
         return refuseUpgrade(socket, 429, 'too many WebSocket connections from this address')
       total++
       counts.set(key, count + 1)
@@ -91,7 +98,7 @@ export function createWebSockets(limits: Limits): WebSockets {
       })
       const bounds = { queueBytes, pingMs: limits.pingMs, pongMs: limits.pongMs }
       server.handleUpgrade(request, socket, head, (webSocket) => {
-        const connection = wrap(webSocket, { address, bounds, open: handle })
+        const connection = wrap(webSocket, { address, isOwn, bounds, open: handle })
         open.add(connection)
         connection.signal.addEventListener('abort', () => open.delete(connection))
       })
@@ -148,6 +155,7 @@ export function connectWebSocket(url: string, options: ConnectOptions): ClientSo
     const bounds = { ...options, queueBytes: options.maxBytes }
     wrap(webSocket, {
       address: url,
+      isOwn: false,
       bounds,
       open: () => ({ onMessage: options.onMessage, onClose }),
     })
@@ -166,11 +174,17 @@ export function connectWebSocket(url: string, options: ConnectOptions): ClientSo
 
 function wrap(
   webSocket: WebSocket,
-  options: { readonly address: string; readonly bounds: Bounds; readonly open: Open },
+  options: {
+    readonly address: string
+    readonly isOwn: boolean
+    readonly bounds: Bounds
+    readonly open: Open
+  },
 ): Connection {
   const ended = new AbortController()
   const connection: Connection = {
     address: options.address,
+    isOwn: options.isOwn,
     signal: ended.signal,
     get queuedBytes() {
       return webSocket.bufferedAmount
