@@ -1,0 +1,246 @@
+/** The configuration: layers, origins, and one line for each way to get it wrong. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../rpc/limits.ts'
+import { type Config, ConfigError, readInvocation } from '../workers/config.ts'
+import { nearest } from '../workers/nearest.ts'
+import { environmentName, kebab, OPTIONS_BY_KEY } from '../workers/options.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-config-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+function file(content: string): string {
+  const path = join(directory, `${Buffer.from(content).toString('base64url').slice(0, 60)}.json`)
+  writeFileSync(path, content)
+  return path
+}
+
+type Environment = Record<string, string>
+function read(argv: string[], environment: Environment = {}): Config {
+  const invocation = readInvocation(argv, environment)
+  if (invocation.action !== 'run') throw new Error(`printed: ${invocation.text}`)
+  return invocation.config
+}
+function printed(argv: string[], environment: Environment = {}): string {
+  const invocation = readInvocation(argv, environment)
+  if (invocation.action !== 'print') throw new Error('did not print')
+  return invocation.text
+}
+function problem(argv: string[], environment: Environment = {}): string {
+  try {
+    readInvocation(argv, environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  throw new Error('accepted')
+}
+
+describe('values', () => {
+  test('defaults of dev and serve', () => {
+    expect(read(['dev'])).toMatchObject({
+      command: 'dev',
+      chain: 'xlayer',
+      datadir: '.flashnode/dev-xlayer',
+      host: '127.0.0.1',
+      port: 8545,
+      adminPort: 8546,
+      rateLimit: 100,
+      receiptHold: 300,
+      blockTimeMs: 1000,
+      flashblockTimeMs: 200,
+      limits: DEFAULT_LIMITS,
+    })
+    expect(read(['serve'])).toMatchObject({ chain: undefined, adminPort: 0 })
+    expect(read(['dev', '--chain', 'x/my-chain.json']).datadir).toBe('.flashnode/dev-my-chain')
+    expect(read(['dev', '--ephemeral']).datadir).toBe(undefined)
+  })
+
+  test('flag over environment over file over default', () => {
+    const path = file('{"port": 1, "host": "10.0.0.1", "rate-limit": "off", "cors": ["a", "b"]}')
+    const environment = { FLASHNODE_CONFIG: path, FLASHNODE_PORT: '2', FLASHNODE_HOST: '10.0.0.2' }
+    expect(read(['dev', '--port', '3'], environment)).toMatchObject({
+      port: 3,
+      host: '10.0.0.2',
+      rateLimit: 'off',
+      cors: ['a', 'b'],
+    })
+  })
+
+  test('switches can be turned off again by a stronger layer', () => {
+    const path = file('{"trace-mode-optional": true}')
+    expect(read(['dev', '--config', path]).traceModeOptional).toBe(true)
+    const environment = { FLASHNODE_TRACE_MODE_OPTIONAL: 'false' }
+    expect(read(['dev', '--config', path], environment).traceModeOptional).toBe(false)
+  })
+
+  test('an empty variable counts as not set, those of other programs are nobody’s business', () => {
+    expect(read(['dev'], { FLASHNODE_PORT: '', PORT: '1', flashnode_port: '1' }).port).toBe(8545)
+  })
+
+  test('every limit has its flag', () => {
+    for (const name of Object.keys(DEFAULT_LIMITS) as (keyof typeof DEFAULT_LIMITS)[])
+      expect(read(['dev', `--limit-${kebab(name)}`, '7']).limits[name]).toBe(7)
+  })
+
+  test('the environment name of a key is its own', () => {
+    const keys = [...OPTIONS_BY_KEY.keys()]
+    expect(new Set(keys.map(environmentName)).size).toBe(keys.length)
+    expect(environmentName('rate-limit')).toBe('FLASHNODE_RATE_LIMIT')
+  })
+
+  test('options of the other command may stand in a shared file and environment', () => {
+    expect(
+      read(['serve', '--config', file('{"chain-id": 5}')], { FLASHNODE_CHAIN_ID: '6' }),
+    ).toEqual(expect.objectContaining({ command: 'serve', chainId: undefined }))
+  })
+})
+
+describe('refused in one line', () => {
+  const cases: [argv: string[], environment: Environment, line: string][] = [
+    [['dev', '--prot', '1'], {}, 'unknown flag --prot; nearest: --port'],
+    [['dev', '--prot=1'], {}, 'unknown flag --prot; nearest: --port'],
+    [['dev', '--port'], {}, 'flag --port needs a value: --port <PORT>'],
+    [['dev', '--port', '65536'], {}, 'flag --port: "65536": expected an integer from 0 to 65535'],
+    [['dev', '--port', '1e3'], {}, 'flag --port: "1e3": expected an integer from 0 to 65535'],
+    [
+      ['dev'],
+      { FLASHNODE_PORT: 'x' },
+      'environment FLASHNODE_PORT: "x": expected an integer from 0 to 65535',
+    ],
+    [
+      ['dev'],
+      { FLASHNODE_PROT: '1' },
+      'unknown variable FLASHNODE_PROT in the environment; nearest: FLASHNODE_PORT',
+    ],
+    [['dev', '--methods', 'al'], {}, 'flag --methods: "al": expected all, standard; nearest: all'],
+    [
+      ['dev', '--rate-limit', 'on'],
+      {},
+      'flag --rate-limit: "on": expected an integer from 1 to 1000000, or "off"',
+    ],
+    [
+      ['dev', '--trust-proxy', '10.0.0.0/8,x'],
+      {},
+      'flag --trust-proxy: "10.0.0.0/8,x": "x" is no address or range such as 10.0.0.0/8',
+    ],
+    [
+      ['dev', '--block-time-ms', '1500'],
+      {},
+      'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less',
+    ],
+    [
+      ['dev', '--flashblock-time-ms', '2000'],
+      {},
+      '--flashblock-time-ms is longer than --block-time-ms: give a shorter one',
+    ],
+    [
+      ['dev', '--ephemeral', '--datadir', 'x'],
+      {},
+      '--ephemeral and --datadir exclude each other: leave one out',
+    ],
+    [
+      ['dev', '--port', '8546'],
+      {},
+      '--admin-port and --port are the same: give another --admin-port, or 0 for none',
+    ],
+    [
+      ['serve', '--unlock', `0x${'1'.repeat(40)}`],
+      {},
+      '--unlock needs --keystore DIR and --password-file FILE',
+    ],
+    [
+      `serve --unlock 0x${'1'.repeat(40)} --keystore k --password-file p --host 0.0.0.0`.split(' '),
+      {},
+      '--unlock on the public --host 0.0.0.0 lets anybody spend: --allow-insecure-unlock if that is meant',
+    ],
+    [['serve', '--chain-id', '5'], {}, 'unknown flag --chain-id; nearest: --chain'],
+    [['deev'], {}, 'unknown command "deev"; nearest: "dev"'],
+    [['config', 'chek'], {}, 'unknown command "config chek"; nearest: "config check"'],
+    [
+      ['dev', 'now'],
+      {},
+      'unexpected argument "now": values are given to flags, such as --port 8545',
+    ],
+  ]
+  test.each(cases)('%j %j', (argv, environment, line) => {
+    expect(problem(argv, environment)).toBe(line)
+  })
+
+  test.each(['follow', 'import', 'import-state'])('%s', (command) => {
+    expect(problem([command, '--help'])).toMatch(
+      new RegExp(`^the command "${command}" is not available in this version \\(.+\\)$`),
+    )
+  })
+
+  const files: [content: string, line: string][] = [
+    ['{"prot": 1}', 'unknown key "prot" in FILE; nearest: "port"'],
+    ['{"port": "x"}', 'file FILE, key "port": "x": expected an integer from 0 to 65535'],
+    [
+      '{"port": {}}',
+      'FILE, key "port": expected a text, a number, true or false, or a list of them',
+    ],
+    ['[1]', 'FILE: expected an object'],
+  ]
+  test.each(files)('file %s', (content, line) => {
+    const path = file(content)
+    expect(problem(['dev', '--config', path])).toBe(line.replace('FILE', path))
+  })
+
+  test('a file that is no JSON, a file that is not there', () => {
+    expect(problem(['dev', '--config', file('{')])).toMatch(/^configuration file .*JSON/)
+    expect(problem(['dev', '--config', '/nowhere.json'])).toMatch(/ENOENT/)
+  })
+
+  test('whatever is given, it is a configuration or one line', () => {
+    const word = fc.oneof(
+      fc.constantFrom('dev', 'serve', 'config', 'dump', '--port', '--chain', '--ephemeral', '--'),
+      fc.string({ maxLength: 8 }),
+    )
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 5 }), (argv) => {
+        try {
+          expect(readInvocation(argv, {}).action).toMatch(/run|print/)
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError)
+          if (!argv.some((argument) => argument.includes('\n')))
+            expect((error as Error).message).not.toContain('\n')
+        }
+      }),
+    )
+  })
+})
+
+describe('people', () => {
+  test('help names every flag of the command, version says the version', () => {
+    const help = printed(['dev', '--help'])
+    for (const key of OPTIONS_BY_KEY.keys()) expect(help).toContain(`--${key}`)
+    expect(printed(['serve', '--help'])).not.toContain('--block-time-ms')
+    expect(printed(['--help'])).toContain('serve')
+    expect(printed(['--version'])).toMatch(/^flashnode \d+\.\d+\.\d+/)
+  })
+
+  test('dump shows each value with its origin', () => {
+    const dump = printed(['config', 'dump', 'serve', '--port', '9'], { FLASHNODE_CORS: 'a,b' })
+    expect(dump).toMatch(/^port +9 {2}# flag --port$/m)
+    expect(dump).toMatch(/^cors +a,b {2}# environment FLASHNODE_CORS$/m)
+    expect(dump).toMatch(/^datadir +\.flashnode\/serve-xlayer {2}# default$/m)
+  })
+
+  test('check lists every problem', () => {
+    expect(printed(['config', 'check'])).toBe('the configuration of dev is valid\n')
+    expect(
+      problem(['config', 'check', '--port', 'x'], { FLASHNODE_HOTS: '1' }).split('\n'),
+    ).toEqual([
+      'unknown variable FLASHNODE_HOTS in the environment; nearest: FLASHNODE_HOSTS',
+      'flag --port: "x": expected an integer from 0 to 65535',
+    ])
+  })
+
+  test('nearest', () => {
+    expect(nearest('rate_limit', ['port', 'rate-limit'])).toBe('rate-limit')
+    expect(nearest('x', [])).toBe(undefined)
+  })
+})

@@ -1,0 +1,42 @@
+/** The configuration file: a JSON object whose keys are the flags without their dashes. */
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+import { nearest } from './nearest.ts'
+
+const scalar = z.union([z.string(), z.number(), z.boolean()])
+const schema = z.record(z.string(), z.union([scalar, z.array(scalar)]))
+
+export type FileSettings = {
+  /** Values in the text form that a flag would have. */
+  readonly values: ReadonlyMap<string, string>
+  readonly problems: readonly string[]
+}
+
+/** Never throws: what is wrong with the file is a problem like any other. */
+export function readConfigFile(path: string, keys: Iterable<string>): FileSettings {
+  const nothing: ReadonlyMap<string, string> = new Map()
+  let json: unknown
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    const why = (error as Error).message.replaceAll('\n', ' ')
+    return { values: nothing, problems: [`configuration file ${path}: ${why}`] }
+  }
+  const parsed = schema.safeParse(json)
+  if (!parsed.success)
+    return { values: nothing, problems: parsed.error.issues.map((issue) => explain(issue, path)) }
+  const known = new Set(keys)
+  const values = new Map<string, string>()
+  const problems: string[] = []
+  for (const [key, value] of Object.entries(parsed.data))
+    if (known.has(key)) values.set(key, Array.isArray(value) ? value.join(',') : String(value))
+    else problems.push(`unknown key "${key}" in ${path}; nearest: "${nearest(key, known)}"`)
+  return { values, problems }
+}
+
+function explain(issue: z.core.$ZodIssue, path: string): string {
+  const where = issue.path.length === 0 ? '' : `, key "${issue.path.join('.')}"`
+  const expected =
+    issue.path.length === 0 ? 'an object' : 'a text, a number, true or false, or a list of them'
+  return `${path}${where}: expected ${expected}`
+}
