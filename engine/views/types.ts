@@ -55,7 +55,13 @@ export interface Publisher {
   /** The keeper folded this block: later records have it as base. Takes effect with the next publish. */
   folded(block: BlockHandle): void
   /** The keeper unfolded down to this block: the base goes back, every older view is void. */
-  unfolded(to: { readonly number: number; readonly hash: Bytes; readonly id: BlockId }): BlockHandle
+  unfolded(to: {
+    readonly number: number
+    readonly hash: Bytes
+    readonly id: BlockId
+    /** As the keeper counts: records carry this, not the word as it is by then. */
+    readonly unfolds: number
+  }): BlockHandle
   stats(): {
     readonly pages: number
     readonly freePages: number

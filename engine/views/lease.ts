@@ -1,0 +1,78 @@
+/** Leases: one word per thread, the oldest record it reads; a thread may hold several (docs: views, 3). */
+import { type Arena, FLOOR, HEAD, rowAt } from './arena.ts'
+import { readRecord, type ViewRecord } from './record.ts'
+
+export type Lease = {
+  readonly record: ViewRecord
+  readonly isHeld: () => boolean
+  /** Again: nothing happens. */
+  readonly release: () => void
+}
+export type Leases = {
+  newest(): number
+  lease(): Lease
+  /** Leases a record that the front holds for this thread; undefined: gone. */
+  adopt(record: number): Lease | undefined
+}
+
+const FRONT = 0
+
+/** One per thread: it alone writes the row. */
+export function openLeases(arena: Arena, thread: number): Leases {
+  const { words } = arena
+  if (!(thread >= 0 && thread < arena.threads))
+    throw new RangeError(`views: thread ${thread} of ${arena.threads}`)
+  const row = rowAt(thread)
+  const counts = new Map<number, number>()
+  const oldest = () => {
+    let least = 0
+    for (const number of counts.keys()) if (least === 0 || number < least) least = number
+    return least
+  }
+
+  function hold(number: number): Lease {
+    counts.set(number, (counts.get(number) ?? 0) + 1)
+    const record = readRecord(arena, number)
+    let isHeld = true
+    return {
+      record,
+      isHeld: () => isHeld,
+      release() {
+        if (!isHeld) return
+        isHeld = false
+        const left = counts.get(number)! - 1
+        if (left > 0) counts.set(number, left)
+        else {
+          counts.delete(number)
+          Atomics.store(words, row, oldest())
+        }
+      },
+    }
+  }
+  /** The row covers the record, or is set to it and then no recycler has passed it. */
+  function enter(number: number): boolean {
+    const before = Atomics.load(words, row)
+    if (before !== 0 && before <= number) return true
+    Atomics.store(words, row, number)
+    // After the row is set: either the recycler sees the row, or we see its floor.
+    if (Atomics.load(words, FLOOR) <= number) return true
+    if (thread !== FRONT) {
+      const front = Atomics.load(words, rowAt(FRONT))
+      if (front !== 0 && front <= number) return true
+    }
+    Atomics.store(words, row, before)
+    return false
+  }
+  return {
+    newest: () => Atomics.load(words, HEAD),
+    lease() {
+      // Ends: the floor never passes the head, so it can overtake us only as often as the writer publishes in these few instructions.
+      for (;;) {
+        const number = Atomics.load(words, HEAD)
+        if (number === 0) throw new Error('views: nothing is published yet')
+        if (enter(number)) return hold(number)
+      }
+    },
+    adopt: (number) => (number > 0 && enter(number) ? hold(number) : undefined),
+  }
+}

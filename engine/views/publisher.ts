@@ -1,0 +1,231 @@
+/** The writer's side of the shared views: tables, records, and which tables later records no longer reach (docs: views, 3). */
+import type { Bytes } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { type Arena, FLOOR, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
+import { type Build, openBuilder } from './build.ts'
+import { openPages } from './pages.ts'
+import { type Position, publishRecord } from './record.ts'
+import { FINAL } from './table.ts'
+import type { BlockHandle, Publisher, SharedViews } from './types.ts'
+
+/** A block that was filled but never shown is given up when the base is this many blocks past where it was, or past the block itself. */
+const UNSHOWN_BLOCKS = 8
+
+/**
+ * Opens the writer's side of a fresh arena. `base`: the fold head; it gets the first block id, and the fold word names it. Nothing can
+ * be read before the first publish.
+ * @throws {Error} when the arena has a writer already.
+ */
+export function openPublisher(
+  shared: SharedViews,
+  base: { readonly number: number; readonly hash: Bytes },
+): Publisher {
+  const arena = openArena(shared)
+  if (Atomics.load(arena.words, FOLD) !== 0) throw new Error('views: this arena has a writer')
+  const state = new PublisherState(arena, base)
+  return {
+    get base() {
+      return state.base
+    },
+    begin: (parent, payloadId) => state.begin(parent, payloadId),
+    add: (block, increment) => state.builder.add(state.find(block), increment),
+    finish: (block, header, hash) => state.builder.finish(state.find(block), header, hash),
+    publish: (heads) => state.publish(heads),
+    handOver: (block) => {
+      state.find(block).isHanded = true
+    },
+    answered: (block) => {
+      const build = state.find(block)
+      build.isHanded = false
+      build.isShown = true
+    },
+    folded: (block) => state.folded(block),
+    unfolded: (to) => state.unfolded(to),
+    stats: () => ({
+      pages: arena.pageCount,
+      freePages: state.pages.freeCount(),
+      tables: state.tableCount(),
+      records: Atomics.load(arena.words, HEAD),
+      oldestLease: state.pages.oldestLease(),
+    }),
+  }
+}
+
+class PublisherState {
+  readonly arena: Arena
+  readonly pages: ReturnType<typeof openPages>
+  readonly builder: ReturnType<typeof openBuilder>
+  /** Blocks whose tables are not retired, and the base. */
+  readonly builds = new Map<number, Build>()
+  base: Build
+  #nextId = 1
+  #unfolds: number
+
+  constructor(arena: Arena, base: { readonly number: number; readonly hash: Bytes }) {
+    this.arena = arena
+    this.pages = openPages(arena)
+    this.builder = openBuilder(arena, this.pages)
+    this.#unfolds = Atomics.load(arena.words, UNFOLDS)
+    this.base = baseBuild(this.#nextId++, base)
+    this.builds.set(this.base.id, this.base)
+    Atomics.store(arena.words, FOLD, this.base.id)
+  }
+
+  begin(parent: BlockHandle, payloadId: string | undefined): Build {
+    // A folded parent needs no table, any other must have kept its own: a link left out would be a hole in the chain.
+    const below = this.builds.get(parent.id) ?? (parent as Build)
+    if (!below.isFolded) this.find(parent)
+    if (below.tag !== FINAL)
+      throw new Error(`views: block ${parent.number} is not finished, it cannot have a child`)
+    const payload = payloadId === undefined ? undefined : hexToBytes(payloadId)
+    if (payload !== undefined && payload.length !== 8)
+      throw new RangeError(`views: payload id of ${payload.length} bytes, expected 8`)
+    const build: Build = {
+      ...baseBuild(this.#nextId++, { number: parent.number + 1, hash: undefined }),
+      parent,
+      payload,
+      tag: -1,
+      baseNumber: this.base.number,
+      isShown: false,
+      isFolded: false,
+    }
+    this.builds.set(build.id, build)
+    return build
+  }
+
+  /** @throws {Error} for a block whose tables are retired. */
+  find(block: BlockHandle): Build {
+    const build = this.builds.get(block.id)
+    if (build === undefined)
+      throw new Error(`views: block ${block.number} (id ${block.id}) is retired`)
+    return build
+  }
+
+  publish(heads: Parameters<Publisher['publish']>[0]): number {
+    const { arena, base } = this
+    const canonical = this.find(heads.canonical)
+    const complete = this.find(heads.complete)
+    const pending = this.find(heads.pending)
+    this.#checkChain([pending, complete, canonical, base])
+    for (const whole of [canonical, complete])
+      if (whole.tag !== FINAL) throw new Error(`views: block ${whole.number} is not finished`)
+    if (pending.tag < 0) throw new Error(`views: block ${pending.number} has no increment`)
+    const number = Atomics.load(arena.words, HEAD) + 1
+    if (number - RECORDS >= Atomics.load(arena.words, FLOOR)) this.pages.recycle()
+    publishRecord(arena, {
+      number,
+      base: { id: base.id, height: base.number, hash: base.hash! },
+      unfolds: this.#unfolds,
+      safe: heads.safe,
+      finalized: heads.finalized,
+      canonical: positionOf(canonical),
+      complete: positionOf(complete),
+      pending: positionOf(pending),
+    })
+    this.#retire(number, [canonical, complete, pending])
+    return number
+  }
+
+  folded(block: BlockHandle): void {
+    const build = this.find(block)
+    if (build.tag !== FINAL) throw new Error(`views: folded block ${build.number} is not finished`)
+    build.isFolded = true
+    build.parent = undefined
+    this.base = build
+  }
+
+  unfolded(to: Parameters<Publisher['unfolded']>[0]): BlockHandle {
+    this.#unfolds = to.unfolds
+    const known = this.builds.get(to.id)
+    this.base = known?.isFolded === true ? known : baseBuild(to.id, to)
+    this.builds.set(to.id, this.base)
+    this.#nextId = Math.max(this.#nextId, to.id + 1)
+    return this.base
+  }
+
+  tableCount(): number {
+    let count = 0
+    for (const build of this.builds.values()) if (build.pages.length > 0) count++
+    return count
+  }
+
+  /** Each block of the list descends from the next or is it. */
+  #checkChain(blocks: readonly Build[]): void {
+    let at: BlockHandle | undefined = blocks[0]
+    for (const want of blocks) {
+      while (at !== undefined && at.id !== want.id) at = at.parent
+      if (at === undefined)
+        throw new Error(`views: block ${want.number} is no ancestor of the heads above it`)
+    }
+  }
+
+  /** Every table that record `number` and later ones cannot reach, and that nobody else needs. */
+  #retire(number: number, heads: readonly Build[]): void {
+    const live = new Set<number>([this.base.id])
+    for (const head of heads) {
+      // A head's own table is read even when it is the base: header, transactions, receipts.
+      live.add(head.id)
+      head.isShown = true
+      for (let at: BlockHandle | undefined = head; at !== undefined; at = at.parent) {
+        if (at.id === this.base.id) break
+        live.add(at.id)
+        const build = this.builds.get(at.id)
+        if (build !== undefined) build.isShown = true
+      }
+    }
+    for (const build of this.builds.values()) if (this.#isKept(build)) this.#mark(build, live)
+    for (const build of this.builds.values()) {
+      const isHead = heads.includes(build)
+      if (live.has(build.id) && (build.id !== this.base.id || isHead)) continue
+      if (build.pages.length > 0) this.pages.retire(build.pages.slice(), number)
+      build.pages.length = 0
+      build.cursor = undefined
+      if (build.id !== this.base.id) this.builds.delete(build.id)
+    }
+  }
+
+  #isKept(build: Build): boolean {
+    if (build.isHanded) return true
+    if (build.isShown) return false
+    return this.base.number < Math.max(build.number, build.baseNumber + UNSHOWN_BLOCKS)
+  }
+
+  #mark(build: Build, live: Set<number>): void {
+    let at: BlockHandle | undefined = build
+    while (at !== undefined && this.builds.get(at.id)?.isFolded === false) {
+      live.add(at.id)
+      at = at.parent
+    }
+  }
+}
+
+/** A block that only the store knows. */
+const baseBuild = (
+  id: number,
+  base: { readonly number: number; readonly hash: Bytes | undefined },
+): Build => ({
+  id,
+  number: base.number,
+  parent: undefined,
+  payload: undefined,
+  pages: [],
+  cursor: undefined,
+  tag: FINAL,
+  header: 0,
+  transactions: 0,
+  logs: 0,
+  hash: base.hash,
+  baseNumber: base.number,
+  isHanded: false,
+  isShown: true,
+  isFolded: true,
+})
+
+const positionOf = (build: Build): Position => ({
+  id: build.id,
+  height: build.number,
+  table: build.cursor?.table ?? 0,
+  tag: build.tag,
+  header: build.cursor === undefined ? 0 : build.header,
+  transactions: build.transactions,
+})

@@ -1,0 +1,280 @@
+/** State as one view sees it: tables first, then what was folded, with a look at the fold word after each read (docs: views, 3). */
+import type { Bytes } from '../primitives/bytes.ts'
+import { EMPTY_HASH } from '../primitives/keccak.ts'
+import { equalBytes } from '../primitives/words.ts'
+import {
+  ACCOUNT_WORDS,
+  type Presence,
+  SLOT_WORDS,
+  type StateReader,
+  ViewError,
+} from '../state/reader.ts'
+import type { BlockId, StoreReader } from '../storage/types.ts'
+import { type Arena, FOLD, OLDEST, openArena, stampAt, UNFOLDS } from './arena.ts'
+import { createCache, type FlatCache } from './cache.ts'
+import { type Lease, type Leases, openLeases } from './lease.ts'
+import type { Position, ViewRecord } from './record.ts'
+import {
+  ACCOUNT,
+  CODE,
+  entriesOf,
+  FINAL,
+  keyAt,
+  parentHeightOf,
+  parentOf,
+  readBlob,
+  SLOT,
+  valueAt,
+  valueWordsOf,
+} from './table.ts'
+import type { SharedViews } from './types.ts'
+import { blockAt, blocksOf, createQuery, findInChain, hashOf, prepare, type Query } from './walk.ts'
+
+/** What one thread reads views with. */
+export type ViewThread = {
+  readonly arena: Arena
+  readonly store: StoreReader
+  readonly leases: Leases
+  readonly cache: FlatCache
+  readonly query: Query
+}
+
+/** `thread`: the row of leases that is this thread's alone. */
+export function openViewThread(options: {
+  readonly views: SharedViews
+  readonly store: StoreReader
+  readonly thread: number
+  readonly cacheEntries?: number
+}): ViewThread {
+  const arena = openArena(options.views)
+  return {
+    arena,
+    store: options.store,
+    leases: openLeases(arena, options.thread),
+    cache: createCache(options.cacheEntries),
+    query: createQuery(),
+  }
+}
+
+/** The state after `at`, a block or prefix of the lease's record. */
+export function openState(thread: ViewThread, lease: Lease, at: Position): StateReader {
+  const { arena, store, cache, query } = thread
+  const { record } = lease
+  const { base } = record
+  const fold = openFold(arena, record, at)
+  const address = query.bytes.subarray(0, 20)
+  const slotKey = query.bytes.subarray(0, 52)
+  const scratch = new Uint32Array(ACCOUNT_WORDS)
+  const scratchBytes = new Uint8Array(scratch.buffer)
+
+  function read(kind: number, out: Uint32Array, outAt: number): Presence {
+    assertHeld(lease)
+    prepare(arena, query, kind)
+    if (at.height < base.height) return hand(history(kind, at.height), out, outAt)
+    const entry = findInChain(arena, query, at, base.height)
+    if (entry !== 0) return copyEntry(arena, entry, out, outAt)
+    const slot = cache.find(query)
+    if (slot >= 0 && isFresh(slot)) return cache.read(slot, out, outAt) === 0 ? 'absent' : 'present'
+    const value = flat(kind)
+    if (fold.isOvertaken()) return hand(history(kind, base.height), out, outAt)
+    const words = value === undefined ? NOTHING : load(value)
+    cache.store(query, words, fold)
+    out.set(words, outAt)
+    return value === undefined ? 'absent' : 'present'
+  }
+  const flat = (kind: number) =>
+    kind === ACCOUNT ? store.flatAccount(address) : store.flatSlot(slotKey)
+  /** Latest value first, then the first change after block `number`: a fold in between is seen by the second read. */
+  function history(kind: number, number: number): Bytes | undefined {
+    const latest = flat(kind)
+    const before =
+      kind === ACCOUNT ? store.accountHistory(address, number) : store.slotHistory(slotKey, number)
+    assertValid(arena, record)
+    if (number < Atomics.load(arena.words, OLDEST))
+      throw new ViewError('pruned', `state of block ${number} is not kept any more`)
+    return before === 'unchanged' ? latest : before
+  }
+  function isFresh(slot: number): boolean {
+    const height = cache.heightOf(slot)
+    return (
+      cache.unfoldsOf(slot) === record.unfolds &&
+      Atomics.load(arena.words, stampAt(arena, query.hash)) <= height &&
+      (height <= base.height || fold.isHeld(cache.blockOf(slot)))
+    )
+  }
+  function load(value: Bytes): Uint32Array {
+    scratchBytes.set(value)
+    return scratch.subarray(0, value.length >> 2)
+  }
+  function hand(value: Bytes | undefined, out: Uint32Array, outAt: number): Presence {
+    if (value === undefined) return 'absent'
+    out.set(load(value), outAt)
+    return 'present'
+  }
+
+  return {
+    account(owner, out, outAt) {
+      query.key.set(owner)
+      return read(ACCOUNT, out, outAt)
+    },
+    slot(owner, key, out, outAt) {
+      query.key.set(owner)
+      query.key.set(key, 5)
+      return read(SLOT, out, outAt)
+    },
+    code: (hash) => readCode(thread, lease, at, hash),
+    blockHash: (number) => readBlockHash(thread, lease, at, number),
+    slots: (owner) => readSlots({ thread, lease, at, fold }, owner),
+  }
+}
+
+const NOTHING = new Uint32Array(0)
+
+/** What the fold word may say so that flat state is right for this view: the base, or a block that it holds to the end. */
+type Fold = {
+  /** The block last seen in the fold word, its height and the unfolds of the view: where a flat value was read. */
+  readonly id: BlockId
+  readonly height: number
+  readonly unfolds: number
+  isHeld(id: BlockId): boolean
+  /** Looks at unfolds and fold word, after a read. @throws {ViewError} void. */
+  isOvertaken(): boolean
+}
+
+function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
+  let held: Map<BlockId, number> | undefined
+  let id = 0
+  let height = 0
+  const heights = () => {
+    held ??= new Map([
+      [record.base.id, record.base.height] as const,
+      // A prefix does not hold its block to the end: once folded, flat state has all of it.
+      ...Array.from(blocksOf(arena, at, record.base.height))
+        .filter(({ tag }) => tag === FINAL)
+        .map((block) => [block.id, block.height] as const),
+    ])
+    return held
+  }
+  return {
+    get id() {
+      return id
+    },
+    get height() {
+      return height
+    },
+    unfolds: record.unfolds,
+    isHeld: (block) => heights().has(block),
+    isOvertaken() {
+      assertValid(arena, record)
+      const now = Atomics.load(arena.words, FOLD)
+      if (now === id) return false
+      const found = heights().get(now)
+      if (found === undefined) return true
+      id = now
+      height = found
+      return false
+    },
+  }
+}
+
+/** @throws {ViewError} 'void' when the chain was unfolded since the record. */
+export function assertValid(arena: Arena, record: ViewRecord): void {
+  if (Atomics.load(arena.words, UNFOLDS) !== record.unfolds)
+    throw new ViewError('void', 'the chain was unfolded below this view: take a newer one')
+}
+
+/** A read after the release would see recycled pages. */
+export function assertHeld(lease: Lease): void {
+  if (!lease.isHeld()) throw new Error(`views: record ${lease.record.number} was released already`)
+}
+
+function copyEntry(arena: Arena, entry: number, out: Uint32Array, outAt: number): Presence {
+  const count = valueWordsOf(arena, entry)
+  if (count === 0) return 'absent'
+  const from = valueAt(arena, entry)
+  for (let i = 0; i < count; i++) out[outAt + i] = arena.words[from + i]!
+  return 'present'
+}
+
+function readCode(
+  { arena, store, query }: ViewThread,
+  lease: Lease,
+  at: Position,
+  hash: Bytes,
+): Bytes | 'missing' {
+  assertHeld(lease)
+  if (equalBytes(hash, EMPTY_HASH)) return new Uint8Array(0)
+  query.bytes.set(hash)
+  prepare(arena, query, CODE)
+  const entry = findInChain(arena, query, at, lease.record.base.height)
+  if (entry !== 0) {
+    const value = valueAt(arena, entry)
+    return readBlob(arena, arena.words[value]!, arena.words[value + 1]!)
+  }
+  const code = store.code(hash)
+  if (code === undefined) assertValid(arena, lease.record)
+  return code ?? 'missing'
+}
+
+function readBlockHash(
+  thread: ViewThread,
+  lease: Lease,
+  at: Position,
+  number: bigint,
+): Bytes | undefined {
+  assertHeld(lease)
+  const { arena, store } = thread
+  const { base } = lease.record
+  if (number > BigInt(at.height) || number < 0n) return undefined
+  const height = Number(number)
+  if (height > base.height) {
+    const block = blockAt(arena, at, base.height, height)
+    return block === undefined ? undefined : hashOf(arena, block)
+  }
+  if (height === base.height) return base.hash
+  const hash = store.hashOfNumber(height)
+  assertValid(arena, lease.record)
+  return hash
+}
+
+/** Slots of the chain's tables, newest first, over those of flat state. */
+function* readSlots(
+  view: {
+    readonly thread: ViewThread
+    readonly lease: Lease
+    readonly at: Position
+    readonly fold: Fold
+  },
+  owner: Uint32Array,
+): Generator<{ readonly key: Bytes; readonly value: Bytes }> {
+  const { thread, lease, at, fold } = view
+  const { arena, store } = thread
+  assertHeld(lease)
+  const { base } = lease.record
+  if (at.height < base.height)
+    throw new ViewError('pruned', `slots of an account cannot be listed at block ${at.height}`)
+  const address = Buffer.from(Int32Array.from(owner).buffer)
+  const laid = new Map<string, Bytes | undefined>()
+  let { table, height, tag } = at
+  while (height > base.height) {
+    for (const entry of entriesOf(arena, table, SLOT, tag)) {
+      const from = keyAt(entry) * 4
+      if (address.compare(arena.bytes, from, from + 20) !== 0) continue
+      const key = Buffer.from(arena.bytes.slice(from + 20, from + 52)).toString('latin1')
+      if (laid.has(key)) continue
+      const value = valueAt(arena, entry) * 4
+      const isAbsent = valueWordsOf(arena, entry) === 0
+      laid.set(key, isAbsent ? undefined : arena.bytes.slice(value, value + SLOT_WORDS * 4))
+    }
+    const below = parentHeightOf(arena, table)
+    if (below !== height) tag = FINAL
+    table = parentOf(arena, table)
+    height = below
+  }
+  for (const slot of store.flatSlots(address))
+    if (!laid.has(Buffer.from(slot.key).toString('latin1'))) yield slot
+  if (fold.isOvertaken())
+    throw new ViewError('void', 'a fold overtook the listing of slots: take a newer view')
+  for (const [key, value] of laid)
+    if (value !== undefined) yield { key: Uint8Array.from(Buffer.from(key, 'latin1')), value }
+}
