@@ -1,9 +1,12 @@
 /** What lives on the front thread and methods may ask for; built in workers/main.ts, replaced by real small ones in tests. */
-import type { ChainReader } from '../engine/chain/types.ts'
+import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { SignedTransaction } from '../engine/primitives/transaction.ts'
+import type { Caps } from './caps.ts'
 import type { RpcErrorObject } from './errors.ts'
 import type { Filters } from './filters.ts'
+import type { Methods } from './method.ts'
+import type { ReceiptWaits } from './receipt-waits.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /** Transaction pool as methods see it. */
@@ -40,6 +43,13 @@ export type FrontServices = {
   readonly accounts: AccountService
   readonly filters: Filters
   readonly subscriptions: Subscriptions
+  readonly waits: ReceiptWaits
+  /** Places for calls that wait for a transaction to be included. */
+  readonly syncSends: Caps
+  /** What this node serves, for rpc.discover and rpc_modules. */
+  readonly methods: Readonly<Record<Endpoint, Methods>>
+  /** Answer of web3_clientVersion. */
+  readonly clientVersion: string
   /** Listeners run after each publish, with the new record readable. */
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () =>

@@ -1,0 +1,141 @@
+/** JSON-RPC 2.0: a body is looked at, parsed once, charged for as a whole, run over one view, and answered by concatenation. */
+import type { Endpoint } from '../engine/chain/types.ts'
+import { createResultCache, type ResultCache } from './cache.ts'
+import { readRequest, type Scan, scan } from './envelope.ts'
+import {
+  batchTooLarge,
+  emptyBatch,
+  internalError,
+  methodNotFound,
+  parseError,
+  rateLimited,
+} from './errors.ts'
+import type { Answer, Answerer } from './exchange.ts'
+import type { ReceiptHold } from './hold.ts'
+import type { Limiter } from './limiter.ts'
+import type { Client, Methods } from './method.ts'
+import {
+  createRunner,
+  errorText,
+  type Item,
+  isReady,
+  NO_HEADERS,
+  type RunnerOptions,
+} from './run.ts'
+
+export type AnswererOptions = RunnerOptions & {
+  readonly methods: Readonly<Record<Endpoint, Methods>>
+  readonly limiter: Limiter
+  /** Of the flashblocks endpoint; undefined: receipts are never held. */
+  readonly hold: ReceiptHold | undefined
+}
+
+/** More items than this many times the limit get one error instead of one each. */
+const HOPELESS = 10
+
+export function createAnswerer(
+  options: AnswererOptions,
+): Answerer & { readonly cache: ResultCache } {
+  const { limits, limiter, methods } = options
+  const scanLimits = {
+    depth: limits.jsonDepth,
+    keys: limits.objectKeys,
+    hexKeys: limits.overrideItems,
+    items: limits.batchItems * HOPELESS,
+  }
+  const cache = createResultCache({
+    items: limits.resultCacheItems,
+    bytes: limits.resultCacheBytes,
+  })
+  const runs = {
+    standard: createRunner(options, cache, 'standard'),
+    flashblocks: createRunner(options, cache, 'flashblocks'),
+  }
+
+  async function answer(body: string, client: Client): Promise<Answer> {
+    try {
+      return await respond(body, client)
+    } catch (error) {
+      options.onBug(error, 'dispatch')
+      return reply(errorText('null', internalError().toObject()))
+    }
+  }
+
+  async function respond(body: string, client: Client): Promise<Answer> {
+    if (body.trim() === '') return nothing(200)
+    const looked = scan(body, scanLimits)
+    const items =
+      looked.fault === undefined ? parse(body, looked, methods[client.endpoint]) : undefined
+    if (items === undefined || items.length === 0 || looked.items > limits.batchItems)
+      return refuseWhole(looked, items, client)
+    const cost = items.reduce((sum, item) => sum + (isReady(item) ? item.found.cost : 1), 0)
+    const charge = await limiter.charge(client.address, cost)
+    if (!charge.isAllowed) return tooMany(charge, items, looked.isBatch)
+    const ready = items.filter(isReady)
+    const held = client.endpoint === 'flashblocks' ? options.hold?.before(ready, client) : undefined
+    if (held !== undefined) await held
+    return runs[client.endpoint](items, looked.isBatch, client)
+  }
+
+  /** What is wrong with all of it: charged as one. */
+  async function refuseWhole(
+    looked: Scan,
+    items: readonly Item[] | undefined,
+    client: Client,
+  ): Promise<Answer> {
+    const charge = await limiter.charge(client.address, 1)
+    if (!charge.isAllowed)
+      return tooMany(charge, [{ id: 'null', error: parseError().toObject() }], false)
+    const { batchItems } = limits
+    if (looked.items > batchItems * HOPELESS)
+      return reply(errorText('null', batchTooLarge(looked.items, batchItems).toObject()))
+    if (items === undefined) return reply(errorText('null', parseError(looked.fault).toObject()))
+    if (items.length === 0) return reply(errorText('null', emptyBatch().toObject()))
+    const error = batchTooLarge(items.length, batchItems).toObject()
+    return reply(`[${items.map(({ id }) => errorText(id ?? 'null', error)).join(',')}]`)
+  }
+
+  return Object.assign(answer, { cache })
+}
+
+function parse(body: string, looked: Scan, methods: Methods): Item[] | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    return undefined
+  }
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+  return list.map((one, at) => {
+    const request = readRequest(one, { id: looked.ids[at], params: looked.params[at] })
+    if ('error' in request) return request
+    const found = methods.get(request.method)
+    if (found === undefined)
+      return { id: request.id, error: methodNotFound(request.method).toObject() }
+    return { ...request, found }
+  })
+}
+
+const nothing = (status: number): Answer => ({ text: undefined, status, headers: NO_HEADERS })
+const reply = (text: string, status = 200, headers = NO_HEADERS): Answer => ({
+  text,
+  status,
+  headers,
+})
+
+/** Nothing of it runs. A batch gets an error per item: client libraries do not understand a single one. */
+function tooMany(
+  charge: { limit: number; used: number; cost: number; retryAfterMs: number },
+  items: readonly Item[],
+  isBatch: boolean,
+): Answer {
+  const { limit, used, cost, retryAfterMs } = charge
+  const error = rateLimited({ limit, used, cost, retryAfterMs }).toObject()
+  const texts = items.map(({ id }) => errorText(id ?? 'null', error))
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000))
+  return reply(isBatch ? `[${texts.join(',')}]` : texts[0]!, 429, {
+    'Retry-After': String(seconds),
+    RateLimit: `"address";r=${Math.max(0, limit - used)};t=${seconds}`,
+    'RateLimit-Policy': `"address";q=${limit};w=1`,
+  })
+}

@@ -1,0 +1,82 @@
+/**
+ * The receipt hold of the flashblocks endpoint: a client library asks for a receipt right after sending and then not again before the
+ * next block, so the answer waits for the flashblock that brings it.
+ */
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { createCaps } from './caps.ts'
+import { hash as hashCodec } from './ethereum.ts'
+import type { Client } from './method.ts'
+import type { ReceiptWaits } from './receipt-waits.ts'
+import { SchemaError } from './schema.ts'
+import type { PoolService } from './services.ts'
+
+export interface ReceiptHold {
+  /** Undefined: nothing to hold for, go on now; else go on when it settles. */
+  before(calls: readonly HeldCall[], client: Client): Promise<void> | undefined
+  readonly stats: HoldStats
+}
+export type HoldStats = {
+  readonly held: number
+  readonly seen: number
+  readonly expired: number
+  readonly gone: number
+  /** Not held because of a cap. */
+  readonly refused: number
+}
+type HeldCall = { readonly method: string; readonly params: readonly unknown[] }
+
+const RECEIPT = 'eth_getTransactionReceipt'
+/** Stock ethers asks for the chain id and the receipt in one batch. */
+const BATCH_ITEMS = 4
+/**
+ * An expected transaction is in the next flashblock, or in the one after when the next was already closed. At 200 ms that is more than the
+ * time limit; with shorter intervals it ends a hold whose transaction was left out.
+ */
+const FLASHBLOCKS = 2
+
+export function createReceiptHold(options: {
+  readonly pool: PoolService
+  readonly waits: ReceiptWaits
+  /** Whether the transaction can be found now. */
+  readonly isVisible: (hash: Bytes) => boolean
+  /** 0: never hold. */
+  readonly holdMs: number
+  readonly perClient: number
+  readonly total: number
+}): ReceiptHold {
+  const { pool, waits, holdMs } = options
+  const caps = createCaps(options)
+  const stats = { held: 0, seen: 0, expired: 0, gone: 0, refused: 0 }
+
+  return {
+    stats,
+    before(calls, client) {
+      if (holdMs <= 0 || calls.length > BATCH_ITEMS) return undefined
+      const hash = onlyReceipt(calls)
+      if (hash === undefined || !pool.isExpected(hash) || options.isVisible(hash)) return undefined
+      const giveBack = caps.take(client.address)
+      if (giveBack === undefined) {
+        stats.refused++
+        return undefined
+      }
+      stats.held++
+      const wait = { hash, endpoint: 'flashblocks', ms: holdMs, flashblocks: FLASHBLOCKS } as const
+      return waits.wait({ ...wait, signal: client.signal }).then((end) => {
+        stats[end]++
+        giveBack()
+      })
+    },
+  }
+}
+
+/** The hash asked for when exactly one of the calls asks for a receipt. */
+function onlyReceipt(calls: readonly HeldCall[]): Bytes | undefined {
+  const receipts = calls.filter(({ method }) => method === RECEIPT)
+  if (receipts.length !== 1) return undefined
+  try {
+    return hashCodec.decode(receipts[0]?.params[0])
+  } catch (error) {
+    if (error instanceof SchemaError) return undefined // The method itself says what is wrong.
+    throw error
+  }
+}

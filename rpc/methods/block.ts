@@ -1,0 +1,112 @@
+/** Methods that read blocks and their headers. */
+import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import { blockId, blockNumber, hash } from '../ethereum.ts'
+import { blockText, headerText, receiptsText } from '../json.ts'
+import { frontMethod, param } from '../method.ts'
+import { orNull, quantityResult, textResult } from '../results.ts'
+import { boolean } from '../schema.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+const blockResult = textResult('Block information', { title: 'Block object', type: 'object' })
+const headerResult = textResult('Block header', { title: 'Header object', type: 'object' })
+const full = param('Hydrated transactions', boolean)
+
+const byHash = (view: ChainView, blockHash: Uint8Array): Block | undefined =>
+  view.block({ hash: blockHash, requireCanonical: false })
+
+export const eth_getBlockByNumber = frontMethod({
+  name: 'eth_getBlockByNumber',
+  summary: 'A block by height or tag.',
+  listed: LISTED,
+  isCacheable: true,
+  params: [param('Block', blockNumber), full],
+  result: blockResult,
+  handler: ({ view }, at, isFull) => textOf(view.block(at), isFull),
+})
+
+export const eth_getBlockByHash = frontMethod({
+  name: 'eth_getBlockByHash',
+  summary: 'A block by hash.',
+  listed: LISTED,
+  isCacheable: true,
+  params: [param('Block hash', hash), full],
+  result: blockResult,
+  handler: ({ view }, blockHash, isFull) => textOf(byHash(view, blockHash), isFull),
+})
+
+const textOf = (block: Block | undefined, isFull: boolean): string | undefined =>
+  block === undefined ? undefined : blockText(block, isFull)
+
+export const eth_getHeaderByNumber = frontMethod({
+  name: 'eth_getHeaderByNumber',
+  summary: 'A header by height or tag.',
+  params: [param('Block', blockNumber)],
+  result: headerResult,
+  handler: ({ view }, at) => headerOf(view.block(at)),
+})
+
+export const eth_getHeaderByHash = frontMethod({
+  name: 'eth_getHeaderByHash',
+  summary: 'A header by hash.',
+  params: [param('Block hash', hash)],
+  result: headerResult,
+  handler: ({ view }, blockHash) => headerOf(byHash(view, blockHash)),
+})
+
+const headerOf = (block: Block | undefined): string | undefined =>
+  block === undefined ? undefined : headerText(block.header, block.hash)
+
+export const eth_getBlockReceipts = frontMethod({
+  name: 'eth_getBlockReceipts',
+  summary: 'The receipts of a block.',
+  listed: ['flashblocks'],
+  isCacheable: true,
+  params: [param('Block', blockId)],
+  result: textResult('Receipts', { type: 'array', items: { type: 'object' } }),
+  handler({ view }, at) {
+    const block = view.block(at)
+    return block === undefined ? undefined : receiptsText(block)
+  },
+})
+
+const countResult = orNull(quantityResult('Transaction count'))
+export const eth_getBlockTransactionCountByNumber = frontMethod({
+  name: 'eth_getBlockTransactionCountByNumber',
+  summary: 'How many transactions a block has, by height or tag.',
+  listed: LISTED,
+  params: [param('Block', blockNumber)],
+  result: countResult,
+  handler: ({ view }, at) => view.block(at)?.transactionCount,
+})
+
+export const eth_getBlockTransactionCountByHash = frontMethod({
+  name: 'eth_getBlockTransactionCountByHash',
+  summary: 'How many transactions a block has, by hash.',
+  listed: LISTED,
+  params: [param('Block hash', hash)],
+  result: countResult,
+  handler: ({ view }, blockHash) => byHash(view, blockHash)?.transactionCount,
+})
+
+/** No block of this chain has uncles; an unknown block has no count. */
+const uncleCount = (view: ChainView, at: BlockSelector): number | undefined =>
+  view.block(at) === undefined ? undefined : 0
+const uncleCountResult = orNull(quantityResult('Uncle count'))
+
+export const eth_getUncleCountByBlockNumber = frontMethod({
+  name: 'eth_getUncleCountByBlockNumber',
+  summary: 'Uncles of a block by height or tag: none.',
+  listed: LISTED,
+  params: [param('Block', blockNumber)],
+  result: uncleCountResult,
+  handler: ({ view }, at) => uncleCount(view, at),
+})
+
+export const eth_getUncleCountByBlockHash = frontMethod({
+  name: 'eth_getUncleCountByBlockHash',
+  summary: 'Uncles of a block by hash: none.',
+  listed: LISTED,
+  params: [param('Block hash', hash)],
+  result: uncleCountResult,
+  handler: ({ view }, blockHash) => uncleCount(view, { hash: blockHash, requireCanonical: false }),
+})

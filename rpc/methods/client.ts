@@ -1,0 +1,127 @@
+/** Methods about the node and its chain. */
+import { keccak256 } from '../../engine/primitives/keccak.ts'
+import { blockId, bytes } from '../ethereum.ts'
+import { frontMethod, optional, param } from '../method.ts'
+import { LATEST, resolveBlock } from '../resolve.ts'
+import { booleanResult, hashResult, plainResult, quantityResult, stringResult } from '../results.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+
+export const eth_chainId = frontMethod({
+  name: 'eth_chainId',
+  summary: 'Chain id of this network.',
+  listed: LISTED,
+  params: [],
+  result: quantityResult('Chain ID'),
+  handler: ({ chain }) => chain.chainId,
+})
+
+export const net_version = frontMethod({
+  name: 'net_version',
+  summary: 'Network id as a decimal string.',
+  listed: LISTED,
+  params: [],
+  result: stringResult('Network ID'),
+  handler: ({ chain }) => chain.chainId.toString(),
+})
+
+export const eth_blockNumber = frontMethod({
+  name: 'eth_blockNumber',
+  summary: 'Height of the latest block, or of the block that the tag names.',
+  listed: LISTED,
+  params: [optional('Block', blockId, LATEST)],
+  result: quantityResult('Block number'),
+  handler: ({ view }, selector) =>
+    selector === LATEST ? view.latest.number : resolveBlock(view, selector).number,
+})
+
+export const eth_syncing = frontMethod({
+  name: 'eth_syncing',
+  summary: 'False, or how far the node has come.',
+  listed: LISTED,
+  params: [],
+  result: {
+    name: 'Syncing status',
+    schema: { oneOf: [{ type: 'boolean' }, { type: 'object' }] },
+    text: (status: false | Readonly<Record<string, bigint>>) =>
+      status === false
+        ? 'false'
+        : JSON.stringify(status, (_key, value: unknown) =>
+            typeof value === 'bigint' ? `0x${value.toString(16)}` : value,
+          ),
+  },
+  handler: ({ services }) => services.syncing(),
+})
+
+export const eth_protocolVersion = frontMethod({
+  name: 'eth_protocolVersion',
+  summary: 'Always zero: the node has no peers that would speak a protocol of that name.',
+  listed: LISTED,
+  params: [],
+  result: quantityResult('Protocol version'),
+  handler: () => 0,
+})
+
+export const eth_getCompilers = frontMethod({
+  name: 'eth_getCompilers',
+  summary: 'Always empty: the node compiles nothing.',
+  listed: LISTED,
+  params: [],
+  result: plainResult('Compilers', { type: 'array', items: { type: 'string' } }),
+  handler: () => [],
+})
+
+export const net_listening = frontMethod({
+  name: 'net_listening',
+  summary: 'Whether the node listens.',
+  params: [],
+  result: booleanResult('Listening'),
+  handler: () => true,
+})
+
+export const net_peerCount = frontMethod({
+  name: 'net_peerCount',
+  summary: 'Peers of the node: blocks come from a feed, so it has none.',
+  params: [],
+  result: quantityResult('Peers'),
+  handler: () => 0,
+})
+
+export const web3_clientVersion = frontMethod({
+  name: 'web3_clientVersion',
+  summary: 'Name and version of this node.',
+  listed: LISTED,
+  params: [],
+  result: stringResult('Client version'),
+  handler: ({ services }) => services.clientVersion,
+})
+
+export const web3_sha3 = frontMethod({
+  name: 'web3_sha3',
+  summary: 'Keccak-256 of the data.',
+  listed: LISTED,
+  params: [param('Data', bytes)],
+  result: hashResult('Hash'),
+  handler: (_context, data) => keccak256(data),
+})
+
+export const rpc_modules = frontMethod({
+  name: 'rpc_modules',
+  summary: 'Namespaces served here, with their version.',
+  params: [],
+  result: plainResult('Modules', { type: 'object' }),
+  handler({ services, client }) {
+    const names = [...services.methods[client.endpoint].keys()].map((name) => name.split(/[_.]/)[0])
+    return Object.fromEntries([...new Set(names)].map((name) => [name, '1.0']))
+  },
+})
+
+export const eth_flashblocksEnabled = frontMethod({
+  name: 'eth_flashblocksEnabled',
+  summary: 'Whether a block under construction is visible here.',
+  params: [],
+  result: booleanResult('Enabled'),
+  handler: ({ readNewest, client }) =>
+    client.endpoint === 'flashblocks' &&
+    readNewest(({ pending, latest }) => pending.number > latest.number),
+})

@@ -1,0 +1,68 @@
+/** Methods that read accounts. */
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { bigintToBytes } from '../../engine/primitives/words.ts'
+import { readAccount, readCode, readSlot } from '../../engine/state/read.ts'
+import { invalidParams } from '../errors.ts'
+import { address, blockId } from '../ethereum.ts'
+import { frontMethod, optional, param } from '../method.ts'
+import { LATEST, resolveBlock, resolveState } from '../resolve.ts'
+import { bytesResult, quantityResult } from '../results.ts'
+import { text } from '../schema.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+const account = param('Address', address)
+const block = optional('Block', blockId, LATEST)
+
+export const eth_getBalance = frontMethod({
+  name: 'eth_getBalance',
+  summary: 'Balance of an account in wei.',
+  listed: LISTED,
+  params: [account, block],
+  result: quantityResult('Balance'),
+  handler: ({ view }, who, at) => readAccount(resolveState(view, at), who)?.balance ?? 0n,
+})
+
+export const eth_getTransactionCount = frontMethod({
+  name: 'eth_getTransactionCount',
+  summary: 'Nonce of an account; at pending, transactions that wait in the pool are counted too.',
+  listed: LISTED,
+  params: [account, block],
+  result: quantityResult('Transaction count'),
+  handler({ view, services }, who, at) {
+    const nonce = readAccount(resolveState(view, at), who)?.nonce ?? 0n
+    const isPending = 'tag' in at && at.tag === 'pending'
+    return isPending ? services.pool.nextNonce(who, nonce) : nonce
+  },
+})
+
+export const eth_getCode = frontMethod({
+  name: 'eth_getCode',
+  summary: 'Code of an account.',
+  listed: LISTED,
+  params: [account, block],
+  result: bytesResult('Bytecode'),
+  handler: ({ view }, who, at) => readCode(resolveState(view, at), who),
+})
+
+const KEY_CHARACTERS = 2_000_000
+export const eth_getStorageAt = frontMethod({
+  name: 'eth_getStorageAt',
+  summary: 'A slot of a contract, 32 bytes.',
+  listed: LISTED,
+  params: [account, param('Storage slot', text('hex encoded slot', KEY_CHARACTERS)), block],
+  result: bytesResult('Value'),
+  handler: ({ view }, who, key, at) =>
+    readSlot(view.state(resolveBlock(view, at)), who, slotKey(key)),
+})
+
+/** A slot as go-ethereum takes it: hex of at most 32 bytes, odd lengths and a missing 0x included. @throws {RpcError} */
+function slotKey(key: string): Bytes {
+  const digits = /^0[xX]/.test(key) ? key.slice(2) : key
+  const isHex = digits.length > 66 || /^[0-9a-fA-F]*$/.test(digits)
+  if (!isHex) throw invalidParams(`invalid hex in storage key: ${JSON.stringify(key)}`)
+  if (digits.length > 64)
+    throw invalidParams(
+      `storage key too long (want at most 32 bytes): ${JSON.stringify(key.slice(0, 80))}`,
+    )
+  return bigintToBytes(BigInt(`0x${digits === '' ? '0' : digits}`), 32)
+}

@@ -1,0 +1,126 @@
+/** Methods that read transactions and receipts. */
+import type { Block, ChainView } from '../../engine/chain/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { blockNumber, hash, index } from '../ethereum.ts'
+import { pooledText, receiptAt, transactionAt } from '../json.ts'
+import { type FrontContext, frontMethod, type Method, param } from '../method.ts'
+import { bytesResult, orNull, textResult } from '../results.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+const transactionResult = textResult('Transaction information', {
+  title: 'Transaction object',
+  type: 'object',
+})
+const rawResult = orNull(bytesResult('Transaction envelope'))
+const transactionHash = param('Transaction hash', hash)
+const number = param('Block', blockNumber)
+const blockHash = param('Block hash', hash)
+const position = param('Transaction index', index)
+
+export const eth_getTransactionByHash = frontMethod({
+  name: 'eth_getTransactionByHash',
+  summary: 'A transaction by hash, of a block or waiting in the pool.',
+  listed: LISTED,
+  params: [transactionHash],
+  result: transactionResult,
+  handler({ view, services }, wanted) {
+    const place = view.findTransaction(wanted)
+    if (place !== undefined) return transactionAt(place.block, place.index)
+    const pooled = services.pool.get(wanted)
+    return pooled === undefined ? undefined : pooledText(pooled)
+  },
+})
+
+export const eth_getRawTransactionByHash = frontMethod({
+  name: 'eth_getRawTransactionByHash',
+  summary: 'The signed envelope of a transaction, of a block or waiting in the pool.',
+  listed: ['flashblocks'],
+  params: [transactionHash],
+  result: rawResult,
+  handler({ view, services }, wanted) {
+    const place = view.findTransaction(wanted)
+    if (place !== undefined) return place.block.transaction(place.index)?.raw
+    return services.pool.get(wanted)?.raw
+  },
+})
+
+export const eth_getTransactionReceipt = frontMethod({
+  name: 'eth_getTransactionReceipt',
+  summary: 'The receipt of a transaction that is in a block, or in the pending one.',
+  listed: LISTED,
+  params: [transactionHash],
+  result: textResult('Receipt information', { title: 'Receipt object', type: 'object' }),
+  handler({ view }, wanted) {
+    const place = view.findTransaction(wanted)
+    return place === undefined ? undefined : receiptAt(place.block, place.index)
+  },
+})
+
+const byHash = (view: ChainView, wanted: Bytes): Block | undefined =>
+  view.block({ hash: wanted, requireCanonical: false })
+const textAt = (block: Block | undefined, at: number): string | undefined =>
+  block === undefined ? undefined : transactionAt(block, at)
+
+function byNumberAndIndex(name: string, listed: Method['listed']): Method {
+  return frontMethod({
+    name,
+    summary: 'A transaction by the height or tag of its block and its position.',
+    listed,
+    params: [number, position],
+    result: transactionResult,
+    handler: ({ view }: FrontContext, at, index) => textAt(view.block(at), index),
+  })
+}
+export const eth_getTransactionByBlockNumberAndIndex = byNumberAndIndex(
+  'eth_getTransactionByBlockNumberAndIndex',
+  ['flashblocks'],
+)
+/** The spelling of the service's list. */
+export const eth_getTransactionbyBlockNumberAndIndex = byNumberAndIndex(
+  'eth_getTransactionbyBlockNumberAndIndex',
+  LISTED,
+)
+
+export const eth_getTransactionByBlockHashAndIndex = frontMethod({
+  name: 'eth_getTransactionByBlockHashAndIndex',
+  summary: 'A transaction by the hash of its block and its position.',
+  listed: LISTED,
+  params: [blockHash, position],
+  result: transactionResult,
+  handler: ({ view }, wanted, at) => textAt(byHash(view, wanted), at),
+})
+
+export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({
+  name: 'eth_getRawTransactionByBlockNumberAndIndex',
+  summary:
+    'The signed envelope of a transaction by the height or tag of its block and its position.',
+  params: [number, position],
+  result: rawResult,
+  handler: ({ view }, at, index) => view.block(at)?.transaction(index)?.raw,
+})
+
+export const eth_getRawTransactionByBlockHashAndIndex = frontMethod({
+  name: 'eth_getRawTransactionByBlockHashAndIndex',
+  summary: 'The signed envelope of a transaction by the hash of its block and its position.',
+  params: [blockHash, position],
+  result: rawResult,
+  handler: ({ view }, wanted, at) => byHash(view, wanted)?.transaction(at)?.raw,
+})
+
+const uncleResult = textResult('Uncle', { title: 'Block object', type: 'object' })
+export const eth_getUncleByBlockNumberAndIndex = frontMethod({
+  name: 'eth_getUncleByBlockNumberAndIndex',
+  summary: 'An uncle of a block: there is none.',
+  listed: LISTED,
+  params: [number, position],
+  result: uncleResult,
+  handler: () => undefined,
+})
+export const eth_getUncleByBlockHashAndIndex = frontMethod({
+  name: 'eth_getUncleByBlockHashAndIndex',
+  summary: 'An uncle of a block: there is none.',
+  listed: LISTED,
+  params: [blockHash, position],
+  result: uncleResult,
+  handler: () => undefined,
+})
