@@ -2,7 +2,7 @@
 import type { BlockEnv } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
-import type { Receipt } from '../primitives/receipt.ts'
+import type { Log, Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
 
@@ -94,3 +94,34 @@ export type SealedBlock = {
   /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
   readonly stateRoot: Bytes | undefined
 }
+
+/** Which logs are wanted, from whole blocks of a view. */
+export type LogFilter = {
+  /** First and last block, both on the view's chain. */
+  readonly fromBlock: bigint
+  readonly toBlock: bigint
+  /** Emitted by one of these; empty: by anybody. */
+  readonly addresses: readonly Bytes[]
+  /** At each position one of these; empty: anything. A log with fewer topics than positions does not match. */
+  readonly topics: readonly (readonly Bytes[])[]
+}
+export type FoundLog = {
+  readonly log: Log
+  readonly block: Block
+  readonly transactionHash: Bytes
+  /** Of the transaction in the block. */
+  readonly transactionIndex: number
+  /** In the block. */
+  readonly logIndex: number
+}
+/** `tooMany`: more than `maxLogs`; the blocks before `firstLeftOut` are within the limit. */
+export type LogSearch =
+  | { readonly status: 'found'; readonly logs: readonly FoundLog[] }
+  | { readonly status: 'tooMany'; readonly found: number; readonly firstLeftOut: bigint }
+  | { readonly status: 'expired' }
+/** In chain order. Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
+export type FindLogs = (
+  view: ChainView,
+  filter: LogFilter,
+  limits: { readonly maxLogs: number; readonly isExpired: () => boolean },
+) => LogSearch
