@@ -1,0 +1,126 @@
+/** Trie nodes as rows: keyed by path, one version per path; what a block changes in them, and how that is undone. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { concatBytes } from '../primitives/words.ts'
+import { latin1 } from '../state/words.ts'
+import { decodeList, encodeList } from './block-codec.ts'
+import type { Database, WriteBatch } from './database.ts'
+import { type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
+
+export type TrieColumn = 'accountTrie' | 'storageTrie'
+/** `prefix`: none, or the hash of the account whose storage it is. */
+export type TrieSpace = { readonly column: TrieColumn; readonly prefix: Bytes }
+export type TrieRow = { readonly column: TrieColumn; readonly key: Bytes; readonly raw: Bytes }
+/** undefined: no row. */
+export type TrieWrite = {
+  readonly column: TrieColumn
+  readonly key: Bytes
+  readonly value: Bytes | undefined
+  readonly previous: Bytes | undefined
+}
+
+/** Prefix ‖ depth (1) ‖ the nibbles, two a byte, the last one padded with zero. */
+export function nodeKey({ prefix }: TrieSpace, { key, depth }: Place): Bytes {
+  const length = (depth + 1) >> 1
+  const bytes = new Uint8Array(prefix.length + 1 + length)
+  bytes.set(prefix)
+  bytes[prefix.length] = depth
+  for (let at = 0; at < length; at++) bytes[prefix.length + 1 + at] = key[at]!
+  if (depth % 2 === 1) bytes[bytes.length - 1]! &= 0xf0
+  return bytes
+}
+
+/** Nodes that `owner` made, put; nodes they replaced and nothing took the place of, deleted. */
+export function collectWrites(
+  root: TrieNode | undefined,
+  owner: Owner,
+  replaced: readonly TrieRow[],
+): readonly TrieWrite[] {
+  const previous = new Map(replaced.map((row) => [rowName(row), row]))
+  const writes: TrieWrite[] = []
+  const visit = (node: TrieNode | undefined, space: TrieSpace, place: Place): void => {
+    if (node === undefined || node.owner !== owner) return
+    if (node.reference!.length === 32) {
+      const row = { column: space.column, key: nodeKey(space, place) }
+      const name = rowName(row)
+      writes.push({ ...row, value: node.raw, previous: previous.get(name)?.raw })
+      previous.delete(name)
+    }
+    const { key, depth } = place
+    if (node.kind === 'branch')
+      for (const [nibble, child] of node.children.entries()) {
+        if (child?.owner !== owner) continue
+        setNibble(key, depth, nibble)
+        visit(child, space, { key, depth: depth + 1 })
+      }
+    else if (node.kind === 'extension') {
+      for (const [at, nibble] of node.path.entries()) setNibble(key, depth + at, nibble)
+      visit(node.child, space, { key, depth: depth + node.path.length })
+    } else if (node.storage !== undefined)
+      visit(
+        node.storage,
+        { column: 'storageTrie', prefix: node.key },
+        { key: new Uint8Array(32), depth: 0 },
+      )
+  }
+  visit(root, ACCOUNTS, { key: new Uint8Array(32), depth: 0 })
+  for (const { column, key, raw } of previous.values())
+    writes.push({ column, key, value: undefined, previous: raw })
+  return writes
+}
+
+/** Rows of the column "undo" for a block, to be complete before the first of the writes. */
+export function undoRows(blockHash: Bytes, writes: readonly TrieWrite[]): readonly UndoRow[] {
+  const rows: UndoRow[] = []
+  for (let from = 0; from < writes.length; from += UNDO_PART) {
+    const items = writes.slice(from, from + UNDO_PART).map(encodeUndo)
+    rows.push({ key: undoKey(blockHash, rows.length), value: encodeList(items) })
+  }
+  return rows
+}
+export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
+
+/** Puts the nodes as they were before the block into the batch; returns how many undo rows there were. */
+export function restoreNodes(database: Database, batch: WriteBatch, blockHash: Bytes): number {
+  let rows = 0
+  for (const { value } of database.scan('undo', undoRange(blockHash))) {
+    rows++
+    for (const item of decodeList(value)) {
+      const column = item[0] === 0 ? 'accountTrie' : 'storageTrie'
+      const key = item.subarray(3, 3 + item[2]!)
+      if (item[1] === 1) batch.put(column, key, item.subarray(3 + key.length))
+      else batch.delete(column, key)
+    }
+  }
+  return rows
+}
+
+export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Bytes): void {
+  for (const { key } of database.scan('undo', undoRange(blockHash))) batch.delete('undo', key)
+}
+
+const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
+const UNDO_PART = 500
+const rowName = ({ column, key }: Pick<TrieRow, 'column' | 'key'>): string =>
+  (column === 'accountTrie' ? 'a' : 's') + latin1(key)
+
+/** Column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
+function encodeUndo({ column, key, previous }: TrieWrite): Bytes {
+  const head = Uint8Array.of(
+    column === 'accountTrie' ? 0 : 1,
+    previous === undefined ? 0 : 1,
+    key.length,
+  )
+  return concatBytes(head, key, previous ?? new Uint8Array(0))
+}
+
+function undoKey(blockHash: Bytes, part: number): Bytes {
+  const key = new Uint8Array(36)
+  key.set(blockHash)
+  new DataView(key.buffer).setUint32(32, part)
+  return key
+}
+
+const undoRange = (blockHash: Bytes) => ({
+  gte: undoKey(blockHash, 0),
+  lt: undoKey(blockHash, 0xffff_ffff),
+})

@@ -1,0 +1,215 @@
+/**
+ * The state trie: one stored version, that of the fold head, and in memory one version per unfolded block. A version shares what it
+ * did not change with its parent's, so branches and second payloads cost what they change.
+ */
+import type { Bytes } from '../primitives/bytes.ts'
+import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
+import { equalBytes } from '../primitives/words.ts'
+import type { AccountState, SlotChange, StateDiff } from '../state/diff.ts'
+import type { Database } from './database.ts'
+import {
+  type Branch,
+  childHash,
+  decodeNode,
+  type Extension,
+  type Leaf,
+  type Owner,
+  type Place,
+  rootHash,
+  storageRootOf,
+  TrieError,
+  type TrieNode,
+} from './trie-node.ts'
+import {
+  collectWrites,
+  nodeKey,
+  type TrieRow,
+  type TrieSpace,
+  type TrieWrite,
+} from './trie-rows.ts'
+import { type Change, findLeaf, sortChanges, type Trie, updateTrie } from './trie-update.ts'
+
+/** The trie after one block, or after its flashblocks so far. Valid until a version that does not stand on it is folded. */
+export type TrieVersion = {
+  readonly owner: Owner
+  root: TrieNode | undefined
+  /** Stored nodes of earlier versions that are not part of this one. */
+  readonly replaced: TrieRow[]
+}
+
+export interface StateTrie {
+  /** The stored version. */
+  base(): TrieVersion
+  /** A version of its own for a block on `parent`, equal to it so far. */
+  fork(parent: TrieVersion): TrieVersion
+  /**
+   * Brings a version forward and hashes what changed; diffs of one block follow each other, later values win. No version may have
+   * been forked from it. Only `after` is looked at.
+   * @throws {TrieError} when an account is deleted that keeps slots, or the stored trie is damaged
+   */
+  apply(version: TrieVersion, diff: StateDiff): void
+  stateRoot(version: TrieVersion): Bytes
+  /** EMPTY_ROOT for an account that has no storage, or is absent. */
+  storageRoot(version: TrieVersion, address: Bytes): Bytes
+  /** Storage root of one account after more changes; nothing is kept. */
+  storageRootAfter(version: TrieVersion, address: Bytes, slots: readonly SlotChange[]): Bytes
+  /** What storing this version changes in the database, where its parent is stored now. */
+  writes(version: TrieVersion): readonly TrieWrite[]
+  /** The writes are in the database. Every version that does not stand on this one is void. */
+  stored(version: TrieVersion): void
+  /** Forgets everything in memory and reads the stored version again. Every version is void. */
+  reload(): void
+}
+
+/** `cacheNodes`: stored nodes kept in memory, about 700 bytes each. */
+export function openTrie(options: {
+  readonly database: Database
+  readonly cacheNodes?: number
+}): StateTrie {
+  const { database, cacheNodes = 65_536 } = options
+  const memory = { epoch: 1, nodes: 0, keepEpochs: 64 }
+  let base: TrieVersion
+
+  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode => {
+    const raw = database.get(space.column, nodeKey(space, place))
+    if (raw === undefined || !equalBytes(keccak256(raw), expected))
+      throw new TrieError(
+        `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
+      )
+    const node = decodeNode(raw, place, memory.epoch)
+    node.reference = expected.slice()
+    memory.nodes++
+    return node
+  }
+  const trieIn = (space: TrieSpace, version: Pick<TrieVersion, 'owner' | 'replaced'>): Trie => ({
+    owner: version.owner,
+    seen: memory.epoch,
+    child(parent: Branch | Extension, nibble: number, place: Place): TrieNode {
+      const known = parent.kind === 'branch' ? parent.children[nibble] : parent.child
+      if (known !== undefined) return known
+      const child = read(space, place, childHash(parent, nibble))
+      if (parent.kind === 'branch') parent.children[nibble] = child
+      else parent.child = child
+      return child
+    },
+    replaced(node, place) {
+      // A short node lives in its parent's row.
+      if (node.reference!.length < 32) return
+      version.replaced.push({ column: space.column, key: nodeKey(space, place), raw: node.raw })
+    },
+  })
+  const storageOf = (leaf: Leaf | undefined, space: TrieSpace): TrieNode | undefined => {
+    if (leaf === undefined) return undefined
+    const expected = storageRootOf(leaf.value)
+    if (leaf.storage === undefined && !equalBytes(expected, EMPTY_ROOT))
+      leaf.storage = read(space, { key: leaf.key, depth: 0 }, expected)
+    return leaf.storage
+  }
+  const updateStorage = (
+    version: Pick<TrieVersion, 'owner' | 'replaced'>,
+    leaf: Leaf | undefined,
+    { key, slots }: { readonly key: Bytes; readonly slots: readonly SlotChange[] },
+  ): { readonly storage: TrieNode | undefined; readonly root: Bytes } => {
+    if (slots.length === 0)
+      return {
+        storage: leaf?.storage,
+        root: leaf === undefined ? EMPTY_ROOT : storageRootOf(leaf.value),
+      }
+    const space: TrieSpace = { column: 'storageTrie', prefix: key }
+    const before = storageOf(leaf, space)
+    const storage = updateTrie(trieIn(space, version), before, sortChanges(slots.map(slotChange)))
+    return { storage, root: rootHash(storage) }
+  }
+
+  const reload = () => {
+    const place = { key: new Uint8Array(32), depth: 0 }
+    const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
+    const root = raw === undefined ? undefined : read(ACCOUNTS, place, keccak256(raw))
+    memory.nodes = root === undefined ? 0 : 1
+    base = { owner: { isStored: true }, root, replaced: [] }
+  }
+  reload()
+
+  const trie: StateTrie = {
+    base: () => base,
+    fork: (parent) => ({ owner: { isStored: false }, root: parent.root, replaced: [] }),
+    apply(version, diff) {
+      if (version.owner.isStored) throw new TrieError('a stored version does not change')
+      const accounts = trieIn(ACCOUNTS, version)
+      const changes: Change[] = []
+      for (const { address, after, slots } of diff) {
+        const key = keccak256(address)
+        const leaf = findLeaf(accounts, version.root, key)
+        const { storage, root } = updateStorage(version, leaf, { key, slots })
+        if (after !== undefined) changes.push({ key, value: encodeLeaf(after, root), storage })
+        else if (equalBytes(root, EMPTY_ROOT))
+          changes.push({ key, value: undefined, storage: undefined })
+        else
+          throw new TrieError(
+            `account 0x${Buffer.from(address).toString('hex')} is deleted but keeps slots`,
+          )
+      }
+      version.root = updateTrie(accounts, version.root, sortChanges(changes))
+      rootHash(version.root)
+    },
+    stateRoot: (version) => rootHash(version.root),
+    storageRoot: (version, address) => trie.storageRootAfter(version, address, []),
+    storageRootAfter(version, address, slots) {
+      const key = keccak256(address)
+      const scratch = trie.fork(version)
+      const leaf = findLeaf(trieIn(ACCOUNTS, scratch), version.root, key)
+      return updateStorage(scratch, leaf, { key, slots }).root
+    },
+    writes: ({ root, owner, replaced }) => collectWrites(root, owner, replaced),
+    stored(version) {
+      version.owner.isStored = true
+      memory.epoch++
+      memory.nodes += version.replaced.length
+      version.replaced.length = 0
+      base = version
+      if (memory.nodes <= cacheNodes) return
+      const cutoff = memory.epoch - memory.keepEpochs
+      memory.nodes = trim(version.root, cutoff)
+      // Halves and doubles until what a block touches and the limit agree.
+      if (memory.nodes > cacheNodes / 2) memory.keepEpochs = Math.floor(memory.keepEpochs / 2)
+      else memory.keepEpochs = Math.min(1024, memory.keepEpochs * 2 + 1)
+    },
+    reload,
+  }
+  return trie
+}
+
+const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
+
+const encodeLeaf = ({ nonce, balance, codeHash }: AccountState, storageRoot: Bytes): Bytes =>
+  encodeRlp([rlpUint(nonce), rlpUint(balance), storageRoot, codeHash])
+
+function slotChange({ key, after }: SlotChange): Change {
+  let zeros = 0
+  while (zeros < 32 && after[zeros] === 0) zeros++
+  const value = zeros === 32 ? undefined : encodeRlp(after.subarray(zeros))
+  return { key: keccak256(key), value, storage: undefined }
+}
+
+/** Drops stored nodes not used since `cutoff`: they can be read again. Returns how many stay. */
+function trim(node: TrieNode | undefined, cutoff: number): number {
+  if (node === undefined) return 0
+  const isOld = (child: TrieNode) =>
+    child.owner.isStored && child.seen < cutoff && child.reference?.length === 32
+  let kept = 1
+  if (node.kind === 'branch')
+    node.children.forEach((child, nibble) => {
+      if (child === undefined) return
+      if (isOld(child)) node.children[nibble] = undefined
+      else kept += trim(child, cutoff)
+    })
+  else if (node.kind === 'extension') {
+    if (node.child !== undefined && isOld(node.child)) node.child = undefined
+    else kept += trim(node.child, cutoff)
+  } else if (node.storage !== undefined) {
+    if (isOld(node.storage)) node.storage = undefined
+    else kept += trim(node.storage, cutoff)
+  }
+  return kept
+}
