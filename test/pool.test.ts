@@ -1,0 +1,309 @@
+/** The pool with real workers: batches, deadlines, full queues, dead workers; and its parts alone. */
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { PoolCall, PoolReply } from '../rpc/executor.ts'
+import { DEFAULT_LIMITS, type Limits } from '../rpc/limits.ts'
+import type { Method, Runs } from '../rpc/method.ts'
+import { createCosts, createLanes, type Lane } from '../workers/lanes.ts'
+import { createPool, type Pool } from '../workers/pool.ts'
+import {
+  cancelCall,
+  createSlab,
+  isCancelled,
+  microsOf,
+  readCall,
+  readReply,
+  SLAB_BYTES,
+  type SlabCall,
+  writeCalls,
+  writeReply,
+} from '../workers/slab.ts'
+
+const filename = new URL('./fixtures/pool-worker.ts', import.meta.url).href
+
+type CallOptions = {
+  readonly runs?: Runs
+  readonly record?: number
+  readonly withinMs?: number
+  readonly signal?: AbortSignal
+  readonly params?: readonly unknown[]
+}
+function poolCall(name: string, options: CallOptions = {}): PoolCall {
+  const params = options.params ?? []
+  return {
+    // The pool reads the name and the lane; the handler is the worker's.
+    method: { name, runs: options.runs ?? 'call' } as Method,
+    params,
+    text: JSON.stringify(params),
+    endpoint: 'flashblocks',
+    record: options.record,
+    deadline: performance.now() + (options.withinMs ?? 5_000),
+    signal: options.signal ?? new AbortController().signal,
+  }
+}
+const ended: number[] = []
+function newPool(threads: number, limits: Partial<Limits> = {}): Pool {
+  return createPool({
+    filename,
+    workerData: undefined,
+    threads,
+    limits: { ...DEFAULT_LIMITS, ...limits },
+    heapMb: 128,
+    onThreadEnded: (thread) => ended.push(thread),
+    onBroken(error) {
+      throw error
+    },
+  })
+}
+const resultOf = (reply: PoolReply): unknown =>
+  'result' in reply ? JSON.parse(reply.result) : reply
+
+describe('calls', () => {
+  let pool: Pool
+  beforeAll(() => {
+    pool = newPool(2, { graceMs: 100 })
+  })
+  afterAll(() => pool.stop())
+
+  test('come back with what they asked for', async () => {
+    expect(resultOf(await pool.execute(poolCall('echo', { record: 7, params: ['ü'] })))).toEqual({
+      text: 5,
+      endpoint: 'flashblocks',
+      record: 7,
+      tasks: expect.any(Number),
+    })
+    expect(await pool.execute(poolCall('fail'))).toEqual({
+      error: { code: 3, message: 'rückgängig', data: '0x01' },
+    })
+    expect(await pool.execute(poolCall('stale', { record: 1 }))).toEqual({ stale: true })
+  })
+
+  test('of one turn travel together', async () => {
+    // Known as light before, so that they may share a task.
+    for (let index = 0; index < 12; index++) await pool.execute(poolCall('echo'))
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, () => pool.execute(poolCall('echo'))),
+    )
+    const tasks = new Set(replies.map((reply) => (resultOf(reply) as { tasks: number }).tasks))
+    expect(tasks.size).toBeLessThan(15)
+  })
+
+  test('larger than a slab in both directions', async () => {
+    const text = 'ü'.repeat(SLAB_BYTES)
+    const [echoed, long] = await Promise.all([
+      pool.execute(poolCall('echo', { params: [text] })),
+      pool.execute(poolCall('long', { params: [{ size: SLAB_BYTES * 2 }] })),
+    ])
+    expect(resultOf(echoed)).toMatchObject({ text: text.length + 4 })
+    expect((resultOf(long) as string).length).toBe(SLAB_BYTES * 2)
+  })
+
+  test('that wait inside the worker are awaited', async () => {
+    expect(resultOf(await pool.execute(poolCall('wait', { params: [{ ms: 5 }] })))).toBe('waited')
+  })
+
+  test('past their deadline are stopped by it', async () => {
+    const call = poolCall('spin', { params: [{ ms: 5_000 }], withinMs: 50 })
+    expect(await pool.execute(call)).toMatchObject({
+      error: { code: -32002, data: { limitMs: 5_000, queuedMs: expect.any(Number) } },
+    })
+  })
+
+  test('whose client has gone stop running', async () => {
+    const client = new AbortController()
+    const started = performance.now()
+    const call = poolCall('spin', { params: [{ ms: 4_000 }], signal: client.signal })
+    const reply = pool.execute(call)
+    setTimeout(() => client.abort(), 50)
+    await reply
+    expect(performance.now() - started).toBeLessThan(2_000)
+  })
+
+  test('that do not stop by themselves lose their worker, the others go on', async () => {
+    const terminated = pool.stats().terminated
+    const hanging = pool.execute(poolCall('hang', { withinMs: 50 }))
+    const light = pool.execute(poolCall('echo'))
+    expect(await hanging).toMatchObject({ error: { code: -32002, data: { limitMs: 5_000 } } })
+    expect(resultOf(await light)).toMatchObject({ endpoint: 'flashblocks' })
+    await expect.poll(() => ended.length).toBeGreaterThan(0)
+    expect(pool.stats().terminated).toBe(terminated + 1)
+    const replies = await Promise.all([1, 2, 3].map(() => pool.execute(poolCall('echo'))))
+    expect(replies.every((reply) => 'result' in reply)).toBe(true)
+  })
+
+  test('of a worker that dies run once more, then give up', async () => {
+    const before = ended.length
+    expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
+    await expect.poll(() => ended.length).toBe(before + 2)
+    expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+  })
+})
+
+describe('a full pool', () => {
+  test('refuses at once what does not fit, and answers what waited too long', async () => {
+    const pool = newPool(2, { callQueue: 3, traceQueue: 1, graceMs: 5_000 })
+    // One dear task is all that two workers take: the last one is for light calls.
+    const busy = pool.execute(poolCall('spin', { runs: 'trace', params: [{ ms: 300 }] }))
+    await new Promise((resolve) => setImmediate(resolve))
+    await new Promise((resolve) => setImmediate(resolve))
+    const waiting = pool.execute(
+      poolCall('spin', { runs: 'trace', params: [{ ms: 1 }], withinMs: 60 }),
+    )
+    const refused = await pool.execute(poolCall('spin', { runs: 'trace', params: [{ ms: 1 }] }))
+    expect(refused).toEqual({
+      error: {
+        code: -32005,
+        message: 'server busy: 1 calls wait',
+        data: { reason: 'overloaded', retryAfterMs: 1_000 },
+      },
+    })
+    expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+    const late = await waiting
+    expect(late).toMatchObject({ error: { code: -32002, data: { limitMs: 10_000 } } })
+    expect(resultOf(await busy)).toBe('spun')
+    await pool.stop()
+    expect(await pool.execute(poolCall('echo'))).toMatchObject({ error: { code: -32005 } })
+  })
+
+  test('stopping answers what still runs', async () => {
+    const pool = newPool(2)
+    const running = pool.execute(poolCall('hang', { params: [{ gas: '0x2faf080' }] }))
+    await pool.execute(poolCall('echo'))
+    await pool.stop()
+    expect(await running).toMatchObject({ error: { code: -32603 } })
+  })
+})
+
+describe('lanes', () => {
+  const job = (lane: Lane, predicted = 100) => ({ call: poolCall('x'), lane, predicted })
+  const idle = { threads: 2, light: 0, heavy: 0 }
+  const all: Lane[] = ['light', 'medium', 'dear', 'logs', 'trace']
+
+  test('light calls share a task up to its length in calls and in work', () => {
+    const lanes = createLanes(DEFAULT_LIMITS)
+    for (let index = 0; index < 100; index++) lanes.push(job('light', 10))
+    expect(lanes.next(idle)?.length).toBe(64)
+    expect(lanes.next(idle)?.length).toBe(36)
+    for (let index = 0; index < 20; index++) lanes.push(job('light', 250))
+    expect(lanes.next(idle)?.length).toBe(6)
+  })
+
+  test('a further worker is not woken for little work', () => {
+    const lanes = createLanes(DEFAULT_LIMITS)
+    lanes.push(job('light', 200))
+    expect(lanes.next({ threads: 2, light: 1, heavy: 0 })).toBe(undefined)
+    lanes.push(job('light', 200))
+    expect(lanes.next({ threads: 2, light: 1, heavy: 0 })?.length).toBe(2)
+  })
+
+  test.each<Lane>(['dear', 'logs', 'trace'])('%s never holds the last worker', (lane) => {
+    const lanes = createLanes(DEFAULT_LIMITS)
+    lanes.push(job(lane))
+    expect(lanes.next({ threads: 2, light: 0, heavy: 1 })).toBe(undefined)
+    expect(lanes.next({ threads: 3, light: 0, heavy: 1 })?.length).toBe(1)
+  })
+
+  test('every lane gets its turn', () => {
+    const lanes = createLanes(DEFAULT_LIMITS)
+    for (let round = 0; round < 3; round++) for (const lane of all) lanes.push(job(lane, 2_000))
+    const order = Array.from({ length: 10 }, () => lanes.next(idle)?.[0]?.lane)
+    expect(order).toEqual([...all, ...all])
+  })
+
+  test('each queue is bounded, the three lanes of calls together', () => {
+    const limits = { ...DEFAULT_LIMITS, callQueue: 3, logsQueue: 1, traceQueue: 1 }
+    const lanes = createLanes(limits)
+    expect((['light', 'medium', 'dear'] as const).map((lane) => lanes.push(job(lane)))).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(all.map((lane) => lanes.push(job(lane)))).toEqual([false, false, false, true, true])
+    expect(lanes.remove(({ lane }) => lane === 'medium').length).toBe(1)
+    expect(lanes.push(job('light'))).toBe(true)
+    expect(lanes.size).toBe(5)
+  })
+})
+
+describe('costs', () => {
+  const token = { to: `0x${'a'.repeat(40)}`, data: '0x70a08231000000', gas: '0x5208' }
+  const call = (request: object) => poolCall('eth_call', { params: [request] })
+
+  test('are learned per contract and selector', () => {
+    const costs = createCosts()
+    const first = costs.classify(call(token))
+    expect(first.lane).toBe('light')
+    costs.learn(first.key, 50_000)
+    expect(costs.classify(call({ ...token, data: `${token.data}ff` })).lane).toBe('dear')
+    expect(costs.classify(call({ ...token, data: '0x12345678' })).lane).toBe('light')
+    for (let index = 0; index < 8; index++) costs.learn(first.key, 1_000)
+    expect(costs.classify(call(token)).lane).toBe('medium')
+    for (let index = 0; index < 16; index++) costs.learn(first.key, 20)
+    expect(costs.classify(call(token)).lane).toBe('light')
+  })
+
+  test('unknown with much gas is dear', () => {
+    const costs = createCosts()
+    expect(costs.classify(call({ ...token, gas: '0x2faf080' })).lane).toBe('dear')
+    expect(costs.classify(call({ to: token.to, data: token.data })).lane).toBe('dear')
+    expect(costs.classify(call(token)).lane).toBe('light')
+  })
+
+  test('whatever the parameters are', () => {
+    const costs = createCosts()
+    fc.assert(
+      fc.property(fc.array(fc.jsonValue(), { maxLength: 3 }), (params) => {
+        expect(['light', 'dear']).toContain(costs.classify(poolCall('x', { params })).lane)
+      }),
+    )
+  })
+})
+
+describe('slab', () => {
+  const callOf = fc.record({
+    method: fc.stringMatching(/^[a-z_]{1,40}$/),
+    text: fc.oneof(fc.string({ unit: 'binary' }), fc.constant('ä'.repeat(SLAB_BYTES / 3))),
+    endpoint: fc.constantFrom('standard' as const, 'flashblocks' as const),
+    record: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
+    deadline: fc.double({ noNaN: true }),
+  })
+  const replyOf: fc.Arbitrary<PoolReply> = fc.oneof(
+    fc.string({ unit: 'grapheme-ascii' }).map((text) => ({ result: JSON.stringify(text) })),
+    fc.constant({ result: `"${'x'.repeat(SLAB_BYTES / 3)}"` }),
+    fc.constant({ stale: true as const }),
+    fc
+      .string({ unit: 'binary' })
+      .map((message) => ({ error: { code: -32000, message: message.toWellFormed() } })),
+  )
+
+  test('gives back every call and every reply', () => {
+    const slab = createSlab()
+    const texts = fc.array(fc.tuple(callOf, replyOf), { minLength: 1, maxLength: 64 })
+    fc.assert(
+      fc.property(texts, (pairs) => {
+        const calls = pairs.map(([call]): SlabCall => ({ ...call, text: call.text.toWellFormed() }))
+        const long = writeCalls(slab, calls)
+        expect(calls.map((_, index) => readCall(slab, index, long))).toEqual(calls)
+        expect(readReply(slab, 0, [])).toBe(undefined)
+        const back: [number, string][] = []
+        for (const [index, [, reply]] of pairs.entries()) {
+          const text = writeReply(slab, index, { reply, micros: index })
+          if (text !== undefined) back.push([index, text])
+        }
+        for (const [index, [, reply]] of pairs.entries()) {
+          expect(readReply(slab, index, back)).toEqual(reply)
+          expect(microsOf(slab, index)).toBe(index)
+        }
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  test('a cancelled call is the only one', () => {
+    const slab = createSlab()
+    const call = { method: 'x', text: '', endpoint: 'standard' as const, record: 1, deadline: 0 }
+    writeCalls(slab, [call, call])
+    cancelCall(slab, 1)
+    expect([isCancelled(slab, 0), isCancelled(slab, 1)]).toEqual([false, true])
+  })
+})

@@ -1,0 +1,155 @@
+/** Which waiting call goes to a worker next: bounded lanes, and costs learned per contract function. */
+import type { PoolCall } from '../rpc/executor.ts'
+import type { Limits } from '../rpc/limits.ts'
+import { MAX_CALLS } from './slab.ts'
+
+/**
+ * light: many to a task. medium: a task of its own. dear, logs, trace: a task of its own, and together they never hold the last worker,
+ * so that light calls always find one.
+ */
+export type Lane = 'light' | 'medium' | 'dear' | 'logs' | 'trace'
+export type Waiting = { readonly call: PoolCall; readonly lane: Lane; readonly predicted: number }
+
+export interface Lanes<T extends Waiting> {
+  /** False: the queue is full. */
+  push(job: T): boolean
+  /** The next task; undefined: nothing that may run now. */
+  next(load: Load): readonly T[] | undefined
+  /** Takes out those that the predicate names. */
+  remove(isGone: (job: T) => boolean): readonly T[]
+  readonly size: number
+  sizes(): Readonly<Record<Lane, number>>
+}
+export type Load = {
+  readonly threads: number
+  /** Tasks that run now, of the light lane and of the lanes that may not hold the last worker. */
+  readonly light: number
+  readonly heavy: number
+}
+
+const ORDER: readonly Lane[] = ['light', 'medium', 'dear', 'logs', 'trace']
+/** A light task ends after about this much work: it answers as one. */
+const TASK_US = 1_500
+/** Less work than this is not worth waking a further worker: the one that runs light calls takes it next. */
+const WAKE_US = 300
+
+export function createLanes<T extends Waiting>(limits: Limits): Lanes<T> {
+  const queues: Record<Lane, T[]> = { light: [], medium: [], dear: [], logs: [], trace: [] }
+  /** Where the round begins, so that no lane waits for another to be empty. */
+  let turn = 0
+  let lightUs = 0
+
+  function room(lane: Lane): number {
+    if (lane === 'trace') return limits.traceQueue - queues.trace.length
+    if (lane === 'logs') return limits.logsQueue - queues.logs.length
+    return limits.callQueue - queues.light.length - queues.medium.length - queues.dear.length
+  }
+  function mayRun(lane: Lane, load: Load): boolean {
+    if (queues[lane].length === 0) return false
+    if (lane === 'light') return load.light === 0 || lightUs >= WAKE_US
+    return lane === 'medium' || load.heavy < load.threads - 1
+  }
+  function takeLight(): T[] {
+    const queue = queues.light
+    let count = 0
+    let micros = 0
+    while (count < queue.length && count < MAX_CALLS && (count === 0 || micros < TASK_US))
+      micros += queue[count++]!.predicted
+    lightUs = queue.length === count ? 0 : lightUs - micros
+    return queue.splice(0, count)
+  }
+
+  return {
+    push(job) {
+      if (room(job.lane) <= 0) return false
+      queues[job.lane].push(job)
+      if (job.lane === 'light') lightUs += job.predicted
+      return true
+    },
+    next(load) {
+      for (let step = 0; step < ORDER.length; step++) {
+        const at = (turn + step) % ORDER.length
+        const lane = ORDER[at]!
+        if (!mayRun(lane, load)) continue
+        turn = at + 1
+        return lane === 'light' ? takeLight() : queues[lane].splice(0, 1)
+      }
+      return undefined
+    },
+    remove(isGone) {
+      const gone: T[] = []
+      for (const lane of ORDER) {
+        if (!queues[lane].some(isGone)) continue
+        gone.push(...queues[lane].filter(isGone))
+        queues[lane] = queues[lane].filter((job) => !isGone(job))
+      }
+      lightUs = queues.light.reduce((sum, { predicted }) => sum + predicted, 0)
+      return gone
+    },
+    get size() {
+      return ORDER.reduce((sum, lane) => sum + queues[lane].length, 0)
+    },
+    sizes: () => ({
+      light: queues.light.length,
+      medium: queues.medium.length,
+      dear: queues.dear.length,
+      logs: queues.logs.length,
+      trace: queues.trace.length,
+    }),
+  }
+}
+
+export interface Costs {
+  readonly classify: (call: PoolCall) => {
+    readonly key: string
+    readonly lane: Lane
+    /** Microseconds. */
+    readonly predicted: number
+  }
+  readonly learn: (key: string, micros: number) => void
+}
+
+const LIGHT_US = 300
+const DEAR_US = 10_000
+/** What is not known yet counts as this much, unless it brings enough gas to run long. */
+const UNKNOWN_US = 200
+const LARGE_GAS = 10_000_000
+const MAX_KEYS = 4_096
+/** Weight of the newest measurement. */
+const NEWEST = 1 / 4
+
+export function createCosts(): Costs {
+  const means = new Map<string, number>()
+  return {
+    classify(call) {
+      const { runs, name } = call.method
+      if (runs === 'trace' || runs === 'logs') return { key: name, lane: runs, predicted: DEAR_US }
+      const { to, gas } = targetOf(call.params)
+      const key = `${name} ${to}`
+      const predicted = means.get(key) ?? (gas > LARGE_GAS ? DEAR_US : UNKNOWN_US)
+      const lane = predicted < LIGHT_US ? 'light' : predicted < DEAR_US ? 'medium' : 'dear'
+      return { key, lane, predicted }
+    },
+    learn(key, micros) {
+      const mean = means.get(key)
+      // Put in anew, so that the first key is the one that was not seen for the longest time.
+      means.delete(key)
+      means.set(key, mean === undefined ? micros : mean + (micros - mean) * NEWEST)
+      if (means.size > MAX_KEYS) means.delete(means.keys().next().value!)
+    },
+  }
+}
+
+/** Contract and selector of a call object, as it came over the wire. */
+function targetOf(params: readonly unknown[]): { readonly to: string; readonly gas: number } {
+  const first = params[0]
+  if (typeof first !== 'object' || first === null) return { to: '', gas: 0 }
+  const { to, data, input, gas } = first as Readonly<Record<string, unknown>>
+  const calldata = typeof input === 'string' ? input : typeof data === 'string' ? data : ''
+  const target = typeof to === 'string' ? to.slice(0, 42) : 'create'
+  return {
+    to: `${target}${calldata.slice(0, 10)}`,
+    // Without a limit of its own a call may use all that the node allows.
+    gas: typeof gas === 'string' ? Number(gas.slice(0, 18)) || 0 : Number.POSITIVE_INFINITY,
+  }
+}

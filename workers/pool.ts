@@ -1,0 +1,290 @@
+/**
+ * The pool: takes calls in, gathers light ones into tasks, hands a task only to a free worker, and keeps to deadlines. The queue is our
+ * own: Piscina bounds none of its own when it matters, and aborting one of its tasks ends the worker.
+ */
+import type { Worker } from 'node:worker_threads'
+import { Piscina } from 'piscina'
+import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
+import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
+import type { Limits } from '../rpc/limits.ts'
+import { createCosts, createLanes, type Lane } from './lanes.ts'
+import {
+  cancelCall,
+  createSlab,
+  type LongTexts,
+  microsOf,
+  processNow,
+  readReply,
+  type Slab,
+  threadOf,
+  writeCalls,
+} from './slab.ts'
+import type { PoolTask } from './task.ts'
+
+export type PoolOptions = {
+  /** Module whose default export runs a PoolTask: `serveTask` bound to what the worker opened. */
+  readonly filename: string
+  readonly workerData: unknown
+  readonly threads: number
+  readonly limits: Limits
+  /** Megabytes of heap of one worker. */
+  readonly heapMb: number
+  /** The thread has ended: its lease can be cleared and its place at the database's gate. */
+  readonly onThreadEnded: (thread: number) => void
+  /** No worker can be started any more. */
+  readonly onBroken: (error: Error) => void
+  readonly onJob?: (job: {
+    readonly lane: Lane
+    readonly queuedMs: number
+    readonly runMs: number
+  }) => void
+}
+
+export interface Pool extends Executor {
+  /** Ends every worker and waits until they have ended; what still runs is answered with an error. */
+  stop(): Promise<void>
+  stats(): {
+    readonly threads: number
+    readonly busy: number
+    readonly queued: Readonly<Record<Lane, number>>
+    /** Workers ended because they outlived a deadline. */
+    readonly terminated: number
+  }
+}
+
+type Job = {
+  readonly call: PoolCall
+  readonly key: string
+  readonly lane: Lane
+  readonly predicted: number
+  readonly queuedAt: number
+  /** When it was handed to a worker; undefined: it waits. */
+  startedAt: number | undefined
+  isAnswered: boolean
+  /** Its first worker died under it. */
+  readonly isSecondTry: boolean
+  readonly answer: (reply: PoolReply) => void
+}
+type Task = { readonly jobs: readonly Job[]; readonly slab: Slab; isDoomed: boolean }
+
+/** How often deadlines are looked at while there are calls. */
+const SWEEP_MS = 20
+
+export function createPool(options: PoolOptions): Pool {
+  const { limits, threads } = options
+  const piscina = new Piscina<PoolTask, LongTexts>({
+    filename: options.filename,
+    workerData: options.workerData,
+    minThreads: threads,
+    maxThreads: threads,
+    atomics: 'sync',
+    recordTiming: false,
+    resourceLimits: { maxOldGenerationSizeMb: options.heapMb },
+  })
+  const lanes = createLanes<Job>(limits)
+  const costs = createCosts()
+  const running = new Set<Task>()
+  const slabs: Slab[] = []
+  /** performance.now of this thread to the clock of all threads. */
+  const clockOffset = processNow() - performance.now()
+  let isFlushing = false
+  let isStopped = false
+  let terminated = 0
+  let sweeper: NodeJS.Timeout | undefined
+  const watch = watchThreads(piscina, options)
+
+  function execute(call: PoolCall): Promise<PoolReply> {
+    return new Promise((resolve) => {
+      const job: Job = {
+        call,
+        ...costs.classify(call),
+        queuedAt: performance.now(),
+        startedAt: undefined,
+        isAnswered: false,
+        isSecondTry: false,
+        answer: resolve,
+      }
+      if (isStopped || !lanes.push(job)) {
+        const why = isStopped ? 'the node is stopping' : `${laneLimit(job.lane)} calls wait`
+        resolve({ error: overloaded(why, retryAfter(job.lane)).toObject() })
+        return
+      }
+      sweeper ??= setInterval(sweep, SWEEP_MS)
+      // Calls gather until the end of the poll phase: one wake-up of a worker for many.
+      if (!isFlushing && running.size < threads) {
+        isFlushing = true
+        setImmediate(() => {
+          isFlushing = false
+          flush()
+        })
+      }
+    })
+  }
+
+  function flush(): void {
+    while (!isStopped && running.size < threads) {
+      const tasks = [...running]
+      const light = tasks.filter(({ jobs }) => jobs[0]!.lane === 'light').length
+      const medium = tasks.filter(({ jobs }) => jobs[0]!.lane === 'medium').length
+      const jobs = lanes.next({ threads, light, heavy: tasks.length - light - medium })
+      if (jobs === undefined) return
+      const wanted = jobs.filter((job) => !dropIfGone(job))
+      if (wanted.length > 0) start(wanted)
+    }
+  }
+
+  function start(jobs: readonly Job[]): void {
+    const task: Task = { jobs, slab: slabs.pop() ?? createSlab(), isDoomed: false }
+    const calls = jobs.map(({ call }) => ({
+      method: call.method.name,
+      text: call.text,
+      endpoint: call.endpoint,
+      record: call.record,
+      deadline: call.deadline + clockOffset,
+    }))
+    const long = writeCalls(task.slab, calls)
+    const now = performance.now()
+    for (const job of jobs) job.startedAt = now
+    running.add(task)
+    piscina.run({ slab: task.slab.words.buffer, long }).then(
+      (replies) => finish(task, replies),
+      () => fail(task),
+    )
+  }
+
+  function finish(task: Task, long: LongTexts): void {
+    running.delete(task)
+    for (const [index, job] of task.jobs.entries()) {
+      const micros = microsOf(task.slab, index)
+      costs.learn(job.key, micros)
+      const reply = readReply(task.slab, index, long) ?? { error: internalError().toObject() }
+      const isTimeout = 'error' in reply && reply.error.code === timedOut(NO_TIME).code
+      settle(job, isTimeout ? expired(job, limits) : reply)
+      const queuedMs = job.startedAt! - job.queuedAt
+      options.onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
+    }
+    if (slabs.length < threads) slabs.push(task.slab)
+    flush()
+  }
+
+  /** The worker has ended under the task. The slab is left to the collector: nothing says that nobody writes to it. */
+  function fail(task: Task): void {
+    running.delete(task)
+    watch()
+    const now = performance.now()
+    for (const job of task.jobs) {
+      const isLate = now >= job.call.deadline
+      if (isLate) costs.learn(job.key, (now - job.startedAt!) * 1_000)
+      if (!isLate && !job.isAnswered && tryAgain(job)) continue
+      settle(job, isLate ? expired(job, limits) : { error: internalError().toObject() })
+    }
+    flush()
+  }
+
+  /** Calls only read, so an innocent one may run again: alone, in case it is not innocent. */
+  function tryAgain(job: Job): boolean {
+    if (isStopped || job.isSecondTry) return false
+    const lane = job.lane === 'light' ? 'medium' : job.lane
+    return lanes.push({ ...job, lane, isSecondTry: true, startedAt: undefined })
+  }
+
+  /** Whom nobody waits for any more: left before it was started, or out of time in the queue. */
+  function dropIfGone(job: Job): boolean {
+    if (job.call.signal.aborted) settle(job, { error: internalError().toObject() })
+    else if (performance.now() >= job.call.deadline) settle(job, expired(job, limits))
+    else return false
+    return true
+  }
+
+  function sweep(): void {
+    const now = performance.now()
+    const isGone = ({ call }: Job) => call.signal.aborted || now >= call.deadline
+    for (const job of lanes.remove(isGone)) dropIfGone(job)
+    for (const task of running) {
+      for (const [index, { call }] of task.jobs.entries())
+        if (call.signal.aborted) cancelCall(task.slab, index)
+      if (!task.isDoomed && task.jobs.some((job) => isOverdue(job, now))) end(task)
+    }
+    if (lanes.size === 0 && running.size === 0) {
+      clearInterval(sweeper)
+      sweeper = undefined
+    }
+  }
+  const isOverdue = ({ call, isAnswered }: Job, now: number) =>
+    !isAnswered && now >= call.deadline + limits.graceMs
+
+  /** The engine did not stop by itself: its worker is ended, and replaced. Late callers have waited long enough. */
+  function end(task: Task): void {
+    const now = performance.now()
+    for (const job of task.jobs) if (isOverdue(job, now)) settle(job, expired(job, limits))
+    const worker = piscina.threads.find(({ threadId }) => threadId === threadOf(task.slab))
+    if (worker === undefined) return // It has not begun; its worker is still being started.
+    task.isDoomed = true
+    terminated++
+    void worker.terminate()
+  }
+
+  return {
+    execute,
+    async stop() {
+      isStopped = true
+      clearInterval(sweeper)
+      for (const job of lanes.remove(() => true))
+        settle(job, { error: overloaded('the node is stopping', 1_000).toObject() })
+      await piscina.destroy()
+    },
+    stats: () => ({ threads, busy: running.size, queued: lanes.sizes(), terminated }),
+  }
+
+  function laneLimit(lane: Lane): number {
+    return lane === 'trace'
+      ? limits.traceQueue
+      : lane === 'logs'
+        ? limits.logsQueue
+        : limits.callQueue
+  }
+}
+
+const NO_TIME = { elapsedMs: 0, limitMs: 0 }
+const retryAfter = (lane: Lane) => (lane === 'trace' || lane === 'logs' ? 1_000 : 200)
+
+function settle(job: Job, reply: PoolReply): void {
+  if (job.isAnswered) return
+  job.isAnswered = true
+  job.answer(reply)
+}
+
+/** The deadline passed; the time in the queue is part of it and told. */
+function expired({ call, queuedAt, startedAt }: Job, limits: Limits): PoolReply {
+  const { runs } = call.method
+  const limitMs =
+    runs === 'trace' ? limits.traceMs : runs === 'logs' ? limits.logsMs : limits.callMs
+  const now = performance.now()
+  const elapsedMs = Math.round(now - (call.deadline - limitMs))
+  const queuedMs = Math.round((startedAt ?? now) - queuedAt)
+  return { error: timedOut({ elapsedMs, limitMs, queuedMs }).toObject() }
+}
+
+/** Tells when a thread has really ended; gives the function that looks for new ones. */
+function watchThreads(piscina: Piscina, options: PoolOptions): () => void {
+  const watched = new Set<Worker>()
+  function watch(): void {
+    for (const worker of piscina.threads) {
+      if (watched.has(worker)) continue
+      watched.add(worker)
+      const { threadId } = worker
+      worker.once('exit', () => {
+        watched.delete(worker)
+        options.onThreadEnded(threadId)
+      })
+    }
+  }
+  piscina.on('workerCreate', watch)
+  piscina.on('error', (error: Error) => {
+    watch()
+    // It does not start a worker again whose predecessor failed while starting.
+    if (piscina.threads.length === 0) options.onBroken(error)
+  })
+  watch()
+  return watch
+}
