@@ -27,7 +27,7 @@ export type Rules = {
   readonly chainId: bigint
   /** undefined: an L1 chain. */
   readonly optimism: OptimismFork | undefined
-  /** EVM fork by name: "homestead" … "prague", "osaka". */
+  /** EVM fork by name: "chainstart", "homestead" … "paris" … "prague", "osaka", "bpo1" … */
   readonly spec: string
   readonly evm: EvmRules
   readonly l1Fee: 'none' | 'bedrock' | 'regolith' | 'ecotone' | 'fjord'
@@ -48,6 +48,20 @@ export type Rules = {
   /** EIP-2935 and EIP-4788 system calls before the first transaction. */
   readonly systemCalls: { readonly blockHashes: boolean; readonly beaconRoot: boolean }
   readonly gaslessContract: Bytes | undefined
+  /** Base-fee constants where the parent's extraData holds none (before Holocene), or holds zeros. */
+  readonly eip1559: FeeConstants
+  /** undefined: no blob transactions here (before Cancun, and on an OP chain). */
+  readonly blobs: BlobSchedule | undefined
+  /** Wei to the miner, 0 from the merge on; greater than 0 says that the block is before the merge. */
+  readonly blockReward: bigint
+}
+
+export type FeeConstants = { readonly denominator: bigint; readonly elasticity: bigint }
+export type BlobSchedule = {
+  /** Blobs in a block. */
+  readonly target: bigint
+  readonly max: bigint
+  readonly updateFraction: bigint
 }
 
 export type GenesisAccount = {
@@ -68,7 +82,7 @@ export type ChainSpec = {
   /** Address in lower-case hex → account; undefined: not at hand. */
   readonly alloc: ReadonlyMap<Hex, GenesisAccount> | undefined
   /** EIP-1559 constants before Holocene, and where attributes hold zero parameters. */
-  readonly eip1559: { readonly denominator: bigint; readonly elasticity: bigint }
+  readonly eip1559: FeeConstants
   /** Seconds. */
   readonly blockTime: number
   readonly publicFeed?: string

@@ -1,0 +1,83 @@
+/** The base fee of the next block, and the parameters of it that extraData carries (execution rules of Holocene and Jovian). */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { bigintToBytes, bytesToBigint, concatBytes } from '../primitives/words.ts'
+import { INITIAL_BASE_FEE } from './genesis.ts'
+import type { ChainSpec, FeeConstants, Rules } from './types.ts'
+
+export type FeeParameters = FeeConstants & {
+  /** Wei; 0 before Jovian. */
+  readonly minBaseFee: bigint
+}
+
+/**
+ * Wei. `timestamp` is that of the block whose fee is asked; the parameters come from its parent.
+ * @throws {ExtraDataError} when the parent should carry parameters and does not
+ */
+export function nextBaseFee(chain: ChainSpec, parent: Header, timestamp: bigint): bigint {
+  const { baseFeePerGas: fee, gasLimit } = parent
+  if (fee === undefined) return INITIAL_BASE_FEE
+  const parentRules = chain.rulesAt(parent.number, parent.timestamp)
+  const constants = chain.rulesAt(parent.number + 1n, timestamp).eip1559
+  const { denominator, elasticity, minBaseFee } = feeParameters(parent, parentRules, constants)
+  const target = gasLimit / elasticity
+  const metered = parentRules.hasDaFootprint
+    ? larger(parent.gasUsed, parent.blobGasUsed ?? 0n)
+    : parent.gasUsed
+  return larger(adjusted({ fee, metered, target, denominator }), minBaseFee)
+}
+
+/** 0, 9 or 17 bytes: version, denominator and elasticity as 32 bits, from Jovian the minimal base fee as 64. @throws {RangeError} when a number is too large */
+export function encodeExtraData(parameters: FeeParameters, form: Rules['extraData']): Bytes {
+  if (form === 'free') return new Uint8Array(0)
+  const constants = concatBytes(
+    Uint8Array.of(form === 'jovian' ? 1 : 0),
+    bigintToBytes(parameters.denominator, 4),
+    bigintToBytes(parameters.elasticity, 4),
+  )
+  return form === 'jovian'
+    ? concatBytes(constants, bigintToBytes(parameters.minBaseFee, 8))
+    : constants
+}
+
+/** What a header of that form carries. @throws {ExtraDataError} on another length, another version, or a zero */
+export function decodeExtraData(
+  extraData: Bytes,
+  form: Exclude<Rules['extraData'], 'free'>,
+): FeeParameters {
+  const [length, version] = form === 'jovian' ? [17, 1] : [9, 0]
+  if (extraData.length !== length)
+    throw new ExtraDataError(`extraData of ${extraData.length} bytes, ${form} has ${length}`)
+  if (extraData[0] !== version)
+    throw new ExtraDataError(`extraData of version ${extraData[0]}, ${form} has ${version}`)
+  const denominator = bytesToBigint(extraData.subarray(1, 5))
+  const elasticity = bytesToBigint(extraData.subarray(5, 9))
+  if (denominator === 0n) throw new ExtraDataError('extraData with a base fee denominator of 0')
+  if (elasticity === 0n) throw new ExtraDataError('extraData with an elasticity of 0')
+  return { denominator, elasticity, minBaseFee: bytesToBigint(extraData.subarray(9)) }
+}
+
+/** A header's extraData is not what its fork asks for: the block is invalid. */
+export class ExtraDataError extends Error {
+  override name = 'ExtraDataError'
+}
+
+const larger = (a: bigint, b: bigint) => (a > b ? a : b)
+
+function feeParameters(parent: Header, rules: Rules, constants: FeeConstants): FeeParameters {
+  if (rules.extraData === 'free') return { ...constants, minBaseFee: 0n }
+  return decodeExtraData(parent.extraData, rules.extraData)
+}
+
+function adjusted(block: {
+  readonly fee: bigint
+  readonly metered: bigint
+  readonly target: bigint
+  readonly denominator: bigint
+}): bigint {
+  const { fee, metered, target, denominator } = block
+  // A gas limit below the elasticity has no target to be measured against.
+  if (metered === target || target === 0n) return fee
+  if (metered > target) return fee + larger(1n, (fee * (metered - target)) / target / denominator)
+  return fee - (fee * (target - metered)) / target / denominator
+}

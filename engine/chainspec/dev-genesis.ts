@@ -1,0 +1,67 @@
+/** The chain of the embedded network: its own genesis at height 0, under the newest rules of a chosen chain. */
+
+import { hashHeader } from '../primitives/header-codec.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { encodeExtraData } from './base-fee.ts'
+import { DEV_ACCOUNTS } from './dev-accounts.ts'
+import { type ChainParameters, rulesOf } from './forks.ts'
+import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
+import { SEQUENCER_FEE_VAULT } from './l1-attributes.ts'
+import { ISTHMUS_AT_0 } from './networks.ts'
+import { SYSTEM_CONTRACTS } from './system-contracts.ts'
+import type { ChainSpec } from './types.ts'
+
+export type DevOptions = {
+  /** The chain whose rules and, when `chainId` is left out, id it takes. */
+  readonly parameters: ChainParameters
+  readonly name: string
+  /** Seconds. */
+  readonly blockTime: number
+  readonly chainId?: bigint
+  /** Of the genesis block, seconds. */
+  readonly timestamp: bigint
+  /** Laid over the accounts and contracts that every such chain has. */
+  readonly alloc?: Allocation
+}
+
+/** Tokens of 10^18 that each of the ten accounts starts with. */
+export const DEV_BALANCE = 10_000n
+/** Wei. Also the minimum, so that an idle chain keeps it. */
+export const DEV_BASE_FEE = 100_000_000n
+export const DEV_GAS_LIMIT = 50_000_000n
+
+/** All OP forks are active from the first block on. Equal options give an equal genesis. */
+export function devChain(options: DevOptions): ChainSpec {
+  const chainId = options.chainId ?? options.parameters.chainId
+  const schedule = { ...ISTHMUS_AT_0, jovian: 0n }
+  const rulesAt = rulesOf({ ...options.parameters, chainId, schedule })
+  const rules = rulesAt(0n, options.timestamp)
+  const alloc: Allocation = new Map([
+    ...DEV_ACCOUNTS.map(({ address }) => [address, { balance: DEV_BALANCE * 10n ** 18n }] as const),
+    ...SYSTEM_CONTRACTS,
+    ...(options.alloc ?? []),
+  ])
+  const header = genesisHeader(
+    {
+      number: 0n,
+      timestamp: options.timestamp,
+      gasLimit: DEV_GAS_LIMIT,
+      baseFeePerGas: DEV_BASE_FEE,
+      coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
+      extraData: encodeExtraData({ ...rules.eip1559, minBaseFee: DEV_BASE_FEE }, rules.extraData),
+    },
+    rules,
+    allocationRoots(alloc),
+  )
+  return {
+    name: options.name,
+    chainId,
+    genesisNumber: 0n,
+    genesisHeader: header,
+    genesisHash: hashHeader(header),
+    alloc,
+    eip1559: rules.eip1559,
+    blockTime: options.blockTime,
+    rulesAt,
+  }
+}

@@ -1,0 +1,237 @@
+/** genesis.json, as geth and op-geth write it → what a chain is. */
+import type { Bytes, Hex } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { bigintToBytes } from '../primitives/words.ts'
+import { ChainError } from './error.ts'
+import { type ChainParameters, FORKS, type ForkName, type ForkRow, type Schedule } from './forks.ts'
+import type { Allocation, GenesisFields } from './genesis.ts'
+import type { BlobSchedule, GenesisAccount } from './types.ts'
+
+export type GenesisFile = {
+  readonly parameters: ChainParameters
+  readonly fields: GenesisFields
+  readonly alloc: Allocation
+  /** op-geth: the state root where the allocation is not at hand. */
+  readonly stateHash: Bytes | undefined
+}
+
+/** @param json the parsed file @throws {ChainError} that says which key is wrong */
+export function decodeGenesis(json: unknown): GenesisFile {
+  const file = objectOf<FileKey>(json, 'genesis')
+  const config = objectOf<ConfigKey>(file.config, 'genesis.config')
+  const fields = fieldsOf(file)
+  return {
+    parameters: parametersOf(config, fields.difficulty ?? 0n),
+    fields,
+    alloc: decodeAlloc(file.alloc ?? {}, 'genesis.alloc'),
+    stateHash: given(file.stateHash) ? fixedOf(file.stateHash, 32, 'genesis.stateHash') : undefined,
+  }
+}
+
+/**
+ * Accounts by address as a genesis.json's `alloc` has them. Numbers are hex or decimal; keys may lack the 0x.
+ * @param where names the object in messages
+ * @throws {ChainError}
+ */
+export function decodeAlloc(json: unknown, where: string): Allocation {
+  const alloc = new Map<Hex, GenesisAccount>()
+  for (const [key, value] of Object.entries(objectOf(json, where))) {
+    const address = prefixed(key).toLowerCase() as Hex
+    fixedOf(address, 20, `${where}: address ${key}`)
+    if (alloc.has(address)) throw new ChainError(`${where}: ${address} stands there twice`)
+    alloc.set(address, accountOf(objectOf<AccountKey>(value, `${where}.${key}`), `${where}.${key}`))
+  }
+  return alloc
+}
+
+type Json<Key extends string = string> = { readonly [K in Key]?: unknown }
+type FileKey =
+  | 'config'
+  | 'alloc'
+  | 'stateHash'
+  | 'number'
+  | 'timestamp'
+  | 'gasLimit'
+  | 'gasUsed'
+  | 'difficulty'
+  | 'extraData'
+  | 'nonce'
+  | 'mixHash'
+  | 'coinbase'
+  | 'parentHash'
+  | 'baseFeePerGas'
+  | 'blobGasUsed'
+  | 'excessBlobGas'
+type AccountKey = 'balance' | 'nonce' | 'code' | 'storage'
+type ConfigKey =
+  | (typeof FORKS)[number]['config']
+  | 'chainId'
+  | 'blobSchedule'
+  | 'optimism'
+  | 'terminalTotalDifficulty'
+const given = (value: unknown) => value !== undefined && value !== null
+
+function accountOf(json: Json<AccountKey>, where: string): GenesisAccount {
+  const code = given(json.code) ? bytesOf(json.code, `${where}.code`) : undefined
+  const slots = Object.entries(objectOf(json.storage ?? {}, `${where}.storage`))
+  const storage = slots.map(([key, value]) => ({
+    key: wordOf(key, `${where}.storage`),
+    value: wordOf(value, `${where}.storage.${key}`),
+  }))
+  return {
+    balance: uintOf(json.balance ?? 0, `${where}.balance`, 256),
+    ...(given(json.nonce) ? { nonce: uintOf(json.nonce, `${where}.nonce`) } : {}),
+    ...(code !== undefined && code.length > 0 ? { code } : {}),
+    ...(storage.length > 0 ? { storage } : {}),
+  }
+}
+
+function fieldsOf(file: Json<FileKey>): GenesisFields {
+  const uint = (key: FileKey, otherwise: bigint, bits?: number) =>
+    given(file[key]) ? uintOf(file[key], `genesis.${key}`, bits) : otherwise
+  const fixed = (key: FileKey, length: number) =>
+    given(file[key]) ? fixedOf(file[key], length, `genesis.${key}`) : new Uint8Array(length)
+  return {
+    number: uint('number', 0n),
+    timestamp: uint('timestamp', 0n),
+    // geth's own default.
+    gasLimit: uint('gasLimit', 4_712_388n),
+    gasUsed: uint('gasUsed', 0n),
+    difficulty: uint('difficulty', 0n, 256),
+    extraData: given(file.extraData)
+      ? bytesOf(file.extraData, 'genesis.extraData')
+      : new Uint8Array(0),
+    nonce: bigintToBytes(uint('nonce', 0n), 8),
+    mixHash: fixed('mixHash', 32),
+    coinbase: fixed('coinbase', 20),
+    parentHash: fixed('parentHash', 32),
+    ...(given(file.baseFeePerGas) ? { baseFeePerGas: uint('baseFeePerGas', 0n, 256) } : {}),
+    ...(given(file.blobGasUsed) ? { blobGasUsed: uint('blobGasUsed', 0n) } : {}),
+    ...(given(file.excessBlobGas) ? { excessBlobGas: uint('excessBlobGas', 0n) } : {}),
+  }
+}
+
+function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParameters {
+  const schedule: { [Name in ForkName]?: bigint } = {}
+  for (const { name, config: key } of FORKS)
+    if (given(config[key])) schedule[name] = uintOf(config[key], `genesis.config.${key}`)
+  const merge = schedule.paris ?? mergeOf(config, difficulty)
+  if (merge !== undefined) schedule.paris = merge
+  checkOrder(schedule)
+  const chainId = uintOf(config.chainId, 'genesis.config.chainId')
+  const blobSchedule = blobsOf(objectOf(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
+  if (!given(config.optimism))
+    return { chainId, schedule, denominator: 8n, elasticity: 2n, blobSchedule }
+  const optimism = objectOf(config.optimism, 'genesis.config.optimism')
+  const constant = (key: string, otherwise: bigint) => {
+    const value = uintOf(optimism[key] ?? otherwise, `genesis.config.optimism.${key}`, 32)
+    if (value === 0n) throw new ChainError(`genesis.config.optimism.${key} is 0, expected more`)
+    return value
+  }
+  return {
+    chainId,
+    schedule,
+    denominator: constant('eip1559Denominator', 50n),
+    elasticity: constant('eip1559Elasticity', 6n),
+    denominatorCanyon: constant('eip1559DenominatorCanyon', 250n),
+    blobSchedule,
+  }
+}
+
+/** Block of the merge where only a total difficulty says so; undefined: never. */
+function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefined {
+  if (!given(config.terminalTotalDifficulty))
+    return given(config.optimism) || given(config.shanghaiTime) ? 0n : undefined
+  const total = uintOf(
+    config.terminalTotalDifficulty,
+    'genesis.config.terminalTotalDifficulty',
+    256,
+  )
+  if (total === 0n) return 0n
+  if (total <= difficulty) return 1n
+  if (!given(config.shanghaiTime)) return undefined
+  throw new ChainError(
+    `genesis.config: the first block's difficulty ${difficulty} does not reach the terminalTotalDifficulty ${total}; mergeNetsplitBlock expected`,
+  )
+}
+
+/** A fork needs all before it in its layer, at the same time or earlier, as they count. */
+function checkOrder(schedule: Schedule): void {
+  const rows: readonly ForkRow[] = FORKS
+  const optimismFrom = rows.findIndex((fork) => fork.name === 'bedrock')
+  for (const layer of [rows.slice(0, optimismFrom), rows.slice(optimismFrom)]) {
+    let before: ForkRow | undefined
+    let missing: ForkRow | undefined
+    for (const fork of layer) {
+      const at = schedule[fork.name as ForkName]
+      if (at === undefined) {
+        if (fork.isOptional !== true) missing ??= fork
+        continue
+      }
+      if (missing !== undefined)
+        throw new ChainError(`genesis.config: ${fork.config} is set, ${missing.config} is not`)
+      const earlier = before && schedule[before.name as ForkName]
+      if (before?.by === fork.by && earlier !== undefined && earlier > at)
+        throw new ChainError(
+          `genesis.config: ${fork.config} ${at} is before ${before.config} ${earlier}`,
+        )
+      before = fork
+    }
+  }
+}
+
+function blobsOf(json: Json): Record<string, BlobSchedule> {
+  const entries = Object.entries(json).map(([name, value]) => {
+    const where = `genesis.config.blobSchedule.${name}`
+    const { target, max, baseFeeUpdateFraction } = objectOf(value, where)
+    return [
+      name,
+      {
+        target: uintOf(target, `${where}.target`),
+        max: uintOf(max, `${where}.max`),
+        updateFraction: uintOf(baseFeeUpdateFraction, `${where}.baseFeeUpdateFraction`),
+      },
+    ] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+function objectOf<Key extends string = string>(value: unknown, where: string): Json<Key> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw new ChainError(`${where} is ${describe(value)}, expected an object`)
+}
+
+/** A number, or a string of decimal or 0x-prefixed hex digits. */
+function uintOf(value: unknown, where: string, bits = 64): bigint {
+  const isNumber =
+    (typeof value === 'number' && Number.isSafeInteger(value)) ||
+    typeof value === 'bigint' ||
+    (typeof value === 'string' && /^(0x[0-9a-fA-F]+|[0-9]+)$/.test(value))
+  if (!isNumber) throw new ChainError(`${where} is ${describe(value)}, expected a number`)
+  const number = BigInt(value as number | bigint | string)
+  if (number < 0n || number >= 1n << BigInt(bits))
+    throw new ChainError(`${where} is ${number}, expected 0 to 2^${bits} - 1`)
+  return number
+}
+
+function bytesOf(value: unknown, where: string): Bytes {
+  if (typeof value === 'string' && /^(0x)?([0-9a-fA-F]{2})*$/.test(value))
+    return hexToBytes(prefixed(value))
+  throw new ChainError(`${where} is ${describe(value)}, expected hex`)
+}
+
+function fixedOf(value: unknown, length: number, where: string): Bytes {
+  const bytes = bytesOf(value, where)
+  if (bytes.length === length) return bytes
+  throw new ChainError(`${where} has ${bytes.length} bytes, expected ${length}`)
+}
+
+/** 32 bytes; shorter hex is a number. */
+function wordOf(value: unknown, where: string): Bytes {
+  if (typeof value === 'string' && /^(0x)?[0-9a-fA-F]{1,64}$/.test(value))
+    return bigintToBytes(BigInt(prefixed(value)), 32)
+  throw new ChainError(`${where} is ${describe(value)}, expected a word in hex`)
+}
+
+const prefixed = (hex: string) => (/^0x/i.test(hex) ? `0x${hex.slice(2)}` : `0x${hex}`)
+const describe = (value: unknown) => (JSON.stringify(value) ?? 'missing').slice(0, 80)

@@ -1,0 +1,150 @@
+/** L1 attributes: the calldata of the first transaction of every OP block, and that transaction. */
+import type { Bytes, Hex } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import type { DepositTransaction } from '../primitives/transaction.ts'
+import { makeDeposit, sourceHash } from '../primitives/transaction-codec.ts'
+import { bigintToBytes, bytesToBigint, concatBytes, equalBytes } from '../primitives/words.ts'
+import type { Rules } from './types.ts'
+
+export const L1_ATTRIBUTES_DEPOSITOR: Hex = '0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001'
+export const L1_BLOCK: Hex = '0x4200000000000000000000000000000000000015'
+export const SEQUENCER_FEE_VAULT: Hex = '0x4200000000000000000000000000000000000011'
+
+/** All fields of all forms: a form writes those it has, and reads the others as 0. */
+export type L1Attributes = {
+  /** L1 block. */
+  readonly number: bigint
+  /** Of the L1 block, seconds. */
+  readonly timestamp: bigint
+  readonly baseFee: bigint
+  /** From Ecotone. */
+  readonly blobBaseFee: bigint
+  readonly hash: Bytes
+  /** Of the L2 block among those with this L1 block. */
+  readonly sequenceNumber: bigint
+  /** 32 bytes: the batcher's address, left-padded. */
+  readonly batcherHash: Bytes
+  /** From Ecotone. */
+  readonly baseFeeScalar: bigint
+  /** From Ecotone. */
+  readonly blobBaseFeeScalar: bigint
+  /** From Isthmus. */
+  readonly operatorFeeScalar: bigint
+  /** From Isthmus. */
+  readonly operatorFeeConstant: bigint
+  /** From Jovian. */
+  readonly daFootprintGasScalar: bigint
+  /** Before Ecotone. */
+  readonly overhead: bigint
+  /** Before Ecotone. */
+  readonly scalar: bigint
+}
+export type AttributesForm = 'bedrock' | 'ecotone' | 'isthmus' | 'jovian'
+
+/**
+ * The form that blocks use under these rules. The block that activates a fork still uses the form of the fork before: ask with the
+ * rules of its parent.
+ */
+export function attributesForm(rules: Rules): AttributesForm {
+  if (rules.optimism === 'jovian' || rules.optimism === 'isthmus') return rules.optimism
+  return rules.l1Fee === 'ecotone' || rules.l1Fee === 'fjord' ? 'ecotone' : 'bedrock'
+}
+
+/** @throws {RangeError} when a number does not fit its field */
+export function encodeL1Attributes(attributes: L1Attributes, form: AttributesForm): Bytes {
+  const parts = LAYOUTS[form].fields.map(([name, length]) => {
+    const value = attributes[name]
+    return typeof value === 'bigint' ? bigintToBytes(value, length) : value
+  })
+  return concatBytes(LAYOUTS[form].selector, ...parts)
+}
+
+/** undefined: this is no calldata of L1 attributes. */
+export function decodeL1Attributes(
+  calldata: Bytes,
+): { readonly form: AttributesForm; readonly attributes: L1Attributes } | undefined {
+  const form = FORMS.find((name) => equalBytes(LAYOUTS[name].selector, calldata.subarray(0, 4)))
+  if (form === undefined || calldata.length !== lengthOf(form)) return undefined
+  const read: Partial<Record<keyof L1Attributes, bigint | Bytes>> = {}
+  let at = 4
+  for (const [name, length] of LAYOUTS[form].fields) {
+    const field = calldata.subarray(at, at + length)
+    read[name] = name === 'hash' || name === 'batcherHash' ? field : bytesToBigint(field)
+    at += length
+  }
+  // Every form has hash and batcherHash, the only fields that are bytes.
+  return { form, attributes: { ...ABSENT, ...read } as L1Attributes }
+}
+
+/** The first transaction of a block. `isSystemTransaction` as before Regolith is not made. */
+export function l1AttributesDeposit(
+  attributes: L1Attributes,
+  form: AttributesForm,
+): DepositTransaction {
+  return makeDeposit({
+    sourceHash: sourceHash(1, attributes.hash, attributes.sequenceNumber),
+    from: hexToBytes(L1_ATTRIBUTES_DEPOSITOR),
+    to: hexToBytes(L1_BLOCK),
+    mint: 0n,
+    value: 0n,
+    gasLimit: 1_000_000n,
+    isSystemTransaction: false,
+    input: encodeL1Attributes(attributes, form),
+  })
+}
+
+type Layout = {
+  readonly selector: Bytes
+  readonly fields: readonly (readonly [name: keyof L1Attributes, bytes: number])[]
+}
+const ECOTONE_FIELDS = [
+  ['baseFeeScalar', 4],
+  ['blobBaseFeeScalar', 4],
+  ['sequenceNumber', 8],
+  ['timestamp', 8],
+  ['number', 8],
+  ['baseFee', 32],
+  ['blobBaseFee', 32],
+  ['hash', 32],
+  ['batcherHash', 32],
+] as const
+const ISTHMUS_FIELDS = [
+  ...ECOTONE_FIELDS,
+  ['operatorFeeScalar', 4],
+  ['operatorFeeConstant', 8],
+] as const
+const LAYOUTS: Readonly<Record<AttributesForm, Layout>> = {
+  bedrock: {
+    selector: Uint8Array.of(0x01, 0x5d, 0x8e, 0xb9),
+    fields: [
+      ['number', 32],
+      ['timestamp', 32],
+      ['baseFee', 32],
+      ['hash', 32],
+      ['sequenceNumber', 32],
+      ['batcherHash', 32],
+      ['overhead', 32],
+      ['scalar', 32],
+    ],
+  },
+  ecotone: { selector: Uint8Array.of(0x44, 0x0a, 0x5e, 0x20), fields: ECOTONE_FIELDS },
+  isthmus: { selector: Uint8Array.of(0x09, 0x89, 0x99, 0xbe), fields: ISTHMUS_FIELDS },
+  jovian: {
+    selector: Uint8Array.of(0x3d, 0xb6, 0xbe, 0x2b),
+    fields: [...ISTHMUS_FIELDS, ['daFootprintGasScalar', 2]],
+  },
+}
+const FORMS: readonly AttributesForm[] = ['bedrock', 'ecotone', 'isthmus', 'jovian']
+const ABSENT = {
+  blobBaseFee: 0n,
+  baseFeeScalar: 0n,
+  blobBaseFeeScalar: 0n,
+  operatorFeeScalar: 0n,
+  operatorFeeConstant: 0n,
+  daFootprintGasScalar: 0n,
+  overhead: 0n,
+  scalar: 0n,
+}
+
+const lengthOf = (form: AttributesForm) =>
+  LAYOUTS[form].fields.reduce((sum, [, length]) => sum + length, 4)

@@ -1,0 +1,157 @@
+/** What an OP chain charges beside gas: L1 fee, operator fee, DA footprint (specs.optimism.io: Bedrock to Jovian). */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { L1Fee } from '../primitives/receipt.ts'
+import { bytesToBigint } from '../primitives/words.ts'
+import { fastlzLength } from './fastlz.ts'
+import type { L1Attributes } from './l1-attributes.ts'
+import type { Rules } from './types.ts'
+
+/** The figures that fees are made of: read from the L1Block contract when a transaction runs, from calldata for receipts. */
+export type L1FeeParameters = Pick<
+  L1Attributes,
+  | 'baseFee'
+  | 'blobBaseFee'
+  | 'baseFeeScalar'
+  | 'blobBaseFeeScalar'
+  | 'operatorFeeScalar'
+  | 'operatorFeeConstant'
+  | 'daFootprintGasScalar'
+  | 'overhead'
+  | 'scalar'
+>
+
+/** What counts of a transaction's envelope; 0 everywhere for a deposit. Made once, used by every figure. */
+export type RollupData = {
+  readonly zeroBytes: bigint
+  readonly nonZeroBytes: bigint
+  /** Estimated bytes after compression × 10^6 (Fjord); at least 10^8. */
+  readonly estimatedSize: bigint
+}
+
+/** Slots of the L1Block contract that hold the parameters. */
+export const L1_FEE_SLOTS = [1, 3, 5, 6, 7, 8] as const
+
+/** `slot` gives the 32 bytes of a slot of L1Block, after this block's attributes were set. */
+export function l1FeeParameters(
+  slot: (number: (typeof L1_FEE_SLOTS)[number]) => Bytes,
+): L1FeeParameters {
+  const scalars = slot(3)
+  const operator = slot(8)
+  return {
+    baseFee: bytesToBigint(slot(1)),
+    blobBaseFee: bytesToBigint(slot(7)),
+    baseFeeScalar: bytesToBigint(scalars.subarray(16, 20)),
+    blobBaseFeeScalar: bytesToBigint(scalars.subarray(20, 24)),
+    operatorFeeScalar: bytesToBigint(operator.subarray(20, 24)),
+    operatorFeeConstant: bytesToBigint(operator.subarray(24, 32)),
+    daFootprintGasScalar: bytesToBigint(operator.subarray(18, 20)),
+    overhead: bytesToBigint(slot(5)),
+    scalar: bytesToBigint(slot(6)),
+  }
+}
+
+/** `raw`: the whole signed envelope. */
+export function rollupData(raw: Bytes): RollupData {
+  let zeros = 0
+  for (const byte of raw) if (byte === 0) zeros++
+  const estimate = 836_500n * BigInt(fastlzLength(raw)) - 42_585_600n
+  return {
+    zeroBytes: BigInt(zeros),
+    nonZeroBytes: BigInt(raw.length - zeros),
+    estimatedSize: estimate > MIN_SIZE ? estimate : MIN_SIZE,
+  }
+}
+
+/** Gas that the envelope stands for on L1, and wei for it. */
+export function l1Cost(
+  data: RollupData,
+  parameters: L1FeeParameters,
+  rules: Rules,
+): { readonly gasUsed: bigint; readonly fee: bigint } {
+  const gas = data.zeroBytes * 4n + data.nonZeroBytes * 16n
+  const { baseFee, baseFeeScalar, blobBaseFeeScalar, blobBaseFee, overhead, scalar } = parameters
+  const perByte = baseFeeScalar * 16n * baseFee + blobBaseFeeScalar * blobBaseFee
+  const form = formOf(parameters, rules)
+  switch (form) {
+    case 'none':
+      return { gasUsed: 0n, fee: 0n }
+    case 'fjord':
+      return {
+        gasUsed: (data.estimatedSize * 16n) / MILLION,
+        fee: (data.estimatedSize * perByte) / (MILLION * MILLION),
+      }
+    case 'ecotone':
+      return { gasUsed: gas, fee: (gas * perByte) / (16n * MILLION) }
+    default: {
+      // Before Regolith a signature was counted as 68 bytes that are not zero.
+      const gasUsed = gas + overhead + (form === 'bedrock' ? 68n * 16n : 0n)
+      return { gasUsed, fee: (gasUsed * baseFee * scalar) / MILLION }
+    }
+  }
+}
+
+/** Wei for `gas`: the gas limit when it is taken in advance, the gas used when the rest is given back. */
+export function operatorFee(gas: bigint, parameters: L1FeeParameters, rules: Rules): bigint {
+  const { operatorFeeScalar, operatorFeeConstant } = parameters
+  if (rules.operatorFee === 'none') return 0n
+  return rules.operatorFee === 'jovian'
+    ? gas * operatorFeeScalar * 100n + operatorFeeConstant
+    : (gas * operatorFeeScalar) / MILLION + operatorFeeConstant
+}
+
+/** Gas of data that a transaction takes of its block (Jovian), 0 before. Deposits take none: do not ask for them. */
+export function daFootprint(data: RollupData, parameters: L1FeeParameters, rules: Rules): bigint {
+  return rules.hasDaFootprint
+    ? (data.estimatedSize / MILLION) * parameters.daFootprintGasScalar
+    : 0n
+}
+
+/**
+ * The L1 figures of a receipt. A deposit has them too, with a fee of 0 (as reth shows them). undefined: an L1 chain.
+ */
+export function receiptL1Fee(
+  { data, isDeposit }: { readonly data: RollupData; readonly isDeposit: boolean },
+  parameters: L1FeeParameters,
+  rules: Rules,
+): L1Fee | undefined {
+  if (rules.l1Fee === 'none') return undefined
+  const { gasUsed, fee } = l1Cost(data, parameters, rules)
+  const { operatorFeeScalar, operatorFeeConstant, daFootprintGasScalar } = parameters
+  const hasBlobs = rules.l1Fee === 'ecotone' || rules.l1Fee === 'fjord'
+  const hasOperator =
+    rules.operatorFee !== 'none' && (operatorFeeScalar !== 0n || operatorFeeConstant !== 0n)
+  return {
+    l1GasPrice: parameters.baseFee,
+    l1GasUsed: gasUsed,
+    l1Fee: isDeposit ? 0n : fee,
+    ...(hasBlobs
+      ? {
+          l1BaseFeeScalar: parameters.baseFeeScalar,
+          l1BlobBaseFee: parameters.blobBaseFee,
+          l1BlobBaseFeeScalar: parameters.blobBaseFeeScalar,
+        }
+      : { l1FeeScalar: decimal(parameters.scalar) }),
+    ...(hasOperator ? { operatorFeeScalar, operatorFeeConstant } : {}),
+    ...(rules.hasDaFootprint
+      ? { daFootprintGasScalar, blobGasUsed: daFootprint(data, parameters, rules) }
+      : {}),
+  }
+}
+
+const MILLION = 1_000_000n
+/** 100 bytes: no transaction is estimated smaller. */
+const MIN_SIZE = 100n * MILLION
+
+/** The first Ecotone block has no Ecotone scalars yet: its transactions pay as before. */
+function formOf(parameters: L1FeeParameters, rules: Rules): Rules['l1Fee'] {
+  const { baseFeeScalar, blobBaseFee, blobBaseFeeScalar } = parameters
+  const isUnset = baseFeeScalar === 0n && blobBaseFee === 0n && blobBaseFeeScalar === 0n
+  return rules.l1Fee === 'ecotone' && isUnset ? 'regolith' : rules.l1Fee
+}
+
+/** Millionths as a decimal number without trailing zeros: 684000 → "0.684". */
+function decimal(millionths: bigint): string {
+  const whole = millionths / MILLION
+  const fraction = (millionths % MILLION).toString().padStart(6, '0').replace(/0+$/, '')
+  return fraction === '' ? `${whole}` : `${whole}.${fraction}`
+}

@@ -1,0 +1,117 @@
+/** A chain by what the user named: one of the known networks or a genesis.json, as it is or as the base of a development chain. */
+import { readFileSync } from 'node:fs'
+import { hashHeader } from '../primitives/header-codec.ts'
+import { devChain } from './dev-genesis.ts'
+import { ChainError } from './error.ts'
+import { rulesOf } from './forks.ts'
+import { allocationRoots, genesisHeader } from './genesis.ts'
+import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
+import { NETWORKS, type Network, xlayerParameters } from './networks.ts'
+import type { ChainSpec } from './types.ts'
+
+/** Plain data, so that every thread makes the same chain from it. */
+export type ChainOption = {
+  /** A known name or the path of a genesis.json. */
+  readonly name: string
+  /** Present: a development chain with the rules of that one. */
+  readonly dev?: {
+    readonly chainId?: number | undefined
+    /** Path of a JSON file: an `alloc` of further accounts. */
+    readonly allocFile?: string | undefined
+    /** Seconds. */
+    readonly genesisTimestamp: number
+    /** Seconds. */
+    readonly blockTime?: number | undefined
+  }
+}
+
+/** Reads the files that the option names. @throws {ChainError} */
+export function chainSpec(option: ChainOption): ChainSpec {
+  const network = NETWORKS.get(option.name)
+  if (option.dev !== undefined) return devSpec(option.dev, network ?? option.name)
+  return network === undefined ? chainOfGenesis(readJson(option.name)) : knownChain(network)
+}
+
+/** @param json a parsed genesis.json @throws {ChainError} */
+export function chainOfGenesis(json: unknown): ChainSpec {
+  const { parameters, fields, alloc, stateHash } = decodeGenesis(json)
+  const rulesAt = rulesOf(parameters)
+  const roots = allocationRoots(alloc)
+  const header = genesisHeader(fields, rulesAt(fields.number, fields.timestamp), {
+    ...roots,
+    stateRoot: stateHash ?? roots.stateRoot,
+  })
+  return {
+    name: `chain-${parameters.chainId}`,
+    chainId: parameters.chainId,
+    genesisNumber: fields.number,
+    genesisHeader: header,
+    genesisHash: hashHeader(header),
+    alloc: stateHash === undefined ? alloc : undefined,
+    eip1559: constantsOf(parameters),
+    blockTime: parameters.schedule.bedrock === undefined ? 12 : 2,
+    rulesAt,
+  }
+}
+
+function knownChain({ name, parameters, genesis, blockTime, publicFeed }: Network): ChainSpec {
+  const rulesAt = rulesOf(parameters)
+  const header = genesisHeader(genesis, rulesAt(genesis.number, genesis.timestamp), genesis)
+  return {
+    name,
+    chainId: parameters.chainId,
+    genesisNumber: genesis.number,
+    genesisHeader: header,
+    genesisHash: hashHeader(header),
+    alloc: undefined,
+    eip1559: constantsOf(parameters),
+    blockTime,
+    ...(publicFeed === undefined ? {} : { publicFeed }),
+    rulesAt,
+  }
+}
+
+function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): ChainSpec {
+  const { name, parameters, blockTime } = typeof base === 'string' ? baseOfFile(base) : base
+  const chainId = dev.chainId === undefined ? parameters.chainId : BigInt(dev.chainId)
+  const isXlayer = name.startsWith('xlayer')
+  return devChain({
+    name,
+    // X Layer's gasless contract depends on the id.
+    parameters: isXlayer ? xlayerParameters(chainId, parameters.schedule) : parameters,
+    blockTime: dev.blockTime ?? blockTime,
+    chainId,
+    timestamp: BigInt(dev.genesisTimestamp),
+    ...(dev.allocFile === undefined
+      ? {}
+      : { alloc: decodeAlloc(readJson(dev.allocFile), dev.allocFile) }),
+  })
+}
+
+function baseOfFile(path: string): Pick<Network, 'name' | 'parameters' | 'blockTime'> {
+  const { parameters } = decodeGenesis(readJson(path))
+  if (parameters.schedule.bedrock === undefined)
+    throw new ChainError(`${path} is no OP-stack genesis: config.bedrockBlock expected`)
+  return { name: `chain-${parameters.chainId}`, parameters, blockTime: 1 }
+}
+
+const constantsOf = ({ denominator, denominatorCanyon, elasticity }: Network['parameters']) => ({
+  denominator: denominatorCanyon ?? denominator,
+  elasticity,
+})
+
+function readJson(path: string): unknown {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const names = [...NETWORKS.keys()].join(', ')
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new ChainError(`${path} is neither a known chain (${names}) nor a file: ${reason}`)
+  }
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new ChainError(`${path}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
