@@ -23,9 +23,12 @@ export interface Block {
   /** Flashblock index of the prefix; undefined: a whole block. */
   readonly flashblockIndex: number | undefined
   readonly header: Header
+  /** The header's, 256 bytes, without decoding the rest. */
+  readonly logsBloom: Bytes
   readonly transactionCount: number
   transaction(index: number): Transaction | undefined
   receipt(index: number): Receipt | undefined
+  transactionHash(index: number): Bytes | undefined
   transactions(): readonly Transaction[]
   transactionHashes(): readonly Bytes[]
   receipts(): readonly Receipt[]
@@ -114,11 +117,14 @@ export type FoundLog = {
   /** In the block. */
   readonly logIndex: number
 }
-/** `tooMany`: more than `maxLogs`; the blocks before `firstLeftOut` are within the limit. */
+/**
+ * `tooMany`: more than `maxLogs`. The blocks before `firstLeftOut` are within the limits; the first block with results is never left
+ * out, so that [fromBlock, firstLeftOut - 1] is a smaller range that can be answered.
+ */
 export type LogSearch =
   | { readonly status: 'found'; readonly logs: readonly FoundLog[] }
   | { readonly status: 'tooMany'; readonly found: number; readonly firstLeftOut: bigint }
-  | { readonly status: 'expired' }
+  | { readonly status: 'expired'; readonly firstLeftOut: bigint }
 /** In chain order. Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
 export type FindLogs = (
   view: ChainView,

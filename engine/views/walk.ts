@@ -147,13 +147,14 @@ export function hashOf(arena: Arena, block: Position): Bytes {
   return arena.bytes.slice(at, at + 32)
 }
 
-/** RLP of the header of a block in tables, and its flashblock index (the last one of a whole block). */
-export function headerOf(
-  arena: Arena,
-  block: Position,
-): { readonly rlp: Bytes; readonly index: number } {
+/** RLP of the header of a block in tables. */
+export function headerOf(arena: Arena, block: Position): Bytes {
   const at = valueAt(arena, block.header)
   const { words } = arena
-  const rlp = readBlob(arena, words[at + HEADER_VALUE.start]!, words[at + HEADER_VALUE.length]!)
-  return { rlp, index: words[at + HEADER_VALUE.index]! }
+  return readBlob(arena, words[at + HEADER_VALUE.start]!, words[at + HEADER_VALUE.length]!)
+}
+
+/** Flashblock index of a block in tables, the last one of a whole block. */
+export function indexOf(arena: Arena, block: Position): number {
+  return arena.words[valueAt(arena, block.header) + HEADER_VALUE.index]!
 }

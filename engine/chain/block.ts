@@ -1,0 +1,221 @@
+/** A block as a request sees it, from a view's tables or from the store: decoded when asked, and kept a while decoded. */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { decodeHeader } from '../primitives/header-codec.ts'
+import type { Receipt } from '../primitives/receipt.ts'
+import { decodeStoredReceipt } from '../primitives/receipt-codec.ts'
+import type { Transaction } from '../primitives/transaction.ts'
+import { decodeTransaction } from '../primitives/transaction-codec.ts'
+import type { MomentaryHeader, StoredBody, StoreReader } from '../storage/types.ts'
+import { TRANSACTION_VALUE } from '../views/build.ts'
+import type { Lease } from '../views/lease.ts'
+import { assertHeld, type ViewThread } from '../views/reader.ts'
+import type { Position } from '../views/record.ts'
+import { FINAL, readBlob, TRANSACTION, valueAt } from '../views/table.ts'
+import { findInBlock, hashOf, headerOf, indexOf, prepare } from '../views/walk.ts'
+import type { Block } from './types.ts'
+
+/** Transactions and receipts of one block by index. Callers keep to the count of their prefix. */
+type Contents = {
+  transaction(index: number): Transaction
+  receipt(index: number): Receipt
+  hash(index: number): Bytes
+  firstLogIndex(index: number): number
+}
+
+/** A block, or prefix, in the tables of a leased record. */
+export function tableBlock(
+  thread: ViewThread,
+  lease: Lease,
+  at: Position,
+  decoded: DecodedBlocks,
+): Block {
+  const { arena } = thread
+  return makeBlock({
+    number: BigInt(at.height),
+    hash: hashOf(arena, at),
+    flashblockIndex: at.tag === FINAL ? undefined : indexOf(arena, at),
+    rlp: headerOf(arena, at),
+    transactionCount: at.transactions,
+    contents: () => tableContents(thread, lease, at, decoded.get(`id ${at.id}`)),
+  })
+}
+
+function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: Decoded): Contents {
+  const { arena, query } = thread
+  const { words } = arena
+  /** First word of the value of a transaction's entry. */
+  const find = (index: number) => {
+    assertHeld(lease)
+    query.key[0] = index
+    prepare(arena, query, TRANSACTION)
+    const entry = findInBlock(arena, query, at)
+    if (entry === 0) throw new Error(`views: block ${at.height} has no transaction ${index}`)
+    return valueAt(arena, entry)
+  }
+  const bytes = (value: number, field: number, length: number) =>
+    arena.bytes.slice((value + field) * 4, (value + field) * 4 + length)
+  return {
+    transaction(index) {
+      const value = find(index)
+      const start = words[value + TRANSACTION_VALUE.raw]!
+      const length = words[value + TRANSACTION_VALUE.rawLength]!
+      decoded.transactions[index] ??= decodeTransaction(
+        readBlob(arena, start, length),
+        bytes(value, TRANSACTION_VALUE.from, 20),
+      )
+      return decoded.transactions[index]
+    },
+    receipt(index) {
+      const value = find(index)
+      const start = words[value + TRANSACTION_VALUE.receipt]!
+      const length = words[value + TRANSACTION_VALUE.receiptLength]!
+      decoded.receipts[index] ??= decodeStoredReceipt(readBlob(arena, start, length))
+      return decoded.receipts[index]
+    },
+    hash: (index) => bytes(find(index), TRANSACTION_VALUE.hash, 32),
+    firstLogIndex: (index) => words[find(index) + TRANSACTION_VALUE.firstLog]!,
+  }
+}
+
+/**
+ * A folded block of height `height`; `momentary`: only the prefix that had this header.
+ * @throws {Error} when its header is not stored.
+ */
+export function storedBlock(place: {
+  readonly store: StoreReader
+  readonly decoded: DecodedBlocks
+  readonly hash: Bytes
+  readonly height: number
+  readonly momentary?: MomentaryHeader
+}): Block {
+  const { store, decoded, hash, momentary } = place
+  const rlp = momentary?.header ?? store.header(hash)
+  if (rlp === undefined) throw new Error(`store: no header of block ${hex(hash)}`)
+  const contents = () => storedContents(store, hash, decoded.get(hex(hash)))
+  return makeBlock({
+    number: BigInt(place.height),
+    hash: momentary?.hash ?? hash,
+    flashblockIndex: momentary?.index,
+    rlp,
+    get transactionCount() {
+      return momentary?.transactionCount ?? contents().count()
+    },
+    contents,
+  })
+}
+
+function storedContents(
+  store: StoreReader,
+  hash: Bytes,
+  decoded: Decoded,
+): Contents & { count(): number } {
+  const body = () => {
+    decoded.body ??= store.body(hash)
+    if (decoded.body === undefined) throw new Error(`store: no body of block ${hex(hash)}`)
+    return decoded.body.transactions
+  }
+  const receipts = () => {
+    decoded.storedReceipts ??= store.receipts(hash)
+    if (decoded.storedReceipts === undefined)
+      throw new Error(`store: no receipts of block ${hex(hash)}`)
+    return decoded.storedReceipts
+  }
+  const receipt = (index: number) => {
+    decoded.receipts[index] ??= decodeStoredReceipt(receipts()[index]!)
+    return decoded.receipts[index]
+  }
+  return {
+    count: () => body().length,
+    transaction(index) {
+      const { raw, from } = body()[index]!
+      decoded.transactions[index] ??= decodeTransaction(raw, from)
+      return decoded.transactions[index]
+    },
+    receipt,
+    hash: (index) => body()[index]!.hash,
+    firstLogIndex(index) {
+      let logs = 0
+      for (let before = 0; before < index; before++) logs += receipt(before).logs.length
+      return logs
+    },
+  }
+}
+
+function makeBlock(parts: {
+  readonly number: bigint
+  readonly hash: Bytes
+  readonly flashblockIndex: number | undefined
+  readonly rlp: Bytes
+  readonly transactionCount: number
+  readonly contents: () => Contents
+}): Block {
+  let header: Header | undefined
+  let contents: Contents | undefined
+  const read = () => {
+    contents ??= parts.contents()
+    return contents
+  }
+  const isIn = (index: number) => index >= 0 && index < parts.transactionCount
+  const all = <Item>(item: (index: number) => Item) =>
+    Array.from({ length: parts.transactionCount }, (_, index) => item(index))
+  return {
+    number: parts.number,
+    hash: parts.hash,
+    flashblockIndex: parts.flashblockIndex,
+    get header() {
+      header ??= decodeHeader(parts.rlp)
+      return header
+    },
+    get logsBloom() {
+      return header?.logsBloom ?? bloomIn(parts.rlp)
+    },
+    get transactionCount() {
+      return parts.transactionCount
+    },
+    transaction: (index) => (isIn(index) ? read().transaction(index) : undefined),
+    receipt: (index) => (isIn(index) ? read().receipt(index) : undefined),
+    transactionHash: (index) => (isIn(index) ? read().hash(index) : undefined),
+    transactions: () => all((index) => read().transaction(index)),
+    transactionHashes: () => all((index) => read().hash(index)),
+    receipts: () => all((index) => read().receipt(index)),
+    firstLogIndex(index) {
+      if (!isIn(index)) throw new RangeError(`block ${parts.number} has no transaction ${index}`)
+      return read().firstLogIndex(index)
+    },
+  }
+}
+
+/** What was decoded of a block; transactions and receipts at an index never change for one block id or final hash. */
+type Decoded = {
+  readonly transactions: Transaction[]
+  readonly receipts: Receipt[]
+  body: StoredBody | undefined
+  storedReceipts: readonly Bytes[] | undefined
+}
+export type DecodedBlocks = { get(block: string): Decoded }
+
+/** Keeps the `limit` blocks asked for last. */
+export function openDecodedBlocks(limit: number): DecodedBlocks {
+  const blocks = new Map<string, Decoded>()
+  return {
+    get(block) {
+      const found = blocks.get(block) ?? {
+        transactions: [],
+        receipts: [],
+        body: undefined,
+        storedReceipts: undefined,
+      }
+      blocks.delete(block)
+      blocks.set(block, found)
+      if (blocks.size > limit) blocks.delete(blocks.keys().next().value!)
+      return found
+    },
+  }
+}
+
+/** The fields before the bloom have one length in every header: a list of more than 255 bytes, five hashes, an address. */
+const BLOOM_AT = 3 + 5 * 33 + 21 + 3
+const bloomIn = (rlp: Bytes): Bytes => rlp.subarray(BLOOM_AT, BLOOM_AT + 256)
+
+const hex = (bytes: Bytes) => `0x${Buffer.from(bytes).toString('hex')}`

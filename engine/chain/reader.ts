@@ -1,0 +1,248 @@
+/** The reading side of one thread: leases, and the chain through the eyes of one endpoint (docs: views, 3: at, heads). */
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { decodeHeader } from '../primitives/header-codec.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import { equalBytes } from '../primitives/words.ts'
+import { ViewError } from '../state/reader.ts'
+import type { StoreReader } from '../storage/types.ts'
+import type { Lease } from '../views/lease.ts'
+import {
+  assertHeld,
+  assertValid,
+  openState,
+  openViewThread,
+  type ViewThread,
+} from '../views/reader.ts'
+import type { Position } from '../views/record.ts'
+import { FINAL, payloadOf, TRANSACTION_HASH, valueAt } from '../views/table.ts'
+import type { SharedViews } from '../views/types.ts'
+import {
+  blockAt,
+  findHash,
+  findInChain,
+  findWithBlock,
+  hashOf,
+  indexOf,
+  prepare,
+} from '../views/walk.ts'
+import { type DecodedBlocks, openDecodedBlocks, storedBlock, tableBlock } from './block.ts'
+import { envOf } from './env.ts'
+import type { Block, BlockSelector, BlockTag, ChainReader, ChainView, Endpoint } from './types.ts'
+
+/** Blocks whose transactions and receipts a thread keeps decoded. */
+const DECODED_BLOCKS = 32
+/** How far back an old momentary hash still answers. */
+const MOMENTARY_BLOCKS = 64
+
+/** `thread`: the row of leases that is this thread's alone; 0 is the front's. */
+export function openChainReader(options: {
+  readonly views: SharedViews
+  readonly store: StoreReader
+  readonly chain: ChainSpec
+  readonly thread: number
+  readonly cacheEntries?: number
+}): ChainReader {
+  const thread = openViewThread(options)
+  const decoded = openDecodedBlocks(DECODED_BLOCKS)
+  const open = (lease: Lease, endpoint: Endpoint) => ({
+    view: openView({ thread, decoded, lease, endpoint, chain: options.chain }),
+    record: lease.record.number,
+    release: lease.release,
+  })
+  return {
+    newestRecord: () => thread.leases.newest(),
+    lease: (endpoint) => open(thread.leases.lease(), endpoint),
+    adopt(record, endpoint) {
+      const lease = thread.leases.adopt(record)
+      return lease === undefined ? undefined : open(lease, endpoint)
+    },
+  }
+}
+
+type Context = {
+  readonly thread: ViewThread
+  readonly decoded: DecodedBlocks
+  readonly lease: Lease
+  readonly endpoint: Endpoint
+  readonly chain: ChainSpec
+}
+/** Finds blocks and remembers where they are, for state. A prefix that only the store knows has no place. */
+type Blocks = {
+  /** The newest block this endpoint shows. */
+  readonly top: Position
+  at(position: Position): Block
+  byNumber(number: bigint): Block | undefined
+  byHash(hash: Bytes): Block | undefined
+  positionOf(block: Block): Position | undefined
+}
+
+function openView(context: Context): ChainView {
+  const { thread, lease, endpoint, chain } = context
+  const { record } = lease
+  const { canonical, complete, pending } = record
+  const isStandard = endpoint === 'standard'
+  const latest = isStandard ? canonical : complete
+  const blocks = openBlocks(context, isStandard ? canonical : pending)
+
+  function byTag(tag: BlockTag): Block | undefined {
+    if (tag === 'latest') return blocks.at(latest)
+    if (tag === 'pending') return blocks.at(blocks.top)
+    if (tag === 'earliest') return blocks.byNumber(chain.genesisNumber)
+    const number = tag === 'safe' ? record.safe : record.finalized
+    return blocks.byNumber(BigInt(Math.min(number, canonical.height)))
+  }
+  function byHash(hash: Bytes, requireCanonical: boolean): Block | undefined {
+    const block = blocks.byHash(hash)
+    const isPrefix = block?.flashblockIndex !== undefined
+    // What a block was between two flashblocks is no block of the chain, but for the one in progress.
+    if (block === undefined || !isPrefix || !requireCanonical) return block
+    return blocks.positionOf(block)?.header === blocks.top.header ? block : undefined
+  }
+  return {
+    record: record.number,
+    endpoint,
+    canonical: placeOf(context, canonical),
+    latest: placeOf(context, latest),
+    pending: { ...placeOf(context, blocks.top), ...progressOf(context, blocks.top) },
+    earliest: chain.genesisNumber,
+    cacheKey: cacheKeyOf(context),
+    block(selector: BlockSelector) {
+      assertHeld(lease)
+      if ('tag' in selector) return byTag(selector.tag)
+      if ('number' in selector) return blocks.byNumber(selector.number)
+      return byHash(selector.hash, selector.requireCanonical)
+    },
+    findTransaction(hash) {
+      assertHeld(lease)
+      return findTransaction(context, blocks, hash)
+    },
+    state(block) {
+      const position = blocks.positionOf(block)
+      if (position === undefined)
+        throw new ViewError(
+          'pruned',
+          `state of block ${block.number} at flashblock ${block.flashblockIndex} is not kept any more`,
+        )
+      return openState(thread, lease, position)
+    },
+    env: (block) => envOf(block.header, chain),
+  }
+}
+
+function openBlocks(context: Context, top: Position): Blocks {
+  const { thread, decoded, lease, endpoint } = context
+  const { arena, store } = thread
+  const { record } = lease
+  const { base } = record
+  const places = new WeakMap<Block, Position | 'unknown'>()
+  const remember = (block: Block, place: Position | 'unknown') => {
+    places.set(block, place)
+    return block
+  }
+  const at = (position: Position) =>
+    position.table === 0
+      ? stored(base.hash, base.height)
+      : remember(tableBlock(thread, lease, position, decoded), position)
+  const stored = (hash: Bytes, height: number) =>
+    remember(storedBlock({ store, decoded, hash, height }), {
+      id: 0,
+      height,
+      table: 0,
+      tag: FINAL,
+      header: 0,
+      transactions: 0,
+    })
+  function byNumber(number: bigint): Block | undefined {
+    if (number < 0n || number > BigInt(top.height)) return undefined
+    const height = Number(number)
+    const found = blockAt(arena, top, base.height, height)
+    if (found !== undefined) return at(found)
+    if (height === base.height) return stored(base.hash, height)
+    const hash = store.hashOfNumber(height)
+    assertValid(arena, record)
+    return hash === undefined ? undefined : stored(hash, height)
+  }
+  /** A whole block of this chain that is folded. */
+  function byFinalHash(hash: Bytes): Block | undefined {
+    if (equalBytes(hash, base.hash)) return stored(hash, base.height)
+    const rlp = store.header(hash)
+    if (rlp === undefined) return undefined
+    const number = Number(decodeHeader(rlp).number)
+    if (number >= base.height) return undefined
+    const canonical = store.hashOfNumber(number)
+    assertValid(arena, record)
+    return canonical !== undefined && equalBytes(canonical, hash) ? stored(hash, number) : undefined
+  }
+  /** What the final block with this hash was at one of its flashblocks. */
+  function byMomentaryHash(hash: Bytes): Block | undefined {
+    const momentary = store.momentary(hash)
+    if (momentary === undefined) return undefined
+    const { blockHash } = momentary
+    const height =
+      findHash(arena, blockHash, top, base.height)?.height ?? byFinalHash(blockHash)?.number
+    if (height === undefined || Number(height) <= top.height - MOMENTARY_BLOCKS) return undefined
+    const place = { store, decoded, hash: blockHash, height: Number(height), momentary }
+    return remember(storedBlock(place), 'unknown')
+  }
+  return {
+    top,
+    at,
+    byNumber,
+    byHash(hash) {
+      const found = findHash(arena, hash, top, base.height)
+      const isShown = found !== undefined && (endpoint === 'flashblocks' || found.tag === FINAL)
+      if (isShown) return at(found)
+      return byFinalHash(hash) ?? (endpoint === 'flashblocks' ? byMomentaryHash(hash) : undefined)
+    },
+    positionOf(block) {
+      const place = places.get(block)
+      if (place === undefined) throw new Error(`block ${block.number} is not of this view`)
+      return place === 'unknown' ? undefined : place
+    },
+  }
+}
+
+function findTransaction(
+  { thread, lease }: Context,
+  blocks: Blocks,
+  hash: Bytes,
+): { readonly block: Block; readonly index: number } | undefined {
+  const { arena, store, query } = thread
+  const { base } = lease.record
+  query.bytes.set(hash)
+  prepare(arena, query, TRANSACTION_HASH)
+  // Most questions are for what is not here yet: one walk says so.
+  const isHere = findInChain(arena, query, blocks.top, base.height) !== 0
+  const found = isHere ? findWithBlock(arena, query, blocks.top, base.height) : undefined
+  if (found !== undefined)
+    return { block: blocks.at(found.block), index: arena.words[valueAt(arena, found.entry)]! }
+  const place = store.transactionPlace(hash)
+  assertValid(arena, lease.record)
+  // A row above the base is of a block folded since: this view has it in its tables, or does not have it.
+  if (place === undefined || place.blockNumber > base.height) return undefined
+  const block = blocks.byNumber(BigInt(place.blockNumber))
+  return block === undefined ? undefined : { block, index: place.index }
+}
+
+function placeOf({ thread, lease }: Context, head: Position) {
+  const hash = head.table === 0 ? lease.record.base.hash : hashOf(thread.arena, head)
+  return { number: BigInt(head.height), hash }
+}
+
+/** How far the newest block has come; a block that only the store knows has forgotten it. */
+function progressOf({ thread }: Context, head: Position) {
+  if (head.table === 0) return { index: 0, payloadId: undefined }
+  const payload = payloadOf(thread.arena, head.table)
+  return {
+    index: indexOf(thread.arena, head),
+    payloadId: payload === undefined ? undefined : bytesToHex(payload),
+  }
+}
+
+/** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */
+function cacheKeyOf({ lease, endpoint }: Context): string {
+  const { canonical, complete, pending, safe, finalized } = lease.record
+  const heads = endpoint === 'standard' ? [canonical] : [canonical, complete, pending]
+  return `${endpoint} ${heads.map(({ id, tag }) => `${id}:${tag}`).join(' ')} ${safe} ${finalized}`
+}
