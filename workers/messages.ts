@@ -1,6 +1,7 @@
 /** Everything threads say to each other: plain data. */
 
 import type { SealedBlock } from '../engine/chain/types.ts'
+import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { SharedViews } from '../engine/views/types.ts'
@@ -11,20 +12,10 @@ export type SharedNode = {
   readonly views: SharedViews
   /** Row of the lease table that is this thread's. */
   readonly thread: number
-  /** `--chain` as given: a name or the path of a genesis.json; and the dev options that make its genesis. */
+  /** Every thread makes the same chain from it. */
   readonly chain: ChainOption
   readonly engine: string
 }
-export type ChainOption = {
-  readonly name: string
-  readonly dev?: {
-    readonly chainId: number | undefined
-    readonly allocFile: string | undefined
-    /** Seconds. */
-    readonly genesisTimestamp: number
-  }
-}
-
 /** Main → writer. */
 export type ToWriter =
   | {

@@ -1,0 +1,237 @@
+/** The small parts of the node: health, the order of closing, metrics, keys, what people see. */
+import { createCipheriv, scryptSync } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { keccak256 } from '../engine/primitives/keccak.ts'
+import { recoverAddress } from '../engine/primitives/signature.ts'
+import { openAccounts } from '../workers/accounts.ts'
+import { startAdmin } from '../workers/admin.ts'
+import { banner, page, readyLine, sealedLine } from '../workers/banner.ts'
+import { type Config, readInvocation } from '../workers/config.ts'
+import { createHealth } from '../workers/health.ts'
+import { createLifecycle } from '../workers/lifecycle.ts'
+import { loggable } from '../workers/log.ts'
+import { createMetrics } from '../workers/metrics.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-parts-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+describe('health', () => {
+  function start(probe: () => Promise<void> = async () => {}) {
+    const clock = { ms: 0 }
+    const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
+    return { clock, health }
+  }
+
+  test('is ready when a head is known and the pool has answered', async () => {
+    const { health } = start()
+    expect(health.readiness()).toMatchObject({
+      status: 'unready',
+      reasons: ['no head is known yet', 'no read went through the pool yet'],
+    })
+    health.published(3, 4)
+    await health.probe()
+    expect(health.readiness()).toEqual({
+      status: 'ready',
+      reasons: [],
+      details: { canonical: 3, pending: 4 },
+    })
+  })
+
+  test('a silent feed alone is degraded, a head that stands still is not ready', async () => {
+    const { clock, health } = start()
+    health.published(3, 4)
+    await health.probe()
+    clock.ms = 2_000
+    expect(health.readiness()).toMatchObject({
+      status: 'degraded',
+      reasons: ['the feed is silent for 2.0 s'],
+    })
+    clock.ms = 5_500
+    health.published(3, 4)
+    expect(health.readiness()).toMatchObject({
+      status: 'unready',
+      reasons: ['the canonical head 3 has not moved for 5.5 s'],
+    })
+  })
+
+  test('a halt, a pool that fails and the end are told', async () => {
+    const { health } = start(() => Promise.reject(new Error('request timed out')))
+    health.published(3, 3)
+    await health.probe()
+    health.halted('block 4: state root ours 0x01, theirs 0x02')
+    health.stopping()
+    expect(health.readiness().reasons).toEqual([
+      'stopping',
+      'block 4: state root ours 0x01, theirs 0x02',
+      'a read through the pool failed: request timed out',
+    ])
+  })
+})
+
+describe('lifecycle', () => {
+  test('closes in reverse order, once, and passes over what fails or hangs', async () => {
+    const problems: string[] = []
+    const closed: string[] = []
+    const lifecycle = createLifecycle((problem) => problems.push(problem))
+    lifecycle.onStop('database', () => void closed.push('database'))
+    lifecycle.onStop('writer', () => new Promise(() => {}), 10)
+    lifecycle.onStop('pool', () => Promise.reject(new Error('no')))
+    lifecycle.onStop('server', async () => void closed.push('server'))
+    expect(lifecycle.isStopping).toBe(false)
+    const first = lifecycle.stop()
+    expect(lifecycle.stop()).toBe(first)
+    await first
+    expect(closed).toEqual(['server', 'database'])
+    expect(problems).toEqual([
+      'pool did not stop as it should: no',
+      'writer did not stop as it should: not within 10 ms',
+    ])
+  })
+})
+
+describe('metrics', () => {
+  test('count calls, publishes and what threads report, with bounded labels', async () => {
+    const metrics = createMetrics(
+      {
+        pool: () => ({ threads: 2, busy: 1, queued: { light: 3 }, terminated: 0 }),
+        holds: () => ({ seen: 4 }),
+        feed: () => ({ subscribers: 1 }),
+        transactionPool: () => ({ pending: 5 }),
+        front: () => ({ inFlight: 6 }),
+      },
+      () => 7_000,
+    )
+    metrics.call('eth_call', 12, undefined)
+    metrics.call('eth_call', 12, -32002)
+    metrics.call('eth_call', 12, 123_456)
+    metrics.refused(9)
+    for (let index = 0; index < 500; index++)
+      metrics.writer({ type: 'count', what: `event-${index}`, by: 1 })
+    metrics.writer({ type: 'gauges', values: { foldLag: 4 } })
+    const text = await metrics.text()
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')
+    expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 3')
+    expect(text).toContain('flashnode_rate_limited_total 9')
+    expect(text).toContain('flashnode_pool_queued{what="light"} 3')
+    expect(text).toContain('flashnode_pool_busy 1')
+    expect(text.match(/^flashnode_chain_events_total\{/gm)?.length).toBe(128)
+    expect(text).toContain('nodejs_eventloop_lag_seconds')
+  })
+
+  test('are served to loopback names only', async () => {
+    const admin = await startAdmin(0, {
+      '/metrics': () => ({ type: 'text/plain', text: 'a 1\n' }),
+    })
+    const ask = (path: string, host = 'localhost') =>
+      fetch(`http://127.0.0.1:${admin.port}${path}`, { headers: { host } })
+    expect(await (await ask('/metrics')).text()).toBe('a 1\n')
+    expect((await ask('/')).status).toBe(404)
+    await admin.close()
+  })
+})
+
+describe('accounts', () => {
+  const { address, privateKey } = DEV_ACCOUNTS[1]!
+  const config = (...flags: string[]): Config => {
+    const invocation = readInvocation(flags, {})
+    if (invocation.action !== 'run') throw new Error('printed')
+    return invocation.config
+  }
+  const keystore = join(directory, 'keystore')
+  const passwordFile = join(directory, 'password')
+  mkdirSync(keystore)
+  writeFileSync(passwordFile, 'secret\nsecond line\n')
+  writeFileSync(join(keystore, 'notes.txt'), 'no key')
+  writeFileSync(join(keystore, 'UTC--x'), JSON.stringify(keyFile('secret')))
+  const unlock = ['--unlock', address, '--keystore', keystore, '--password-file', passwordFile]
+
+  /** As go-ethereum writes it, with a cheaper derivation. */
+  function keyFile(password: string) {
+    const [salt, iv] = [Buffer.alloc(32, 7), Buffer.alloc(16, 9)]
+    const derived = scryptSync(password, salt, 32, { N: 4_096, r: 8, p: 1 })
+    const cipher = createCipheriv('aes-128-ctr', derived.subarray(0, 16), iv)
+    const ciphertext = Buffer.concat([cipher.update(hexToBytes(privateKey)), cipher.final()])
+    const mac = keccak256(Buffer.concat([derived.subarray(16, 32), ciphertext]))
+    return {
+      address: address.slice(2),
+      version: 3,
+      crypto: {
+        cipher: 'aes-128-ctr',
+        cipherparams: { iv: iv.toString('hex') },
+        ciphertext: ciphertext.toString('hex'),
+        kdf: 'scrypt',
+        kdfparams: { n: 4_096, r: 8, p: 1, dklen: 32, salt: salt.toString('hex') },
+        mac: Buffer.from(mac).toString('hex'),
+      },
+    }
+  }
+
+  test('dev has its ten, serve has those that are unlocked', () => {
+    const digest = keccak256(new Uint8Array([1]))
+    const dev = openAccounts(config('dev'))
+    expect(dev.addresses().map(bytesToHex)).toEqual(DEV_ACCOUNTS.map((account) => account.address))
+    const serve = openAccounts(config('serve', ...unlock))
+    expect(serve.addresses().map(bytesToHex)).toEqual([address])
+    const { r, s, yParity } = serve.sign(hexToBytes(address), digest)!
+    expect(bytesToHex(recoverAddress(digest, r, s, yParity)!)).toBe(address)
+    expect(serve.sign(new Uint8Array(20), digest)).toBe(undefined)
+    expect(openAccounts(config('serve')).addresses()).toEqual([])
+  })
+
+  test('what is wrong with the keys is said', () => {
+    const wrong = join(directory, 'wrong')
+    writeFileSync(wrong, 'other')
+    expect(() => openAccounts(config('serve', ...unlock, '--password-file', wrong))).toThrow(
+      'UTC--x: wrong password',
+    )
+    expect(() =>
+      openAccounts(config('serve', ...unlock, '--unlock', DEV_ACCOUNTS[2]!.address)),
+    ).toThrow(`no key file of ${DEV_ACCOUNTS[2]!.address}`)
+    expect(() => openAccounts(config('serve', ...unlock, '--keystore', '/nowhere'))).toThrow(
+      '--keystore /nowhere: ENOENT',
+    )
+  })
+})
+
+describe('what people see', () => {
+  const dev = (chainId?: number) =>
+    chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_800_000_000, chainId } })
+
+  test('the banner has every account and warns of the real chain', () => {
+    const text = banner(dev(), '1.2.3')
+    for (const { address, privateKey } of DEV_ACCOUNTS) {
+      expect(text).toContain(address)
+      expect(text).toContain(privateKey)
+    }
+    expect(text).toContain('chain id 196 is that of X Layer')
+    expect(banner(dev(31_337), '1.2.3')).not.toContain('is that of')
+  })
+
+  test('the ready line is exactly as promised', () => {
+    expect(readyLine('http://127.0.0.1:8545', 196n, 0n)).toBe(
+      'flashnode ready http://127.0.0.1:8545 chain 196 head 0\n',
+    )
+  })
+
+  test('a sealed block on one line', () => {
+    const sealed = { type: 'sealed', number: 7, hash: new Uint8Array(32), ms: 12.4 } as const
+    expect(sealedLine({ ...sealed, flashblocks: 5, transactions: 3, gasUsed: 1_234_567n })).toBe(
+      'block 7  5 flashblocks  3 transactions  1.23 Mgas  12 ms\n',
+    )
+  })
+
+  test('the page names the addresses', () => {
+    expect(page(dev(), 'http://127.0.0.1:8545')).toContain('ws://127.0.0.1:8545/feed')
+  })
+
+  test('foreign text stays on one short line of the log', () => {
+    expect(loggable(`eth_\n\u001b[31m${'x'.repeat(100)}`)).toBe(`eth_??[31m${'x'.repeat(54)}`)
+  })
+})

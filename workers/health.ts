@@ -1,0 +1,96 @@
+/** Whether this node can answer: a head is known, a read went through the pool, the canonical head moves. */
+import type { Readiness } from '../rpc/server.ts'
+
+export type HealthOptions = {
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** Longest time between two canonical heads; undefined: the head need not move. */
+  readonly headMs: number | undefined
+  /** Longest silence of the feed before the node counts as degraded; undefined: there is no feed. */
+  readonly feedMs: number | undefined
+  /** A state read through the pool. Rejects, or never settles, when the pool cannot answer. */
+  readonly probe: () => Promise<void>
+}
+
+export interface Health {
+  /** A publish: `canonical` is the height of its canonical head. */
+  published(canonical: number, pending: number): void
+  /** Canonical progress stopped; undefined: goes on. */
+  halted(message: string | undefined): void
+  stopping(): void
+  /** Asks the pool now; resolves when it has answered or failed. */
+  probe(): Promise<void>
+  readiness(): Readiness
+}
+
+const PROBE_MS = 10_000
+
+export function createHealth(options: HealthOptions): Health {
+  const { now, headMs, feedMs } = options
+  let canonical: number | undefined
+  let pending = 0
+  let movedAt = now()
+  let publishedAt = now()
+  let halt: string | undefined
+  let isStopping = false
+  let probed: { readonly at: number; readonly problem: string | undefined } | undefined
+  let probing: Promise<void> | undefined
+
+  function reasons(): string[] {
+    const found: string[] = []
+    const at = now()
+    if (isStopping) found.push('stopping')
+    if (canonical === undefined) found.push('no head is known yet')
+    if (halt !== undefined) found.push(halt)
+    if (probed === undefined) found.push('no read went through the pool yet')
+    else if (probed.problem !== undefined)
+      found.push(`a read through the pool failed: ${probed.problem}`)
+    else if (at - probed.at > 3 * PROBE_MS) found.push('no read went through the pool lately')
+    if (headMs !== undefined && canonical !== undefined && at - movedAt > headMs)
+      found.push(`the canonical head ${canonical} has not moved for ${seconds(at - movedAt)}`)
+    return found
+  }
+  return {
+    published(newCanonical, newPending) {
+      if (newCanonical !== canonical) movedAt = now()
+      canonical = newCanonical
+      pending = newPending
+      publishedAt = now()
+    },
+    halted(message) {
+      halt = message
+    },
+    stopping() {
+      isStopping = true
+    },
+    probe() {
+      probing ??= options
+        .probe()
+        .then(
+          () => undefined,
+          (error: Error) => error.message,
+        )
+        .then((problem) => {
+          probed = { at: now(), problem }
+          probing = undefined
+        })
+      return probing
+    },
+    readiness() {
+      const why = reasons()
+      const silentMs = now() - publishedAt
+      const isSilent = feedMs !== undefined && silentMs > feedMs
+      const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
+      return {
+        status: why.length > 0 ? 'unready' : isSilent ? 'degraded' : 'ready',
+        reasons: [...why, ...silence],
+        details: { canonical: canonical ?? null, pending },
+      }
+    },
+  }
+}
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+
+/** How often the pool is asked. */
+export const HEALTH_PROBE_MS = PROBE_MS

@@ -1,0 +1,175 @@
+/** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Lane } from './lanes.ts'
+import type { FromWriter } from './messages.ts'
+
+/** Looked at when somebody asks for the metrics. */
+export type MetricSources = {
+  readonly pool: () => {
+    readonly threads: number
+    readonly busy: number
+    readonly queued: Readonly<Record<string, number>>
+    readonly terminated: number
+  }
+  readonly holds: () => Readonly<Record<string, number>>
+  readonly feed: () => Readonly<Record<string, number>>
+  readonly transactionPool: () => Readonly<Record<string, number>>
+  readonly front: () => Readonly<Record<string, number>>
+}
+
+export interface Metrics {
+  call(method: string, ms: number, code: number | undefined): void
+  /** Calls that the limiter did not let through. */
+  refused(calls: number): void
+  job(job: { readonly lane: Lane; readonly queuedMs: number; readonly runMs: number }): void
+  writer(message: FromWriter): void
+  readonly contentType: string
+  text(): Promise<string>
+}
+
+const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
+/** Names that other threads may bring; a new one beyond is dropped. */
+const MAX_NAMES = 128
+const CODES = new Set([
+  3, 4, -32000, -32001, -32002, -32003, -32005, -32600, -32601, -32602, -32603, -32700,
+])
+
+/** @param now monotonic milliseconds */
+export function createMetrics(sources: MetricSources, now: () => number): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  collectDefaultMetrics({ register: registry })
+  const calls = new Counter({
+    name: 'flashnode_rpc_calls_total',
+    help: 'JSON-RPC calls by method and error code (0: a result)',
+    labelNames: ['method', 'code'],
+    registers,
+  })
+  const refused = new Counter({
+    name: 'flashnode_rate_limited_total',
+    help: 'calls refused by the rate limit',
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'flashnode_rpc_seconds',
+    help: 'time to answer a call, by method',
+    labelNames: ['method'],
+    buckets: CALL_SECONDS,
+    registers,
+  })
+  const queued = new Histogram({
+    name: 'flashnode_pool_queue_seconds',
+    help: 'time a call waited for a worker, by lane',
+    labelNames: ['lane'],
+    buckets: CALL_SECONDS,
+    registers,
+  })
+  const ran = new Histogram({
+    name: 'flashnode_pool_run_seconds',
+    help: 'time a call ran in a worker, by lane',
+    labelNames: ['lane'],
+    buckets: CALL_SECONDS,
+    registers,
+  })
+  const publish = new Histogram({
+    name: 'flashnode_publish_seconds',
+    help: 'from the arrival of a flashblock to its publish',
+    buckets: PUBLISH_SECONDS,
+    registers,
+  })
+  const execute = new Histogram({
+    name: 'flashnode_execute_seconds',
+    help: 'execution of one flashblock',
+    buckets: PUBLISH_SECONDS,
+    registers,
+  })
+  const heads = new Gauge({
+    name: 'flashnode_head',
+    help: 'height of each head',
+    labelNames: ['head'],
+    registers,
+  })
+  const counted = new Counter({
+    name: 'flashnode_chain_events_total',
+    help: 'what the writer counts: verdicts on frames, mismatches, broken preconfirmations, reorgs',
+    labelNames: ['event'],
+    registers,
+  })
+  const values = new Gauge({
+    name: 'flashnode_chain',
+    help: 'what the writer measures: leases, pages, fold lag',
+    labelNames: ['value'],
+    registers,
+  })
+  let publishedAt: number | undefined
+  addGauges(registry, sources, () => (publishedAt === undefined ? 0 : now() - publishedAt))
+  const isNameKnown = createNames()
+
+  return {
+    call(method, ms, code) {
+      const label = code === undefined ? '0' : CODES.has(code) ? String(code) : 'other'
+      calls.inc({ method, code: label })
+      seconds.observe({ method }, ms / 1_000)
+    },
+    refused: (number) => refused.inc(number),
+    job({ lane, queuedMs, runMs }) {
+      queued.observe({ lane }, queuedMs / 1_000)
+      ran.observe({ lane }, runMs / 1_000)
+    },
+    writer(message) {
+      if (message.type === 'count') {
+        if (isNameKnown(message.what)) counted.inc({ event: message.what }, message.by)
+      } else if (message.type === 'gauges') {
+        for (const [value, number] of Object.entries(message.values))
+          if (isNameKnown(value)) values.set({ value }, number)
+      } else if (message.type === 'published') {
+        publishedAt = now()
+        publish.observe(message.publishMs / 1_000)
+        execute.observe(message.executeMs / 1_000)
+        for (const head of ['canonical', 'complete', 'pending'] as const)
+          heads.set({ head }, message[head])
+      }
+    },
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+  }
+}
+
+function addGauges(registry: Registry, sources: MetricSources, ageMs: () => number): void {
+  const gauge = (
+    name: string,
+    help: string,
+    read: () => number | Readonly<Record<string, number>>,
+  ) =>
+    new Gauge({
+      name: `flashnode_${name}`,
+      help,
+      labelNames: typeof read() === 'number' ? [] : ['what'],
+      registers: [registry],
+      collect() {
+        const value = read()
+        if (typeof value === 'number') this.set(value)
+        else for (const [what, number] of Object.entries(value)) this.set({ what }, number)
+      },
+    })
+  gauge('flashblock_age_seconds', 'since the newest publish', () => ageMs() / 1_000)
+  gauge('pool_threads', 'workers', () => sources.pool().threads)
+  gauge('pool_busy', 'workers with a task', () => sources.pool().busy)
+  gauge('pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued)
+  gauge('pool_terminated', 'workers ended after a deadline', () => sources.pool().terminated)
+  gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
+  gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
+  gauge('transaction_pool', 'transactions in the pool', sources.transactionPool)
+  gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
+}
+
+/** Bounds the names that come from elsewhere. */
+function createNames(): (name: string) => boolean {
+  const known = new Set<string>()
+  return (name) => {
+    if (!known.has(name) && known.size >= MAX_NAMES) return false
+    known.add(name)
+    return true
+  }
+}
