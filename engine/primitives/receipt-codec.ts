@@ -36,7 +36,7 @@ export function encodeStoredReceipt(receipt: Receipt): Bytes {
     rlpUint(receipt.status),
     rlpUint(receipt.cumulativeGasUsed),
     rlpUint(receipt.gasUsed),
-    receipt.logsBloom.some((byte) => byte !== 0) ? receipt.logsBloom : EMPTY,
+    isZero(receipt.logsBloom) ? EMPTY : receipt.logsBloom,
     receipt.logs.map(logItems),
     receipt.contractAddress ?? ABSENT,
     rlpUint(receipt.effectiveGasPrice),
@@ -54,7 +54,6 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
   if (items.length !== 13)
     throw new RlpError(`stored receipt: 13 fields expected, not ${items.length}`)
   const at = (index: number) => items[index]!
-  const bloom = readBytes(at(4))
   const status = readUint(at(1), 1)
   if (status > 1n) throw new RlpError(`stored receipt: status 0 or 1 expected, not ${status}`)
   return {
@@ -62,7 +61,7 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
     status: status === 1n ? 1 : 0,
     cumulativeGasUsed: readUint(at(2), 8),
     gasUsed: readUint(at(3), 8),
-    logsBloom: bloom.length === 0 ? new Uint8Array(BLOOM_BYTES) : readFixed(bloom, BLOOM_BYTES),
+    logsBloom: storedBloom(at(4)),
     logs: readList(at(5)).map(logOf),
     contractAddress: isAbsent(at(6)) ? undefined : readFixed(at(6), 20),
     effectiveGasPrice: readUint(at(7), 32),
@@ -103,9 +102,25 @@ export function bloomHas(bloom: Bytes, item: Bytes): boolean {
 const BLOOM_BYTES = 256
 const EMPTY: Bytes = new Uint8Array(0)
 const ABSENT: readonly RlpItem[] = []
+const isZero = (bytes: Bytes) => bytes.every((byte) => byte === 0)
 const isAbsent = (item: RlpItem) => !(item instanceof Uint8Array) && item.length === 0
 const optional = (value: bigint | undefined): RlpItem =>
   value === undefined ? ABSENT : rlpUint(value)
+
+/** A bloom without a bit is stored as nothing. */
+function storedBloom(item: RlpItem): Bytes {
+  if (item.length === 0 && item instanceof Uint8Array) return new Uint8Array(BLOOM_BYTES)
+  const bloom = readFixed(item, BLOOM_BYTES)
+  if (isZero(bloom))
+    throw new RlpError('stored receipt: a bloom without a bit is stored as nothing')
+  return bloom
+}
+
+function decimalOf(item: RlpItem): string {
+  const text = Buffer.from(readBytes(item)).toString('latin1')
+  if (!/^[0-9.]*$/.test(text)) throw new RlpError('stored L1 fee: a decimal number expected')
+  return text
+}
 
 function present<Name extends string>(
   name: Name,
@@ -155,7 +170,7 @@ function l1Of(item: RlpItem): L1Fee {
     ...present('l1BaseFeeScalar', at(3)),
     ...present('l1BlobBaseFee', at(4)),
     ...present('l1BlobBaseFeeScalar', at(5)),
-    ...(isAbsent(at(6)) ? {} : { l1FeeScalar: Buffer.from(readBytes(at(6))).toString() }),
+    ...(isAbsent(at(6)) ? {} : { l1FeeScalar: decimalOf(at(6)) }),
     ...present('operatorFeeScalar', at(7)),
     ...present('operatorFeeConstant', at(8)),
     ...present('daFootprintGasScalar', at(9)),

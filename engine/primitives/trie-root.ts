@@ -36,34 +36,44 @@ export const nibbleAt = (key: Bytes, at: number) =>
   at % 2 === 0 ? key[at >> 1]! >> 4 : key[at >> 1]! & 15
 
 /** What a parent holds of a node: its hash, or the node itself when that is shorter than 32 bytes. */
-export function reference(node: RlpItem): RlpItem {
+function reference(node: RlpItem): RlpItem {
   const encoded = encodeRlp(node)
   return encoded.length < 32 ? node : keccak256(encoded)
 }
 
 const EMPTY: Bytes = new Uint8Array(0)
-type Range = { readonly entries: readonly TrieEntry[]; readonly from: number; readonly to: number }
 
-/** Node of the entries in a range, which share the first `depth` nibbles. */
-function nodeOf({ entries, from, to }: Range, depth: number): RlpItem {
+/** Entries in the order of their keys, from `from` up to `to`. */
+export type EntryRange = {
+  readonly entries: readonly TrieEntry[]
+  readonly from: number
+  readonly to: number
+  /** References of subtrees by range and depth; undefined where one is not known. */
+  readonly known?: (range: EntryRange, depth: number) => RlpItem | undefined
+}
+
+/** Node of the entries in a range, which share the first `depth` nibbles. There is at least one. */
+export function nodeOf(range: EntryRange, depth: number): RlpItem {
+  const { entries, from, to } = range
   const first = entries[from]!
   const end = first.key.length * 2
   if (to - from === 1) return [encodePath(first.key, { start: depth, end }, true), first.value]
   const shared = sharedNibbles(first.key, entries[to - 1]!.key, depth)
   if (shared > depth) {
-    const child = reference(nodeOf({ entries, from, to }, shared))
+    const child = referenceOf(range, shared)
     return [encodePath(first.key, { start: depth, end: shared }, false), child]
   }
   const children: RlpItem[] = []
   for (let nibble = 0, at = from; nibble < 16; nibble++) {
     const start = at
     while (at < to && nibbleAt(entries[at]!.key, depth) === nibble) at++
-    children.push(
-      at === start ? EMPTY : reference(nodeOf({ entries, from: start, to: at }, depth + 1)),
-    )
+    children.push(at === start ? EMPTY : referenceOf({ ...range, from: start, to: at }, depth + 1))
   }
   return [...children, EMPTY]
 }
+
+const referenceOf = (range: EntryRange, depth: number) =>
+  range.known?.(range, depth) ?? reference(nodeOf(range, depth))
 
 function sharedNibbles(a: Bytes, b: Bytes, from: number): number {
   const end = Math.min(a.length, b.length) * 2
