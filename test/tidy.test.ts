@@ -26,11 +26,21 @@ const allowed: Record<string, readonly string[]> = {
   workers: ['rpc', 'rpc/methods', ...order],
 }
 
+/** The reference engine in pieces. */
+const reference = [
+  'engine/evm/reference.ts',
+  'engine/evm/reference-kernel.ts',
+  'engine/evm/reference-outcome.ts',
+  'engine/evm/reference-precompiles.ts',
+  'engine/evm/reference-state.ts',
+  'engine/evm/reference-trace.ts',
+]
+
 /** The only files that may import a package; a package that is not listed may not be imported at all. */
 const importers: Record<string, readonly string[]> = {
-  '@ethereumjs/common': ['engine/evm/reference.ts'],
-  '@ethereumjs/evm': ['engine/evm/reference.ts'],
-  '@ethereumjs/util': ['engine/evm/reference.ts'],
+  '@ethereumjs/common': reference,
+  '@ethereumjs/evm': reference,
+  '@ethereumjs/util': reference,
   '@fastify/cors': ['rpc/server.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database.ts'],

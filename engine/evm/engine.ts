@@ -5,6 +5,7 @@
 import type { EvmRules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
+import type { AccessList } from '../primitives/transaction.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { StateReader } from '../state/reader.ts'
 
@@ -32,6 +33,8 @@ export type Message = {
   readonly origin: Bytes
   readonly gasPrice: bigint
   readonly blobHashes?: readonly Bytes[]
+  /** What BASEFEE reads in place of the block's: 0 in a gasless transaction. */
+  readonly baseFee?: bigint
 }
 export type Outcome =
   | {
@@ -47,7 +50,7 @@ export type Outcome =
   | { readonly status: 'halt'; readonly reason: string }
   | { readonly status: 'missing'; readonly what: string }
   /** A bound of `Limits`, invisible to the contract; the session is as before the run. */
-  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' }
+  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
 
 export type Limits = {
   /** Steps. */
@@ -96,11 +99,17 @@ export interface Session {
   /** Replaces the whole storage (a state override's `state`). */
   clearStorage(address: Bytes): void
   warm(address: Bytes, keys?: readonly Bytes[]): void
+  /** What is warm in the transaction, in the order in which it became so; without precompiled contracts. */
+  accessed(): AccessList
   /** New warm set, original values and created set, empty transient storage; the journal goes on. */
   beginTransaction(): void
   /** Removes what was created and destroyed in the transaction, and touched accounts that are empty (EIP-161). */
   endTransaction(): void
-  /** The fast engine answers at once, the reference engine by a promise. */
+  /**
+   * The fast engine answers at once, the reference engine by a promise. The caller has raised the sender's nonce already: a contract's
+   * address comes from nonce − 1. Sender, receiver and coinbase are warm only if the caller made them so; precompiled contracts always.
+   * @throws {ViewError} with the session as before the run.
+   */
   run(message: Message, limits?: Limits): Outcome | Promise<Outcome>
   /** A journal position: it crosses transactions and flashblocks. */
   checkpoint(): number

@@ -35,8 +35,11 @@ export function mergeDiffs(list: readonly StateDiff[]): StateDiff {
   const merged: AccountChange[] = []
   for (const { address, before, after, slots, code } of accounts.values()) {
     const changed = [...slots.values()].filter((slot) => !isSame(slot.before, slot.after))
-    if (changed.length > 0 || !isSameAccount(before, after))
-      merged.push({ address, before, after, slots: changed, code })
+    if (changed.length === 0 && isSameAccount(before, after)) continue
+    // Code that went and came back is the parent's still.
+    const isOwnCode =
+      before !== undefined && after !== undefined && isSame(before.codeHash, after.codeHash)
+    merged.push({ address, before, after, slots: changed, code: isOwnCode ? undefined : code })
   }
   return merged
 }

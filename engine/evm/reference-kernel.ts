@@ -1,0 +1,155 @@
+/** What the sessions of one rule set share: parameters, metered opcodes, precompiled contracts, jump tables. */
+import { Common, Mainnet } from '@ethereumjs/common'
+import {
+  type EVM,
+  EVMError,
+  getOpcodesForHF,
+  type PrecompileFunc,
+  paramsEVM,
+} from '@ethereumjs/evm'
+import type { EvmRules } from '../chainspec/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { keccak256 } from '../primitives/keccak.ts'
+import { fromLatin1 } from '../state/words.ts'
+import { stackFault } from './halt-reason.ts'
+import { type Meter, Stopped } from './meter.ts'
+import { precompiledContracts } from './reference-precompiles.ts'
+
+type OpcodeMap = ReturnType<typeof getOpcodesForHF>['opcodeMap']
+type Handler = OpcodeMap[number]['opHandler']
+export type RunState = Parameters<Handler>[0]
+type JumpTable = ReturnType<RunState['interpreter']['_getValidJumpDestinations']>
+
+export type Kernel = {
+  readonly rules: EvmRules
+  readonly common: Common
+  readonly opcodes: OpcodeMap
+  readonly precompiles: Map<string, PrecompileFunc>
+  /** Addresses of the precompiled contracts as map keys. */
+  readonly alwaysWarm: ReadonlySet<string>
+}
+/** An EVM that runs metered opcodes. */
+export type MeteredEvm = EVM & { readonly meter: Meter }
+
+export function makeKernel(rules: EvmRules): Kernel {
+  const common = new CachingCommon({
+    chain: { ...Mainnet, chainId: rules.chainId.toString() },
+    hardfork: hardforkOf(rules.spec),
+    params: paramsEVM,
+    customCrypto: { keccak256 },
+  })
+  const precompiles = precompiledContracts(common, rules)
+  return {
+    rules,
+    common,
+    opcodes: meteredOpcodes(common),
+    precompiles,
+    alwaysWarm: new Set(
+      [...precompiles.keys()].map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
+    ),
+  }
+}
+
+export const addressesOf = (kernel: Kernel): Bytes[] => [...kernel.alwaysWarm].map(fromLatin1)
+
+/** Execution specs name some forks differently. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  frontier: 'chainstart',
+  eip150: 'tangerineWhistle',
+  eip158: 'spuriousDragon',
+  constantinoplefix: 'petersburg',
+  merge: 'paris',
+}
+
+function hardforkOf(spec: string): string {
+  const wanted = (OTHER_NAMES[spec.toLowerCase()] ?? spec).toLowerCase()
+  const found = Mainnet.hardforks.find(({ name }) => name.toLowerCase() === wanted)
+  if (found === undefined) throw new RangeError(`no EVM rules named ${JSON.stringify(spec)}`)
+  return found.name
+}
+
+/**
+ * The package looks each parameter up as a number and makes a bigint of it at every opcode. The fields are declared only: the
+ * constructor of the package fills the caches before a field of ours would begin.
+ */
+class CachingCommon extends Common {
+  declare private params: Map<string, bigint>
+  declare private active: Map<number, boolean>
+  declare private forks: Map<string, boolean>
+
+  override param(name: string): bigint {
+    let value = this.params.get(name)
+    if (value === undefined) {
+      value = super.param(name)
+      this.params.set(name, value)
+    }
+    return value
+  }
+  override isActivatedEIP(eip: number): boolean {
+    let value = this.active.get(eip)
+    if (value === undefined) {
+      value = super.isActivatedEIP(eip)
+      this.active.set(eip, value)
+    }
+    return value
+  }
+  override gteHardfork(hardfork: string): boolean {
+    let value = this.forks.get(hardfork)
+    if (value === undefined) {
+      value = super.gteHardfork(hardfork)
+      this.forks.set(hardfork, value)
+    }
+    return value
+  }
+  protected override _buildParamsCache(): void {
+    this.params = new Map()
+    super._buildParamsCache()
+  }
+  protected override _buildActivatedEIPsCache(): void {
+    this.active = new Map()
+    this.forks = new Map()
+    super._buildActivatedEIPsCache()
+  }
+}
+
+function meteredOpcodes(common: Common): OpcodeMap {
+  const jumpTables = new WeakMap<Bytes, JumpTable>()
+  const { opcodeMap } = getOpcodesForHF(common)
+  return opcodeMap.map((entry) => ({
+    ...entry,
+    opHandler: metered(entry.opHandler, { growsMemory: entry.opcodeInfo.dynamicGas, jumpTables }),
+  }))
+}
+
+function metered(
+  handler: Handler,
+  options: { readonly growsMemory: boolean; readonly jumpTables: WeakMap<Bytes, JumpTable> },
+): Handler {
+  const { growsMemory, jumpTables } = options
+  return (runState: RunState, common: Common) => {
+    const { meter } = runState.interpreter._evm as MeteredEvm
+    meter.step()
+    if (runState.shouldDoJumpAnalysis) keepJumpTable(runState, jumpTables)
+    if (growsMemory && meter.maxWords !== undefined && runState.memoryWordCount > meter.maxWords)
+      throw new Stopped('memory')
+    // The package pops what is there before it finds the rest missing; the size must still be told.
+    if (stackFault(runState.opCode, runState.stack.length) !== undefined)
+      throw new EVMError(EVMError.errorMessages.STACK_UNDERFLOW)
+    return handler(runState, common)
+  }
+}
+
+/** The package analyses code anew in every frame; the first opcode of a frame is never a jump that works. */
+function keepJumpTable(runState: RunState, jumpTables: WeakMap<Bytes, JumpTable>): void {
+  const { interpreter } = runState
+  if (Object.hasOwn(interpreter, '_getValidJumpDestinations')) return
+  const analyse = interpreter._getValidJumpDestinations
+  interpreter._getValidJumpDestinations = (code: Bytes) => {
+    let table = jumpTables.get(code)
+    if (table === undefined) {
+      table = analyse.call(interpreter, code)
+      jumpTables.set(code, table)
+    }
+    return table
+  }
+}
