@@ -1,6 +1,6 @@
 /** Block execution: transactions in, receipts and the state's change out. */
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
-import type { BlockEnv, Engine, Limits } from '../evm/engine.ts'
+import type { BlockEnv, Engine, Limits, TraceSink } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { Receipt } from '../primitives/receipt.ts'
@@ -24,12 +24,15 @@ export type BlockAttributes = {
   readonly timestamp: bigint
   readonly extraData: Bytes
   readonly baseFee: bigint
+  /** L1 chains only: before the merge, and from Cancun on. */
+  readonly difficulty?: bigint
+  readonly excessBlobGas?: bigint
 }
 
 /** Sums over the transactions so far: what a flashblock's `diff` reports. */
 export type BlockSums = {
   readonly gasUsed: bigint
-  /** DA footprint (Jovian), 0 before. */
+  /** DA footprint (Jovian), 0 before; on an L1 chain the gas of blobs. */
   readonly blobGasUsed: bigint
   readonly logsBloom: Bytes
   readonly receiptsRoot: Bytes
@@ -44,9 +47,9 @@ export interface BlockExecution {
   readonly attributes: BlockAttributes
   readonly env: BlockEnv
   readonly rules: Rules
-  /** System calls (EIP-2935, EIP-4788), once, before the first transaction. */
+  /** System calls (EIP-2935, EIP-4788), once, before the first transaction. @throws {ViewError} {MissingError} */
   begin(): Promise<void>
-  /** An invalid transaction leaves the block as it was. 'stopped' (limits) too. */
+  /** An invalid transaction leaves the block as it was; 'stopped' (limits) and a read that throws do too. @throws {ViewError} {MissingError} */
   execute(
     transaction: Transaction,
     limits?: Limits,
@@ -77,6 +80,7 @@ export type OpenBlock = (options: {
   readonly chain: ChainSpec
   readonly reader: StateReader
   readonly attributes: BlockAttributes
+  readonly trace?: TraceSink
 }) => BlockExecution
 
 /** The header of a block (or of a flashblock's prefix) from what is known of it. */

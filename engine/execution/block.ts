@@ -1,0 +1,234 @@
+/** A block being executed, and the header it gets. */
+
+import { EMPTY_REQUESTS } from '../chainspec/genesis.ts'
+import { decodeL1Attributes } from '../chainspec/l1-attributes.ts'
+import { daFootprint, type L1FeeParameters, receiptL1Fee, rollupData } from '../chainspec/l1-fee.ts'
+import type { Rules } from '../chainspec/types.ts'
+import type { BlockEnv, Limits, Session } from '../evm/engine.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { EMPTY_OMMERS, EMPTY_ROOT } from '../primitives/keccak.ts'
+import { orderedRoot } from '../primitives/ordered-root.ts'
+import type { Receipt } from '../primitives/receipt.ts'
+import { bloomOf, encodeReceipt, orBloom } from '../primitives/receipt-codec.ts'
+import type { Transaction } from '../primitives/transaction.ts'
+import { createAddress } from '../primitives/transaction-codec.ts'
+import { ZERO_32 } from '../primitives/words.ts'
+import { MissingError } from '../state/reader.ts'
+import { blobBaseFee } from './blob-fee.ts'
+import { type RollupFees, readL1Parameters } from './fees.ts'
+import { isGasless } from './gasless.ts'
+import type { Applied } from './settle.ts'
+import { beforeTransactions } from './system-call.ts'
+import { applyTransaction } from './transition.ts'
+import type {
+  BlockAttributes,
+  BlockCheckpoint,
+  BlockExecution,
+  BlockSums,
+  BuildHeader,
+  ExecutedTransaction,
+  OpenBlock,
+} from './types.ts'
+import { blobGasOf, GAS_PER_BLOB, type Room } from './validation.ts'
+
+export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, trace }) => {
+  const rules = chain.rulesAt(attributes.number, attributes.timestamp)
+  const env = blockEnv(attributes, rules)
+  return new Block(attributes, { rules, env }, engine.openSession(reader, env, rules.evm, trace))
+}
+
+/** What contracts read of a block. */
+export function blockEnv(attributes: BlockAttributes, rules: Rules): BlockEnv {
+  const { number, timestamp, gasLimit, baseFee, coinbase, prevRandao } = attributes
+  return {
+    number,
+    timestamp,
+    gasLimit,
+    baseFee,
+    coinbase,
+    prevRandao,
+    blobBaseFee: blobBaseFee(rules, attributes.excessBlobGas ?? 0n),
+    difficulty: attributes.difficulty ?? 0n,
+  }
+}
+
+export const buildHeader: BuildHeader = (options) => {
+  const { rules, attributes, sums, stateRoot, withdrawalsRoot = EMPTY_ROOT } = options
+  const { baseFee, withdrawals, blobs, beaconRoot, requests } = rules.header
+  return {
+    parentHash: attributes.parentHash,
+    ommersHash: EMPTY_OMMERS,
+    coinbase: attributes.coinbase,
+    stateRoot,
+    transactionsRoot: sums.transactionsRoot,
+    receiptsRoot: sums.receiptsRoot,
+    logsBloom: sums.logsBloom,
+    difficulty: attributes.difficulty ?? 0n,
+    number: attributes.number,
+    gasLimit: attributes.gasLimit,
+    gasUsed: sums.gasUsed,
+    timestamp: attributes.timestamp,
+    extraData: attributes.extraData,
+    mixHash: attributes.prevRandao,
+    nonce: new Uint8Array(8),
+    ...(baseFee ? { baseFeePerGas: attributes.baseFee } : {}),
+    ...(withdrawals === 'none'
+      ? {}
+      : { withdrawalsRoot: withdrawals === 'empty' ? EMPTY_ROOT : withdrawalsRoot }),
+    ...(blobs
+      ? { blobGasUsed: sums.blobGasUsed, excessBlobGas: attributes.excessBlobGas ?? 0n }
+      : {}),
+    ...(beaconRoot ? { parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32 } : {}),
+    ...(requests ? { requestsHash: EMPTY_REQUESTS } : {}),
+  }
+}
+
+class Block implements BlockExecution {
+  readonly attributes: BlockAttributes
+  readonly env: BlockEnv
+  readonly rules: Rules
+  readonly executed: ExecutedTransaction[] = []
+  gasUsed = 0n
+  readonly #session: Session
+  /** Consensus form of each receipt. */
+  readonly #receipts: Bytes[] = []
+  #blobGasUsed = 0n
+  #sums: BlockSums | undefined
+  /** As L1Block's storage says, from the first transaction that pays. */
+  #l1: L1FeeParameters | undefined
+
+  constructor(
+    attributes: BlockAttributes,
+    { rules, env }: { readonly rules: Rules; readonly env: BlockEnv },
+    session: Session,
+  ) {
+    this.attributes = attributes
+    this.rules = rules
+    this.env = env
+    this.#session = session
+  }
+
+  async begin(): Promise<void> {
+    await beforeTransactions(this.#session, this.attributes, this.rules)
+  }
+
+  async execute(transaction: Transaction, limits?: Limits) {
+    const gasless = await isGasless(this.#session, transaction, this.rules)
+    const rollup = this.#rollup(transaction)
+    const result = await applyTransaction(transaction, {
+      session: this.#session,
+      env: this.env,
+      rules: this.rules,
+      room: this.#room(),
+      limits,
+      rollup,
+      isGasless: gasless,
+    })
+    if (result.status === 'missing') throw new MissingError(result.what)
+    if (result.status !== 'executed') return result
+    return { status: 'executed' as const, executed: this.#add(transaction, result, rollup) }
+  }
+
+  sums(): BlockSums {
+    this.#sums ??= {
+      gasUsed: this.gasUsed,
+      blobGasUsed: this.#blobGasUsed,
+      logsBloom: this.executed.reduce<Bytes>(
+        (bloom, { receipt }) => orBloom(bloom, receipt.logsBloom),
+        new Uint8Array(256),
+      ),
+      receiptsRoot: orderedRoot(this.#receipts),
+      transactionsRoot: orderedRoot(this.executed.map(({ transaction }) => transaction.raw)),
+    }
+    return this.#sums
+  }
+
+  checkpoint(): BlockCheckpoint {
+    return {
+      journal: this.#session.checkpoint(),
+      transactions: this.executed.length,
+      gasUsed: this.gasUsed,
+      blobGasUsed: this.#blobGasUsed,
+    }
+  }
+
+  revert(to: BlockCheckpoint): void {
+    this.#session.revert(to.journal)
+    this.executed.length = to.transactions
+    this.#receipts.length = to.transactions
+    this.gasUsed = to.gasUsed
+    this.#blobGasUsed = to.blobGasUsed
+    this.#sums = undefined
+    this.#l1 = undefined
+  }
+
+  diff(since?: BlockCheckpoint) {
+    return this.#session.diff(since?.journal ?? 0)
+  }
+
+  #room(): Room {
+    const left = this.attributes.gasLimit - this.#blobGasUsed
+    return {
+      gas: this.attributes.gasLimit - this.gasUsed,
+      daFootprint: this.rules.hasDaFootprint ? left : undefined,
+      blobGas: (this.rules.blobs?.max ?? 0n) * GAS_PER_BLOB - this.#blobGasUsed,
+    }
+  }
+
+  #rollup(transaction: Transaction): RollupFees | undefined {
+    if (this.rules.l1Fee === 'none' || transaction.type === 0x7e) return undefined
+    this.#l1 ??= readL1Parameters(this.#session)
+    return { data: rollupData(transaction.raw), parameters: this.#l1 }
+  }
+
+  #add(
+    transaction: Transaction,
+    applied: Applied,
+    rollup: RollupFees | undefined,
+  ): ExecutedTransaction {
+    this.gasUsed += applied.gasUsed
+    if (rollup !== undefined)
+      this.#blobGasUsed += daFootprint(rollup.data, rollup.parameters, this.rules)
+    else if (transaction.type !== 0x7e) this.#blobGasUsed += blobGasOf(transaction)
+    const receipt = this.#receipt(transaction, applied)
+    const executed = { transaction, receipt }
+    this.executed.push(executed)
+    this.#receipts.push(encodeReceipt(receipt))
+    this.#sums = undefined
+    return executed
+  }
+
+  #receipt(transaction: Transaction, applied: Applied): Receipt {
+    const isDeposit = transaction.type === 0x7e
+    const nonce = isDeposit ? applied.depositNonce! : transaction.nonce
+    const version = this.rules.depositReceiptVersion
+    const l1 = this.#receiptL1(transaction)
+    return {
+      type: transaction.type,
+      status: applied.isSuccess ? 1 : 0,
+      cumulativeGasUsed: this.gasUsed,
+      gasUsed: applied.gasUsed,
+      logsBloom: bloomOf(applied.logs),
+      logs: applied.logs,
+      contractAddress:
+        transaction.to === undefined ? createAddress(transaction.from, nonce) : undefined,
+      effectiveGasPrice: applied.effectiveGasPrice,
+      ...(isDeposit ? { depositNonce: nonce } : {}),
+      ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
+      ...(l1 === undefined ? {} : { l1 }),
+      ...(transaction.type === 3
+        ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: this.env.blobBaseFee }
+        : {}),
+    }
+  }
+
+  /** Receipts take the parameters from the calldata of the block's first transaction; what was charged came from storage. */
+  #receiptL1(transaction: Transaction) {
+    if (this.rules.l1Fee === 'none') return undefined
+    const first = this.executed[0]?.transaction ?? transaction
+    const parameters =
+      decodeL1Attributes(first.input)?.attributes ?? this.#l1 ?? readL1Parameters(this.#session)
+    const isDeposit = transaction.type === 0x7e
+    return receiptL1Fee({ data: rollupData(transaction.raw), isDeposit }, parameters, this.rules)
+  }
+}
