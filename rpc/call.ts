@@ -122,7 +122,7 @@ export function createCaller(options: CallerOptions): Caller {
     if (error instanceof RpcError) return { error: error.toObject() }
     if (error instanceof ViewError) {
       if (error.reason !== 'pruned') return { stale: true }
-      return { error: pruned(scope).toObject() }
+      return { error: pruned(error, scope).toObject() }
     }
     options.onBug(error, method.name)
     return { error: internalError().toObject() }
@@ -137,12 +137,15 @@ function isLasting(reply: PoolReply): boolean {
   )
 }
 
-function pruned(scope: Scope): RpcError {
+function pruned(error: ViewError, scope: Scope): RpcError {
   const view = scope.held()
   return view === undefined
-    ? scope.readNewest((newest) => historyPruned(newest.earliest, newest.latest.number))
-    : historyPruned(view.earliest, view.latest.number)
+    ? scope.readNewest((newest) => prunedHistory(error, newest))
+    : prunedHistory(error, view)
 }
+
+export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
+  historyPruned(error.message, { oldest: view.oldestState, newest: view.latest.number })
 
 /** Milliseconds that a lane's calls may take, time in the queue included. */
 export function laneMs(runs: Runs, limits: Limits): number {

@@ -64,11 +64,18 @@ export const unknownBlock = (): RpcError => new RpcError(-32000, 'unknown block'
 export const filterNotFound = (): RpcError => new RpcError(-32000, 'filter not found')
 export const subscriptionNotFound = (): RpcError => new RpcError(-32000, 'subscription not found')
 export const unknownAccount = (): RpcError => new RpcError(-32000, 'unknown account')
-export const historyPruned = (oldest: bigint, newest: bigint): RpcError =>
-  new RpcError(-32001, `history not available: the oldest block with state is ${oldest}`, {
-    oldest: `0x${oldest.toString(16)}`,
+/** `why` names the block asked for; `oldest` the first whose state is kept, where that is known. */
+export const historyPruned = (
+  why: string,
+  range: { readonly oldest: bigint | undefined; readonly newest: bigint },
+): RpcError => {
+  const { oldest, newest } = range
+  const from = oldest === undefined ? '' : `; the oldest kept is block ${oldest}`
+  return new RpcError(-32001, `history not available: ${why}${from}`, {
+    ...(oldest === undefined ? {} : { oldest: `0x${oldest.toString(16)}` }),
     newest: `0x${newest.toString(16)}`,
   })
+}
 
 // Execution.
 export const executionReverted = (data: string, reason: string | undefined): RpcError =>
@@ -119,7 +126,8 @@ export const tooManyLogs = (options: {
     ...(suggested === undefined ? {} : { suggestedRange: suggested }),
   })
 }
-export const timedOut = (data: {
+/** `data` where the times are known. */
+export const timedOut = (data?: {
   readonly elapsedMs: number
   readonly limitMs: number
   readonly queuedMs?: number

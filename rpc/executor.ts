@@ -1,6 +1,6 @@
 /** The seam between the front and the pool: rpc/ knows no thread. */
 import type { Endpoint } from '../engine/chain/types.ts'
-import type { RpcErrorObject } from './errors.ts'
+import { internalError, RpcError, type RpcErrorObject } from './errors.ts'
 import type { Method } from './method.ts'
 
 export type PoolCall = {
@@ -27,4 +27,11 @@ export type PoolReply =
 /** Never throws, always answers: queue full is -32005, deadline -32002, a dead worker -32603. */
 export interface Executor {
   execute(call: PoolCall): Promise<PoolReply>
+}
+
+/** JSON text of the result. @throws {RpcError} what the call was answered with */
+export function resultText(reply: PoolReply): string {
+  if ('result' in reply) return reply.result
+  if (!('error' in reply)) throw internalError()
+  throw new RpcError(reply.error.code, reply.error.message, reply.error.data)
 }

@@ -37,6 +37,7 @@ export const LIMITS = {
   filtersPerClient: limit(100, 'items', 'filters of one address'),
   filtersTotal: limit(10_000, 'items', 'filters of all'),
   filterItems: limit(10_000, 'items', 'unread entries of one filter'),
+  filterBytes: limit(64 * 1024 * 1024, 'bytes', 'unread entries and queries of all filters'),
   filterIdleMs: limit(300_000, 'ms', 'a filter nobody polls'),
   connectionsPerClient: limit(50, 'items', 'WebSocket connections of one address'),
   connectionsTotal: limit(2_000, 'items', 'WebSocket connections of all'),

@@ -8,6 +8,7 @@ import type { Filters } from './filters.ts'
 import type { Methods } from './method.ts'
 import type { ReceiptWaits } from './receipt-waits.ts'
 import type { Subscriptions } from './subscriptions.ts'
+import type { Turns } from './turns.ts'
 
 /** Transaction pool as methods see it. */
 export interface PoolService {
@@ -46,6 +47,8 @@ export type FrontServices = {
   readonly waits: ReceiptWaits
   /** Places for calls that wait for a transaction to be included. */
   readonly syncSends: Caps
+  /** One after the other for the same key: nonces of eth_sendTransaction by sender. */
+  readonly turns: Turns
   /** What this node serves, for rpc.discover and rpc_modules. */
   readonly methods: Readonly<Record<Endpoint, Methods>>
   /** Answer of web3_clientVersion. */

@@ -3,10 +3,27 @@ import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Method, Methods } from '../method.ts'
 import * as block from './block.ts'
 import * as client from './client.ts'
+import * as discover from './discover.ts'
+import * as fee from './fee.ts'
+import * as log from './log.ts'
+import * as pool from './pool.ts'
 import * as state from './state.ts'
+import * as submit from './submit.ts'
+import * as subscribe from './subscribe.ts'
 import * as transaction from './transaction.ts'
 
-const chapters: readonly Readonly<Record<string, Method>>[] = [block, client, state, transaction]
+const chapters: readonly Readonly<Record<string, Method>>[] = [
+  block,
+  client,
+  discover,
+  fee,
+  log,
+  pool,
+  state,
+  submit,
+  subscribe,
+  transaction,
+]
 
 export const methods: Methods = new Map(
   chapters

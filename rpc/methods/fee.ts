@@ -1,0 +1,98 @@
+/** Prices: what transactions pay and have paid. */
+import type { Block, ChainView } from '../../engine/chain/types.ts'
+import { failed, invalidParams, timedOut } from '../errors.ts'
+import { type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
+import { feeHistoryText } from '../fee-history.ts'
+import { suggestPrice, suggestTip } from '../gas-price.ts'
+import { LIMITS } from '../limits.ts'
+import { frontMethod, optional, param, poolMethod } from '../method.ts'
+import { LATEST, resolveBlock } from '../resolve.ts'
+import { quantityResult, textResult } from '../results.ts'
+import { array, type Codec, SchemaError } from '../schema.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+
+export const eth_gasPrice = frontMethod({
+  name: 'eth_gasPrice',
+  summary: 'A gas price in wei of the native token that gets a transaction in.',
+  listed: LISTED,
+  isCacheable: true,
+  params: [],
+  result: quantityResult('Gas price'),
+  handler: ({ view }) => suggestPrice(view),
+})
+
+export const eth_maxPriorityFeePerGas = frontMethod({
+  name: 'eth_maxPriorityFeePerGas',
+  summary: 'A tip in wei that gets a transaction in.',
+  isCacheable: true,
+  params: [],
+  result: quantityResult('Max priority fee per gas'),
+  handler: ({ view }) => suggestTip(view),
+})
+
+export const eth_blobBaseFee = frontMethod({
+  name: 'eth_blobBaseFee',
+  summary: 'Price of blob gas at the latest block.',
+  params: [],
+  result: quantityResult('Blob gas base fee'),
+  handler: ({ view }) => view.env(resolveBlock(view, LATEST)).blobBaseFee,
+})
+
+/** A number as JSON has it, or as hex or decimal digits: go-ethereum's HexOrDecimal64. */
+const blockCount: Codec<bigint> = {
+  decode(wire) {
+    if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
+    if (typeof wire !== 'string') throw new SchemaError('invalid hex or decimal integer')
+    if (wire.startsWith('0x')) return uint64.decode(wire)
+    if (!/^[0-9]{1,19}$/.test(wire)) throw new SchemaError('invalid hex or decimal integer')
+    return BigInt(wire)
+  },
+  encode: (value) => `0x${value.toString(16)}`,
+  schema: uint64.schema,
+}
+const percentile: Codec<number> = {
+  decode(wire) {
+    if (typeof wire !== 'number') throw new SchemaError(typeof wire, 'float64')
+    if (wire < 0 || wire > 100) throw new SchemaError(`invalid reward percentile: ${wire}`)
+    return wire
+  },
+  encode: (value) => value,
+  schema: { type: 'number', minimum: 0, maximum: 100 },
+}
+
+export const eth_feeHistory = poolMethod({
+  name: 'eth_feeHistory',
+  summary: 'Base fees, gas used and tips paid of a range of blocks.',
+  runs: 'call',
+  isCacheable: true,
+  params: [
+    param('Block count', blockCount),
+    param('Newest block', blockNumber),
+    optional('Reward percentiles', array(percentile, LIMITS.feeHistoryPercentiles.value)),
+  ],
+  result: textResult('Fee history', { type: 'object' }),
+  handler({ view, chain, limits, isExpired }, count, newest, percentiles) {
+    for (const [at, one] of (percentiles ?? []).entries())
+      if (at > 0 && one < percentiles![at - 1]!)
+        throw invalidParams(
+          `invalid reward percentile: #${at - 1}:${percentiles![at - 1]} >= #${at}:${one}`,
+        )
+    const text = feeHistoryText({
+      view,
+      chain,
+      newest: newestOf(view, newest),
+      count: Math.min(Number(count), limits.feeHistoryBlocks),
+      percentiles,
+      isExpired,
+    })
+    if (text === undefined) throw timedOut()
+    return text
+  },
+})
+
+function newestOf(view: ChainView, at: BlockNumber): Block {
+  if ('number' in at && at.number > view.pending.number)
+    throw failed(`request beyond head block: requested ${at.number}, head ${view.pending.number}`)
+  return resolveBlock(view, at)
+}

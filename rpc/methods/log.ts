@@ -1,0 +1,150 @@
+/** Logs: by query, and by polling filters. */
+import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
+import type { FoundLog } from '../../engine/chain/types.ts'
+import { invalidParams, type RpcError, timedOut, tooManyLogs, unknownBlock } from '../errors.ts'
+import { resultText } from '../executor.ts'
+import { logText } from '../json.ts'
+import { type LogQuery, logQuery } from '../log-filter.ts'
+import { type LogRange, rangeText, resolveRange } from '../log-range.ts'
+import {
+  type FrontContext,
+  frontMethod,
+  type MethodContext,
+  optional,
+  param,
+  poolMethod,
+} from '../method.ts'
+import { booleanResult, stringResult, textResult } from '../results.ts'
+import { boolean, text } from '../schema.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+const logsResult = textResult('Log objects', { type: 'array', items: { type: 'object' } })
+
+export const eth_getLogs = poolMethod({
+  name: 'eth_getLogs',
+  summary: 'Logs that match, of one block or of a range up to the pending block.',
+  runs: 'logs',
+  listed: LISTED,
+  isCacheable: true,
+  params: [param('Filter', logQuery)],
+  result: logsResult,
+  handler(context, query) {
+    const { view } = context
+    if (query.blockHash !== undefined) {
+      const block = view.block({ hash: query.blockHash, requireCanonical: false })
+      if (block === undefined) throw unknownBlock()
+      return logsText(logsIn(block, preparePattern(query)))
+    }
+    const range = resolveRange(view, query, context.limits)
+    return range === undefined ? '[]' : logsText(search(context, query, range))
+  },
+})
+
+function search(context: MethodContext, query: LogQuery, range: LogRange): readonly FoundLog[] {
+  const { view, limits, isExpired } = context
+  // One block is answered whole: there is no smaller range to suggest.
+  const maxLogs = range.fromBlock === range.toBlock ? Number.MAX_SAFE_INTEGER : limits.logsResults
+  const filter = { ...range, addresses: query.addresses, topics: query.topics }
+  const result = findLogs(view, filter, { maxLogs, isExpired })
+  if (result.status === 'found') return result.logs
+  if (result.status === 'expired') throw timedOut()
+  throw tooMany(result, range, limits.logsResults)
+}
+
+function tooMany(
+  result: { readonly found: number; readonly firstLeftOut: bigint },
+  { fromBlock }: LogRange,
+  limit: number,
+): RpcError {
+  const last = result.firstLeftOut > fromBlock ? result.firstLeftOut - 1n : fromBlock
+  const suggested = rangeText({ fromBlock, toBlock: last })
+  return tooManyLogs({
+    message: `query exceeds max results ${limit}, retry with the range ${fromBlock}-${last}`,
+    limit,
+    found: result.found,
+    suggested,
+  })
+}
+
+function logsText(logs: readonly FoundLog[]): string {
+  const texts = logs.map(({ log, block, transactionHash, transactionIndex, logIndex }) =>
+    logText(log, { block, transactionHash, index: transactionIndex, logIndex }),
+  )
+  return `[${texts.join(',')}]`
+}
+
+const filterResult = stringResult('Filter identifier')
+const filterId = param('Filter identifier', text('Filter identifier', 100, 'rpc.ID'))
+export const eth_newFilter = frontMethod({
+  name: 'eth_newFilter',
+  summary: 'A filter for logs of canonical blocks, to be polled.',
+  listed: LISTED,
+  hasEffect: true,
+  params: [param('Filter', logQuery)],
+  result: filterResult,
+  handler({ services, client }, query) {
+    if (isBackwards(query)) throw invalidParams('invalid block range params')
+    return services.filters.addLogs(client.address, query, logQuery.encode(query))
+  },
+})
+
+function isBackwards({ fromBlock, toBlock }: LogQuery): boolean {
+  if (fromBlock === undefined || toBlock === undefined) return false
+  return 'number' in fromBlock && 'number' in toBlock && fromBlock.number > toBlock.number
+}
+
+export const eth_newBlockFilter = frontMethod({
+  name: 'eth_newBlockFilter',
+  summary: 'A filter for hashes of canonical blocks, to be polled.',
+  listed: LISTED,
+  hasEffect: true,
+  params: [],
+  result: filterResult,
+  handler: ({ services, client }) => services.filters.addBlocks(client.address),
+})
+
+export const eth_newPendingTransactionFilter = frontMethod({
+  name: 'eth_newPendingTransactionFilter',
+  summary: 'A filter for transactions that become executable in the pool, to be polled.',
+  hasEffect: true,
+  params: [optional('Full transactions', boolean, false)],
+  result: filterResult,
+  handler: ({ services, client }, isFull) => services.filters.addPending(client.address, isFull),
+})
+
+export const eth_uninstallFilter = frontMethod({
+  name: 'eth_uninstallFilter',
+  summary: 'Removes a filter.',
+  listed: LISTED,
+  hasEffect: true,
+  params: [filterId],
+  result: booleanResult('Success'),
+  handler: ({ services }, id) => services.filters.remove(id),
+})
+
+export const eth_getFilterChanges = frontMethod({
+  name: 'eth_getFilterChanges',
+  summary: 'What a filter has seen since its last poll.',
+  listed: LISTED,
+  hasEffect: true,
+  params: [filterId],
+  result: textResult('Changes', { type: 'array' }),
+  handler: ({ services }, id) => services.filters.changes(id),
+})
+
+export const eth_getFilterLogs = frontMethod({
+  name: 'eth_getFilterLogs',
+  summary: 'All logs that match the query of a filter.',
+  listed: LISTED,
+  params: [filterId],
+  result: logsResult,
+  handler: (context, id) => logsOfFilter(context, id),
+})
+
+async function logsOfFilter(
+  { services, callPool }: FrontContext,
+  id: string,
+): Promise<string | undefined> {
+  const wire = services.filters.query(id)
+  return resultText(await callPool(eth_getLogs, [wire]))
+}

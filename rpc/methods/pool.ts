@@ -1,0 +1,23 @@
+/** The transaction pool from outside. */
+import { frontMethod } from '../method.ts'
+import { plainResult } from '../results.ts'
+
+export const txpool_content = frontMethod({
+  name: 'txpool_content',
+  summary: 'Always empty: what waits in the pool is not shown.',
+  listed: ['standard', 'flashblocks'],
+  params: [],
+  result: plainResult('Transactions', { type: 'object' }),
+  handler: () => ({ pending: {}, queued: {} }),
+})
+
+export const txpool_status = frontMethod({
+  name: 'txpool_status',
+  summary: 'How many transactions wait: executable ones and those with a gap before them.',
+  params: [],
+  result: plainResult('Counts', { type: 'object' }),
+  handler({ services }) {
+    const { pending, queued } = services.pool.counts()
+    return { pending: `0x${pending.toString(16)}`, queued: `0x${queued.toString(16)}` }
+  },
+})

@@ -1,0 +1,104 @@
+/** The worker's side of a pool call: decodes, runs over a leased view, gives the result as text. */
+import type { ChainReader, Endpoint, LeasedView } from '../engine/chain/types.ts'
+import type { ChainSpec } from '../engine/chainspec/types.ts'
+import type { Engine } from '../engine/evm/engine.ts'
+import { ViewError } from '../engine/state/reader.ts'
+import { prunedHistory } from './call.ts'
+import { internalError, methodNotFound, RpcError, timedOut } from './errors.ts'
+import type { PoolReply } from './executor.ts'
+import type { Limits } from './limits.ts'
+import type { MethodContext, Methods } from './method.ts'
+
+export type WorkerCall = {
+  readonly method: string
+  /** Parameters as JSON. */
+  readonly text: string
+  readonly endpoint: Endpoint
+  /** The record that the front holds for the call; undefined: the newest. */
+  readonly record: number | undefined
+}
+export interface PoolRunner {
+  /** Never throws. */
+  run(call: WorkerCall, isExpired: () => boolean): PoolReply | Promise<PoolReply>
+  /** Gives every view back: to be called after the last call of a task. */
+  endTask(): void
+}
+
+export function createPoolRunner(parts: {
+  readonly reader: ChainReader
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: Limits
+  readonly methods: Methods
+  readonly onBug: (error: unknown, method: string) => void
+}): PoolRunner {
+  const { reader, chain, engine, limits, methods } = parts
+  /** Views of the running task, shared by its calls. */
+  const leases = new Map<string, LeasedView>()
+
+  function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
+    const key = `${endpoint} ${record}`
+    const known = leases.get(key)
+    if (known !== undefined) return known
+    const fresh = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
+    if (fresh !== undefined) leases.set(key, fresh)
+    return fresh
+  }
+
+  function drop({ endpoint, record }: WorkerCall): void {
+    const key = `${endpoint} ${record}`
+    leases.get(key)?.release()
+    leases.delete(key)
+  }
+
+  function run(call: WorkerCall, isExpired: () => boolean): PoolReply | Promise<PoolReply> {
+    try {
+      const method = methods.get(call.method)
+      if (method === undefined) return { error: methodNotFound(call.method).toObject() }
+      if (isExpired()) return late()
+      const leased = lease(call)
+      if (leased === undefined) return { stale: true }
+      const { view } = leased
+      const context: MethodContext = { view, chain, engine, limits, isExpired }
+      const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
+      return typeof result === 'string'
+        ? { result }
+        : result.then(
+            (text): PoolReply => ({ result: text }),
+            (error: unknown) => failure(error, call, isExpired),
+          )
+    } catch (error) {
+      return failure(error, call, isExpired)
+    }
+  }
+
+  function failure(
+    error: unknown,
+    call: WorkerCall,
+    isExpired: () => boolean,
+  ): PoolReply | Promise<PoolReply> {
+    if (error instanceof RpcError) return { error: error.toObject() }
+    if (error instanceof ViewError) {
+      const view = leases.get(`${call.endpoint} ${call.record}`)?.view
+      if (error.reason === 'pruned' && view !== undefined)
+        return { error: prunedHistory(error, view).toObject() }
+      drop(call)
+      if (call.record !== undefined) return { stale: true }
+      // Once more on a newer view, until the deadline.
+      return Promise.resolve().then(() => run(call, isExpired))
+    }
+    parts.onBug(error, call.method)
+    return { error: internalError().toObject() }
+  }
+
+  return {
+    run,
+    endTask() {
+      for (const one of leases.values()) one.release()
+      leases.clear()
+    },
+  }
+}
+
+/** The front knows how long the call took; here only that it is over. */
+const late = (): PoolReply => ({ error: timedOut().toObject() })

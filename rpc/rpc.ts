@@ -1,0 +1,105 @@
+/** Puts the JSON-RPC side together: what main hands in, and what the sockets and the metrics get. */
+import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
+import type { ChainSpec } from '../engine/chainspec/types.ts'
+import type { Engine } from '../engine/evm/engine.ts'
+import { createCanonicalFeed } from './canonical.ts'
+import { createCaps } from './caps.ts'
+import { createAnswerer } from './dispatch.ts'
+import type { Answerer } from './exchange.ts'
+import type { Executor } from './executor.ts'
+import { createFilters } from './filters.ts'
+import { createReceiptHold, type HoldStats } from './hold.ts'
+import type { Limiter } from './limiter.ts'
+import type { Limits } from './limits.ts'
+import type { Methods } from './method.ts'
+import { createReceiptWaits } from './receipt-waits.ts'
+import type { RunnerOptions } from './run.ts'
+import { readNewest } from './scope.ts'
+import type { AccountService, FrontServices, PoolService } from './services.ts'
+import { createSubscriptions } from './subscriptions.ts'
+import { createTurns } from './turns.ts'
+
+export type RpcOptions = Pick<RunnerOptions, 'onBug' | 'onCall'> &
+  Pick<FrontServices, 'onPublish' | 'syncing' | 'now' | 'clientVersion'> & {
+    readonly reader: ChainReader
+    readonly pool: PoolService
+    readonly accounts: AccountService
+    readonly executor: Executor
+    readonly limiter: Limiter
+    readonly chain: ChainSpec
+    readonly engine: Engine
+    readonly limits: Limits
+    /** Of each endpoint (methods/index.ts: methodsOf). */
+    readonly methods: Readonly<Record<Endpoint, Methods>>
+    /** 0: receipts are never held. */
+    readonly receiptHoldMs: number
+  }
+
+export type Rpc = {
+  readonly answer: Answerer
+  readonly stats: () => RpcStats
+}
+export type RpcStats = {
+  readonly filters: number
+  readonly filterBytes: number
+  readonly subscriptions: number
+  readonly receiptWaits: number
+  readonly syncSends: number
+  readonly hold: HoldStats
+  readonly cache: {
+    readonly hits: number
+    readonly misses: number
+    readonly items: number
+    readonly bytes: number
+  }
+}
+
+/** `reader` must be able to lease: the writer has published its first record. */
+export function createRpc(options: RpcOptions): Rpc {
+  const { reader, pool, limits, onPublish, now, syncing } = options
+  const canonical = createCanonicalFeed({ reader, onPublish })
+  const waits = createReceiptWaits({ reader, onPublish })
+  const filters = createFilters({ canonical, pool, limits, now })
+  const subscriptions = createSubscriptions({ canonical, pool, onPublish, syncing, limits })
+  const syncSends = createCaps({
+    perClient: limits.syncSendsPerClient,
+    total: limits.syncSendsTotal,
+  })
+  const hold = createReceiptHold({
+    pool,
+    waits,
+    isVisible: (hash) =>
+      readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined),
+    holdMs: options.receiptHoldMs,
+    perClient: limits.holdsPerClient,
+    total: limits.holdsTotal,
+  })
+  const services: FrontServices = {
+    reader,
+    pool,
+    accounts: options.accounts,
+    filters,
+    subscriptions,
+    waits,
+    syncSends,
+    turns: createTurns(),
+    methods: options.methods,
+    clientVersion: options.clientVersion,
+    onPublish,
+    syncing,
+    now,
+  }
+  const answer = createAnswerer({ ...options, services, hold })
+  return {
+    answer,
+    stats: () => ({
+      filters: filters.size,
+      filterBytes: filters.bytes,
+      subscriptions: subscriptions.size,
+      receiptWaits: waits.size,
+      syncSends: syncSends.total,
+      hold: hold.stats,
+      cache: answer.cache.stats,
+    }),
+  }
+}
