@@ -19,9 +19,19 @@ import {
   rollupData,
 } from '../engine/chainspec/l1-fee.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
+import { hashHeader } from '../engine/primitives/header-codec.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { orderedRoot } from '../engine/primitives/ordered-root.ts'
+import { decodeTransaction } from '../engine/primitives/transaction-codec.ts'
 import { bigintToBytes, concatBytes } from '../engine/primitives/words.ts'
-import { headerOfJson, isAbsent, type JsonBlock, readBlocks } from './fixtures/blocks.ts'
+import {
+  headerOfJson,
+  isAbsent,
+  type JsonBlock,
+  readBlocks,
+  readWitness,
+  type Witness,
+} from './fixtures/blocks.ts'
 import { bytesOf, uintOf } from './fixtures/references.ts'
 
 const opMainnet = chainSpec({ name: 'op-mainnet' })
@@ -129,6 +139,26 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
     const { timestamp, baseFeePerGas } = blocks.get(child)!
     const fee = nextBaseFee(opMainnet, headerOfJson(blocks.get(parent)!), BigInt(timestamp!))
     expect(fee).toBe(BigInt(baseFeePerGas!))
+  })
+})
+
+const witness = (number: number) => `op-blocks/op-sepolia-${number}.json.gz`
+describe.skipIf(isAbsent(witness(26_207_960)))('recorded blocks of OP Sepolia', () => {
+  const opSepolia = chainSpec({ name: 'op-sepolia' })
+  test.each([26_207_960, 26_207_961, 26_207_962])('%s: hash, base fee, L1 attributes', (number) => {
+    const [{ parent_header: parent, expected_block_hash: hash, executing_payload: payload }, next] =
+      [number, number + 1].map((height) => readWitness(witness(height))) as [Witness, Witness]
+    const header = headerOfJson(next.parent_header)
+    expect(bytesToHex(hashHeader(header))).toBe(hash)
+    expect(nextBaseFee(opSepolia, headerOfJson(parent), header.timestamp)).toBe(
+      header.baseFeePerGas,
+    )
+    const deposit = decodeTransaction(hexToBytes(payload.transactions[0]!))
+    const { form, attributes } = decodeL1Attributes(deposit.input)!
+    expect(form).toBe(attributesForm(opSepolia.rulesAt(header.number, header.timestamp)))
+    expect(l1AttributesDeposit(attributes, form)).toEqual(deposit)
+    const roots = orderedRoot(payload.transactions.map(hexToBytes))
+    expect(bytesToHex(roots)).toBe(bytesToHex(header.transactionsRoot))
   })
 })
 

@@ -27,6 +27,7 @@ import {
 } from '../engine/primitives/signature.ts'
 import {
   bigintToBytes,
+  byteLength,
   bytesToBigint,
   compareBytes,
   concatBytes,
@@ -74,6 +75,19 @@ describe('words', () => {
         expect(bytes.length).toBe(length)
         expect(bytesToBigint(bytes)).toBe(value)
       }),
+    )
+  })
+  test('as hex says, at each length', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 70 }), fc.nat({ max: 9 }), (bytes, offset) => {
+        const view = concatBytes(new Uint8Array(offset), bytes).subarray(offset)
+        const digits = Buffer.from(bytes).toString('hex')
+        const value = BigInt(`0x0${digits}`)
+        expect(bytesToBigint(view)).toBe(value)
+        expect(bigintToBytes(value, bytes.length)).toEqual(bytes)
+        expect(byteLength(value)).toBe(digits.replace(/^(00)*/, '').length / 2)
+      }),
+      { numRuns: 500 },
     )
   })
   test('what does not fit is refused', () => {

@@ -1,6 +1,6 @@
 /** Recursive Length Prefix (Ethereum yellow paper, appendix B): strict both ways, geth's words for what is wrong. */
 import type { Bytes } from './bytes.ts'
-import { bytesToBigint } from './words.ts'
+import { bigintToBytes, byteLength, bytesToBigint } from './words.ts'
 
 export type RlpItem = Bytes | readonly RlpItem[]
 
@@ -32,8 +32,7 @@ export function readItem(
 export function rlpUint(value: bigint | number): Bytes {
   if (value < 0) throw new RangeError(`RLP has no negative numbers: ${value}`)
   if (value === 0 || value === 0n) return EMPTY
-  const digits = value.toString(16)
-  return Uint8Array.from(Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex'))
+  return bigintToBytes(BigInt(value), byteLength(value))
 }
 
 /** The number in a byte string of at most `maxBytes`. `where` is added to the message. @throws {RlpError} */
