@@ -1,8 +1,10 @@
 /** Everything threads say to each other: plain data. */
+import type { MessagePort } from 'node:worker_threads'
 
 import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
+import type { SequencerCount } from '../engine/sources/sequencer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { SharedViews } from '../engine/views/types.ts'
 
@@ -57,6 +59,16 @@ export type FromWriter =
   | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
   | { readonly type: 'stopped' }
 
+/** What the sequencer's thread is started with. */
+export type SequencerData = SharedNode & {
+  /** To the keeper, for roots. */
+  readonly keeper: MessagePort
+  /** Path of the flashblock journal. */
+  readonly journal: string
+  readonly blockTimeMs: number
+  readonly flashblockTimeMs: number
+}
+
 /** Main → sequencer. */
 export type ToSequencer =
   | { readonly type: 'transactions'; readonly request: number; readonly raw: readonly Bytes[] }
@@ -87,5 +99,8 @@ export type FromSequencer =
       readonly type: 'rejected'
       readonly transactions: readonly { readonly hash: Bytes; readonly reason: string }[]
     }
+  /** For metrics and the log; nothing stops. */
+  | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
+  /** No further block will come from this thread. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }

@@ -1,0 +1,95 @@
+/** The constant part of the next block and its first transaction, from the parent and an L1 that is made up from the clock. */
+import { decodeExtraData, encodeExtraData, nextBaseFee } from '../chainspec/base-fee.ts'
+import {
+  attributesForm,
+  type L1Attributes,
+  l1AttributesDeposit,
+  SEQUENCER_FEE_VAULT,
+} from '../chainspec/l1-attributes.ts'
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { BlockAttributes } from '../execution/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { keccak256 } from '../primitives/keccak.ts'
+import type { DepositTransaction } from '../primitives/transaction.ts'
+import { bigintToBytes, concatBytes } from '../primitives/words.ts'
+
+/** What the made-up L1 and the system configuration say; the figures are X Layer's own where it publishes them (wei, seconds). */
+export const L1 = {
+  blockTime: 12n,
+  /** Height at the genesis of the chain. */
+  genesisNumber: 23_668_700n,
+  baseFee: 1_000_000_000n,
+  blobBaseFee: 1n,
+  baseFeeScalar: 1_368n,
+  blobBaseFeeScalar: 801_949n,
+  batcher: '0xdfd6c636dcb5a013c2431316c4a0762b84e70a5d',
+} as const
+
+type Parent = { readonly hash: Bytes; readonly header: Header }
+
+export function nextAttributes(
+  chain: ChainSpec,
+  parent: Parent,
+  timestamp: bigint,
+): BlockAttributes {
+  const { header } = parent
+  const l1 = l1Of(chain, timestamp)
+  return {
+    parentHash: parent.hash,
+    parentBeaconBlockRoot: keccak256(concatBytes(l1.hash, text('beacon block root'))),
+    coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
+    prevRandao: keccak256(concatBytes(parent.hash, text('prevRandao'))),
+    number: header.number + 1n,
+    gasLimit: header.gasLimit,
+    timestamp,
+    extraData: nextExtraData(chain, header, timestamp),
+    baseFee: nextBaseFee(chain, header, timestamp),
+  }
+}
+
+/** The deposit of a block with these attributes. */
+export function attributesDeposit(
+  chain: ChainSpec,
+  attributes: BlockAttributes,
+): DepositTransaction {
+  const rules = chain.rulesAt(attributes.number, attributes.timestamp)
+  return l1AttributesDeposit(l1Of(chain, attributes.timestamp), attributesForm(rules))
+}
+
+/** The parameters of the parent go on; at the fork that brings them, the chain's constants. */
+function nextExtraData(chain: ChainSpec, parent: Header, timestamp: bigint): Bytes {
+  const rules = chain.rulesAt(parent.number + 1n, timestamp)
+  const before = chain.rulesAt(parent.number, parent.timestamp).extraData
+  const parameters =
+    before === 'free'
+      ? { ...chain.eip1559, minBaseFee: 0n }
+      : decodeExtraData(parent.extraData, before)
+  return encodeExtraData(parameters, rules.extraData)
+}
+
+/** The L1 block that an L2 block of this timestamp (seconds) is derived from: a new one every 12 s. */
+function l1Of(chain: ChainSpec, timestamp: bigint): L1Attributes {
+  const age = timestamp - chain.genesisHeader.timestamp
+  const blocks = age / L1.blockTime
+  const number = L1.genesisNumber + blocks
+  return {
+    number,
+    timestamp: chain.genesisHeader.timestamp + blocks * L1.blockTime,
+    baseFee: L1.baseFee,
+    blobBaseFee: L1.blobBaseFee,
+    hash: keccak256(concatBytes(chain.genesisHash, bigintToBytes(number, 8))),
+    sequenceNumber: (age % L1.blockTime) / BigInt(chain.blockTime),
+    batcherHash: concatBytes(new Uint8Array(12), hexToBytes(L1.batcher)),
+    baseFeeScalar: L1.baseFeeScalar,
+    blobBaseFeeScalar: L1.blobBaseFeeScalar,
+    operatorFeeScalar: 0n,
+    operatorFeeConstant: 0n,
+    daFootprintGasScalar: 400n,
+    overhead: 0n,
+    scalar: 0n,
+  }
+}
+
+const text = (value: string) => new TextEncoder().encode(value)

@@ -1,0 +1,72 @@
+/** What the sequencer is given and what it does to the world: everything that is not a pure step. */
+import type { SealedBlock } from '../chain/types.ts'
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { Engine } from '../evm/engine.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import type { StateDiff } from '../state/diff.ts'
+import type { StateReader } from '../state/reader.ts'
+
+/** The newest block whose final hash is known, its state held until `release`. */
+export type ParentBlock = {
+  readonly hash: Bytes
+  readonly header: Header
+  readonly reader: StateReader
+  /** Height up to which blocks are durable: what the journal may forget. */
+  readonly canonical: bigint
+  release(): void
+}
+
+export type Wanted = {
+  /** The flashblock they are for. */
+  readonly number: bigint
+  readonly index: number
+  /** Bound of the sum of gas limits. */
+  readonly gas: bigint
+  readonly count: number
+  readonly baseFee: bigint
+}
+export type Rejected = { readonly hash: Bytes; readonly reason: string }
+export type Roots = { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes }
+
+/** Frames that outlive the process; both are safe against its end when they return. */
+export interface FrameJournal {
+  append(frame: Bytes): void
+  /** Replaces the whole content. */
+  rewrite(frames: Iterable<Bytes>): void
+}
+
+export type SequencerPorts = {
+  /** Milliseconds since 1970. May jump. */
+  now(): number
+  leaseParent(): ParentBlock
+  /** Signed transactions, best first; empty when the pool does not answer in time. */
+  transactions(wanted: Wanted): Promise<readonly Bytes[]>
+  /** Roots of a diff over a block; undefined: not at hand in time. */
+  roots(parentStateRoot: Bytes, diff: StateDiff): Promise<Roots | undefined>
+  readonly journal: FrameJournal
+  /** To the feed. Journalled already. */
+  send(frame: Bytes): void
+  seal(block: SealedBlock): void
+  /** These leave the pool. */
+  reject(transactions: readonly Rejected[]): void
+  /** Something worth counting happened: `what` is a name in snake case. */
+  count(what: SequencerCount, message: string): void
+}
+export type SequencerCount =
+  /** A root was not at hand: index 0 went out with a zero state root, or an index with its predecessor's withdrawals root. */
+  | 'root_missing'
+  /** Frames of the journal do not fit the chain or do not execute as they say: a promise could not be kept. */
+  | 'journal_mismatch'
+  /** A block was begun again on its own frames because the view of its parent was gone. */
+  | 'view_gone'
+  /** Transactions ran out of the flashblock's time. */
+  | 'time_quota'
+
+export type SequencerOptions = {
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  /** Whole seconds. */
+  readonly blockTimeMs: number
+  readonly flashblockTimeMs: number
+}

@@ -1,0 +1,276 @@
+/**
+ * The embedded sequencer: index 0 when the parent's final hash is known, index 1 right after, the rest on ticks, End at the seal. A
+ * state machine that is called when something is due; clock, parent, pool, roots, journal and feed are given to it.
+ */
+import type { SealedBlock } from '../chain/types.ts'
+import { openBlock } from '../execution/block.ts'
+import type { BlockAttributes } from '../execution/types.ts'
+import { encodeFrame } from '../flashblocks/codec.ts'
+import type { FeedMessage } from '../flashblocks/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import { equalBytes } from '../primitives/words.ts'
+import { ViewError } from '../state/reader.ts'
+import { attributesDeposit, nextAttributes } from './sequencer-attributes.ts'
+import { createFiller } from './sequencer-fill.ts'
+import {
+  createFrameLog,
+  type FrameLog,
+  type RecordedBlock,
+  type RecordedFrame,
+} from './sequencer-log.ts'
+import { attributesOf, openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
+import {
+  type ChainClock,
+  createChainClock,
+  gasQuota,
+  nextTimestamp,
+  type Schedule,
+  scheduleOf,
+} from './sequencer-schedule.ts'
+import type { ParentBlock, SequencerOptions, SequencerPorts } from './sequencer-types.ts'
+
+/** Call again after `ms`, earlier when the complete head may have moved and `until` says so. */
+export type Wait = { readonly ms: number; readonly until: 'parent' | 'time' }
+
+export interface Sequencer {
+  /** Does what is due. One call at a time. */
+  step(): Promise<Wait>
+  /** Lets go of the parent's view. A block in progress goes on from the journal at the next start. */
+  close(): void
+}
+
+/** How often the complete head is looked at while nothing says that it moved. */
+export const POLL_MS = 20
+/** Complete blocks above the durable head at which no further one is begun. */
+export const MAX_AHEAD = 4n
+/** Transactions asked for at once. */
+const MAX_WANTED = 5_000
+/** Blocks for which included transactions are remembered: the pool knows by then. */
+const REMEMBERED_BLOCKS = 4n
+/** Part of the time between flashblocks that one may spend executing; the writer needs as much for the same. */
+const TIME_QUOTA = 0.5
+
+type Building = {
+  readonly parent: ParentBlock
+  readonly payload: Payload
+  readonly schedule: Schedule
+  /** The next flashblock does not wait for a tick. */
+  isDueAtOnce: boolean
+  /** When the newest flashblock was begun, in chain time. */
+  lastAt: number
+}
+
+/** `journalled`: frames that the journal held at the start. */
+export function createSequencer(
+  options: SequencerOptions,
+  ports: SequencerPorts,
+  journalled: Iterable<Bytes> = [],
+): Sequencer {
+  return new StateMachine(options, ports, createFrameLog(ports.journal, journalled))
+}
+
+class StateMachine implements Sequencer {
+  readonly #options: SequencerOptions
+  readonly #ports: SequencerPorts
+  readonly #log: FrameLog
+  readonly #clock: ChainClock
+  readonly #filler = createFiller()
+  /** undefined: the next block waits for its parent or its time. */
+  #building: Building | undefined
+  /** The block sealed last. */
+  #sealed: SealedBlock | undefined
+
+  constructor(options: SequencerOptions, ports: SequencerPorts, log: FrameLog) {
+    this.#options = options
+    this.#ports = ports
+    this.#log = log
+    this.#clock = createChainClock(ports.now, options)
+  }
+
+  async step(): Promise<Wait> {
+    try {
+      return await (this.#building ? this.#proceed(this.#building) : this.#begin())
+    } catch (error) {
+      if (!(error instanceof ViewError)) throw error
+      // The frames are recorded: the block is begun again on a newer lease, with the same prefix.
+      this.#ports.count('view_gone', error.message)
+      this.close()
+      return FOR_PARENT
+    }
+  }
+
+  close(): void {
+    this.#building?.parent.release()
+    this.#building = undefined
+  }
+
+  async #begin(): Promise<Wait> {
+    const parent = this.#ports.leaseParent()
+    try {
+      const begun = await this.#beginOn(parent)
+      if ('until' in begun) return begun
+      this.#building = begun
+      return NOW
+    } finally {
+      if (this.#building === undefined) parent.release()
+    }
+  }
+
+  async #beginOn(parent: ParentBlock): Promise<Building | Wait> {
+    const number = parent.header.number + 1n
+    if (this.#sealed && !isSealed(parent.header, this.#sealed)) return FOR_PARENT
+    if (number > parent.canonical + MAX_AHEAD) return FOR_PARENT
+    this.#clock.align(Number(parent.header.timestamp) * 1000)
+    this.#log.forget(parent.canonical)
+    this.#filler.forget(number - REMEMBERED_BLOCKS)
+    const resumed = await this.#resume(parent, number)
+    if (resumed) return resumed
+    const now = this.#clock.now()
+    const timestamp = nextTimestamp(parent.header.timestamp, now, this.#options)
+    const { beginAt } = scheduleOf(timestamp, now, this.#options)
+    if (now < beginAt) return { ms: beginAt - now, until: 'time' }
+    return this.#open(parent, timestamp)
+  }
+
+  /** The block that the log has for this height; undefined: none that fits. */
+  async #resume(parent: ParentBlock, number: bigint): Promise<Building | undefined> {
+    const recorded = this.#log.find(number, parent.hash)
+    if (recorded === undefined) return undefined
+    const resumed =
+      recorded === 'other'
+        ? `its frames are not one payload on ${bytesToHex(parent.hash)}`
+        : await this.#replay(parent, recorded)
+    if (typeof resumed === 'object') return resumed
+    this.#ports.count('journal_mismatch', `block ${number} is begun anew: ${resumed}`)
+    this.#log.drop(number)
+    return undefined
+  }
+
+  /** The same payload with the same prefix; a text: how its frames differ from what execution gives. */
+  async #replay(parent: ParentBlock, recorded: RecordedBlock): Promise<Building | string> {
+    const { flashblocks, end, base } = recorded
+    const attributes = attributesOf(base)
+    const payload = await this.#openPayload(parent, attributes)
+    let targetIndex = 0
+    for (const { message } of flashblocks) {
+      const difference = await payload.replay(message)
+      if (difference !== undefined) return difference
+      targetIndex = message.targetIndex || targetIndex
+    }
+    for (const { transaction } of payload.execution.executed)
+      this.#filler.include(attributes.number, transaction.hash)
+    for (const frame of flashblocks) this.#send(frame)
+    const now = this.#clock.now()
+    const planned = scheduleOf(attributes.timestamp, now, this.#options)
+    const schedule = {
+      ...planned,
+      // What was announced is the end of the payload to everyone who follows it.
+      targetIndex: targetIndex || planned.targetIndex,
+      sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
+    }
+    return { parent, payload, schedule, isDueAtOnce: true, lastAt: now }
+  }
+
+  /** Index 0: the base and the L1-attributes deposit. */
+  async #open(parent: ParentBlock, timestamp: bigint): Promise<Building> {
+    const { chain } = this.#options
+    const attributes = nextAttributes(chain, parent, timestamp)
+    const payload = await this.#openPayload(parent, attributes)
+    const done = await payload.execution.execute(attributesDeposit(chain, attributes))
+    if (done.status !== 'executed')
+      throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
+    this.#emit(await payload.cut(0), attributes.number)
+    const now = this.#clock.now()
+    const schedule = scheduleOf(timestamp, now, this.#options)
+    return { parent, payload, schedule, isDueAtOnce: true, lastAt: now }
+  }
+
+  #openPayload(parent: ParentBlock, attributes: BlockAttributes): Promise<Payload> {
+    const { chain, engine } = this.#options
+    return openPayload({
+      id: payloadIdOf(attributes),
+      execution: openBlock({ engine, chain, reader: parent.reader, attributes }),
+      withdrawalsRoot: parent.header.withdrawalsRoot,
+      roots: async (diff) => {
+        const roots = await this.#ports.roots(parent.header.stateRoot, diff)
+        if (!roots) this.#ports.count('root_missing', `block ${attributes.number}: no root in time`)
+        return roots
+      },
+    })
+  }
+
+  async #proceed(building: Building): Promise<Wait> {
+    const now = this.#clock.now()
+    const { sealAt } = building.schedule
+    if (now >= sealAt) {
+      this.#seal(building)
+      return NOW
+    }
+    const dueAt = nextDue(building, this.#options.flashblockTimeMs / 8)
+    if (now < dueAt) return { ms: Math.min(dueAt, sealAt) - now, until: 'time' }
+    building.isDueAtOnce = false
+    building.lastAt = now
+    await this.#fill(building)
+    return NOW
+  }
+
+  async #fill({ payload, schedule }: Building): Promise<void> {
+    const { number, baseFee, gasLimit } = payload.execution.attributes
+    const index = payload.index + 1
+    const limit = gasQuota(gasLimit, index, schedule.targetIndex)
+    const gas = limit - payload.execution.gasUsed
+    if (gas > 0n) {
+      const wanted = { number, index, gas, count: MAX_WANTED, baseFee }
+      const transactions = await this.#ports.transactions(wanted)
+      const until = this.#clock.now() + this.#options.flashblockTimeMs * TIME_QUOTA
+      const isExpired = () => this.#clock.now() >= until
+      const quota = { gas: limit, isExpired }
+      const filled = await this.#filler.fill(payload.execution, transactions, quota)
+      if (filled.rejected.length > 0) this.#ports.reject(filled.rejected)
+      if (filled.isOutOfTime) this.#ports.count('time_quota', `block ${number} index ${index}`)
+    }
+    this.#emit(await payload.cut(schedule.targetIndex), number)
+  }
+
+  #seal({ parent, payload }: Building): void {
+    const { number } = payload.execution.attributes
+    const recorded = this.#log.find(number, parent.hash)
+    if (typeof recorded === 'object' && recorded.end) this.#send(recorded.end)
+    else this.#emit({ type: 'end', payloadId: payload.id }, number)
+    this.#sealed = payload.sealed()
+    this.#ports.seal(this.#sealed)
+    this.close()
+  }
+
+  #emit(message: FeedMessage, number: bigint): void {
+    const frame = encodeFrame(message)
+    this.#log.append(number, frame, message)
+    this.#ports.send(frame)
+  }
+
+  #send(recorded: RecordedFrame): void {
+    if (recorded.isSent) return
+    recorded.isSent = true
+    this.#ports.send(recorded.frame)
+  }
+}
+
+const NOW: Wait = { ms: 0, until: 'time' }
+const FOR_PARENT: Wait = { ms: POLL_MS, until: 'parent' }
+
+/** Infinity: no further flashblock. */
+function nextDue({ payload, schedule, isDueAtOnce, lastAt }: Building, apart: number): number {
+  if (payload.index >= schedule.targetIndex) return Number.POSITIVE_INFINITY
+  if (isDueAtOnce) return lastAt
+  return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
+}
+
+/** Whether the complete head is the block that was sealed last, in its final form. */
+const isSealed = (header: Header, block: SealedBlock) =>
+  header.number === BigInt(block.number) &&
+  header.timestamp === block.timestamp &&
+  header.gasUsed === block.gasUsed &&
+  equalBytes(header.parentHash, block.parentHash) &&
+  equalBytes(header.receiptsRoot, block.receiptsRoot)
