@@ -13,6 +13,8 @@ export interface FeedHub {
   /** To every subscriber; a string goes out as text, bytes as binary. */
   broadcast(frame: string | Bytes): void
   isOwn(headers: IncomingHttpHeaders): boolean
+  /** Resolves when the node's own connection has joined: who sends before that is not heard by the writer. */
+  readonly ownJoined: Promise<void>
   /** The node's own left out. */
   readonly subscribers: number
   readonly counts: {
@@ -35,6 +37,7 @@ export function createFeedHub(options: {
 }): FeedHub {
   const others = new Set<Connection>()
   let own: Connection | undefined
+  const ownJoined = Promise.withResolvers<void>()
   const counts = { frames: 0, lagging: 0, refused: 0 }
 
   const leave = (connection: Connection) => {
@@ -56,6 +59,7 @@ export function createFeedHub(options: {
       if (connection.isOwn) {
         own?.close(1000, 'replaced by a newer connection')
         own = connection
+        ownJoined.resolve()
       } else if (others.size >= options.maxSubscribers) {
         counts.refused++
         connection.close(1013, 'subscriber limit reached, please try again later')
@@ -68,6 +72,7 @@ export function createFeedHub(options: {
       if (own) deliver(own, frame)
       for (const connection of others) deliver(connection, frame)
     },
+    ownJoined: ownJoined.promise,
     isOwn: (headers) => isSame(headers[FEED_TOKEN_HEADER], options.token),
     get subscribers() {
       return others.size

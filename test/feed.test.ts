@@ -85,6 +85,7 @@ describe('the node’s own connection', () => {
     const { hub, url } = await start({ maxSubscribers: 0 })
     const others = await Promise.all([openSocket(url), openSocket(url), openSocket(url)])
     const own = await openSocket(url, { [FEED_TOKEN_HEADER]: token })
+    await hub.ownJoined
     hub.broadcast('x')
     expect(await own.next()).toBe('x')
     expect(hub.subscribers).toBe(0)
