@@ -333,6 +333,33 @@ describe('genesis file', () => {
   test.each(faults)('%s is refused', (_name, json, message) => {
     expect(() => chainOfGenesis(json)).toThrow(new ChainError(message))
   })
+  test('any values at the known keys give a chain, or a ChainError', () => {
+    const value = fc.oneof(
+      fc.constantFrom(0, 1, '0x0', '0x1', '5', '0x', '', null, -1, `0x${'12'.repeat(32)}`),
+      fc.jsonValue({ maxDepth: 2 }),
+    )
+    const some = (keys: readonly string[]) =>
+      fc.record(Object.fromEntries(keys.map((key) => [key, value])), { requiredKeys: [] })
+    const account = some(['balance', 'nonce', 'code', 'storage'])
+    const files = fc.record({
+      config: fc
+        .tuple(
+          fc.constantFrom({ ...L1_CONFIG, chainId: 1 }, OP_CONFIG),
+          some(Object.keys(OP_CONFIG)),
+        )
+        .map(([good, odd]) => ({ ...good, ...odd })),
+      alloc: fc.dictionary(fc.constantFrom('ab'.repeat(20), `0x${'cd'.repeat(20)}`, 'x'), account),
+      fields: some(['number', 'timestamp', 'nonce', 'extraData', 'stateHash', 'baseFeePerGas']),
+    })
+    fc.assert(
+      fc.property(files, ({ fields, ...rest }) => {
+        const result = chainOrRefusal({ ...rest, ...fields })
+        if (result instanceof ChainError) expect(result.message).toMatch(/^genesis/)
+        else expect(hashHeader(result.genesisHeader)).toEqual(result.genesisHash)
+      }),
+      { numRuns: 300 },
+    )
+  })
   test('broken JSON names its file', () => {
     const path = file('broken.json', '{')
     expect(() => chainSpec({ name: path })).toThrow(ChainError)
@@ -509,4 +536,13 @@ function serialize(fields: Record<'gasPrice' | 'gas' | 'input' | 'r' | 's', stri
       item(s),
     ]),
   )
+}
+
+function chainOrRefusal(json: unknown): ChainSpec | ChainError {
+  try {
+    return chainOfGenesis(json)
+  } catch (error) {
+    if (error instanceof ChainError) return error
+    throw error
+  }
 }

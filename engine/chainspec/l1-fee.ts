@@ -20,7 +20,7 @@ export type L1FeeParameters = Pick<
   | 'scalar'
 >
 
-/** What counts of a transaction's envelope; 0 everywhere for a deposit. Made once, used by every figure. */
+/** What counts of a transaction's envelope. Made once, used by every figure. */
 export type RollupData = {
   readonly zeroBytes: bigint
   readonly nonZeroBytes: bigint
