@@ -34,13 +34,16 @@ export function withNumber(key: Bytes, number: number): Bytes {
   return bytes
 }
 
-/** Number (8) ‖ hash. */
-export const encodeHead = ({ number, hash }: StoredHead): Bytes => {
+/** The number followed by a hash: keys that sort by height. */
+export function numberThen(number: number, hash: Bytes): Bytes {
   const bytes = new Uint8Array(8 + hash.length)
   bytes.set(encodeNumber(number))
   bytes.set(hash, 8)
   return bytes
 }
+
+/** Number (8) ‖ hash. */
+export const encodeHead = ({ number, hash }: StoredHead): Bytes => numberThen(number, hash)
 
 export const decodeHead = (bytes: Bytes): StoredHead => ({
   number: decodeNumber(bytes),

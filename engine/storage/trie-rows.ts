@@ -71,7 +71,8 @@ export function collectWrites(
 /** Rows of the column "undo" for a block, to be complete before the first of the writes. */
 export function undoRows(blockHash: Bytes, writes: readonly TrieWrite[]): readonly UndoRow[] {
   const rows: UndoRow[] = []
-  for (let from = 0; from < writes.length; from += UNDO_PART) {
+  // One row at least: a block that changed nothing can be told from one whose undo is gone.
+  for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
     const items = writes.slice(from, from + UNDO_PART).map(encodeUndo)
     rows.push({ key: undoKey(blockHash, rows.length), value: encodeList(items) })
   }

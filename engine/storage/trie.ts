@@ -33,6 +33,8 @@ import { type Change, findLeaf, sortChanges, type Trie, updateTrie } from './tri
 /** The trie after one block, or after its flashblocks so far. Valid until a version that does not stand on it is folded. */
 export type TrieVersion = {
   readonly owner: Owner
+  /** Others share its nodes: it changes no more. */
+  isForked: boolean
   root: TrieNode | undefined
   /** Stored nodes of earlier versions that are not part of this one. */
   readonly replaced: TrieRow[]
@@ -46,9 +48,12 @@ export interface StateTrie {
   /**
    * Brings a version forward and hashes what changed; diffs of one block follow each other, later values win. No version may have
    * been forked from it. Only `after` is looked at.
+   * @throws {Error} when a version was forked from it
    * @throws {TrieError} when an account is deleted that keeps slots, or the stored trie is damaged
    */
   apply(version: TrieVersion, diff: StateDiff): void
+  /** A version that nobody will store or stand on. */
+  preview(parent: TrieVersion, diff: StateDiff): TrieVersion
   stateRoot(version: TrieVersion): Bytes
   /** EMPTY_ROOT for an account that has no storage, or is absent. */
   storageRoot(version: TrieVersion, address: Bytes): Bytes
@@ -127,15 +132,24 @@ export function openTrie(options: {
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
     const root = raw === undefined ? undefined : read(ACCOUNTS, place, keccak256(raw))
     memory.nodes = root === undefined ? 0 : 1
-    base = { owner: { isStored: true }, root, replaced: [] }
+    base = { owner: { isStored: true }, isForked: true, root, replaced: [] }
   }
   reload()
 
   const trie: StateTrie = {
     base: () => base,
-    fork: (parent) => ({ owner: { isStored: false }, root: parent.root, replaced: [] }),
+    fork(parent) {
+      parent.isForked = true
+      return scratchOn(parent)
+    },
+    preview(parent, diff) {
+      const version = scratchOn(parent)
+      trie.apply(version, diff)
+      return version
+    },
     apply(version, diff) {
-      if (version.owner.isStored) throw new TrieError('a stored version does not change')
+      if (version.isForked || version.owner.isStored)
+        throw new Error('trie: a version that others stand on does not change')
       const accounts = trieIn(ACCOUNTS, version)
       const changes: Change[] = []
       for (const { address, after, slots } of diff) {
@@ -157,7 +171,7 @@ export function openTrie(options: {
     storageRoot: (version, address) => trie.storageRootAfter(version, address, []),
     storageRootAfter(version, address, slots) {
       const key = keccak256(address)
-      const scratch = trie.fork(version)
+      const scratch = scratchOn(version)
       const leaf = findLeaf(trieIn(ACCOUNTS, scratch), version.root, key)
       return updateStorage(scratch, leaf, { key, slots }).root
     },
@@ -179,6 +193,13 @@ export function openTrie(options: {
   }
   return trie
 }
+
+const scratchOn = (parent: TrieVersion): TrieVersion => ({
+  owner: { isStored: false },
+  isForked: false,
+  root: parent.root,
+  replaced: [],
+})
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 

@@ -96,6 +96,13 @@ export type KeeperRequest =
   /** State root of the block as advanced so far, and the storage root of the message passer. */
   | { readonly type: 'root'; readonly id: BlockId }
   | { readonly type: 'append'; readonly block: AppendBlock }
+  /** A block that the keeper listed at open has a table now, of this id; in order, parents first. */
+  | {
+      readonly type: 'adopt'
+      readonly id: BlockId
+      readonly parentId: BlockId
+      readonly hash: Bytes
+    }
   /** The block will not be built on any more: its trie layer can go. */
   | { readonly type: 'forget'; readonly id: BlockId }
   /** Safe and finalized, stored with the head. */
@@ -110,6 +117,26 @@ export type KeeperRequest =
       readonly parentStateRoot: Bytes
       readonly diff: StateDiff
     }
+
+/** What a keeper finds when it opens: the writer puts these blocks back into tables and has the keeper adopt them. */
+export type OpenedChain = {
+  readonly foldHead: StoredHead
+  readonly durableHead: StoredHead
+  /** Oldest first, from the block above the fold head to the durable head. */
+  readonly unfolded: readonly UnfoldedBlock[]
+  /** Appended blocks whose root was wrong: the durable head is below them now. For the log. */
+  readonly dropped: readonly StoredHead[]
+}
+export type UnfoldedBlock = {
+  readonly number: number
+  readonly hash: Bytes
+  readonly parentHash: Bytes
+  /** RLP. */
+  readonly header: Bytes
+  readonly transactions: readonly StoredTransaction[]
+  readonly receipts: readonly Bytes[]
+  readonly diff: StateDiff
+}
 
 export type KeeperAnswer =
   | {

@@ -1,0 +1,87 @@
+/** Writes a genesis into an empty database, in one batch. */
+
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { encodeHeader } from '../primitives/header-codec.ts'
+import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
+import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
+import { encodeAccount } from '../state/account-codec.ts'
+import type { AccountChange } from '../state/diff.ts'
+import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
+import type { Database, WriteBatch } from './database.ts'
+import { slotKey } from './fold.ts'
+import { META } from './meta.ts'
+import { openTrie } from './trie.ts'
+
+/**
+ * The allocation as flat state, code and trie; the header as the block that is durable, folded, safe and finalized. Does nothing
+ * when the database holds a chain already (its directory has been checked): returns false.
+ * @throws {GenesisError} when the allocation is not at hand or its root is not the header's
+ */
+export function importGenesis(database: Database, chain: ChainSpec): boolean {
+  if (database.get('meta', META.foldHead) !== undefined) return false
+  if (chain.alloc === undefined)
+    throw new GenesisError(
+      `the genesis allocation of ${chain.name} is not part of this program: give --chain a genesis.json`,
+    )
+  const number = Number(chain.genesisNumber)
+  const hash = chain.genesisHash
+  const changes = [...chain.alloc].map(([address, account]) => changeOf(address, account))
+  const batch = database.batch()
+  const trie = openTrie({ database })
+  const version = trie.fork(trie.base())
+  trie.apply(version, changes)
+  const root = trie.stateRoot(version)
+  if (!equalBytes(root, chain.genesisHeader.stateRoot))
+    throw new GenesisError(
+      `genesis of ${chain.name}: the allocation has the state root ${bytesToHex(root)}, the header says ${bytesToHex(chain.genesisHeader.stateRoot)}`,
+    )
+  for (const { column, key, value } of trie.writes(version)) batch.put(column, key, value!)
+  for (const change of changes) putFlat(batch, change)
+  batch.put('headers', hash, encodeHeader(chain.genesisHeader))
+  batch.put('bodies', hash, encodeBody([]))
+  batch.put('receipts', hash, encodeList([]))
+  batch.put('numbers', encodeNumber(number), hash)
+  const head = encodeHead({ number, hash })
+  batch.put('meta', META.durableHead, head)
+  batch.put('meta', META.foldHead, head)
+  batch.put('meta', META.oldest, encodeNumber(number))
+  batch.put('meta', META.marks, twice(encodeNumber(number)))
+  batch.commit({ isSynced: true })
+  return true
+}
+
+type GenesisAccounts = NonNullable<ChainSpec['alloc']>
+type GenesisAccount = GenesisAccounts extends ReadonlyMap<string, infer Account> ? Account : never
+
+function changeOf(address: string, account: GenesisAccount): AccountChange {
+  const { nonce = 0n, balance, code, storage = [] } = account
+  const hasCode = code !== undefined && code.length > 0
+  const codeHash = hasCode ? keccak256(code) : EMPTY_HASH
+  return {
+    address: hexToBytes(address),
+    before: undefined,
+    after: { nonce, balance, codeHash },
+    slots: storage.map(({ key, value }) => ({ key, before: ZERO_32, after: value })),
+    code: hasCode ? code : undefined,
+  }
+}
+
+function putFlat(batch: WriteBatch, { address, after, slots, code }: AccountChange): void {
+  batch.put('accounts', address, encodeAccount(after!))
+  if (code !== undefined) batch.put('code', after!.codeHash, code)
+  for (const slot of slots)
+    if (!equalBytes(slot.after, ZERO_32)) batch.put('slots', slotKey(address, slot.key), slot.after)
+}
+
+const twice = (bytes: Bytes): Bytes => {
+  const both = new Uint8Array(bytes.length * 2)
+  both.set(bytes)
+  both.set(bytes, bytes.length)
+  return both
+}
+
+export class GenesisError extends Error {
+  override name = 'GenesisError'
+}

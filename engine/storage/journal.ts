@@ -1,0 +1,133 @@
+/** An append-only file of records that must survive the death of the process: accepted transactions, flashblocks before they are sent. */
+import {
+  closeSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
+import type { Bytes } from '../primitives/bytes.ts'
+import { checksum } from '../primitives/checksum.ts'
+
+export interface Journal {
+  /** Records in order, as they were when the journal was opened. */
+  readonly found: readonly Bytes[]
+  /** Bytes after the last whole record that a crash left behind: dropped. */
+  readonly tornBytes: number
+  /** In the file when the call returns: survives a kill, not a power loss. @throws {JournalError} */
+  append(record: Bytes): void
+  /** Replaces the whole content, all or nothing. @throws {JournalError} when it does not fit */
+  rewrite(records: Iterable<Bytes>): void
+  sizeBytes(): number
+  close(): void
+}
+
+/**
+ * Opens or creates the file. A record is length (4) ‖ xxh3 of the record (8) ‖ record. `limitBytes` is what the file may grow to:
+ * beyond it `append` throws 'full', and the owner rewrites with what still counts.
+ * @throws {JournalError} 'foreign': the file is no journal of ours
+ */
+export function openJournal(path: string, limitBytes: number = 64 * 2 ** 20): Journal {
+  let file = openSync(path, 'a+')
+  const content = readFileSync(path)
+  const isFresh = content.length < MAGIC.length && MAGIC.startsWith(content.toString('latin1'))
+  if (!isFresh && content.toString('latin1', 0, MAGIC.length) !== MAGIC) {
+    closeSync(file)
+    throw new JournalError('foreign', `${path} is no journal of this program: move it away`)
+  }
+  const { records, end } = isFresh ? { records: [], end: 0 } : readRecords(content)
+  if (end < content.length) ftruncateSync(file, end)
+  let size = end
+  const write = (bytes: Bytes) => {
+    writeWhole(file, bytes)
+    size += bytes.length
+  }
+  if (isFresh) write(Buffer.from(MAGIC, 'latin1'))
+
+  return {
+    found: records,
+    tornBytes: isFresh ? 0 : content.length - end,
+    append(record) {
+      const framed = frame(record)
+      if (size + framed.length > limitBytes)
+        throw new JournalError(
+          'full',
+          `${path}: ${size} of ${limitBytes} bytes are used, a record of ${record.length} does not fit`,
+        )
+      try {
+        write(framed)
+      } catch (error) {
+        // Half a record would hide those after it.
+        ftruncateSync(file, size)
+        throw new JournalError('io', `${path}: ${(error as Error).message}`)
+      }
+    },
+    rewrite(kept) {
+      const parts: Bytes[] = [Buffer.from(MAGIC, 'latin1'), ...[...kept].map(frame)]
+      const total = parts.reduce((sum, part) => sum + part.length, 0)
+      if (total > limitBytes)
+        throw new JournalError(
+          'full',
+          `${path}: ${total} bytes to keep, the limit is ${limitBytes}`,
+        )
+      const next = openSync(`${path}.next`, 'w')
+      try {
+        for (const part of parts) writeWhole(next, part)
+        fsyncSync(next)
+      } finally {
+        closeSync(next)
+      }
+      renameSync(`${path}.next`, path)
+      closeSync(file)
+      file = openSync(path, 'a+')
+      size = total
+    },
+    sizeBytes: () => size,
+    close: () => closeSync(file),
+  }
+}
+
+export class JournalError extends Error {
+  override name = 'JournalError'
+  readonly reason: 'full' | 'io' | 'foreign'
+  constructor(reason: 'full' | 'io' | 'foreign', message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+const MAGIC = 'flashnode journal 1\n'
+const HEAD_BYTES = 12
+
+function frame(record: Bytes): Bytes {
+  const framed = new Uint8Array(HEAD_BYTES + record.length)
+  const view = new DataView(framed.buffer)
+  view.setUint32(0, record.length)
+  view.setBigUint64(4, checksum(record))
+  framed.set(record, HEAD_BYTES)
+  return framed
+}
+
+/** Up to the first record that is cut short or damaged: nothing after it was acknowledged later than a crash. */
+function readRecords(content: Buffer): {
+  readonly records: readonly Bytes[]
+  readonly end: number
+} {
+  const records: Bytes[] = []
+  let end = MAGIC.length
+  while (end + HEAD_BYTES <= content.length) {
+    const start = end + HEAD_BYTES
+    const record = content.subarray(start, start + content.readUInt32BE(end))
+    if (record.length !== content.readUInt32BE(end)) break
+    if (checksum(record) !== content.readBigUInt64BE(end + 4)) break
+    records.push(record)
+    end = start + record.length
+  }
+  return { records, end }
+}
+
+function writeWhole(file: number, bytes: Bytes): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
+}

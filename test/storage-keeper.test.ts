@@ -1,0 +1,484 @@
+/** The keeper against worlds in maps: whatever happens between two slices, every folded block reads as it was. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { decodeHeader } from '../engine/primitives/header-codec.ts'
+import { encodeDiff } from '../engine/state/diff-codec.ts'
+import { type Database, memoryDatabase } from '../engine/storage/database.ts'
+import { DatabaseError } from '../engine/storage/database-options.ts'
+import { createKeeper, type Keeper, type KeeperOptions } from '../engine/storage/keeper.ts'
+import { openStore } from '../engine/storage/store.ts'
+import type { KeeperAnswer } from '../engine/storage/types.ts'
+import { type Action, action } from './fixtures/chain-model.ts'
+import {
+  actionsOf,
+  childOf,
+  GENESIS_NUMBER,
+  hex,
+  importModelGenesis,
+  type KeeperWordsModel,
+  type ModelBlock,
+  plainWords,
+  stateAt,
+  worldState,
+} from './fixtures/keeper-chain.ts'
+
+const FOLD_DEPTH = 2
+const UNDO_WINDOW = 6
+
+/** A keeper, the chain it should hold, and a clock that makes every slice one piece long. */
+class Bench {
+  readonly database: Database
+  readonly #options: Partial<KeeperOptions>
+  words: KeeperWordsModel = plainWords()
+  keeper: Keeper
+  /** Canonical, from the genesis up; appended. */
+  readonly chain: ModelBlock[]
+  answers: KeeperAnswer[] = []
+  #id = 1
+  #ms = 0
+
+  constructor(options: Partial<KeeperOptions> = {}) {
+    this.database = options.database ?? memoryDatabase()
+    this.#options = options
+    this.chain = [importModelGenesis(this.database)]
+    this.keeper = this.#open()
+  }
+
+  get head(): ModelBlock {
+    return this.chain.at(-1)!
+  }
+  get folded(): number {
+    return openStore(this.database).foldHead().number
+  }
+  at(number: number): ModelBlock {
+    return this.chain[number - GENESIS_NUMBER]!
+  }
+
+  /** With flashblocks the trie is brought forward before the append, as the writer does it. */
+  append(flashblocks: readonly (readonly Action[])[], isAdvanced: boolean): ModelBlock {
+    const parent = this.head
+    const id = ++this.#id
+    const actions = flashblocks.flat()
+    const block = childOf(parent, actions, id)
+    if (isAdvanced) {
+      flashblocks.forEach((_, at) => {
+        const { diff } = childOf(parent, flashblocks.slice(0, at + 1).flat(), id).append
+        this.send({ type: 'advance', id, parentId: parent.append.id, diff })
+      })
+      this.send({ type: 'root', id })
+      while (!this.answers.some((answer) => answer.type === 'root' && answer.id === id)) this.step()
+      const { stateRoot, withdrawalsRoot } = block
+      expect(this.answers).toContainEqual({ type: 'root', id, stateRoot, withdrawalsRoot })
+    }
+    this.send({ type: 'append', block: block.append })
+    this.chain.push(block)
+    while (this.isUnfolding()) this.step()
+    return block
+  }
+
+  /** The chain goes on from `number`; the blocks above are dropped. */
+  reorg(number: number): void {
+    this.chain.length = number - GENESIS_NUMBER + 1
+  }
+
+  isUnfolding(): boolean {
+    const appended = this.answers.filter(({ type }) => type === 'appended').length
+    return appended + this.failures().length < this.#appends
+  }
+  #appends = 0
+  highestFolded = 0
+
+  failures(): KeeperAnswer[] {
+    return this.answers.filter(({ type }) => type === 'failed')
+  }
+
+  send(request: Parameters<Keeper['handle']>[0]): void {
+    if (request.type === 'append') this.#appends++
+    this.note(this.keeper.handle(request))
+  }
+  step(): void {
+    this.note(this.keeper.step())
+  }
+  note(answers: readonly KeeperAnswer[]): void {
+    this.answers.push(...answers)
+    for (const answer of answers) {
+      if (answer.type === 'folded') this.highestFolded = Math.max(this.highestFolded, answer.number)
+      if (answer.type === 'unfolded') {
+        // The writer takes the keeper's name of the block for its own.
+        const at = this.at(answer.toNumber)
+        Object.assign(at.append, { id: answer.toId })
+        this.#id = Math.max(this.#id, answer.toId + 1)
+      }
+    }
+  }
+  settle(): void {
+    for (let at = 0; this.keeper.hasWork(); at++) {
+      if (at > 10_000) throw new Error('the keeper never rests')
+      this.step()
+    }
+  }
+
+  /** The process dies between two slices and starts again. */
+  crash(): void {
+    this.answers = []
+    this.#appends = 0
+    this.words = plainWords()
+    this.keeper = this.#open()
+    const { unfolded, durableHead, foldHead, dropped } = this.keeper.opened
+    expect(dropped).toEqual([])
+    expect(hex(durableHead.hash)).toBe(hex(this.head.hash))
+    const waiting = this.chain.slice(foldHead.number - GENESIS_NUMBER + 1)
+    expect(unfolded.map(({ hash }) => hex(hash))).toEqual(waiting.map(({ hash }) => hex(hash)))
+    let parentId = 1
+    this.#id = 1
+    this.words.setFold(parentId)
+    Object.assign(this.at(foldHead.number).append, { id: parentId })
+    waiting.forEach((block, at) => {
+      const { diff, transactions, receipts, header } = unfolded[at]!
+      expect(hex(encodeDiff(diff))).toBe(hex(encodeDiff(block.append.diff)))
+      expect(hex(header)).toBe(hex(block.append.header))
+      expect(transactions.map(({ hash }) => hex(hash))).toEqual(
+        block.append.transactions.map(({ hash }) => hex(hash)),
+      )
+      expect(receipts.map(hex)).toEqual(block.append.receipts.map(hex))
+      const id = ++this.#id
+      this.send({ type: 'adopt', id, parentId, hash: block.hash })
+      Object.assign(block.append, { id, parentId })
+      parentId = id
+    })
+  }
+
+  #open(): Keeper {
+    this.words.setFold(1)
+    return createKeeper({
+      foldDepth: FOLD_DEPTH,
+      undoWindow: UNDO_WINDOW,
+      ...this.#options,
+      database: this.database,
+      words: this.words,
+      now: () => (this.#ms += 6),
+    })
+  }
+
+  /** The newest folded blocks, or all that can be read, read as their worlds were. */
+  check(blocks = Number.POSITIVE_INFINITY): void {
+    const store = openStore(this.database)
+    const oldest = Math.max(store.oldestState(), this.words.state.oldest)
+    for (let number = Math.max(oldest, this.folded - blocks); number <= this.folded; number++)
+      expect(stateAt(store, number), `state at ${number}`).toEqual(
+        worldState(this.at(number).world),
+      )
+    expect(hex(store.durableHead().hash)).toBe(hex(this.head.hash))
+  }
+
+  checkIndexes(): void {
+    const store = openStore(this.database)
+    for (const { number, hash, append } of this.chain) {
+      const isFolded = number <= this.folded
+      expect(store.hashOfNumber(number)).toEqual(isFolded ? hash : undefined)
+      expect(hex(store.header(hash)!)).toBe(hex(append.header))
+      if (number === GENESIS_NUMBER) continue
+      expect(store.body(hash)?.transactions).toHaveLength(2)
+      append.transactions.forEach((transaction, index) => {
+        const place = isFolded ? { blockNumber: number, index } : undefined
+        expect(store.transactionPlace(transaction.hash)).toEqual(place)
+      })
+    }
+  }
+}
+
+type Step =
+  | { kind: 'append'; flashblocks: Action[][]; isAdvanced: boolean }
+  | { kind: 'run'; slices: number }
+  | { kind: 'crash' }
+  | { kind: 'reorg'; depth: number }
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('append' as const),
+      flashblocks: fc.array(fc.array(action, { maxLength: 4 }), { minLength: 1, maxLength: 2 }),
+      isAdvanced: fc.boolean(),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('run' as const),
+      slices: fc.integer({ min: 1, max: 8 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('reorg' as const),
+      depth: fc.integer({ min: 1, max: 6 }),
+    }),
+  },
+)
+
+test('any history: appends, slices, crashes and reorgs', () => {
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 10, maxLength: 45 }), (steps) => {
+      const bench = new Bench()
+      for (const now of steps) {
+        if (now.kind === 'append') bench.append(now.flashblocks, now.isAdvanced)
+        else if (now.kind === 'run') for (let i = 0; i < now.slices; i++) bench.step()
+        else if (now.kind === 'crash') bench.crash()
+        else {
+          const to = Math.max(GENESIS_NUMBER, bench.head.number - now.depth)
+          if (to >= bench.head.number || to < bench.highestFolded - UNDO_WINDOW) continue
+          bench.reorg(to)
+          bench.append([[{ address: 1, isDeleted: false, nonce: 3, slots: [[1, 3]] }]], false)
+        }
+        bench.check(2)
+      }
+      bench.settle()
+      bench.check()
+      bench.checkIndexes()
+      expect(bench.failures()).toEqual([])
+      // Fewer only where a reorg has left a shorter chain above the block it went down to.
+      expect(bench.head.number - bench.folded).toBeLessThanOrEqual(FOLD_DEPTH)
+      bench.crash()
+      bench.check()
+    }),
+    { numRuns: 40 },
+  )
+})
+
+describe('a fold', () => {
+  test('names its block before its first write and is answered with the stamps set', () => {
+    const bench = new Bench()
+    for (let i = 0; i < FOLD_DEPTH; i++) bench.append([actionsOf(i)], true)
+    bench.settle()
+    expect(bench.folded).toBe(GENESIS_NUMBER)
+    expect(bench.words.state.fold).toBe(1)
+    bench.append([actionsOf(9)], true)
+    const first = bench.at(GENESIS_NUMBER + 1)
+    bench.step()
+    expect(bench.words.state.fold).toBe(first.append.id)
+    expect(bench.answers).not.toContainEqual(expect.objectContaining({ type: 'folded' }))
+    bench.settle()
+    const { number, hash } = first
+    expect(bench.answers).toContainEqual({ type: 'folded', id: first.append.id, number, hash })
+    expect(new Set(bench.words.stamps.values())).toEqual(new Set([number]))
+    expect(bench.keeper.stats()).toMatchObject({ foldLag: FOLD_DEPTH, foldedNumber: number })
+  })
+
+  test('stops where the header has another root', () => {
+    const bench = new Bench()
+    bench.append([actionsOf(1)], true)
+    const wrong = childOf(bench.head, actionsOf(2), 50)
+    const diff = childOf(bench.head, actionsOf(3), 50).append.diff
+    bench.send({ type: 'append', block: { ...wrong.append, diff } })
+    bench.chain.push(wrong)
+    bench.append([], false)
+    bench.append([], false)
+    bench.settle()
+    expect(bench.folded).toBe(GENESIS_NUMBER + 1)
+    expect(bench.failures()).toHaveLength(1)
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringContaining('its header says'),
+    })
+    // Opened again, the durable head is the last block whose root is right.
+    const { opened } = createKeeper({ database: bench.database, words: plainWords(), now: () => 0 })
+    expect(opened.durableHead.number).toBe(GENESIS_NUMBER + 1)
+    expect(opened.dropped.map(({ number }) => number)).toEqual([9, 10, 11])
+  })
+})
+
+describe('an unfold', () => {
+  test('comes after the new branch is durable; older views are void from its first write on', () => {
+    const bench = new Bench()
+    for (let i = 0; i < 7; i++) bench.append([actionsOf(i)], i % 2 === 0)
+    bench.settle()
+    const folded = bench.folded
+    const to = bench.at(folded - 2)
+    bench.reorg(to.number)
+    const block = childOf(to, actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    expect(hex(openStore(bench.database).durableHead().hash)).toBe(hex(block.hash))
+    expect(bench.folded).toBe(folded)
+    expect(bench.words.state.unfolds).toBe(1)
+    bench.chain.push(block)
+    while (bench.isUnfolding()) bench.step()
+    const [unfolded, appended] = bench.answers.slice(-2)
+    const toId = to.append.id
+    expect(unfolded).toEqual({
+      type: 'unfolded',
+      toNumber: to.number,
+      toHash: to.hash,
+      toId,
+      unfolds: 1,
+    })
+    expect(appended).toEqual({ type: 'appended', id: 90, number: block.number })
+    expect(bench.words.state.fold).toBe(toId)
+    bench.check()
+    bench.send({ type: 'root', id: 90 })
+    bench.step()
+    const { stateRoot, withdrawalsRoot } = block
+    expect(bench.answers.at(-1)).toEqual({ type: 'root', id: 90, stateRoot, withdrawalsRoot })
+  })
+
+  test('is finished by the next open', () => {
+    const bench = new Bench()
+    for (let i = 0; i < 7; i++) bench.append([actionsOf(i)], false)
+    bench.settle()
+    const to = bench.at(bench.folded - 3)
+    bench.reorg(to.number)
+    const block = childOf(to, actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    bench.step()
+    bench.chain.push(block)
+    bench.crash()
+    bench.check()
+    expect(bench.folded).toBe(to.number)
+  })
+
+  test('is refused below the undo window', () => {
+    const bench = new Bench()
+    for (let i = 0; i < UNDO_WINDOW + 6; i++) bench.append([actionsOf(i)], false)
+    bench.settle()
+    const before = bench.head
+    const block = childOf(bench.at(GENESIS_NUMBER + 1), actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringContaining('cannot be unfolded'),
+    })
+    expect(hex(openStore(bench.database).durableHead().hash)).toBe(hex(before.hash))
+    expect(bench.keeper.hasWork()).toBe(false)
+  })
+})
+
+test('roots of a diff over any known block, nothing kept', () => {
+  const bench = new Bench()
+  const parent = bench.append([actionsOf(1)], true)
+  const asked = childOf(parent, actionsOf(2), 99)
+  const ask = (parentStateRoot: Uint8Array) => {
+    bench.send({ type: 'preview', request: 5, parentStateRoot, diff: asked.append.diff })
+    bench.step()
+    return bench.answers.at(-1)
+  }
+  const { stateRoot, withdrawalsRoot } = asked
+  const roots = { stateRoot, withdrawalsRoot }
+  expect(ask(parent.stateRoot)).toEqual({ type: 'preview', request: 5, roots })
+  expect(ask(parent.stateRoot)).toEqual({ type: 'preview', request: 5, roots })
+  expect(ask(new Uint8Array(32))).toEqual({ type: 'preview', request: 5, roots: undefined })
+  bench.append([actionsOf(3)], true)
+})
+
+test('forgotten payloads and marks', () => {
+  const bench = new Bench()
+  const rival = childOf(bench.head, actionsOf(5), 70)
+  bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.append.diff })
+  bench.send({ type: 'forget', id: 70 })
+  bench.send({ type: 'root', id: 70 })
+  bench.settle()
+  expect(bench.answers).toEqual([])
+  const store = openStore(bench.database)
+  expect(store.marks()).toEqual({ safe: GENESIS_NUMBER, finalized: GENESIS_NUMBER })
+  bench.send({ type: 'marks', safe: 2 ** 33, finalized: 8 })
+  expect(store.marks()).toEqual({ safe: 2 ** 33, finalized: 8 })
+})
+
+test('pruning: momentary headers, dropped branches, undo, and history behind a horizon that moves first', () => {
+  const bench = new Bench({ historyBlocks: 8 })
+  const all: ModelBlock[] = []
+  for (let i = 0; i < 90; i++) {
+    if (i === 3) {
+      all.push(bench.append([actionsOf(500)], true))
+      bench.reorg(bench.head.number - 1)
+    }
+    all.push(bench.append([actionsOf(i)], true))
+    bench.settle()
+    if (i % 10 === 0) bench.check()
+  }
+  bench.check()
+  const store = openStore(bench.database)
+  const folded = bench.folded
+  expect(store.oldestState()).toBe(folded - 8)
+  expect(bench.words.state.oldest).toBe(folded - 8)
+  const rows = (column: Parameters<Database['scan']>[0]) => [
+    ...bench.database.scan(column, { gte: new Uint8Array(0), lt: new Uint8Array(60).fill(0xff) }),
+  ]
+  const historyHeights = rows('slotHistory').map(({ key }) => Buffer.from(key).readUInt32BE(56))
+  expect(historyHeights.length).toBeGreaterThan(0)
+  expect(Math.min(...historyHeights)).toBeGreaterThan(folded - 8)
+  expect(rows('diffs')).toHaveLength(8 + FOLD_DEPTH)
+  expect(rows('heights')).toHaveLength(UNDO_WINDOW + FOLD_DEPTH)
+  expect(new Set(rows('undo').map(({ key }) => hex(key.slice(0, 32)))).size).toBeLessThanOrEqual(6)
+  const [recent, old] = [bench.at(folded - 63), bench.at(folded - 64)]
+  for (const [block, isKept] of [
+    [recent, true],
+    [old, false],
+  ] as const) {
+    const { hash, header, index } = block.append.momentary[1]!
+    const found = store.momentary(hash)
+    expect(found !== undefined).toBe(isKept)
+    if (found !== undefined)
+      expect([hex(found.blockHash), hex(found.header), found.index]).toEqual([
+        hex(block.hash),
+        hex(header),
+        index,
+      ])
+  }
+  const dropped = all.find(
+    ({ hash }) => !bench.chain.some((block) => hex(block.hash) === hex(hash)),
+  )!
+  expect(store.header(dropped.hash)).toBeUndefined()
+  expect(store.body(dropped.hash)).toBeUndefined()
+  expect(Number(decodeHeader(store.header(bench.at(12).hash)!).number)).toBe(12)
+})
+
+describe('when a commit fails', () => {
+  test.each(['append', 'fold', 'marks'] as const)(
+    '%s: answered once, nothing is written after it',
+    (what) => {
+      const inner = memoryDatabase()
+      let commits = Number.POSITIVE_INFINITY
+      let written = 0
+      const database: Database = {
+        ...inner,
+        batch() {
+          const batch = inner.batch()
+          return {
+            put: batch.put,
+            delete: batch.delete,
+            get length() {
+              return batch.length
+            },
+            commit(options) {
+              if (commits-- <= 0) throw databaseError()
+              written++
+              batch.commit(options)
+            },
+          }
+        },
+      }
+      const bench = new Bench({ database })
+      for (let i = 0; i < 3; i++) bench.append([actionsOf(i)], false)
+      commits = what === 'fold' ? 1 : 0
+      if (what === 'append')
+        bench.send({ type: 'append', block: childOf(bench.head, [], 80).append })
+      if (what === 'marks') bench.send({ type: 'marks', safe: 1, finalized: 1 })
+      bench.settle()
+      expect(bench.failures()).toHaveLength(1)
+      expect(bench.failures()[0]).toMatchObject({
+        message: expect.stringContaining('No space left'),
+      })
+      const then = written
+      commits = Number.POSITIVE_INFINITY
+      bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
+      bench.step()
+      expect(bench.failures().length).toBeGreaterThan(1)
+      expect(written).toBe(then)
+      bench.crash()
+      bench.check()
+    },
+  )
+})
+
+function databaseError(): Error {
+  return new DatabaseError('io', 'No space left on device')
+}
