@@ -1,0 +1,150 @@
+/** The sequencer's thread on a real database and real views that stay at genesis: one block, then the same again from its journal. */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { decodeFrame } from '../engine/flashblocks/codec.ts'
+import type { FeedMessage } from '../engine/flashblocks/types.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { hexToBytes } from '../engine/primitives/hex.ts'
+import { signTransaction } from '../engine/primitives/transaction-codec.ts'
+import { columnOptions } from '../engine/storage/columns.ts'
+import { type Database, openDatabase } from '../engine/storage/database.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { createKeeper } from '../engine/storage/keeper.ts'
+import { createViews, keeperWords } from '../engine/views/arena.ts'
+import { openPublisher } from '../engine/views/publisher.ts'
+import type { FromSequencer, SequencerData, ToSequencer } from '../workers/messages.ts'
+import { brokenRules } from './fixtures/feed-rules.ts'
+
+let folder: string
+let database: Database
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'sequencer-'))
+  database = await openDatabase(join(folder, 'state'), columnOptions(), { createIfMissing: true })
+})
+afterEach(async () => {
+  await database.close()
+  rmSync(folder, { recursive: true })
+})
+
+const thread = 1
+function openNode() {
+  // A moment ahead, so that the first block has its whole second however slow the start is.
+  const genesisTimestamp = Math.floor(Date.now() / 1000) + 2
+  const chain = { name: 'xlayer', dev: { genesisTimestamp, blockTime: 1 } }
+  const spec = chainSpec(chain)
+  importGenesis(database, spec)
+  const views = createViews({ bytes: 4 << 20, threads: 2, seed: 1 })
+  const keeper = createKeeper({ database, words: keeperWords(views), now: () => 0 })
+  const { base, publish } = openPublisher(views, { number: 0, hash: spec.genesisHash })
+  publish({ canonical: base, complete: base, pending: base, safe: 0, finalized: 0 })
+  return { chain, views, keeper }
+}
+
+/** Starts the thread; `keeper` answers its questions. */
+function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) {
+  const { port1: ours, port2: theirs } = new MessageChannel()
+  const data: SequencerData = {
+    database: database.share(),
+    views: node.views,
+    thread,
+    chain: node.chain,
+    engine: 'reference',
+    keeper: theirs as unknown as MessagePort,
+    journal: join(folder, 'flashblocks.journal'),
+    blockTimeMs: 1000,
+    flashblockTimeMs: 200,
+  }
+  ours.on('message', (question) => {
+    const answers = [...node.keeper.handle(question)]
+    while (node.keeper.hasWork()) answers.push(...node.keeper.step())
+    for (const answer of answers) ours.postMessage(answer)
+  })
+  const worker = new Worker(new URL('../workers/sequencer.ts', import.meta.url), {
+    workerData: data,
+    transferList: [theirs],
+  })
+  const told: FromSequencer[] = []
+  const say = (message: ToSequencer) => worker.postMessage(message)
+  const sealed = Promise.withResolvers<void>()
+  worker.on('message', (message: FromSequencer) => {
+    told.push(message)
+    if (message.type === 'want')
+      say({ type: 'transactions', request: message.request, raw: [...pool] })
+    if (message.type === 'sealed') sealed.resolve()
+    if (message.type === 'failed') sealed.reject(new Error(message.message))
+  })
+  worker.on('error', sealed.reject)
+  return {
+    told,
+    sealed: sealed.promise,
+    frames: () => told.flatMap((message) => (message.type === 'frame' ? [message.frame] : [])),
+    async stop() {
+      say({ type: 'stop' })
+      const [status] = await once(worker, 'exit')
+      ours.close()
+      return status
+    },
+  }
+}
+
+const messagesOf = (frames: readonly Bytes[]): FeedMessage[] =>
+  frames.map((frame) => {
+    const decoded = decodeFrame(frame)
+    if (!('message' in decoded)) throw new Error(JSON.stringify(decoded))
+    return decoded.message
+  })
+
+describe('the thread', () => {
+  test('sends a block’s frames and seals it; started again on its journal it says the same', async () => {
+    const { raw } = signTransaction(
+      {
+        type: 2,
+        chainId: 196n,
+        nonce: 0n,
+        to: new Uint8Array(20),
+        value: 1n,
+        gasLimit: 21_000n,
+        input: new Uint8Array(0),
+        maxFeePerGas: 10n ** 9n,
+        maxPriorityFeePerGas: 0n,
+        accessList: [],
+      },
+      hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
+    )
+    const poor = new Uint8Array([0xc0])
+    const node = openNode()
+    const first = startThread(node, [poor, raw])
+    await first.sealed
+    expect(await first.stop()).toBe(0)
+    expect(first.told.at(0)).toEqual({ type: 'ready' })
+    expect(first.told.at(-1)).toEqual({ type: 'stopped' })
+    const frames = first.frames()
+    const messages = messagesOf(frames)
+    expect(brokenRules(messages, 0n)).toEqual([])
+    expect(messages.at(-1)).toMatchObject({ type: 'end' })
+    const sealed = first.told.find((message) => message.type === 'sealed')
+    expect(sealed?.block.transactions.slice(1).map((sent) => Buffer.from(sent))).toEqual([
+      Buffer.from(raw),
+    ])
+    expect(first.told.some((message) => message.type === 'rejected')).toBe(true)
+    expect(first.told.filter((message) => message.type === 'count')).toEqual([])
+
+    const again = startThread(node, [])
+    await again.sealed
+    expect(await again.stop()).toBe(0)
+    expect(again.frames()).toEqual(frames)
+    expect(again.told.find((message) => message.type === 'sealed')).toEqual(sealed)
+  })
+
+  test('says why it cannot go on', async () => {
+    const node = openNode()
+    const thread = startThread({ ...node, chain: { ...node.chain, name: 'nowhere' } }, [])
+    await expect(thread.sealed).rejects.toThrow(/^the sequencer cannot go on: .*nowhere/)
+  })
+})

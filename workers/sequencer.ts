@@ -1,0 +1,154 @@
+/** The sequencer's thread (`dev` only): gives the state machine its clock, parent, pool, roots, journal and feed, and calls it when it is due. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { openChainReader } from '../engine/chain/reader.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { engineByName } from '../engine/evm/registry.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
+import type { Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
+import { attachDatabase } from '../engine/storage/database.ts'
+import { openJournal } from '../engine/storage/journal.ts'
+import { openStore } from '../engine/storage/store.ts'
+import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
+import type { FromSequencer, SequencerData, ToSequencer } from './messages.ts'
+import { createQuestions } from './questions.ts'
+
+type Thread = {
+  readonly main: MessagePort
+  readonly data: SequencerData
+  readonly ports: SequencerPorts
+  /** Takes a message of main's; true: stop. */
+  onMain(message: ToSequencer): boolean
+  close(): void
+}
+
+if (parentPort) await run(parentPort, workerData as SequencerData)
+
+async function run(main: MessagePort, data: SequencerData): Promise<void> {
+  const tell = (message: FromSequencer) => main.postMessage(message)
+  try {
+    const journal = openJournal(data.journal)
+    const thread = connect(main, data, journal)
+    const sequencer = createSequencer(
+      {
+        chain: chainSpec(data.chain),
+        engine: engineByName(data.engine),
+        blockTimeMs: data.blockTimeMs,
+        flashblockTimeMs: data.flashblockTimeMs,
+      },
+      thread.ports,
+      journal.found,
+    )
+    tell({ type: 'ready' })
+    await drive(sequencer, thread)
+    thread.close()
+    tell({ type: 'stopped' })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    tell({ type: 'failed', message: `the sequencer cannot go on: ${reason}` })
+  }
+  main.close()
+  data.keeper.close()
+}
+
+/** Until main says stop; what is being done is finished first. */
+async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
+  let isStopping = false
+  let wake: ((isForced: boolean) => void) | undefined
+  thread.main.on('message', (message: ToSequencer) => {
+    isStopping ||= thread.onMain(message)
+    if (isStopping || message.type === 'published') wake?.(isStopping)
+  })
+  const pause = ({ ms, until }: Wait) =>
+    new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        wake = undefined
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      wake = (isForced) => {
+        if (isForced || until === 'parent') done()
+      }
+    })
+  // Messages are heard also where nothing has to be waited for.
+  const breathe = () => new Promise((resolve) => setImmediate(resolve))
+  try {
+    while (!isStopping) {
+      const wait = await sequencer.step()
+      await (wait.ms > 0 ? pause(wait) : breathe())
+    }
+  } finally {
+    sequencer.close()
+  }
+}
+
+function connect(
+  main: MessagePort,
+  data: SequencerData,
+  journal: SequencerPorts['journal'] & { close(): void },
+): Thread {
+  const tell = (message: FromSequencer) => main.postMessage(message)
+  const reader = openChainReader({
+    views: data.views,
+    store: openStore(attachDatabase(data.database)),
+    chain: chainSpec(data.chain),
+    thread: data.thread,
+  })
+  // Half of the time between flashblocks: a slow answer makes an empty flashblock, not a late one.
+  const patienceMs = data.flashblockTimeMs / 2
+  const pool = createQuestions<readonly Bytes[]>(patienceMs)
+  const keeper = createQuestions<Roots>(patienceMs)
+  data.keeper.on('message', (answer: KeeperAnswer) => {
+    if (answer.type === 'preview') keeper.answer(answer.request, answer.roots)
+  })
+  return {
+    main,
+    data,
+    ports: {
+      now: Date.now,
+      leaseParent: () => leaseParent(reader),
+      transactions: async (wanted) =>
+        (await pool.ask((request) =>
+          tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
+        )) ?? [],
+      roots: (parentStateRoot, diff) =>
+        keeper.ask((request) => {
+          const question: KeeperRequest = { type: 'preview', request, parentStateRoot, diff }
+          data.keeper.postMessage(question)
+        }),
+      journal,
+      send(frame) {
+        // A copy of its own: the frame may lie in a buffer shared with others.
+        const copy = new Uint8Array(frame)
+        main.postMessage({ type: 'frame', frame: copy } satisfies FromSequencer, [copy.buffer])
+      },
+      seal: (block) => tell({ type: 'sealed', block }),
+      reject: (transactions) => tell({ type: 'rejected', transactions }),
+      count: (what, message) => tell({ type: 'count', what, message }),
+    },
+    onMain(message) {
+      if (message.type === 'transactions') pool.answer(message.request, message.raw)
+      return message.type === 'stop'
+    },
+    close: () => journal.close(),
+  }
+}
+
+function leaseParent(reader: ReturnType<typeof openChainReader>) {
+  const { view, release } = reader.lease('flashblocks')
+  try {
+    const block = view.block({ tag: 'latest' })
+    if (!block) throw new Error(`record ${view.record} has no complete block`)
+    return {
+      hash: view.latest.hash,
+      header: block.header,
+      reader: view.state(block),
+      canonical: view.canonical.number,
+      release,
+    }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
