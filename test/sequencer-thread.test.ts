@@ -18,7 +18,8 @@ import { importGenesis } from '../engine/storage/genesis-import.ts'
 import { createKeeper } from '../engine/storage/keeper.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
-import type { FromSequencer, SequencerData, ToSequencer } from '../workers/messages.ts'
+import type { FromSequencer, ToSequencer } from '../workers/messages.ts'
+import type { SequencerData } from '../workers/sequencer.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
 
 let folder: string

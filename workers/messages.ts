@@ -1,5 +1,4 @@
 /** Everything threads say to each other: plain data. */
-import type { MessagePort } from 'node:worker_threads'
 
 import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
@@ -58,16 +57,6 @@ export type FromWriter =
   /** Canonical progress stopped; not fatal by itself. */
   | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
   | { readonly type: 'stopped' }
-
-/** What the sequencer's thread is started with. */
-export type SequencerData = SharedNode & {
-  /** To the keeper, for roots. */
-  readonly keeper: MessagePort
-  /** Path of the flashblock journal. */
-  readonly journal: string
-  readonly blockTimeMs: number
-  readonly flashblockTimeMs: number
-}
 
 /** Main → sequencer. */
 export type ToSequencer =

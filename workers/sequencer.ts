@@ -10,8 +10,18 @@ import { attachDatabase } from '../engine/storage/database.ts'
 import { openJournal } from '../engine/storage/journal.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
-import type { FromSequencer, SequencerData, ToSequencer } from './messages.ts'
+import type { FromSequencer, SharedNode, ToSequencer } from './messages.ts'
 import { createQuestions } from './questions.ts'
+
+/** What the sequencer's thread is started with. */
+export type SequencerData = SharedNode & {
+  /** To the keeper, for roots. */
+  readonly keeper: MessagePort
+  /** Path of the flashblock journal. */
+  readonly journal: string
+  readonly blockTimeMs: number
+  readonly flashblockTimeMs: number
+}
 
 type Thread = {
   readonly main: MessagePort
