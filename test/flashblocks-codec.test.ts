@@ -3,7 +3,13 @@ import { join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeFrame, encodeFrame, MAX_INDEX, type WireForm } from '../engine/flashblocks/codec.ts'
+import {
+  decodeFrame,
+  encodeFrame,
+  MAX_INDEX,
+  MAX_TRANSACTIONS,
+  type WireForm,
+} from '../engine/flashblocks/codec.ts'
 import { flashblockJson } from '../engine/flashblocks/json.ts'
 import type { FeedMessage, Flashblock } from '../engine/flashblocks/types.ts'
 import { hexToBytes } from '../engine/primitives/hex.ts'
@@ -150,6 +156,11 @@ describe('refused, with the field named', () => {
     ['no hex digit', withField('diff.block_hash', `0x${'g'.repeat(64)}`), /^diff.block_hash/],
     ['transactions no array', withField('diff.transactions', {}), /^diff.transactions/],
     ['half a byte', withField('diff.transactions', ['0x7e1']), /^diff.transactions\[0\]/],
+    [
+      'too many transactions',
+      withField('diff.transactions', new Array(MAX_TRANSACTIONS + 1).fill('0x')),
+      /^diff.transactions: expected at most/,
+    ],
     ['a transaction without bytes', withField('diff.transactions', ['0x']), /\[0\].*no bytes/],
     ['a withdrawal', withField('diff.withdrawals', [{}]), /^diff.withdrawals/],
     ['height in hex', withField('metadata.block_number', '0x1'), /^metadata.block_number/],

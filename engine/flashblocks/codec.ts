@@ -24,6 +24,9 @@ export const MAX_FRAME_BYTES = 32 << 20
 /** A block of 12 s with a flashblock every 10 ms has 1,200. */
 export const MAX_INDEX = 9_999
 
+/** Of one flashblock: five times what 200 M gas can hold. Each costs memory far beyond its bytes on the wire. */
+export const MAX_TRANSACTIONS = 50_000
+
 export type DecodedFrame =
   /** `metadata` is side data as it was sent, unchecked but for its block number: execution never needs it. */
   | { readonly message: FeedMessage; readonly metadata: JsonObject | undefined }
@@ -161,6 +164,9 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
   const bytes = (key: string, size?: number) => readBytes(field(diff, key), `diff.${key}`, size)
   const withdrawals = readArray(field(diff, 'withdrawals'), 'diff.withdrawals')
   if (withdrawals.length > 0) throw new Refusal('diff.withdrawals', 'none on this kind of chain')
+  const transactions = readArray(field(diff, 'transactions'), 'diff.transactions')
+  if (transactions.length > MAX_TRANSACTIONS)
+    throw new Refusal('diff.transactions', `at most ${MAX_TRANSACTIONS}`, transactions.length)
   const withdrawalsRoot = field(diff, 'withdrawals_root')
   const blobGasUsed = field(diff, 'blob_gas_used')
   return {
@@ -169,7 +175,7 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
     logsBloom: bytes('logs_bloom', 256),
     gasUsed: readQuantity(field(diff, 'gas_used'), 'diff.gas_used'),
     blockHash: bytes('block_hash', 32),
-    transactions: readArray(field(diff, 'transactions'), 'diff.transactions').map(decodeRaw),
+    transactions: transactions.map(decodeRaw),
     withdrawalsRoot:
       withdrawalsRoot === undefined
         ? undefined
