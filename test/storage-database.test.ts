@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { attachDatabase, type Database, openDatabase } from '../engine/storage/database.ts'
-import { databases, openSmall, temporaryDirectory } from './fixtures/databases.ts'
+import { databases, temporaryDirectory } from './fixtures/databases.ts'
+import { openSmall } from './fixtures/databases-open.ts'
 
 const text = (value: string): Bytes => new TextEncoder().encode(value)
 const read = (value: Bytes | undefined) => value && Buffer.from(value).toString()

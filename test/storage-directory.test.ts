@@ -1,0 +1,239 @@
+/** What lies in a data directory: its marker, its genesis, its journals. */
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { chainOfGenesis, chainSpec } from '../engine/chainspec/registry.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { decodeHeader } from '../engine/primitives/header-codec.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { keccak256 } from '../engine/primitives/keccak.ts'
+import { encodeRlp, readItem, readList } from '../engine/primitives/rlp.ts'
+import { concatBytes, ZERO_32 } from '../engine/primitives/words.ts'
+import { decodeAccount } from '../engine/state/account-codec.ts'
+import { memoryDatabase } from '../engine/storage/database.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { openJournal } from '../engine/storage/journal.ts'
+import { openDirectory, readMarker, SCHEMA_VERSION } from '../engine/storage/schema.ts'
+import { openStore } from '../engine/storage/store.ts'
+import { openTrie } from '../engine/storage/trie.ts'
+import { conformance, isAbsent } from './fixtures/blocks.ts'
+import { temporaryDirectory } from './fixtures/databases.ts'
+
+const dev = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
+const faultOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => 'no fault',
+    (error: { reason: string; message: string }) => `${error.reason}: ${error.message}`,
+  )
+
+describe('a directory', () => {
+  const open = (path: string, chain = dev) =>
+    openDirectory({ path, chain, chainName: 'xlayer', cacheBytes: 2 ** 24, maxThreads: 4 })
+  const marked = (fields: object) => {
+    const path = temporaryDirectory()
+    const marker = { format: 'flashnode', version: SCHEMA_VERSION, ...fields }
+    writeFileSync(join(path, 'flashnode.json'), JSON.stringify(marker))
+    return path
+  }
+
+  test('is made, remembered, and refused to a second process and to another chain', async () => {
+    const path = join(temporaryDirectory(), 'a', 'b')
+    expect(readMarker(path)).toBeUndefined()
+    const database = await open(path)
+    expect(importGenesis(database, dev)).toBe(true)
+    expect(readMarker(path)).toEqual({
+      version: SCHEMA_VERSION,
+      chainId: 196,
+      genesis: bytesToHex(dev.genesisHash),
+      chain: 'xlayer',
+      genesisTimestamp: 1_700_000_000,
+    })
+    expect(await faultOf(open(path))).toBe(
+      `open: ${path} is open in another process: stop that flashnode, or give --datadir another directory`,
+    )
+    const other = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1, chainId: 7 } })
+    expect(await faultOf(open(path, other))).toBe(
+      `chain: ${path} holds chain 196 with genesis ${bytesToHex(dev.genesisHash)}, not chain 7 with genesis ${bytesToHex(other.genesisHash)}: give --datadir another directory, or --chain xlayer`,
+    )
+    await database.close()
+    const again = await open(path)
+    expect(importGenesis(again, dev)).toBe(false)
+    expect(openStore(again).foldHead().number).toBe(0)
+    await again.close()
+  })
+
+  test('of something else is not touched', async () => {
+    const path = temporaryDirectory()
+    mkdirSync(join(path, 'geth'))
+    expect(await faultOf(open(path))).toBe(
+      `foreign: ${path} is no data directory of flashnode (it holds "geth"): give --datadir an empty or another directory`,
+    )
+    expect(existsSync(join(path, 'flashnode.json'))).toBe(false)
+    for (const text of ['', '{', 'null', '{"format":"other","version":1}']) {
+      const odd = temporaryDirectory()
+      writeFileSync(join(odd, 'flashnode.json'), text)
+      expect(await faultOf(open(odd))).toMatch(/^foreign: /)
+    }
+  })
+
+  test('of a newer or older format is refused with what to do', async () => {
+    const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
+    expect(await faultOf(open(newer))).toBe(
+      `newer: ${newer} was written by a newer flashnode (format 2, this one reads 1): update flashnode, or give --datadir another directory`,
+    )
+    const older = marked({ version: 0, chainId: 196 })
+    expect(await faultOf(open(older))).toBe(
+      `older: ${older} has format 0, which cannot be migrated to 1: give --datadir another directory`,
+    )
+    const migrations = { 0: { command: `flashnode migrate --datadir ${older}` } }
+    const options = { path: older, chain: dev, chainName: 'xlayer', migrations }
+    expect(await faultOf(openDirectory(options))).toBe(
+      `older: ${older} has format 0, this flashnode needs 1: run \`flashnode migrate --datadir ${older}\` first`,
+    )
+    expect(existsSync(join(older, 'state'))).toBe(false)
+  })
+
+  test('that is damaged says so', async () => {
+    const path = temporaryDirectory()
+    const database = await open(path)
+    await database.close()
+    writeFileSync(join(path, 'state', 'CURRENT'), 'damaged')
+    expect(await faultOf(open(path))).toMatch(/^corrupt: .* is damaged/)
+  })
+})
+
+describe('a genesis', () => {
+  test('of the development chain is flat state, code, trie and one block', () => {
+    const database = memoryDatabase()
+    importGenesis(database, dev)
+    const store = openStore(database)
+    const head = { number: 0, hash: dev.genesisHash }
+    expect([store.durableHead(), store.foldHead()]).toEqual([head, head])
+    expect([store.oldestState(), store.marks()]).toEqual([0, { safe: 0, finalized: 0 }])
+    expect(store.hashOfNumber(0)).toEqual(dev.genesisHash)
+    expect(keccak256(store.header(dev.genesisHash)!)).toEqual(dev.genesisHash)
+    expect(store.body(dev.genesisHash)).toEqual({ transactions: [] })
+    for (const [address, { balance, nonce = 0n, code, storage = [] }] of dev.alloc!) {
+      const account = decodeAccount(store.flatAccount(hexToBytes(address))!)
+      expect([account.balance, account.nonce]).toEqual([balance, nonce])
+      if (code !== undefined) expect(store.code(account.codeHash)).toEqual(code)
+      for (const { key, value } of storage)
+        expect(store.flatSlot(concatBytes(hexToBytes(address), key))).toEqual(
+          bytesToHex(value) === bytesToHex(ZERO_32) ? undefined : value,
+        )
+    }
+    const trie = openTrie({ database })
+    expect(trie.stateRoot(trie.base())).toEqual(dev.genesisHeader.stateRoot)
+  })
+
+  test('without its allocation, or with another root, writes nothing', () => {
+    const database = memoryDatabase()
+    expect(() => importGenesis(database, chainSpec({ name: 'xlayer' }))).toThrow('give --chain')
+    const wrong = { ...dev, genesisHeader: { ...dev.genesisHeader, stateRoot: ZERO_32 } }
+    expect(() => importGenesis(database, wrong)).toThrow('the header says 0x0000')
+    expect(() => openStore(database).foldHead()).toThrow('import a genesis first')
+  })
+
+  const folder = 'chain-facts/ethtest-chain'
+  test.skipIf(isAbsent(folder))('of the ethtest chain has the hash its first block names', () => {
+    const chain = chainOfGenesis(
+      JSON.parse(readFileSync(conformance(`${folder}/genesis.json`), 'utf8')),
+    )
+    const database = memoryDatabase()
+    importGenesis(database, chain)
+    const block = readList(readItem(readFileSync(conformance(`${folder}/chain.rlp`)), 0).item)
+    const { parentHash } = decodeHeader(encodeRlp(block[0]!))
+    expect(bytesToHex(openStore(database).foldHead().hash)).toBe(bytesToHex(parentHash))
+    const trie = openTrie({ database })
+    expect(trie.stateRoot(trie.base())).toEqual(chain.genesisHeader.stateRoot)
+  })
+})
+
+describe('a journal', () => {
+  const record = fc.uint8Array({ maxLength: 40 })
+  const plain = (records: readonly Bytes[]) => records.map((bytes) => bytesToHex(bytes))
+
+  test('gives back what was appended, whatever was torn off its end', () => {
+    const directory = temporaryDirectory()
+    let count = 0
+    fc.assert(
+      fc.property(
+        fc.array(record, { maxLength: 6 }),
+        fc.nat(60),
+        fc.uint8Array({ maxLength: 9 }),
+        (records, cut, junk) => {
+          const path = join(directory, `${count++}`)
+          const journal = openJournal(path)
+          const ends = [journal.sizeBytes()]
+          for (const one of records) {
+            journal.append(one)
+            ends.push(journal.sizeBytes())
+          }
+          journal.close()
+          expect(readFileSync(path)).toHaveLength(ends.at(-1)!)
+          const kept = Math.max(ends[0]!, ends.at(-1)! - cut)
+          truncateSync(path, kept)
+          const whole = ends.filter((end) => end <= kept).length - 1
+          if (kept === ends[whole]!) appendFileSync(path, junk)
+          const again = openJournal(path)
+          expect(plain(again.found)).toEqual(plain(records.slice(0, whole)))
+          expect(again.tornBytes).toBe(kept === ends[whole]! ? junk.length : kept - ends[whole]!)
+          again.append(Uint8Array.of(1, 2, 3))
+          again.close()
+          const last = openJournal(path)
+          expect(plain(last.found)).toEqual([...plain(records.slice(0, whole)), '0x010203'])
+          last.close()
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  test('ends before a record that was changed', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path)
+    for (const byte of [1, 2, 3]) journal.append(new Uint8Array(20).fill(byte))
+    journal.close()
+    const content = readFileSync(path)
+    content[content.length - 25]! ^= 1
+    writeFileSync(path, content)
+    const again = openJournal(path)
+    expect(plain(again.found)).toEqual(plain([1, 2].map((byte) => new Uint8Array(20).fill(byte))))
+    again.close()
+  })
+
+  test('is full at its limit, and is rewritten with what still counts', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path, 200)
+    const one = new Uint8Array(40).fill(7)
+    for (let i = 0; i < 3; i++) journal.append(one)
+    const size = journal.sizeBytes()
+    expect(() => journal.append(one)).toThrow('a record of 40 does not fit')
+    expect(() => journal.rewrite([one, one, one, one])).toThrow('the limit is 200')
+    expect(journal.sizeBytes()).toBe(size)
+    journal.rewrite([one.fill(8)])
+    journal.append(one.fill(9))
+    journal.close()
+    const again = openJournal(path, 200)
+    expect(plain(again.found)).toEqual(
+      [8, 9].map((byte) => bytesToHex(new Uint8Array(40).fill(byte))),
+    )
+    expect(existsSync(`${path}.next`)).toBe(false)
+    again.close()
+  })
+
+  test('refuses a file that is something else', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    writeFileSync(path, 'a letter to somebody else')
+    expect(() => openJournal(path)).toThrow('is no journal of this program')
+    expect(readFileSync(path, 'utf8')).toBe('a letter to somebody else')
+  })
+})
