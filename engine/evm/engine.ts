@@ -120,7 +120,13 @@ export interface Session {
   reopen(reader: StateReader, block: BlockEnv): void
 }
 
+/** A precompiled contract that a state override moves: `from` is an ordinary account then. */
+export type MovedPrecompile = { readonly from: Bytes; readonly to: Bytes }
+export type SessionRules = EvmRules & { readonly moved?: readonly MovedPrecompile[] }
+
 export interface Engine {
   readonly name: string
-  openSession(reader: StateReader, block: BlockEnv, rules: EvmRules, trace?: TraceSink): Session
+  openSession(reader: StateReader, block: BlockEnv, rules: SessionRules, trace?: TraceSink): Session
+  /** Addresses of the precompiled contracts under these rules. */
+  precompiles(rules: EvmRules): readonly Bytes[]
 }

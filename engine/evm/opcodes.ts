@@ -84,9 +84,29 @@ const PLAIN: readonly (readonly [code: number, name: string, pops: number, pushe
   [0xfd, 'REVERT', 2, 0],
   [0xfe, 'INVALID', 0, 0],
   [0xff, 'SELFDESTRUCT', 1, 0],
+  // Names go-ethereum knows of opcodes that no fork here has.
+  [0xd0, 'DATALOAD', 0, 0],
+  [0xd1, 'DATALOADN', 0, 0],
+  [0xd2, 'DATASIZE', 0, 0],
+  [0xd3, 'DATACOPY', 0, 0],
+  [0xe0, 'RJUMP', 0, 0],
+  [0xe1, 'RJUMPI', 0, 0],
+  [0xe2, 'RJUMPV', 0, 0],
+  [0xe3, 'CALLF', 0, 0],
+  [0xe4, 'RETF', 0, 0],
+  [0xe5, 'JUMPF', 0, 0],
+  [0xe6, 'DUPN', 0, 0],
+  [0xe7, 'SWAPN', 0, 0],
+  [0xe8, 'EXCHANGE', 0, 0],
+  [0xec, 'EOFCREATE', 0, 0],
+  [0xee, 'RETURNCONTRACT', 0, 0],
+  [0xf7, 'RETURNDATALOAD', 0, 0],
+  [0xf8, 'EXTCALL', 0, 0],
+  [0xf9, 'EXTDELEGATECALL', 0, 0],
+  [0xfb, 'EXTSTATICCALL', 0, 0],
 ]
 
-/** By number; undefined: no such opcode in any fork up to Osaka. */
+/** By number; undefined: no such opcode, in no fork. */
 export const OPCODES: readonly (Opcode | undefined)[] = table()
 
 export const STACK_LIMIT = 1024

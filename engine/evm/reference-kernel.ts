@@ -11,6 +11,7 @@ import type { EvmRules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { fromLatin1 } from '../state/words.ts'
+import type { MovedPrecompile } from './engine.ts'
 import { stackFault } from './halt-reason.ts'
 import { type Meter, Stopped } from './meter.ts'
 import { precompiledContracts } from './reference-precompiles.ts'
@@ -44,13 +45,26 @@ export function makeKernel(rules: EvmRules): Kernel {
     common,
     opcodes: meteredOpcodes(common),
     precompiles,
-    alwaysWarm: new Set(
-      [...precompiles.keys()].map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
-    ),
+    alwaysWarm: warmKeys(precompiles),
   }
 }
 
 export const addressesOf = (kernel: Kernel): Bytes[] => [...kernel.alwaysWarm].map(fromLatin1)
+
+/** The same rules with precompiled contracts elsewhere. */
+export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[]): Kernel {
+  const precompiles = new Map(kernel.precompiles)
+  for (const { from } of moved) precompiles.delete(hexOf(from))
+  for (const { from, to } of moved) {
+    const contract = kernel.precompiles.get(hexOf(from))
+    if (contract !== undefined) precompiles.set(hexOf(to), contract)
+  }
+  return { ...kernel, precompiles, alwaysWarm: warmKeys(precompiles) }
+}
+
+const hexOf = (address: Bytes) => Buffer.from(address).toString('hex')
+const warmKeys = (precompiles: ReadonlyMap<string, unknown>) =>
+  new Set([...precompiles.keys()].map((hex) => Buffer.from(hex, 'hex').toString('latin1')))
 
 /** Execution specs name some forks differently. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 /** The reference engine: @ethereumjs/evm over our own state. Slow, and right. */
 import { EVM, EVMError, type EVMRunCallOpts, NobleBN254 } from '@ethereumjs/evm'
 import { Address } from '@ethereumjs/util'
+import type { EvmRules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { ZERO_32 } from '../primitives/words.ts'
@@ -9,7 +10,7 @@ import { type CodeCache, codeCache } from './code-cache.ts'
 import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from './engine.ts'
 import { JournaledState } from './journaled-state.ts'
 import { Meter, Stopped } from './meter.ts'
-import { type Kernel, makeKernel } from './reference-kernel.ts'
+import { addressesOf, type Kernel, makeKernel, movePrecompiles } from './reference-kernel.ts'
 import { outcomeOf } from './reference-outcome.ts'
 import { ReferenceStateManager, referenceJournal } from './reference-state.ts'
 import { traceEvents } from './reference-trace.ts'
@@ -21,17 +22,23 @@ const CODE_CACHE_BYTES = 4 * 1024 * 1024
 export function makeReferenceEngine(): Engine {
   const codes = codeCache(CODE_CACHE_BYTES)
   const kernels = new Map<string, Kernel>()
+  function kernelOf(rules: EvmRules): Kernel {
+    const key = `${rules.chainId} ${rules.spec} ${rules.precompiles}`
+    let kernel = kernels.get(key)
+    if (kernel === undefined) {
+      kernel = makeKernel(rules)
+      kernels.set(key, kernel)
+    }
+    return kernel
+  }
   return {
     name: 'reference',
     openSession(reader, block, rules, trace) {
-      const key = `${rules.chainId} ${rules.spec} ${rules.precompiles}`
-      let kernel = kernels.get(key)
-      if (kernel === undefined) {
-        kernel = makeKernel(rules)
-        kernels.set(key, kernel)
-      }
+      const { moved } = rules
+      const kernel = moved === undefined ? kernelOf(rules) : movePrecompiles(kernelOf(rules), moved)
       return openSession({ kernel, codes, reader, block, trace })
     },
+    precompiles: (rules) => addressesOf(kernelOf(rules)),
   }
 }
 

@@ -37,9 +37,9 @@ export function checkForm(
 }
 
 /** EIP-7825. */
-const GAS_CAP = 1n << 24n
+export const GAS_CAP = 1n << 24n
 /** EIP-3860, bytes. */
-const MAX_INIT_CODE = 49_152
+export const MAX_INIT_CODE = 49_152
 
 export function checkIntrinsicGas(
   transaction: SignedTransaction,

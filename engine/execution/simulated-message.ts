@@ -1,0 +1,181 @@
+/**
+ * A message as eth_call and eth_estimateGas run it: like a transaction, but without signature and nonce, and without what an OP chain
+ * charges beside gas. Refusals are in go-ethereum's words, address included.
+ */
+import type { Rules } from '../chainspec/types.ts'
+import type { BlockEnv, Limits, Outcome, Session } from '../evm/engine.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { checksumAddress } from '../primitives/checksum-address.ts'
+import type { Log } from '../primitives/receipt.ts'
+import type { AccessList, Authorization } from '../primitives/transaction.ts'
+import { applyAuthorizations } from './authorizations.ts'
+import { isAtLeast } from './evm-fork.ts'
+import { intrinsicGas } from './intrinsic-gas.ts'
+import { andThen, type Maybe, orUndo } from './maybe.ts'
+import { gasLeftOf, settleGas } from './settle.ts'
+import { GAS_PER_BLOB, MAX_INIT_CODE } from './validation.ts'
+
+export type SimulatedMessage = {
+  readonly from: Bytes
+  readonly to: Bytes | undefined
+  readonly value: bigint
+  readonly input: Bytes
+  readonly gas: bigint
+  /** Wei per gas: the most, for the coinbase at most, and what GASPRICE reads. */
+  readonly feeCap: bigint
+  readonly tipCap: bigint
+  readonly gasPrice: bigint
+  readonly accessList: AccessList
+  readonly authorizations: readonly Authorization[]
+  readonly blobHashes: readonly Bytes[]
+  readonly blobFeeCap: bigint
+}
+
+export type Simulated =
+  | {
+      readonly status: 'ran'
+      readonly outcome: Exclude<Outcome, { status: 'missing' | 'stopped' }>
+      readonly gasUsed: bigint
+      /** Before refunds: what the limit must allow. */
+      readonly peakGas: bigint
+      readonly logs: readonly Log[]
+    }
+  | { readonly status: 'refused'; readonly message: string; readonly isGasTooLow: boolean }
+  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
+  | { readonly status: 'missing'; readonly what: string }
+
+export type SimulationContext = {
+  readonly session: Session
+  /** With a base fee of 0 where no price is paid. */
+  readonly env: BlockEnv
+  readonly rules: Rules
+  readonly limits: Limits
+  /** Runs between the message's end and the undoing. */
+  readonly onEnd?: (session: Session) => void
+}
+
+/** Nothing of the message stays. @throws {ViewError} {MissingError} with the session as before */
+export function simulate(message: SimulatedMessage, context: SimulationContext): Maybe<Simulated> {
+  const { session } = context
+  const mark = session.checkpoint()
+  const undo = () => session.revert(mark)
+  return orUndo(() => {
+    session.beginTransaction()
+    return andThen(run(message, context), (simulated) => {
+      context.onEnd?.(session)
+      undo()
+      return simulated
+    })
+  }, undo)
+}
+
+function run(message: SimulatedMessage, context: SimulationContext): Maybe<Simulated> {
+  const { session, env, rules, limits } = context
+  const { from, to, gas, value } = message
+  const costs = intrinsicGas(
+    {
+      isCreation: to === undefined,
+      input: message.input,
+      accessList: message.accessList,
+      authorizations: message.authorizations.length,
+    },
+    rules,
+  )
+  const refusal = check(message, context) ?? checkGas(message, costs) ?? checkRest(message, context)
+  if (refusal !== undefined) return { status: 'refused', isGasTooLow: false, ...refusal }
+
+  const { nonce } = session.account(from)
+  session.addBalance(from, -(gas * message.gasPrice))
+  session.setNonce(from, nonce + 1n)
+  warm(message, context)
+  const authorityRefund = applyAuthorizations(session, message.authorizations, rules.chainId)
+  const started = session.run(
+    {
+      from,
+      to,
+      value,
+      gas: gas - costs.gas,
+      input: message.input,
+      origin: from,
+      gasPrice: message.gasPrice,
+      blobHashes: message.blobHashes,
+    },
+    limits,
+  )
+  return andThen(started, (outcome): Simulated => {
+    if (outcome.status === 'stopped' || outcome.status === 'missing') return outcome
+    const used = gas - gasLeftOf(outcome)
+    const refund = (outcome.status === 'success' ? outcome.refund : 0n) + authorityRefund
+    const gasUsed = settleGas({ gas: used, refund, floor: costs.floor }, rules)
+    if (message.gasPrice > 0n)
+      session.addBalance(env.coinbase, gasUsed * (message.gasPrice - env.baseFee))
+    return {
+      status: 'ran',
+      outcome,
+      gasUsed,
+      peakGas: used > costs.floor ? used : costs.floor,
+      logs: outcome.status === 'success' ? outcome.logs : [],
+    }
+  })
+}
+
+type Refusal = { readonly message: string; readonly isGasTooLow?: boolean }
+
+/** Fees and funds. */
+function check(
+  message: SimulatedMessage,
+  { session, env }: SimulationContext,
+): Refusal | undefined {
+  const { from, feeCap, tipCap, gas, value, blobHashes, blobFeeCap } = message
+  const who = checksumAddressOf(from)
+  if (tipCap > feeCap)
+    return {
+      message: `max priority fee per gas higher than max fee per gas: address ${who()}, maxPriorityFeePerGas: ${tipCap}, maxFeePerGas: ${feeCap}`,
+    }
+  if ((feeCap > 0n || tipCap > 0n) && feeCap < env.baseFee)
+    return {
+      message: `max fee per gas less than block base fee: address ${who()}, maxFeePerGas: ${feeCap}, baseFee: ${env.baseFee}`,
+    }
+  const blobs = BigInt(blobHashes.length) * GAS_PER_BLOB * blobFeeCap
+  const want = gas * feeCap + value + blobs
+  const { balance } = session.account(from)
+  if (balance < want)
+    return {
+      message: `insufficient funds for gas * price + value: address ${who()} have ${balance} want ${want}`,
+    }
+  return undefined
+}
+
+function checkGas(
+  { gas }: SimulatedMessage,
+  costs: { readonly gas: bigint; readonly floor: bigint },
+): Refusal | undefined {
+  if (gas < costs.gas)
+    return { message: `intrinsic gas too low: have ${gas}, want ${costs.gas}`, isGasTooLow: true }
+  if (gas < costs.floor)
+    return {
+      message: `insufficient gas for floor data gas cost: have ${gas}, want ${costs.floor}`,
+      isGasTooLow: true,
+    }
+  return undefined
+}
+
+function checkRest(message: SimulatedMessage, { rules }: SimulationContext): Refusal | undefined {
+  const size = message.input.length
+  if (message.to === undefined && size > MAX_INIT_CODE && isAtLeast(rules, 'shanghai'))
+    return {
+      message: `max initcode size exceeded: code size ${size} limit ${MAX_INIT_CODE}`,
+    }
+  return undefined
+}
+
+function warm(message: SimulatedMessage, { session, env, rules }: SimulationContext): void {
+  if (!isAtLeast(rules, 'berlin')) return
+  session.warm(message.from)
+  if (message.to !== undefined) session.warm(message.to)
+  if (isAtLeast(rules, 'shanghai')) session.warm(env.coinbase)
+  for (const { address, storageKeys } of message.accessList) session.warm(address, storageKeys)
+}
+
+/** Hashing waits until somebody reads the text. */
+const checksumAddressOf = (address: Bytes) => () => checksumAddress(address)
