@@ -5,6 +5,8 @@ import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { SequencerCount } from '../engine/sources/sequencer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
+import type { KeeperStats } from '../engine/storage/keeper.ts'
+import type { OpenedChain } from '../engine/storage/types.ts'
 import type { SharedViews } from '../engine/views/types.ts'
 
 /** What every thread needs to see the chain. */
@@ -56,7 +58,31 @@ export type FromWriter =
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
   /** Canonical progress stopped; not fatal by itself. */
   | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
+  /** For the log; sampled already. */
+  | { readonly type: 'warning'; readonly message: string }
+  /** The arena is full: requests that read this record or an older one are to end. */
+  | { readonly type: 'cancel'; readonly record: number }
   | { readonly type: 'stopped' }
+
+/** Main → keeper. The writer has stopped before. */
+export type ToKeeper = { readonly type: 'stop' }
+
+/** Keeper → main. */
+export type FromKeeper =
+  /** The database is as it should be; what was cut off by a crash is repaired. `dropped`: appended blocks with a wrong root. */
+  | {
+      readonly type: 'ready'
+      readonly foldedNumber: number
+      readonly durableNumber: number
+      readonly dropped: number
+    }
+  /** Once a second. */
+  | { readonly type: 'stats'; readonly stats: KeeperStats }
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'stopped' }
+
+/** Keeper → writer, before any answer: what the writer starts on. */
+export type KeeperOpened = { readonly type: 'opened'; readonly opened: OpenedChain }
 
 /** Main → sequencer. */
 export type ToSequencer =

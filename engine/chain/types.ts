@@ -98,6 +98,8 @@ export type SealedBlock = {
   readonly logsBloom: Bytes
   /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
   readonly stateRoot: Bytes | undefined
+  /** Known with the state root; needed for a reorg below the fold head. */
+  readonly withdrawalsRoot?: Bytes | undefined
 }
 
 /** Which logs are wanted, from whole blocks of a view. */

@@ -1,0 +1,336 @@
+/** The feed's side of the writer: flashblocks are judged, held, executed, checked and published. */
+import { judgeEnd, judgeFlashblock, type Sequence } from '../flashblocks/sequence.ts'
+import type { Flashblock, FlashblockBase } from '../flashblocks/types.ts'
+import { encodeHeader } from '../primitives/header-codec.ts'
+import {
+  contentOf,
+  executeAll,
+  headerOf,
+  type LiveBlock,
+  newBlock,
+  openExecution,
+  step,
+} from './live-block.ts'
+import {
+  attributesOfBase,
+  checkAttributes,
+  checkDelta,
+  checkFirstTransaction,
+  differ,
+  type Mismatch,
+} from './writer-checks.ts'
+import {
+  count,
+  emit,
+  flush,
+  freeMemory,
+  heightsOf,
+  publish,
+  type WriterState,
+  warn,
+} from './writer-state.ts'
+import type { FeedFrame } from './writer-types.ts'
+
+type FlashblockFrame = FeedFrame & { readonly message: Flashblock }
+
+/** @throws {ViewError} when the state under the block is gone */
+export async function onFrame(state: WriterState, frame: FeedFrame): Promise<void> {
+  const { message } = frame
+  if (isHeld(state, message.payloadId)) return hold(state, frame)
+  if (message.type === 'end') return onEnd(state, frame)
+  const incoming = { flashblock: message, digest: frame.digest }
+  const { verdict, sequence } = judgeFlashblock(state.sequence, incoming, heightsOf(state))
+  count(state, `feed_${snake(verdict)}`)
+  switch (verdict) {
+    case 'next':
+      state.sequence = sequence
+      return extend(state, { ...frame, message })
+    case 'first':
+    case 'firstOfNextBlock':
+    case 'secondPayload':
+    case 'ahead':
+      return onIndexZero(state, { ...frame, message }, { isAhead: verdict === 'ahead', sequence })
+    case 'gap':
+      warn(
+        state,
+        'feed_lost',
+        `payload ${message.payloadId}: index ${message.index} after ${state.chain.pending.index}`,
+      )
+      return flush(state)
+    case 'equivocation':
+      return warn(
+        state,
+        'feed_two_faces',
+        `payload ${message.payloadId}: another flashblock of index ${message.index}; the first is kept`,
+      )
+    default:
+      return
+  }
+}
+
+/** Held frames whose parent has become known are taken up again; frames before the newest of those are of no use any more. */
+export async function resumeHeld(state: WriterState): Promise<boolean> {
+  const { held, chain } = state
+  const isOld = ({ message }: FeedFrame) =>
+    message.type === 'flashblock' &&
+    message.base !== undefined &&
+    message.base.blockNumber <= BigInt(chain.canonical.handle.number)
+  const start = held.findLastIndex(
+    ({ message }) =>
+      message.type === 'flashblock' &&
+      message.base !== undefined &&
+      parentOf(state, message.base) !== undefined,
+  )
+  if (start < 0) {
+    if (held.length === 0 || !isOld(held[0]!)) return false
+    dropHeld(state)
+    return true
+  }
+  if (start > 0) count(state, 'feed_skipped', start)
+  state.held = []
+  for (const frame of held.slice(start)) await onFrame(state, frame)
+  return true
+}
+
+/** All of the block's transactions are there: its root is the keeper's. */
+export function end(state: WriterState, block: LiveBlock): void {
+  close(block)
+  emit(state, { type: 'keeper', request: { type: 'root', id: block.handle.id } })
+}
+
+/** Execution is over: the parent's state is let go. */
+export function close(block: LiveBlock): void {
+  if (block.open === undefined) throw new Error(`block ${block.handle.number} is not open`)
+  block.content = contentOf(block.open.execution)
+  block.open.release()
+  block.open = undefined
+  step(block, 'end')
+}
+
+/** Newest part of an open block, all checks passed: into its table, and to the keeper's trie. 'full': nothing was changed. */
+export function addIncrement(
+  state: WriterState,
+  block: LiveBlock,
+  part: {
+    readonly index: number
+    readonly header: LiveBlock['header']
+    readonly hash: LiveBlock['hash']
+    readonly diff: Parameters<typeof state.options.publisher.add>[1]['diff']
+    readonly from: number
+  },
+): 'added' | 'full' {
+  const { execution } = block.open!
+  const { index, header, hash, diff } = part
+  const transactions = execution.executed.slice(part.from)
+  const added = state.options.publisher.add(block.handle, {
+    index,
+    diff,
+    header,
+    hash,
+    transactions,
+  })
+  if (added === 'full') return 'full'
+  step(block, 'extend')
+  block.header = header
+  block.hash = hash
+  block.index = index
+  block.momentary.push({
+    hash,
+    header: encodeHeader(header),
+    index,
+    transactionCount: execution.executed.length,
+  })
+  const { id } = block.handle
+  const { parent } = block
+  const isDeep = parent!.handle.number < state.chain.base.handle.number
+  if (!isDeep)
+    emit(state, {
+      type: 'keeper',
+      request: { type: 'advance', id, parentId: parent!.handle.id, diff },
+    })
+  return 'added'
+}
+
+/** A finished block on the pending chain that a base stands on. */
+function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefined {
+  const { chain } = state
+  const parent = chain.finished(base.parentHash)
+  const isUsable =
+    parent !== undefined &&
+    BigInt(parent.handle.number) + 1n === base.blockNumber &&
+    parent.handle.number >= chain.canonical.handle.number &&
+    chain.isAncestor(parent, chain.pending)
+  return isUsable ? parent : undefined
+}
+
+async function onIndexZero(
+  state: WriterState,
+  frame: FlashblockFrame,
+  judged: { readonly isAhead: boolean; readonly sequence: Sequence },
+): Promise<void> {
+  const { chain, limits } = state
+  const { base } = frame.message
+  if (base === undefined) return
+  if (chain.complete.handle.number - chain.canonical.handle.number >= limits.ahead) {
+    if (state.failure !== undefined)
+      emit(state, { type: 'halted', message: state.failure, isFatal: true })
+    return count(state, 'feed_too_far_ahead')
+  }
+  const parent = parentOf(state, base)
+  if (parent === undefined) {
+    if (chain.pending.state === 'open' || chain.pending.state === 'ended') endBefore(state, base)
+    if (judged.isAhead) flush(state)
+    return hold(state, frame)
+  }
+  state.sequence = judged.sequence
+  state.hasHole = false
+  await begin(state, frame, parent)
+}
+
+/** Index 0 of the next block says that the pending one is all there, and what its hash must be. */
+function endBefore(state: WriterState, base: FlashblockBase): void {
+  const { pending } = state.chain
+  if (BigInt(pending.handle.number) + 1n !== base.blockNumber) return
+  pending.expectedHash ??= base.parentHash
+  if (pending.state === 'open') end(state, pending)
+}
+
+function onEnd(state: WriterState, frame: FeedFrame): void {
+  if (frame.message.type !== 'end') return
+  const { verdict, sequence } = judgeEnd(state.sequence, frame.message)
+  count(state, `feed_${snake(verdict)}`)
+  if (verdict !== 'complete') return
+  // After a lost connection the last flashblocks may be missing: the next index 0 or the canonical block tells.
+  if (state.hasHole) return
+  state.sequence = sequence
+  const { pending } = state.chain
+  if (pending.state === 'open') end(state, pending)
+}
+
+async function begin(state: WriterState, frame: FlashblockFrame, parent: LiveBlock): Promise<void> {
+  const { chain, publisher } = state.options
+  const { message } = frame
+  const startedMs = state.options.now()
+  const attributes = attributesOfBase(message.base!)
+  const wrong =
+    (message.blockNumber === undefined
+      ? undefined
+      : differ('metadataNumber', attributes.number, message.blockNumber)) ??
+    checkAttributes(chain, parent, attributes)
+  if (wrong !== undefined) return giveUp(state, message, wrong)
+  const open = await openExecution(state.options, parent.hash, attributes)
+  const block = newBlock({
+    handle: publisher.begin(parent.handle, message.payloadId),
+    parent,
+    state: 'open',
+    payloadId: message.payloadId,
+    header: parent.header,
+    hash: parent.hash,
+    open,
+  })
+  let failed: Mismatch | 'full' | undefined = 'full'
+  try {
+    failed = await executeFlashblock(state, block, { message, startedMs })
+  } finally {
+    if (failed !== undefined) open.release()
+  }
+  if (failed !== undefined)
+    return failed === 'full' ? freeMemory(state) : giveUp(state, message, failed)
+  if (state.chain.pending !== parent) state.chain.cutAbove(parent)
+  state.chain.add(block)
+  state.chain.pending = block
+  show(state, block, { frame, startedMs, from: 0 })
+}
+
+async function extend(state: WriterState, frame: FlashblockFrame): Promise<void> {
+  const { message } = frame
+  const block = state.chain.pending
+  if (block.state !== 'open' || block.payloadId !== message.payloadId)
+    throw new Error(
+      `flashblock ${message.index} of ${message.payloadId} is due, and pending is another block`,
+    )
+  const startedMs = state.options.now()
+  const from = block.open!.execution.executed.length
+  const failed = await executeFlashblock(state, block, { message, startedMs })
+  if (failed === 'full') return freeMemory(state)
+  if (failed !== undefined) return giveUp(state, message, failed)
+  show(state, block, { frame, startedMs, from })
+}
+
+/** Executes the new transactions, compares every sum, and only then the hash, which depends on all of them. */
+async function executeFlashblock(
+  state: WriterState,
+  block: LiveBlock,
+  { message, startedMs }: { readonly message: Flashblock; readonly startedMs: number },
+): Promise<Mismatch | 'full' | undefined> {
+  const { execution } = block.open!
+  const { delta, index } = message
+  const { attributes, rules } = execution
+  const checkpoint = index === 0 ? undefined : execution.checkpoint()
+  const from = execution.executed.length
+  const invalid = await executeAll(execution, delta.transactions)
+  if (invalid !== undefined) return invalid
+  const sums = execution.sums()
+  const wrong =
+    (index === 0
+      ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
+      : undefined) ?? checkDelta(sums, delta)
+  if (wrong !== undefined) return wrong
+  const { header, hash } = headerOf({ attributes, rules, sums }, delta)
+  const wrongHash = differ('blockHash', hash, delta.blockHash)
+  if (wrongHash !== undefined) return wrongHash
+  const diff = execution.diff(checkpoint)
+  block.executeMs += state.options.now() - startedMs
+  return addIncrement(state, block, { index, header, hash, diff, from }) === 'full'
+    ? 'full'
+    : undefined
+}
+
+function show(
+  state: WriterState,
+  block: LiveBlock,
+  {
+    frame,
+    startedMs,
+    from,
+  }: { readonly frame: FeedFrame; readonly startedMs: number; readonly from: number },
+): void {
+  const executed = block.open!.execution.executed.slice(from)
+  const now = state.options.now()
+  publish(state, {
+    transactions: executed.map(({ transaction }) => transaction.hash),
+    publishMs: now - frame.receivedAtMs,
+    executeMs: now - startedMs,
+  })
+  if (state.sequence.payload?.isComplete === true) end(state, block)
+}
+
+/** The feed and our execution disagree: which of them is wrong, the canonical block will tell. */
+function giveUp(state: WriterState, message: Flashblock, wrong: Mismatch): void {
+  const { kind, ours, theirs } = wrong
+  warn(
+    state,
+    `mismatch_${snake(kind)}`,
+    `payload ${message.payloadId} index ${message.index}: ${kind} is ${ours} here, ${theirs} in the feed`,
+  )
+  flush(state)
+}
+
+const isHeld = (state: WriterState, payloadId: string) =>
+  state.held.some(({ message }) => message.payloadId === payloadId)
+
+function hold(state: WriterState, frame: FeedFrame): void {
+  state.held.push(frame)
+  count(state, 'feed_held')
+  while (state.held.length > state.limits.heldFrames) dropHeld(state)
+}
+
+/** The oldest held payload goes. */
+function dropHeld(state: WriterState): void {
+  const first = state.held[0]?.message.payloadId
+  const rest = state.held.filter(({ message }) => message.payloadId !== first)
+  count(state, 'feed_skipped', state.held.length - rest.length)
+  state.held = rest
+}
+
+const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

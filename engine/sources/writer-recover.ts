@@ -1,0 +1,60 @@
+/** The writer's start: blocks that are durable and not folded go back into tables. */
+import { decodeHeader } from '../primitives/header-codec.ts'
+import { decodeStoredReceipt } from '../primitives/receipt-codec.ts'
+import { decodeTransaction } from '../primitives/transaction-codec.ts'
+import type { OpenedChain, UnfoldedBlock } from '../storage/types.ts'
+import { type LiveBlock, newBlock } from './live-block.ts'
+import { emit, type WriterState } from './writer-state.ts'
+import type { WriterOptions } from './writer-types.ts'
+
+/** @throws {Error} when the arena cannot hold what the store has. */
+export function recoverBlocks(state: WriterState, opened: OpenedChain): void {
+  const { chain } = state
+  for (const stored of opened.unfolded) {
+    const parent = chain.canonical
+    const block = refill(state.options, parent, stored)
+    chain.add(block)
+    chain.canonical = block
+    chain.complete = block
+    chain.pending = block
+    const { id } = block.handle
+    const request = { type: 'adopt', id, parentId: parent.handle.id, hash: stored.hash } as const
+    emit(state, { type: 'keeper', request })
+  }
+}
+
+/** A folded block that only the store knows. */
+export function storedBlock(
+  { store }: WriterOptions,
+  handle: LiveBlock['handle'],
+  hash: LiveBlock['hash'],
+): LiveBlock {
+  const header = store.header(hash)
+  if (header === undefined)
+    throw new Error(`the store has no header of block ${handle.number}, which it has folded`)
+  return newBlock({
+    handle,
+    parent: undefined,
+    state: 'folded',
+    header: decodeHeader(header),
+    hash,
+    index: 0,
+  })
+}
+
+function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock): LiveBlock {
+  const { publisher } = options
+  const header = decodeHeader(stored.header)
+  const handle = publisher.begin(parent.handle)
+  const transactions = stored.transactions.map(({ raw, from }, at) => ({
+    transaction: decodeTransaction(raw, from),
+    receipt: decodeStoredReceipt(stored.receipts[at]!),
+  }))
+  const { hash, diff } = stored
+  const isHeld =
+    publisher.add(handle, { index: 0, diff, header, hash, transactions }) === 'added' &&
+    publisher.finish(handle, header, hash) === 'added'
+  if (!isHeld)
+    throw new Error(`no view memory for stored block ${stored.number}: raise --view-memory`)
+  return newBlock({ handle, parent, state: 'canonical', header, hash, index: 0 })
+}

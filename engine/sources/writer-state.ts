@@ -1,0 +1,156 @@
+/** What the writer knows between two events, and the small steps that all its parts share. */
+import type { SealedBlock } from '../chain/types.ts'
+import { dropPayload, type Heights, type Sequence, startSequence } from '../flashblocks/sequence.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { LiveBlock } from './live-block.ts'
+import { LiveChain } from './live-chain.ts'
+import {
+  type FeedFrame,
+  WRITER_LIMITS,
+  type WriterEffect,
+  type WriterLimits,
+  type WriterOptions,
+} from './writer-types.ts'
+
+export type QueuedBlock = { readonly block: SealedBlock; readonly arrivedAtMs: number }
+
+export type WriterState = {
+  readonly options: WriterOptions
+  readonly limits: WriterLimits
+  readonly chain: LiveChain
+  sequence: Sequence
+  isConnected: boolean
+  /** Frames may have been lost inside the payload in progress: its End alone proves nothing. */
+  hasHole: boolean
+  /** Frames of payloads whose parent is not known yet, index 0 first. */
+  held: FeedFrame[]
+  readonly sealed: QueuedBlock[]
+  /** Executed for its source alone, waiting for its root. */
+  whole: LiveBlock | undefined
+  /** Waiting for the keeper to append it. */
+  handed: LiveBlock | undefined
+  /** Since when canonical blocks find no memory, and when to try again. */
+  fullSinceMs: number | undefined
+  retryAtMs: number
+  /** Why the keeper cannot write any more. */
+  failure: string | undefined
+  wakeAtMs: number | undefined
+  effects: WriterEffect[]
+  readonly warnedAtMs: Map<string, number>
+}
+
+export function createState(options: WriterOptions, base: LiveBlock): WriterState {
+  const limits = { ...WRITER_LIMITS, ...options.limits }
+  const state: WriterState = {
+    options,
+    limits,
+    chain: new LiveChain(base, {
+      undoBlocks: limits.undoBlocks,
+      onDrop: ({ handle: { id } }) =>
+        emit(state, { type: 'keeper', request: { type: 'forget', id } }),
+    }),
+    sequence: startSequence,
+    isConnected: false,
+    hasHole: false,
+    held: [],
+    sealed: [],
+    whole: undefined,
+    handed: undefined,
+    fullSinceMs: undefined,
+    retryAtMs: 0,
+    failure: undefined,
+    wakeAtMs: undefined,
+    effects: [],
+    warnedAtMs: new Map(),
+  }
+  return state
+}
+
+export const emit = (state: WriterState, effect: WriterEffect): void =>
+  void state.effects.push(effect)
+
+export const count = (state: WriterState, what: string, by = 1): void =>
+  emit(state, { type: 'count', what, by })
+
+/** Counts, and logs the first of a kind in each sampling time. `what` is one of few names. */
+export function warn(state: WriterState, what: string, message: string): void {
+  count(state, what)
+  const now = state.options.now()
+  const last = state.warnedAtMs.get(what)
+  if (last !== undefined && now - last < state.limits.sampleMs) return
+  state.warnedAtMs.set(what, now)
+  emit(state, { type: 'warning', message })
+}
+
+export const heightsOf = ({ chain }: WriterState): Heights => ({
+  canonical: BigInt(chain.canonical.handle.number),
+  complete: BigInt(chain.complete.handle.number),
+})
+
+/** Asks for a tick not later than this. */
+export function wakeAt(state: WriterState, ms: number): void {
+  state.wakeAtMs = Math.min(state.wakeAtMs ?? Number.POSITIVE_INFINITY, ms)
+}
+
+export type Shown = {
+  readonly transactions: readonly Bytes[]
+  readonly publishMs: number
+  readonly executeMs: number
+}
+const NOTHING_SHOWN: Shown = { transactions: [], publishMs: 0, executeMs: 0 }
+
+/** Writes a record of the heads as they are, and tells of it. */
+export function publish(state: WriterState, shown: Shown = NOTHING_SHOWN): void {
+  const { canonical, complete, pending } = state.chain
+  const record = writeRecord(state)
+  emit(state, {
+    type: 'published',
+    record,
+    canonical: canonical.handle.number,
+    complete: complete.handle.number,
+    pending: pending.handle.number,
+    index: pending.index,
+    ...shown,
+  })
+}
+
+/** Writes a record without telling: nothing that a caller could ask for has changed. */
+export function writeRecord(state: WriterState): number {
+  const { canonical, complete, pending } = state.chain
+  return state.options.publisher.publish({
+    canonical: canonical.handle,
+    complete: complete.handle,
+    pending: pending.handle,
+    ...marksOf(state),
+  })
+}
+
+/** Safe and finalized trail canonical by a fixed number of blocks: the sequencer of this chain is the only source of truth there is. */
+export function marksOf({ options, limits, chain }: WriterState): {
+  readonly safe: number
+  readonly finalized: number
+} {
+  const first = Number(options.chain.genesisNumber)
+  const behind = (lag: number) => Math.max(first, chain.canonical.handle.number - lag)
+  return { safe: behind(limits.safeLag), finalized: behind(limits.finalizedLag) }
+}
+
+/** Pending goes back to the complete head and the rest of its payload is stale; nothing is shown that is not all there. */
+export function flush(state: WriterState): void {
+  state.sequence = dropPayload(state.sequence)
+  if (state.chain.pending === state.chain.complete) return
+  state.chain.cutAbove(state.chain.complete)
+  count(state, 'flush')
+  publish(state)
+}
+
+/** The arena has no room: the oldest reader is to be stopped, and pending makes place. */
+export function freeMemory(state: WriterState): void {
+  warn(
+    state,
+    'memory_full',
+    'the view memory is full: pending is dropped, the oldest reader stopped',
+  )
+  emit(state, { type: 'cancel', record: state.options.publisher.stats().oldestLease })
+  flush(state)
+}

@@ -1,0 +1,60 @@
+/** The pending head of a view as the pool's validation reads it. */
+import type { ChainView } from '../chain/types.ts'
+import { L1_BLOCK } from '../chainspec/l1-attributes.ts'
+import {
+  type L1FeeParameters,
+  l1Cost,
+  l1FeeParameters,
+  operatorFee,
+  rollupData,
+} from '../chainspec/l1-fee.ts'
+import type { ChainSpec } from '../chainspec/types.ts'
+import { intrinsicGas } from '../execution/intrinsic-gas.ts'
+import { intrinsicInput } from '../execution/validation.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { EMPTY_HASH } from '../primitives/keccak.ts'
+import { bigintToBytes, equalBytes } from '../primitives/words.ts'
+import { readAccount, readSlot } from '../state/read.ts'
+import type { StateReader } from '../state/reader.ts'
+import { pendingBlock } from './follow.ts'
+import type { PoolHead } from './types.ts'
+
+/** Valid as long as the view's lease. */
+export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
+  const block = pendingBlock(view)
+  const { header } = block
+  const rules = chain.rulesAt(header.number, header.timestamp)
+  const state = view.state(block)
+  let parameters: L1FeeParameters | undefined
+  const account = (address: Bytes) => readAccount(state, address)
+  return {
+    rules,
+    gasLimit: header.gasLimit,
+    baseFee: header.baseFeePerGas ?? 0n,
+    account,
+    extraFee(transaction) {
+      if (rules.l1Fee === 'none') return 0n
+      parameters ??= readParameters(state)
+      const { fee } = l1Cost(rollupData(transaction.raw), parameters, rules)
+      return fee + operatorFee(transaction.gasLimit, parameters, rules)
+    },
+    leastGas(transaction) {
+      const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
+      return { intrinsic: gas, floor }
+    },
+    hasCode(address) {
+      const found = account(address)
+      return found !== undefined && !equalBytes(found.codeHash, EMPTY_HASH)
+    },
+  }
+}
+
+/** As the contract holds them after the pending block's attributes. */
+function readParameters(state: StateReader): L1FeeParameters {
+  return l1FeeParameters((slot) =>
+    readSlot(state, L1_BLOCK_ADDRESS, bigintToBytes(BigInt(slot), 32)),
+  )
+}
+
+const L1_BLOCK_ADDRESS = hexToBytes(L1_BLOCK)

@@ -1,0 +1,189 @@
+/** The writer's thread: feeds the writer from the keeper, main and the flashblocks feed, one event at a time, and carries out its effects. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { openChainReader } from '../engine/chain/reader.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { engineByName } from '../engine/evm/registry.ts'
+import { decodeFrame } from '../engine/flashblocks/codec.ts'
+import { checksum } from '../engine/primitives/checksum.ts'
+import { Mailbox } from '../engine/sources/mailbox.ts'
+import { type ChainWriter, openWriter } from '../engine/sources/writer.ts'
+import type { WriterEffect, WriterEvent, WriterLimits } from '../engine/sources/writer-types.ts'
+import { attachDatabase } from '../engine/storage/database.ts'
+import { openStore } from '../engine/storage/store.ts'
+import type { KeeperAnswer, OpenedChain } from '../engine/storage/types.ts'
+import { openPublisher } from '../engine/views/publisher.ts'
+import { type FeedClient, followFeed } from './feed-client.ts'
+import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from './messages.ts'
+
+export type WriterData = SharedNode & {
+  readonly keeper: MessagePort
+  readonly limits?: Partial<WriterLimits>
+}
+
+type Thread = {
+  readonly writer: ChainWriter
+  readonly mailbox: Mailbox
+  readonly keeper: MessagePort
+  readonly counts: Map<string, number>
+  tell(message: FromWriter): void
+}
+
+if (parentPort !== null) start(parentPort, workerData as WriterData)
+
+/** The keeper speaks first: it may have repaired the database before. */
+function start(main: MessagePort, data: WriterData): void {
+  data.keeper.once('message', (greeting: KeeperOpened) => {
+    try {
+      run(main, data, greeting.opened)
+    } catch (error) {
+      const message = `the writer cannot start: ${(error as Error).message}`
+      main.postMessage({ type: 'halted', message, isFatal: true } satisfies FromWriter)
+    }
+  })
+}
+
+function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
+  const chain = chainSpec(data.chain)
+  const store = openStore(attachDatabase(data.database))
+  const publisher = openPublisher(data.views, opened.foldHead)
+  const reader = openChainReader({ views: data.views, store, chain, thread: data.thread })
+  const { writer, effects } = openWriter(
+    {
+      chain,
+      store,
+      publisher,
+      reader,
+      engine: engineByName(data.engine),
+      now: () => performance.now(),
+      ...(data.limits === undefined ? {} : { limits: data.limits }),
+    },
+    opened,
+  )
+  const thread: Thread = {
+    writer,
+    mailbox: new Mailbox(),
+    keeper: data.keeper,
+    counts: new Map(),
+    tell: (message) => main.postMessage(message),
+  }
+  carryOut(thread, effects)
+  serve(main, thread)
+  thread.tell({ type: 'ready', record: reader.newestRecord() })
+}
+
+function serve(main: MessagePort, thread: Thread): void {
+  const { tell, keeper } = thread
+  let feed: FeedClient | undefined
+  const deliver = createLoop(thread, (error) => {
+    feed?.close()
+    tell({ type: 'halted', message: `the writer cannot go on: ${error.message}`, isFatal: true })
+  })
+  const beat = setInterval(() => report(thread), BEAT_MS)
+  keeper.on('message', (answer: KeeperAnswer) => deliver({ type: 'answer', answer }))
+  main.on('message', async (message: ToWriter) => {
+    switch (message.type) {
+      case 'connect':
+        feed?.close()
+        feed = followFeed(message, {
+          onState: (isConnected) => deliver({ type: 'feed', isConnected }),
+          onFrame: (frame) => onFrame(thread, frame, deliver),
+        })
+        return
+      case 'sealed':
+        return deliver({ type: 'sealed', block: message.block })
+      case 'stop':
+        feed?.close()
+        clearInterval(beat)
+        await deliver.stop()
+        report(thread)
+        tell({ type: 'stopped' })
+        keeper.close()
+        main.close()
+    }
+  })
+}
+
+const BEAT_MS = 1_000
+
+type Deliver = ((event: WriterEvent) => void) & {
+  /** Resolves when the event in progress is done; later ones are not looked at. */
+  stop(): Promise<void>
+}
+
+/** Applies what the mailbox has, one event after the other, until it is empty. */
+function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
+  const { writer, mailbox } = thread
+  let running: Promise<void> | undefined
+  let timer: NodeJS.Timeout | undefined
+  let isStopped = false
+
+  async function run(): Promise<void> {
+    while (!isStopped) {
+      const event = mailbox.next((hash) => writer.knows(hash))
+      if (event === undefined) return
+      carryOut(thread, await writer.apply(event))
+      // What came meanwhile may be more urgent than what waits.
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+  function setTimer(): void {
+    clearTimeout(timer)
+    const dueMs = writer.wakeAtMs()
+    if (dueMs === undefined || isStopped) return
+    timer = setTimeout(() => deliver({ type: 'tick' }), Math.max(0, dueMs - performance.now()))
+  }
+  function deliver(event: WriterEvent): void {
+    if (isStopped) return
+    mailbox.push(event)
+    running ??= run()
+      .catch((error: Error) => {
+        isStopped = true
+        onError(error)
+      })
+      .finally(() => {
+        running = undefined
+        setTimer()
+      })
+  }
+  return Object.assign(deliver, {
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      await running
+    },
+  })
+}
+
+function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
+  for (const effect of effects)
+    if (effect.type === 'keeper') thread.keeper.postMessage(effect.request)
+    else if (effect.type === 'count') count(thread, effect.what, effect.by)
+    else thread.tell(effect)
+}
+
+function onFrame(thread: Thread, bytes: Uint8Array, deliver: Deliver): void {
+  const receivedAtMs = performance.now()
+  const decoded = decodeFrame(bytes)
+  if ('message' in decoded) {
+    const frame = { message: decoded.message, digest: checksum(bytes), receivedAtMs }
+    deliver({ type: 'frame', frame })
+  } else if ('refuse' in decoded) {
+    count(thread, 'feed_refused', 1)
+    if (thread.counts.get('feed_refused') === 1)
+      thread.tell({ type: 'warning', message: `frame of the feed refused: ${decoded.refuse}` })
+  } else count(thread, 'feed_foreign', 1)
+}
+
+/** Counts go out once a second: a message for each would cost more than what it counts. */
+function count({ counts }: Thread, what: string, by: number): void {
+  counts.set(what, (counts.get(what) ?? 0) + by)
+}
+
+function report(thread: Thread): void {
+  const skipped = thread.mailbox.takeSkipped()
+  if (skipped > 0) count(thread, 'feed_skipped', skipped)
+  for (const [what, by] of thread.counts) thread.tell({ type: 'count', what, by })
+  thread.counts.clear()
+  const values = { ...thread.writer.gauges(), mailbox: thread.mailbox.size }
+  thread.tell({ type: 'gauges', values })
+}
