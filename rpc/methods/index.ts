@@ -1,7 +1,9 @@
 /** Every JSON-RPC method, one file per chapter. */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Method, Methods } from '../method.ts'
+import * as account from './account.ts'
 import * as block from './block.ts'
+import * as call from './call.ts'
 import * as client from './client.ts'
 import * as discover from './discover.ts'
 import * as fee from './fee.ts'
@@ -13,7 +15,9 @@ import * as subscribe from './subscribe.ts'
 import * as transaction from './transaction.ts'
 
 const chapters: readonly Readonly<Record<string, Method>>[] = [
+  account,
   block,
+  call,
   client,
   discover,
   fee,

@@ -1,0 +1,95 @@
+/** Accounts whose keys the node holds. */
+import { keccak256 } from '../../engine/primitives/keccak.ts'
+import type { UnsignedTransaction } from '../../engine/primitives/transaction-codec.ts'
+import { bigintToBytes, concatBytes } from '../../engine/primitives/words.ts'
+import { failed, unknownAccount } from '../errors.ts'
+import { address, bytes, hexText, transactionCall } from '../ethereum.ts'
+import { resultText } from '../executor.ts'
+import {
+  type CallFields,
+  checkFields,
+  fillTransaction,
+  ownSender,
+  signWith,
+  turnKey,
+} from '../fill.ts'
+import { hashesText, pooledText } from '../json.ts'
+import { type FrontContext, frontMethod, param } from '../method.ts'
+import { bytesResult, hashResult, textResult } from '../results.ts'
+import { submit } from '../submit.ts'
+import { eth_estimateGas } from './call.ts'
+
+const LISTED = ['standard', 'flashblocks'] as const
+
+export const eth_accounts = frontMethod({
+  name: 'eth_accounts',
+  summary: 'Addresses whose keys the node holds.',
+  params: [],
+  result: textResult('Accounts', { type: 'array', items: address.schema }),
+  handler: ({ services }) => hashesText(services.accounts.addresses()),
+})
+
+export const eth_sign = frontMethod({
+  name: 'eth_sign',
+  summary: 'Signs a message with the prefix that keeps it from being a transaction.',
+  listed: LISTED,
+  params: [param('Address', address), param('Message', bytes)],
+  result: bytesResult('Signature'),
+  handler({ services }, who, message) {
+    const prefix = Buffer.from(`\x19Ethereum Signed Message:\n${message.length}`)
+    const signature = services.accounts.sign(who, keccak256(concatBytes(prefix, message)))
+    if (signature === undefined) throw unknownAccount()
+    const { r, s, yParity } = signature
+    return concatBytes(bigintToBytes(r, 32), bigintToBytes(s, 32), Uint8Array.of(27 + yParity))
+  },
+})
+
+export const eth_sendTransaction = frontMethod({
+  name: 'eth_sendTransaction',
+  summary: 'Completes, signs and sends a transaction of one of the accounts of the node.',
+  listed: LISTED,
+  hasEffect: true,
+  params: [param('Transaction', transactionCall)],
+  result: hashResult('Transaction hash'),
+  handler(context, call) {
+    const { services, chain } = context
+    const sender = ownSender(call, services.accounts)
+    checkFields(call, chain.chainId)
+    // Two at once would take the same nonce.
+    return services.turns(turnKey(sender), async () => {
+      const unsigned = await filled(context, call)
+      return submit(services, signWith(services.accounts, sender, unsigned).raw)
+    })
+  },
+})
+
+export const eth_signTransaction = frontMethod({
+  name: 'eth_signTransaction',
+  summary: 'Signs a transaction of one of the accounts of the node, without sending it.',
+  params: [param('Transaction', transactionCall)],
+  result: textResult('Signed transaction', { type: 'object' }),
+  async handler(context, call) {
+    if (call.gas === undefined) throw failed('gas not specified')
+    const hasFees = call.maxFeePerGas !== undefined && call.maxPriorityFeePerGas !== undefined
+    if (call.gasPrice === undefined && !hasFees)
+      throw failed('missing gasPrice or maxFeePerGas/maxPriorityFeePerGas')
+    if (call.nonce === undefined) throw failed('nonce not specified')
+    const { services, chain } = context
+    const sender = ownSender(call, services.accounts)
+    checkFields(call, chain.chainId)
+    const signed = signWith(services.accounts, sender, await filled(context, call))
+    return `{"raw":${hexText(signed.raw)},"tx":${pooledText(signed)}}`
+  },
+})
+
+function filled(context: FrontContext, call: CallFields): Promise<UnsignedTransaction> {
+  const sender = ownSender(call, context.services.accounts)
+  return fillTransaction(context, call, {
+    sender,
+    async estimate() {
+      const wire = transactionCall.encode({ ...call, from: sender })
+      const text = resultText(await context.callPool(eth_estimateGas, [wire, 'pending']))
+      return BigInt(JSON.parse(text) as string)
+    },
+  })
+}
