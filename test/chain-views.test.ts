@@ -3,27 +3,43 @@ import { describe, expect, test } from 'vitest'
 import { openChainReader } from '../engine/chain/reader.ts'
 import type { ChainReader, Endpoint, LeasedView } from '../engine/chain/types.ts'
 import { ViewError } from '../engine/state/reader.ts'
+import { memoryDatabase } from '../engine/storage/database.ts'
+import { openStore } from '../engine/storage/store.ts'
+import type { KeeperWords, StoreReader } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
 import { mapStore } from './fixtures/map-store.ts'
 import { EMPTY_WORLD } from './fixtures/view-blocks.ts'
 import { plainChain } from './fixtures/view-chain.ts'
 import { checkBlock, checkNumber, checkState, MixedView } from './fixtures/view-check.ts'
-import { type Built, Driver, isAncestor } from './fixtures/view-driver.ts'
+import { type Built, Driver, type Durable, isAncestor } from './fixtures/view-driver.ts'
+import { keeperDurable } from './fixtures/view-keeper.ts'
 
 const PAGE = 2048
 const GENESIS = 1000
 
-function open(pages: number) {
+type Kind = 'maps' | 'keeper'
+
+function open(pages: number, kind: Kind = 'maps') {
   const views = createViews({ bytes: pages * PAGE, threads: 3, seed: 99, pageBytes: PAGE })
-  const store = mapStore({ world: EMPTY_WORLD, number: GENESIS })
-  store.attach(keeperWords(views))
-  const publisher = openPublisher(views, { number: GENESIS, hash: store.genesisHash })
-  const driver = new Driver(publisher, store, { world: EMPTY_WORLD, hash: store.genesisHash })
+  const words = keeperWords(views)
   const chain = plainChain(GENESIS)
+  const { store, durable } = kind === 'maps' ? inMaps(words) : inKeeper(words)
+  const publisher = openPublisher(views, { number: GENESIS, hash: chain.genesisHash })
+  const driver = new Driver(publisher, durable, EMPTY_WORLD)
   const reader = (thread: number) =>
     openChainReader({ views, store, chain, thread, cacheEntries: 64 })
-  return { store, publisher, driver, reader, unfolds: { count: 0 } }
+  return { driver, reader, unfolds: { count: 0 } }
+}
+function inMaps(words: KeeperWords): { store: StoreReader; durable: Durable } {
+  const store = mapStore({ world: EMPTY_WORLD, number: GENESIS })
+  store.attach(words)
+  return { store, durable: store }
+}
+function inKeeper(words: KeeperWords): { store: StoreReader; durable: Durable } {
+  const database = memoryDatabase()
+  const durable = keeperDurable({ database, words, genesisNumber: GENESIS, pieces: 1 })
+  return { store: openStore(database), durable }
 }
 
 /** A leased view and what the truth was when its record was published. */
@@ -124,11 +140,16 @@ const OPS = [
   'release',
 ] as const
 
-const step = fc.record({ op: fc.constantFrom(...OPS), seed: fc.nat(100_000) })
+const step: fc.Arbitrary<Step> = fc.record({
+  op: fc.constantFrom(...OPS),
+  seed: fc.nat(100_000),
+})
 
-function run(pages: number, steps: readonly { op: (typeof OPS)[number]; seed: number }[]) {
-  const world = open(pages)
-  const { driver, store, publisher, unfolds } = world
+type Step = { readonly op: (typeof OPS)[number]; readonly seed: number }
+
+function run(steps: readonly Step[], pages: number, kind: Kind) {
+  const world = open(pages, kind)
+  const { driver, unfolds } = world
   const readers = [world.reader(0), world.reader(1), world.reader(2)]
   const held: Held[] = []
   for (const { op, seed } of steps) {
@@ -141,16 +162,15 @@ function run(pages: number, steps: readonly { op: (typeof OPS)[number]; seed: nu
     else if (op === 'slice') driver.slice(seed % 3)
     else if (op === 'unfold' && seed % 4 === 0 && driver.folded.length > 1) {
       const to = driver.folded.at(-1 - (seed % Math.min(3, driver.folded.length)))!
-      store.unfold({ id: to.handle.id, number: to.number })
-      unfolds.count++
-      for (const each of held) check(world, each, seed)
-      const handle = publisher.unfolded({
-        number: to.number,
-        hash: to.final!.hash,
-        id: to.handle.id,
-        unfolds: unfolds.count,
+      const before = unfolds.count
+      driver.branch(to, seed, () => {
+        if (unfolds.count === before) unfolds.count++
+        // The writer goes on meanwhile, and what it publishes is as void as what is older.
+        driver.publish()
+        const now = hold(world, readers[0]!, 'standard')
+        for (const each of [...held, { ...now, unfolds: before }]) check(world, each, seed)
+        now.leased.release()
       })
-      driver.branch(to, handle, seed)
     } else if (op === 'lease' && held.length < 5)
       held.push(hold(world, readers[seed % 3]!, seed % 2 === 0 ? 'standard' : 'flashblocks'))
     else if (op === 'adopt' && held.length > 0 && held.length < 5) {
@@ -171,17 +191,23 @@ function run(pages: number, steps: readonly { op: (typeof OPS)[number]; seed: nu
 
 describe('a view answers as plain execution at its record', () => {
   test.each([
-    ['an arena with room', 400],
-    ['a tiny arena', 24],
-  ])('%s', (_, pages) => {
-    let refused = 0
+    ['an arena with room', 400, 'maps'],
+    ['a tiny arena', 24, 'maps'],
+    ['the keeper behind it', 24, 'keeper'],
+  ] as const)('%s', (_, pages, kind) => {
+    const seen = { refused: 0, folds: 0, unfolds: 0 }
     fc.assert(
       fc.property(fc.array(step, { minLength: 20, maxLength: 120, size: 'max' }), (steps) => {
-        refused += run(pages, steps).driver.refused
+        const { driver, unfolds } = run(steps, pages, kind)
+        seen.refused += driver.refused
+        seen.folds += driver.folded.length - 1
+        seen.unfolds += unfolds.count
       }),
-      { numRuns: 60 },
+      { numRuns: 50 },
     )
-    expect(refused > 0).toBe(pages < 100)
+    expect(seen.refused > 0).toBe(pages < 100)
+    expect(seen.folds).toBeGreaterThan(20)
+    expect(seen.unfolds).toBeGreaterThan(10)
   })
 
   test('the check finds a mixed view', () => {

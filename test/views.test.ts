@@ -8,6 +8,7 @@ import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
 import { openState, openViewThread, type ViewThread } from '../engine/views/reader.ts'
 import type { BlockHandle, Increment, Publisher } from '../engine/views/types.ts'
+import { prefixOf } from '../engine/views/walk.ts'
 import { mapStore } from './fixtures/map-store.ts'
 import {
   ADDRESSES,
@@ -169,6 +170,28 @@ describe('publish', () => {
       expect(new DataView(out.buffer).getBigUint64(0)).toBe(after!.nonce)
     }
   })
+})
+
+test('a prefix of a block in several tables skips what came later, in each of them', () => {
+  const { publisher, thread } = open(256)
+  const block = publisher.begin(publisher.base)
+  const many = Array.from({ length: 200 }, (_, n) => ({
+    ...write(1)[0]!,
+    address: Uint8Array.from({ length: 20 }, () => n + 50),
+  }))
+  for (const [index, diff] of [write(1), write(2), many, write(3)].entries())
+    publisher.add(block, increment(101, index, diff))
+  publisher.publish(heads(publisher.base, publisher.base, block))
+  const reader = thread(0)
+  const lease = reader.leases.lease()
+  const seen = [0, 1, 2, 3].map((index) => {
+    const at = prefixOf(reader.arena, lease.record.pending, index)!
+    const state = openState(reader, lease, at)
+    const [slot] = state.slots(new Uint32Array(ADDRESSES[0]!.slice().buffer))
+    return [accountNumber(state, 0), slotNumber(state, 0, 0), slot!.value[31]]
+  })
+  expect(seen).toEqual([1, 2, 2, 3].map((value) => [value, value, value]))
+  expect(prefixOf(reader.arena, lease.record.pending, 4)).toBeUndefined()
 })
 
 describe('memory', () => {
@@ -470,5 +493,21 @@ describe('slots of an account', () => {
       [1, 5],
       [3, 3],
     ])
+  })
+
+  test('of a prefix take all of the blocks below it', () => {
+    const { publisher, thread } = open()
+    const one = publisher.begin(publisher.base)
+    for (const value of [1, 2]) publisher.add(one, increment(101, value - 1, write(value)))
+    const { header, hash } = increment(101, 2, [])
+    publisher.finish(one, header, hash)
+    const two = publisher.begin(one)
+    publisher.add(two, increment(102, 0, []))
+    publisher.publish(heads(publisher.base, one, two))
+    const reader = thread(0)
+    const { lease } = newest(reader)
+    const state = openState(reader, lease, lease.record.pending)
+    const found = [...state.slots(new Uint32Array(ADDRESSES[0]!.slice().buffer))]
+    expect(found.map(({ value }) => value[31])).toEqual([2])
   })
 })

@@ -1,6 +1,7 @@
 /** The writer's side of the shared views: tables, records, and which tables later records no longer reach (docs: views, 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
+import { equalBytes } from '../primitives/words.ts'
 import { type Arena, FLOOR, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
 import { type Build, openBuilder } from './build.ts'
 import { openPages } from './pages.ts'
@@ -140,6 +141,11 @@ class PublisherState {
     this.base = known?.isFolded === true ? known : baseBuild(to.id, to)
     this.builds.set(to.id, this.base)
     this.#nextId = Math.max(this.#nextId, to.id + 1)
+    // A branch was begun on the folded block by the name it had then; the keeper may have given it another.
+    for (const build of this.builds.values()) {
+      const parent = build.parent as Build | undefined
+      if (parent?.hash !== undefined && equalBytes(parent.hash, to.hash)) build.parent = this.base
+    }
     return this.base
   }
 
