@@ -50,6 +50,7 @@ function newPool(threads: number, limits: Partial<Limits> = {}): Pool {
     limits: { ...DEFAULT_LIMITS, ...limits },
     heapMb: 128,
     onThreadEnded: (thread) => ended.push(thread),
+    newestRecord: () => 9,
     onBroken(error) {
       throw error
     },
@@ -117,6 +118,27 @@ describe('calls', () => {
     setTimeout(() => client.abort(), 50)
     await reply
     expect(performance.now() - started).toBeLessThan(2_000)
+  })
+
+  test('that hold a record too long are cancelled, newer ones are not', async () => {
+    const spin = (record?: number) =>
+      pool.execute(
+        poolCall('spin', {
+          params: [{ ms: 300 }],
+          runs: 'trace',
+          ...(record === undefined ? {} : { record }),
+        }),
+      )
+    const started = performance.now()
+    const old = spin(3)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    pool.cancel(8)
+    expect(await old).toMatchObject({ error: { code: -32002 } })
+    expect(performance.now() - started).toBeLessThan(250)
+    const newest = spin()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    pool.cancel(8)
+    expect(resultOf(await newest)).toBe('spun')
   })
 
   test('that do not stop by themselves lose their worker, the others go on', async () => {

@@ -4,11 +4,13 @@ import pretty from 'pino-pretty'
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
+/** Plain data, so that every thread logs alike. */
+export type LogOptions = { readonly level: string; readonly isPretty: boolean }
+
 const STANDARD_ERROR = 2
 
 /** Lines are written at once: what was logged before the process ended is there. */
-export function createLog(options: { readonly level: string; readonly isPretty: boolean }): Log {
-  const { level, isPretty } = options
+export function createLog({ level, isPretty }: LogOptions): Log {
   const destination = isPretty
     ? pretty({
         destination: STANDARD_ERROR,

@@ -22,7 +22,11 @@ export interface Metrics {
   /** Calls that the limiter did not let through. */
   refused(calls: number): void
   job(job: { readonly lane: Lane; readonly queuedMs: number; readonly runMs: number }): void
-  writer(message: FromWriter): void
+  published(message: Extract<FromWriter, { readonly type: 'published' }>): void
+  /** Something that a thread counts. */
+  count(what: string, by: number): void
+  /** What a thread measures. */
+  gauges(values: Readonly<Record<string, number>>): void
   readonly contentType: string
   text(): Promise<string>
 }
@@ -92,13 +96,13 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   })
   const counted = new Counter({
     name: 'flashnode_chain_events_total',
-    help: 'what the writer counts: verdicts on frames, mismatches, broken preconfirmations, reorgs',
+    help: 'what the threads count: verdicts on frames, mismatches, broken preconfirmations, reorgs',
     labelNames: ['event'],
     registers,
   })
   const values = new Gauge({
     name: 'flashnode_chain',
-    help: 'what the writer measures: leases, pages, fold lag',
+    help: 'what the threads measure: leases, pages, fold lag',
     labelNames: ['value'],
     registers,
   })
@@ -117,19 +121,19 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
       queued.observe({ lane }, queuedMs / 1_000)
       ran.observe({ lane }, runMs / 1_000)
     },
-    writer(message) {
-      if (message.type === 'count') {
-        if (isNameKnown(message.what)) counted.inc({ event: message.what }, message.by)
-      } else if (message.type === 'gauges') {
-        for (const [value, number] of Object.entries(message.values))
-          if (isNameKnown(value)) values.set({ value }, number)
-      } else if (message.type === 'published') {
-        publishedAt = now()
-        publish.observe(message.publishMs / 1_000)
-        execute.observe(message.executeMs / 1_000)
-        for (const head of ['canonical', 'complete', 'pending'] as const)
-          heads.set({ head }, message[head])
-      }
+    published(message) {
+      publishedAt = now()
+      publish.observe(message.publishMs / 1_000)
+      execute.observe(message.executeMs / 1_000)
+      for (const head of ['canonical', 'complete', 'pending'] as const)
+        heads.set({ head }, message[head])
+    },
+    count(what, by) {
+      if (isNameKnown(what)) counted.inc({ event: what }, by)
+    },
+    gauges(all) {
+      for (const [value, number] of Object.entries(all))
+        if (isNameKnown(value)) values.set({ value }, number)
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),

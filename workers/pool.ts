@@ -31,6 +31,8 @@ export type PoolOptions = {
   readonly heapMb: number
   /** The thread has ended: its lease can be cleared and its place at the database's gate. */
   readonly onThreadEnded: (thread: number) => void
+  /** The record that a call without one will read at least, when it is handed over now. */
+  readonly newestRecord: () => number
   /** No worker can be started any more. */
   readonly onBroken: (error: Error) => void
   readonly onJob?: (job: {
@@ -41,6 +43,8 @@ export type PoolOptions = {
 }
 
 export interface Pool extends Executor {
+  /** Ends the calls that may read this record or an older one: their answer is the timeout's. */
+  cancel(record: number): void
   /** Ends every worker and waits until they have ended; what still runs is answered with an error. */
   stop(): Promise<void>
   stats(): {
@@ -60,6 +64,8 @@ type Job = {
   readonly queuedAt: number
   /** When it was handed to a worker; undefined: it waits. */
   startedAt: number | undefined
+  /** The oldest record it may read. */
+  record: number
   isAnswered: boolean
   /** Its first worker died under it. */
   readonly isSecondTry: boolean
@@ -100,6 +106,7 @@ export function createPool(options: PoolOptions): Pool {
         ...costs.classify(call),
         queuedAt: performance.now(),
         startedAt: undefined,
+        record: 0,
         isAnswered: false,
         isSecondTry: false,
         answer: resolve,
@@ -144,7 +151,11 @@ export function createPool(options: PoolOptions): Pool {
     }))
     const long = writeCalls(task.slab, calls)
     const now = performance.now()
-    for (const job of jobs) job.startedAt = now
+    const newest = options.newestRecord()
+    for (const job of jobs) {
+      job.startedAt = now
+      job.record = job.call.record ?? newest
+    }
     running.add(task)
     piscina.run({ slab: task.slab.words.buffer, long }).then(
       (replies) => finish(task, replies),
@@ -226,6 +237,11 @@ export function createPool(options: PoolOptions): Pool {
 
   return {
     execute,
+    cancel(record) {
+      for (const task of running)
+        for (const [index, job] of task.jobs.entries())
+          if (job.record <= record) cancelCall(task.slab, index)
+    },
     async stop() {
       isStopped = true
       clearInterval(sweeper)

@@ -1,0 +1,71 @@
+/** The directory a node keeps its data in, and the chain that is in it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type ChainOption, chainSpec } from '../engine/chainspec/registry.ts'
+import { bytesToHex } from '../engine/primitives/hex.ts'
+import { DirectoryError, type Marker, readMarker } from '../engine/storage/schema.ts'
+import type { Config } from './config.ts'
+
+export type DataDirectory = {
+  readonly path: string
+  /** Accepted transactions that are not final. */
+  readonly transactions: string
+  /** Frames of the sequencer that are not durable as blocks. */
+  readonly flashblocks: string
+  /** Removes an ephemeral one. */
+  release(): void
+}
+
+/** @param path undefined: a temporary directory. */
+export function openDataDirectory(path: string | undefined): DataDirectory {
+  const directory = path ?? mkdtempSync(join(tmpdir(), 'flashnode-'))
+  return {
+    path: directory,
+    transactions: join(directory, 'transactions.journal'),
+    flashblocks: join(directory, 'flashblocks.journal'),
+    release() {
+      if (path === undefined) rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+/** @param nowSeconds genesis of a development chain that is made now. @throws {DirectoryError} {ChainError} */
+export function chainOption(config: Config, path: string, nowSeconds: number): ChainOption {
+  const marker = readMarker(path)
+  if (config.command === 'serve') return servedChain(config.chain, path, marker)
+  return {
+    name: config.chain ?? 'xlayer',
+    dev: {
+      chainId: config.chainId,
+      allocFile: config.genesisAlloc,
+      genesisTimestamp: timestampOf(marker) ?? nowSeconds,
+      blockTime: config.blockTimeMs / 1_000,
+    },
+  }
+}
+
+/** A newer format may lack it: then the directory is refused for its version. */
+const timestampOf = (marker: Marker | undefined): number | undefined =>
+  Number.isSafeInteger(marker?.genesisTimestamp) ? marker?.genesisTimestamp : undefined
+
+/** The chain of a directory: a known one, or a development chain with its rules. */
+function servedChain(
+  asked: string | undefined,
+  path: string,
+  marker: Marker | undefined,
+): ChainOption {
+  if (marker === undefined)
+    throw new DirectoryError(
+      'foreign',
+      `${path} holds no chain to serve: give --datadir a directory that a flashnode has filled`,
+    )
+  const name = asked ?? marker.chain
+  const dev = { chainId: marker.chainId, genesisTimestamp: timestampOf(marker) ?? 0 }
+  const options: readonly ChainOption[] = [{ name }, { name, dev }]
+  const found = options.find(
+    (option) => bytesToHex(chainSpec(option).genesisHash) === marker.genesis,
+  )
+  // Without a match the directory's own check says what is in it.
+  return found ?? options[0]!
+}

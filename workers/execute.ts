@@ -1,0 +1,46 @@
+/** A pool thread: opens the chain for reading once, then runs the calls of each task. */
+import { threadId, workerData } from 'node:worker_threads'
+import { openChainReader } from '../engine/chain/reader.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { engineByName } from '../engine/evm/registry.ts'
+import { attachDatabase } from '../engine/storage/database.ts'
+import { openStore } from '../engine/storage/store.ts'
+import type { Limits } from '../rpc/limits.ts'
+import { methods } from '../rpc/methods/index.ts'
+import { createPoolRunner } from '../rpc/pool-call.ts'
+import { createLog, type LogOptions, loggable } from './log.ts'
+import type { SharedNode } from './messages.ts'
+import { type PoolTask, serveTask, type TaskRunner } from './task.ts'
+import { type Claims, claimRow } from './threads.ts'
+
+export type PoolWorkerData = {
+  /** Its `thread` is claimed by the worker itself. */
+  readonly node: Omit<SharedNode, 'thread'>
+  readonly claims: Claims
+  readonly limits: Limits
+  readonly log: LogOptions
+}
+
+const runner = openRunner(workerData as PoolWorkerData)
+
+/** Piscina calls the default export. */
+export default (task: PoolTask) => serveTask(task, runner)
+
+function openRunner({ node, claims, limits, log: logOptions }: PoolWorkerData): TaskRunner {
+  const log = createLog(logOptions)
+  const chain = chainSpec(node.chain)
+  const reader = openChainReader({
+    views: node.views,
+    store: openStore(attachDatabase(node.database)),
+    chain,
+    thread: claimRow(claims, threadId),
+  })
+  return createPoolRunner({
+    reader,
+    chain,
+    engine: engineByName(node.engine),
+    limits,
+    methods,
+    onBug: (error, method) => log.error({ err: error, method: loggable(method) }, 'a call failed'),
+  })
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+/** The command line: prints, or runs a node until it is told to stop. */
+import { ConfigError, type Invocation, readInvocation } from './config.ts'
+
+const invocation = invoke()
+if (invocation?.action === 'print') process.stdout.write(invocation.text)
+else if (invocation?.action === 'run') {
+  // Loaded late: asking for help or a version opens no database code.
+  const { runNode } = await import('./node.ts')
+  await runNode(invocation.config)
+}
+
+function invoke(): Invocation | undefined {
+  try {
+    return readInvocation(process.argv.slice(2), process.env)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`flashnode: ${error.message}\n`)
+    process.exitCode = 2
+    return undefined
+  }
+}

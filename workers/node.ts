@@ -1,0 +1,48 @@
+/** A node as a process: it runs until a signal or a failure ends it, with one line that says why. */
+import { ChainError } from '../engine/chainspec/error.ts'
+import { GenesisError } from '../engine/storage/genesis-import.ts'
+import { JournalError } from '../engine/storage/journal.ts'
+import { DirectoryError } from '../engine/storage/schema.ts'
+import type { Config } from './config.ts'
+import { StartError } from './context.ts'
+import { KeystoreError } from './keystore.ts'
+import { createLifecycle, onSignals } from './lifecycle.ts'
+import { createLog } from './log.ts'
+import { startNode } from './start.ts'
+
+export async function runNode(config: Config): Promise<void> {
+  const isTerminal = process.stderr.isTTY
+  const logOptions = {
+    level: config.logLevel,
+    isPretty: (config.logFormat ?? (isTerminal ? 'pretty' : 'json')) === 'pretty',
+  }
+  const log = createLog(logOptions)
+  const lifecycle = createLifecycle((problem) => log.warn(problem))
+  let status = 0
+  const end = async (failure?: string): Promise<void> => {
+    // What goes wrong while everything is being closed is a consequence, not a reason.
+    if (failure !== undefined && !lifecycle.isStopping) {
+      status = 1
+      process.stderr.write(`flashnode: ${failure.replaceAll('\n', ' ')}\n`)
+    }
+    await lifecycle.stop()
+    process.exit(status)
+  }
+  onSignals(() => void end())
+  process.on('uncaughtException', (error) => {
+    log.error({ err: error }, 'an error that nothing handles')
+    void end(`stopped by an error that nothing handles: ${error.message}`)
+  })
+  try {
+    await startNode({ config, log, logOptions, lifecycle, fail: (message) => void end(message) })
+  } catch (error) {
+    if (lifecycle.isStopping) return // Its parts were closed under it.
+    if (!isExpected(error)) log.error({ err: error }, 'the start failed')
+    await end((error as Error).message)
+  }
+}
+
+/** Their messages say what is wrong and what to do. */
+const EXPECTED = [StartError, ChainError, DirectoryError, GenesisError, JournalError, KeystoreError]
+const isExpected = (error: unknown) =>
+  error instanceof RangeError || EXPECTED.some((kind) => error instanceof kind)

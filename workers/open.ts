@@ -1,0 +1,59 @@
+/** What every thread of a node works on: the data directory, its chain, and the arena of the views. */
+import { randomInt } from 'node:crypto'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import type { ChainSpec } from '../engine/chainspec/types.ts'
+import type { Database } from '../engine/storage/database.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { openDirectory } from '../engine/storage/schema.ts'
+import { createViews } from '../engine/views/arena.ts'
+import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
+import type { Config } from './config.ts'
+import type { NodeContext } from './context.ts'
+import { chainOption, type DataDirectory, openDataDirectory } from './datadir.ts'
+import type { SharedNode } from './messages.ts'
+import { allRows } from './threads.ts'
+
+export type OpenedData = {
+  readonly database: Database
+  readonly shared: Omit<SharedNode, 'thread'>
+  readonly chain: ChainSpec
+  readonly directory: DataDirectory
+}
+
+/** Threads of one process at a time, those that are being replaced included. */
+const MAX_THREADS = 256
+const CLOSE_MS = 3_000
+
+/** @throws {DirectoryError} {ChainError} {GenesisError} {RangeError} */
+export async function openData({ config, log, lifecycle }: NodeContext): Promise<OpenedData> {
+  const directory = openDataDirectory(config.datadir)
+  lifecycle.onStop('the data directory', directory.release)
+  const option = chainOption(config, directory.path, Math.floor(Date.now() / 1_000))
+  const chain = chainSpec(option)
+  const database = await openDirectory({
+    path: directory.path,
+    chain,
+    chainName: option.name,
+    maxThreads: MAX_THREADS,
+  })
+  lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)
+  if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
+  const views = createViews({
+    bytes: arenaBytes(config, chain),
+    threads: allRows(config.poolThreads),
+    seed: randomInt(2 ** 32 - 1),
+  })
+  const shared = { database: database.share(), views, chain: option, engine: config.engine }
+  return { database, shared, chain, directory }
+}
+
+function arenaBytes(config: Config, chain: ChainSpec): number {
+  const { callMs, traceMs, logsMs, graceMs } = config.limits
+  const memory = viewMemory({
+    gasLimit: Number(chain.genesisHeader.gasLimit),
+    blockTimeMs: chain.blockTime * 1_000,
+    deadlineMs: Math.max(callMs, traceMs, logsMs) + graceMs,
+  })
+  const asked = config.viewMemory
+  return chosenMemory(asked === undefined ? undefined : asked * 1024 * 1024, memory)
+}

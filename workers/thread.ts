@@ -1,0 +1,55 @@
+/** A thread of ours: started from its file, told to stop by a message, missed when it ends by itself. */
+import { once } from 'node:events'
+import { type TransferListItem, Worker } from 'node:worker_threads'
+
+export interface Thread<To> {
+  post(message: To): void
+  /** Asks it to stop and waits for its end; after `withinMs` it is ended. */
+  stop(message: To, withinMs: number): Promise<void>
+}
+
+export type ThreadOptions<From> = {
+  readonly name: string
+  /** Beside this file, such as './writer.ts'. */
+  readonly file: string
+  readonly data: unknown
+  readonly transfer?: readonly TransferListItem[]
+  readonly onMessage: (message: From) => void
+  /** It ended without being told to. */
+  readonly onLost: (reason: string) => void
+  /** Its id, once it has really ended. */
+  readonly onEnded: (thread: number) => void
+}
+
+export function startThread<To, From>(options: ThreadOptions<From>): Thread<To> {
+  const worker = new Worker(new URL(options.file, import.meta.url), {
+    name: options.name,
+    workerData: options.data,
+    transferList: [...(options.transfer ?? [])],
+  })
+  const { threadId } = worker
+  let isStopping = false
+  let isEnded = false
+  let failure = ''
+  worker.on('message', (message: From) => options.onMessage(message))
+  worker.on('error', (error: Error) => {
+    failure = `: ${error.message}`
+  })
+  worker.once('exit', (code) => {
+    isEnded = true
+    options.onEnded(threadId)
+    if (!isStopping) options.onLost(`the ${options.name} ended with ${code}${failure}`)
+  })
+  return {
+    post: (message) => worker.postMessage(message),
+    async stop(message, withinMs) {
+      isStopping = true
+      if (isEnded) return
+      const ended = once(worker, 'exit')
+      worker.postMessage(message)
+      const timer = setTimeout(() => void worker.terminate(), withinMs)
+      await ended
+      clearTimeout(timer)
+    },
+  }
+}

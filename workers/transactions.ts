@@ -1,0 +1,90 @@
+/** The transaction pool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
+import type { ChainReader } from '../engine/chain/types.ts'
+import type { ChainSpec } from '../engine/chainspec/types.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { ViewError } from '../engine/state/reader.ts'
+import { followViews, noncesOf, pendingBlock, restorePool } from '../engine/txpool/follow.ts'
+import { headOf } from '../engine/txpool/head.ts'
+import { TransactionPool } from '../engine/txpool/pool.ts'
+import type { PoolJournal } from '../engine/txpool/types.ts'
+import { readNewest } from '../rpc/scope.ts'
+import type { PoolService } from '../rpc/services.ts'
+import type { FromSequencer } from './messages.ts'
+
+type Want = Extract<FromSequencer, { readonly type: 'want' }>
+type Rejected = Extract<FromSequencer, { readonly type: 'rejected' }>
+
+export interface Transactions {
+  readonly service: PoolService
+  /** Once, when the first record can be read: puts the journalled ones back. Returns how many. */
+  restore(journalled: Iterable<Bytes>): number
+  /** After each publish. */
+  published(): void
+  /** Raw transactions for a flashblock, best first. */
+  wanted(want: Want): readonly Bytes[]
+  rejected(message: Rejected): void
+  stats(): Readonly<Record<string, number>>
+}
+
+export function createTransactions(options: {
+  readonly reader: ChainReader
+  readonly chain: ChainSpec
+  readonly journal: PoolJournal
+  /** Largest raw transaction in bytes. */
+  readonly transactionBytes: number
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}): Transactions {
+  const { reader, chain } = options
+  const { journal, now, transactionBytes } = options
+  const pool = new TransactionPool({ journal, now, limits: { transactionBytes } })
+  const follower = followViews(pool)
+
+  return {
+    service: {
+      submit: (raw) =>
+        readNewest(reader, 'flashblocks', (view) => pool.submit(raw, headOf(view, chain))),
+      get: (hash) => pool.get(hash),
+      nextNonce: (sender, stateNonce) => pool.nextNonce(sender, stateNonce),
+      isExpected: (hash) => pool.isExpected(hash),
+      counts: () => pool.counts(),
+      onPending: (listener) => pool.onPending(listener),
+    },
+    restore: (journalled) => {
+      const raws = [...journalled]
+      return readNewest(reader, 'flashblocks', (view) =>
+        restorePool(pool, raws, { view, head: headOf(view, chain) }),
+      )
+    },
+    published: () => {
+      // A view that vanishes while it is read has a successor, whose publish comes here too.
+      passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
+    },
+    wanted({ gas, count, baseFee, number, index }) {
+      const best = passOver(() =>
+        readNewest(reader, 'flashblocks', (view) =>
+          pool.best({
+            gas,
+            count,
+            baseFee,
+            target: { number, index },
+            excluded: new Set(),
+            nonceOf: noncesOf(view, pendingBlock(view)),
+          }),
+        ),
+      )
+      return (best ?? []).map(({ raw }) => raw)
+    },
+    rejected: ({ transactions }) => pool.rejected(transactions),
+    stats: () => ({ ...pool.stats(), ...pool.counts() }),
+  }
+}
+
+function passOver<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof ViewError) return undefined
+    throw error
+  }
+}
