@@ -1,20 +1,20 @@
 /** The threads that move the chain: writer and keeper, and in `dev` the sequencer. */
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { NodeContext } from './context.ts'
+import type { KeeperData } from './keeper.ts'
 import type {
   FromKeeper,
   FromSequencer,
   FromWriter,
-  KeeperData,
-  SequencerData,
   ToKeeper,
   ToSequencer,
   ToWriter,
-  WriterData,
 } from './messages.ts'
 import type { OpenedData } from './open.ts'
+import type { SequencerData } from './sequencer.ts'
 import { startThread, type Thread } from './thread.ts'
 import { SEQUENCER_ROW, WRITER_ROW } from './threads.ts'
+import type { WriterData } from './writer.ts'
 
 export interface ChainThreads {
   readonly writer: Thread<ToWriter>

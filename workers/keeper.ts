@@ -16,6 +16,8 @@ export type KeeperData = Pick<SharedNode, 'database' | 'views'> & {
   readonly historyBlocks?: number
 }
 
+const BEAT_MS = 1_000
+
 if (parentPort !== null) run(parentPort, workerData as KeeperData)
 
 function run(main: MessagePort, data: KeeperData): void {
@@ -25,7 +27,7 @@ function run(main: MessagePort, data: KeeperData): void {
   const keeper = attempt(tell, () =>
     createKeeper({
       ...limits,
-      database: attachDatabase(shared),
+      database: attachDatabase(shared, { isWriter: true }),
       words: keeperWords(views),
       now: () => performance.now(),
     }),
@@ -90,8 +92,6 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
     attempt(tell, () => keeper.flush())
   }
 }
-
-const BEAT_MS = 1_000
 
 /** A failure of ours: main ends the process. What is committed stays. */
 function attempt<Result>(

@@ -28,6 +28,8 @@ type Thread = {
   tell(message: FromWriter): void
 }
 
+const BEAT_MS = 1_000
+
 if (parentPort !== null) start(parentPort, workerData as WriterData)
 
 /** The keeper speaks first: it may have repaired the database before. */
@@ -102,8 +104,6 @@ function serve(main: MessagePort, thread: Thread): void {
     }
   })
 }
-
-const BEAT_MS = 1_000
 
 type Deliver = ((event: WriterEvent) => void) & {
   /** Resolves when the event in progress is done; later ones are not looked at. */
