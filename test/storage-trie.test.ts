@@ -145,14 +145,17 @@ function rows(database: Database): string[] {
 
 /** Writes the version, as the fold does; what was there before can be restored under `name`. */
 function store(database: Database, trie: StateTrie, version: TrieVersion, name: Bytes): void {
-  const writes = trie.writes(version)
+  const steps = trie.writes(version)
+  let step = steps.next()
+  while (step.done !== true) step = steps.next()
+  const writes = step.value
   const batch = database.batch()
   for (const row of undoRows(name, writes)) batch.put('undo', row.key, row.value)
   for (const { column, key, value } of writes)
     if (value === undefined) batch.delete(column, key)
     else batch.put(column, key, value)
   batch.commit()
-  trie.stored(version)
+  trie.stored(version, writes.length)
 }
 
 function freshRows(world: World): string[] {

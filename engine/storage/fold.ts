@@ -33,14 +33,14 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
     batch.commit()
     yield
   }
-  const writes = fold.trie.writes(fold.version)
+  const writes = yield* fold.trie.writes(fold.version)
   yield* storeTrie(fold, writes, batch)
   putIndexes(fold, batch)
   batch.put('meta', META.foldHead, encodeHead(block))
   batch.delete('meta', META.folding)
   batch.delete('meta', META.foldingTrie)
   batch.commit()
-  fold.trie.stored(fold.version)
+  fold.trie.stored(fold.version, writes.length)
 }
 
 /** Writes of one key: its flat value and its history row stand in one batch. */

@@ -37,7 +37,7 @@ export function importGenesis(database: Database, chain: ChainSpec): boolean {
     throw new GenesisError(
       `genesis of ${chain.name}: the allocation has the state root ${bytesToHex(root)}, the header says ${bytesToHex(chain.genesisHeader.stateRoot)}`,
     )
-  for (const { column, key, value } of trie.writes(version)) batch.put(column, key, value!)
+  for (const { column, key, value } of lastOf(trie.writes(version))) batch.put(column, key, value!)
   for (const change of changes) putFlat(batch, change)
   batch.put('headers', hash, encodeHeader(chain.genesisHeader))
   batch.put('bodies', hash, encodeBody([]))
@@ -50,6 +50,13 @@ export function importGenesis(database: Database, chain: ChainSpec): boolean {
   batch.put('meta', META.marks, twice(encodeNumber(number)))
   batch.commit({ isSynced: true })
   return true
+}
+
+function lastOf<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
 }
 
 type GenesisAccounts = NonNullable<ChainSpec['alloc']>

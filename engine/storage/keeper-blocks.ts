@@ -1,9 +1,10 @@
 /** The blocks above the fold head as the keeper knows them: who stands on whom, what is appended, whose trie is in memory. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
+import type { StateDiff } from '../state/diff.ts'
 import { latin1 } from '../state/words.ts'
 import type { TrieVersion } from './trie.ts'
-import type { BlockId, StoredHead } from './types.ts'
+import type { AppendBlock, BlockId, StoredHead } from './types.ts'
 
 export type KnownBlock = {
   /** 0: not named by the writer yet. */
@@ -12,6 +13,8 @@ export type KnownBlock = {
   parent: KnownBlock | undefined
   version: TrieVersion | undefined
   appended: StoredHead | undefined
+  /** Of an appended block of this run, so that its fold need not decode it. */
+  diff?: StateDiff
 }
 
 /** More blocks than a writer ever holds: beyond it something does not forget. */
@@ -48,17 +51,18 @@ export class KnownBlocks {
   }
 
   begin(id: BlockId, parent: KnownBlock): KnownBlock {
-    const block = { id: 0, parent, version: undefined, appended: undefined }
+    const block: KnownBlock = { id: 0, parent, version: undefined, appended: undefined }
     this.name(block, id)
     return block
   }
 
   append(
-    { id, number, hash }: StoredHead & { readonly id: BlockId },
+    { id, number, hash, diff }: Pick<AppendBlock, 'id' | 'number' | 'hash' | 'diff'>,
     parent: KnownBlock,
   ): KnownBlock {
-    const block = this.byId(id) ?? this.byHash(hash) ?? this.begin(id, parent)
+    const block: KnownBlock = this.byId(id) ?? this.byHash(hash) ?? this.begin(id, parent)
     block.parent = parent
+    block.diff = diff
     this.name(block, id)
     this.markAppended(block, { number, hash })
     return block
@@ -105,6 +109,7 @@ export class KnownBlocks {
   folded(block: KnownBlock, forget: number): void {
     this.delete(this.base)
     block.parent = undefined
+    delete block.diff
     this.base = block
     const { number, hash } = block.appended!
     this.#folded.set(number, { id: block.id, hash })

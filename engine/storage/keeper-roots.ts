@@ -119,7 +119,7 @@ export class KeeperRoots {
   #versionOf(block: KnownBlock): TrieVersion | undefined {
     if (block.version !== undefined) return block.version
     const below = block.parent && this.#versionOf(block.parent)
-    const diff = block.appended && this.#store.diff(block.appended.hash)
+    const diff = block.diff ?? (block.appended && this.#store.diff(block.appended.hash))
     if (below === undefined || diff === undefined) return undefined
     const version = this.#trie.fork(below)
     this.#trie.apply(version, diff)

@@ -259,7 +259,7 @@ class KeeperState {
     if (block === undefined) return undefined
     const { number, hash } = block.appended!
     const version = this.#roots.checkedVersion(block)
-    const diff = this.#store.diff(hash)
+    const diff = block.diff ?? this.#store.diff(hash)
     if (diff === undefined) throw new TrieError(`block ${number}: its diff is not stored`)
     // The old version is overwritten from here on, and with it go the tries of everything beside the block.
     this.#blocks.keepOnly(block)

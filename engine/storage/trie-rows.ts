@@ -4,7 +4,7 @@ import { concatBytes } from '../primitives/words.ts'
 import { latin1 } from '../state/words.ts'
 import { decodeList, encodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
-import { type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
+import { type Owner, type Place, setNibble, type TrieNode, withNibble } from './trie-node.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
 /** `prefix`: none, or the hash of the account whose storage it is. */
@@ -29,54 +29,68 @@ export function nodeKey({ prefix }: TrieSpace, { key, depth }: Place): Bytes {
   return bytes
 }
 
-/** Nodes that `owner` made, put; nodes they replaced and nothing took the place of, deleted. */
-export function collectWrites(
+/** Rows by `rowName`. */
+export type ReplacedRows = Map<string, TrieRow>
+export const rowName = (column: TrieColumn, key: Bytes): string =>
+  (column === 'accountTrie' ? 'a' : 's') + latin1(key)
+
+/**
+ * Nodes that `owner` made, put; nodes they replaced and nothing took the place of, deleted. Uses up `replaced`. Each `next` looks at
+ * about a thousand nodes.
+ */
+export function* collectWrites(
   root: TrieNode | undefined,
   owner: Owner,
-  replaced: readonly TrieRow[],
-): readonly TrieWrite[] {
-  const previous = new Map(replaced.map((row) => [rowName(row), row]))
+  replaced: ReplacedRows,
+): Generator<undefined, readonly TrieWrite[]> {
   const writes: TrieWrite[] = []
-  const visit = (node: TrieNode | undefined, space: TrieSpace, place: Place): void => {
-    if (node === undefined || node.owner !== owner) return
+  const open: Visit[] = [{ node: root, space: ACCOUNTS, key: new Uint8Array(32), depth: 0 }]
+  for (let seen = 1; open.length > 0; seen++) {
+    const { node, space, key, depth } = open.pop()!
+    if (node === undefined || node.owner !== owner) continue
     if (node.reference!.length === 32) {
-      const row = { column: space.column, key: nodeKey(space, place) }
-      const name = rowName(row)
-      writes.push({ ...row, value: node.raw, previous: previous.get(name)?.raw })
-      previous.delete(name)
+      const row = { column: space.column, key: nodeKey(space, { key, depth }) }
+      const name = rowName(row.column, row.key)
+      writes.push({ ...row, value: node.raw, previous: replaced.get(name)?.raw })
+      replaced.delete(name)
     }
-    const { key, depth } = place
-    if (node.kind === 'branch')
-      for (const [nibble, child] of node.children.entries()) {
-        if (child?.owner !== owner) continue
-        setNibble(key, depth, nibble)
-        visit(child, space, { key, depth: depth + 1 })
-      }
-    else if (node.kind === 'extension') {
-      for (const [at, nibble] of node.path.entries()) setNibble(key, depth + at, nibble)
-      visit(node.child, space, { key, depth: depth + node.path.length })
-    } else if (node.storage !== undefined)
-      visit(
-        node.storage,
-        { column: 'storageTrie', prefix: node.key },
-        { key: new Uint8Array(32), depth: 0 },
-      )
+    pushChildren(open, node, { space, key, depth })
+    if (seen % NODES_IN_STEP === 0) yield
   }
-  visit(root, ACCOUNTS, { key: new Uint8Array(32), depth: 0 })
-  for (const { column, key, raw } of previous.values())
+  for (const { column, key, raw } of replaced.values())
     writes.push({ column, key, value: undefined, previous: raw })
   return writes
 }
 
+type Visit = Place & { readonly node: TrieNode | undefined; readonly space: TrieSpace }
+
+function pushChildren(open: Visit[], node: TrieNode, at: Place & { readonly space: TrieSpace }) {
+  const { space, key, depth } = at
+  if (node.kind === 'branch')
+    for (const [nibble, child] of node.children.entries()) {
+      if (child?.owner !== node.owner) continue
+      open.push({ node: child, space, key: withNibble(key, depth, nibble), depth: depth + 1 })
+    }
+  else if (node.kind === 'extension') {
+    const below = key.slice()
+    for (const [i, nibble] of node.path.entries()) setNibble(below, depth + i, nibble)
+    open.push({ node: node.child, space, key: below, depth: depth + node.path.length })
+  } else if (node.storage !== undefined) {
+    const storage: TrieSpace = { column: 'storageTrie', prefix: node.key }
+    open.push({ node: node.storage, space: storage, key: new Uint8Array(32), depth: 0 })
+  }
+}
+
 /** Rows of the column "undo" for a block, to be complete before the first of the writes. */
-export function undoRows(blockHash: Bytes, writes: readonly TrieWrite[]): readonly UndoRow[] {
-  const rows: UndoRow[] = []
+export function* undoRows(
+  blockHash: Bytes,
+  writes: readonly TrieWrite[],
+): Generator<UndoRow, void> {
   // One row at least: a block that changed nothing can be told from one whose undo is gone.
   for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
     const items = writes.slice(from, from + UNDO_PART).map(encodeUndo)
-    rows.push({ key: undoKey(blockHash, rows.length), value: encodeList(items) })
+    yield { key: undoKey(blockHash, from / UNDO_PART), value: encodeList(items) }
   }
-  return rows
 }
 export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
 
@@ -101,8 +115,7 @@ export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Byt
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 const UNDO_PART = 500
-const rowName = ({ column, key }: Pick<TrieRow, 'column' | 'key'>): string =>
-  (column === 'accountTrie' ? 'a' : 's') + latin1(key)
+const NODES_IN_STEP = 1024
 
 /** Column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
 function encodeUndo({ column, key, previous }: TrieWrite): Bytes {

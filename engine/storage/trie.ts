@@ -24,7 +24,8 @@ import {
 import {
   collectWrites,
   nodeKey,
-  type TrieRow,
+  type ReplacedRows,
+  rowName,
   type TrieSpace,
   type TrieWrite,
 } from './trie-rows.ts'
@@ -37,7 +38,7 @@ export type TrieVersion = {
   isForked: boolean
   root: TrieNode | undefined
   /** Stored nodes of earlier versions that are not part of this one. */
-  readonly replaced: TrieRow[]
+  readonly replaced: ReplacedRows
 }
 
 export interface StateTrie {
@@ -59,10 +60,10 @@ export interface StateTrie {
   storageRoot(version: TrieVersion, address: Bytes): Bytes
   /** Storage root of one account after more changes; nothing is kept. */
   storageRootAfter(version: TrieVersion, address: Bytes, slots: readonly SlotChange[]): Bytes
-  /** What storing this version changes in the database, where its parent is stored now. */
-  writes(version: TrieVersion): readonly TrieWrite[]
-  /** The writes are in the database. Every version that does not stand on this one is void. */
-  stored(version: TrieVersion): void
+  /** What storing this version changes in the database, where its parent is stored now; in steps, once for a version. */
+  writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
+  /** So many writes are in the database. Every version that does not stand on this one is void. */
+  stored(version: TrieVersion, written: number): void
   /** Forgets everything in memory and reads the stored version again. Every version is void. */
   reload(): void
 }
@@ -101,7 +102,8 @@ export function openTrie(options: {
     replaced(node, place) {
       // A short node lives in its parent's row.
       if (node.reference!.length < 32) return
-      version.replaced.push({ column: space.column, key: nodeKey(space, place), raw: node.raw })
+      const row = { column: space.column, key: nodeKey(space, place), raw: node.raw }
+      version.replaced.set(rowName(row.column, row.key), row)
     },
   })
   const storageOf = (leaf: Leaf | undefined, space: TrieSpace): TrieNode | undefined => {
@@ -132,7 +134,7 @@ export function openTrie(options: {
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
     const root = raw === undefined ? undefined : read(ACCOUNTS, place, keccak256(raw))
     memory.nodes = root === undefined ? 0 : 1
-    base = { owner: { isStored: true }, isForked: true, root, replaced: [] }
+    base = { owner: { isStored: true }, isForked: true, root, replaced: new Map() }
   }
   reload()
 
@@ -176,11 +178,11 @@ export function openTrie(options: {
       return updateStorage(scratch, leaf, { key, slots }).root
     },
     writes: ({ root, owner, replaced }) => collectWrites(root, owner, replaced),
-    stored(version) {
+    stored(version, written) {
       version.owner.isStored = true
       memory.epoch++
-      memory.nodes += version.replaced.length
-      version.replaced.length = 0
+      memory.nodes += written
+      version.replaced.clear()
       base = version
       if (memory.nodes <= cacheNodes) return
       const cutoff = memory.epoch - memory.keepEpochs
@@ -198,7 +200,7 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
   owner: { isStored: false },
   isForked: false,
   root: parent.root,
-  replaced: [],
+  replaced: new Map(),
 })
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
