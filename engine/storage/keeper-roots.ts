@@ -69,9 +69,11 @@ export class KeeperRoots {
   }
 
   #find(id: BlockId): KnownBlock | undefined {
-    const { base } = this.#blocks
+    const known = this.#blocks.byId(id)
+    if (known !== undefined || id === 0 || id !== this.#words.fold()) return known
     // The publisher names the fold head when it opens; the keeper learns it here.
-    if (base.id === 0 && id !== 0 && id === this.#words.fold()) this.#blocks.name(base, id)
+    const { base } = this.#blocks
+    if (base.id === 0) this.#blocks.name(base, id)
     return this.#blocks.byId(id)
   }
 

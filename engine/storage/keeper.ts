@@ -6,7 +6,9 @@
  *    `opened.foldHead`, makes a table for each unfolded block and sends an 'adopt' for each.
  * 2. `send(keeper.handle(request))` for each message. Appends, marks, names and forgotten blocks are done at once, roots are queued.
  * 3. while `keeper.hasWork()`: `send(keeper.step())` from a `setImmediate`, so that an append never waits longer than one slice.
- * 4. `keeper.flush()` each second, and at each new safe head: what is committed survives a kill anyway, a power loss only after it.
+ * 4. `send(keeper.flush())` each second, and at each new safe head: what is committed survives a kill anyway, a power loss only after it.
+ * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 16 MB keeps the pauses of
+ * the thread's garbage collection within a slice.
  */
 import type { StateDiff } from '../state/diff.ts'
 import { appendBlock, writeMarks } from './append.ts'
@@ -57,7 +59,8 @@ export interface Keeper {
   /** One slice of the most urgent work that waits: unfold, roots, fold, prune. */
   step(): readonly KeeperAnswer[]
   hasWork(): boolean
-  flush(): void
+  /** Also looks for errors of RocksDB's own threads. */
+  flush(): readonly KeeperAnswer[]
   stats(): KeeperStats
 }
 
@@ -76,9 +79,9 @@ export function createKeeper(options: KeeperOptions): Keeper {
   return {
     opened: state.opened,
     handle: (request) => state.guard(() => state.handle(request)),
-    step: () => state.guard(() => state.step()),
+    step: () => (state.isFailed ? [] : state.guard(() => state.step())),
     hasWork: () => state.hasWork(),
-    flush: () => state.flush(),
+    flush: () => (state.isFailed ? [] : state.guard(() => state.flush())),
     stats: () => state.stats(),
   }
 }
@@ -145,6 +148,10 @@ class KeeperState {
     return [{ type: 'failed', message: this.#failure }]
   }
 
+  get isFailed(): boolean {
+    return this.#failure !== undefined
+  }
+
   handle(request: KeeperRequest): readonly KeeperAnswer[] {
     switch (request.type) {
       case 'append':
@@ -181,10 +188,13 @@ class KeeperState {
     return []
   }
 
-  flush(): void {
-    if (!this.#isDirty) return
-    this.#database.flush()
+  flush(): readonly KeeperAnswer[] {
+    const { backgroundErrors } = this.#database.stats()
+    if (backgroundErrors > 0)
+      throw new DatabaseError('io', `RocksDB reports ${backgroundErrors} background errors`)
+    if (this.#isDirty) this.#database.flush()
     this.#isDirty = false
+    return []
   }
 
   stats(): KeeperStats {

@@ -1,0 +1,112 @@
+/** Commits that fail, one after the other; and RocksDB beside the memory implementation. */
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { COLUMN_NAMES } from '../engine/storage/columns.ts'
+import { type Database, memoryDatabase } from '../engine/storage/database.ts'
+import { DatabaseError } from '../engine/storage/database-options.ts'
+import { openStore } from '../engine/storage/store.ts'
+import { temporaryDirectory } from './fixtures/databases.ts'
+import { openSmall } from './fixtures/databases-open.ts'
+import { Bench } from './fixtures/keeper-bench.ts'
+import { actionsOf, childOf, hex, type ModelBlock } from './fixtures/keeper-chain.ts'
+
+/** A database whose commits fail from some commit on, as with a full disk. */
+function failing(inner: Database) {
+  const state = { commitsLeft: Number.POSITIVE_INFINITY, written: 0 }
+  const database: Database = {
+    ...inner,
+    batch() {
+      const batch = inner.batch()
+      return {
+        put: batch.put,
+        delete: batch.delete,
+        get length() {
+          return batch.length
+        },
+        commit(options) {
+          if (state.commitsLeft-- <= 0) throw new DatabaseError('io', 'No space left on device')
+          state.written++
+          batch.commit(options)
+        },
+      }
+    },
+  }
+  return { database, state }
+}
+
+/** Appends, folds and a deep reorg; stops at the first failure. `before`: the chain before the last append. */
+function* history(bench: Bench): Generator<{ before: readonly ModelBlock[] }, void> {
+  for (let i = 0; i < 12; i++) {
+    const before = bench.chain.slice()
+    if (i === 8) bench.reorg(bench.head.number - 4)
+    bench.append([actionsOf(i)], false)
+    if (i % 2 === 1) bench.settle()
+    yield { before }
+  }
+}
+
+describe('when a commit fails', () => {
+  test('whichever it is, nothing is written after it, and the next open finds a whole chain', () => {
+    let failures = 0
+    for (let commits = 0; ; commits++) {
+      const { database, state } = failing(memoryDatabase())
+      const bench = new Bench({ database })
+      state.commitsLeft = commits
+      let before: readonly ModelBlock[] = bench.chain
+      for (const step of history(bench)) {
+        before = step.before
+        if (bench.failures().length > 0) break
+      }
+      if (bench.failures().length === 0) break
+      failures++
+      expect(bench.failures()[0]).toMatchObject({
+        message: expect.stringContaining('No space left'),
+      })
+      expect(bench.keeper.hasWork()).toBe(false)
+      const { written } = state
+      state.commitsLeft = Number.POSITIVE_INFINITY
+      bench.step()
+      bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
+      expect(bench.failures()).toHaveLength(2)
+      expect(state.written).toBe(written)
+      const durable = hex(openStore(database).durableHead().hash)
+      if (durable !== hex(bench.head.hash)) bench.chain.splice(0, bench.chain.length, ...before)
+      bench.crash()
+      bench.settle()
+      bench.check()
+      bench.checkIndexes()
+    }
+    expect(failures).toBeGreaterThan(40)
+  })
+
+  test('an error of RocksDB itself counts as one', () => {
+    const { database } = failing(memoryDatabase())
+    const stats = { ...database.stats(), backgroundErrors: 1 }
+    const bench = new Bench({ database: { ...database, stats: () => stats } })
+    bench.note(bench.keeper.flush())
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringContaining('background errors'),
+    })
+  })
+})
+
+test('on RocksDB the same history leaves the same rows', async () => {
+  const rocks = await openSmall(join(temporaryDirectory(), 'state'))
+  const [left, right] = [rocks, memoryDatabase()].map((database) => {
+    const bench = new Bench({ database, historyBlocks: 7 })
+    for (const _ of history(bench)) bench.check()
+    bench.crash()
+    bench.settle()
+    bench.note(bench.keeper.flush())
+    expect(bench.failures()).toEqual([])
+    const all = { gte: new Uint8Array(0), lt: new Uint8Array(80).fill(0xff) }
+    return COLUMN_NAMES.map((column) =>
+      [...database.scan(column, all)].map(
+        ({ key, value }) => `${column} ${hex(key)} ${hex(value)}`,
+      ),
+    )
+  })
+  expect(left).toEqual(right)
+  expect(left!.filter((rows) => rows.length === 0)).toEqual([])
+  await rocks.close()
+})
