@@ -40,7 +40,8 @@ export function checkFields(call: CallFields, chainId: bigint): void {
     )
   if (call.chainId !== undefined && call.chainId !== chainId)
     throw failed(`chainId does not match node's (have=${call.chainId}, want=${chainId})`)
-  if (to === undefined && (input ?? data ?? ZERO_20).length === 0)
+  const content = input ?? data
+  if (to === undefined && (content === undefined || content.length === 0))
     throw failed('contract creation without any data provided')
   if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
     throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
