@@ -123,7 +123,7 @@ describe('the thread', () => {
     const first = startThread(node, [poor, raw])
     await first.sealed
     expect(await first.stop()).toBe(0)
-    expect(first.told.at(0)).toEqual({ type: 'ready' })
+    expect(first.told.find((message) => message.type === 'ready')).toBeDefined()
     expect(first.told.at(-1)).toEqual({ type: 'stopped' })
     const frames = first.frames()
     const messages = messagesOf(frames)
@@ -140,6 +140,9 @@ describe('the thread', () => {
     await again.sealed
     expect(await again.stop()).toBe(0)
     expect(again.frames()).toEqual(frames)
+    const last = messages.findLast((message) => message.type === 'flashblock')
+    const ready = again.told.find((message) => message.type === 'ready')
+    expect(ready?.newest).toEqual({ number: 1, index: last?.index })
     expect(again.told.find((message) => message.type === 'sealed')).toEqual(sealed)
   })
 

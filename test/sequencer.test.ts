@@ -322,6 +322,9 @@ describe('after a kill', () => {
     const frames = chain.sent.map(({ frame }) => frame)
     chain.sent.length = 0
     chain.restart()
+    expect(chain.replayed).toEqual({ isReplayed: false, newest: undefined })
+    await chain.until(() => chain.replayed.isReplayed)
+    expect(chain.replayed.newest).toEqual({ number: 1, index: 5 })
     await chain.until(() => chain.blocks.length > 1)
     expect(chain.sealed[1]).toEqual(first)
     expect(chain.sent.slice(0, frames.length).map(({ frame }) => frame)).toEqual(frames)

@@ -1,12 +1,27 @@
 /** The embedded network: the sequencer gets its transactions from the pool, its frames go to the feed, its blocks to the writer. */
+import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ChainReader } from '../engine/chain/types.ts'
+import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import { FEED_TOKEN_HEADER } from '../rpc/feed.ts'
+import { readNewest } from '../rpc/scope.ts'
 import type { NodeContext } from './context.ts'
 import type { FromSequencer } from './messages.ts'
 import type { Parts } from './parts.ts'
 
-/** @param port where /feed is served by this process. */
-export function startNetwork({ config, log, fail }: NodeContext, parts: Parts, port: number): void {
+/**
+ * Resolves when what was shown before a kill can be read again: the flashblocks of blocks that were not durable come from the
+ * sequencer's journal.
+ * @param port where /feed is served by this process.
+ */
+export async function startNetwork(
+  { config, log, fail }: NodeContext,
+  parts: Parts,
+  port: number,
+): Promise<void> {
   const { threads, transactions, feed, feedToken, metrics } = parts
+  const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
+  const hasJournal = existsSync(parts.directory.flashblocks)
   threads.writer.post({
     type: 'connect',
     feed: `ws://${reachable(config.host)}:${port}/feed`,
@@ -38,11 +53,31 @@ export function startNetwork({ config, log, fail }: NodeContext, parts: Parts, p
         fail(message.message)
         return
       case 'ready':
+        replayed.resolve(message.newest)
+        return
       case 'stopped':
         return
     }
   })
   parts.later.sequencer = sequencer
+  if (!hasJournal) return
+  const newest = await Promise.race([replayed.promise, sleep(REPLAY_MS)])
+  if (newest !== undefined) await published(parts.reader, newest)
+}
+
+/** A replay that takes longer goes on while the node serves. */
+const REPLAY_MS = 3_000
+const LOOK_MS = 5
+
+/** Waits until the pending head is this flashblock or a later one. */
+async function published(reader: ChainReader, { number, index }: FlashblockPlace): Promise<void> {
+  const until = performance.now() + REPLAY_MS
+  while (performance.now() < until) {
+    const pending = readNewest(reader, 'flashblocks', (view) => view.pending)
+    if (pending.number > number || (pending.number === BigInt(number) && pending.index >= index))
+      return
+    await sleep(LOOK_MS)
+  }
 }
 
 /** An address that stands for all of the machine's is reached by loopback. */

@@ -3,6 +3,7 @@
 import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
+import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import type { SequencerCount } from '../engine/sources/sequencer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'
@@ -92,7 +93,8 @@ export type ToSequencer =
 
 /** Sequencer → main. */
 export type FromSequencer =
-  | { readonly type: 'ready' }
+  /** What the journal held is in the feed again, up to this flashblock. */
+  | { readonly type: 'ready'; readonly newest: FlashblockPlace | undefined }
   /**
    * Best transactions first, at most `gas` by their limits and `count`; answered once. `number` and `index` name the flashblock they
    * are for: those that are not in it once it is published may be handed out again.

@@ -49,7 +49,6 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
       thread.ports,
       journal.found,
     )
-    tell({ type: 'ready' })
     await drive(sequencer, thread)
     thread.close()
     tell({ type: 'stopped' })
@@ -84,8 +83,13 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
   // Messages are heard also where nothing has to be waited for.
   const breathe = () => new Promise((resolve) => setImmediate(resolve))
   try {
+    let isReady = false
     while (!isStopping) {
       const wait = await sequencer.step()
+      if (!isReady && sequencer.isReplayed) {
+        isReady = true
+        thread.main.postMessage({ type: 'ready', newest: sequencer.newest } satisfies FromSequencer)
+      }
       await (wait.ms > 0 ? pause(wait) : breathe())
     }
   } finally {

@@ -35,7 +35,7 @@ export async function startNode(context: NodeContext): Promise<void> {
   await parts.threads.ready
   const restored = transactions.restore(parts.journal.found)
   if (restored > 0) log.info({ restored }, 'accepted transactions are in the pool again')
-  if (config.command === 'dev') startNetwork(context, parts, port)
+  if (config.command === 'dev') await startNetwork(context, parts, port)
   await becomeReady(context, parts, { front, port })
 }
 

@@ -19,6 +19,8 @@ export type RecordedBlock = {
 }
 
 export interface FrameLog {
+  /** Nothing recorded waits to be sent. */
+  readonly isSent: boolean
   /** Journals; only then the frame may be sent. */
   append(number: bigint, frame: Bytes, message: FeedMessage): void
   /** What was recorded of this height: 'other' when it does not begin with an index 0 on this parent. */
@@ -43,6 +45,9 @@ export function createFrameLog(journal: FrameJournal, journalled: Iterable<Bytes
     journal.rewrite([...blocks.values()].flat().map(({ frame }) => frame))
   }
   return {
+    get isSent() {
+      return [...blocks.values()].every((frames) => frames.every(({ isSent }) => isSent))
+    },
     append(number, frame, message) {
       journal.append(frame)
       listOf(blocks, number).push({ frame, message, isSent: true })

@@ -34,9 +34,15 @@ import type { ParentBlock, SequencerOptions, SequencerPorts } from './sequencer-
 /** Call again after `ms`, earlier when the complete head may have moved and `until` says so. */
 export type Wait = { readonly ms: number; readonly until: 'parent' | 'time' }
 
+export type FlashblockPlace = { readonly number: number; readonly index: number }
+
 export interface Sequencer {
   /** Does what is due. One call at a time. */
   step(): Promise<Wait>
+  /** What the journal held is sent again, or dropped. */
+  readonly isReplayed: boolean
+  /** The newest flashblock that was sent. */
+  readonly newest: FlashblockPlace | undefined
   /** Lets go of the parent's view. A block in progress goes on from the journal at the next start. */
   close(): void
 }
@@ -81,12 +87,23 @@ class StateMachine implements Sequencer {
   #building: Building | undefined
   /** The block sealed last. */
   #sealed: SealedBlock | undefined
+  #newest: FlashblockPlace | undefined
+  #isReplayed = false
 
   constructor(options: SequencerOptions, ports: SequencerPorts, log: FrameLog) {
     this.#options = options
     this.#ports = ports
     this.#log = log
     this.#clock = createChainClock(ports.now, options)
+  }
+
+  get isReplayed(): boolean {
+    this.#isReplayed ||= this.#log.isSent
+    return this.#isReplayed
+  }
+
+  get newest(): FlashblockPlace | undefined {
+    return this.#newest
   }
 
   async step(): Promise<Wait> {
@@ -247,13 +264,16 @@ class StateMachine implements Sequencer {
   #emit(message: FeedMessage, number: bigint): void {
     const frame = encodeFrame(message)
     this.#log.append(number, frame, message)
-    this.#ports.send(frame)
+    this.#send({ frame, message, isSent: false })
   }
 
   #send(recorded: RecordedFrame): void {
     if (recorded.isSent) return
     recorded.isSent = true
     this.#ports.send(recorded.frame)
+    const { message } = recorded
+    if (message.type === 'flashblock')
+      this.#newest = { number: Number(message.blockNumber), index: message.index }
   }
 }
 
