@@ -25,11 +25,15 @@ describe('health', () => {
   function start(probe: () => Promise<void> = async () => {}) {
     const clock = { ms: 0 }
     const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
+    health.started()
     return { clock, health }
   }
 
   test('is ready when a head is known and the pool has answered', async () => {
-    const { health } = start()
+    const probe = async () => {}
+    const health = createHealth({ now: () => 0, headMs: 5_000, feedMs: 1_000, probe })
+    expect(health.readiness().reasons[0]).toBe('starting')
+    health.started()
     expect(health.readiness()).toMatchObject({
       status: 'unready',
       reasons: ['no head is known yet', 'no read went through the pool yet'],

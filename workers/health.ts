@@ -17,6 +17,8 @@ export interface Health {
   published(canonical: number, pending: number): void
   /** Canonical progress stopped; undefined: goes on. */
   halted(message: string | undefined): void
+  /** Requests are answered from now on, until `stopping`. */
+  started(): void
   stopping(): void
   /** Asks the pool now; resolves when it has answered or failed. */
   probe(): Promise<void>
@@ -32,14 +34,14 @@ export function createHealth(options: HealthOptions): Health {
   let movedAt = now()
   let publishedAt = now()
   let halt: string | undefined
-  let isStopping = false
+  let phase: 'starting' | 'serving' | 'stopping' = 'starting'
   let probed: { readonly at: number; readonly problem: string | undefined } | undefined
   let probing: Promise<void> | undefined
 
   function reasons(): string[] {
     const found: string[] = []
     const at = now()
-    if (isStopping) found.push('stopping')
+    if (phase !== 'serving') found.push(phase)
     if (canonical === undefined) found.push('no head is known yet')
     if (halt !== undefined) found.push(halt)
     if (probed === undefined) found.push('no read went through the pool yet')
@@ -60,8 +62,11 @@ export function createHealth(options: HealthOptions): Health {
     halted(message) {
       halt = message
     },
+    started() {
+      phase = 'serving'
+    },
     stopping() {
-      isStopping = true
+      phase = 'stopping'
     },
     probe() {
       probing ??= options

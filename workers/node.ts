@@ -44,5 +44,4 @@ export async function runNode(config: Config): Promise<void> {
 
 /** Their messages say what is wrong and what to do. */
 const EXPECTED = [StartError, ChainError, DirectoryError, GenesisError, JournalError, KeystoreError]
-const isExpected = (error: unknown) =>
-  error instanceof RangeError || EXPECTED.some((kind) => error instanceof kind)
+const isExpected = (error: unknown) => EXPECTED.some((kind) => error instanceof kind)

@@ -8,7 +8,7 @@ import { openDirectory } from '../engine/storage/schema.ts'
 import { createViews } from '../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
 import type { Config } from './config.ts'
-import type { NodeContext } from './context.ts'
+import { type NodeContext, StartError } from './context.ts'
 import { chainOption, type DataDirectory, openDataDirectory } from './datadir.ts'
 import type { SharedNode } from './messages.ts'
 import { allRows } from './threads.ts'
@@ -23,8 +23,9 @@ export type OpenedData = {
 /** Threads of one process at a time, those that are being replaced included. */
 const MAX_THREADS = 256
 const CLOSE_MS = 3_000
+const MEGABYTE = 1024 * 1024
 
-/** @throws {DirectoryError} {ChainError} {GenesisError} {RangeError} */
+/** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
 export async function openData({ config, log, lifecycle }: NodeContext): Promise<OpenedData> {
   const directory = openDataDirectory(config.datadir)
   lifecycle.onStop('the data directory', directory.release)
@@ -55,5 +56,9 @@ function arenaBytes(config: Config, chain: ChainSpec): number {
     deadlineMs: Math.max(callMs, traceMs, logsMs) + graceMs,
   })
   const asked = config.viewMemory
-  return chosenMemory(asked === undefined ? undefined : asked * 1024 * 1024, memory)
+  if (asked !== undefined && asked * MEGABYTE < memory.minimum)
+    throw new StartError(
+      `--view-memory ${asked} is too little: this chain's gas limit needs at least ${Math.ceil(memory.minimum / MEGABYTE)}`,
+    )
+  return chosenMemory(asked === undefined ? undefined : asked * MEGABYTE, memory)
 }

@@ -61,6 +61,9 @@ async function becomeReady(
     DRAIN_MS + 1_000,
   )
   if (lifecycle.isStopping) return
+  health.started()
+  const { status, reasons } = health.readiness()
+  if (status === 'unready') throw new StartError(`cannot answer requests: ${reasons.join(', ')}`)
   front.server.setPaused(undefined)
   if (config.command === 'dev') process.stdout.write(banner(chain, version()))
   process.stdout.write(readyLine(urlOf(config.host, port), chain.chainId, heads.canonical))

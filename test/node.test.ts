@@ -1,0 +1,119 @@
+/** A node as a user starts it: what it prints, how it ends, what it refuses. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { openSocket } from './fixtures/sockets.ts'
+import { call, startNode } from './outside/node-process.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+/** Runs a command line to its end. */
+async function run(...argv: string[]) {
+  const child = spawn(process.execPath, ['workers/main.ts', ...argv], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TMPDIR: directory },
+  })
+  let [out, errors] = ['', '']
+  child.stdout.on('data', (chunk) => {
+    out += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    errors += chunk
+  })
+  const [code] = await once(child, 'close')
+  return { code, out, errors }
+}
+const quiet = ['--port', '0', '--admin-port', '0', '--log-level', 'silent']
+
+describe('a development node', () => {
+  test('is ready, answers, finishes what it began, and starts again where it was', async () => {
+    const datadir = join(directory, 'data')
+    const node = await startNode(['--datadir', datadir])
+    expect(node.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(node.head).toBe(0)
+    expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
+    expect(await call(node.url, 'eth_chainId')).toBe('0xc4')
+    const socket = await openSocket(`${node.url.replace('http', 'ws')}/flashblocks`)
+    const subscribe = { jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }
+    socket.send(JSON.stringify(subscribe))
+    await socket.next()
+    const head = JSON.parse(await socket.next()).params.result
+    const locked = await run('dev', '--datadir', datadir, ...quiet)
+    expect(locked).toEqual({
+      code: 1,
+      out: '',
+      errors: `flashnode: ${datadir} is open in another process: stop that flashnode, or give --datadir another directory\n`,
+    })
+    expect(await node.stop('SIGTERM')).toBe(0)
+    expect((await socket.closed).code).toBe(1001)
+
+    const again = await startNode(['--datadir', datadir])
+    expect(again.head).toBeGreaterThanOrEqual(Number(head.number))
+    const block = await call(again.url, 'eth_getBlockByNumber', [head.number, false])
+    expect(block).toMatchObject({ hash: head.hash })
+    expect(await again.stop('SIGINT')).toBe(0)
+  }, 30_000)
+
+  test('ends at once at the second signal', async () => {
+    const node = await startNode(['--ephemeral'])
+    // A call that would be waited for.
+    const loop = { data: '0x5b5f56', gas: '0x2faf080' }
+    const hanging = fetch(node.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [loop] }),
+    }).catch(() => undefined)
+    await expect.poll(async () => (await fetch(`${node.url}/readyz`)).status).toBe(200)
+    const ended = once(node.child, 'exit')
+    node.child.kill('SIGTERM')
+    await expect
+      .poll(async () => (await fetch(`${node.url}/readyz`).catch(() => undefined))?.status)
+      .not.toBe(200)
+    node.child.kill('SIGTERM')
+    expect((await ended)[0]).toBe(143)
+    await hanging
+  }, 30_000)
+})
+
+describe('ends in one line', () => {
+  const foreign = join(directory, 'foreign')
+  const cases: [name: string, argv: string[], code: number, line: string | RegExp][] = [
+    ['unknown flag', ['dev', '--prot'], 2, 'unknown flag --prot; nearest: --port'],
+    [
+      'foreign directory',
+      ['dev', ...quiet, '--datadir', foreign],
+      1,
+      `${foreign} is no data directory of flashnode (it holds "notes"): give --datadir an empty or another directory`,
+    ],
+    ['nothing to serve', ['serve', ...quiet, '--datadir', join(directory, 'none')], 1, /holds no/],
+    ['no such chain', ['dev', ...quiet, '--ephemeral', '--chain', 'nope'], 1, /^nope is neither/],
+    [
+      'too little memory',
+      ['dev', ...quiet, '--ephemeral', '--view-memory', '1'],
+      1,
+      /^--view-memory 1 is too little: .* at least \d+$/,
+    ],
+    [
+      'no address of ours',
+      ['dev', ...quiet, '--ephemeral', '--host', '203.0.113.1'],
+      1,
+      '203.0.113.1 is no address of this machine: give another --host',
+    ],
+  ]
+  test.each(cases)('%s', async (_, argv, code, line) => {
+    mkdirSync(foreign, { recursive: true })
+    writeFileSync(join(foreign, 'notes'), '')
+    const ended = await run(...argv)
+    expect(ended.code).toBe(code)
+    expect(ended.out).toBe('')
+    const text = ended.errors.replace(/^flashnode: /, '').trimEnd()
+    expect(text).not.toContain('\n')
+    if (typeof line === 'string') expect(text).toBe(line)
+    else expect(text).toMatch(line)
+    expect(readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))).toEqual([])
+  })
+})
