@@ -9,13 +9,15 @@ import { openSocket } from './fixtures/sockets.ts'
 import { call, startNode } from './outside/node-process.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
+/** What is started here makes its temporary directories there. */
+process.env['TMPDIR'] = directory
+const temporary = () => readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))
 afterAll(() => rmSync(directory, { recursive: true }))
 
 /** Runs a command line to its end. */
 async function run(...argv: string[]) {
   const child = spawn(process.execPath, ['workers/main.ts', ...argv], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TMPDIR: directory },
   })
   let [out, errors] = ['', '']
   child.stdout.on('data', (chunk) => {
@@ -74,7 +76,9 @@ describe('a development node', () => {
       .poll(async () => (await fetch(`${node.url}/readyz`).catch(() => undefined))?.status)
       .not.toBe(200)
     node.child.kill('SIGTERM')
+    expect(temporary().length).toBe(1)
     expect((await ended)[0]).toBe(143)
+    expect(temporary()).toEqual([])
     await hanging
   }, 30_000)
 })
@@ -114,6 +118,6 @@ describe('ends in one line', () => {
     expect(text).not.toContain('\n')
     if (typeof line === 'string') expect(text).toBe(line)
     else expect(text).toMatch(line)
-    expect(readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))).toEqual([])
+    expect(temporary()).toEqual([])
   })
 })

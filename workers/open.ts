@@ -28,7 +28,8 @@ const MEGABYTE = 1024 * 1024
 /** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
 export async function openData({ config, log, lifecycle }: NodeContext): Promise<OpenedData> {
   const directory = openDataDirectory(config.datadir)
-  lifecycle.onStop('the data directory', directory.release)
+  // However it ends, short of a kill: a second signal closes nothing.
+  process.once('exit', directory.release)
   const option = chainOption(config, directory.path, Math.floor(Date.now() / 1_000))
   const chain = chainSpec(option)
   const database = await openDirectory({
