@@ -30,6 +30,7 @@ const allowed: Record<string, readonly string[]> = {
 const reference = [
   'engine/evm/reference.ts',
   'engine/evm/reference-kernel.ts',
+  'engine/evm/reference-kzg.ts',
   'engine/evm/reference-outcome.ts',
   'engine/evm/reference-precompiles.ts',
   'engine/evm/reference-state.ts',

@@ -14,6 +14,7 @@ import { fromLatin1 } from '../state/words.ts'
 import type { MovedPrecompile } from './engine.ts'
 import { stackFault } from './halt-reason.ts'
 import { type Meter, Stopped } from './meter.ts'
+import { verifyKzgProof } from './reference-kzg.ts'
 import { precompiledContracts } from './reference-precompiles.ts'
 
 type OpcodeMap = ReturnType<typeof getOpcodesForHF>['opcodeMap']
@@ -37,7 +38,7 @@ export function makeKernel(rules: EvmRules): Kernel {
     chain: { ...Mainnet, chainId: rules.chainId.toString() },
     hardfork: hardforkOf(rules.spec),
     params: paramsEVM,
-    customCrypto: { keccak256 },
+    customCrypto: { keccak256, kzg: kzg() },
   })
   const precompiles = precompiledContracts(common, rules)
   return {
@@ -46,6 +47,23 @@ export function makeKernel(rules: EvmRules): Kernel {
     opcodes: meteredOpcodes(common),
     precompiles,
     alwaysWarm: warmKeys(precompiles),
+  }
+}
+
+/** The package asks for a whole KZG library; the precompiled contract only verifies. */
+function kzg(): NonNullable<Common['customCrypto']['kzg']> {
+  const refuse = (): never => {
+    throw new Error('the EVM is not meant to make commitments or proofs')
+  }
+  return {
+    verifyProof: verifyKzgProof,
+    blobToKzgCommitment: refuse,
+    computeBlobProof: refuse,
+    verifyBlobProofBatch: refuse,
+    computeCells: refuse,
+    computeCellsAndProofs: refuse,
+    recoverCellsAndProofs: refuse,
+    verifyCellKzgProofBatch: refuse,
   }
 }
 

@@ -1,0 +1,141 @@
+/** Precompiled contracts: a sample of go-ethereum's vectors (CONFORMANCE_DIR, precompiles), and what OP forks change. */
+import { createHash, createSign, generateKeyPairSync } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { EvmRules } from '../engine/chainspec/types.ts'
+import { makeReferenceEngine } from '../engine/evm/reference.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { BLOCK, bytes, message, world } from './fixtures/world.ts'
+
+const engine = makeReferenceEngine()
+const GAS = 100_000_000n
+
+/** Output and gas, or that it failed. */
+async function run(
+  precompile: number,
+  input: Uint8Array,
+  rules: Omit<EvmRules, 'chainId'>,
+  gas = GAS,
+) {
+  const session = engine.openSession(world({}), BLOCK, { ...rules, chainId: 1n })
+  session.beginTransaction()
+  const to = hexToBytes(`0x${precompile.toString(16).padStart(40, '0')}`)
+  const outcome = await session.run(message({ to, input, gas }))
+  return outcome.status === 'success'
+    ? { output: bytesToHex(outcome.output), gas: Number(gas - outcome.gasLeft) }
+    : outcome.status
+}
+
+/** File, address, fork whose gas it tells, and how many of its vectors are worth their time. */
+const FILES: [name: string, precompile: number, spec: string, count: number][] = [
+  ['ecRecover', 1, 'prague', 20],
+  ['modexp', 5, 'byzantium', 6],
+  ['modexp_eip2565', 5, 'prague', 6],
+  ['modexp_eip7883', 5, 'osaka', 6],
+  ['bn256Add', 6, 'prague', 10],
+  ['bn256ScalarMul', 7, 'prague', 10],
+  ['bn256Pairing', 8, 'prague', 4],
+  ['blake2F', 9, 'prague', 3],
+  ['fail-blake2f', 9, 'prague', 5],
+  ['pointEvaluation', 10, 'prague', 2],
+  ['blsG1Add', 11, 'prague', 5],
+  ['blsG1MultiExp', 12, 'prague', 4],
+  ['fail-blsG1MultiExp', 12, 'prague', 4],
+  ['blsG2Add', 13, 'prague', 4],
+  ['blsG2MultiExp', 14, 'prague', 3],
+  ['blsPairing', 15, 'prague', 3],
+  ['fail-blsPairing', 15, 'prague', 3],
+  ['blsMapG1', 16, 'prague', 2],
+  ['blsMapG2', 17, 'prague', 2],
+  ['p256Verify', 256, 'osaka', 10],
+]
+type Vector = {
+  readonly Name: string
+  readonly Input: string
+  readonly Expected?: string
+  readonly Gas?: number
+}
+
+const vectors = join(
+  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
+  'precompiles/vectors',
+)
+describe.skipIf(!existsSync(vectors))(`vectors of ${vectors}`, () => {
+  test.each(FILES)('%s', async (name, precompile, spec, count) => {
+    const all = JSON.parse(readFileSync(join(vectors, `${name}.json`), 'utf8')) as Vector[]
+    const every = Math.max(1, Math.floor(all.length / count))
+    for (const vector of all.filter((_, index) => index % every === 0).slice(0, count)) {
+      const result = await run(precompile, bytes(vector.Input), { spec, precompiles: 'ethereum' })
+      if (name.startsWith('fail-')) expect(result, vector.Name).toBe('halt')
+      else
+        expect(result, vector.Name).toEqual({
+          output: `0x${vector.Expected}`,
+          gas: vector.Gas ?? (result as { gas: number }).gas,
+        })
+    }
+  })
+})
+test.runIf(!existsSync(vectors))('no vectors here: set CONFORMANCE_DIR', ({ skip }) => skip())
+
+describe('OP forks', () => {
+  const forks = ['fjord', 'granite', 'isthmus', 'jovian'] as const
+
+  test.each(forks)(
+    '%s: P256VERIFY takes 3450 gas, not on Ethereum before Osaka',
+    async (precompiles) => {
+      const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      const signature = createSign('sha256')
+        .update('hello')
+        .sign({ key: privateKey, dsaEncoding: 'ieee-p1363' })
+      const { x, y } = publicKey.export({ format: 'jwk' })
+      const input = Buffer.concat([
+        createHash('sha256').update('hello').digest(),
+        signature,
+        Buffer.from(x!, 'base64url'),
+        Buffer.from(y!, 'base64url'),
+      ])
+      const rules = { spec: 'prague', precompiles }
+      expect(await run(0x100, input, rules)).toEqual({
+        output: `0x${'1'.padStart(64, '0')}`,
+        gas: 3450,
+      })
+      expect(await run(0x100, input, rules, 3449n)).toBe('halt')
+      expect(await run(0x100, input.fill(0, 0, 1), rules)).toMatchObject({ gas: 3450 })
+      expect(await run(0x100, input, { spec: 'prague', precompiles: 'ethereum' })).toEqual({
+        output: '0x',
+        gas: 0,
+      })
+    },
+  )
+
+  const limits: [
+    precompile: number,
+    precompiles: EvmRules['precompiles'],
+    most: number,
+    unit: number,
+  ][] = [
+    [8, 'granite', 112_687, 192],
+    [8, 'isthmus', 112_687, 192],
+    [8, 'jovian', 81_984, 192],
+    [12, 'isthmus', 513_760, 160],
+    [12, 'jovian', 288_960, 160],
+    [14, 'isthmus', 488_448, 288],
+    [14, 'jovian', 278_784, 288],
+    [15, 'isthmus', 235_008, 384],
+    [15, 'jovian', 156_672, 384],
+  ]
+  test.each(limits)(
+    '0x%i in %s takes %i bytes, one more element is too long',
+    async (precompile, precompiles, most, unit) => {
+      const fit = Math.floor(most / unit)
+      const rules = { spec: 'prague', precompiles }
+      // Points at infinity cost gas but no time.
+      const enough = 10_000_000_000n
+      expect(await run(precompile, new Uint8Array(fit * unit), rules, enough)).toMatchObject({
+        gas: expect.any(Number),
+      })
+      expect(await run(precompile, new Uint8Array((fit + 1) * unit), rules, enough)).toBe('halt')
+    },
+  )
+})
