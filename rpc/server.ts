@@ -6,7 +6,7 @@ import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Endpoint } from '../engine/chain/types.ts'
 import { clientAddress, type TrustedProxies } from './address.ts'
-import { readBody, UNSUPPORTED_ENCODING } from './body.ts'
+import { endBeforeRequest, readBody, UNSUPPORTED_ENCODING } from './body.ts'
 import type { Answer, Answerer } from './exchange.ts'
 import { createHostCheck } from './hosts.ts'
 import type { Limits } from './limits.ts'
@@ -273,8 +273,17 @@ function answerFailure(error: HttpError, reply: FastifyReply): FastifyReply {
   if (status === 415 && error.message !== UNSUPPORTED_ENCODING)
     return refuse(reply, 415, UNSUPPORTED_TYPE)
   if (status !== 413) return refuse(reply, status, status < 500 ? error.message : 'internal error')
-  reply.header('connection', 'close')
-  return reply.code(413).send(failure(-32600, error.message))
+  const text = JSON.stringify(failure(-32600, error.message))
+  reply.hijack()
+  reply.raw.writeHead(413, {
+    ...(reply.getHeaders() as Headers),
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  })
+  reply.raw.write(text)
+  endBeforeRequest(reply.request.raw, reply.raw)
+  return reply
 }
 
 function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {

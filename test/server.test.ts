@@ -160,6 +160,18 @@ describe('hostile input', () => {
     expect(answer).toMatch(/^HTTP\/1.1 413 [\s\S]*content length too large \(\d+>1000\)/)
   })
 
+  test('a body that is far too large is refused in a way that its sender can read', async () => {
+    for (const size of [100_000, 8_000_000]) {
+      const response = await fetch(`http://127.0.0.1:${port}/`, {
+        method: 'POST',
+        headers: json,
+        body: 'x'.repeat(size),
+      })
+      expect(response.status).toBe(413)
+      expect(await response.json()).toMatchObject({ error: { code: -32600 } })
+    }
+  })
+
   test('length and chunks at once', async () => {
     const answer = await talk(
       port,
