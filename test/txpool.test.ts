@@ -8,6 +8,7 @@ import {
   makeDeposit,
   signTransaction,
 } from '../engine/primitives/transaction-codec.ts'
+import { JournalError } from '../engine/storage/journal.ts'
 import { TransactionPool } from '../engine/txpool/pool.ts'
 import { keyOf, type Position } from '../engine/txpool/types.ts'
 import {
@@ -242,6 +243,28 @@ describe('refusals', () => {
     expect(() => pool.submit(transfer(0, 0).raw, new PlainHead())).toThrow('no space left')
     expect(pool.get(transfer(0, 0).hash)).toBeUndefined()
   })
+})
+
+test('a full journal is written anew with what still counts', () => {
+  const records: Bytes[] = []
+  const pool = new TransactionPool({
+    limits: { keepBlocks: 0 },
+    now: () => 0,
+    journal: {
+      append: (raw) => {
+        if (records.length === 2) throw new JournalError('full', 'full')
+        records.push(raw)
+      },
+      rewrite: (all) => void records.splice(0, records.length, ...all),
+    },
+  })
+  const head = new PlainHead()
+  for (const sender of [0, 1]) pool.submit(transfer(sender, 0).raw, head)
+  pool.include(transfer(0, 0), 1)
+  pool.settle(settled({ number: 2, index: 0 }, 2))
+  expect(pool.submit(transfer(2, 0).raw, head)).toHaveProperty('hash')
+  expect(records).toEqual([transfer(1, 0).raw, transfer(2, 0).raw])
+  expect(() => pool.submit(transfer(3, 0).raw, head)).toThrow('full')
 })
 
 describe('replacement', () => {

@@ -3,61 +3,19 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { SealedBlock } from '../engine/chain/types.ts'
 import type { Flashblock } from '../engine/flashblocks/types.ts'
 import { ZERO_32 } from '../engine/primitives/words.ts'
-import { createProducer, type ProducedBlock, type Producer, send } from './fixtures/producer.ts'
+import { type ProducedBlock, send } from './fixtures/producer.ts'
+import { canonical, createBranches, seal, show, worldWith } from './fixtures/writer-branches.ts'
 import { hex, type WorldOptions, WriterWorld } from './fixtures/writer-world.ts'
 
-const producer = createProducer()
-const a: ProducedBlock[] = []
-/** Another payload for height 2, and another branch from it. */
-const b: ProducedBlock[] = []
+let a: readonly ProducedBlock[]
+let b: readonly ProducedBlock[]
 let longer: ProducedBlock
 let shorter: ProducedBlock
-
 beforeAll(async () => {
-  let parent: Producer['genesis'] = producer.genesis
-  for (let number = 1; number <= 7; number++) {
-    const nonce = 2 * (number - 1)
-    const lists = [[send(0, nonce)], [send(0, nonce + 1), send(1, number - 1)]]
-    const block = await producer.build(parent, number, lists)
-    a.push(block)
-    parent = block
-  }
-  shorter = await producer.build(a[0]!, 2, [[send(0, 2)]])
-  longer = await producer.build(a[0]!, 2, [[send(0, 2)], [send(0, 3), send(1, 1)], [send(2, 0)]])
-  parent = a[0]!
-  for (let number = 2; number <= 4; number++) {
-    const block = await producer.build(parent, 100 + number, [[send(3, number - 2)]])
-    b.push(block)
-    parent = block
-  }
+  ;({ a, b, longer, shorter } = await createBranches())
 })
+const worldAt = (count: number, options: WorldOptions = {}) => worldWith(a.slice(0, count), options)
 
-/** A world in which the first `count` blocks are canonical, connected to the feed. */
-async function worldAt(count: number, options: WorldOptions = {}): Promise<WriterWorld> {
-  const world = new WriterWorld(options)
-  await world.apply({ type: 'feed', isConnected: true })
-  for (const block of a.slice(0, count)) await canonical(world, block)
-  world.counts.clear()
-  world.told = []
-  return world
-}
-async function canonical(world: WriterWorld, block: ProducedBlock): Promise<void> {
-  await show(world, block)
-  await seal(world, block)
-}
-/** All of its flashblocks, the last of which is the announced one. */
-async function show(world: WriterWorld, block: ProducedBlock): Promise<void> {
-  for (const message of block.flashblocks) await world.frame(message)
-  await world.settle()
-}
-async function seal(
-  world: WriterWorld,
-  block: ProducedBlock,
-  change: Partial<SealedBlock> = {},
-): Promise<void> {
-  await world.apply({ type: 'sealed', block: { ...block.sealed, ...change } })
-  await world.settle()
-}
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
 const spoilt = (message: Flashblock, delta: Partial<Flashblock['delta']>): Flashblock => ({
   ...message,
@@ -367,59 +325,6 @@ describe('canonical blocks', () => {
       }
     },
   )
-})
-
-describe('limits', () => {
-  test('canonical waits while the keeper does not fold', async () => {
-    const world = new WriterWorld({ foldDepth: 1, limits: { backlog: 1 } })
-    const answerOnly = async () => {
-      while (world.requests.length > 0 || world.answers.length > 0) {
-        const request = world.requests[0]
-        world.handleRequest()
-        if (request?.type === 'root') world.keeperStep()
-        while (await world.deliverAnswer()) {}
-      }
-    }
-    for (const block of a.slice(0, 4)) {
-      await world.apply({ type: 'sealed', block: block.sealed })
-      await answerOnly()
-    }
-    const { head_canonical, waiting_canonical_blocks, fold_lag } = world.writer.gauges()
-    expect(fold_lag).toBeLessThanOrEqual(2)
-    expect(head_canonical! + waiting_canonical_blocks!).toBe(4)
-    await world.settle()
-    expect(world.heads().canonical).toEqual(at(a[3]!))
-  })
-
-  test('flashblocks too far above canonical are left out', async () => {
-    const world = await worldAt(0, { limits: { ahead: 2 } })
-    for (const block of a.slice(0, 3)) await show(world, block)
-    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [2, 2] })
-    expect(world.count('feed_too_far_ahead')).toBe(1)
-  })
-
-  test('frames that wait are bounded by whole payloads', async () => {
-    const world = await worldAt(0, { limits: { heldFrames: 4 } })
-    for (const block of a.slice(1, 4))
-      for (const message of block.flashblocks) await world.frame(message)
-    expect(world.writer.gauges()['held_frames']).toBeLessThanOrEqual(4)
-    await show(world, a[0]!)
-    expect(world.heads().complete).toEqual(at(a[0]!))
-  })
-
-  test('with the arena full, pending goes, readers are told to end, canonical comes through', async () => {
-    const world = await worldAt(0, { bytes: 10 * 65_536 })
-    const leases = [world.reader.lease('standard')]
-    for (const block of a.slice(0, 6)) {
-      await world.frame(block.flashblocks[0]!)
-      await seal(world, block)
-    }
-    expect(world.told.some(({ type }) => type === 'cancel')).toBe(true)
-    expect(world.heads().canonical[0]).toBeLessThan(6)
-    for (const lease of leases) lease.release()
-    await world.settle({ ticks: true })
-    expect(world.heads().canonical).toEqual(at(a[5]!))
-  })
 })
 
 test('a restart shows the durable chain and goes on', async () => {

@@ -1,5 +1,5 @@
 /** The feed's side of the writer: flashblocks are judged, held, executed, checked and published. */
-import { judgeEnd, judgeFlashblock, type Sequence } from '../flashblocks/sequence.ts'
+import { dropPayload, judgeEnd, judgeFlashblock, type Sequence } from '../flashblocks/sequence.ts'
 import type { Flashblock, FlashblockBase } from '../flashblocks/types.ts'
 import { encodeHeader } from '../primitives/header-codec.ts'
 import {
@@ -179,7 +179,8 @@ async function onIndexZero(
   const parent = parentOf(state, base)
   if (parent === undefined) {
     if (chain.pending.state === 'open' || chain.pending.state === 'ended') endBefore(state, base)
-    if (judged.isAhead) flush(state)
+    // Between pending and this block others were lost.
+    if (judged.isAhead && BigInt(chain.pending.handle.number) + 1n < base.blockNumber) flush(state)
     return hold(state, frame)
   }
   state.sequence = judged.sequence
@@ -192,16 +193,22 @@ function endBefore(state: WriterState, base: FlashblockBase): void {
   const { pending } = state.chain
   if (BigInt(pending.handle.number) + 1n !== base.blockNumber) return
   pending.expectedHash ??= base.parentHash
-  if (pending.state === 'open') end(state, pending)
+  if (pending.state !== 'open') return
+  // What still comes of it comes too late.
+  state.sequence = dropPayload(state.sequence)
+  end(state, pending)
 }
 
 function onEnd(state: WriterState, frame: FeedFrame): void {
   if (frame.message.type !== 'end') return
   const { verdict, sequence } = judgeEnd(state.sequence, frame.message)
   count(state, `feed_${snake(verdict)}`)
-  if (verdict !== 'complete') return
-  // After a lost connection the last flashblocks may be missing: the next index 0 or the canonical block tells.
-  if (state.hasHole) return
+  const { payload } = state.sequence
+  if (verdict !== 'complete' || payload === undefined) return
+  // Its last flashblocks may be missing: then the next index 0 or the canonical block tells.
+  const isShort = payload.taken.length <= payload.targetIndex
+  if (isShort) count(state, 'feed_short')
+  if (isShort || state.hasHole) return
   state.sequence = sequence
   const { pending } = state.chain
   if (pending.state === 'open') end(state, pending)

@@ -100,11 +100,10 @@ export function onAppended(state: WriterState, block: LiveBlock): void {
   step(block, 'append')
   state.handed = undefined
   const { pending } = chain
+  const isExtended = chain.isAncestor(block, pending) || chain.isAncestor(pending, block)
   chain.moveCanonical(block)
-  if (pending !== chain.pending) {
-    count(state, 'reconcile_replaced')
-    state.sequence = dropPayload(state.sequence)
-  }
+  if (!isExtended) count(state, 'reconcile_replaced')
+  if (pending !== chain.pending) state.sequence = dropPayload(state.sequence)
   const { content } = block
   const executed = content?.executed ?? []
   block.content = undefined

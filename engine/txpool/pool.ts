@@ -6,7 +6,8 @@ import type { SignedTransaction } from '../primitives/transaction.ts'
 import { chooseBest } from './best.ts'
 import { candidate, victims } from './eviction.ts'
 import { POOL_LIMITS, type PoolLimits } from './limits.ts'
-import { executable, firstGap, type Sender, spending } from './sender.ts'
+import { createJournalWriter, type JournalWriter } from './pool-journal.ts'
+import { executable, firstGap, newSender, type Sender, spending } from './sender.ts'
 import {
   type Entry,
   keyOf,
@@ -16,7 +17,13 @@ import {
   type Submitted,
   type Wanted,
 } from './types.ts'
-import { checkFunds, checkTransaction, decodeSubmitted, invalid } from './validation.ts'
+import {
+  checkFunds,
+  checkReplacement,
+  checkTransaction,
+  decodeSubmitted,
+  invalid,
+} from './validation.ts'
 
 export type PoolOptions = {
   readonly limits?: Partial<PoolLimits>
@@ -28,7 +35,7 @@ export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => v
 
 export class TransactionPool {
   readonly limits: PoolLimits
-  readonly #journal: PoolJournal
+  readonly #journal: JournalWriter
   readonly #now: () => number
   /** Everything the pool knows, oldest first; included ones too. */
   readonly #byHash = new Map<string, Entry>()
@@ -40,13 +47,16 @@ export class TransactionPool {
   #arrivals = 0
   #bytes = 0
   #open = 0
-  #journalled = 0
   #dropped = 0
   #canonical = -1
 
   constructor(options: PoolOptions) {
     this.limits = { ...POOL_LIMITS, ...options.limits }
-    this.#journal = options.journal
+    this.#journal = createJournalWriter(
+      options.journal,
+      () => [...this.#byHash.values()].map(({ transaction }) => transaction),
+      this.limits.journalSlack,
+    )
     this.#now = options.now
   }
 
@@ -60,10 +70,7 @@ export class TransactionPool {
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return decoded
-    const result = this.#accept(decoded.transaction, head, (accepted) => {
-      this.#journal.append(accepted)
-      this.#journalled++
-    })
+    const result = this.#accept(decoded.transaction, head, this.#journal.append)
     this.#announce(decoded.transaction.from)
     return result
   }
@@ -76,7 +83,7 @@ export class TransactionPool {
     if (this.#byHash.has(keyOf(keccak256(raw)))) return true
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return false
-    this.#journalled++
+    this.#journal.noteFound()
     return !('error' in this.#accept(decoded.transaction, head, undefined))
   }
 
@@ -202,16 +209,12 @@ export class TransactionPool {
     if (heads.canonical === this.#canonical) return
     this.#canonical = heads.canonical
     this.#forget(heads.canonical, now)
-    if (this.#journalled > 2 * this.#byHash.size + this.limits.journalSlack) this.rewriteJournal()
+    this.#journal.rewriteWhenDue()
   }
 
   /** Leaves in the journal what a restart needs: everything that could still be lost. */
   rewriteJournal(): void {
-    // By nonce, so that none of a sender's waits behind a missing one while they are put back.
-    const all = [...this.#byHash.values()].map(({ transaction }) => transaction)
-    all.sort((a, b) => (a.nonce < b.nonce ? -1 : a.nonce > b.nonce ? 1 : 0))
-    this.#journal.rewrite(all.map(({ raw }) => raw))
-    this.#journalled = this.#byHash.size
+    this.#journal.rewrite()
   }
 
   #accept(
@@ -369,24 +372,5 @@ export class TransactionPool {
 const isReached = (target: Position, pending: Position) =>
   pending.number > target.number ||
   (pending.number === target.number && pending.index >= target.index)
-
-const newSender = (entry: Entry, address: Bytes, nonce: bigint): Sender => ({
-  address,
-  key: entry.sender,
-  nonce,
-  entries: new Map(),
-})
-
-function checkReplacement(
-  old: Entry,
-  entry: Entry,
-  limits: PoolLimits,
-): InvalidTransaction | undefined {
-  const factor = 100n + BigInt(limits.priceBumpPercent)
-  const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
-  return isEnough(entry.feeCap, old.feeCap) && isEnough(entry.tipCap, old.tipCap)
-    ? undefined
-    : invalid('replacement transaction underpriced')
-}
 
 const refuse = (message: string) => ({ error: invalid(message) })

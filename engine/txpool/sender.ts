@@ -11,6 +11,14 @@ export type Sender = {
   readonly entries: Map<bigint, Entry>
 }
 
+/** A sender without entries, for one that is about to come. */
+export const newSender = (entry: Entry, address: Bytes, nonce: bigint): Sender => ({
+  address,
+  key: entry.sender,
+  nonce,
+  entries: new Map(),
+})
+
 /** Entries that follow each other from the sender's nonce: what could be executed in order. */
 export function* executable(sender: Sender): Generator<Entry> {
   for (let nonce = sender.nonce; ; nonce++) {

@@ -4,7 +4,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
 import type { PoolLimits } from './limits.ts'
-import type { PoolHead } from './types.ts'
+import type { Entry, PoolHead } from './types.ts'
 
 export const invalid = (message: string, code = -32000): InvalidTransaction => ({ code, message })
 
@@ -58,6 +58,19 @@ export function checkFunds(sums: {
     `insufficient funds for gas * price + value: have ${sums.balance} want ${want}`,
     -32003,
   )
+}
+
+/** Both fee fields must rise by the bump, and at all. */
+export function checkReplacement(
+  old: Entry,
+  entry: Entry,
+  limits: PoolLimits,
+): InvalidTransaction | undefined {
+  const factor = 100n + BigInt(limits.priceBumpPercent)
+  const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
+  return isEnough(entry.feeCap, old.feeCap) && isEnough(entry.tipCap, old.tipCap)
+    ? undefined
+    : invalid('replacement transaction underpriced')
 }
 
 /** What the RPC side of geth refuses before its pool sees the transaction. */
