@@ -61,8 +61,12 @@ export type Limits = {
   readonly memoryBytes?: number
 }
 
-/** Chosen when a session is opened; an absent hook costs nothing. */
+/** Chosen when a session is opened; an absent hook costs nothing. Hooks see the state as it is at that moment. */
 export interface TraceSink {
+  /**
+   * A frame begins: `kind` is the opcode that makes it. Of a delegate call `from` is the contract that makes it and `to` the code; of a
+   * creation `to` is the new address, undefined when it is not even begun. Calls refused for depth or balance are told too.
+   */
   enter?(
     kind: string,
     from: Bytes,
@@ -71,7 +75,9 @@ export interface TraceSink {
     gas: bigint,
     input: Bytes,
   ): void
+  /** `error` in geth's words; "execution reverted" where there is output to read. */
   exit?(error: string | undefined, gasUsed: bigint, output: Bytes): void
+  /** Before the opcode runs. `cost`: all of it; `depth`: 0 for the message itself. */
   step?(step: {
     readonly pc: number
     readonly op: number

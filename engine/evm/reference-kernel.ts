@@ -31,7 +31,11 @@ export type Kernel = {
   readonly alwaysWarm: ReadonlySet<string>
 }
 /** An EVM that runs metered opcodes. */
-export type MeteredEvm = EVM & { readonly meter: Meter }
+export type MeteredEvm = EVM & { readonly meter: Meter; readonly callTrace: CallTrace | undefined }
+/** Stands around every opcode that calls, creates or destroys. */
+export type CallTrace = {
+  around(runState: RunState, run: () => void | Promise<void>): Promise<void>
+}
 
 export function makeKernel(rules: EvmRules): Kernel {
   const common = new CachingCommon({
@@ -147,10 +151,23 @@ class CachingCommon extends Common {
 function meteredOpcodes(common: Common): OpcodeMap {
   const jumpTables = new WeakMap<Bytes, JumpTable>()
   const { opcodeMap } = getOpcodesForHF(common)
-  return opcodeMap.map((entry) => ({
-    ...entry,
-    opHandler: metered(entry.opHandler, { growsMemory: entry.opcodeInfo.dynamicGas, jumpTables }),
-  }))
+  return opcodeMap.map((entry) => {
+    const { code, dynamicGas, isInvalid } = entry.opcodeInfo
+    const handler = CALLS.has(code) && !isInvalid ? traceable(entry.opHandler) : entry.opHandler
+    return { ...entry, opHandler: metered(handler, { growsMemory: dynamicGas, jumpTables }) }
+  })
+}
+
+/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL, SELFDESTRUCT. */
+const CALLS: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff])
+
+function traceable(handler: Handler): Handler {
+  return (runState: RunState, common: Common) => {
+    const { callTrace } = runState.interpreter._evm as MeteredEvm
+    return callTrace === undefined
+      ? handler(runState, common)
+      : callTrace.around(runState, () => handler(runState, common))
+  }
 }
 
 function metered(

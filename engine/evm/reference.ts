@@ -10,7 +10,13 @@ import { type CodeCache, codeCache } from './code-cache.ts'
 import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from './engine.ts'
 import { JournaledState } from './journaled-state.ts'
 import { Meter, Stopped } from './meter.ts'
-import { addressesOf, type Kernel, makeKernel, movePrecompiles } from './reference-kernel.ts'
+import {
+  addressesOf,
+  type CallTrace,
+  type Kernel,
+  makeKernel,
+  movePrecompiles,
+} from './reference-kernel.ts'
 import { outcomeOf } from './reference-outcome.ts'
 import { ReferenceStateManager, referenceJournal } from './reference-state.ts'
 import { traceEvents } from './reference-trace.ts'
@@ -129,6 +135,7 @@ function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen'> {
 
 class SessionEvm extends EVM {
   readonly meter = new Meter()
+  readonly callTrace: CallTrace | undefined
 
   constructor(kernel: Kernel, state: JournaledState, trace: TraceSink | undefined) {
     super({
@@ -144,7 +151,7 @@ class SessionEvm extends EVM {
     this.journal = referenceJournal(state)
     this._opcodeMap = kernel.opcodes
     this._precompiles = kernel.precompiles
-    if (trace !== undefined) traceEvents(this, trace)
+    this.callTrace = trace === undefined ? undefined : traceEvents(this, state, trace)
   }
 }
 
