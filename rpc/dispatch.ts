@@ -22,12 +22,15 @@ import {
   NO_HEADERS,
   type RunnerOptions,
 } from './run.ts'
+import type { ShownReceipts } from './shown.ts'
 
 export type AnswererOptions = RunnerOptions & {
   readonly methods: Readonly<Record<Endpoint, Methods>>
   readonly limiter: Limiter
   /** Of the flashblocks endpoint; undefined: receipts are never held. */
   readonly hold: ReceiptHold | undefined
+  /** Of the flashblocks endpoint; undefined: `latest` never waits. */
+  readonly shown?: ShownReceipts | undefined
 }
 
 /** More items than this many times the limit get one error instead of one each. */
@@ -72,8 +75,12 @@ export function createAnswerer(
     const charge = await limiter.charge(client.address, cost)
     if (!charge.isAllowed) return tooMany(charge, items, looked.isBatch)
     const ready = items.filter(isReady)
-    const held = client.endpoint === 'flashblocks' ? options.hold?.before(ready, client) : undefined
-    if (held !== undefined) await held
+    if (client.endpoint === 'flashblocks') {
+      const held = options.hold?.before(ready, client)
+      if (held !== undefined) await held
+      const shown = options.shown?.before(ready, client)
+      if (shown !== undefined) await shown
+    }
     return runs[client.endpoint](items, looked.isBatch, client)
   }
 

@@ -16,6 +16,7 @@ import { createReceiptWaits } from './receipt-waits.ts'
 import type { RunnerOptions } from './run.ts'
 import { readNewest } from './scope.ts'
 import type { AccountService, FrontServices, PoolService } from './services.ts'
+import { createShownReceipts, type ShownStats } from './shown.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import { createTurns } from './turns.ts'
 
@@ -46,6 +47,7 @@ export type RpcStats = {
   readonly receiptWaits: number
   readonly syncSends: number
   readonly hold: HoldStats
+  readonly shown: ShownStats
   readonly cache: {
     readonly hits: number
     readonly misses: number
@@ -59,6 +61,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const { reader, pool, limits, onPublish, now, syncing } = options
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
+  const shown = createShownReceipts({ reader, onPublish, limits })
   const filters = createFilters({ canonical, pool, limits, now })
   const subscriptions = createSubscriptions({ canonical, pool, onPublish, syncing, limits })
   const syncSends = createCaps({
@@ -81,6 +84,7 @@ export function createRpc(options: RpcOptions): Rpc {
     filters,
     subscriptions,
     waits,
+    shown,
     syncSends,
     turns: createTurns(),
     methods: options.methods,
@@ -89,7 +93,7 @@ export function createRpc(options: RpcOptions): Rpc {
     syncing,
     now,
   }
-  const answer = createAnswerer({ ...options, services, hold })
+  const answer = createAnswerer({ ...options, services, hold, shown })
   return {
     answer,
     stats: () => ({
@@ -99,6 +103,7 @@ export function createRpc(options: RpcOptions): Rpc {
       receiptWaits: waits.size,
       syncSends: syncSends.total,
       hold: hold.stats,
+      shown: shown.stats,
       cache: answer.cache.stats,
     }),
   }

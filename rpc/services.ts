@@ -7,6 +7,7 @@ import type { RpcErrorObject } from './errors.ts'
 import type { Filters } from './filters.ts'
 import type { Methods } from './method.ts'
 import type { ReceiptWaits } from './receipt-waits.ts'
+import type { ShownReceipts } from './shown.ts'
 import type { Subscriptions } from './subscriptions.ts'
 import type { Turns } from './turns.ts'
 
@@ -45,6 +46,7 @@ export type FrontServices = {
   readonly filters: Filters
   readonly subscriptions: Subscriptions
   readonly waits: ReceiptWaits
+  readonly shown: ShownReceipts
   /** Places for calls that wait for a transaction to be included. */
   readonly syncSends: Caps
   /** One after the other for the same key: nonces of eth_sendTransaction by sender. */

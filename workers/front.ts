@@ -3,21 +3,13 @@ import type { ChainReader } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import { engineByName } from '../engine/evm/registry.ts'
 import { trustedProxies } from '../rpc/address.ts'
-import { createCanonicalFeed } from '../rpc/canonical.ts'
-import { createCaps } from '../rpc/caps.ts'
-import { createAnswerer } from '../rpc/dispatch.ts'
 import type { Executor } from '../rpc/executor.ts'
 import type { FeedHub } from '../rpc/feed.ts'
-import { createFilters } from '../rpc/filters.ts'
-import { createReceiptHold } from '../rpc/hold.ts'
 import { createLimiter, type Limiter } from '../rpc/limiter.ts'
 import { methodsOf } from '../rpc/methods/index.ts'
-import { createReceiptWaits } from '../rpc/receipt-waits.ts'
-import { readNewest } from '../rpc/scope.ts'
+import { createRpc } from '../rpc/rpc.ts'
 import { createServer, type Readiness, type Server } from '../rpc/server.ts'
-import type { AccountService, FrontServices, PoolService } from '../rpc/services.ts'
-import { createSubscriptions } from '../rpc/subscriptions.ts'
-import { createTurns } from '../rpc/turns.ts'
+import type { AccountService, PoolService } from '../rpc/services.ts'
 import { page } from './banner.ts'
 import { type Config, version } from './config.ts'
 import { type Log, loggable } from './log.ts'
@@ -51,23 +43,18 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain, reader, metrics, log } = parts
   const { limits } = config
   const publishes = createListeners()
-  const services = createServices(parts, publishes.add)
-  const hold = createReceiptHold({
-    pool: services.pool,
-    waits: services.waits,
-    isVisible: (hash) =>
-      readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined),
-    holdMs: config.receiptHold,
-    perClient: limits.holdsPerClient,
-    total: limits.holdsTotal,
-  })
-  const answer = createAnswerer({
-    services,
+  const rpc = createRpc({
+    reader,
+    pool: parts.pool,
+    accounts: parts.accounts,
     executor: parts.executor,
     chain,
     engine: engineByName(config.engine),
     limits,
-    methods: services.methods,
+    methods: {
+      standard: methodsOf('standard', config.methods),
+      flashblocks: methodsOf('flashblocks', config.methods),
+    },
     limiter: counted(
       createLimiter({
         perSecond: config.rateLimit === 'off' ? undefined : config.rateLimit,
@@ -75,7 +62,12 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       }),
       metrics,
     ),
-    hold,
+    receiptHoldMs: config.receiptHold,
+    clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
+    onPublish: publishes.add,
+    // A development chain and a directory that is served as it is are never behind anybody.
+    syncing: () => false,
+    now: parts.now,
     onBug: (error, method) => log.error({ err: error, method: loggable(method) }, 'a call failed'),
     onCall: metrics.call,
   })
@@ -86,7 +78,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     cors: config.cors,
     hosts: [...hosts, host],
     trustedProxies: trustedProxies(config.trustProxy),
-    answer,
+    answer: rpc.answer,
     feed: parts.feed?.open,
     isOwn: (headers) => parts.feed?.isOwn(headers) ?? false,
     readiness: parts.readiness,
@@ -108,44 +100,29 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       },
     },
     published: publishes.fire,
-    holds: () => ({ ...hold.stats, waiting: services.waits.size }),
-    stats: () => ({
-      inFlight: server.inFlight,
-      webSockets: server.webSockets,
-      filters: services.filters.size,
-      subscriptions: services.subscriptions.size,
-    }),
+    holds() {
+      const { hold, shown, receiptWaits } = rpc.stats()
+      return { ...hold, waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired }
+    },
+    stats() {
+      const { filters, subscriptions, syncSends, cache } = rpc.stats()
+      const { inFlight, webSockets } = server
+      const { hits, misses } = cache
+      return {
+        inFlight,
+        webSockets,
+        filters,
+        subscriptions,
+        syncSends,
+        cacheHits: hits,
+        cacheMisses: misses,
+      }
+    },
   }
 }
 
 export const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
-
-function createServices(parts: FrontParts, onPublish: FrontServices['onPublish']): FrontServices {
-  const { config, reader, pool, now } = parts
-  const { limits } = config
-  const canonical = createCanonicalFeed({ reader, onPublish })
-  // A development chain and a directory that is served as it is are never behind anybody.
-  const syncing = () => false as const
-  return {
-    reader,
-    pool,
-    accounts: parts.accounts,
-    filters: createFilters({ canonical, pool, limits, now }),
-    subscriptions: createSubscriptions({ canonical, pool, onPublish, syncing, limits }),
-    waits: createReceiptWaits({ reader, onPublish }),
-    syncSends: createCaps({ perClient: limits.syncSendsPerClient, total: limits.syncSendsTotal }),
-    turns: createTurns(),
-    methods: {
-      standard: methodsOf('standard', config.methods),
-      flashblocks: methodsOf('flashblocks', config.methods),
-    },
-    clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
-    onPublish,
-    syncing,
-    now,
-  }
-}
 
 function counted(limiter: Limiter, metrics: Metrics): Limiter {
   return {

@@ -7,6 +7,7 @@ import { receiptAt } from '../json.ts'
 import { type FrontContext, frontMethod, optional, param } from '../method.ts'
 import { hashResult, textResult } from '../results.ts'
 import { type Codec, SchemaError } from '../schema.ts'
+import { noteShown } from '../shown.ts'
 import { submit } from '../submit.ts'
 
 const envelope = param('Transaction', bytes)
@@ -62,7 +63,9 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
   for (;;) {
     const receipt = context.readNewest((view) => {
       const place = view.findTransaction(hash)
-      return place === undefined ? undefined : receiptAt(place.block, place.index)
+      if (place === undefined) return undefined
+      noteShown(services, client, { view, place })
+      return receiptAt(place.block, place.index)
     })
     if (receipt !== undefined) return receipt
     const left = startedAt + ms - services.now()

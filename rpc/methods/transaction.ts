@@ -5,6 +5,7 @@ import { blockNumber, hash, index } from '../ethereum.ts'
 import { pooledText, receiptAt, transactionAt } from '../json.ts'
 import { type FrontContext, frontMethod, type Method, param } from '../method.ts'
 import { bytesResult, orNull, textResult } from '../results.ts'
+import { noteShown } from '../shown.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const transactionResult = textResult('Transaction information', {
@@ -50,9 +51,11 @@ export const eth_getTransactionReceipt = frontMethod({
   listed: LISTED,
   params: [transactionHash],
   result: textResult('Receipt information', { title: 'Receipt object', type: 'object' }),
-  handler({ view }, wanted) {
+  handler({ view, services, client }, wanted) {
     const place = view.findTransaction(wanted)
-    return place === undefined ? undefined : receiptAt(place.block, place.index)
+    if (place === undefined) return undefined
+    noteShown(services, client, { view, place })
+    return receiptAt(place.block, place.index)
   },
 })
 

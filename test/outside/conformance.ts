@@ -30,22 +30,29 @@ async function set(title: string, args: readonly string[]): Promise<void> {
 
 const expected = ['--expect-fail', 'test/outside/conformance.expect']
 
+/**
+ * Log subscriptions are canonical on both endpoints. These flows wait for the event a fixed half second or so after the receipt, which
+ * is preconfirmed on /flashblocks: there they wait for a second confirmation first.
+ */
+const SUBSCRIBED = { viem: 'ws-logs', ethers: 'ws-event' } as const
+
 async function clients(chain: string): Promise<void> {
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
-  let account = 0
-  const runs = ['viem', 'ethers'].flatMap((client) =>
-    ['/flashblocks', '/'].map((path) =>
-      set(`${client} on ${path} of ${chain}`, [
-        client,
-        '--url',
-        `${node.url}${path}`,
-        '--key',
-        KEYS[account++]!,
-        ...expected,
-      ]),
-    ),
-  )
-  await Promise.all(runs)
+  const keys = KEYS.values()
+  const run = (client: string, path: string, extra: readonly string[] = []) => {
+    const key = keys.next().value!
+    const args = [client, '--url', `${node.url}${path}`, '--key', key, ...expected, ...extra]
+    return set(`${client} on ${path} of ${chain}`, args)
+  }
+  const flows = (['viem', 'ethers'] as const).flatMap((client) => {
+    const flow = SUBSCRIBED[client]
+    return [
+      run(client, '/'),
+      run(client, '/flashblocks', ['--skip', flow]),
+      run(client, '/flashblocks', ['--only', `deploy,${flow}`, '--confirmations', '2']),
+    ]
+  })
+  await Promise.all(flows)
   await node.stop()
 }
 
