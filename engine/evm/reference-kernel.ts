@@ -1,5 +1,5 @@
 /** What the sessions of one rule set share: parameters, metered opcodes, precompiled contracts, jump tables. */
-import { Common, Mainnet } from '@ethereumjs/common'
+import { Common, Mainnet, type ParamsDict } from '@ethereumjs/common'
 import {
   type EVM,
   EVMError,
@@ -136,6 +136,10 @@ class CachingCommon extends Common {
       this.forks.set(hardfork, value)
     }
     return value
+  }
+  /** Every EVM that is made calls this; nothing new changes nothing. */
+  override updateParams(params: ParamsDict): void {
+    if (Object.keys(params).length > 0) super.updateParams(params)
   }
   protected override _buildParamsCache(): void {
     this.params = new Map()

@@ -2,12 +2,18 @@
 
 import { EMPTY_REQUESTS } from '../chainspec/genesis.ts'
 import { decodeL1Attributes } from '../chainspec/l1-attributes.ts'
-import { daFootprint, type L1FeeParameters, receiptL1Fee, rollupData } from '../chainspec/l1-fee.ts'
+import {
+  daFootprint,
+  type L1FeeParameters,
+  type RollupData,
+  receiptL1Fee,
+  rollupData,
+} from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../primitives/keccak.ts'
-import { orderedRoot } from '../primitives/ordered-root.ts'
+import { orderedTrie } from '../primitives/ordered-root.ts'
 import type { Receipt } from '../primitives/receipt.ts'
 import { bloomOf, encodeReceipt, orBloom } from '../primitives/receipt-codec.ts'
 import type { Transaction } from '../primitives/transaction.ts'
@@ -90,8 +96,9 @@ class Block implements BlockExecution {
   readonly executed: ExecutedTransaction[] = []
   gasUsed = 0n
   readonly #session: Session
-  /** Consensus form of each receipt. */
-  readonly #receipts: Bytes[] = []
+  /** They grow with the block: a flashblock's roots hash only what came with it. */
+  readonly #transactionTrie = orderedTrie()
+  readonly #receiptTrie = orderedTrie()
   #blobGasUsed = 0n
   #sums: BlockSums | undefined
   /** As L1Block's storage says, from the first transaction that pays. */
@@ -137,8 +144,8 @@ class Block implements BlockExecution {
         (bloom, { receipt }) => orBloom(bloom, receipt.logsBloom),
         new Uint8Array(256),
       ),
-      receiptsRoot: orderedRoot(this.#receipts),
-      transactionsRoot: orderedRoot(this.executed.map(({ transaction }) => transaction.raw)),
+      receiptsRoot: this.#receiptTrie.root(),
+      transactionsRoot: this.#transactionTrie.root(),
     }
     return this.#sums
   }
@@ -155,7 +162,8 @@ class Block implements BlockExecution {
   revert(to: BlockCheckpoint): void {
     this.#session.revert(to.journal)
     this.executed.length = to.transactions
-    this.#receipts.length = to.transactions
+    this.#transactionTrie.truncate(to.transactions)
+    this.#receiptTrie.truncate(to.transactions)
     this.gasUsed = to.gasUsed
     this.#blobGasUsed = to.blobGasUsed
     this.#sums = undefined
@@ -190,19 +198,20 @@ class Block implements BlockExecution {
     if (rollup !== undefined)
       this.#blobGasUsed += daFootprint(rollup.data, rollup.parameters, this.rules)
     else if (transaction.type !== 0x7e) this.#blobGasUsed += blobGasOf(transaction)
-    const receipt = this.#receipt(transaction, applied)
+    const receipt = this.#receipt(transaction, applied, rollup)
     const executed = { transaction, receipt }
     this.executed.push(executed)
-    this.#receipts.push(encodeReceipt(receipt))
+    this.#transactionTrie.append(transaction.raw)
+    this.#receiptTrie.append(encodeReceipt(receipt))
     this.#sums = undefined
     return executed
   }
 
-  #receipt(transaction: Transaction, applied: Applied): Receipt {
+  #receipt(transaction: Transaction, applied: Applied, rollup: RollupFees | undefined): Receipt {
     const isDeposit = transaction.type === 0x7e
     const nonce = isDeposit ? applied.depositNonce! : transaction.nonce
     const version = this.rules.depositReceiptVersion
-    const l1 = this.#receiptL1(transaction)
+    const l1 = this.#receiptL1(transaction, rollup?.data)
     return {
       type: transaction.type,
       status: applied.isSuccess ? 1 : 0,
@@ -223,12 +232,13 @@ class Block implements BlockExecution {
   }
 
   /** Receipts take the parameters from the calldata of the block's first transaction; what was charged came from storage. */
-  #receiptL1(transaction: Transaction) {
+  #receiptL1(transaction: Transaction, known: RollupData | undefined) {
     if (this.rules.l1Fee === 'none') return undefined
     const first = this.executed[0]?.transaction ?? transaction
     const parameters =
       decodeL1Attributes(first.input)?.attributes ?? this.#l1 ?? readL1Parameters(this.#session)
     const isDeposit = transaction.type === 0x7e
-    return receiptL1Fee({ data: rollupData(transaction.raw), isDeposit }, parameters, this.rules)
+    const data = known ?? rollupData(transaction.raw)
+    return receiptL1Fee({ data, isDeposit }, parameters, this.rules)
   }
 }
