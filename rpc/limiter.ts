@@ -15,7 +15,7 @@ export type Charge =
     }
 
 export interface Limiter {
-  /** Takes all points or none. The second is counted from the first request of an address. Never rejects. */
+  /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects. */
   charge(address: string, points: number): Promise<Charge>
 }
 
@@ -27,6 +27,8 @@ export type LimiterOptions = {
 }
 
 const WINDOW_MS = 1_000
+/** An address that was silent for longer begins its seconds anew. */
+const KEPT_MS = 10_000
 const OVERFLOW_KEY = 'overflow'
 const ALLOWED: Promise<Charge> = Promise.resolve({ isAllowed: true })
 
@@ -38,13 +40,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
     points: perSecond,
     duration: WINDOW_MS / 1_000,
   })
-  const keyOf = createKeys(options.keys)
+  const secondOf = createSeconds(options.keys)
   let waiting = 0
   let tail: Promise<unknown> = Promise.resolve()
 
-  async function take(key: string, points: number): Promise<Charge> {
+  async function take(address: string, points: number): Promise<Charge> {
+    const { key, leftMs } = secondOf(address)
     try {
-      await bucket.consume(key, points)
+      await bucket.consume(key, points, { customDuration: leftMs / 1_000 })
       return { isAllowed: true }
     } catch (refusal) {
       if (!(refusal instanceof RateLimiterRes)) throw refusal
@@ -62,7 +65,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   return {
     charge(address, points) {
-      const key = keyOf(limiterKey(address))
+      const key = limiterKey(address)
       // Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn.
       if (waiting === 0 && points === 1) return take(key, points)
       waiting++
@@ -73,20 +76,28 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 }
 
-/** Known keys with the end of their second, oldest first: the bucket itself does not bound them. */
-function createKeys(limit: number): (key: string) => string {
-  const known = new Map<string, number>()
+/**
+ * Where each address stands: the end of its second. Seconds follow each other without a gap as long as the address is remembered, so that
+ * a request late in one second does not shift the next. The bucket itself bounds neither.
+ */
+function createSeconds(limit: number): (key: string) => { key: string; leftMs: number } {
+  const ends = new Map<string, number>()
+  const isForgotten = (end: number, now: number) => end <= now - KEPT_MS || end > now + WINDOW_MS
   return (key) => {
     const now = Date.now()
-    const end = known.get(key)
-    if (end !== undefined && end > now) return key
-    known.delete(key)
-    for (const [oldest, itsEnd] of known) {
-      if (itsEnd > now && itsEnd <= now + WINDOW_MS) break
-      known.delete(oldest)
+    const known = ends.get(key)
+    if (known !== undefined && known > now && known <= now + WINDOW_MS)
+      return { key, leftMs: known - now }
+    ends.delete(key)
+    // In the order of their ends: the oldest stand first.
+    for (const [oldest, end] of ends) {
+      if (!isForgotten(end, now) && (ends.size < limit || end > now)) break
+      ends.delete(oldest)
     }
-    if (known.size >= limit) return OVERFLOW_KEY
-    known.set(key, now + WINDOW_MS)
-    return key
+    if (ends.size >= limit) return { key: OVERFLOW_KEY, leftMs: WINDOW_MS }
+    const isRemembered = known !== undefined && !isForgotten(known, now)
+    const leftMs = isRemembered ? WINDOW_MS - ((now - known) % WINDOW_MS) : WINDOW_MS
+    ends.set(key, now + leftMs)
+    return { key, leftMs }
   }
 }

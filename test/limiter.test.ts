@@ -33,6 +33,24 @@ describe('limiter', () => {
     expect(await allowed(limiter, '10.0.0.1', 150)).toBe(100)
   })
 
+  test('seconds follow each other from the first request, whenever the next ones come', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 1_000 })
+    expect(await allowed(limiter, 'a', 1)).toBe(1)
+    for (const ms of [1_400, 700, 950, 1_900]) {
+      vi.advanceTimersByTime(ms)
+      expect(await allowed(limiter, 'a', 150)).toBe(100)
+    }
+    vi.advanceTimersByTime(49)
+    expect(await allowed(limiter, 'a', 1)).toBe(0)
+    vi.advanceTimersByTime(1)
+    expect(await allowed(limiter, 'a', 1)).toBe(1)
+    vi.advanceTimersByTime(11_400)
+    // Forgotten: its seconds begin here.
+    expect(await allowed(limiter, 'a', 150)).toBe(100)
+    vi.advanceTimersByTime(999)
+    expect(await allowed(limiter, 'a', 1)).toBe(0)
+  })
+
   test('a batch passes whole or not at all, and a refused one uses nothing', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000 })
     const charges = await Promise.all([
