@@ -29,10 +29,11 @@ const RECEIPT = 'eth_getTransactionReceipt'
 /** Stock ethers asks for the chain id and the receipt in one batch. */
 const BATCH_ITEMS = 4
 /**
- * An expected transaction is in the next flashblock, or in the one after when the next was already closed. At 200 ms that is more than the
- * time limit; with shorter intervals it ends a hold whose transaction was left out.
+ * An expected transaction is in the next flashblock, or in the one after when the next was already closed, or a further one later when a
+ * busy machine publishes late. At 200 ms that is more than the time limit; with shorter intervals it ends a hold whose transaction was
+ * left out.
  */
-const FLASHBLOCKS = 2
+const FLASHBLOCKS = 3
 
 export function createReceiptHold(options: {
   readonly pool: PoolService

@@ -59,6 +59,19 @@ describe('filters', () => {
     rpc.memory.publish({ canonical: block })
     expect(await changes(rpc, id)).toEqual([hashOf(block)])
   })
+  test('a poll between complete and canonical waits a moment for the block it was told of', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newBlockFilter')
+    const { canonical } = rpc.memory.heads
+    const block = blockOn(rpc, canonical)
+    rpc.memory.publish({ canonical, complete: block })
+    const polled = changes(rpc, id)
+    const elsewhere = await rpc.ask('eth_getFilterChanges', [id], { endpoint: 'standard' })
+    expect(elsewhere.result).toEqual([])
+    expect(rpc.memory.leases).toBe(0)
+    rpc.memory.publish({ canonical: block })
+    expect(await polled).toEqual([hashOf(block)])
+  })
   test('logs: those that match; gone blocks take theirs back, newest first', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newFilter', [
