@@ -117,6 +117,67 @@ describe('a fold', () => {
   })
 })
 
+describe('a fold in progress', () => {
+  /** The block on the genesis is being folded; after `slices` slices some of it is written. */
+  const begun = (slices: number) => {
+    const bench = new Bench()
+    bench.append([actionsOf(60)], true)
+    for (let i = 1; i < FOLD_DEPTH; i++) bench.append([[]], true)
+    const rival = childOf(bench.at(GENESIS_NUMBER), actionsOf(61), 70)
+    bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.append.diff })
+    bench.settle()
+    bench.append([[]], true)
+    for (let i = 0; i < slices; i++) bench.step()
+    expect(bench.folded).toBe(GENESIS_NUMBER)
+    return { bench, rival }
+  }
+  // One: some of flat state is written; two: the undo rows; three: the trie.
+  const slices = [1, 2, 3]
+
+  test.each(slices)('is taken back by a reorg to its parent (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.reorg(GENESIS_NUMBER)
+    for (let i = 0; i < FOLD_DEPTH + 2; i++) bench.append([actionsOf(80 + i)], i % 2 === 1)
+    expect(bench.words.state.unfolds).toBe(1)
+    bench.settle()
+    bench.check()
+    bench.checkIndexes()
+    expect(bench.failures()).toEqual([])
+  })
+
+  test.each(slices)('is taken back by the open after such a reorg (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.reorg(GENESIS_NUMBER)
+    const block = childOf(bench.head, [], 90)
+    bench.send({ type: 'append', block: block.append })
+    bench.chain.push(block)
+    bench.crash()
+    for (let i = 0; i < FOLD_DEPTH + 1; i++) bench.append([actionsOf(80 + i)], false)
+    bench.settle()
+    bench.check()
+  })
+
+  test.each(slices)('is repeated by the next open (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.crash()
+    expect(bench.folded).toBe(GENESIS_NUMBER + 1)
+    bench.check()
+  })
+
+  test('leaves no trie of its parent or of a rival to build on', () => {
+    const { bench, rival } = begun(1)
+    const { stateRoot, append } = bench.at(GENESIS_NUMBER)
+    const answered = bench.answers.length
+    bench.send({ type: 'root', id: 70 })
+    bench.send({ type: 'advance', id: 71, parentId: append.id, diff: rival.append.diff })
+    bench.send({ type: 'root', id: 71 })
+    bench.send({ type: 'preview', request: 1, parentStateRoot: stateRoot, diff: [] })
+    for (let i = 0; i < 4; i++) bench.step()
+    const preview = { type: 'preview', request: 1, roots: undefined }
+    expect(bench.answers.slice(answered)).toEqual([preview])
+  })
+})
+
 describe('an unfold', () => {
   test('comes after the new branch is durable; older views are void from its first write on', () => {
     const bench = new Bench()
