@@ -82,14 +82,14 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
   writer.on('message', onRequest)
   sequencer?.on('message', onRequest)
   const beat = setInterval(() => {
-    attempt(tell, () => keeper.flush())
+    attempt(tell, () => send(keeper.flush()))
     tell({ type: 'stats', stats: keeper.stats() })
   }, BEAT_MS)
   schedule()
   return () => {
     clearInterval(beat)
     clearImmediate(slice)
-    attempt(tell, () => keeper.flush())
+    attempt(tell, () => send(keeper.flush()))
   }
 }
 
