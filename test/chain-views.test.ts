@@ -1,7 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { findLogs, type LogPattern } from '../engine/chain/logs.ts'
 import { openChainReader } from '../engine/chain/reader.ts'
-import type { ChainReader, Endpoint, LeasedView } from '../engine/chain/types.ts'
+import type { Block, ChainReader, Endpoint, LeasedView } from '../engine/chain/types.ts'
+import type { Log } from '../engine/primitives/receipt.ts'
+import { bigintToBytes } from '../engine/primitives/words.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { memoryDatabase } from '../engine/storage/database.ts'
 import { openStore } from '../engine/storage/store.ts'
@@ -9,7 +12,7 @@ import type { KeeperWords, StoreReader } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
 import { mapStore } from './fixtures/map-store.ts'
-import { EMPTY_WORLD } from './fixtures/view-blocks.ts'
+import { ADDRESSES, EMPTY_WORLD } from './fixtures/view-blocks.ts'
 import { plainChain } from './fixtures/view-chain.ts'
 import { checkBlock, checkNumber, checkState, MixedView } from './fixtures/view-check.ts'
 import { type Built, Driver, type Durable, isAncestor } from './fixtures/view-driver.ts'
@@ -17,6 +20,7 @@ import { keeperDurable } from './fixtures/view-keeper.ts'
 
 const PAGE = 2048
 const GENESIS = 1000
+const word = (n: number) => bigintToBytes(BigInt(n), 32)
 
 type Kind = 'maps' | 'keeper'
 
@@ -160,7 +164,7 @@ function run(steps: readonly Step[], pages: number, kind: Kind) {
     else if (op === 'flush') driver.flush()
     else if (op === 'replace') driver.replace(seed)
     else if (op === 'slice') driver.slice(seed % 3)
-    else if (op === 'unfold' && seed % 4 === 0 && driver.folded.length > 1) {
+    else if (op === 'unfold' && seed % 2 === 0 && driver.folded.length > 1) {
       const to = driver.folded.at(-1 - (seed % Math.min(3, driver.folded.length)))!
       const before = unfolds.count
       driver.branch(to, seed, () => {
@@ -203,11 +207,28 @@ describe('a view answers as plain execution at its record', () => {
         seen.folds += driver.folded.length - 1
         seen.unfolds += unfolds.count
       }),
-      { numRuns: 50 },
+      // A failure is shrunk as far as that goes in this time.
+      { numRuns: 40, interruptAfterTimeLimit: 6000 },
     )
     expect(seen.refused > 0).toBe(pages < 100)
-    expect(seen.folds).toBeGreaterThan(20)
-    expect(seen.unfolds).toBeGreaterThan(10)
+    expect(seen.folds).toBeGreaterThan(10)
+    expect(seen.unfolds).toBeGreaterThan(3)
+  })
+
+  test('a prefix of a folded block has no state, though its table is still a head', () => {
+    const { driver, reader } = open(64)
+    driver.payload(4457)
+    driver.flashblock(7847)
+    driver.seal()
+    driver.advance()
+    while (driver.unfolded.length > 0) driver.slice(0)
+    const { view } = reader(0).lease('flashblocks')
+    const { hash } = driver.complete.steps[0]!
+    const prefix = view.block({ hash, requireCanonical: false })!
+    expect(prefix.flashblockIndex).toBe(0)
+    checkBlock(view, prefix)
+    expect(() => view.state(prefix)).toThrow('state within block 1001 is not kept any more')
+    checkNumber(view, 1001n)
   })
 
   test('the check finds a mixed view', () => {
@@ -218,4 +239,123 @@ describe('a view answers as plain execution at its record', () => {
     const other = { ...view, state: () => view.state(view.block({ tag: 'latest' })!) }
     expect(() => checkState(other, block)).toThrow(MixedView)
   })
+})
+
+describe('logs', () => {
+  /** Four blocks, two of them folded, and a pending one; each transaction has up to three logs. */
+  function filled() {
+    const world = open(400)
+    for (let number = 1; number <= 4; number++) {
+      world.driver.payload(number * 3 + 1)
+      world.driver.flashblock(number * 3 + 2)
+      world.driver.flashblock(number * 3 + 4)
+      world.driver.seal()
+      world.driver.advance()
+    }
+    while (world.driver.canonical.number - world.driver.folded.at(-1)!.number > 2)
+      world.driver.slice(2)
+    world.driver.payload(7)
+    const { view } = world.reader(0).lease('flashblocks')
+    const logs = Array.from(
+      { length: 5 },
+      (_, at) => view.block({ number: BigInt(GENESIS + 1 + at) })!,
+    )
+      .flatMap((block) => block.receipts().map((receipt, index) => ({ block, receipt, index })))
+      .flatMap(({ block, receipt, index }) => receipt.logs.map((log) => ({ block, log, index })))
+    return { ...world, view, logs }
+  }
+  const all = { fromBlock: 0n, toBlock: 5000n, addresses: [], topics: [] }
+  const limits = { maxLogs: 1000, isExpired: () => false }
+  const keys = (logs: readonly { log: Log; block: Block; transactionIndex: number }[]) =>
+    logs.map(({ log, block, transactionIndex }) => [block.number, transactionIndex, log.data])
+
+  test('of folded, unfolded and pending blocks come once, in order, as the pattern says', () => {
+    const { view, logs } = filled()
+    const wanted = (pick: (log: Log) => boolean) =>
+      logs
+        .filter(({ log }) => pick(log))
+        .map(({ block, index, log }) => [block.number, index, log.data])
+    const patterns: [LogPattern, (log: Log) => boolean][] = [
+      [{ addresses: [], topics: [] }, () => true],
+      [{ addresses: [ADDRESSES[1]!], topics: [] }, ({ address }) => address[0] === 2],
+      [{ addresses: [], topics: [[], [word(0), word(2)]] }, ({ topics }) => topics[1]![31] !== 1],
+      [
+        { addresses: [], topics: [[logs[3]!.log.topics[0]!]] },
+        ({ topics }) => Buffer.compare(topics[0]!, logs[3]!.log.topics[0]!) === 0,
+      ],
+      [{ addresses: [new Uint8Array(20)], topics: [] }, () => false],
+      [{ addresses: [], topics: [[], [], []] }, () => false],
+    ]
+    expect(logs.length).toBeGreaterThan(8)
+    for (const [pattern, pick] of patterns) {
+      const found = findLogs(view, { ...all, ...pattern }, limits)
+      expect(found.status === 'found' && keys(found.logs)).toEqual(wanted(pick))
+    }
+    const from = BigInt(GENESIS + 3)
+    const part = findLogs(view, { ...all, fromBlock: from, toBlock: from }, limits)
+    const inPart = wanted(() => true).filter(([number]) => number === from)
+    expect(part.status === 'found' && keys(part.logs)).toEqual(inPart)
+  })
+
+  test('too many name a smaller range that can be answered', () => {
+    const { view, logs } = filled()
+    let fromBlock = 0n
+    let found: readonly { log: Log; block: Block; transactionIndex: number }[] = []
+    let stops = 0
+    for (;;) {
+      const result = findLogs(view, { ...all, fromBlock }, { ...limits, maxLogs: 4 })
+      if (result.status === 'expired') throw new Error('nothing expires here')
+      const toBlock = result.status === 'found' ? 5000n : result.firstLeftOut - 1n
+      const part = findLogs(view, { ...all, fromBlock, toBlock }, { ...limits, maxLogs: 4 })
+      if (part.status !== 'found') throw new Error(part.status)
+      found = [...found, ...part.logs]
+      if (result.status === 'found') break
+      expect(result.firstLeftOut).toBeGreaterThan(fromBlock)
+      fromBlock = result.firstLeftOut
+      stops++
+    }
+    expect(stops).toBeGreaterThan(1)
+    expect(found.map(({ log }) => log)).toEqual(logs.map(({ log }) => log))
+  })
+
+  test('a search stops when its time is over', () => {
+    const { view } = filled()
+    let blocks = 0
+    const isExpired = () => blocks++ === 2
+    const found = findLogs(view, all, { ...limits, isExpired })
+    expect(found).toEqual({ status: 'expired', firstLeftOut: BigInt(GENESIS + 2) })
+  })
+})
+
+test('an endpoint shows its own heads, and the same cache key for the same answers', () => {
+  const { driver, reader } = open(64)
+  const chain = reader(0)
+  driver.payload(1)
+  driver.seal()
+  driver.payload(4)
+  driver.flashblock(5)
+  const [flash, plain] = [chain.lease('flashblocks'), chain.lease('standard')]
+  expect(flash.view.pending).toMatchObject({
+    number: BigInt(GENESIS + 2),
+    index: 1,
+    payloadId: '0x0102030405060708',
+  })
+  const numbers = ({ view }: LeasedView) =>
+    (['earliest', 'finalized', 'safe', 'latest', 'pending'] as const).map(
+      (tag) => Number(view.block({ tag })!.number) - GENESIS,
+    )
+  expect(numbers(flash)).toEqual([0, 0, 0, 1, 2])
+  expect(numbers(plain)).toEqual([0, 0, 0, 0, 0])
+  expect(plain.view.block({ number: BigInt(GENESIS + 1) })).toBeUndefined()
+  const [pending] = driver.pending.steps
+  const before = { hash: pending!.hash, requireCanonical: false }
+  expect(flash.view.block(before)?.flashblockIndex).toBe(0)
+  expect(flash.view.block({ ...before, requireCanonical: true })).toBeUndefined()
+  expect(plain.view.block(before)).toBeUndefined()
+  driver.publish()
+  const [flashAgain, plainAgain] = [chain.lease('flashblocks'), chain.lease('standard')]
+  expect(flashAgain.view.cacheKey).toBe(flash.view.cacheKey)
+  driver.flashblock(8)
+  expect(chain.lease('flashblocks').view.cacheKey).not.toBe(flash.view.cacheKey)
+  expect(chain.lease('standard').view.cacheKey).toBe(plainAgain.view.cacheKey)
 })

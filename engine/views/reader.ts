@@ -56,11 +56,16 @@ export function openViewThread(options: {
   }
 }
 
-/** The state after `at`, a block or prefix of the lease's record. */
+/**
+ * The state after `at`, a block or prefix of the lease's record.
+ * @throws {ViewError} 'pruned' for a prefix of a folded block: flat state and history have whole blocks.
+ */
 export function openState(thread: ViewThread, lease: Lease, at: Position): StateReader {
   const { arena, store, cache, query } = thread
   const { record } = lease
   const { base } = record
+  if (at.tag !== FINAL && at.height <= base.height)
+    throw new ViewError('pruned', `state within block ${at.height} is not kept any more`)
   const fold = openFold(arena, record, at)
   const address = query.bytes.subarray(0, 20)
   const slotKey = query.bytes.subarray(0, 52)
