@@ -321,6 +321,7 @@ describe('subscriptions', () => {
     [['__proto__'], 'no "__proto__" subscription in eth namespace'],
     [[], 'expected subscription name as first argument'],
     [[7], 'expected subscription name as first argument'],
+    [['logs'], 'missing value for required argument 1'],
     [
       ['logs', { address: '0x12' }],
       'invalid argument 1: invalid address: hex has invalid length 1 after decoding; expected 20 for address',

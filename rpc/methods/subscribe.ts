@@ -1,6 +1,7 @@
 /** Subscriptions over WebSocket. */
 import {
   invalidParams,
+  missingValue,
   notificationsUnsupported,
   subscriptionNotFound,
   unknownSubscription,
@@ -46,7 +47,8 @@ function kindOf(kind: string, options: unknown): SubscriptionKind {
     case 'newPendingTransactions':
       return { kind, isFull: decode(boolean, options ?? false) }
     case 'logs':
-      return { kind, pattern: decode(logQuery, options ?? {}) }
+      if (options === undefined || options === null) throw missingValue(1)
+      return { kind, pattern: decode(logQuery, options) }
     default:
       throw unknownSubscription(kind)
   }
