@@ -10,7 +10,7 @@ import type { Scope } from './scope.ts'
 
 /** A method with its parameters, as values and as the text they were cut from. */
 export type Call = {
-  readonly method: Method
+  readonly found: Method
   readonly params: readonly unknown[]
   readonly text: string
 }
@@ -36,7 +36,7 @@ export function createCaller(options: CallerOptions): Caller {
 
   return function run(call, scope, isPinned) {
     try {
-      const { method } = call
+      const method = call.found
       if (!method.isCacheable) return capped(start(call, scope, isPinned))
       const key = `${method.name} ${call.text}`
       const { view } = scope
@@ -52,10 +52,10 @@ export function createCaller(options: CallerOptions): Caller {
 
   /** @param isPinned the call belongs to a batch that holds a record. */
   function start(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
-    const { method, params, text } = call
+    const { found: method, params, text } = call
     if (method.runs !== 'front') {
       if (text.length <= DECODE_FIRST_CHARACTERS) method.decode(params)
-      const record = isPinned ? scope.record() : undefined
+      const record = isPinned ? scope.record : undefined
       const deadline = scope.startedAt + laneMs(method.runs, limits)
       const { signal } = scope.client
       return executor.execute({ method, params, text, endpoint, record, deadline, signal })
@@ -118,7 +118,7 @@ export function createCaller(options: CallerOptions): Caller {
     return { error: responseTooLarge(reply.result.length, limits.responseBytes).toObject() }
   }
 
-  function failure(error: unknown, { method }: Call, scope: Scope): PoolReply {
+  function failure(error: unknown, { found: method }: Call, scope: Scope): PoolReply {
     if (error instanceof RpcError) return { error: error.toObject() }
     if (error instanceof ViewError) {
       if (error.reason !== 'pruned') return { stale: true }
@@ -138,7 +138,7 @@ function isLasting(reply: PoolReply): boolean {
 }
 
 function pruned(error: ViewError, scope: Scope): RpcError {
-  const view = scope.held()
+  const view = scope.held
   return view === undefined
     ? scope.readNewest((newest) => prunedHistory(error, newest))
     : prunedHistory(error, view)

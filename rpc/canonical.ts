@@ -23,8 +23,6 @@ export interface CanonicalFeed {
   listen(listener: (event: CanonicalEvent) => void, wants?: 'logs'): () => void
   /** Brings the listeners up to the newest record, before its hint has arrived. */
   catchUp(): void
-  /** Resolves once the block of this height is canonical, or after `ms`. */
-  reached(number: bigint, ms: number): Promise<void>
 }
 
 /** Blocks kept to tell a reorganisation by; a deeper one starts over at the oldest of them. */
@@ -40,7 +38,6 @@ export function createCanonicalFeed(options: {
   const { reader } = options
   const kept: CanonicalBlock[] = []
   const listeners = new Set<(event: CanonicalEvent) => void>()
-  const waiting = new Set<{ readonly number: bigint; readonly end: () => void }>()
   let logListeners = 0
   options.onPublish(catchUp)
 
@@ -60,7 +57,6 @@ export function createCanonicalFeed(options: {
       if (kept.length > KEPT) kept.shift()
     }
     for (const event of events) for (const listener of [...listeners]) listener(event)
-    for (const { number, end } of [...waiting]) if (isReached(number)) end()
     if (isBehind) setImmediate(catchUp)
   }
 
@@ -87,26 +83,8 @@ export function createCanonicalFeed(options: {
     return { events, isBehind: to < head.number }
   }
 
-  const isReached = (number: bigint): boolean => (kept.at(-1)?.number ?? -1n) >= number
-
   return {
     catchUp,
-    reached(number, ms) {
-      catchUp()
-      if (isReached(number)) return Promise.resolve()
-      return new Promise((resolve) => {
-        const waiter = {
-          number,
-          end() {
-            waiting.delete(waiter)
-            clearTimeout(timer)
-            resolve()
-          },
-        }
-        const timer = setTimeout(waiter.end, ms)
-        waiting.add(waiter)
-      })
-    },
     listen(listener, wants) {
       catchUp()
       listeners.add(listener)

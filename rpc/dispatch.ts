@@ -35,6 +35,8 @@ export type AnswererOptions = RunnerOptions & {
 
 /** More items than this many times the limit get one error instead of one each. */
 const HOPELESS = 10
+/** A body of nothing but space gets no answer, as go-ethereum has it; a long one is a parse error. */
+const SHORT_CHARACTERS = 32
 
 export function createAnswerer(
   options: AnswererOptions,
@@ -65,17 +67,18 @@ export function createAnswerer(
   }
 
   async function respond(body: string, client: Client): Promise<Answer> {
-    if (body.trim() === '') return nothing(200)
+    if (body.length < SHORT_CHARACTERS && body.trim() === '') return nothing(200)
     const looked = scan(body, scanLimits)
     const items =
       looked.fault === undefined ? parse(body, looked, methods[client.endpoint]) : undefined
     if (items === undefined || items.length === 0 || looked.items > limits.batchItems)
       return refuseWhole(looked, items, client)
-    const cost = items.reduce((sum, item) => sum + (isReady(item) ? item.found.cost : 1), 0)
+    let cost = 0
+    for (const item of items) cost += isReady(item) ? item.found.cost : 1
     const charge = await limiter.charge(client.address, cost)
     if (!charge.isAllowed) return tooMany(charge, items, looked.isBatch)
-    const ready = items.filter(isReady)
     if (client.endpoint === 'flashblocks') {
+      const ready = items.filter(isReady)
       const held = options.hold?.before(ready, client)
       if (held !== undefined) await held
       const shown = options.shown?.before(ready, client)
@@ -112,15 +115,17 @@ function parse(body: string, looked: Scan, methods: Methods): Item[] | undefined
   } catch {
     return undefined
   }
-  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
-  return list.map((one, at) => {
-    const request = readRequest(one, { id: looked.ids[at], params: looked.params[at] })
-    if ('error' in request) return request
-    const found = methods.get(request.method)
-    if (found === undefined)
-      return { id: request.id, error: methodNotFound(request.method).toObject() }
-    return { ...request, found }
-  })
+  if (!Array.isArray(value)) return [itemOf(value, 0, looked, methods)]
+  return value.map((one: unknown, at) => itemOf(one, at, looked, methods))
+}
+
+function itemOf(value: unknown, at: number, looked: Scan, methods: Methods): Item {
+  const request = readRequest(value, looked.ids[at], looked.params[at])
+  if ('error' in request) return request
+  const { id, method, params, text } = request
+  const found = methods.get(method)
+  if (found === undefined) return { id, error: methodNotFound(method).toObject() }
+  return { id, method, params, text, found }
 }
 
 const nothing = (status: number): Answer => ({ text: undefined, status, headers: NO_HEADERS })

@@ -150,15 +150,16 @@ export type Request = {
 /** An item that is no request, with the answer it gets. */
 export type BadRequest = { readonly id: string | undefined; readonly error: RpcErrorObject }
 
-/** @param item what JSON.parse gave; `cut` the texts that the scan cut out for it. */
+/** @param item what JSON.parse gave; `idCut` and `paramsCut`: the texts that the scan cut out for it. */
 export function readRequest(
   item: unknown,
-  cut: { readonly id: string | undefined; readonly params: string | undefined },
+  idCut: string | undefined,
+  paramsCut: string | undefined,
 ): Request | BadRequest {
   if (typeof item !== 'object' || item === null || Array.isArray(item))
     return { id: 'null', error: invalidRequest().toObject() }
   const { jsonrpc, method, params, id } = item as Readonly<Record<string, unknown>>
-  const idText = id === undefined ? undefined : textOfId(id, cut.id)
+  const idText = id === undefined ? undefined : textOfId(id, idCut)
   const isValid =
     jsonrpc === '2.0' &&
     typeof method === 'string' &&
@@ -168,7 +169,7 @@ export function readRequest(
   if (params === undefined || params === null) return { id: idText, method, params: [], text: '[]' }
   if (!Array.isArray(params))
     return { id: idText, error: invalidParams('non-array args').toObject() }
-  return { id: idText, method, params, text: cut.params ?? JSON.stringify(params) }
+  return { id: idText, method, params, text: paramsCut ?? JSON.stringify(params) }
 }
 
 /** undefined: an object or an array, which no id may be. */

@@ -16,8 +16,6 @@ export interface Filters {
   /** @param isFull transactions as objects, else as hashes. */
   addPending(client: string, isFull: boolean): string
   remove(id: string): boolean
-  /** Waits a moment for the canonical head to come to `number`, when that is what the filter is about. @throws {RpcError} */
-  ready(id: string, number: bigint): Promise<void> | undefined
   /** What has come since the last poll, as the JSON text of a list. @throws {RpcError} */
   changes(id: string): string
   /** The filter object a log filter was made with. @throws {RpcError} */
@@ -40,12 +38,6 @@ type Filter = {
 
 /** Filters nobody polls are looked for at most so often. */
 const SWEEP_MS = 5_000
-/**
- * The flashblocks endpoint announces a height when its block is complete, a moment before it is canonical. A library that polls its filters
- * once per height would hear of the block's logs one block late.
- */
-const READY_MS = 250
-
 export function createFilters(options: {
   readonly canonical: CanonicalFeed
   readonly pool: PoolService
@@ -164,9 +156,6 @@ export function createFilters(options: {
       const filter = filters.get(id)
       if (filter !== undefined) remove(filter)
       return filter !== undefined
-    },
-    ready(id, number) {
-      return ofPending.has(find(id)) ? undefined : canonical.reached(number, READY_MS)
     },
     changes(id) {
       find(id)

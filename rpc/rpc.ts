@@ -16,6 +16,7 @@ import { createReceiptWaits } from './receipt-waits.ts'
 import type { RunnerOptions } from './run.ts'
 import { readNewest } from './scope.ts'
 import type { AccountService, FrontServices, PoolService } from './services.ts'
+import { shareViews } from './shared-views.ts'
 import { createShownReceipts, type ShownStats } from './shown.ts'
 import { createSubscriptions } from './subscriptions.ts'
 import { createTurns } from './turns.ts'
@@ -58,7 +59,8 @@ export type RpcStats = {
 
 /** `reader` must be able to lease: the writer has published its first record. */
 export function createRpc(options: RpcOptions): Rpc {
-  const { reader, pool, limits, onPublish, now, syncing } = options
+  const { pool, limits, onPublish, now, syncing } = options
+  const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
   const shown = createShownReceipts({ reader, onPublish, limits })

@@ -10,7 +10,7 @@ import type { Answer } from './exchange.ts'
 import type { Executor, PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
 import type { Client, Method } from './method.ts'
-import { createScope, readNewest, type Scope } from './scope.ts'
+import { readNewest, Scope } from './scope.ts'
 import type { FrontServices } from './services.ts'
 
 export type RunnerOptions = {
@@ -46,6 +46,8 @@ export function createRunner(
 ): Runner {
   const { limits, services, executor, onBug, chain, engine } = options
   const call = createCaller({ endpoint, limits, executor, cache, onBug })
+  /** Of the newest record that was asked for. */
+  let place: Place | undefined
   const parts = {
     endpoint,
     chain,
@@ -64,24 +66,25 @@ export function createRunner(
     isBatch: boolean,
     client: Client,
   ): Promise<Answer> {
-    const scope = createScope(parts, client, services.now())
+    const scope = new Scope(parts, client, services.now())
     try {
-      const ran = isBatch ? await runBatch(items, scope) : await runSingle(items[0]!, scope)
+      if (!isBatch) return await runSingle(items[0]!, scope)
+      const ran = await runBatch(items, scope)
       const said = ran.texts.filter((text) => text !== undefined)
       scope.answered()
       if (said.length === 0) return { text: undefined, status: 204, headers: ran.headers }
-      const text = isBatch ? `[${said.join(',')}]` : said[0]!
-      return { text, status: 200, headers: ran.headers }
+      return { text: `[${said.join(',')}]`, status: 200, headers: ran.headers }
     } finally {
       scope.release()
     }
   }
 
-  async function runSingle(item: Item, scope: Scope): Promise<Ran> {
-    const startedAt = services.now()
+  async function runSingle(item: Item, scope: Scope): Promise<Answer> {
     const reply = isReady(item) ? await retried(item, scope) : { error: item.error }
-    if (!isReady(item)) count(reply, 'unknown', startedAt)
-    return { texts: [textOf(item, reply)], headers: headersOf(scope) }
+    if (!isReady(item)) count(reply, 'unknown', scope.startedAt)
+    scope.answered()
+    const text = textOf(item, reply)
+    return { text, status: text === undefined ? 204 : 200, headers: headersOf(scope) }
   }
 
   /** Until the view stands still under the call, or its time is up. */
@@ -89,7 +92,8 @@ export function createRunner(
     const end = scope.startedAt + laneMs(item.found.runs, limits)
     const startedAt = services.now()
     for (;;) {
-      const reply = await call({ ...item, method: item.found }, scope, false)
+      const called = call(item, scope, false)
+      const reply = called instanceof Promise ? await called : called
       const now = services.now()
       const settled =
         'stale' in reply && now > end ? { error: outOfTime(scope, now).toObject() } : reply
@@ -108,7 +112,7 @@ export function createRunner(
     )
     const waiting = items.map((item) =>
       isReady(item) && item.found.isWaiting
-        ? retried(item, createScope(parts, scope.client, scope.startedAt))
+        ? retried(item, new Scope(parts, scope.client, scope.startedAt))
         : undefined,
     )
     for (;;) {
@@ -149,7 +153,7 @@ export function createRunner(
         sliceFrom = services.now()
       }
       const startedAt = services.now()
-      const reply = call({ ...item, method: found }, scope, true)
+      const reply = call(item, scope, true)
       if (!(reply instanceof Promise)) {
         replies[at] = reply
         count(reply, item.method, startedAt)
@@ -194,17 +198,20 @@ export function createRunner(
   }
 
   /** Where the answer stands in the flashblocks: never newer than what it was read from. */
-  function headersOf(scope: Scope): Readonly<Record<string, string>> {
-    if (endpoint !== 'flashblocks' || scope.client.notify !== undefined) return NO_HEADERS
-    const held = scope.held()
-    const value =
-      held === undefined ? readNewest(services.reader, endpoint, placeOf) : placeOf(held)
-    return { 'X-Flashblock': value }
+  function headersOf({ held, client }: Scope): Readonly<Record<string, string>> {
+    if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
+    const { reader } = services
+    if (place?.record !== (held?.record ?? reader.newestRecord()))
+      place = held === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(held)
+    return place.headers
   }
 }
 
-const placeOf = ({ pending }: ChainView): string =>
-  `${pending.number}:${pending.index}:${pending.payloadId ?? ''}`
+type Place = { readonly record: number; readonly headers: Readonly<Record<string, string>> }
+const placeOf = ({ record, pending }: ChainView): Place => ({
+  record,
+  headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
+})
 
 function textOf(item: Item, reply: PoolReply): string | undefined {
   if (item.id === undefined) return undefined

@@ -8,20 +8,6 @@ import type { Limits } from './limits.ts'
 import type { Client, FrontContext, Method } from './method.ts'
 import type { FrontServices } from './services.ts'
 
-export type Scope = FrontContext & {
-  /** Monotonic milliseconds. */
-  readonly startedAt: number
-  readonly deadline: number
-  /** The record that is leased; leases one. */
-  record(): number
-  /** The leased view, if there is one. */
-  held(): ChainView | undefined
-  /** Gives the view back; the next use leases the newest. */
-  release(): void
-  /** Runs what was put off until the answer is with the socket. */
-  answered(): void
-}
-
 export type ScopeParts = {
   readonly endpoint: Endpoint
   readonly chain: ChainSpec
@@ -35,51 +21,86 @@ export type ScopeParts = {
   ) => Promise<PoolReply>
 }
 
-export function createScope(parts: ScopeParts, client: Client, startedAt: number): Scope {
-  const { endpoint, services, limits } = parts
-  const { reader, now } = services
-  const deadline = startedAt + limits.callMs
-  let lease: LeasedView | undefined
-  let later: (() => void)[] | undefined
-  const leased = (): LeasedView => {
-    lease ??= reader.lease(endpoint)
-    return lease
+/** A class, and its functions made when they are asked for: most requests use none of them, and there are many requests. */
+export class Scope implements FrontContext {
+  readonly client: Client
+  /** Monotonic milliseconds. */
+  readonly startedAt: number
+  readonly #parts: ScopeParts
+  #lease: LeasedView | undefined
+  #later: (() => void)[] | undefined
+
+  constructor(parts: ScopeParts, client: Client, startedAt: number) {
+    this.#parts = parts
+    this.client = client
+    this.startedAt = startedAt
   }
-  const scope: Scope = {
-    get view() {
-      return leased().view
-    },
-    chain: parts.chain,
-    engine: parts.engine,
-    limits,
-    services,
-    client,
-    startedAt,
-    deadline,
-    isExpired: () => client.signal.aborted || now() > deadline,
-    readNewest: (read) => readNewest(reader, endpoint, read),
-    callPool: (method, params) => parts.callPool(scope, method, params),
-    afterAnswer(action) {
-      later ??= []
-      later.push(action)
-    },
-    record: () => leased().record,
-    held: () => lease?.view,
-    release() {
-      lease?.release()
-      lease = undefined
-    },
-    answered() {
-      if (later === undefined) return
-      const actions = later
-      later = undefined
-      // The socket writes in the promise's continuation, which runs before the next turn of the event loop.
-      setImmediate(() => {
-        for (const action of actions) action()
-      })
-    },
+
+  get view(): ChainView {
+    return this.#leased().view
   }
-  return scope
+  /** The record that is leased; leases one. */
+  get record(): number {
+    return this.#leased().record
+  }
+  /** The leased view, if there is one. */
+  get held(): ChainView | undefined {
+    return this.#lease?.view
+  }
+  get chain(): ChainSpec {
+    return this.#parts.chain
+  }
+  get engine(): Engine {
+    return this.#parts.engine
+  }
+  get limits(): Limits {
+    return this.#parts.limits
+  }
+  get services(): FrontServices {
+    return this.#parts.services
+  }
+  get deadline(): number {
+    return this.startedAt + this.#parts.limits.callMs
+  }
+  get isExpired(): () => boolean {
+    return () => this.client.signal.aborted || this.services.now() > this.deadline
+  }
+  get readNewest(): FrontContext['readNewest'] {
+    const { services, endpoint } = this.#parts
+    return (read) => readNewest(services.reader, endpoint, read)
+  }
+  get callPool(): FrontContext['callPool'] {
+    return (method, params) => this.#parts.callPool(this, method, params)
+  }
+  get afterAnswer(): FrontContext['afterAnswer'] {
+    return (action) => {
+      this.#later ??= []
+      this.#later.push(action)
+    }
+  }
+
+  /** Gives the view back; the next use leases the newest. */
+  release(): void {
+    const lease = this.#lease
+    this.#lease = undefined
+    lease?.release()
+  }
+
+  /** Runs what was put off until the answer is with the socket. */
+  answered(): void {
+    const actions = this.#later
+    if (actions === undefined) return
+    this.#later = undefined
+    // The socket writes in the promise's continuation, which runs before the next turn of the event loop.
+    setImmediate(() => {
+      for (const action of actions) action()
+    })
+  }
+
+  #leased(): LeasedView {
+    this.#lease ??= this.#parts.services.reader.lease(this.#parts.endpoint)
+    return this.#lease
+  }
 }
 
 const ATTEMPTS = 4

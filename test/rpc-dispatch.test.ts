@@ -215,7 +215,7 @@ describe('batches', () => {
     const body = batch(number, call('"id":2,"method":"test_publish"'), number)
     const replies = JSON.parse((await moving.send(body)).text!) as Reply[]
     expect(replies.map(({ result }) => result)).toEqual(['0x0', '0x0', '0x0'])
-    expect(memory.leases).toBe(0)
+    expect(memory.leaks()).toBe(0)
     expect((await moving.ask('eth_blockNumber')).result).toBe('0x1')
   })
   test('a read waits for the send before it', async () => {

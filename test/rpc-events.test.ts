@@ -68,7 +68,7 @@ describe('filters', () => {
     const polled = changes(rpc, id)
     const elsewhere = await rpc.ask('eth_getFilterChanges', [id], { endpoint: 'standard' })
     expect(elsewhere.result).toEqual([])
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
     rpc.memory.publish({ canonical: block })
     expect(await polled).toEqual([hashOf(block)])
   })

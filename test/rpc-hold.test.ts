@@ -42,7 +42,7 @@ describe('the receipt hold', () => {
     const transaction = await accepted(rpc)
     const asked = rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)])
     await held(rpc, 1)
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
     flashblock(rpc, 1, [transaction])
     expect((await asked).result).toMatchObject({ blockNumber: '0x1', status: '0x1' })
     expect(rpc.stats().hold).toEqual({ held: 1, seen: 1, expired: 0, gone: 0, refused: 0 })
@@ -162,7 +162,7 @@ describe('eth_sendRawTransactionSync', () => {
       const transaction = transfer(0n)
       const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction), timeout])
       await held(rpc, 1)
-      expect(rpc.memory.leases).toBe(0)
+      expect(rpc.memory.leaks()).toBe(0)
       flashblock(rpc, 1, [transaction])
       expect((await asked).result).toMatchObject({ transactionHash: bytesToHex(transaction.hash) })
     },
@@ -217,7 +217,7 @@ describe('eth_sendRawTransactionSync', () => {
     ]
     const asked = rpc.send(JSON.stringify(body))
     await held(rpc, 1)
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
     flashblock(rpc, 1, [transaction])
     const replies = JSON.parse((await asked).text!) as Reply[]
     expect(replies.map(({ result }) => result)).toEqual([

@@ -104,7 +104,7 @@ describe('what the endpoints show', () => {
     expect(await result(method, params)).toEqual(flashblocks)
     expect(await result(method, params, true)).toEqual(standard)
     expect(rpc.bugs).toEqual([])
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
   })
   const errors: [method: string, params: unknown[], code: number, message: string][] = [
     ['eth_getBalance', [], -32602, 'missing value for required argument 0'],

@@ -57,7 +57,7 @@ describe('views', () => {
     const rpc = testRpc()
     rpc.memory.failNext(3)
     expect((await rpc.ask('eth_getBlockTransactionCountByNumber', ['latest'])).result).toBe('0x0')
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
   })
   test('a batch starts again without repeating what it changed', async () => {
     let effects = 0
@@ -75,7 +75,7 @@ describe('views', () => {
     const replies = JSON.parse((await rpc.send(body)).text!) as Reply[]
     expect(replies.map(({ result }) => result)).toEqual(['0x1', '0x0', '0x0'])
     expect(effects).toBe(1)
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
   })
   test('one that never stands still ends at the deadline', async () => {
     const rpc = testRpc({ clockStepMs: 100 })
@@ -85,7 +85,7 @@ describe('views', () => {
     const { text } = await rpc.send(`[${block},${chainId}]`)
     const replies = JSON.parse(text!) as Reply[]
     expect(replies.map((one) => one.error?.code ?? one.result)).toEqual([-32002, '0xc4'])
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
   })
   test('pruned history is an error of its own', async () => {
     const rpc = testRpc()

@@ -38,7 +38,7 @@ describe('a read of latest after a preconfirmed receipt', () => {
     expect((await show(chain.transaction, rpc)).result).toMatchObject({ blockNumber: '0x1' })
     const asked = nonce(rpc, chain.transaction)
     await held(rpc, 1)
-    expect(rpc.memory.leases).toBe(0)
+    expect(rpc.memory.leaks()).toBe(0)
     chain.complete()
     expect((await asked).result).toBe('0x1')
     expect(rpc.stats().shown).toEqual({ held: 1, expired: 0, refused: 0 })

@@ -127,16 +127,9 @@ export const eth_getFilterChanges = frontMethod({
   summary: 'What a filter has seen since its last poll.',
   listed: LISTED,
   hasEffect: true,
-  isWaiting: true,
   params: [filterId],
   result: textResult('Changes', { type: 'array' }),
-  async handler({ services, readNewest }, id) {
-    await services.filters.ready(
-      id,
-      readNewest(({ latest }) => latest.number),
-    )
-    return services.filters.changes(id)
-  },
+  handler: ({ services }, id) => services.filters.changes(id),
 })
 
 export const eth_getFilterLogs = frontMethod({
