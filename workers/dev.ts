@@ -47,7 +47,10 @@ export async function startNetwork(
         return
       case 'count':
         metrics.count(message.what, 1)
-        log.warn(message.message)
+        log[message.what === 'journal_mismatch' ? 'warn' : 'debug'](
+          { what: message.what },
+          message.message,
+        )
         return
       case 'failed':
         fail(message.message)
