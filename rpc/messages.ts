@@ -8,6 +8,7 @@ import type { Connection, ConnectionHandlers } from './websocket.ts'
 
 export type MessageOptions = {
   readonly answer: Answerer
+  readonly onBug: (error: unknown) => void
   readonly limits: Limits
   readonly endpoint: Endpoint
   readonly state: ServerState
@@ -16,7 +17,7 @@ export type MessageOptions = {
 /** Reading stops while too many messages wait for their answers. */
 export function serveMessages(
   connection: Connection,
-  { answer, limits, endpoint, state }: MessageOptions,
+  { answer, onBug, limits, endpoint, state }: MessageOptions,
 ): ConnectionHandlers {
   const client: Client = {
     address: connection.address,
@@ -33,6 +34,10 @@ export function serveMessages(
       if (++inFlight === limits.messagesInFlight) connection.pause()
       void answer(data.toString('utf8'), client)
         .then(({ text }) => text !== undefined && connection.send(text))
+        .catch((error: unknown) => {
+          onBug(error)
+          connection.close(1011, 'internal error')
+        })
         .finally(() => {
           if (inFlight-- === limits.messagesInFlight) connection.resume()
           state.ended()

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Endpoint } from '../engine/chain/types.ts'
@@ -27,6 +28,8 @@ export type ServerOptions = {
   readonly hosts: readonly string[]
   readonly trustedProxies: TrustedProxies
   readonly answer: Answerer
+  /** The answer could not be sent, which no client can cause. */
+  readonly onBug: (error: unknown) => void
   /** WebSocket /feed; undefined: not served. */
   readonly feed: Open | undefined
   /** Whether a WebSocket request is the node's own (its writer reads /feed): those take no place of the limits. */
@@ -44,6 +47,8 @@ export interface Server {
   /** Requests and messages being answered. */
   readonly inFlight: number
   readonly webSockets: number
+  /** Open sockets, WebSockets included. */
+  connections(): Promise<number>
   /** WebSockets get 1001 once their answers are out; resolves when all is answered, or after `withinMs`. */
   drain(withinMs: number): Promise<void>
   close(): Promise<void>
@@ -65,6 +70,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const server = fastify({
     http: { headersTimeout: limits.headersMs, connectionsCheckingInterval: 1_000 },
     requestTimeout: limits.requestMs,
+    // Longer than any answer takes: what is silent for so long does not read its answer.
+    connectionTimeout: limits.requestMs + limits.traceMs,
     keepAliveTimeout: limits.keepAliveMs,
     maxRequestsPerSocket: limits.requestsPerSocket,
     bodyLimit: limits.bodyBytes,
@@ -109,6 +116,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     get webSockets() {
       return webSockets.size
     },
+    connections: () => promisify(server.server.getConnections.bind(server.server))(),
     async drain(withinMs) {
       state.paused = 'draining'
       await state.idle(withinMs)
@@ -176,6 +184,10 @@ function addEndpoints(server: FastifyInstance, options: ServerOptions, state: Se
       void options
         .answer(request.body, client)
         .then((answer) => write(reply, answer))
+        .catch((error: unknown) => {
+          options.onBug(error)
+          reply.raw.destroy()
+        })
         .finally(() => state.ended())
     })
 }

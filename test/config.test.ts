@@ -70,10 +70,10 @@ describe('values', () => {
   })
 
   test('switches can be turned off again by a stronger layer', () => {
-    const path = file('{"trace-mode-optional": true}')
-    expect(read(['dev', '--config', path]).traceModeOptional).toBe(true)
-    const environment = { FLASHNODE_TRACE_MODE_OPTIONAL: 'false' }
-    expect(read(['dev', '--config', path], environment).traceModeOptional).toBe(false)
+    const path = file('{"allow-insecure-unlock": true}')
+    expect(read(['dev', '--config', path]).allowInsecureUnlock).toBe(true)
+    const environment = { FLASHNODE_ALLOW_INSECURE_UNLOCK: 'false' }
+    expect(read(['dev', '--config', path], environment).allowInsecureUnlock).toBe(false)
   })
 
   test('an empty variable counts as not set, those of other programs are nobody’s business', () => {

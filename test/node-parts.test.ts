@@ -75,6 +75,8 @@ describe('health', () => {
       'block 4: state root ours 0x01, theirs 0x02',
       'a read through the pool failed: request timed out',
     ])
+    health.published(4, 4)
+    expect(health.readiness().reasons.length).toBe(2)
   })
 })
 

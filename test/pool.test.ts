@@ -42,15 +42,16 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
   }
 }
 const ended: number[] = []
-function newPool(threads: number, limits: Partial<Limits> = {}): Pool {
+function newPool(threads: number, limits: Partial<Limits> = {}, heapMb = 128): Pool {
   return createPool({
     filename,
     workerData: undefined,
     threads,
     limits: { ...DEFAULT_LIMITS, ...limits },
-    heapMb: 128,
+    heapMb,
     onThreadEnded: (thread) => ended.push(thread),
     newestRecord: () => 9,
+    onProblem: () => {},
     onBroken(error) {
       throw error
     },
@@ -158,6 +159,15 @@ describe('calls', () => {
     expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
     await expect.poll(() => ended.length).toBe(before + 2)
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+  })
+})
+
+describe('a worker without memory', () => {
+  test('ends, is replaced, and its call is answered', async () => {
+    const pool = newPool(2, {}, 32)
+    expect(await pool.execute(poolCall('hog'))).toMatchObject({ error: { code: -32603 } })
+    expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+    await pool.stop()
   })
 })
 

@@ -180,6 +180,19 @@ describe('hostile input', () => {
     expect(answer).toMatch(/^HTTP\/1.1 400 /)
   })
 
+  test('a client that does not read its answer is left', async () => {
+    const text = `"${'x'.repeat(30_000_000)}"`
+    const answer: Answerer = async () => ({ text, status: 200, headers: {} })
+    const other = await startServer({ answer, limits: { requestMs: 200, traceMs: 200 } })
+    const socket = await openRaw(other.port)
+    socket.pause()
+    socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
+    const { server: http } = other
+    await expect.poll(() => http.connections(), { timeout: 5_000 }).toBe(0)
+    socket.destroy()
+    await other.server.close()
+  })
+
   test('a client that leaves is told to its request', async () => {
     const seen = Promise.withResolvers<AbortSignal>()
     const gone = Promise.withResolvers<void>()

@@ -33,6 +33,8 @@ export type FrontParts = {
 
 export interface Front {
   readonly server: Server
+  /** Gives the port taken and the address it is reached by. @throws the system's error. */
+  listen(port: number): Promise<{ readonly port: number; readonly url: string }>
   /** A new record can be read. */
   published(): void
   readonly holds: () => Readonly<Record<string, number>>
@@ -79,25 +81,18 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     hosts: [...hosts, host],
     trustedProxies: trustedProxies(config.trustProxy),
     answer: rpc.answer,
+    onBug: (error) => log.error({ err: error }, 'an answer could not be sent'),
     feed: parts.feed?.open,
     isOwn: (headers) => parts.feed?.isOwn(headers) ?? false,
     readiness: parts.readiness,
     page: () => page(chain, url),
   })
   return {
-    server: {
-      ...server,
-      get inFlight() {
-        return server.inFlight
-      },
-      get webSockets() {
-        return server.webSockets
-      },
-      async listen(address) {
-        const port = await server.listen(address)
-        url = urlOf(address.host, port)
-        return port
-      },
+    server,
+    async listen(port) {
+      const taken = await server.listen({ host, port })
+      url = urlOf(host, taken)
+      return { port: taken, url }
     },
     published: publishes.fire,
     holds() {
@@ -121,7 +116,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   }
 }
 
-export const urlOf = (host: string, port: number): string =>
+const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
 function counted(limiter: Limiter, metrics: Metrics): Limiter {

@@ -15,8 +15,8 @@ export type HealthOptions = {
 export interface Health {
   /** A publish: `canonical` is the height of its canonical head. */
   published(canonical: number, pending: number): void
-  /** Canonical progress stopped; undefined: goes on. */
-  halted(message: string | undefined): void
+  /** Canonical progress stopped, until the canonical head moves again. */
+  halted(message: string): void
   /** Requests are answered from now on, until `stopping`. */
   started(): void
   stopping(): void
@@ -54,7 +54,10 @@ export function createHealth(options: HealthOptions): Health {
   }
   return {
     published(newCanonical, newPending) {
-      if (newCanonical !== canonical) movedAt = now()
+      if (newCanonical !== canonical) {
+        movedAt = now()
+        halt = undefined
+      }
       canonical = newCanonical
       pending = newPending
       publishedAt = now()

@@ -62,7 +62,6 @@ export const OPTIONS = {
     fallback: 'all',
     text: 'which methods are served',
   }),
-  traceModeOptional: flag('debug_traceBlockByNumber works without a tracer'),
   receiptHold: option('MS', integer(0, 10_000), {
     fallback: 300,
     text: 'longest hold of a receipt; 0 is off',
@@ -77,7 +76,7 @@ export const OPTIONS = {
     text: 'password of the key files',
   }),
   allowInsecureUnlock: flag('unlocked accounts although --host is public'),
-  historyBlocks: option('N|all', orWord('all', integer(128, 1_000_000_000)), {
+  historyBlocks: option('N|all', orWord('all', integer(256, 1_000_000_000)), {
     fallback: 'all',
     text: 'blocks whose state is kept',
   }),

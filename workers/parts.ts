@@ -50,6 +50,9 @@ export function openParts(context: NodeContext, data: OpenedData): Parts {
   const { config, lifecycle } = context
   const { limits } = config
   const isDev = config.command === 'dev'
+  // Closed after the writer, whose publishes may rewrite it.
+  const journal = openJournal(data.directory.transactions, JOURNAL_BYTES)
+  lifecycle.onStop('the journal of transactions', journal.close)
   const threads = startChainThreads(context, data, {
     onWriter: (message) => onWriter(message, parts, context),
     onKeeper: (message) => onKeeper(message, parts, context),
@@ -57,8 +60,6 @@ export function openParts(context: NodeContext, data: OpenedData): Parts {
   const { chain } = data
   const store = openStore(data.database)
   const reader = openChainReader({ views: data.shared.views, store, chain, thread: FRONT_ROW })
-  const journal = openJournal(data.directory.transactions, JOURNAL_BYTES)
-  lifecycle.onStop('the journal of transactions', journal.close)
   const { transactionBytes } = limits
   const transactions = createTransactions({ reader, chain, journal, transactionBytes, now })
   const feedToken = randomBytes(32).toString('hex')
@@ -119,6 +120,7 @@ function openPool(
       claim.free()
       if (!lifecycle.isStopping) log.warn({ thread }, 'a pool thread ended and is replaced')
     },
+    onProblem: (error) => log.error({ err: error }, 'a pool thread failed'),
     onBroken: (error) => fail(`no pool thread can be started: ${error.message}`),
     onJob,
   })

@@ -33,6 +33,8 @@ export type PoolOptions = {
   readonly onThreadEnded: (thread: number) => void
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
+  /** A worker failed while it had no task. */
+  readonly onProblem: (error: Error) => void
   /** No worker can be started any more. */
   readonly onBroken: (error: Error) => void
   readonly onJob?: (job: {
@@ -201,10 +203,9 @@ export function createPool(options: PoolOptions): Pool {
 
   /** Whom nobody waits for any more: left before it was started, or out of time in the queue. */
   function dropIfGone(job: Job): boolean {
-    if (job.call.signal.aborted) settle(job, { error: internalError().toObject() })
-    else if (performance.now() >= job.call.deadline) settle(job, expired(job, limits))
-    else return false
-    return true
+    const isGone = job.call.signal.aborted || performance.now() >= job.call.deadline
+    if (isGone) settle(job, expired(job, limits))
+    return isGone
   }
 
   function sweep(): void {
@@ -300,6 +301,7 @@ function watchThreads(piscina: Piscina, options: PoolOptions): () => void {
     watch()
     // It does not start a worker again whose predecessor failed while starting.
     if (piscina.threads.length === 0) options.onBroken(error)
+    else options.onProblem(error)
   })
   watch()
   return watch

@@ -6,7 +6,7 @@ import { banner, readyLine } from './banner.ts'
 import { type Config, version } from './config.ts'
 import { type NodeContext, StartError } from './context.ts'
 import { startNetwork } from './dev.ts'
-import { createFront, type Front, urlOf } from './front.ts'
+import { createFront, type Front } from './front.ts'
 import { HEALTH_PROBE_MS } from './health.ts'
 import { openData } from './open.ts'
 import { now, openParts, type Parts } from './parts.ts'
@@ -29,20 +29,20 @@ export async function startNode(context: NodeContext): Promise<void> {
   })
   parts.later.front = front
   front.server.setPaused('starting')
-  const port = await listen(config, front)
+  const { port, url } = await listen(config, front)
   lifecycle.onStop('the server', () => front.server.close())
   await openAdmin(context, parts)
   await parts.threads.ready
   const restored = transactions.restore(parts.journal.found)
   if (restored > 0) log.info({ restored }, 'accepted transactions are in the pool again')
   if (config.command === 'dev') await startNetwork(context, parts, port)
-  await becomeReady(context, parts, { front, port })
+  await becomeReady(context, parts, { front, url })
 }
 
 async function becomeReady(
   { config, lifecycle }: NodeContext,
   { reader, health, chain }: Parts,
-  { front, port }: { readonly front: Front; readonly port: number },
+  { front, url }: { readonly front: Front; readonly url: string },
 ): Promise<void> {
   const heads = readNewest(reader, 'standard', ({ canonical, pending }) => ({
     canonical: canonical.number,
@@ -66,12 +66,12 @@ async function becomeReady(
   if (status === 'unready') throw new StartError(`cannot answer requests: ${reasons.join(', ')}`)
   front.server.setPaused(undefined)
   if (config.command === 'dev') process.stdout.write(banner(chain, version()))
-  process.stdout.write(readyLine(urlOf(config.host, port), chain.chainId, heads.canonical))
+  process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
 }
 
-async function listen({ host, port }: Config, { server }: Front): Promise<number> {
+async function listen({ host, port }: Config, front: Front) {
   try {
-    return await server.listen({ host, port })
+    return await front.listen(port)
   } catch (error) {
     throw cannotListen(error, { host, port, flag: '--port' })
   }
