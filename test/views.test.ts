@@ -3,7 +3,7 @@ import { EMPTY_HASH } from '../engine/primitives/keccak.ts'
 import { bigintToBytes } from '../engine/primitives/words.ts'
 import type { StateDiff } from '../engine/state/diff.ts'
 import { ViewError } from '../engine/state/reader.ts'
-import { clearThread, createViews, keeperWords } from '../engine/views/arena.ts'
+import { clearThread, createViews, FLOOR, keeperWords } from '../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
 import { openState, openViewThread, type ViewThread } from '../engine/views/reader.ts'
@@ -308,6 +308,25 @@ describe('leases', () => {
     expect(publisher.stats().oldestLease).toBe(publisher.stats().records)
   })
 
+  test('below the floor a view is gone, unless the front covers it', () => {
+    const { publisher, thread, views } = open()
+    publisher.publish(heads(publisher.base))
+    publisher.publish(heads(publisher.base))
+    const [front, worker, other] = [thread(0), thread(1), thread(2)]
+    const held = front.leases.adopt(1)!
+    // What the recycler does when it looked just before the front's row was set.
+    Atomics.store(new Int32Array(views.buffer), FLOOR, 2)
+    const adopted = worker.leases.adopt(1)
+    expect(adopted?.record.number).toBe(1)
+    held.release()
+    expect(other.leases.adopt(1)).toBeUndefined()
+    expect(publisher.stats().oldestLease).toBe(1)
+    adopted!.release()
+    expect(front.leases.adopt(1)).toBeUndefined()
+    expect(worker.leases.adopt(1)).toBeUndefined()
+    expect(publisher.stats().oldestLease).toBe(2)
+  })
+
   test('a thread with several leases shows the oldest', () => {
     const { publisher, thread } = open()
     publisher.publish(heads(publisher.base))
@@ -379,6 +398,34 @@ describe('fold', () => {
     publisher.publish(heads(block))
     foldAll(store, block)
     expect(prefix.read()).toEqual([0, 0])
+  })
+
+  test('may come between any two reads', () => {
+    for (let slices = 0; slices < 3; slices++)
+      for (let reads = 0; reads < 8; reads++) {
+        const opened = open()
+        const { publisher, store, thread } = opened
+        publisher.publish(heads(publisher.base))
+        const one = whole(publisher, publisher.base, write(1))
+        append(opened, one, write(1))
+        for (let n = 0; n < slices; n++) store.foldSlice(one.id)
+        let left = reads
+        const late = <Arguments extends unknown[], Result>(read: (...of: Arguments) => Result) => {
+          return (...of: Arguments) => {
+            if (left-- === 0) foldAll(store, one)
+            return read(...of)
+          }
+        }
+        const raced = {
+          ...store,
+          flatAccount: late(store.flatAccount),
+          flatSlot: late(store.flatSlot),
+          accountHistory: late(store.accountHistory),
+          slotHistory: late(store.slotHistory),
+        }
+        const { read } = newest({ ...thread(0), store: raced })
+        expect(read(), `${slices} slices, ${reads} reads before`).toEqual([0, 0])
+      }
   })
 
   test('cached values hold until a fold changes their key', () => {
