@@ -124,8 +124,7 @@ function added(block: Block, withLogs: boolean): CanonicalEvent {
 
 const KEPT_FLAG = '"removed":false}'
 /** The text of a log whose block is no longer canonical. */
-export const removedText = (log: string): string =>
-  `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
+const removedText = (log: string): string => `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
 
 /** Logs of an event in the order they are told: removed ones backwards. */
 export function logsOfEvent({ type, block }: CanonicalEvent): readonly HexLog[] {

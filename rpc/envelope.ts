@@ -175,7 +175,7 @@ export function readRequest(
 /** undefined: an object or an array, which no id may be. */
 function textOfId(id: unknown, cut: string | undefined): string | undefined {
   if (typeof id === 'number') return cut ?? JSON.stringify(id)
-  if (typeof id === 'string') return jsonString(id)
+  if (typeof id === 'string') return asciiJson(id)
   return typeof id === 'object' && id !== null ? undefined : String(id)
 }
 
@@ -186,4 +186,3 @@ export function asciiJson(value: unknown): string {
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 }
-export const jsonString = (value: string): string => asciiJson(value)

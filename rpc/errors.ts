@@ -58,8 +58,6 @@ export const unknownSubscription = (kind: string): RpcError =>
 export const headerNotFound = (): RpcError => new RpcError(-32000, 'header not found')
 export const headerForHashNotFound = (): RpcError =>
   new RpcError(-32000, 'header for hash not found')
-export const hashNotCanonical = (): RpcError =>
-  new RpcError(-32000, 'hash is not currently canonical')
 export const unknownBlock = (): RpcError => new RpcError(-32000, 'unknown block')
 export const filterNotFound = (): RpcError => new RpcError(-32000, 'filter not found')
 export const subscriptionNotFound = (): RpcError => new RpcError(-32000, 'subscription not found')

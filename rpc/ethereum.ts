@@ -1,6 +1,6 @@
 /** Wire types of the Ethereum JSON-RPC, with go-ethereum's strictness and its words: hex only, no leading zeros, lengths before digits. */
 import type { BlockSelector, BlockTag } from '../engine/chain/types.ts'
-import type { Bytes, Hex } from '../engine/primitives/bytes.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex, quantity } from '../engine/primitives/hex.ts'
 import { array, type Codec, kindOf, object, plainObject, SchemaError } from './schema.ts'
 
@@ -217,4 +217,3 @@ function requiredFields<const F extends { readonly [key: string]: Codec<unknown>
 /** The wire form of bytes and quantities, where a result is put together by hand. */
 export const hexText = (value: Bytes): string => `"${bytesToHex(value)}"`
 export const quantityText = (value: bigint | number): string => `"0x${value.toString(16)}"`
-export type { Hex }

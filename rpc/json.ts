@@ -173,7 +173,7 @@ function feeMembers(transaction: Exclude<SignedTransaction, { type: 0 }>): strin
   return `${fees},"authorizationList":${list(authorizations)}`
 }
 
-export function accessListText(accessList: AccessList): string {
+function accessListText(accessList: AccessList): string {
   return list(
     accessList.map(({ address, storageKeys }) => {
       const keys = list(storageKeys.map((key) => hexText(key)))
