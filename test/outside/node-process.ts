@@ -29,7 +29,11 @@ export async function startNode(flags: readonly string[], command = 'dev'): Prom
   const child = spawn(
     process.execPath,
     ['workers/main.ts', command, '--port', '0', '--admin-port', '0', ...flags],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // As `npm start` sets it.
+      env: { ...process.env, NODE_COMPILE_CACHE: 'node_modules/.cache/compile' },
+    },
   )
   const forget = () => child.kill('SIGKILL')
   process.once('exit', forget)
