@@ -7,7 +7,7 @@ import { hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { orderedRoot } from '../engine/primitives/ordered-root.ts'
 import { encodeReceipt } from '../engine/primitives/receipt-codec.ts'
-import { memoryReader } from '../engine/state/memory-reader.ts'
+import { memoryReader } from './fixtures/memory-reader.ts'
 import {
   ATTRIBUTES,
   balanceIn,

@@ -3,8 +3,6 @@ import { readFileSync } from 'node:fs'
 import { createMPT } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { Block } from '../engine/primitives/block.ts'
-import { decodeBlock, decodeBlocks, encodeBlock } from '../engine/primitives/block.ts'
 import type { Header } from '../engine/primitives/header.ts'
 import { decodeHeader, encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
@@ -26,6 +24,8 @@ import {
   transactionHash,
 } from '../engine/primitives/transaction-codec.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
+import type { Block } from './fixtures/block-codec.ts'
+import { decodeBlock, decodeBlocks, encodeBlock } from './fixtures/block-codec.ts'
 import { conformance, headerOfJson, isAbsent, readBlocks } from './fixtures/blocks.ts'
 import { bytesOf, uintOf } from './fixtures/references.ts'
 

@@ -104,6 +104,30 @@ describe('house', () => {
   })
 })
 
+/** Files that somebody starts, by a script of package.json or by name as a thread. */
+const entries = ['workers/main.ts', 'workers/decode-feed.ts']
+
+/** Modules that a text names, imports and threads alike: `new URL('./x.ts', import.meta.url)`. */
+function targets(file: string, text: string): string[] {
+  const threads = [...text.matchAll(/new URL\('([^']+\.ts)'/g)].map((match) => match[1]!)
+  return [...imports(text), ...threads]
+    .filter((name) => name.startsWith('.'))
+    .map((name) => join(dirname(file), name))
+}
+
+test('no file is dead: what nobody starts or imports is deleted', () => {
+  const files = new Set(globSync('{engine,rpc,workers}/**/*.ts'))
+  const alive = new Set<string>()
+  const visit = (file: string) => {
+    if (alive.has(file) || !files.has(file)) return
+    alive.add(file)
+    for (const target of targets(file, readFileSync(file, 'utf8'))) visit(target)
+  }
+  for (const entry of entries) visit(entry)
+  const dead = [...files].filter((file) => !alive.has(file) && !file.endsWith('.d.ts'))
+  expect(dead).toEqual([])
+})
+
 describe('a fault is found', () => {
   const cases: [file: string, text: string, fault: string][] = [
     ['engine/evm/x.ts', "import { answer } from '../../rpc/dispatch.ts'", 'may not import rpc/'],
