@@ -107,6 +107,10 @@ export class LiveChain {
   unfold(base: LiveBlock): void {
     this.base = base
     this.add(base)
+    // A branch may have been begun on it under another id.
+    for (const block of this.#blocks.values())
+      if (block.parent !== undefined && equalBytes(block.parent.hash, base.hash))
+        block.parent = base
     for (const block of [...this.#blocks.values()]) {
       const isBelow = block.state === 'folded' && block.handle.number <= base.handle.number
       if (!isBelow && block.state !== 'handed' && !this.isAncestor(base, block)) this.drop(block)

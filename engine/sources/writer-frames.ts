@@ -63,6 +63,9 @@ export async function onFrame(state: WriterState, frame: FeedFrame): Promise<voi
         'feed_two_faces',
         `payload ${message.payloadId}: another flashblock of index ${message.index}; the first is kept`,
       )
+    case 'missingFirst':
+      state.headless = message.payloadId
+      return
     default:
       return
   }
@@ -184,7 +187,8 @@ async function onIndexZero(
     return hold(state, frame)
   }
   state.sequence = judged.sequence
-  state.hasHole = false
+  // Later flashblocks came before its first, so there may be more of them than come now.
+  state.hasHole = frame.message.payloadId === state.headless
   await begin(state, frame, parent)
 }
 

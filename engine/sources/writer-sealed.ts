@@ -1,8 +1,11 @@
 /** The canonical side of the writer: blocks that their source has decided are matched with ours, or executed whole. */
 import type { SealedBlock } from '../chain/types.ts'
 import { dropPayload } from '../flashblocks/sequence.ts'
+import type { Header } from '../primitives/header.ts'
+import { decodeHeader } from '../primitives/header-codec.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
-import { ZERO_32 } from '../primitives/words.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
+import type { StoreReader } from '../storage/types.ts'
 import {
   appendOf,
   compareTransactions,
@@ -24,6 +27,7 @@ import {
   mismatch,
 } from './writer-checks.ts'
 import { addIncrement, close, end } from './writer-frames.ts'
+import { storedBlock } from './writer-recover.ts'
 import {
   count,
   emit,
@@ -131,7 +135,7 @@ async function useCandidate(
   next: QueuedBlock,
 ): Promise<Outcome> {
   const { block } = next
-  if (differsFrom(candidate, block) !== undefined) return 'different'
+  if (differsFrom(candidate.header, block) !== undefined) return 'different'
   const executed = candidate.open?.execution.executed ?? candidate.content?.executed ?? []
   const relation = compareTransactions(executed, block)
   if (relation === 'different') return 'different'
@@ -192,8 +196,8 @@ async function extendTo(
 async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<void> {
   const { chain, options } = state
   const startedMs = options.now()
-  const parent = chain.finished(sealed.parentHash)
-  if (parent === undefined || (parent.state !== 'canonical' && parent.state !== 'folded'))
+  const parent = decidedParent(state, sealed.parentHash)
+  if (parent === undefined)
     return reject(state, sealed, mismatch('parentHash', 'no canonical block', 'another'))
   // The keeper has no trie below its base: there the roots are its source's, and it checks them before the block is folded.
   const isDeep = parent.handle.number < chain.base.handle.number
@@ -235,6 +239,24 @@ async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<vo
   if (!isDeep || stateRoot === undefined || withdrawalsRoot === undefined) return end(state, block)
   close(block)
   onRoot(state, block, { stateRoot, withdrawalsRoot })
+}
+
+/** A canonical block by its hash, also one that was folded before this start, as far back as the keeper can unfold. */
+function decidedParent(state: WriterState, hash: LiveBlock['hash']): LiveBlock | undefined {
+  const { chain, options, limits } = state
+  const live = chain.finished(hash)
+  if (live !== undefined)
+    return live.state === 'canonical' || live.state === 'folded' ? live : undefined
+  const header = options.store.header(hash)
+  const number = header && Number(decodeHeader(header).number)
+  const oldest = chain.base.handle.number - limits.undoBlocks
+  if (number === undefined || number < oldest || number >= chain.base.handle.number)
+    return undefined
+  const decided = options.store.hashOfNumber(number)
+  if (decided === undefined || !equalBytes(decided, hash)) return undefined
+  const block = storedBlock(options, options.publisher.stored({ number, hash }), hash)
+  chain.add(block)
+  return block
 }
 
 async function fillWhole(
@@ -333,17 +355,23 @@ function wait(state: WriterState, ms: number): false {
 function isKnown(state: WriterState, sealed: SealedBlock): boolean {
   const { chain, options } = state
   if (sealed.number > chain.canonical.handle.number) return false
-  const ours = chain.decided(sealed.number)
+  const ours = chain.decided(sealed.number)?.header ?? storedHeader(options.store, sealed.number)
   if (ours === undefined) return sealed.number <= Number(options.chain.genesisNumber)
+  const transactionsRoot = orderedRoot(sealed.transactions)
   return (
     differsFrom(ours, sealed) === undefined &&
-    differ('transactionsRoot', ours.header.transactionsRoot, orderedRoot(sealed.transactions)) ===
-      undefined
+    differ('transactionsRoot', ours.transactionsRoot, transactionsRoot) === undefined
   )
 }
 
+function storedHeader(store: StoreReader, number: number): Header | undefined {
+  const hash = store.hashOfNumber(number)
+  const header = hash && store.header(hash)
+  return header && decodeHeader(header)
+}
+
 /** First attribute in which a block of ours is not the canonical one. */
-function differsFrom({ header }: LiveBlock, sealed: SealedBlock): Mismatch | undefined {
+function differsFrom(header: Header, sealed: SealedBlock): Mismatch | undefined {
   return (
     differ('parentHash', header.parentHash, sealed.parentHash) ??
     differ('timestamp', header.timestamp, sealed.timestamp) ??

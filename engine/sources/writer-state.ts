@@ -22,6 +22,8 @@ export type WriterState = {
   isConnected: boolean
   /** Frames may have been lost inside the payload in progress: its End alone proves nothing. */
   hasHole: boolean
+  /** Payload whose later flashblocks were seen without its first. */
+  headless: string | undefined
   /** Frames of payloads whose parent is not known yet, index 0 first. */
   held: FeedFrame[]
   readonly sealed: QueuedBlock[]
@@ -52,6 +54,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     sequence: startSequence,
     isConnected: false,
     hasHole: false,
+    headless: undefined,
     held: [],
     sealed: [],
     whole: undefined,

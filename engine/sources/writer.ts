@@ -120,6 +120,8 @@ function onAnswer(state: WriterState, answer: KeeperAnswer): void {
       const block = expected(state, answer.id, 'folded')
       state.options.publisher.folded(block.handle)
       state.chain.fold(block)
+      // A branch beside the folded block is gone with it: its canonical block is tried again.
+      if (state.whole?.state === 'dropped') state.whole = undefined
       writeRecord(state)
       return
     }

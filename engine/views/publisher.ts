@@ -28,6 +28,7 @@ export function openPublisher(
     get base() {
       return state.base
     },
+    stored: (block) => state.stored(block),
     begin: (parent, payloadId) => state.begin(parent, payloadId),
     add: (block, increment) => state.builder.add(state.find(block), increment),
     finish: (block, header, hash) => state.builder.finish(state.find(block), header, hash),
@@ -70,6 +71,10 @@ class PublisherState {
     this.base = baseBuild(this.#nextId++, base)
     this.builds.set(this.base.id, this.base)
     Atomics.store(arena.words, FOLD, this.base.id)
+  }
+
+  stored(block: { readonly number: number; readonly hash: Bytes }): Build {
+    return baseBuild(this.#nextId++, block)
   }
 
   begin(parent: BlockHandle, payloadId: string | undefined): Build {

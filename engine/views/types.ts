@@ -35,6 +35,8 @@ export type Increment = {
 export interface Publisher {
   /** The newest folded block, as a parent. */
   readonly base: BlockHandle
+  /** A block below the base as the parent of a branch; it is in the store alone. */
+  stored(block: { readonly number: number; readonly hash: Bytes }): BlockHandle
   /** A table of its own for a block, also for a second payload of the same height. `payloadId`: 0x + 16 hex digits, readable as ChainView.pending.payloadId. */
   begin(parent: BlockHandle, payloadId?: string): BlockHandle
   /** Reserves first: 'full' leaves everything as it was. */
