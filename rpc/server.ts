@@ -179,7 +179,7 @@ function addEndpoints(server: FastifyInstance, options: ServerOptions, state: Se
       }
       reply.hijack()
       const address = addressOf(request.raw, options.trustedProxies)
-      const client = httpClient(address, endpoint, reply.raw)
+      const client = new HttpClient(address, endpoint, reply.raw)
       state.begun()
       void options
         .answer(request.body, client)
@@ -235,22 +235,31 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
   })
 }
 
-/** The AbortController costs a microsecond: made only when somebody asks for the signal. */
-function httpClient(address: string, endpoint: Endpoint, response: ServerResponse): Client {
-  let controller: AbortController | undefined
-  return {
-    address,
-    endpoint,
-    notify: undefined,
-    get signal() {
-      if (controller === undefined) {
-        const made = new AbortController()
-        controller = made
-        if (response.closed) made.abort()
-        else response.once('close', () => made.abort())
-      }
-      return controller.signal
-    },
+/**
+ * The AbortController costs a microsecond: made only when somebody asks for the signal. A class, because an object literal with a getter
+ * gets a hidden class of its own each time: 10 µs of garbage collection a request (2026-11).
+ */
+class HttpClient implements Client {
+  readonly address: string
+  readonly endpoint: Endpoint
+  readonly notify = undefined
+  readonly #response: ServerResponse
+  #controller: AbortController | undefined
+
+  constructor(address: string, endpoint: Endpoint, response: ServerResponse) {
+    this.address = address
+    this.endpoint = endpoint
+    this.#response = response
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      const made = new AbortController()
+      this.#controller = made
+      if (this.#response.closed) made.abort()
+      else this.#response.once('close', () => made.abort())
+    }
+    return this.#controller.signal
   }
 }
 
