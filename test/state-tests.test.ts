@@ -66,4 +66,4 @@ describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
     ])
   })
 })
-test.runIf(cases.length === 0)('no state tests here: set CONFORMANCE_DIR', ({ skip }) => skip())
+if (cases.length === 0) test('no state tests here: set CONFORMANCE_DIR', ({ skip }) => skip())
