@@ -34,6 +34,8 @@ export function createFeedHub(options: {
   readonly maxSubscribers: number
   readonly maxQueuedBytes: number
   readonly token: string | undefined
+  /** The node's own connection has joined. */
+  readonly onOwn?: () => void
 }): FeedHub {
   const others = new Set<Connection>()
   let own: Connection | undefined
@@ -59,6 +61,7 @@ export function createFeedHub(options: {
       if (connection.isOwn) {
         own?.close(1000, 'replaced by a newer connection')
         own = connection
+        options.onOwn?.()
         ownJoined.resolve()
       } else if (others.size >= options.maxSubscribers) {
         counts.refused++

@@ -81,6 +81,7 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     if (message.type === 'failed') sealed.reject(new Error(message.message))
   })
   worker.on('error', sealed.reject)
+  say({ type: 'start' })
   return {
     told,
     sealed: sealed.promise,

@@ -1,6 +1,7 @@
 /** The threads that move the chain: writer and keeper, and in `dev` the sequencer. */
-import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { MessageChannel } from 'node:worker_threads'
 import type { NodeContext } from './context.ts'
+import { createInbox, type Inbox } from './inbox.ts'
 import type { KeeperData } from './keeper.ts'
 import type {
   FromKeeper,
@@ -18,29 +19,26 @@ import type { WriterData } from './writer.ts'
 
 export interface ChainThreads {
   readonly writer: Thread<ToWriter>
+  /** `dev` only; does nothing before it is told to start. */
+  readonly sequencer: Thread<ToSequencer> | undefined
+  readonly fromWriter: Inbox<FromWriter>
+  readonly fromKeeper: Inbox<FromKeeper>
+  readonly fromSequencer: Inbox<FromSequencer>
   /** The writer has published its first record. */
   readonly ready: Promise<void>
-  /** `dev` only, once the chain is ready. */
-  startSequencer(onMessage: (message: FromSequencer) => void): Thread<ToSequencer>
-}
-
-export type ChainEvents = {
-  readonly onWriter: (message: FromWriter) => void
-  readonly onKeeper: (message: FromKeeper) => void
 }
 
 const STOP_MS = 3_000
 
-export function startChainThreads(
-  { config, lifecycle, fail }: NodeContext,
-  { database, shared, directory }: OpenedData,
-  events: ChainEvents,
-): ChainThreads {
-  const isDev = config.command === 'dev'
+/** They load while the main thread loads the rest of itself. */
+export function startChainThreads(context: NodeContext, data: OpenedData): ChainThreads {
+  const { config, lifecycle, fail } = context
   const toWriter = new MessageChannel()
-  const toSequencer = isDev ? new MessageChannel() : undefined
+  const toSequencer = config.command === 'dev' ? new MessageChannel() : undefined
   const ready = Promise.withResolvers<void>()
-  const onEnded = (thread: number) => database.threadEnded(thread)
+  const [fromWriter, fromKeeper] = [createInbox<FromWriter>(), createInbox<FromKeeper>()]
+  const { database, shared } = data
+  const ends = { onLost: fail, onEnded: (thread: number) => database.threadEnded(thread) }
 
   const keeperData: KeeperData = {
     database: shared.database,
@@ -50,57 +48,58 @@ export function startChainThreads(
     ...(config.historyBlocks === 'all' ? {} : { historyBlocks: config.historyBlocks }),
   }
   const keeper = startThread<ToKeeper, FromKeeper>({
-    name: 'keeper',
-    file: './keeper.ts',
-    data: keeperData,
-    transfer: [toWriter.port1, ...portsOf(toSequencer?.port1)],
-    onMessage: events.onKeeper,
-    onLost: fail,
-    onEnded,
+    ...{ ...ends, name: 'keeper', file: './keeper.ts', data: keeperData },
+    transfer: [toWriter.port1, ...(toSequencer === undefined ? [] : [toSequencer.port1])],
+    onMessage: fromKeeper.push,
   })
   lifecycle.onStop('the keeper', () => keeper.stop({ type: 'stop' }, STOP_MS))
 
   const writerData: WriterData = { ...shared, thread: WRITER_ROW, keeper: toWriter.port2 }
   const writer = startThread<ToWriter, FromWriter>({
-    name: 'writer',
-    file: './writer.ts',
-    data: writerData,
+    ...{ ...ends, name: 'writer', file: './writer.ts', data: writerData },
     transfer: [toWriter.port2],
     onMessage(message) {
       if (message.type === 'ready') ready.resolve()
-      events.onWriter(message)
+      fromWriter.push(message)
     },
-    onLost: fail,
-    onEnded,
   })
   lifecycle.onStop('the writer', () => writer.stop({ type: 'stop' }, STOP_MS))
 
-  return {
-    writer,
-    ready: ready.promise,
-    startSequencer(onMessage) {
-      if (toSequencer === undefined) throw new Error('a sequencer runs in dev only')
-      const data: SequencerData = {
-        ...shared,
-        thread: SEQUENCER_ROW,
-        keeper: toSequencer.port2,
-        journal: directory.flashblocks,
-        blockTimeMs: config.blockTimeMs,
-        flashblockTimeMs: config.flashblockTimeMs,
-      }
-      const sequencer = startThread<ToSequencer, FromSequencer>({
-        name: 'sequencer',
-        file: './sequencer.ts',
-        data,
-        transfer: [toSequencer.port2],
-        onMessage,
-        onLost: fail,
-        onEnded,
-      })
-      lifecycle.onStop('the sequencer', () => sequencer.stop({ type: 'stop' }, STOP_MS))
-      return sequencer
-    },
-  }
+  const fromSequencer = createInbox<FromSequencer>()
+  const sequencer =
+    toSequencer === undefined
+      ? undefined
+      : startSequencer(context, data, {
+          ...ends,
+          keeper: toSequencer.port2,
+          onMessage: fromSequencer.push,
+        })
+  return { writer, sequencer, fromWriter, fromKeeper, fromSequencer, ready: ready.promise }
 }
 
-const portsOf = (port: MessagePort | undefined) => (port === undefined ? [] : [port])
+function startSequencer(
+  { config, lifecycle }: NodeContext,
+  { shared, directory }: OpenedData,
+  { keeper, ...handlers }: Pick<SequencerData, 'keeper'> & SequencerHandlers,
+): Thread<ToSequencer> {
+  const data: SequencerData = {
+    ...shared,
+    thread: SEQUENCER_ROW,
+    keeper,
+    journal: directory.flashblocks,
+    blockTimeMs: config.blockTimeMs,
+    flashblockTimeMs: config.flashblockTimeMs,
+  }
+  const sequencer = startThread<ToSequencer, FromSequencer>({
+    ...{ ...handlers, name: 'sequencer', file: './sequencer.ts', data },
+    transfer: [keeper],
+  })
+  lifecycle.onStop('the sequencer', () => sequencer.stop({ type: 'stop' }, STOP_MS))
+  return sequencer
+}
+
+type SequencerHandlers = {
+  readonly onMessage: (message: FromSequencer) => void
+  readonly onLost: (reason: string) => void
+  readonly onEnded: (thread: number) => void
+}

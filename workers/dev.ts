@@ -6,7 +6,6 @@ import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import { FEED_TOKEN_HEADER } from '../rpc/feed.ts'
 import { readNewest } from '../rpc/scope.ts'
 import type { NodeContext } from './context.ts'
-import type { FromSequencer } from './messages.ts'
 import type { Parts } from './parts.ts'
 
 /**
@@ -20,6 +19,8 @@ export async function startNetwork(
   port: number,
 ): Promise<void> {
   const { threads, transactions, feed, feedToken, metrics } = parts
+  const { sequencer } = threads
+  if (sequencer === undefined) throw new Error('there is no sequencer to start')
   const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
   const hasJournal = existsSync(parts.directory.flashblocks)
   threads.writer.post({
@@ -27,7 +28,7 @@ export async function startNetwork(
     feed: `ws://${reachable(config.host)}:${port}/feed`,
     headers: { [FEED_TOKEN_HEADER]: feedToken },
   })
-  const sequencer = threads.startSequencer((message: FromSequencer) => {
+  threads.fromSequencer.open((message) => {
     switch (message.type) {
       case 'want':
         sequencer.post({
@@ -62,7 +63,9 @@ export async function startNetwork(
         return
     }
   })
-  parts.later.sequencer = sequencer
+  // What it sends before the writer listens would be lost.
+  await parts.isFollowed
+  sequencer.post({ type: 'start' })
   if (!hasJournal) return
   const newest = await Promise.race([replayed.promise, sleep(REPLAY_MS)])
   if (newest !== undefined) await published(parts.reader, newest)

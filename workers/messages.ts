@@ -87,6 +87,8 @@ export type KeeperOpened = { readonly type: 'opened'; readonly opened: OpenedCha
 
 /** Main → sequencer. */
 export type ToSequencer =
+  /** Once: there is a first record, and somebody follows the feed. */
+  | { readonly type: 'start' }
   | { readonly type: 'transactions'; readonly request: number; readonly raw: readonly Bytes[] }
   | { readonly type: 'published' }
   | { readonly type: 'stop' }

@@ -1,7 +1,7 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Lane } from './lanes.ts'
 import type { FromWriter } from './messages.ts'
+import type { PoolJob } from './pool.ts'
 
 /** Looked at when somebody asks for the metrics. */
 export type MetricSources = {
@@ -21,7 +21,7 @@ export interface Metrics {
   call(method: string, ms: number, code: number | undefined): void
   /** Calls that the limiter did not let through. */
   refused(calls: number): void
-  job(job: { readonly lane: Lane; readonly queuedMs: number; readonly runMs: number }): void
+  job(job: PoolJob): void
   published(message: Extract<FromWriter, { readonly type: 'published' }>): void
   /** Something that a thread counts. */
   count(what: string, by: number): void

@@ -15,7 +15,7 @@ export function onWriter(message: FromWriter, parts: Parts, { log, fail }: NodeC
       return
     case 'published':
       // The sequencer first: it waits for its parent.
-      parts.later.sequencer?.post({ type: 'published' })
+      parts.threads.sequencer?.post({ type: 'published' })
       health.published(message.canonical, message.pending)
       parts.later.front?.published()
       parts.transactions.published()

@@ -4,6 +4,7 @@ import { chainSpec } from '../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Database } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { type Journal, openJournal } from '../engine/storage/journal.ts'
 import { openDirectory } from '../engine/storage/schema.ts'
 import { createViews } from '../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
@@ -18,12 +19,16 @@ export type OpenedData = {
   readonly shared: Omit<SharedNode, 'thread'>
   readonly chain: ChainSpec
   readonly directory: DataDirectory
+  /** Of accepted transactions. */
+  readonly journal: Journal
 }
 
 /** Threads of one process at a time, those that are being replaced included. */
 const MAX_THREADS = 256
 const CLOSE_MS = 3_000
 const MEGABYTE = 1024 * 1024
+/** It also has what is included and not yet final, beside all that the pool may hold. */
+const JOURNAL_BYTES = 512 * MEGABYTE
 
 /** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
 export async function openData({ config, log, lifecycle }: NodeContext): Promise<OpenedData> {
@@ -45,8 +50,11 @@ export async function openData({ config, log, lifecycle }: NodeContext): Promise
     threads: allRows(config.poolThreads),
     seed: randomInt(2 ** 32 - 1),
   })
+  // Closed after the writer, whose publishes may rewrite it.
+  const journal = openJournal(directory.transactions, JOURNAL_BYTES)
+  lifecycle.onStop('the journal of transactions', journal.close)
   const shared = { database: database.share(), views, chain: option, engine: config.engine }
-  return { database, shared, chain, directory }
+  return { database, shared, chain, directory, journal }
 }
 
 function arenaBytes(config: Config, chain: ChainSpec): number {

@@ -37,11 +37,14 @@ export type PoolOptions = {
   readonly onProblem: (error: Error) => void
   /** No worker can be started any more. */
   readonly onBroken: (error: Error) => void
-  readonly onJob?: (job: {
-    readonly lane: Lane
-    readonly queuedMs: number
-    readonly runMs: number
-  }) => void
+  readonly onJob?: (job: PoolJob) => void
+}
+
+/** A call that a worker has answered. */
+export type PoolJob = {
+  readonly lane: Lane
+  readonly queuedMs: number
+  readonly runMs: number
 }
 
 export interface Pool extends Executor {

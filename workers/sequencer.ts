@@ -37,6 +37,7 @@ if (parentPort) await run(parentPort, workerData as SequencerData)
 async function run(main: MessagePort, data: SequencerData): Promise<void> {
   const tell = (message: FromSequencer) => main.postMessage(message)
   try {
+    if (!(await isStarted(main))) return
     const journal = openJournal(data.journal)
     const thread = connect(main, data, journal)
     const sequencer = createSequencer(
@@ -55,9 +56,22 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     tell({ type: 'failed', message: `the sequencer cannot go on: ${reason}` })
+  } finally {
+    main.close()
+    data.keeper.close()
   }
-  main.close()
-  data.keeper.close()
+}
+
+/** False: main said stop instead. */
+function isStarted(main: MessagePort): Promise<boolean> {
+  return new Promise((resolve) => {
+    const onMessage = ({ type }: ToSequencer) => {
+      if (type !== 'start' && type !== 'stop') return
+      main.off('message', onMessage)
+      resolve(type === 'start')
+    }
+    main.on('message', onMessage)
+  })
 }
 
 /** Until main says stop; what is being done is finished first. */

@@ -1,0 +1,116 @@
+/** Serves a node whose threads run: opens its parts, connects them to each other and to clients, and says when it is ready. */
+import { readNewest } from '../rpc/scope.ts'
+import { openAccounts } from './accounts.ts'
+import { startAdmin } from './admin.ts'
+import { banner, readyLine } from './banner.ts'
+import { type Config, version } from './config.ts'
+import { type NodeContext, StartError } from './context.ts'
+import { startNetwork } from './dev.ts'
+import { createFront, type Front } from './front.ts'
+import { HEALTH_PROBE_MS } from './health.ts'
+import { now, openParts, type Parts, type StartedNode } from './parts.ts'
+
+/** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
+const DRAIN_MS = 8_000
+const PAGE_TYPE = 'application/json'
+
+/** Ready when it resolves. @throws with one line that says what is wrong. */
+export async function serve(context: NodeContext, started: StartedNode): Promise<void> {
+  const { config, lifecycle, log } = context
+  const accounts = openAccounts(config)
+  const parts = openParts(context, started)
+  const { chain, reader, transactions, health, pool, metrics, feed } = parts
+  const front = await createFront({
+    ...{ config, chain, reader, accounts, feed, metrics, log, now },
+    executor: pool,
+    pool: transactions.service,
+    readiness: health.readiness,
+  })
+  parts.later.front = front
+  front.server.setPaused('starting')
+  const { port, url } = await listen(config, front)
+  lifecycle.onStop('the server', () => front.server.close())
+  await openAdmin(context, parts)
+  await parts.threads.ready
+  const restored = transactions.restore(parts.journal.found)
+  if (restored > 0) log.info({ restored }, 'accepted transactions are in the pool again')
+  if (config.command === 'dev') await startNetwork(context, parts, port)
+  await becomeReady(context, parts, { front, url })
+}
+
+async function becomeReady(
+  { config, lifecycle }: NodeContext,
+  { reader, health, chain }: Parts,
+  { front, url }: { readonly front: Front; readonly url: string },
+): Promise<void> {
+  const heads = readNewest(reader, 'standard', ({ canonical, pending }) => ({
+    canonical: canonical.number,
+    pending: pending.number,
+  }))
+  health.published(Number(heads.canonical), Number(heads.pending))
+  await health.probe()
+  const probes = setInterval(() => void health.probe(), HEALTH_PROBE_MS).unref()
+  lifecycle.onStop(
+    'the requests in flight',
+    async () => {
+      clearInterval(probes)
+      health.stopping()
+      await front.server.drain(DRAIN_MS)
+    },
+    DRAIN_MS + 1_000,
+  )
+  if (lifecycle.isStopping) return
+  health.started()
+  const { status, reasons } = health.readiness()
+  if (status === 'unready') throw new StartError(`cannot answer requests: ${reasons.join(', ')}`)
+  front.server.setPaused(undefined)
+  if (config.command === 'dev') process.stdout.write(banner(chain, version()))
+  process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
+}
+
+async function listen({ host, port }: Config, front: Front) {
+  try {
+    return await front.listen(port)
+  } catch (error) {
+    throw cannotListen(error, { host, port, flag: '--port' })
+  }
+}
+
+async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Promise<void> {
+  const { adminPort } = config
+  if (adminPort === 0) return
+  const { metrics, health, pool, transactions, later } = parts
+  const details = () => ({
+    ...health.readiness(),
+    pool: pool.stats(),
+    transactions: transactions.stats(),
+    front: later.front?.stats(),
+  })
+  try {
+    const admin = await startAdmin(adminPort, {
+      '/metrics': async () => ({ type: metrics.contentType, text: await metrics.text() }),
+      '/': () => ({ type: PAGE_TYPE, text: JSON.stringify(details(), null, 2) }),
+    })
+    lifecycle.onStop('the admin server', admin.close)
+  } catch (error) {
+    throw cannotListen(error, { host: '127.0.0.1', port: adminPort, flag: '--admin-port' })
+  }
+}
+
+function cannotListen(
+  error: unknown,
+  { host, port, flag }: { readonly host: string; readonly port: number; readonly flag: string },
+): StartError {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE')
+    return new StartError(
+      `port ${port} of ${host} is taken: stop the program that has it, or give another ${flag}`,
+    )
+  if (code === 'EACCES')
+    return new StartError(
+      `port ${port} of ${host} is not allowed for this user: give another ${flag}`,
+    )
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+    return new StartError(`${host} is no address of this machine: give another --host`)
+  return new StartError(`cannot listen on ${host}:${port}: ${message}`)
+}
