@@ -59,7 +59,7 @@ class SharedView implements ChainView {
   readonly latest: ChainView['latest']
   readonly pending: ChainView['pending']
   readonly earliest: bigint
-  readonly oldestState: bigint | undefined
+  readonly oldestState: bigint
   readonly cacheKey: string
   /** A read found it void or gone. */
   isStale = false

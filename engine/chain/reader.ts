@@ -6,6 +6,7 @@ import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
 import type { StoreReader } from '../storage/types.ts'
+import { OLDEST } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import {
   assertHeld,
@@ -106,6 +107,10 @@ function openView(context: Context): ChainView {
     latest: placeOf(context, latest),
     pending: { ...placeOf(context, blocks.top), ...progressOf(context, blocks.top) },
     earliest: chain.genesisNumber,
+    get oldestState() {
+      const oldest = BigInt(Atomics.load(context.thread.arena.words, OLDEST))
+      return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
+    },
     cacheKey: cacheKeyOf(context),
     block(selector: BlockSelector) {
       assertHeld(lease)

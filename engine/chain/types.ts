@@ -53,8 +53,8 @@ export interface ChainView {
     readonly payloadId?: string | undefined
   }
   readonly earliest: bigint
-  /** First block whose state is kept; undefined: not known. */
-  readonly oldestState?: bigint | undefined
+  /** First block whose state is kept. */
+  readonly oldestState: bigint
   /** Identifies what `pending`, `latest` … mean here, for result caches: equal keys give equal answers. */
   readonly cacheKey: string
   /** undefined: no such block on this chain. */
