@@ -1,7 +1,7 @@
 /** What lives on the front thread for JSON-RPC: services, dispatch and the server. */
 import type { ChainReader } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
-import { engineByName } from '../engine/evm/registry.ts'
+import type { Engine } from '../engine/evm/engine.ts'
 import { trustedProxies } from '../rpc/address.ts'
 import type { Executor } from '../rpc/executor.ts'
 import type { FeedHub } from '../rpc/feed.ts'
@@ -41,6 +41,12 @@ export interface Front {
   readonly stats: () => Readonly<Record<string, number>>
 }
 
+/** Methods that run the EVM run in the pool: this thread need not load one, which would take an eighth of a second of every start. */
+const refuse = (): never => {
+  throw new Error('the front runs no EVM')
+}
+const NO_ENGINE: Engine = { name: 'none', openSession: refuse, precompiles: refuse }
+
 export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain, reader, metrics, log } = parts
   const { limits } = config
@@ -51,7 +57,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     accounts: parts.accounts,
     executor: parts.executor,
     chain,
-    engine: engineByName(config.engine),
+    engine: NO_ENGINE,
     limits,
     methods: {
       standard: methodsOf('standard', config.methods),
