@@ -2,6 +2,7 @@
 import { sealedLine } from './banner.ts'
 import type { NodeContext } from './context.ts'
 import type { FromKeeper, FromWriter } from './messages.ts'
+import { kebab } from './options.ts'
 import type { Parts } from './parts.ts'
 
 /** A database that cannot be written ends the process after this: /readyz says so first. */
@@ -52,7 +53,10 @@ export function onKeeper(message: FromKeeper, parts: Parts, { log, fail }: NodeC
       return
     }
     case 'stats': {
-      const numbers = Object.entries(message.stats).map(([name, value]) => [name, Number(value)])
+      const numbers = Object.entries(message.stats).map(([name, value]) => [
+        `database_${kebab(name).replaceAll('-', '_')}`,
+        Number(value),
+      ])
       parts.metrics.gauges(Object.fromEntries(numbers))
       return
     }
