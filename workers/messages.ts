@@ -5,6 +5,7 @@ import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import type { SequencerCount } from '../engine/sources/sequencer-types.ts'
+import type { WriterEffect } from '../engine/sources/writer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'
 import type { OpenedChain } from '../engine/storage/types.ts'
@@ -33,36 +34,8 @@ export type ToWriter =
 /** Writer → main, a hint: the truth is in the arena. */
 export type FromWriter =
   | { readonly type: 'ready'; readonly record: number }
-  | {
-      readonly type: 'published'
-      readonly record: number
-      readonly canonical: number
-      readonly complete: number
-      readonly pending: number
-      readonly index: number
-      /** Hashes of the transactions that became visible with this record. */
-      readonly transactions: readonly Bytes[]
-      /** Milliseconds from the frame's arrival to the publish, and of the execution alone. */
-      readonly publishMs: number
-      readonly executeMs: number
-    }
-  | {
-      readonly type: 'sealed'
-      readonly number: number
-      readonly hash: Bytes
-      readonly flashblocks: number
-      readonly transactions: number
-      readonly gasUsed: bigint
-      readonly ms: number
-    }
-  | { readonly type: 'count'; readonly what: string; readonly by: number }
+  | Exclude<WriterEffect, { readonly type: 'keeper' }>
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
-  /** Canonical progress stopped; not fatal by itself. */
-  | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
-  /** For the log; sampled already. */
-  | { readonly type: 'warning'; readonly message: string }
-  /** The arena is full: requests that read this record or an older one are to end. */
-  | { readonly type: 'cancel'; readonly record: number }
   | { readonly type: 'stopped' }
 
 /** Main → keeper. The writer has stopped before. */
