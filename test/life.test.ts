@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { call, startNode } from './outside/node-process.ts'
+import { call, type RunningNode, startNode as start } from './outside/node-process.ts'
 
 const directories: string[] = []
 function directory(): string {
@@ -13,12 +13,21 @@ function directory(): string {
   directories.push(path)
   return path
 }
-afterEach(() => {
+const nodes: RunningNode[] = []
+async function startNode(flags: readonly string[]): Promise<RunningNode> {
+  const node = await start(flags)
+  nodes.push(node)
+  return node
+}
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop('SIGKILL')
   for (const path of directories.splice(0)) rmSync(path, { recursive: true, force: true })
 })
 
 /** Runs a command that is to fail: its exit code and what it says on standard error, log records (JSON) left out. */
-async function refused(args: readonly string[]): Promise<{ code: number; error: string }> {
+async function refused(
+  args: readonly string[],
+): Promise<{ code: number | NodeJS.Signals; error: string }> {
   const child = spawn(process.execPath, ['workers/main.ts', ...args], {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -26,7 +35,8 @@ async function refused(args: readonly string[]): Promise<{ code: number; error: 
   child.stderr.on('data', (chunk) => {
     error += chunk
   })
-  const [code] = await once(child, 'exit')
+  const [status, signal] = (await once(child, 'exit')) as [number, NodeJS.Signals]
+  const code = status ?? signal
   const said = error.split('\n').filter((line) => line !== '' && !line.startsWith('{'))
   return { code, error: said.join('\n') }
 }

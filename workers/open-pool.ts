@@ -27,6 +27,8 @@ export function openPool(
     ...{ workerData, threads, limits },
     heapMb: HEAP_MB,
     newestRecord: reader.newestRecord,
+    // It claims its row when its modules are there.
+    isLoaded: (thread) => claims.includes(thread),
     onThreadEnded(thread) {
       database.threadEnded(thread)
       const claim = rowOfEnded(claims, thread)

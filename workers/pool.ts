@@ -2,6 +2,8 @@
  * The pool: takes calls in, gathers light ones into tasks, hands a task only to a free worker, and keeps to deadlines. The queue is our
  * own: Piscina bounds none of its own when it matters, and aborting one of its tasks ends the worker.
  */
+
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { Piscina } from 'piscina'
 import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
@@ -31,6 +33,8 @@ export type PoolOptions = {
   readonly heapMb: number
   /** The thread has ended: its lease can be cleared and its place at the database's gate. */
   readonly onThreadEnded: (thread: number) => void
+  /** The thread has loaded its modules; left out: taken for granted. */
+  readonly isLoaded?: (thread: number) => boolean
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
   /** A worker failed while it had no task. */
@@ -80,6 +84,9 @@ type Task = { readonly jobs: readonly Job[]; readonly slab: Slab; isDoomed: bool
 
 /** How often deadlines are looked at while there are calls. */
 const SWEEP_MS = 20
+/** How long a stop waits for threads that are still loading, and how often it looks. */
+const LOAD_MS = 3_000
+const LOOK_MS = 5
 
 export function createPool(options: PoolOptions): Pool {
   const { limits, threads } = options
@@ -251,9 +258,21 @@ export function createPool(options: PoolOptions): Pool {
       clearInterval(sweeper)
       for (const job of lanes.remove(() => true))
         settle(job, { error: overloaded('the node is stopping', 1_000).toObject() })
+      await loaded()
       await piscina.destroy()
     },
     stats: () => ({ threads, busy: running.size, queued: lanes.sizes(), terminated }),
+  }
+
+  /** A thread that is ended while it loads modules which await (a WASM hasher does) takes the process with it: V8 aborts. */
+  async function loaded(): Promise<void> {
+    const { isLoaded } = options
+    if (isLoaded === undefined) return
+    const until = performance.now() + LOAD_MS
+    while (performance.now() < until) {
+      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId))) return
+      await sleep(LOOK_MS)
+    }
   }
 
   function laneLimit(lane: Lane): number {

@@ -32,9 +32,13 @@ const expected = ['--expect-fail', 'test/outside/conformance.expect']
 
 /**
  * Log subscriptions are canonical on both endpoints. These flows wait for the event a fixed half second or so after the receipt, which
- * is preconfirmed on /flashblocks: there they wait for a second confirmation first.
+ * is preconfirmed on /flashblocks: there they wait for a second confirmation first. ethers waits for one after a deployment in any case,
+ * so a write comes between, lest the deployment's own event is counted.
  */
-const SUBSCRIBED = { viem: 'ws-logs', ethers: 'ws-event' } as const
+const SUBSCRIBED = {
+  viem: { flow: 'ws-logs', before: 'deploy' },
+  ethers: { flow: 'ws-event', before: 'deploy,write' },
+} as const
 
 async function clients(chain: string): Promise<void> {
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
@@ -45,11 +49,11 @@ async function clients(chain: string): Promise<void> {
     return set(`${client} on ${path} of ${chain}`, args)
   }
   const flows = (['viem', 'ethers'] as const).flatMap((client) => {
-    const flow = SUBSCRIBED[client]
+    const { flow, before } = SUBSCRIBED[client]
     return [
       run(client, '/'),
       run(client, '/flashblocks', ['--skip', flow]),
-      run(client, '/flashblocks', ['--only', `deploy,${flow}`, '--confirmations', '2']),
+      run(client, '/flashblocks', ['--only', `${before},${flow}`, '--confirmations', '2']),
     ]
   })
   await Promise.all(flows)
