@@ -22,8 +22,13 @@ export const L1 = {
   genesisNumber: 23_668_700n,
   baseFee: 1_000_000_000n,
   blobBaseFee: 1n,
-  baseFeeScalar: 1_368n,
-  blobBaseFeeScalar: 801_949n,
+  /**
+   * Zero as long as the genesis has no L1Block contract: fees are charged by its storage, receipts show the calldata, and the two must
+   * agree.
+   */
+  baseFeeScalar: 0n,
+  blobBaseFeeScalar: 0n,
+  daFootprintGasScalar: 0n,
   batcher: '0xdfd6c636dcb5a013c2431316c4a0762b84e70a5d',
 } as const
 
@@ -86,7 +91,7 @@ function l1Of(chain: ChainSpec, timestamp: bigint): L1Attributes {
     blobBaseFeeScalar: L1.blobBaseFeeScalar,
     operatorFeeScalar: 0n,
     operatorFeeConstant: 0n,
-    daFootprintGasScalar: 400n,
+    daFootprintGasScalar: L1.daFootprintGasScalar,
     overhead: 0n,
     scalar: 0n,
   }
