@@ -87,6 +87,7 @@ const SWEEP_MS = 20
 /** How long a stop waits for threads that are still loading, and how often it looks. */
 const LOAD_MS = 3_000
 const LOOK_MS = 5
+const SETTLE_MS = 50
 
 export function createPool(options: PoolOptions): Pool {
   const { limits, threads } = options
@@ -270,7 +271,9 @@ export function createPool(options: PoolOptions): Pool {
     if (isLoaded === undefined) return
     const until = performance.now() + LOAD_MS
     while (performance.now() < until) {
-      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId))) return
+      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId)))
+        // It says so a moment before its module's evaluation is over.
+        return sleep(SETTLE_MS)
       await sleep(LOOK_MS)
     }
   }

@@ -10,6 +10,8 @@ import { FRONT_ROW } from './threads.ts'
 /** Ready when it resolves. @throws with one line that says what is wrong. */
 export async function startNode(context: NodeContext): Promise<void> {
   const data = await openData(context)
+  // A signal came meanwhile: a thread that is started now would be ended while it loads.
+  if (context.lifecycle.isStopping) return
   const threads = startChainThreads(context, data)
   const { chain, database, shared } = data
   const store = openStore(database)
