@@ -24,7 +24,7 @@ export type Entry = {
   nonce: bigint
   balance: bigint
   codeHash: Bytes
-  /** Code set in this session, or loaded. */
+  /** Code that was set or loaded; undefined: not looked at yet. */
   code: Bytes | undefined
   readonly slots: Map<string, Slot>
   /** Number of the transaction in which it was touched, at whose end it is destroyed. */

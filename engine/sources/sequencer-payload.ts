@@ -127,19 +127,6 @@ const baseOf = (attributes: BlockAttributes): FlashblockBase => ({
   baseFeePerGas: attributes.baseFee,
 })
 
-/** The attributes that a base stands for; the inverse of what index 0 sends. */
-export const attributesOf = (base: FlashblockBase): BlockAttributes => ({
-  parentHash: base.parentHash,
-  parentBeaconBlockRoot: base.parentBeaconBlockRoot,
-  coinbase: base.feeRecipient,
-  prevRandao: base.prevRandao,
-  number: base.blockNumber,
-  gasLimit: base.gasLimit,
-  timestamp: base.timestamp,
-  extraData: base.extraData,
-  baseFee: base.baseFeePerGas,
-})
-
 function sealedBlock(payloadId: string, execution: BlockExecution): SealedBlock {
   const { attributes } = execution
   const { gasUsed, receiptsRoot, logsBloom } = execution.sums()

@@ -12,6 +12,7 @@ import type { Header } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
+import { attributesOf } from './base-attributes.ts'
 import { attributesDeposit, nextAttributes } from './sequencer-attributes.ts'
 import { createFiller } from './sequencer-fill.ts'
 import {
@@ -20,7 +21,7 @@ import {
   type RecordedBlock,
   type RecordedFrame,
 } from './sequencer-log.ts'
-import { attributesOf, openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
+import { openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
 import {
   type ChainClock,
   createChainClock,

@@ -4,7 +4,7 @@ import { decodeExtraData, ExtraDataError, nextBaseFee } from '../chainspec/base-
 import { L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK } from '../chainspec/l1-attributes.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { BlockAttributes, BlockSums } from '../execution/types.ts'
-import type { FlashblockBase, FlashblockDelta } from '../flashblocks/types.ts'
+import type { FlashblockDelta } from '../flashblocks/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
@@ -13,18 +13,6 @@ import { equalBytes } from '../primitives/words.ts'
 
 /** `kind` is a name of few, for counting; `ours` and `theirs` are for people. */
 export type Mismatch = { readonly kind: string; readonly ours: string; readonly theirs: string }
-
-export const attributesOfBase = (base: FlashblockBase): BlockAttributes => ({
-  parentHash: base.parentHash,
-  parentBeaconBlockRoot: base.parentBeaconBlockRoot,
-  coinbase: base.feeRecipient,
-  prevRandao: base.prevRandao,
-  number: base.blockNumber,
-  gasLimit: base.gasLimit,
-  timestamp: base.timestamp,
-  extraData: base.extraData,
-  baseFee: base.baseFeePerGas,
-})
 
 export const attributesOfSealed = (sealed: SealedBlock): BlockAttributes => ({
   parentHash: sealed.parentHash,

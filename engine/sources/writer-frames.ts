@@ -1,7 +1,9 @@
 /** The feed's side of the writer: flashblocks are judged, held, executed, checked and published. */
+
 import { dropPayload, judgeEnd, judgeFlashblock, type Sequence } from '../flashblocks/sequence.ts'
 import type { Flashblock, FlashblockBase } from '../flashblocks/types.ts'
 import { encodeHeader } from '../primitives/header-codec.ts'
+import { attributesOf } from './base-attributes.ts'
 import {
   contentOf,
   executeAll,
@@ -12,7 +14,6 @@ import {
   step,
 } from './live-block.ts'
 import {
-  attributesOfBase,
   checkAttributes,
   checkDelta,
   checkFirstTransaction,
@@ -222,7 +223,7 @@ async function begin(state: WriterState, frame: FlashblockFrame, parent: LiveBlo
   const { chain, publisher } = state.options
   const { message } = frame
   const startedMs = state.options.now()
-  const attributes = attributesOfBase(message.base!)
+  const attributes = attributesOf(message.base!)
   const wrong =
     (message.blockNumber === undefined
       ? undefined
