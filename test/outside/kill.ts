@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { privateKeyToAccount } from 'viem/accounts'
 import { call, checks, KEYS, type RunningNode, startNode } from './node-process.ts'
+import { mulberry32 } from './run-options.ts'
 
 type Receipt = { blockNumber: string; transactionIndex: string; gasUsed: string; status: string }
 
@@ -16,14 +17,7 @@ const times = Number(values.times ?? 20)
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 console.log(`kill: ${times} times, seed ${seed}`)
 
-/** mulberry32: a seed gives the same moments again. */
-let state = seed
-function random(): number {
-  state = (state + 0x6d2b79f5) | 0
-  let t = Math.imul(state ^ (state >>> 15), 1 | state)
-  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-}
+const random = mulberry32(seed)
 
 const accounts = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
 /** Hashes whose submission was answered with success, and what was shown of their receipts. */

@@ -1,6 +1,7 @@
 /** A node as a user starts it: a process of its own, seen from outside only. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type Edit, editedEnv, editedExecArgv } from './edits.ts'
 
 /** First accounts of the mnemonic "test test test test test test test test test test test junk": public keys to the whole world. */
 export const KEYS = [
@@ -23,16 +24,32 @@ export type RunningNode = {
   stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals>
 }
 
-/** Starts `flashnode dev` with the flags; `--port 0` and no admin port unless they say otherwise. @throws when it ends before it is ready. */
-export async function startNode(flags: readonly string[], command = 'dev'): Promise<RunningNode> {
+/**
+ * Starts `flashnode dev` with the flags; `--port 0` and no admin port unless they say otherwise.
+ * @param edits the test build it shall be, none by default. @throws when it ends before it is ready.
+ */
+export async function startNode(
+  flags: readonly string[],
+  command = 'dev',
+  edits: readonly Edit[] = [],
+): Promise<RunningNode> {
   const started = performance.now()
   const child = spawn(
     process.execPath,
-    ['workers/main.ts', command, '--port', '0', '--admin-port', '0', ...flags],
+    [
+      ...(edits.length > 0 ? editedExecArgv : []),
+      'workers/main.ts',
+      command,
+      '--port',
+      '0',
+      '--admin-port',
+      '0',
+      ...flags,
+    ],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       // As `npm start` sets it.
-      env: { ...process.env, NODE_COMPILE_CACHE: 'node_modules/.cache/compile' },
+      env: { ...editedEnv(edits), NODE_COMPILE_CACHE: 'node_modules/.cache/compile' },
     },
   )
   const forget = () => child.kill('SIGKILL')
