@@ -15,7 +15,7 @@ export type Edit = {
   readonly replace: string
 }
 
-const VARIABLE = 'FLASHNODE_TEST_EDITS'
+const VARIABLE = 'TEST_BUILD_EDITS'
 const ROOT = new URL('../../', import.meta.url).href
 
 /** Arguments for node before the script's name. */
