@@ -4,7 +4,7 @@ import type { Limits } from '../rpc/limits.ts'
 import { MAX_CALLS } from './slab.ts'
 
 /**
- * light: many to a task. medium: a task of its own. dear, logs, trace: a task of its own, and together they never hold the last worker,
+ * light, medium: as many to a task as fit its length. dear, logs, trace: a task of its own, and together they never hold the last worker,
  * so that light calls always find one.
  */
 export type Lane = 'light' | 'medium' | 'dear' | 'logs' | 'trace'
@@ -22,14 +22,22 @@ export interface Lanes<T extends Waiting> {
 }
 export type Load = {
   readonly threads: number
+  /** Workers without a task. */
+  readonly free: number
   /** Tasks that run now, of the light lane and of the lanes that may not hold the last worker. */
   readonly light: number
   readonly heavy: number
 }
 
 const ORDER: readonly Lane[] = ['light', 'medium', 'dear', 'logs', 'trace']
-/** A light task ends after about this much work: it answers as one. */
-const TASK_US = 1_500
+/** A task holds at most this much predicted work, or one call: it answers as one. */
+const TASK_US: Readonly<Record<Lane, number>> = {
+  light: 1_500,
+  medium: 3_000,
+  dear: 0,
+  logs: 0,
+  trace: 0,
+}
 /** Less work than this is not worth waking a further worker: the one that runs light calls takes it next. */
 const WAKE_US = 300
 
@@ -49,13 +57,22 @@ export function createLanes<T extends Waiting>(limits: Limits): Lanes<T> {
     if (lane === 'light') return load.light === 0 || lightUs >= WAKE_US
     return lane === 'medium' || load.heavy < load.threads - 1
   }
-  function takeLight(): T[] {
-    const queue = queues.light
-    let count = 0
-    let micros = 0
-    while (count < queue.length && count < MAX_CALLS && (count === 0 || micros < TASK_US))
-      micros += queue[count++]!.predicted
-    lightUs = queue.length === count ? 0 : lightUs - micros
+  function take(lane: Lane, { free }: Load): readonly T[] {
+    const queue = queues[lane]
+    // Medium calls are worth waking every worker for.
+    const most = Math.min(
+      MAX_CALLS,
+      lane === 'medium' ? Math.ceil(queue.length / free) : queue.length,
+    )
+    let count = 1
+    let micros = queue[0]!.predicted
+    while (count < most) {
+      const longer = micros + queue[count]!.predicted
+      if (longer > TASK_US[lane]) break
+      micros = longer
+      count++
+    }
+    if (lane === 'light') lightUs = queue.length === count ? 0 : lightUs - micros
     return queue.splice(0, count)
   }
 
@@ -72,7 +89,7 @@ export function createLanes<T extends Waiting>(limits: Limits): Lanes<T> {
         const lane = ORDER[at]!
         if (!mayRun(lane, load)) continue
         turn = at + 1
-        return lane === 'light' ? takeLight() : queues[lane].splice(0, 1)
+        return take(lane, load)
       }
       return undefined
     },

@@ -144,9 +144,10 @@ export function createPool(options: PoolOptions): Pool {
   function flush(): void {
     while (!isStopped && running.size < threads) {
       const tasks = [...running]
+      const free = threads - tasks.length
       const light = tasks.filter(({ jobs }) => jobs[0]!.lane === 'light').length
       const medium = tasks.filter(({ jobs }) => jobs[0]!.lane === 'medium').length
-      const jobs = lanes.next({ threads, light, heavy: tasks.length - light - medium })
+      const jobs = lanes.next({ threads, free, light, heavy: tasks.length - light - medium })
       if (jobs === undefined) return
       const wanted = jobs.filter((job) => !dropIfGone(job))
       if (wanted.length > 0) start(wanted)
@@ -205,10 +206,10 @@ export function createPool(options: PoolOptions): Pool {
     flush()
   }
 
-  /** Calls only read, so an innocent one may run again: alone, in case it is not innocent. */
+  /** Calls only read, so an innocent one may run again: alone and never on the last worker, in case it is not innocent. */
   function tryAgain(job: Job): boolean {
     if (isStopped || job.isSecondTry) return false
-    const lane = job.lane === 'light' ? 'medium' : job.lane
+    const lane = job.lane === 'light' || job.lane === 'medium' ? 'dear' : job.lane
     return lanes.push({ ...job, lane, isSecondTry: true, startedAt: undefined })
   }
 
