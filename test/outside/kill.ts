@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { privateKeyToAccount } from 'viem/accounts'
-import { call, checks, KEYS, type RunningNode, startNode } from './node-process.ts'
+import { checks } from './checks.ts'
+import { call, KEYS, type RunningNode, startNode } from './node-process.ts'
 import { mulberry32 } from './run-options.ts'
 
 type Receipt = { blockNumber: string; transactionIndex: string; gasUsed: string; status: string }

@@ -1,7 +1,8 @@
 /** The request limit as clients meet it: HTTP, batches and WebSocket from several addresses of one machine. */
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
-import { checks, startNode } from './node-process.ts'
+import { checks } from './checks.ts'
+import { startNode } from './node-process.ts'
 
 type Answer = {
   readonly status: number

@@ -1,0 +1,15 @@
+/** The rules of the shared views, each proven by switching it off. Usage: npm run model -- [--short] [--seed S] [--seconds N] */
+import { checks } from '../outside/checks.ts'
+import { runOptions } from '../outside/run-options.ts'
+import { life } from './life.ts'
+import type { Part } from './part.ts'
+
+const parts: readonly Part[] = [life]
+
+const options = runOptions('model', { full: 600, short: 45 })
+const { check, close } = checks('model')
+for (const part of parts) {
+  console.log(`-- ${part.name}`)
+  await part.run(options, check)
+}
+close()

@@ -1,0 +1,18 @@
+/** Counts checks and closes on the line that CI adds up. */
+export function checks(name: string) {
+  let passed = 0
+  let failed = 0
+  return {
+    check(what: string, isRight: boolean, detail = ''): void {
+      if (isRight) passed++
+      else failed++
+      console.log(`${isRight ? 'ok  ' : 'FAIL'} ${what}${detail === '' ? '' : `: ${detail}`}`)
+    },
+    close(): void {
+      console.log(`${name}\n${passed} passed, ${failed} failed, 0 skipped`)
+      process.exitCode = failed === 0 && passed > 0 ? 0 : 1
+    },
+  }
+}
+
+export type Check = ReturnType<typeof checks>['check']
