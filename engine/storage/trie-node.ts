@@ -243,6 +243,15 @@ export function childHash(node: Branch | Extension, nibble: number): Bytes {
   return node.raw.subarray(at + 1, at + 33)
 }
 
+/** RLP of a branch whose only child has this hash. */
+export function rawBranch(nibble: number, hash: Bytes): Bytes {
+  const raw = new Uint8Array(headSize(49) + 49).fill(0x80)
+  writeListHead(raw, headSize(49), 49)
+  raw[headSize(49) + nibble] = 0xa0
+  raw.set(hash, headSize(49) + nibble + 1)
+  return raw
+}
+
 /** Where the items of a list begin. Nodes are shorter than 2¹⁶ bytes. */
 function listStart(raw: Bytes): number {
   const first = raw[0]!

@@ -3,6 +3,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
 import {
   type Branch,
+  childHash,
   copyBranch,
   type Entry,
   type Extension,
@@ -13,6 +14,7 @@ import {
   newLeaf,
   type Owner,
   type Place,
+  rawBranch,
   type TrieNode,
   withNibble,
 } from './trie-node.ts'
@@ -145,13 +147,12 @@ function updateExtension(trie: Trie, node: Extension, span: Span): TrieNode | un
     if (within.length === 0) return node
     return updateExtension(trie, node, { changes: within, from: 0, to: within.length, depth })
   }
-  const child = trie.child(node, 0, end) as Branch
   replace(trie, node, place)
-  const branch = newBranch(trie.owner, trie.seen)
   const nibble = node.path[shared]!
   const rest = node.path.slice(shared + 1)
-  branch.present = 1 << nibble
-  branch.children[nibble] = rest.length === 0 ? child : extendTo(trie, rest, child)
+  // The child is not read: what is below a split does not change.
+  const branch = branchAbove(trie, nibble, rest.length === 0 ? node : undefined)
+  if (rest.length > 0) branch.children[nibble] = newExtension(trie.owner, rest, node)
   const updated = updateBranch(trie, branch, { ...span, depth: depth + shared })
   return prepend(trie, node.path.slice(0, shared), updated)
 }
@@ -195,6 +196,16 @@ function collapse(trie: Trie, branch: Branch, place: Place): TrieNode | undefine
   const child = trie.child(branch, nibble, below)
   if (child.kind !== 'branch') replace(trie, child, below)
   return prepend(trie, Uint8Array.of(nibble), child)
+}
+
+/** A branch with one child: that of `from`, in memory or not, or one that the caller sets. */
+function branchAbove({ owner, seen }: Trie, nibble: number, from: Extension | undefined): Branch {
+  const branch = newBranch(owner, seen)
+  branch.present = 1 << nibble
+  branch.children[nibble] = from?.child
+  if (from !== undefined && from.child === undefined)
+    branch.raw = rawBranch(nibble, childHash(from, 0))
+  return branch
 }
 
 /** The node with a longer path. */
