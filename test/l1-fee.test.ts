@@ -260,7 +260,7 @@ describe('fees', () => {
     expect(daFootprint(data, parameters, isthmus)).toBe(0n)
     expect(daFootprint(data, { ...parameters, daFootprintGasScalar: 0n }, jovian)).toBe(0n)
   })
-  test('parameters from storage', () => {
+  test('parameters from storage, and which slots are read', () => {
     const slots = new Map([
       [1, bigintToBytes(7n, 32)],
       [3, hexToBytes(`0x${'00'.repeat(16)}0000146b000f79c50000000000000004`)],
@@ -269,7 +269,7 @@ describe('fees', () => {
       [7, bigintToBytes(9n, 32)],
       [8, hexToBytes(`0x${'00'.repeat(18)}0190000000010000000000000002`)],
     ])
-    expect(l1FeeParameters((number) => slots.get(number)!)).toEqual({
+    const all = {
       baseFee: 7n,
       blobBaseFee: 9n,
       baseFeeScalar: 5227n,
@@ -279,7 +279,25 @@ describe('fees', () => {
       daFootprintGasScalar: 400n,
       overhead: 188n,
       scalar: 684_000n,
-    })
+    }
+    const read = (rules: Parameters<typeof l1FeeParameters>[0], empty: readonly number[] = []) => {
+      const asked: number[] = []
+      const found = l1FeeParameters(rules, (number) => {
+        asked.push(number)
+        return empty.includes(number) ? new Uint8Array(32) : slots.get(number)!
+      })
+      return { asked: asked.sort(), found }
+    }
+    const none = { overhead: 0n, scalar: 0n }
+    const noOperator = { operatorFeeScalar: 0n, operatorFeeConstant: 0n, daFootprintGasScalar: 0n }
+    const noBlob = { blobBaseFee: 0n, baseFeeScalar: 0n, blobBaseFeeScalar: 0n }
+    expect(read(jovian)).toEqual({ asked: [1, 3, 7, 8], found: { ...all, ...none } })
+    expect(read(isthmus)).toEqual({ asked: [1, 3, 7, 8], found: { ...all, ...none } })
+    expect(read(ecotone)).toEqual({ asked: [1, 3, 7], found: { ...all, ...none, ...noOperator } })
+    const old = { ...all, ...noOperator, ...noBlob }
+    expect(read(ecotone, [3, 7])).toEqual({ asked: [1, 3, 5, 6, 7], found: old })
+    expect(read(canyon)).toEqual({ asked: [1, 5, 6], found: old })
+    expect(read(bedrock)).toEqual({ asked: [1, 5, 6], found: old })
   })
   describe('figures of a receipt', () => {
     const figures = (

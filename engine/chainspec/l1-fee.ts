@@ -1,7 +1,7 @@
 /** What an OP chain charges beside gas: L1 fee, operator fee, DA footprint (specs.optimism.io: Bedrock to Jovian). */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { L1Fee } from '../primitives/receipt.ts'
-import { bytesToBigint } from '../primitives/words.ts'
+import { bytesToBigint, ZERO_32 } from '../primitives/words.ts'
 import { fastlzLength } from './fastlz.ts'
 import type { L1Attributes } from './l1-attributes.ts'
 import type { Rules } from './types.ts'
@@ -31,22 +31,32 @@ export type RollupData = {
 /** Slots of the L1Block contract that hold the parameters. */
 export const L1_FEE_SLOTS = [1, 3, 5, 6, 7, 8] as const
 
-/** `slot` gives the 32 bytes of a slot of L1Block, after this block's attributes were set. */
+/**
+ * The parameters that these rules charge by; the others are 0 and their slots are not read, so that an execution asks for no state
+ * that the reference implementations do not ask for. `slot` gives the 32 bytes of a slot of L1Block, after this block's attributes were set.
+ */
 export function l1FeeParameters(
+  rules: Pick<Rules, 'l1Fee' | 'operatorFee' | 'hasDaFootprint'>,
   slot: (number: (typeof L1_FEE_SLOTS)[number]) => Bytes,
 ): L1FeeParameters {
-  const scalars = slot(3)
-  const operator = slot(8)
-  return {
-    baseFee: bytesToBigint(slot(1)),
-    blobBaseFee: bytesToBigint(slot(7)),
+  const isBedrock = rules.l1Fee === 'bedrock' || rules.l1Fee === 'regolith'
+  const scalars = isBedrock ? ZERO_32 : slot(3)
+  const blob = {
+    blobBaseFee: isBedrock ? 0n : bytesToBigint(slot(7)),
     baseFeeScalar: bytesToBigint(scalars.subarray(16, 20)),
     blobBaseFeeScalar: bytesToBigint(scalars.subarray(20, 24)),
+  }
+  const hasOld = isBedrock || isFirstOfEcotone(blob, rules)
+  const hasOperator = rules.operatorFee !== 'none' || rules.hasDaFootprint
+  const operator = hasOperator ? slot(8) : ZERO_32
+  return {
+    baseFee: bytesToBigint(slot(1)),
+    ...blob,
     operatorFeeScalar: bytesToBigint(operator.subarray(20, 24)),
     operatorFeeConstant: bytesToBigint(operator.subarray(24, 32)),
     daFootprintGasScalar: bytesToBigint(operator.subarray(18, 20)),
-    overhead: bytesToBigint(slot(5)),
-    scalar: bytesToBigint(slot(6)),
+    overhead: hasOld ? bytesToBigint(slot(5)) : 0n,
+    scalar: hasOld ? bytesToBigint(slot(6)) : 0n,
   }
 }
 
@@ -142,11 +152,21 @@ const MILLION = 1_000_000n
 /** 100 bytes: no transaction is estimated smaller. */
 const MIN_SIZE = 100n * MILLION
 
+const formOf = (parameters: L1FeeParameters, rules: Rules): Rules['l1Fee'] =>
+  isFirstOfEcotone(parameters, rules) ? 'regolith' : rules.l1Fee
+
 /** The first Ecotone block has no Ecotone scalars yet: its transactions pay as before. */
-function formOf(parameters: L1FeeParameters, rules: Rules): Rules['l1Fee'] {
+function isFirstOfEcotone(
+  parameters: Pick<L1FeeParameters, 'baseFeeScalar' | 'blobBaseFee' | 'blobBaseFeeScalar'>,
+  rules: Pick<Rules, 'l1Fee'>,
+): boolean {
   const { baseFeeScalar, blobBaseFee, blobBaseFeeScalar } = parameters
-  const isUnset = baseFeeScalar === 0n && blobBaseFee === 0n && blobBaseFeeScalar === 0n
-  return rules.l1Fee === 'ecotone' && isUnset ? 'regolith' : rules.l1Fee
+  return (
+    rules.l1Fee === 'ecotone' &&
+    baseFeeScalar === 0n &&
+    blobBaseFee === 0n &&
+    blobBaseFeeScalar === 0n
+  )
 }
 
 /** Millionths as a decimal number without trailing zeros: 684000 → "0.684". */

@@ -185,7 +185,7 @@ class Block implements BlockExecution {
 
   #rollup(transaction: Transaction): RollupFees | undefined {
     if (this.rules.l1Fee === 'none' || transaction.type === 0x7e) return undefined
-    this.#l1 ??= readL1Parameters(this.#session)
+    this.#l1 ??= readL1Parameters(this.#session, this.rules)
     return { data: rollupData(transaction.raw), parameters: this.#l1 }
   }
 
@@ -236,7 +236,9 @@ class Block implements BlockExecution {
     if (this.rules.l1Fee === 'none') return undefined
     const first = this.executed[0]?.transaction ?? transaction
     const parameters =
-      decodeL1Attributes(first.input)?.attributes ?? this.#l1 ?? readL1Parameters(this.#session)
+      decodeL1Attributes(first.input)?.attributes ??
+      this.#l1 ??
+      readL1Parameters(this.#session, this.rules)
     const isDeposit = transaction.type === 0x7e
     const data = known ?? rollupData(transaction.raw)
     return receiptL1Fee({ data, isDeposit }, parameters, this.rules)

@@ -36,8 +36,8 @@ export type Charge = {
 export const FREE: Charge = { price: 0n, tip: 0n, l1Fee: 0n, operatorFee: 0n, blobFee: 0n }
 
 /** Fee parameters as the L1Block contract holds them now. */
-export function readL1Parameters(session: Session): L1FeeParameters {
-  return l1FeeParameters((number) => session.slot(L1_BLOCK_ADDRESS, SLOT_KEYS.get(number)!))
+export function readL1Parameters(session: Session, rules: Rules): L1FeeParameters {
+  return l1FeeParameters(rules, (number) => session.slot(L1_BLOCK_ADDRESS, SLOT_KEYS.get(number)!))
 }
 
 /** What the transaction will pay, fees of the roll-up included. */

@@ -8,7 +8,7 @@ import {
   operatorFee,
   rollupData,
 } from '../chainspec/l1-fee.ts'
-import type { ChainSpec } from '../chainspec/types.ts'
+import type { ChainSpec, Rules } from '../chainspec/types.ts'
 import { intrinsicGas } from '../execution/intrinsic-gas.ts'
 import { intrinsicInput } from '../execution/validation.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -35,7 +35,7 @@ export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
     account,
     extraFee(transaction) {
       if (rules.l1Fee === 'none') return 0n
-      parameters ??= readParameters(state)
+      parameters ??= readParameters(state, rules)
       const { fee } = l1Cost(rollupData(transaction.raw), parameters, rules)
       return fee + operatorFee(transaction.gasLimit, parameters, rules)
     },
@@ -51,8 +51,8 @@ export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
 }
 
 /** As the contract holds them after the pending block's attributes. */
-function readParameters(state: StateReader): L1FeeParameters {
-  return l1FeeParameters((slot) =>
+function readParameters(state: StateReader, rules: Rules): L1FeeParameters {
+  return l1FeeParameters(rules, (slot) =>
     readSlot(state, L1_BLOCK_ADDRESS, bigintToBytes(BigInt(slot), 32)),
   )
 }
