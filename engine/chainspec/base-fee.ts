@@ -14,7 +14,11 @@ export type FeeParameters = FeeConstants & {
  * Wei. `timestamp` is that of the block whose fee is asked; the parameters come from its parent.
  * @throws {ExtraDataError} when the parent should carry parameters and does not
  */
-export function nextBaseFee(chain: ChainSpec, parent: Header, timestamp: bigint): bigint {
+export function nextBaseFee(
+  chain: Pick<ChainSpec, 'rulesAt'>,
+  parent: Header,
+  timestamp: bigint,
+): bigint {
   const { baseFeePerGas: fee, gasLimit } = parent
   if (fee === undefined) return INITIAL_BASE_FEE
   const parentRules = chain.rulesAt(parent.number, parent.timestamp)

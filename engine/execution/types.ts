@@ -77,7 +77,7 @@ export type BlockCheckpoint = {
 /** `reader` is the state after the parent block. */
 export type OpenBlock = (options: {
   readonly engine: Engine
-  readonly chain: ChainSpec
+  readonly chain: Pick<ChainSpec, 'rulesAt'>
   readonly reader: StateReader
   readonly attributes: BlockAttributes
   readonly trace?: TraceSink
