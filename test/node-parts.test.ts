@@ -110,6 +110,7 @@ describe('metrics', () => {
         feed: () => ({ subscribers: 1 }),
         transactionPool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
+        heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
       () => 7_000,
     )
@@ -127,6 +128,7 @@ describe('metrics', () => {
     expect(text).toContain('flashnode_pool_queued{what="light"} 3')
     expect(text).toContain('flashnode_pool_busy 1')
     expect(text.match(/^flashnode_chain_events_total\{/gm)?.length).toBe(128)
+    expect(text).toContain('flashnode_thread_bytes{thread="writer",memory="heap"} 8')
     expect(text).toContain('nodejs_eventloop_lag_seconds')
   })
 

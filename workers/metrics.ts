@@ -1,5 +1,6 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Heap } from './heaps.ts'
 import type { FromWriter } from './messages.ts'
 import type { PoolJob } from './pool.ts'
 
@@ -15,6 +16,7 @@ export type MetricSources = {
   readonly feed: () => Readonly<Record<string, number>>
   readonly transactionPool: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
+  readonly heaps: () => Promise<readonly Heap[]>
 }
 
 export interface Metrics {
@@ -108,6 +110,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   })
   let publishedAt: number | undefined
   addGauges(registry, sources, () => (publishedAt === undefined ? 0 : now() - publishedAt))
+  addHeaps(registry, sources.heaps)
   const isNameKnown = createNames()
   // Finding them by their labels each time takes 1.5 µs of a call.
   const children = new Map<string, ReturnType<typeof makeChildren>>()
@@ -178,6 +181,23 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
   gauge('transaction_pool', 'transactions in the pool', sources.transactionPool)
   gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
+}
+
+function addHeaps(registry: Registry, read: MetricSources['heaps']): void {
+  new Gauge({
+    name: 'flashnode_thread_bytes',
+    help: 'memory of each thread beside the main one: its heap, and what it owns outside',
+    labelNames: ['thread', 'memory'],
+    registers: [registry],
+    async collect() {
+      const heaps = await read()
+      this.reset()
+      for (const { thread, usedBytes, externalBytes } of heaps) {
+        this.set({ thread, memory: 'heap' }, usedBytes)
+        this.set({ thread, memory: 'external' }, externalBytes)
+      }
+    },
+  })
 }
 
 /** Bounds the names that come from elsewhere. */

@@ -7,6 +7,7 @@ import type { ChainThreads } from './chain-threads.ts'
 import type { NodeContext } from './context.ts'
 import type { Front } from './front.ts'
 import { createHealth, type Health } from './health.ts'
+import type { Heap } from './heaps.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { onKeeper, onWriter } from './on-messages.ts'
 import type { OpenedData } from './open.ts'
@@ -19,6 +20,7 @@ export type StartedNode = OpenedData &
   OpenedPool & {
     readonly threads: ChainThreads
     readonly reader: ChainReader
+    readonly heaps: () => Promise<readonly Heap[]>
   }
 export type Parts = StartedNode & {
   readonly transactions: Transactions
@@ -61,6 +63,7 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
       transactionPool: transactions.stats,
       front: () => later.front?.stats() ?? {},
+      heaps: started.heaps,
     },
     now,
   )
