@@ -1,0 +1,211 @@
+/** Rules of append, fold, unfold and prune, and of the threads around them. */
+import type { Edit } from './edits.ts'
+import { pause } from './pause.ts'
+import type { Rule } from './rules.ts'
+
+const edit = (file: string, find: string, replace: string): Edit => ({
+  file: `${file}.ts`,
+  find,
+  replace,
+})
+
+const KEEPER = 'engine/storage/keeper'
+const FOLD = 'engine/storage/fold'
+const UNFOLD = 'engine/storage/unfold'
+
+export const STORE_RULES: readonly Rule[] = [
+  {
+    name: 'appendFirst',
+    rule: 'a block is published as canonical only when it is durable',
+    edits: [
+      edit(
+        'engine/sources/writer-sealed',
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
+      ),
+      edit(
+        'engine/sources/writer',
+        "      onAppended(state, expected(state, answer.id, 'appended'))\n",
+        '',
+      ),
+    ],
+    race: [
+      edit(
+        KEEPER,
+        '        if (this.#unfold === undefined) return this.#append(request.block)\n',
+        `        ${pause(1, 800)}\n        if (this.#unfold === undefined) return this.#append(request.block)\n`,
+      ),
+    ],
+    expect: ['kill', 'histories', 'model'],
+  },
+  {
+    name: 'foldWordFirst',
+    rule: 'the fold word is set before the first write of a fold',
+    edits: [
+      edit(KEEPER, '    this.#words.setFold(block.id)\n', ''),
+      edit(
+        KEEPER,
+        '    this.#fold = undefined\n    this.#isDirty = true\n',
+        '    this.#fold = undefined\n    this.#isDirty = true\n    this.#words.setFold(block.id)\n',
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'pair',
+    rule: "a key's flat value and its history entry are in one batch",
+    edits: [
+      edit(
+        FOLD,
+        '    for (const row of piece) putRow(batch, row, block.number)\n    batch.commit()\n',
+        `    for (const half of ['flat', 'history']) {
+      for (const row of piece) putRow(batch, row, block.number, half)
+      batch.commit()
+      ${pause(1, 10)}
+      yield
+    }
+`,
+      ),
+      edit(
+        FOLD,
+        'function putRow(batch: WriteBatch, row: Row, number: number): void {',
+        'function putRow(batch: WriteBatch, row: Row, number: number, half: string): void {',
+      ),
+      edit(
+        FOLD,
+        "    putFlat(batch, 'accounts', { key: address, value: after &&",
+        "    if (half === 'flat') return putFlat(batch, 'accounts', { key: address, value: after &&",
+      ),
+      edit(
+        FOLD,
+        "  putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.after) })",
+        "  if (half === 'flat') return putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.after) })",
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'prevStored',
+    rule: 'previous values come from the appended diff',
+    edits: [
+      edit(
+        FOLD,
+        'putRow(batch, row, block.number)\n',
+        'putRow(batch, row, block.number, database)\n',
+      ),
+      edit(
+        FOLD,
+        'function putRow(batch: WriteBatch, row: Row, number: number): void {',
+        'function putRow(batch: WriteBatch, row: Row, number: number, database: Database): void {',
+      ),
+      edit(
+        FOLD,
+        'const previous = before === undefined ? ABSENT : encodeAccount(before)',
+        "const previous = database.get('accounts', address) ?? ABSENT",
+      ),
+      edit(
+        FOLD,
+        "batch.put('slotHistory', withNumber(key, number), wordOrAbsent(row.slot.before) ?? ABSENT)",
+        "batch.put('slotHistory', withNumber(key, number), database.get('slots', key) ?? ABSENT)",
+      ),
+    ],
+    expect: ['histories', 'model'],
+  },
+  {
+    name: 'unfoldFirst',
+    rule: 'the unfold count moves before the first write of an unfold',
+    edits: [
+      edit(KEEPER, '    this.#words.raiseUnfolds()\n', ''),
+      edit(
+        KEEPER,
+        '    this.#words.setFold(toId)\n',
+        '    this.#words.raiseUnfolds()\n    this.#words.setFold(toId)\n',
+      ),
+    ],
+    race: [edit(UNFOLD, '  return parent\n', `  ${pause(1, 20)}\n  return parent\n`)],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'appendBeforeUnfold',
+    rule: 'a new branch is durable before the old one is unfolded',
+    edits: [
+      edit(
+        KEEPER,
+        '    appendBlock(this.#database, block)\n',
+        '    if (to === undefined) appendBlock(this.#database, block)\n',
+      ),
+      edit(
+        KEEPER,
+        '    this.#trie.reload()\n',
+        '    appendBlock(this.#database, block)\n    this.#trie.reload()\n',
+      ),
+      edit(
+        UNFOLD,
+        "  batch.put('meta', META.foldHead, encodeHead(parent))\n",
+        "  batch.put('meta', META.foldHead, encodeHead(parent))\n  batch.put('meta', META.durableHead, encodeHead(parent))\n",
+      ),
+    ],
+    expect: ['histories', 'model'],
+  },
+  {
+    name: 'indexAtFold',
+    rule: 'index rows are written by the fold',
+    edits: [
+      edit(
+        'engine/storage/append',
+        '  encodeNumber,\n  numberThen,',
+        '  encodeNumber,\n  encodePlace,\n  numberThen,',
+      ),
+      edit(
+        'engine/storage/append',
+        "  batch.put('heights', numberThen(number, hash), EMPTY)\n",
+        `  batch.put('heights', numberThen(number, hash), EMPTY)
+  for (const [index, { hash: name }] of block.transactions.entries())
+    batch.put('transactions', name, encodePlace({ blockNumber: number, index }))
+`,
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'wipe',
+    rule: 'a storage wipe is written out: a zero for every slot',
+    edits: [
+      edit(
+        'engine/views/build',
+        '    for (const slot of change.slots) {\n',
+        '    for (const slot of after === undefined ? [] : change.slots) {\n',
+      ),
+      edit(
+        FOLD,
+        '    for (const slot of slots) if (!equalBytes(',
+        '    for (const slot of after === undefined ? [] : slots) if (!equalBytes(',
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'pruneFirst',
+    rule: 'the horizon is raised before history is pruned',
+    edits: [
+      edit(
+        'engine/storage/prune',
+        '    raiseOldest(number)\n    yield* pruneBlock(database, number)\n',
+        `    yield* pruneBlock(database, number)\n    ${pause(1, 20)}\n    raiseOldest(number)\n`,
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'stampFirst',
+    rule: 'stamps are written before the keeper answers',
+    edits: [
+      edit(
+        KEEPER,
+        'for (const key of changedKeys(diff)) this.#words.stamp(key, number)',
+        'setTimeout(() => { for (const key of changedKeys(diff)) this.#words.stamp(key, number) }, 50)',
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+]
