@@ -37,13 +37,14 @@ export function createCaller(options: CallerOptions): Caller {
   return function run(call, scope, isPinned) {
     try {
       const method = call.found
-      if (!method.isCacheable) return capped(start(call, scope, isPinned))
-      const key = `${method.name} ${call.text}`
+      if (method.basis === undefined) return capped(start(call, scope, isPinned))
       const { view } = scope
-      const known = cache.get(view, key)
+      const basis = view.cacheKey(method.basis(view, call.params))
+      const key = `${basis} ${method.name} ${call.text}`
+      const known = cache.get(key)
       if (known !== undefined) return known
       return method.runs === 'front' || isPinned
-        ? keep(capped(start(call, scope, isPinned)), view, key)
+        ? keep(capped(start(call, scope, isPinned)), key)
         : share(call, scope, key)
     } catch (error) {
       return failure(error, call, scope)
@@ -71,11 +72,10 @@ export function createCaller(options: CallerOptions): Caller {
 
   function keep(
     reply: PoolReply | Promise<PoolReply>,
-    view: ChainView,
     key: string,
   ): PoolReply | Promise<PoolReply> {
     const set = (settled: PoolReply): PoolReply => {
-      if (isLasting(settled)) cache.set(view, key, settled)
+      if (isLasting(settled)) cache.set(key, settled)
       return settled
     }
     return reply instanceof Promise ? reply.then(set) : set(reply)
@@ -84,10 +84,8 @@ export function createCaller(options: CallerOptions): Caller {
   /** One run for all equal calls of a moment. Its answer is of the same record or a newer one than each of them could have asked. */
   async function share(call: Call, scope: Scope, key: string): Promise<PoolReply> {
     const { reader } = scope.services
-    const { view } = scope
-    const { record } = view
+    const { record } = scope
     // A queued call holds no view: the worker takes the newest when it starts.
-    const seen = { endpoint, cacheKey: view.cacheKey, record }
     scope.release()
     const flightKey = `${record} ${key}`
     const flown = flights.get(flightKey)
@@ -101,7 +99,7 @@ export function createCaller(options: CallerOptions): Caller {
       flights.set(flightKey, { reply, signal: scope.client.signal })
       const settled = await reply
       // Only when no record came between is it certain that the worker read this one.
-      if (isLasting(settled) && reader.newestRecord() === record) cache.set(seen, key, settled)
+      if (isLasting(settled) && reader.newestRecord() === record) cache.set(key, settled)
       return settled
     } catch (error) {
       return failure(error, call, scope)

@@ -2,6 +2,7 @@
 import type { ChainView, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
+import type { BasisOf } from './basis.ts'
 import { invalidArgument, missingValue, tooManyArguments } from './errors.ts'
 import type { PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
@@ -61,8 +62,8 @@ export type Method = {
   readonly summary: string
   readonly runs: Runs
   readonly endpoints: readonly Endpoint[]
-  /** Whether the answer depends on the view alone, so that it may be cached by ChainView.cacheKey. */
-  readonly isCacheable: boolean
+  /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
+  readonly basis: BasisOf | undefined
   /** Changes something, so that it never runs twice for one request. */
   readonly hasEffect: boolean
   /** Waits for events: holds no lease, and no other item of its batch waits for it. */
@@ -102,7 +103,7 @@ type Definition<P extends Params, R, C> = {
   readonly result: Result<R>
   readonly endpoints?: readonly Endpoint[]
   readonly listed?: readonly Endpoint[]
-  readonly isCacheable?: boolean
+  readonly basis?: BasisOf
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly cost?: number
@@ -139,7 +140,7 @@ function build<P extends Params, R>(
     result: { name: result.name, schema: result.schema },
     endpoints: definition.endpoints ?? BOTH,
     listed: definition.listed ?? [],
-    isCacheable: definition.isCacheable ?? false,
+    basis: definition.basis,
     hasEffect: definition.hasEffect ?? false,
     isWaiting: definition.isWaiting ?? false,
     cost: definition.cost ?? 1,

@@ -1,5 +1,6 @@
 /** The front's views: requests of one moment read one view, opened once; what they find in it is kept as long as it is the newest. */
 import type {
+  Basis,
   Block,
   BlockSelector,
   BlockTag,
@@ -60,7 +61,7 @@ class SharedView implements ChainView {
   readonly pending: ChainView['pending']
   readonly earliest: bigint
   readonly oldestState: bigint
-  readonly cacheKey: string
+  readonly #keys = new Map<Basis, string>()
   /** A read found it void or gone. */
   isStale = false
   readonly #lease: LeasedView
@@ -80,7 +81,6 @@ class SharedView implements ChainView {
     this.pending = view.pending
     this.earliest = view.earliest
     this.oldestState = view.oldestState
-    this.cacheKey = view.cacheKey
   }
 
   enter(): LeasedView {
@@ -122,6 +122,14 @@ class SharedView implements ChainView {
     const state = this.#read(() => this.#view.state(block))
     for (const tagged of this.#byTag.values()) if (tagged === block) this.#states.set(block, state)
     return state
+  }
+
+  cacheKey(basis: Basis): string {
+    const known = this.#keys.get(basis)
+    if (known !== undefined) return known
+    const key = this.#view.cacheKey(basis)
+    this.#keys.set(basis, key)
+    return key
   }
 
   env(block: Block): BlockEnv {

@@ -352,10 +352,20 @@ test('an endpoint shows its own heads, and the same cache key for the same answe
   expect(flash.view.block(before)?.flashblockIndex).toBe(0)
   expect(flash.view.block({ ...before, requireCanonical: true })).toBeUndefined()
   expect(plain.view.block(before)).toBeUndefined()
-  driver.publish()
-  const [flashAgain, plainAgain] = [chain.lease('flashblocks'), chain.lease('standard')]
-  expect(flashAgain.view.cacheKey).toBe(flash.view.cacheKey)
-  driver.flashblock(8)
-  expect(chain.lease('flashblocks').view.cacheKey).not.toBe(flash.view.cacheKey)
-  expect(chain.lease('standard').view.cacheKey).toBe(plainAgain.view.cacheKey)
+  const keys = () =>
+    (['flashblocks', 'standard'] as const).flatMap((endpoint) => {
+      const { view, release } = chain.lease(endpoint)
+      const all = (['latest', 'pending', 'heads'] as const).map((basis) => view.cacheKey(basis))
+      release()
+      return all
+    })
+  const changed = (act: () => void) => {
+    const old = keys()
+    act()
+    return keys().map((key, at) => key !== old[at])
+  }
+  expect(new Set(keys()).size).toBe(6)
+  expect(changed(() => driver.publish())).toEqual([false, false, false, false, false, false])
+  expect(changed(() => driver.flashblock(8))).toEqual([false, true, true, false, false, false])
+  expect(changed(() => driver.seal())).toEqual([true, true, true, false, false, false])
 })

@@ -29,7 +29,15 @@ import {
 } from '../views/walk.ts'
 import { type DecodedBlocks, openDecodedBlocks, storedBlock, tableBlock } from './block.ts'
 import { envOf } from './env.ts'
-import type { Block, BlockSelector, BlockTag, ChainReader, ChainView, Endpoint } from './types.ts'
+import type {
+  Basis,
+  Block,
+  BlockSelector,
+  BlockTag,
+  ChainReader,
+  ChainView,
+  Endpoint,
+} from './types.ts'
 
 /** Blocks whose transactions and receipts a thread keeps decoded. */
 const DECODED_BLOCKS = 32
@@ -111,7 +119,7 @@ function openView(context: Context): ChainView {
       const oldest = BigInt(Atomics.load(context.thread.arena.words, OLDEST))
       return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
     },
-    cacheKey: cacheKeyOf(context),
+    cacheKey: (basis) => cacheKeyOf(context, basis),
     block(selector: BlockSelector) {
       assertHeld(lease)
       if ('tag' in selector) return byTag(selector.tag)
@@ -246,8 +254,12 @@ function progressOf({ thread }: Context, head: Position) {
 }
 
 /** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */
-function cacheKeyOf({ lease, endpoint }: Context): string {
+function cacheKeyOf({ lease, endpoint }: Context, basis: Basis): string {
   const { canonical, complete, pending, safe, finalized } = lease.record
-  const heads = endpoint === 'standard' ? [canonical] : [canonical, complete, pending]
-  return `${endpoint} ${heads.map(({ id, tag }) => `${id}:${tag}`).join(' ')} ${safe} ${finalized}`
+  const isStandard = endpoint === 'standard'
+  const [latest, top] = isStandard ? [canonical, canonical] : [complete, pending]
+  const keyOf = ({ id, tag }: Position) => `${id}:${tag}`
+  if (basis === 'latest') return `${endpoint} latest ${keyOf(latest)}`
+  if (basis === 'pending') return `${endpoint} pending ${keyOf(top)}`
+  return `${endpoint} ${[canonical, latest, top].map(keyOf).join(' ')} ${safe} ${finalized}`
 }

@@ -9,6 +9,9 @@ import type { StateReader } from '../state/reader.ts'
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'
 
+/** What answers depend on: the chain up to the latest block, or up to the pending one; `heads`: anything in a view. */
+export type Basis = 'latest' | 'pending' | 'heads'
+
 export type BlockTag = 'latest' | 'pending' | 'safe' | 'finalized' | 'earliest'
 export type BlockSelector =
   | { readonly tag: BlockTag }
@@ -55,8 +58,8 @@ export interface ChainView {
   readonly earliest: bigint
   /** First block whose state is kept. */
   readonly oldestState: bigint
-  /** Identifies what `pending`, `latest` … mean here, for result caches: equal keys give equal answers. */
-  readonly cacheKey: string
+  /** For result caches: equal keys give equal answers, for all that depends on nothing but `basis`. */
+  cacheKey(basis: Basis): string
   /** undefined: no such block on this chain. */
   block(selector: BlockSelector): Block | undefined
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined

@@ -1,5 +1,6 @@
 /** Methods that read blocks and their headers. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import { onBlock } from '../basis.ts'
 import { blockId, blockNumber, hash } from '../ethereum.ts'
 import { blockText, headerText, receiptsText } from '../json.ts'
 import { frontMethod, param } from '../method.ts'
@@ -18,7 +19,7 @@ export const eth_getBlockByNumber = frontMethod({
   name: 'eth_getBlockByNumber',
   summary: 'A block by height or tag.',
   listed: LISTED,
-  isCacheable: true,
+  basis: onBlock(0),
   params: [param('Block', blockNumber), full],
   result: blockResult,
   handler: ({ view }, at, isFull) => textOf(view.block(at), isFull),
@@ -28,7 +29,7 @@ export const eth_getBlockByHash = frontMethod({
   name: 'eth_getBlockByHash',
   summary: 'A block by hash.',
   listed: LISTED,
-  isCacheable: true,
+  basis: onBlock(0),
   params: [param('Block hash', hash), full],
   result: blockResult,
   handler: ({ view }, blockHash, isFull) => textOf(byHash(view, blockHash), isFull),
@@ -60,7 +61,7 @@ export const eth_getBlockReceipts = frontMethod({
   name: 'eth_getBlockReceipts',
   summary: 'The receipts of a block.',
   listed: ['flashblocks'],
-  isCacheable: true,
+  basis: onBlock(0),
   params: [param('Block', blockId)],
   result: textResult('Receipts', { type: 'array', items: { type: 'object' } }),
   handler({ view }, at) {

@@ -4,6 +4,7 @@ import type { BlockSelector } from '../../engine/chain/types.ts'
 import { type CallFailure, type CallOptions, call } from '../../engine/execution/call.ts'
 import { estimateGas } from '../../engine/execution/estimate.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { onBlock } from '../basis.ts'
 import { executionReverted, failed, RpcError, timedOut } from '../errors.ts'
 import { blockId, transactionCall } from '../ethereum.ts'
 import type { CallFields } from '../fill.ts'
@@ -30,7 +31,7 @@ export const eth_call = poolMethod({
   summary: 'Runs a message on the state of a block and gives its output.',
   runs: 'call',
   listed: LISTED,
-  isCacheable: true,
+  basis: onBlock(1),
   params,
   result: bytesResult('Return data'),
   async handler(context, request, at, state, block) {
@@ -45,7 +46,7 @@ export const eth_estimateGas = poolMethod({
   summary: 'The least gas with which a message succeeds on the state of a block.',
   runs: 'call',
   listed: LISTED,
-  isCacheable: true,
+  basis: onBlock(1),
   params,
   result: quantityResult('Gas used'),
   async handler(context, request, at, state, block) {

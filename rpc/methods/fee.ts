@@ -1,5 +1,6 @@
 /** Prices: what transactions pay and have paid. */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
+import { onBlock, onLatest } from '../basis.ts'
 import { failed, invalidParams, timedOut } from '../errors.ts'
 import { type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
 import { feeHistoryText } from '../fee-history.ts'
@@ -16,7 +17,7 @@ export const eth_gasPrice = frontMethod({
   name: 'eth_gasPrice',
   summary: 'A gas price in wei of the native token that gets a transaction in.',
   listed: LISTED,
-  isCacheable: true,
+  basis: onLatest,
   params: [],
   result: quantityResult('Gas price'),
   handler: ({ view }) => suggestPrice(view),
@@ -25,7 +26,7 @@ export const eth_gasPrice = frontMethod({
 export const eth_maxPriorityFeePerGas = frontMethod({
   name: 'eth_maxPriorityFeePerGas',
   summary: 'A tip in wei that gets a transaction in.',
-  isCacheable: true,
+  basis: onLatest,
   params: [],
   result: quantityResult('Max priority fee per gas'),
   handler: ({ view }) => suggestTip(view),
@@ -65,7 +66,7 @@ export const eth_feeHistory = poolMethod({
   name: 'eth_feeHistory',
   summary: 'Base fees, gas used and tips paid of a range of blocks.',
   runs: 'call',
-  isCacheable: true,
+  basis: onBlock(1),
   params: [
     param('Block count', blockCount),
     param('Newest block', blockNumber),

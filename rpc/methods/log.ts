@@ -1,6 +1,7 @@
 /** Logs: by query, and by polling filters. */
 import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
-import type { FoundLog } from '../../engine/chain/types.ts'
+import type { Basis, ChainView, FoundLog } from '../../engine/chain/types.ts'
+import { ofBlock } from '../basis.ts'
 import { invalidParams, type RpcError, timedOut, tooManyLogs, unknownBlock } from '../errors.ts'
 import { resultText } from '../executor.ts'
 import { logText } from '../json.ts'
@@ -25,7 +26,7 @@ export const eth_getLogs = poolMethod({
   summary: 'Logs that match, of one block or of a range up to the pending block.',
   runs: 'logs',
   listed: LISTED,
-  isCacheable: true,
+  basis: (view, [query]) => basisOf(view, query),
   params: [param('Filter', logQuery)],
   result: logsResult,
   handler(context, query) {
@@ -39,6 +40,15 @@ export const eth_getLogs = poolMethod({
     return range === undefined ? '[]' : logsText(search(context, query, range))
   },
 })
+
+/** A range with one bound above latest is not told apart from one with both. */
+function basisOf(view: ChainView, query: unknown): Basis {
+  if (typeof query !== 'object' || query === null) return 'heads'
+  const { blockHash, fromBlock, toBlock } = query as Readonly<Record<string, unknown>>
+  if (typeof blockHash === 'string') return ofBlock(view, blockHash)
+  const isBelow = (bound: unknown) => ofBlock(view, bound) === 'latest'
+  return isBelow(fromBlock ?? 'latest') && isBelow(toBlock ?? 'pending') ? 'latest' : 'heads'
+}
 
 function search(context: MethodContext, query: LogQuery, range: LogRange): readonly FoundLog[] {
   const { view, limits, isExpired } = context
