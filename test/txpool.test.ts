@@ -207,6 +207,21 @@ describe('handed out', () => {
     expect(pool.isExpected(b.hash)).toBe(false)
   })
 
+  test('rejected for good: not taken again for a while, with the reason', () => {
+    const { pool, head, clock } = testPool({ refused: 1, refusedMs: 100 })
+    const [a, b] = [transfer(0, 0), transfer(1, 0)]
+    const again = ({ raw }: { readonly raw: Uint8Array }) => pool.submit(raw, head)
+    for (const { raw } of [a, b]) pool.submit(raw, head)
+    pool.rejected([{ hash: a.hash, reason: 'too slow', isFinal: true }])
+    expect(again(a)).toEqual({ error: { code: -32000, message: 'too slow' } })
+    clock.ms = 100
+    expect(again(a)).toEqual({ hash: a.hash })
+    const all = [a, b].map(({ hash }) => ({ hash, reason: 'too slow', isFinal: true }))
+    pool.rejected(all)
+    // No more than one is remembered.
+    expect([a, b].map((one) => 'error' in again(one))).toEqual([false, true])
+  })
+
   test('a nonce that moved elsewhere is noticed', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]

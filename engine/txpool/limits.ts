@@ -21,6 +21,9 @@ export type PoolLimits = {
   readonly expiryMs: number
   /** Milliseconds after which a transaction that was handed out is taken for lost. */
   readonly handedMs: number
+  /** Transactions whose refusal by the sequencer is remembered, and for how many milliseconds. */
+  readonly refused: number
+  readonly refusedMs: number
   /** Blocks below the canonical head for which included transactions are kept, to come back after a reorg. */
   readonly keepBlocks: number
   /** Raw bytes of included transactions at or below the canonical head. */
@@ -40,6 +43,8 @@ export const POOL_LIMITS: PoolLimits = {
   minimumTip: 0n,
   expiryMs: 3 * 60 * 60 * 1000,
   handedMs: 10_000,
+  refused: 1_000,
+  refusedMs: 60_000,
   keepBlocks: 16,
   includedBytes: 64 * 1024 * 1024,
   journalSlack: 10_000,

@@ -31,6 +31,11 @@ export type PoolOptions = {
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
+export type RejectedTransaction = {
+  readonly hash: Bytes
+  readonly reason: string
+  readonly isFinal?: boolean
+}
 export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 
 export class TransactionPool {
@@ -39,6 +44,8 @@ export class TransactionPool {
   readonly #now: () => number
   /** Everything the pool knows, oldest first; included ones too. */
   readonly #byHash = new Map<string, Entry>()
+  /** Hash → why it was refused for good, and until when that counts. */
+  readonly #refused = new Map<string, { readonly reason: string; readonly untilMs: number }>()
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
   /** Included entries, by sender and nonce. */
@@ -66,8 +73,11 @@ export class TransactionPool {
       return refuse(
         `oversized data: transaction size ${raw.length}, limit ${this.limits.transactionBytes}`,
       )
-    const known = this.#byHash.get(keyOf(keccak256(raw)))
+    const key = keyOf(keccak256(raw))
+    const known = this.#byHash.get(key)
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
+    const refused = this.#refused.get(key)
+    if (refused !== undefined && this.#now() < refused.untilMs) return refuse(refused.reason)
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return decoded
     const result = this.#accept(decoded.transaction, head, this.#journal.append)
@@ -141,13 +151,19 @@ export class TransactionPool {
 
   /**
    * What the sequencer could not execute leaves the pool. A nonce that is too low or too high says only that the sequencer is ahead of
-   * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published.
+   * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published. `isFinal`: the
+   * same transaction is not taken again for a while, and whoever sends it is told why.
    */
-  rejected(refused: readonly { readonly hash: Bytes; readonly reason: string }[]): void {
-    for (const { hash, reason } of refused) {
+  rejected(all: readonly RejectedTransaction[]): void {
+    for (const { hash, reason, isFinal } of all) {
       const entry = this.#byHash.get(keyOf(hash))
       if (entry === undefined || entry.place.status === 'included') continue
-      if (!/^nonce too (low|high)/.test(reason)) this.#remove(entry)
+      if (/^nonce too (low|high)/.test(reason)) continue
+      this.#remove(entry)
+      if (isFinal !== true) continue
+      const { refusedMs, refused } = this.limits
+      this.#refused.set(entry.key, { reason, untilMs: this.#now() + refusedMs })
+      if (this.#refused.size > refused) this.#refused.delete(this.#refused.keys().next().value!)
     }
   }
 
