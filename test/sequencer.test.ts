@@ -8,8 +8,9 @@ import type { Bytes, Hex } from '../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { decodeTransaction, signTransaction } from '../engine/primitives/transaction-codec.ts'
 import { equalBytes, ZERO_32 } from '../engine/primitives/words.ts'
-import { MAX_TRIES } from '../engine/sources/sequencer-fill.ts'
+import { MAX_TRIES, TOO_LONG } from '../engine/sources/sequencer-fill.ts'
 import { SEAL_LEAD_MS } from '../engine/sources/sequencer-schedule.ts'
+import type { Rejected, Wanted } from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
 import {
@@ -66,7 +67,27 @@ const looping = testChain(
     ['0x00000000000000000000000000000000000000aa', { balance: 0n, code: hexToBytes(LOOP) }],
   ]),
 )
-const LOOPER = '0x00000000000000000000000000000000000000aa'
+const LOOPER: Hex = '0x00000000000000000000000000000000000000aa'
+
+/** Hands out in the order of the list, as the pool does: nothing twice for a flashblock, and within its gas. */
+function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
+  const handed = new Map<string, string>()
+  return {
+    best({ number, index, gas, excluded }: Wanted): readonly Bytes[] {
+      const target = `${number} ${index}`
+      const gone = textOf([...rejected.map(({ hash }) => hash), ...excluded])
+      let left = gas
+      return all.filter((raw) => {
+        const { hash, gasLimit } = decodeTransaction(raw)
+        const key = bytesToHex(hash)
+        if (gone.includes(key) || handed.get(key) === target || gasLimit > left) return false
+        handed.set(key, target)
+        left -= gasLimit
+        return true
+      })
+    },
+  }
+}
 
 describe('an idle chain', () => {
   test('keeps the rules of the feed', async () => {
@@ -195,17 +216,41 @@ describe('transactions', () => {
     const endless = transfer(0, { to: LOOPER, gasLimit: 9_000_000n })
     chain.offer([endless])
     await chain.until(() => chain.sent.length > 0)
-    chain.clock.perRead = 1
+    chain.clock.perRead = 0.5
     await chain.until(() => chain.rejected.length > 0)
-    expect(chain.counts.filter((what) => what === 'time_quota')).toHaveLength(MAX_TRIES)
+    // The smaller slices share a flashblock.
+    expect(chain.counts.filter((what) => what === 'time_quota')).toHaveLength(1 + MAX_TRIES)
     expect(chain.rejected).toEqual([
-      { hash: decodeTransaction(endless).hash, reason: 'takes longer than a flashblock has' },
+      { hash: decodeTransaction(endless).hash, reason: TOO_LONG, isFinal: true },
     ])
     chain.offer([endless, transfer(1)].slice(1))
     await chain.until(() => chain.blocks.length > 3)
     expect(chain.blocks.flatMap(({ transactions }) => pooled(transactions))).toEqual(
       textOf([transfer(1)]),
     )
+    expect(rulesBroken(chain)).toEqual([])
+  })
+
+  test('that run out of time cost those behind them little', async () => {
+    const large = { to: LOOPER, gasLimit: 9_000_000n }
+    const endless = [0, 1, 2, 3, 4, 5].map((from) => transfer(from, large))
+    const later = transfer(0, { nonce: 1n })
+    // They want as much gas, and use little of it.
+    const quick = [0n, 1n, 2n].map((nonce) => transfer(8, { nonce, gasLimit: 9_000_000n }))
+    const over = { transactions: async (wanted: Wanted) => pool.best(wanted) }
+    const chain = sequencedChain({ chain: looping, over })
+    const pool = listPool([...endless, later, ...quick], chain.rejected)
+    await chain.until(() => chain.sent.length > 0)
+    chain.clock.perRead = 0.5
+    const isRejected = () =>
+      chain.rejected.filter(({ reason }) => reason === TOO_LONG).length === endless.length
+    await chain.until(isRejected)
+    const included = chain.sent.map(({ message }) =>
+      message.type === 'flashblock' ? pooled(message.delta.transactions) : [],
+    )
+    expect(included.flat()).toEqual(textOf(quick))
+    // A flashblock or two go to their first slices. They had all the time of 18 before anything else ran, and the gas besides.
+    expect(included.findIndex((texts) => texts.length > 0)).toBeLessThanOrEqual(3)
     expect(rulesBroken(chain)).toEqual([])
   })
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../engine/chain/types.ts'
+import { bytesToHex } from '../engine/primitives/hex.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import { FEED_TOKEN_HEADER } from '../rpc/feed.ts'
 import { readNewest } from '../rpc/scope.ts'
@@ -45,6 +46,8 @@ export async function startNetwork(
         return
       case 'rejected':
         transactions.rejected(message)
+        for (const { hash, reason } of message.transactions)
+          log.warn({ hash: bytesToHex(hash), reason }, 'the sequencer refused a transaction')
         return
       case 'count':
         metrics.count(message.what, 1)

@@ -4,7 +4,7 @@ import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
-import type { SequencerCount } from '../engine/sources/sequencer-types.ts'
+import type { Rejected, SequencerCount } from '../engine/sources/sequencer-types.ts'
 import type { WriterEffect } from '../engine/sources/writer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'
@@ -82,6 +82,7 @@ export type FromSequencer =
       readonly gas: bigint
       readonly count: number
       readonly baseFee: bigint
+      readonly excluded: readonly Bytes[]
     }
   /** Frame for /feed, journalled already. */
   | { readonly type: 'frame'; readonly frame: Bytes }
@@ -89,7 +90,7 @@ export type FromSequencer =
   /** Did not execute: leaves the pool. */
   | {
       readonly type: 'rejected'
-      readonly transactions: readonly { readonly hash: Bytes; readonly reason: string }[]
+      readonly transactions: readonly Rejected[]
     }
   /** For metrics and the log; nothing stops. */
   | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }

@@ -6,7 +6,7 @@ import { ViewError } from '../engine/state/reader.ts'
 import { followViews, noncesOf, pendingBlock, restorePool } from '../engine/txpool/follow.ts'
 import { headOf } from '../engine/txpool/head.ts'
 import { TransactionPool } from '../engine/txpool/pool.ts'
-import type { PoolJournal } from '../engine/txpool/types.ts'
+import { keyOf, type PoolJournal } from '../engine/txpool/types.ts'
 import { readNewest } from '../rpc/scope.ts'
 import type { PoolService } from '../rpc/services.ts'
 import type { FromSequencer } from './messages.ts'
@@ -62,7 +62,7 @@ export function createTransactions(options: {
       // A view that vanishes while it is read has a successor, whose publish comes here too.
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
     },
-    wanted({ gas, count, baseFee, number, index }) {
+    wanted({ gas, count, baseFee, number, index, excluded }) {
       const best = passOver(() =>
         readNewest(reader, 'flashblocks', (view) =>
           pool.best({
@@ -70,7 +70,7 @@ export function createTransactions(options: {
             count,
             baseFee,
             target: { number, index },
-            excluded: new Set(),
+            excluded: new Set(excluded.map(keyOf)),
             nonceOf: noncesOf(view, pendingBlock(view)),
           }),
         ),

@@ -1,7 +1,7 @@
 /** Fills a flashblock: executes the pool's transactions in their order within a gas and a time quota. */
 import type { BlockExecution } from '../execution/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import { bytesToHex } from '../primitives/hex.ts'
+import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
@@ -10,90 +10,230 @@ import type { Rejected } from './sequencer-types.ts'
 export type Filled = {
   readonly executed: number
   readonly rejected: readonly Rejected[]
-  /** The time was over before the list was. */
+  /** The time was over before the list was, or a transaction was stopped. */
   readonly isOutOfTime: boolean
 }
+export type Quota = {
+  /** What the block may have used afterwards. */
+  readonly gas: bigint
+  /** Milliseconds for all of it. */
+  readonly ms: number
+  readonly now: () => number
+}
 
-/** How often a transaction may have a flashblock's whole time and not finish. */
+/**
+ * Parts of the quota that a transaction gets, one after the other. Nobody knows before how long one runs: whoever is stopped is tried
+ * again behind all that were not, with more time, so that a slow one costs the others little.
+ */
+const SLICES = [1 / 8, 1 / 4, 1 / 2, 1] as const
+const LAST = SLICES.length - 1
+/** The last slice is worth a try while this part of the quota is left. */
+const NEARLY_ALL = 3 / 4
+/** Quotas that a try may last when a single step of it cannot be stopped; the second time it is given up. */
+const FAR_TOO_LONG = 2
+/** How often a transaction may have nearly all of a flashblock's time and not finish. */
 export const MAX_TRIES = 3
-/** Transactions whose tries are remembered. */
+/** Transactions that were stopped and are remembered, and for how many blocks. */
 const MAX_REMEMBERED = 1_000
+const STOPPED_BLOCKS = 64n
+export const TOO_LONG = 'takes longer than a flashblock has'
 
 export interface Filler {
-  /**
-   * `gas`: what the block may have used afterwards. A transaction that does not fit, or that must wait for another of its sender, is
-   * left for later; `isExpired` ends the one that is running.
-   */
-  fill(
-    execution: BlockExecution,
-    transactions: readonly Bytes[],
-    quota: { readonly gas: bigint; readonly isExpired: () => boolean },
-  ): Promise<Filled>
-  /** The pool may hand out again what the newest blocks have: forgets those of blocks below `number`. */
+  /** A flashblock; its time begins now. */
+  begin(execution: BlockExecution, quota: Quota): Filling
+  /** Hashes of those that were stopped and are to be tried again. */
+  stopped(): readonly Bytes[]
+  /** Forgets what was included below block `number`: the pool has heard of it by then. */
   forget(number: bigint): void
   /** Counts as included, e.g. when a block is begun again. */
   include(number: bigint, hash: Bytes): void
 }
 
 export function createFiller(): Filler {
-  /** Hash → height: the pool learns of an inclusion only when it is published. */
-  const included = new Map<string, bigint>()
-  const tries = new Map<string, number>()
-
-  const hasTried = (hash: string) => {
-    const count = (tries.get(hash) ?? 0) + 1
-    tries.delete(hash)
-    tries.set(hash, count)
-    for (const oldest of tries.keys()) {
-      if (tries.size <= MAX_REMEMBERED) break
-      tries.delete(oldest)
-    }
-    return count >= MAX_TRIES
-  }
-
+  const memory: Memory = { included: new Map(), stops: createStops() }
+  const { included, stops } = memory
   return {
-    async fill(execution, transactions, { gas, isExpired }) {
-      const rejected: Rejected[] = []
-      /** A later nonce of these has to wait. */
-      const waiting = new Set<string>()
-      let executed = 0
-      for (const raw of transactions) {
-        if (isExpired()) return { executed, rejected, isOutOfTime: true }
-        const transaction = decode(raw, rejected)
-        if (!transaction) continue
-        const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
-        if (included.has(hash) || waiting.has(sender)) continue
-        if (transaction.gasLimit > gas - execution.gasUsed) {
-          waiting.add(sender)
-          continue
-        }
-        const done = await execution.execute(transaction, { isExpired })
-        if (done.status === 'executed') {
-          included.set(hash, execution.attributes.number)
-          executed++
-          continue
-        }
-        waiting.add(sender)
-        if (done.status === 'invalid') {
-          if (!isForLater(done.reason.message, transaction))
-            rejected.push({ hash: transaction.hash, reason: done.reason.message })
-          continue
-        }
-        // It had the whole time only when nothing ran before it.
-        if (executed === 0 && hasTried(hash))
-          rejected.push({ hash: transaction.hash, reason: 'takes longer than a flashblock has' })
-        return { executed, rejected, isOutOfTime: true }
-      }
-      return { executed, rejected, isOutOfTime: false }
-    },
+    begin: (execution, quota) => new SlicedFilling(memory, execution, quota),
+    stopped: () => stops.hashes(),
     forget(number) {
       for (const [hash, height] of included) if (height < number) included.delete(hash)
+      stops.forget(number)
     },
     include(number, hash) {
       included.set(bytesToHex(hash), number)
     },
   }
 }
+
+export interface Filling {
+  /**
+   * Tries them in this order. What does not fit, or must wait for another of its sender, is left for later. True: one was stopped
+   * whose gas others could have, and there is time for them.
+   */
+  offer(transactions: readonly Bytes[]): Promise<boolean>
+  /** Tries those that were stopped, now or before. */
+  finish(): Promise<Filled>
+}
+
+/** What is kept from one flashblock to the next. */
+type Memory = {
+  /** Hash → height: the pool learns of an inclusion only when it is published. */
+  readonly included: Map<string, bigint>
+  readonly stops: ReturnType<typeof createStops>
+}
+type Candidate = {
+  readonly transaction: Transaction
+  readonly hash: string
+  readonly sender: string
+  /** Not to be tried again in this flashblock. */
+  isSettled: boolean
+}
+
+/** One flashblock: level after level, and in each the transactions of that level in the order given. */
+class SlicedFilling implements Filling {
+  readonly #memory: Memory
+  readonly #execution: BlockExecution
+  readonly #quota: Quota
+  readonly #until: number
+  readonly #candidates = new Map<string, Candidate>()
+  readonly #rejected: Rejected[] = []
+  /** A later nonce of these senders has to wait for another flashblock, */
+  readonly #waiting = new Set<string>()
+  /** of these for the level at which an earlier one is tried. */
+  readonly #levels: Map<string, number>
+  #executed = 0
+  #isOutOfTime = false
+
+  constructor(memory: Memory, execution: BlockExecution, quota: Quota) {
+    this.#memory = memory
+    this.#execution = execution
+    this.#quota = quota
+    this.#until = quota.now() + quota.ms
+    this.#levels = memory.stops.levels()
+  }
+
+  async offer(transactions: readonly Bytes[]): Promise<boolean> {
+    let isOneStopped = false
+    for (const raw of transactions) {
+      if (this.#isOver) {
+        this.#isOutOfTime = true
+        return false
+      }
+      const transaction = decode(raw, this.#rejected)
+      if (!transaction) continue
+      const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
+      if (this.#candidates.has(hash)) continue
+      const candidate = { transaction, hash, sender, isSettled: false }
+      this.#candidates.set(hash, candidate)
+      await this.#visit(candidate, 0)
+      isOneStopped ||= !candidate.isSettled
+    }
+    return isOneStopped && !this.#isOver
+  }
+
+  async finish(): Promise<Filled> {
+    // They came in several lists: within a sender the nonce decides.
+    const left = [...this.#candidates.values()]
+      .filter(({ isSettled }) => !isSettled)
+      .toSorted((a, b) => compare(nonceOf(a.transaction), nonceOf(b.transaction)))
+    for (let level = 1; level <= LAST; level++) {
+      this.#levels.clear()
+      for (const candidate of left) if (!candidate.isSettled) await this.#visit(candidate, level)
+    }
+    return {
+      executed: this.#executed,
+      rejected: this.#rejected,
+      isOutOfTime: this.#isOutOfTime,
+    }
+  }
+
+  get #isOver(): boolean {
+    return this.#quota.now() >= this.#until
+  }
+
+  async #visit(candidate: Candidate, level: number): Promise<void> {
+    const { transaction, hash, sender } = candidate
+    const { included, stops } = this.#memory
+    const own = Math.max(stops.level(hash), this.#levels.get(sender) ?? 0)
+    this.#levels.set(sender, own)
+    if (own !== level) return
+    candidate.isSettled = true
+    if (included.has(hash) || this.#waiting.has(sender)) return
+    const left = this.#until - this.#quota.now()
+    const isWhole = left >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
+    if (level > 0 && !isWhole) {
+      this.#isOutOfTime = true
+      return
+    }
+    // Until something else is known of it.
+    this.#waiting.add(sender)
+    if (transaction.gasLimit <= this.#quota.gas - this.#execution.gasUsed)
+      await this.#execute(candidate, { level, isWhole })
+  }
+
+  async #execute(
+    candidate: Candidate,
+    { level, isWhole }: { readonly level: number; readonly isWhole: boolean },
+  ): Promise<void> {
+    const { transaction, hash, sender } = candidate
+    const { included, stops } = this.#memory
+    const { now, ms } = this.#quota
+    const { number } = this.#execution.attributes
+    const startedAt = now()
+    const end = Math.min(this.#until, startedAt + ms * SLICES[level]!)
+    const done = await this.#execution.execute(transaction, { isExpired: () => now() >= end })
+    if (done.status === 'executed') {
+      this.#waiting.delete(sender)
+      included.set(hash, number)
+      stops.delete(hash)
+      this.#executed++
+    } else if (done.status === 'invalid') {
+      if (!isForLater(done.reason.message, transaction))
+        this.#rejected.push({ hash: transaction.hash, reason: done.reason.message })
+    } else {
+      this.#isOutOfTime = true
+      if (!isWhole) return
+      const next = stops.add(candidate, number, now() - startedAt >= ms * FAR_TOO_LONG)
+      if (next === 'hopeless')
+        this.#rejected.push({ hash: transaction.hash, reason: TOO_LONG, isFinal: true })
+      else if (level < LAST) {
+        this.#waiting.delete(sender)
+        this.#levels.set(sender, next)
+        candidate.isSettled = false
+      }
+    }
+  }
+}
+
+type Stopped = { readonly count: number; readonly sender: string; readonly height: bigint }
+/** Which transactions were stopped how often, the newest of them. */
+function createStops() {
+  const stops = new Map<string, Stopped>()
+  return {
+    level: (hash: string) => Math.min(stops.get(hash)?.count ?? 0, LAST),
+    /** Gives the level of the next try. */
+    add({ hash, sender }: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
+      const before = stops.get(hash)?.count ?? 0
+      const count = !isFarTooLong ? before + 1 : before < LAST ? LAST : LAST + MAX_TRIES
+      stops.delete(hash)
+      if (count >= LAST + MAX_TRIES) return 'hopeless'
+      stops.set(hash, { count, sender, height })
+      if (stops.size > MAX_REMEMBERED) stops.delete(stops.keys().next().value!)
+      return Math.min(count, LAST)
+    },
+    delete: (hash: string) => stops.delete(hash),
+    forget(number: bigint) {
+      for (const [hash, { height }] of stops)
+        if (height + STOPPED_BLOCKS < number) stops.delete(hash)
+    },
+    levels: () =>
+      new Map([...stops.values()].map(({ sender, count }) => [sender, Math.min(count, LAST)])),
+    hashes: () => [...stops.keys()].map(hexToBytes),
+  }
+}
+
+const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
+const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transaction.nonce : 0n)
 
 /** Invalid in this block and perhaps not in a later one: the pool decides how long it keeps them. Paying nothing is never enough later. */
 function isForLater(reason: string, transaction: Transaction): boolean {

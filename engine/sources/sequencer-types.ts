@@ -25,8 +25,15 @@ export type Wanted = {
   readonly gas: bigint
   readonly count: number
   readonly baseFee: bigint
+  /** Hashes of those that are not wanted now. */
+  readonly excluded: readonly Bytes[]
 }
-export type Rejected = { readonly hash: Bytes; readonly reason: string }
+export type Rejected = {
+  readonly hash: Bytes
+  readonly reason: string
+  /** It was tried as often as it may be. */
+  readonly isFinal?: boolean
+}
 export type Roots = { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes }
 
 /** Frames that outlive the process; both are safe against its end when they return. */

@@ -54,6 +54,8 @@ export const POLL_MS = 20
 export const MAX_AHEAD = 4n
 /** Transactions asked for at once. */
 const MAX_WANTED = 5_000
+/** How often, for one flashblock: those that are stopped took gas of the list from others. */
+const MAX_ASKED = 4
 /** Blocks for which included transactions are remembered: the pool knows by then. */
 const REMEMBERED_BLOCKS = 4n
 /** Part of the time between flashblocks that one may spend executing; the writer needs as much for the same. */
@@ -238,17 +240,26 @@ class StateMachine implements Sequencer {
     const { number, baseFee, gasLimit } = payload.execution.attributes
     const index = payload.index + 1
     const limit = gasQuota(gasLimit, index, schedule.targetIndex)
-    const gas = limit - payload.execution.gasUsed
-    if (gas > 0n) {
-      const wanted = { number, index, gas, count: MAX_WANTED, baseFee }
-      const transactions = await this.#ports.transactions(wanted)
-      const until = this.#clock.now() + this.#options.flashblockTimeMs * TIME_QUOTA
-      const isExpired = () => this.#clock.now() >= until
-      const quota = { gas: limit, isExpired }
-      const filled = await this.#filler.fill(payload.execution, transactions, quota)
-      if (filled.rejected.length > 0) this.#ports.reject(filled.rejected)
-      if (filled.isOutOfTime) this.#ports.count('time_quota', `block ${number} index ${index}`)
+    const quota = {
+      gas: limit,
+      ms: this.#options.flashblockTimeMs * TIME_QUOTA,
+      now: () => this.#clock.now(),
     }
+    const ask = (excluded: readonly Bytes[]) => {
+      const gas = limit - payload.execution.gasUsed
+      const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
+      return gas > 0n ? this.#ports.transactions(wanted) : []
+    }
+    // Whoever was stopped comes last, and takes none of the others' gas in the list.
+    const first = await ask(this.#filler.stopped())
+    const filling = this.#filler.begin(payload.execution, quota)
+    let isMoreWanted = await filling.offer(first)
+    for (let asked = 1; isMoreWanted && asked < MAX_ASKED; asked++)
+      isMoreWanted = await filling.offer(await ask(this.#filler.stopped()))
+    if (this.#filler.stopped().length > 0) await filling.offer(await ask([]))
+    const { rejected, isOutOfTime } = await filling.finish()
+    if (rejected.length > 0) this.#ports.reject(rejected)
+    if (isOutOfTime) this.#ports.count('time_quota', `block ${number} index ${index}`)
     this.#emit(await payload.cut(schedule.targetIndex), number)
   }
 

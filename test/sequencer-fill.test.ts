@@ -1,0 +1,47 @@
+/** Filling one flashblock after the other, with real execution and a clock that the test moves. */
+import { expect, test } from 'vitest'
+import { createFiller, TOO_LONG } from '../engine/sources/sequencer-fill.ts'
+import { block, transaction } from './fixtures/op-block.ts'
+import { address } from './fixtures/world.ts'
+
+/** JUMPDEST, PUSH0, JUMP. */
+const ENDLESS = { 7: { code: '5b5f56' } }
+const endless = transaction({ to: address(7), gasLimit: 3_000_000n })
+
+test('what cannot be stopped in time is given up at the second try', async () => {
+  const filler = createFiller()
+  const fill = async () => {
+    const { block: execution } = block({ accounts: ENDLESS })
+    await execution.begin()
+    let ms = 0
+    const execute = execution.execute.bind(execution)
+    // A second passes before it first looks at the clock.
+    execution.execute = (...given) => {
+      ms += 1_000
+      return execute(...given)
+    }
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now: () => ms })
+    await filling.offer([endless.raw])
+    return filling.finish()
+  }
+  expect(await fill()).toEqual({ executed: 0, rejected: [], isOutOfTime: true })
+  expect((await fill()).rejected).toEqual([{ hash: endless.hash, reason: TOO_LONG, isFinal: true }])
+})
+
+test('what needs most of the time has it when nobody else wants it', async () => {
+  const filler = createFiller()
+  const { block: execution } = block({ accounts: ENDLESS })
+  await execution.begin()
+  let ms = 0
+  // It runs for as long as ninety looks at the clock.
+  const now = () => ms++ / LOOKS_PER_MS
+  const fill = async () => {
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
+    await filling.offer([endless.raw])
+    return filling.finish()
+  }
+  expect(await fill()).toMatchObject({ executed: 0, isOutOfTime: true })
+  expect(await fill()).toEqual({ executed: 1, rejected: [], isOutOfTime: false })
+})
+/** 3,000,000 gas of the loop are 800 looks, one each 1,024 steps. */
+const LOOKS_PER_MS = 9
