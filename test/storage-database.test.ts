@@ -60,6 +60,25 @@ describe.each(databases)('%s', (_, open) => {
     expect(read(database.get('meta', text('mine')))).toBe('mine')
   })
 
+  test('a part of what is read is a copy when it is sliced, as of any bytes', () => {
+    const batch = database.batch()
+    batch.put('meta', text('sliced'), text('0123456789'))
+    batch.commit()
+    const range = { gte: text('sliced'), lt: text('slicee') }
+    const found = [
+      ...database.getMany('meta', [text('sliced')]),
+      ...database.range('meta', { ...range, limit: 1 }).map(({ value }) => value),
+      ...[...database.scan('meta', range)].flatMap(({ key, value }) => [value, key]),
+    ]
+    expect(found).toHaveLength(4)
+    for (const bytes of found) {
+      const part = bytes!.slice(1, 5)
+      const before = read(part)
+      bytes!.fill(0)
+      expect(read(part)).toBe(before)
+    }
+  })
+
   test('getMany keeps order and duplicates', () => {
     const batch = database.batch()
     batch.put('code', text('x'), text('X'))

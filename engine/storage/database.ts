@@ -189,7 +189,7 @@ class RocksDatabase implements Database {
 
   getMany(column: ColumnName, keys: readonly Bytes[]): (Bytes | undefined)[] {
     const options = this.#column(column)
-    return this.#run(() => native.db_get_many_sync(this.#context, keys, options))
+    return this.#run(() => native.db_get_many_sync(this.#context, keys, options)).map(plain)
   }
 
   range(column: ColumnName, { gte, lt, limit, reverse }: Range & { readonly limit: number }) {
@@ -315,6 +315,11 @@ class RocksDatabase implements Database {
 
 function entriesOf(rows: readonly (Bytes | undefined)[]): Entry[] {
   const entries: Entry[] = []
-  for (let i = 0; i < rows.length; i += 2) entries.push({ key: rows[i]!, value: rows[i + 1]! })
+  for (let i = 0; i < rows.length; i += 2)
+    entries.push({ key: plain(rows[i])!, value: plain(rows[i + 1])! })
   return entries
 }
+
+/** A Buffer's `slice` shares its memory, that of other bytes copies: whoever keeps or aligns a part by `slice` would not get one. */
+const plain = (value: Bytes | undefined): Bytes | undefined =>
+  value && new Uint8Array(value.buffer, value.byteOffset, value.length)
