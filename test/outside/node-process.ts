@@ -20,6 +20,8 @@ export type RunningNode = {
   /** Milliseconds from spawn to the ready line. */
   readonly readyMs: number
   readonly head: number
+  /** The end of what it wrote to standard output and standard error. */
+  output(): string
   /** Sends the signal and waits for the end; gives the exit code or the signal. */
   stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals>
 }
@@ -75,6 +77,7 @@ export async function startNode(
     pid: child.pid!,
     child,
     readyMs: performance.now() - started,
+    output: () => output,
     async stop(signal = 'SIGTERM') {
       if (child.exitCode === null && child.signalCode === null) {
         const ended = once(child, 'exit')
@@ -101,6 +104,32 @@ export async function call(
   if (error !== undefined) throw new Error(`${method}: ${error.code} ${error.message}`)
   return result
 }
+
+/** One call for each of the parameter lists, in batches. @throws for the first that is answered with an error. */
+export async function callMany(
+  url: string,
+  method: string,
+  lists: readonly (readonly unknown[])[],
+): Promise<unknown[]> {
+  const results: unknown[] = []
+  for (let from = 0; from < lists.length; from += BATCH) {
+    const batch = lists
+      .slice(from, from + BATCH)
+      .map((params, id) => ({ jsonrpc: '2.0', id, method, params }))
+    const answers = (await post(url, batch)) as {
+      id: number
+      result?: unknown
+      error?: { code: number; message: string }
+    }[]
+    for (const { error, result } of answers.sort((a, b) => a.id - b.id)) {
+      if (error !== undefined) throw new Error(`${method}: ${error.code} ${error.message}`)
+      results.push(result)
+    }
+  }
+  return results
+}
+/** The node's own bound is 100. */
+const BATCH = 50
 
 async function post(url: string, body: unknown): Promise<unknown> {
   const response = await fetch(url, {

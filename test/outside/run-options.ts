@@ -7,6 +7,8 @@ export type RunOptions = {
   readonly seed: number
   /** How long the command may load what it tests. */
   readonly seconds: number
+  /** `--seconds` was given: what has no time left is done less often. */
+  readonly isTimed: boolean
   /** [0, 1), the same numbers for the same seed. */
   readonly random: () => number
 }
@@ -25,9 +27,10 @@ export function runOptions(
   })
   const isShort = values.short
   const seed = numberOf('--seed', values.seed) ?? Date.now() % 1_000_000
-  const wanted = numberOf('--seconds', values.seconds) ?? (isShort ? seconds.short : seconds.full)
+  const given = numberOf('--seconds', values.seconds)
+  const wanted = given ?? (isShort ? seconds.short : seconds.full)
   console.log(`${name}: ${wanted} s, seed ${seed}${isShort ? ', short' : ''}`)
-  return { isShort, seed, seconds: wanted, random: mulberry32(seed) }
+  return { isShort, seed, seconds: wanted, isTimed: given !== undefined, random: mulberry32(seed) }
 }
 
 function numberOf(flag: string, text: string | undefined): number | undefined {

@@ -1,0 +1,143 @@
+/** Load on a node from its start to its end, and everything that it has shown: what a kill may not take back. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { encodeAbiParameters, getContractAddress, type Hex } from 'viem'
+import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import { call, KEYS, type RunningNode } from '../node-process.ts'
+
+export type Receipt = {
+  readonly transactionHash: Hex
+  readonly blockNumber: Hex
+  readonly blockHash: Hex
+  readonly transactionIndex: Hex
+  readonly gasUsed: Hex
+  readonly cumulativeGasUsed: Hex
+  readonly status: Hex
+  readonly contractAddress: Hex | null
+  readonly logs: readonly { readonly logIndex: Hex; readonly topics: readonly Hex[] }[]
+}
+export type Shown = {
+  readonly number: Hex
+  readonly hash: Hex
+  readonly transactions: readonly Hex[]
+}
+
+/** Over all lives of a node. */
+export type Seen = {
+  /** Transactions whose submission was answered with success. */
+  readonly accepted: Set<Hex>
+  /** First receipt shown of each, by /flashblocks. */
+  readonly receipts: Map<Hex, Receipt>
+  /** Hash by number: `latest` of / and of /flashblocks. */
+  readonly canonical: Map<number, Hex>
+  readonly complete: Map<number, Hex>
+  /** Pending blocks by their momentary hash, of the newest life. */
+  readonly pending: Map<Hex, Shown>
+}
+export const nothingSeen = (): Seen => ({
+  accepted: new Set(),
+  receipts: new Map(),
+  canonical: new Map(),
+  complete: new Map(),
+  pending: new Map(),
+})
+
+/**
+ * Writes as many slots as it is told, from a slot on, all with one value, and logs where it stopped: (start, count, value), 32 bytes
+ * each. A block of such calls is folded in several slices.
+ */
+const SPREADER_CODE = '60003560203581015b8082106016578060006000a1005b60403582559060010190600856'
+const SPREADER: Hex = `0x602480600b6000396000f3${SPREADER_CODE}`
+const SPREAD_SLOTS = 900
+/** Reverts at once. */
+const REVERTER: Hex = '0x600580600b6000396000f360006000fd'
+
+type Sender = { readonly account: PrivateKeyAccount; nonce: number }
+
+export type Load = {
+  /** Sends and asks until the process has ended. `isExpected`: errors that are none of its faults. */
+  run(node: RunningNode, isExpected?: (error: unknown) => boolean): Promise<void>
+  readonly seen: Seen
+}
+
+export function createLoad(random: () => number): Load {
+  const seen = nothingSeen()
+  const senders: Sender[] = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
+  const spreader = getContractAddress({ from: senders[0]!.account.address, nonce: 0n })
+  const reverter = getContractAddress({ from: senders[0]!.account.address, nonce: 1n })
+
+  /** The first account makes the contracts and fills slots, the others send in turn what succeeds and what reverts. */
+  function next(sender: Sender): { readonly to?: Hex; readonly data?: Hex; readonly gas: bigint } {
+    if (sender !== senders[0]) {
+      if (random() < 0.1) return { to: reverter, gas: 50_000n }
+      return { to: '0x00000000000000000000000000000000000000f1', gas: 21_000n }
+    }
+    if (sender.nonce === 0) return { data: SPREADER, gas: 200_000n }
+    if (sender.nonce === 1) return { data: REVERTER, gas: 200_000n }
+    const count = 60 + Math.floor(random() * 140)
+    const start = Math.floor(random() * (SPREAD_SLOTS - count))
+    // A third of the calls empties what it meets.
+    const value = Math.max(0, Math.floor(random() * 300) - 100)
+    const word = { type: 'uint256' } as const
+    const data = encodeAbiParameters([word, word, word], [start, count, value].map(BigInt) as never)
+    return { to: spreader, data, gas: 60_000n + 23_000n * BigInt(count) }
+  }
+
+  async function send(node: RunningNode, sender: Sender): Promise<void> {
+    const raw = await sender.account.signTransaction({
+      ...{ chainId: 196, type: 'eip1559', nonce: sender.nonce, value: 0n },
+      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      ...next(sender),
+    })
+    const flashblocks = `${node.url}/flashblocks`
+    const hash = (await call(flashblocks, 'eth_sendRawTransaction', [raw])) as Hex
+    seen.accepted.add(hash)
+    sender.nonce++
+    const receipt = (await call(flashblocks, 'eth_getTransactionReceipt', [hash])) as Receipt | null
+    if (receipt !== null) seen.receipts.set(hash, receipt)
+  }
+
+  async function watch(node: RunningNode): Promise<void> {
+    const block = async (path: string, tag: string) =>
+      (await call(`${node.url}${path}`, 'eth_getBlockByNumber', [tag, false])) as Shown
+    const canonical = await block('/', 'latest')
+    seen.canonical.set(Number(canonical.number), canonical.hash)
+    const complete = await block('/flashblocks', 'latest')
+    seen.complete.set(Number(complete.number), complete.hash)
+    const pending = await block('/flashblocks', 'pending')
+    seen.pending.set(pending.hash, pending)
+    await sleep(20)
+  }
+
+  return {
+    seen,
+    async run(node, isExpected = isCut) {
+      const isGone = () => node.child.exitCode !== null || node.child.signalCode !== null
+      const whileAlive = async (step: () => Promise<void>) => {
+        while (!isGone())
+          try {
+            await step()
+          } catch (error) {
+            if (!isExpected(error)) throw error
+            await sleep(20)
+          }
+      }
+      seen.pending.clear()
+      // An answer that the kill swallowed may have been accepted all the same: the node's own nonce is the truth.
+      for (const sender of senders)
+        sender.nonce = Number(
+          await call(`${node.url}/flashblocks`, 'eth_getTransactionCount', [
+            sender.account.address,
+            'pending',
+          ]),
+        )
+      await Promise.all([
+        ...senders.map((sender) => whileAlive(() => send(node, sender))),
+        whileAlive(() => watch(node)),
+      ])
+    },
+  }
+}
+
+/** A node that is killed cuts its connections. */
+export const isCut = (error: unknown): boolean =>
+  /fetch failed|terminated|other side closed|ECONNRE/.test(String(error))

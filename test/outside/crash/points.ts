@@ -1,0 +1,140 @@
+/** Where a process is stopped: places of the source at which, when they are reached, the process kills itself by SIGKILL. */
+import type { Edit } from '../edits.ts'
+
+export type Point = {
+  readonly name: string
+  readonly file: string
+  /** Text that stands in the file exactly once. */
+  readonly find: string
+  /** What stands there instead; `kill` is a statement that ends the process the nth time. */
+  readonly replace: (kill: string, isNow: string) => string
+  /** The kill comes at one of the first so many times, chosen by chance: about five seconds of load. */
+  readonly times: number
+}
+
+/** The edit under which the process dies when the place is reached for the `nth` time in a thread, counted from 1. */
+export function killAt({ file, find, replace }: Point, nth: number): Edit {
+  const kill = `if ((globalThis.crashIn = (globalThis.crashIn ?? ${nth}) - 1) === 0) process.kill(process.pid, 'SIGKILL')`
+  return { file, find, replace: replace(kill, `(globalThis.crashIn ?? ${nth}) === 1`) }
+}
+
+const APPEND = {
+  file: 'engine/storage/append.ts',
+  find: 'META.durableHead, encodeHead(block))\n  batch.commit()',
+}
+const FOLD = 'engine/storage/fold.ts'
+const SEQUENCER = 'engine/sources/sequencer.ts'
+const JOURNAL = 'engine/storage/journal.ts'
+
+const after = (find: string) => ({ find, replace: (kill: string) => `${find}\n${kill}\n` })
+const before = (find: string) => ({ find, replace: (kill: string) => `${kill}\n${find}` })
+
+/** Reached by a development node under load. */
+export const NODE_POINTS: readonly Point[] = [
+  {
+    ...{ name: 'append, before its commit', ...APPEND, times: 5 },
+    replace: (kill) => APPEND.find.replace('batch.commit()', `${kill}\n  batch.commit()`),
+  },
+  { name: 'append, after its commit', ...APPEND, ...after(APPEND.find), times: 5 },
+  {
+    ...{ name: 'between append and publish', file: 'engine/sources/writer-sealed.ts', times: 5 },
+    ...before('state.options.publisher.answered(block.handle)'),
+  },
+  {
+    ...{ name: 'fold, between slices of the state', file: FOLD, times: 5 },
+    ...after('for (const row of piece) putRow(batch, row, block.number)\n    batch.commit()'),
+  },
+  {
+    ...{ name: 'fold, between slices of the trie', file: FOLD, times: 5 },
+    ...after('else batch.put(column, key, value)\n    batch.commit()'),
+  },
+  {
+    ...{ name: 'fold, before its last slice', file: FOLD, times: 5 },
+    ...before('putIndexes(fold, batch)\n'),
+  },
+  {
+    ...{ name: 'fold, after its last slice', file: FOLD, times: 5 },
+    ...before('fold.trie.stored(fold.version, writes.length)'),
+  },
+  {
+    ...{ name: 'between journal and send', file: SEQUENCER, times: 25 },
+    ...after('this.#log.append(number, frame, message)'),
+  },
+  {
+    ...{ name: 'between send and seal', file: SEQUENCER, times: 5 },
+    ...before('this.#sealed = payload.sealed()'),
+  },
+  {
+    ...{ name: 'between journal and acknowledge', file: 'engine/txpool/pool.ts', times: 30 },
+    find: 'journal?.(transaction.raw)',
+    replace: (kill) => `journal?.(transaction.raw)\nif (journal !== undefined) ${kill}\n`,
+  },
+  {
+    ...{ name: 'inside a record of a journal', file: JOURNAL, times: 30 },
+    find: 'const framed = frame(record)',
+    replace: (kill, isNow) =>
+      `const framed = frame(record)\nif (${isNow}) writeSync(file, framed, 0, framed.length >> 1)\n${kill}\n`,
+  },
+]
+
+/** Reached while a node starts on what a kill has left. */
+export const START_POINTS: readonly Point[] = [
+  {
+    ...{
+      name: 'start, inside a fold that is repeated',
+      file: 'engine/storage/recover.ts',
+      times: 3,
+    },
+    find: 'foldBlock({ database, trie, version, block, diff: block.diff }));',
+    replace: (kill) => `foldBlock({ database, trie, version, block, diff: block.diff })) ${kill};`,
+  },
+  {
+    ...{ name: 'start, before a journal is replaced', file: JOURNAL, times: 1 },
+    ...before('renameSync(`'),
+  },
+  {
+    ...{ name: 'start, after a journal is replaced', file: JOURNAL, times: 1 },
+    ...after('.next`, path)'),
+  },
+]
+
+const UNFOLD = 'engine/storage/unfold.ts'
+const PRUNE = 'engine/storage/prune.ts'
+
+/** Reached by a keeper whose chain changes branches below the fold head. */
+export const KEEPER_POINTS: readonly Point[] = [
+  {
+    ...{ name: 'unfold, before its first block', file: 'engine/storage/keeper.ts', times: 6 },
+    ...before('this.#words.raiseUnfolds()'),
+  },
+  {
+    ...{ name: 'unfold, after a fold that was begun', file: UNFOLD, times: 3 },
+    ...before('return foldHead\n'),
+  },
+  {
+    ...{ name: 'unfold, between two blocks', file: UNFOLD, times: 20 },
+    ...before('return parent\n'),
+  },
+  {
+    ...{ name: 'unfold, after its last block', file: 'engine/storage/keeper.ts', times: 6 },
+    ...before('this.#trie.reload()'),
+  },
+  {
+    ...{ name: 'prune, of momentary headers', file: PRUNE, times: 10 },
+    ...after("batch.delete('momentary', key.slice(8))\n    }\n    batch.commit()"),
+  },
+  {
+    ...{ name: 'prune, of what unfolds need', file: PRUNE, times: 40 },
+    ...after(
+      "for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)\n    }\n    batch.commit()",
+    ),
+  },
+  {
+    ...{ name: 'prune, after its horizon', file: PRUNE, times: 40 },
+    ...before('raiseOldest(number)\n    yield*'),
+  },
+  {
+    ...{ name: 'prune, of history', file: PRUNE, times: 40 },
+    ...before("batch.put('meta', META.pruned, encodeNumber(number))"),
+  },
+]
