@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { makeReferenceEngine } from '../engine/evm/reference.ts'
+import { revertReason } from '../engine/evm/revert-reason.ts'
 import {
   type CallOptions,
   type CallRequest,
@@ -8,7 +9,6 @@ import {
   call,
 } from '../engine/execution/call.ts'
 import { estimateGas } from '../engine/execution/estimate.ts'
-import { revertReason } from '../engine/execution/revert-reason.ts'
 import { checksumAddress } from '../engine/primitives/checksum-address.ts'
 import { hexToBytes } from '../engine/primitives/hex.ts'
 import { bytesToBigint } from '../engine/primitives/words.ts'

@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { decodeAccount, encodeAccount } from '../engine/state/account-codec.ts'
 import type { AccountState, StateDiff } from '../engine/state/diff.ts'
 import { DiffError, decodeDiff, encodeDiff, mergeDiffs } from '../engine/state/diff-codec.ts'
+import { overlayReader } from '../engine/state/overlay.ts'
 import { ACCOUNT_WORDS, type StateReader } from '../engine/state/reader.ts'
 import { bytesOf, wordsOf } from '../engine/state/words.ts'
 import { memoryReader } from './fixtures/memory-reader.ts'
-import { overlayReader } from './fixtures/overlay-reader.ts'
 import { accountState, stateDiff } from './fixtures/state-arbitrary.ts'
 
 const bytes = (length: number, fill: number) => new Uint8Array(length).fill(fill)

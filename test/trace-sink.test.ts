@@ -36,8 +36,8 @@ async function frames(code: string, others: Record<number, WorldAccount> = {}): 
     world({ 1: { balance: 100n }, 2: { code, balance: 5n }, ...others }),
     BLOCK,
     PRAGUE,
-    sink,
   )
+  session.setTrace(sink)
   session.beginTransaction()
   await session.run(message({ value: 1n }))
   expect(depth).toBe(0)
@@ -87,8 +87,8 @@ describe('enter and exit', () => {
       world({ 1: { balance: 1n }, 2: { code: '60015f6001f0', nonce: 4n } }),
       BLOCK,
       PRAGUE,
-      sink,
     )
+    session.setTrace(sink)
     session.beginTransaction()
     await session.run(message({ value: 1n }))
     expect(told[1]).toEqual(['CREATE', createAddress(address(2), 4n), 1n, bytes('00')])
@@ -101,7 +101,8 @@ test('steps come before the opcode, with stack, memory and cost', async () => {
     step: ({ pc, op, gas, cost, depth, stack, memory }) =>
       void steps.push([pc, op, gas, cost, depth, stack(), memory().length]),
   }
-  const session = engine.openSession(world({ 2: { code: '602a5f5200' } }), BLOCK, PRAGUE, sink)
+  const session = engine.openSession(world({ 2: { code: '602a5f5200' } }), BLOCK, PRAGUE)
+  session.setTrace(sink)
   session.beginTransaction()
   await session.run(message({ gas: 100n }))
   expect(steps).toEqual([
@@ -118,7 +119,8 @@ test('a traced run ends as a plain one', async () => {
   const sink: TraceSink = { enter() {}, exit() {}, step() {} }
   const [plain, traced] = await Promise.all(
     [undefined, sink].map(async (trace) => {
-      const session = engine.openSession(world(accounts), BLOCK, PRAGUE, trace)
+      const session = engine.openSession(world(accounts), BLOCK, PRAGUE)
+      session.setTrace(trace)
       session.beginTransaction()
       return { outcome: await session.run(message({ value: 5n })), diff: session.diff(0) }
     }),

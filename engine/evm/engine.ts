@@ -61,7 +61,7 @@ export type Limits = {
   readonly memoryBytes?: number
 }
 
-/** Chosen when a session is opened; an absent hook costs nothing. Hooks see the state as it is at that moment. */
+/** What a traced run tells; an absent hook costs nothing. Hooks see the state as it is at that moment. */
 export interface TraceSink {
   /**
    * A frame begins: `kind` is the opcode that makes it. Of a delegate call `from` is the contract that makes it and `to` the code; of a
@@ -75,18 +75,36 @@ export interface TraceSink {
     gas: bigint,
     input: Bytes,
   ): void
-  /** `error` in geth's words; "execution reverted" where there is output to read. */
+  /**
+   * `error` in geth's words; "execution reverted" where there is output to read. undefined too where a frame failed and nothing was taken
+   * back: code that could not be paid for before Homestead.
+   */
   exit?(error: string | undefined, gasUsed: bigint, output: Bytes): void
-  /** Before the opcode runs. `cost`: all of it; `depth`: 0 for the message itself. */
-  step?(step: {
-    readonly pc: number
-    readonly op: number
-    readonly gas: bigint
-    readonly cost: bigint
-    readonly depth: number
-    stack(): readonly bigint[]
-    memory(): Bytes
-  }): void
+  /** Before the opcode runs. */
+  step?(step: TraceStep): void
+  /** A log was made. Logs of a frame that fails later are told as well. */
+  log?(log: Log): void
+}
+export type TraceStep = {
+  readonly pc: number
+  readonly op: number
+  readonly gas: bigint
+  /** All of it. Of an opcode whose cost could not be computed, what is constant of it. */
+  readonly cost: bigint
+  /** 0 for the message itself. */
+  readonly depth: number
+  /** Whose storage the frame has. */
+  readonly address: Bytes
+  /** The counter of refunds, the step's own included. */
+  readonly refund: bigint
+  /** Why the opcode will not run, in geth's words, where stack and gas say so. */
+  readonly error: string | undefined
+  /** Top last. Valid during the hook, like the two below. */
+  stack(): readonly bigint[]
+  /** Whole words, not yet grown by the opcode. */
+  memory(): Bytes
+  /** What the last call of the frame returned. */
+  returnData(): Bytes
 }
 
 export interface Session {
@@ -124,6 +142,8 @@ export interface Session {
   diff(since: number): StateDiff
   /** The next call or block over another state: forgets entries, keeps code. */
   reopen(reader: StateReader, block: BlockEnv): void
+  /** Whom the next runs tell; undefined: nobody. */
+  setTrace(sink: TraceSink | undefined): void
 }
 
 /** A precompiled contract that a state override moves: `from` is an ordinary account then. */
@@ -132,7 +152,7 @@ export type SessionRules = EvmRules & { readonly moved?: readonly MovedPrecompil
 
 export interface Engine {
   readonly name: string
-  openSession(reader: StateReader, block: BlockEnv, rules: SessionRules, trace?: TraceSink): Session
+  openSession(reader: StateReader, block: BlockEnv, rules: SessionRules): Session
   /** Addresses of the precompiled contracts under these rules. */
   precompiles(rules: EvmRules): readonly Bytes[]
 }

@@ -26,15 +26,23 @@ export type Kernel = {
   readonly rules: EvmRules
   readonly common: Common
   readonly opcodes: OpcodeMap
+  /** The same, telling the EVM's `runTrace`; made when first asked for. */
+  readonly tracedOpcodes: OpcodeMap
   readonly precompiles: Map<string, PrecompileFunc>
   /** Addresses of the precompiled contracts as map keys. */
   readonly alwaysWarm: ReadonlySet<string>
 }
-/** An EVM that runs metered opcodes. */
-export type MeteredEvm = EVM & { readonly meter: Meter; readonly callTrace: CallTrace | undefined }
-/** Stands around every opcode that calls, creates or destroys. */
-export type CallTrace = {
-  around(runState: RunState, run: () => void | Promise<void>): Promise<void>
+/** An EVM that runs metered opcodes; with traced ones it has a `runTrace`. */
+export type MeteredEvm = EVM & { readonly meter: Meter; readonly runTrace: RunTrace | undefined }
+/** Stands around the opcodes of a traced run. */
+export type RunTrace = {
+  /** Before the gas of an opcode with memory or state in its price, or before an opcode runs: each opcode once or twice. */
+  seen(runState: RunState): void
+  /** The gas could not be computed: what happens next is the step of this opcode, and the end of the frame. */
+  gasFailed(error: unknown, costOf: () => Promise<bigint>): Promise<void>
+  /** Around what calls, creates or destroys. */
+  aroundCall(runState: RunState, run: () => void | Promise<void>): Promise<void>
+  aroundLog(runState: RunState, run: () => void): void
 }
 
 export function makeKernel(rules: EvmRules): Kernel {
@@ -45,10 +53,16 @@ export function makeKernel(rules: EvmRules): Kernel {
     customCrypto: { keccak256, kzg: kzg() },
   })
   const precompiles = precompiledContracts(common, rules)
+  const opcodes = meteredOpcodes(common)
+  let traced: OpcodeMap | undefined
   return {
     rules,
     common,
-    opcodes: meteredOpcodes(common),
+    opcodes,
+    get tracedOpcodes() {
+      traced ??= tracedOpcodes(opcodes)
+      return traced
+    },
     precompiles,
     alwaysWarm: warmKeys(precompiles),
   }
@@ -81,7 +95,17 @@ export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[
     const contract = kernel.precompiles.get(hexOf(from))
     if (contract !== undefined) precompiles.set(hexOf(to), contract)
   }
-  return { ...kernel, precompiles, alwaysWarm: warmKeys(precompiles) }
+  const { rules, common, opcodes } = kernel
+  return {
+    rules,
+    common,
+    opcodes,
+    get tracedOpcodes() {
+      return kernel.tracedOpcodes
+    },
+    precompiles,
+    alwaysWarm: warmKeys(precompiles),
+  }
 }
 
 const hexOf = (address: Bytes) => Buffer.from(address).toString('hex')
@@ -156,23 +180,52 @@ function meteredOpcodes(common: Common): OpcodeMap {
   const jumpTables = new WeakMap<Bytes, JumpTable>()
   const { opcodeMap } = getOpcodesForHF(common)
   return opcodeMap.map((entry) => {
-    const { code, dynamicGas, isInvalid } = entry.opcodeInfo
-    const handler = CALLS.has(code) && !isInvalid ? traceable(entry.opHandler) : entry.opHandler
-    return { ...entry, opHandler: metered(handler, { growsMemory: dynamicGas, jumpTables }) }
+    const options = { growsMemory: entry.opcodeInfo.dynamicGas, jumpTables }
+    return { ...entry, opHandler: metered(entry.opHandler, options) }
   })
 }
 
+function tracedOpcodes(opcodes: OpcodeMap): OpcodeMap {
+  return opcodes.map((entry, code) => {
+    const { opHandler, gasHandler, opcodeInfo } = entry
+    const { isInvalid } = opcodeInfo
+    const handler: Handler = isInvalid
+      ? opHandler
+      : CALLS.has(code)
+        ? (runState, common) =>
+            traceOf(runState).aroundCall(runState, () => opHandler(runState, common))
+        : LOGS.has(code)
+          ? (runState, common) =>
+              traceOf(runState).aroundLog(runState, () => void opHandler(runState, common))
+          : (runState, common) => {
+              traceOf(runState).seen(runState)
+              return opHandler(runState, common)
+            }
+    return {
+      ...entry,
+      // The package has one INVALID for all that are none; a step tells which.
+      opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
+      opHandler: handler,
+      async gasHandler(runState, gas, common) {
+        traceOf(runState).seen(runState)
+        const costOf = () => Promise.resolve(gasHandler(runState, gas, common))
+        try {
+          return await costOf()
+        } catch (error) {
+          await traceOf(runState).gasFailed(error, costOf)
+          throw error
+        }
+      },
+    }
+  })
+}
+
+const traceOf = (runState: RunState): RunTrace =>
+  (runState.interpreter._evm as MeteredEvm).runTrace!
+
 /** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL, SELFDESTRUCT. */
 const CALLS: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff])
-
-function traceable(handler: Handler): Handler {
-  return (runState: RunState, common: Common) => {
-    const { callTrace } = runState.interpreter._evm as MeteredEvm
-    return callTrace === undefined
-      ? handler(runState, common)
-      : callTrace.around(runState, () => handler(runState, common))
-  }
-}
+const LOGS: ReadonlySet<number> = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4])
 
 function metered(
   handler: Handler,

@@ -1,21 +1,23 @@
 /** What @ethereumjs/evm reports of a frame, in go-ethereum's words. */
+import type { Common } from '@ethereumjs/common'
 import { EVMError, type EVMResult, type ExecResult } from '@ethereumjs/evm'
+import type { Bytes } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
 import type { Outcome } from './engine.ts'
 import { invalidOpcode, isMemoryOverflow, stackFault } from './halt-reason.ts'
 
 /** `gas`: what the message had. */
-export function outcomeOf(result: EVMResult, gas: bigint): Outcome {
+export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outcome {
   const { execResult } = result
   const { exceptionError: error, executionGasUsed, returnValue, runState } = execResult
   const gasLeft = gas - executionGasUsed
-  if (error === undefined) {
+  if (error === undefined || isUnpaidCode(execResult, common)) {
     const created = result.createdAddress?.bytes
     return {
       status: 'success',
       gasLeft,
       refund: execResult.gasRefund ?? 0n,
-      output: returnValue,
+      output: outputOf(execResult, common),
       logs: (execResult.logs ?? []).map(toLog),
       ...(created === undefined ? {} : { created }),
     }
@@ -27,6 +29,10 @@ export function outcomeOf(result: EVMResult, gas: bigint): Outcome {
 }
 
 const ERRORS = EVMError.errorMessages
+
+/** Before Homestead a creation whose code cannot be paid for succeeds, and leaves no code. */
+export const isUnpaidCode = ({ exceptionError }: ExecResult, common: Common): boolean =>
+  exceptionError?.error === ERRORS.CODESTORE_OUT_OF_GAS && !common.gteHardfork('homestead')
 
 /** Of a frame that failed otherwise than by REVERT. */
 export function haltReason(execResult: ExecResult, isCreation: boolean): string {
@@ -62,9 +68,16 @@ function isBeyondReturnData({ stack, returnBytes }: NonNullable<ExecResult['runS
   return offset + length > BigInt(returnBytes.length)
 }
 
-function hasReturned(runState: object): boolean {
-  return 'returnValue' in runState && runState.returnValue !== undefined
-}
+const hasReturned = (runState: object): boolean => codeReturned(runState) !== undefined
+
+const codeReturned = (runState: object): Bytes | undefined =>
+  'returnValue' in runState ? (runState.returnValue as Bytes | undefined) : undefined
+
+/** What the frame gave back. Code that could not be paid for was returned all the same. */
+export const outputOf = (execResult: ExecResult, common: Common): Bytes =>
+  isUnpaidCode(execResult, common)
+    ? (codeReturned(execResult.runState ?? {}) ?? execResult.returnValue)
+    : execResult.returnValue
 
 const GETH_WORDS: Readonly<Record<string, string>> = {
   [ERRORS.STATIC_STATE_CHANGE]: 'write protection',

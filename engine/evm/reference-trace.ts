@@ -1,39 +1,116 @@
 /** What a TraceSink is told, from the events of @ethereumjs/evm and from around its call opcodes. */
-import type { EVMResult, InterpreterStep, Message } from '@ethereumjs/evm'
+import { EVMError, type EVMResult, type InterpreterStep, type Message } from '@ethereumjs/evm'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { bigintToBytes, concatBytes } from '../primitives/words.ts'
 import type { TraceSink } from './engine.ts'
+import { isMemoryOverflow, stackFault } from './halt-reason.ts'
 import type { JournaledState } from './journaled-state.ts'
 import { OPCODES } from './opcodes.ts'
-import type { CallTrace, MeteredEvm, RunState } from './reference-kernel.ts'
-import { haltReason } from './reference-outcome.ts'
+import type { MeteredEvm, RunState, RunTrace } from './reference-kernel.ts'
+import { haltReason, isUnpaidCode, outputOf } from './reference-outcome.ts'
 
 /** Listens only to what the sink wants: a hook that is absent costs nothing. */
-export function traceEvents(
+export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: TraceSink): RunTrace {
+  const steps = trace.step === undefined ? undefined : traceSteps(evm, trace)
+  const frames =
+    trace.enter === undefined && trace.exit === undefined
+      ? undefined
+      : traceFrames(evm, state, trace)
+  return {
+    seen: (runState) => steps?.seen(runState),
+    async gasFailed(error, costOf) {
+      await steps?.gasFailed(error, costOf)
+    },
+    async aroundCall(runState, run) {
+      steps?.seen(runState)
+      if (frames === undefined) await run()
+      else await frames(runState, run)
+    },
+    aroundLog(runState, run) {
+      steps?.seen(runState)
+      const log = trace.log === undefined ? undefined : logOf(runState)
+      run()
+      if (log !== undefined) trace.log!(log)
+    },
+  }
+}
+
+type Steps = Pick<RunTrace, 'seen' | 'gasFailed'>
+
+function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
+  /** Of the open frames by depth; undefined before a frame's first opcode with a price to compute. */
+  const frames: (RunState | undefined)[] = []
+  /** Of the step that comes next, where its gas could not be computed. */
+  let failure: { readonly error: string | undefined; readonly cost: bigint | undefined } | undefined
+
+  evm.events.on('beforeMessage', ({ depth }: Message) => {
+    frames.length = depth
+  })
+  evm.events.on('step', (event: InterpreterStep) => {
+    const { depth, stack, opcode, gasLeft } = event
+    const constant = BigInt(opcode.fee)
+    const fault = stackFault(opcode.code, stack.length)
+    const failed = failure
+    failure = undefined
+    const isOverflow = isMemoryOverflow(opcode.code, stack)
+    const isUnpriced = fault !== undefined || isOverflow
+    const cost = isUnpriced ? constant : (failed?.cost ?? opcode.dynamicFee ?? constant)
+    const outOfGas = isOverflow ? 'gas uint64 overflow' : gasLeft < cost ? 'out of gas' : undefined
+    trace.step!({
+      pc: event.pc,
+      op: opcode.code,
+      gas: gasLeft,
+      cost,
+      depth,
+      address: event.address.bytes,
+      refund: event.gasRefund,
+      error: fault ?? failed?.error ?? outOfGas,
+      stack: () => stack,
+      memory: () => event.memory,
+      returnData: () => frames[depth]?.returnBytes ?? NOTHING,
+    })
+  })
+  return {
+    seen(runState) {
+      frames[runState.env.depth] = runState
+    },
+    async gasFailed(error, costOf) {
+      const runState = frames.at(-1)!
+      const { opCode, stack, env } = runState
+      if (!(error instanceof EVMError)) return
+      if (error.error !== EVMError.errorMessages.STATIC_STATE_CHANGE) {
+        const isOverflow = isMemoryOverflow(opCode, stack.getStack())
+        failure = { error: isOverflow ? 'gas uint64 overflow' : 'out of gas', cost: undefined }
+        return
+      }
+      // go-ethereum prices the opcode first and refuses it when it runs: its step is one like others.
+      const { isStatic } = env
+      env.isStatic = false
+      const cost = await costOf().catch(() => undefined)
+      env.isStatic = isStatic
+      failure = { error: undefined, cost }
+    },
+  }
+}
+
+function logOf({ opCode, stack, memory, env }: RunState) {
+  const count = opCode - 0xa0
+  const operands = stack.peek(count + 2)
+  const length = Number(operands[1]!)
+  return {
+    address: env.address.bytes,
+    topics: operands.slice(2).map((topic) => bigintToBytes(topic, 32)),
+    data: length === 0 ? NOTHING : memory.read(Number(operands[0]!), length),
+  }
+}
+
+function traceFrames(
   evm: MeteredEvm,
   state: JournaledState,
   trace: TraceSink,
-): CallTrace | undefined {
-  if (trace.step !== undefined)
-    evm.events.on('step', (event: InterpreterStep) => {
-      trace.step!({
-        pc: event.pc,
-        op: event.opcode.code,
-        gas: event.gasLeft,
-        cost: event.opcode.dynamicFee ?? BigInt(event.opcode.fee),
-        depth: event.depth,
-        stack: () => event.stack,
-        memory: () => event.memory,
-      })
-    })
-  return trace.enter === undefined && trace.exit === undefined
-    ? undefined
-    : traceFrames(evm, state, trace)
-}
-
-function traceFrames(evm: MeteredEvm, state: JournaledState, trace: TraceSink): CallTrace {
+): RunTrace['aroundCall'] {
   let entered = 0
   /** Of the frame about to begin. */
   let kind = 'CALL'
@@ -47,18 +124,17 @@ function traceFrames(evm: MeteredEvm, state: JournaledState, trace: TraceSink): 
     trace.enter?.(kind, from, to, message.value, message.gasLimit, message.data)
   })
   evm.events.on('afterMessage', (result: EVMResult) => {
-    const { executionGasUsed, returnValue } = result.execResult
-    trace.exit?.(errorOf(result), executionGasUsed, returnValue)
+    const { execResult } = result
+    const output = outputOf(execResult, evm.common)
+    trace.exit?.(errorOf(result, evm), execResult.executionGasUsed, output)
   })
-  return {
-    async around(runState, run) {
-      if (runState.opCode === SELFDESTRUCT) tellDestruction(runState, trace)
-      const before = entered
-      kind = OPCODES[runState.opCode]!.name
-      const attempt = attemptOf(runState)
-      await run()
-      if (entered === before && attempt !== undefined) tellAttempt(attempt, trace)
-    },
+  return async (runState, run) => {
+    if (runState.opCode === SELFDESTRUCT) tellDestruction(runState, trace)
+    const before = entered
+    kind = OPCODES[runState.opCode]!.name
+    const attempt = attemptOf(runState)
+    await run()
+    if (entered === before && attempt !== undefined) tellAttempt(attempt, trace)
   }
 }
 
@@ -125,9 +201,10 @@ function createdBy(message: Message, state: JournaledState): Bytes {
   return keccak256(seed).slice(12)
 }
 
-function errorOf(result: EVMResult): string | undefined {
+function errorOf(result: EVMResult, evm: MeteredEvm): string | undefined {
   const { execResult, createdAddress } = result
-  if (execResult.exceptionError === undefined) return undefined
+  if (execResult.exceptionError === undefined || isUnpaidCode(execResult, evm.common))
+    return undefined
   const isRevert = execResult.exceptionError.error === 'revert' && execResult.runState !== undefined
   return isRevert ? 'execution reverted' : haltReason(execResult, createdAddress !== undefined)
 }

@@ -12,10 +12,10 @@ import { JournaledState } from './journaled-state.ts'
 import { Meter, Stopped } from './meter.ts'
 import {
   addressesOf,
-  type CallTrace,
   type Kernel,
   makeKernel,
   movePrecompiles,
+  type RunTrace,
 } from './reference-kernel.ts'
 import { outcomeOf } from './reference-outcome.ts'
 import { ReferenceStateManager, referenceJournal } from './reference-state.ts'
@@ -39,10 +39,10 @@ export function makeReferenceEngine(): Engine {
   }
   return {
     name: 'reference',
-    openSession(reader, block, rules, trace) {
+    openSession(reader, block, rules) {
       const { moved } = rules
       const kernel = moved === undefined ? kernelOf(rules) : movePrecompiles(kernelOf(rules), moved)
-      return openSession({ kernel, codes, reader, block, trace })
+      return openSession({ kernel, codes, reader, block })
     },
     precompiles: (rules) => addressesOf(kernelOf(rules)),
   }
@@ -55,15 +55,15 @@ function openSession(options: {
   readonly codes: CodeCache
   readonly reader: StateReader
   readonly block: BlockEnv
-  readonly trace: TraceSink | undefined
 }): Session {
-  const { kernel, codes, trace } = options
+  const { kernel, codes } = options
   const state = new JournaledState(options.reader, {
     codes,
     keepsEmpty: !kernel.common.gteHardfork('spuriousDragon'),
     alwaysWarm: kernel.alwaysWarm,
   })
   let block = options.block
+  let trace: TraceSink | undefined
   // After an error that is not the EVM's own its object is left in the middle of a call: the next run gets another.
   let evm: SessionEvm | undefined
 
@@ -74,8 +74,9 @@ function openSession(options: {
       evm.meter.start(limits)
       evm.transientStorage.clear()
       const result = await evm.runCall(callOptions(message, block))
-      if (result.execResult.exceptionError === undefined) markDestroyed(state, kernel, result)
-      return outcomeOf(result, message.gas)
+      const outcome = outcomeOf(result, message.gas, kernel.common)
+      if (outcome.status === 'success') markDestroyed(state, kernel, result)
+      return outcome
     } catch (error) {
       evm = undefined
       state.revert(mark)
@@ -93,11 +94,15 @@ function openSession(options: {
       state.reopen(reader)
       block = nextBlock
     },
+    setTrace(sink) {
+      trace = sink
+      evm = undefined
+    },
   }
 }
 
 /** Everything of a session that is state alone. */
-function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen'> {
+function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen' | 'setTrace'> {
   return {
     account(address) {
       const { nonce, balance, codeHash } = state.entry(address)
@@ -135,7 +140,7 @@ function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen'> {
 
 class SessionEvm extends EVM {
   readonly meter = new Meter()
-  readonly callTrace: CallTrace | undefined
+  readonly runTrace: RunTrace | undefined
 
   constructor(kernel: Kernel, state: JournaledState, trace: TraceSink | undefined) {
     super({
@@ -149,9 +154,9 @@ class SessionEvm extends EVM {
     // Rules never change under an EVM; the listener would keep every EVM alive with the kernel.
     kernel.common.events.removeAllListeners()
     this.journal = referenceJournal(state)
-    this._opcodeMap = kernel.opcodes
+    this._opcodeMap = trace === undefined ? kernel.opcodes : kernel.tracedOpcodes
     this._precompiles = kernel.precompiles
-    this.callTrace = trace === undefined ? undefined : traceEvents(this, state, trace)
+    this.runTrace = trace === undefined ? undefined : traceEvents(this, state, trace)
   }
 
   /** The kernel has them: building the table takes the package longer than a small call. */

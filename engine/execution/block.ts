@@ -11,6 +11,7 @@ import {
 } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../evm/engine.ts'
+import { recoverAuthority } from '../primitives/authorization.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../primitives/keccak.ts'
 import { orderedTrie } from '../primitives/ordered-root.ts'
@@ -20,6 +21,7 @@ import type { Transaction } from '../primitives/transaction.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { ZERO_32 } from '../primitives/words.ts'
 import { MissingError } from '../state/reader.ts'
+import type { Tracer, TraceScene } from '../tracers/types.ts'
 import { blobBaseFee } from './blob-fee.ts'
 import { type RollupFees, readL1Parameters } from './fees.ts'
 import { isGasless } from './gasless.ts'
@@ -37,10 +39,10 @@ import type {
 } from './types.ts'
 import { blobGasOf, GAS_PER_BLOB, type Room } from './validation.ts'
 
-export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, trace }) => {
+export const openBlock: OpenBlock = ({ engine, chain, reader, attributes }) => {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const env = blockEnv(attributes, rules)
-  return new Block(attributes, { rules, env }, engine.openSession(reader, env, rules.evm, trace))
+  return new Block(attributes, { rules, env }, engine.openSession(reader, env, rules.evm))
 }
 
 /** What contracts read of a block. */
@@ -119,9 +121,11 @@ class Block implements BlockExecution {
     await beforeTransactions(this.#session, this.attributes, this.rules)
   }
 
-  async execute(transaction: Transaction, limits?: Limits) {
+  async execute(transaction: Transaction, limits?: Limits, tracer?: Tracer) {
     const gasless = await isGasless(this.#session, transaction, this.rules)
     const rollup = this.#rollup(transaction)
+    tracer?.start?.(this.#sceneOf(transaction))
+    if (tracer !== undefined) this.#session.setTrace(tracer.sink)
     const result = await applyTransaction(transaction, {
       session: this.#session,
       env: this.env,
@@ -131,8 +135,10 @@ class Block implements BlockExecution {
       rollup,
       isGasless: gasless,
     })
+    if (tracer !== undefined) this.#session.setTrace(undefined)
     if (result.status === 'missing') throw new MissingError(result.what)
     if (result.status !== 'executed') return result
+    tracer?.end?.(result.gasUsed)
     return { status: 'executed' as const, executed: this.#add(transaction, result, rollup) }
   }
 
@@ -172,6 +178,12 @@ class Block implements BlockExecution {
 
   diff(since?: BlockCheckpoint) {
     return this.#session.diff(since?.journal ?? 0)
+  }
+
+  #sceneOf(transaction: Transaction): TraceScene {
+    const { from, to, value, input, gasLimit } = transaction
+    const scene = { from, to, value, input, gasLimit, authorities: authoritiesOf(transaction) }
+    return { ...scene, state: this.#session, rules: this.rules, coinbase: this.env.coinbase }
   }
 
   #room(): Room {
@@ -243,4 +255,9 @@ class Block implements BlockExecution {
     const data = known ?? rollupData(transaction.raw)
     return receiptL1Fee({ data, isDeposit }, parameters, this.rules)
   }
+}
+
+function authoritiesOf(transaction: Transaction): Bytes[] {
+  if (transaction.type !== 4) return []
+  return transaction.authorizationList.map(recoverAuthority).filter((found) => found !== undefined)
 }

@@ -1,11 +1,14 @@
 /** eth_call: a message on a block's state, of which nothing stays (rpc.md 2.4). */
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
-import type { BlockEnv, Engine, Limits, Session, TraceSink } from '../evm/engine.ts'
+import type { BlockEnv, Engine, Limits, Session } from '../evm/engine.ts'
+import { revertReason } from '../evm/revert-reason.ts'
+import { recoverAuthority } from '../primitives/authorization.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
 import type { AccessList, Authorization } from '../primitives/transaction.ts'
 import { ZERO_20 } from '../primitives/words.ts'
 import type { StateReader } from '../state/reader.ts'
+import type { Tracer } from '../tracers/types.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import {
   type AccountOverride,
@@ -16,8 +19,12 @@ import {
   overrideBlock,
   overrideHashes,
 } from './overrides.ts'
-import { revertReason } from './revert-reason.ts'
-import { type Simulated, type SimulatedMessage, simulate } from './simulated-message.ts'
+import {
+  type Simulated,
+  type SimulatedMessage,
+  type SimulationContext,
+  simulate,
+} from './simulated-message.ts'
 
 /** As on the wire, decoded; a nonce is not looked at. */
 export type CallRequest = {
@@ -48,7 +55,7 @@ export type CallOptions = {
   readonly limits: Limits
   readonly stateOverrides?: readonly AccountOverride[]
   readonly blockOverrides?: BlockOverrides
-  readonly trace?: TraceSink
+  readonly tracer?: Tracer
 }
 
 export type CallFailure =
@@ -73,11 +80,30 @@ export function call(options: CallOptions): Maybe<CallResult> {
   const gas = gasOf(options, opened)
   if (typeof gas === 'string') return refused(gas)
   const message = { ...opened.message, gas }
-  return andThen(simulate(message, { ...opened, limits: options.limits }), (simulated) =>
+  const { limits, tracer } = options
+  const traced = tracer === undefined ? {} : startTrace(tracer, message, opened)
+  return andThen(simulate(message, { ...opened, limits, ...traced }), (simulated) =>
     simulated.status === 'refused'
       ? refused(`err: ${simulated.message} (supplied gas ${gas})`)
       : resultOf(simulated),
   )
+}
+
+function startTrace(
+  tracer: Tracer,
+  message: SimulatedMessage,
+  { session, env, rules }: OpenedCall,
+): Pick<SimulationContext, 'onEnd'> {
+  const { from, to, value, input, gas, authorizations } = message
+  const authorities = authorizations.map(recoverAuthority).filter((found) => found !== undefined)
+  const about = { from, to, value, input, gasLimit: gas, authorities }
+  tracer.start?.({ ...about, state: session, rules, coinbase: env.coinbase })
+  session.setTrace(tracer.sink)
+  return {
+    onEnd(_session, simulated) {
+      if (simulated.status === 'ran') tracer.end?.(simulated.gasUsed)
+    },
+  }
 }
 
 export type OpenedCall = {
@@ -106,7 +132,7 @@ export function openCall(options: CallOptions): OpenedCall | { readonly refusal:
   const reader = overrideHashes(options.reader, blockOverrides?.blockHash)
   const sessionRules =
     overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
-  const session = engine.openSession(reader, env, sessionRules, options.trace)
+  const session = engine.openSession(reader, env, sessionRules)
   applyOverrides(session, stateOverrides)
   return { session, env, rules, message }
 }

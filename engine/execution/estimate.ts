@@ -1,4 +1,6 @@
 /** eth_estimateGas: the least gas with which a call succeeds, within 1.5 % (go-ethereum's search, rpc.md 2.4). */
+
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import {
   type CallFailure,
   type CallOptions,
@@ -7,7 +9,6 @@ import {
   refused,
   resultOf,
 } from './call.ts'
-import { isAtLeast } from './evm-fork.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import { type Simulated, simulate } from './simulated-message.ts'
 import { GAS_CAP, GAS_PER_BLOB } from './validation.ts'

@@ -1,5 +1,6 @@
 /** Who pays what for a transaction, and to whom (execution.md 3.5). */
 
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import { L1_BLOCK } from '../chainspec/l1-attributes.ts'
 import {
   L1_FEE_SLOTS,
@@ -14,7 +15,6 @@ import type { BlockEnv, Session } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
-import { isAtLeast } from './evm-fork.ts'
 import { invalid } from './invalid.ts'
 import type { InvalidTransaction } from './types.ts'
 import { blobGasOf, feesOf } from './validation.ts'

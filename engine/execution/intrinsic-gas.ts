@@ -1,8 +1,9 @@
 /** Gas that a transaction costs before its first opcode. */
+
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { AccessList } from '../primitives/transaction.ts'
-import { isAtLeast } from './evm-fork.ts'
 
 export type IntrinsicInput = {
   readonly isCreation: boolean

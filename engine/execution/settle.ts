@@ -1,10 +1,11 @@
 /** What transitions of every kind share: their context, their result, and the accounts that are warm from the start. */
+
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Limits, Outcome, Session } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
-import { isAtLeast } from './evm-fork.ts'
 import type { RollupFees } from './fees.ts'
 import type { InvalidTransaction } from './types.ts'
 import { accessListOf, type Room } from './validation.ts'

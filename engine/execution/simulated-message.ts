@@ -2,6 +2,8 @@
  * A message as eth_call and eth_estimateGas run it: like a transaction, but without signature and nonce, and without what an OP chain
  * charges beside gas. Refusals are in go-ethereum's words, address included.
  */
+
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Limits, Outcome, Session } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -9,7 +11,6 @@ import { checksumAddress } from '../primitives/checksum-address.ts'
 import type { Log } from '../primitives/receipt.ts'
 import type { AccessList, Authorization } from '../primitives/transaction.ts'
 import { applyAuthorizations } from './authorizations.ts'
-import { isAtLeast } from './evm-fork.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
 import { andThen, type Maybe, orUndo } from './maybe.ts'
 import { gasLeftOf, settleGas } from './settle.ts'
@@ -51,7 +52,7 @@ export type SimulationContext = {
   readonly rules: Rules
   readonly limits: Limits
   /** Runs between the message's end and the undoing. */
-  readonly onEnd?: (session: Session) => void
+  readonly onEnd?: (session: Session, simulated: Simulated) => void
 }
 
 /** Nothing of the message stays. @throws {ViewError} {MissingError} with the session as before */
@@ -62,7 +63,7 @@ export function simulate(message: SimulatedMessage, context: SimulationContext):
   return orUndo(() => {
     session.beginTransaction()
     return andThen(run(message, context), (simulated) => {
-      context.onEnd?.(session)
+      context.onEnd?.(session, simulated)
       undo()
       return simulated
     })

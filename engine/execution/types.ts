@@ -1,12 +1,13 @@
 /** Block execution: transactions in, receipts and the state's change out. */
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
-import type { BlockEnv, Engine, Limits, TraceSink } from '../evm/engine.ts'
+import type { BlockEnv, Engine, Limits } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { StateReader } from '../state/reader.ts'
+import type { Tracer } from '../tracers/types.ts'
 
 export type ExecutedTransaction = { readonly transaction: Transaction; readonly receipt: Receipt }
 
@@ -53,6 +54,7 @@ export interface BlockExecution {
   execute(
     transaction: Transaction,
     limits?: Limits,
+    tracer?: Tracer,
   ): Promise<
     | { readonly status: 'executed'; readonly executed: ExecutedTransaction }
     | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
@@ -80,7 +82,6 @@ export type OpenBlock = (options: {
   readonly chain: Pick<ChainSpec, 'rulesAt'>
   readonly reader: StateReader
   readonly attributes: BlockAttributes
-  readonly trace?: TraceSink
 }) => BlockExecution
 
 /** The header of a block (or of a flashblock's prefix) from what is known of it. */

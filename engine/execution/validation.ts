@@ -1,4 +1,6 @@
 /** Whether a signed transaction may run now: go-ethereum's and reth's checks, in their order. */
+
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import { daFootprint, type L1FeeParameters, type RollupData } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Session } from '../evm/engine.ts'
@@ -6,7 +8,6 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import type { AccessList, Authorization, SignedTransaction } from '../primitives/transaction.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { isAtLeast } from './evm-fork.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
 import { invalid } from './invalid.ts'
 import type { InvalidTransaction } from './types.ts'

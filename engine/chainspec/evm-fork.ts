@@ -1,5 +1,5 @@
 /** Order of the EVM forks. */
-import type { Rules } from '../chainspec/types.ts'
+import type { Rules } from './types.ts'
 
 const EVM_FORKS: readonly string[] = [
   'chainstart',

@@ -1,0 +1,44 @@
+/** muxTracer: several tracers over one run, each with its result under its name. */
+import type { TraceSink } from '../evm/engine.ts'
+import { stringText } from './json.ts'
+import type { Tracer } from './types.ts'
+
+export function muxTracer(tracers: readonly (readonly [name: string, tracer: Tracer])[]): Tracer {
+  const all = tracers.map(([, tracer]) => tracer)
+  return {
+    sink: {
+      ...fanOut(all, 'enter'),
+      ...fanOut(all, 'exit'),
+      ...fanOut(all, 'step'),
+      ...fanOut(all, 'log'),
+    },
+    start(scene) {
+      for (const tracer of all) tracer.start?.(scene)
+    },
+    end(gasUsed) {
+      for (const tracer of all) tracer.end?.(gasUsed)
+    },
+    result: () => [
+      '{',
+      ...tracers.flatMap(([name, tracer], index) => [
+        `${index === 0 ? '' : ','}${stringText(name)}:`,
+        ...tracer.result(),
+      ]),
+      '}',
+    ],
+  }
+}
+
+/** The hook that tells all who have it; none when nobody has. */
+function fanOut<Name extends keyof TraceSink>(tracers: readonly Tracer[], name: Name): TraceSink {
+  const hooks = tracers.flatMap(({ sink }) => {
+    const hook = sink[name]
+    return hook === undefined ? [] : [hook.bind(sink) as (...all: unknown[]) => void]
+  })
+  if (hooks.length === 0) return {}
+  return {
+    [name]: (...all: unknown[]) => {
+      for (const hook of hooks) hook(...all)
+    },
+  }
+}

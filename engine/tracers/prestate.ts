@@ -1,0 +1,281 @@
+/** prestateTracer: what the run touched, as it was before; in diff mode what it changed, before and after. */
+import { isAtLeast } from '../chainspec/evm-fork.ts'
+import type { TraceStep } from '../evm/engine.ts'
+import { OPCODES } from '../evm/opcodes.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
+import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
+import { createAddress } from '../primitives/transaction-codec.ts'
+import { bigintToBytes, concatBytes, equalBytes, ZERO_32 } from '../primitives/words.ts'
+import { switches } from './config.ts'
+import { hexText, Pieces, quantityText } from './json.ts'
+import {
+  type TraceContext,
+  type TracedState,
+  type Tracer,
+  TracerError,
+  type TraceScene,
+} from './types.ts'
+
+type Account = {
+  readonly balance: bigint
+  readonly nonce: bigint
+  readonly code: Bytes
+  readonly codeHash: Bytes
+  readonly isEmpty: boolean
+  /** By key in hex. */
+  readonly storage: Map<string, Bytes>
+}
+/** What a shown account has; a member that is undefined is not shown. */
+type Shown = {
+  readonly balance?: bigint | undefined
+  readonly nonce?: bigint | undefined
+  readonly code?: Bytes | undefined
+  readonly codeHash?: Bytes | undefined
+  readonly storage: ReadonlyMap<string, Bytes>
+}
+type Config = Readonly<
+  Record<'diffMode' | 'disableCode' | 'disableStorage' | 'includeEmpty', boolean>
+>
+
+export function prestateTracer(config: unknown, { budget }: TraceContext): Tracer {
+  const options = switches(config, ['diffMode', 'disableCode', 'disableStorage', 'includeEmpty'])
+  if (options.diffMode && options.includeEmpty)
+    throw new TracerError('cannot use diffMode with includeEmpty', true)
+  return new Prestate(options, (bytes) => budget.spend(bytes))
+}
+
+class Prestate implements Tracer {
+  readonly sink: Tracer['sink']
+  readonly #config: Config
+  readonly #spend: (bytes: number) => void
+  readonly #touched = new Map<string, Account>()
+  readonly #created = new Set<string>()
+  readonly #deleted = new Set<string>()
+  #scene: TraceScene | undefined
+  #result: readonly string[] | undefined
+
+  constructor(config: Config, spend: (bytes: number) => void) {
+    this.#config = config
+    this.#spend = spend
+    this.sink = { step: (step) => this.#step(step) }
+  }
+
+  start(scene: TraceScene): void {
+    this.#scene = scene
+    const { state, from, coinbase, authorities } = scene
+    let { to } = scene
+    if (to === undefined) {
+      to = createAddress(from, state.account(from).nonce)
+      this.#created.add(bytesToHex(to))
+    } else this.#touchDelegate(to)
+    for (const address of [from, to, coinbase, ...authorities]) this.#touch(address)
+  }
+
+  end(): void {
+    const pieces = new Pieces()
+    if (this.#config.diffMode) this.#writeDiff(pieces)
+    else {
+      const { includeEmpty } = this.#config
+      const shown = [...this.#touched].filter(([, { isEmpty }]) => includeEmpty || !isEmpty)
+      writeAccounts(
+        pieces,
+        shown.map(([name, account]) => [name, this.#shown(account)]),
+      )
+    }
+    this.#result = pieces.take()
+  }
+
+  result(): readonly string[] {
+    if (this.#result === undefined) throw new TracerError('the transaction was not applied')
+    return this.#result
+  }
+
+  get #state(): TracedState {
+    return this.#scene!.state
+  }
+
+  #step(step: TraceStep): void {
+    const { op, address, error } = step
+    if (error !== undefined) return
+    const stack = step.stack()
+    const top = (index: number) => stack[stack.length - 1 - index]!
+    switch (OPCODES[op]?.name) {
+      case 'SLOAD':
+      case 'SSTORE':
+        this.#touchSlot(address, bigintToBytes(top(0), 32))
+        break
+      case 'EXTCODECOPY':
+      case 'EXTCODEHASH':
+      case 'EXTCODESIZE':
+      case 'BALANCE':
+        this.#touch(lowAddress(top(0)))
+        break
+      case 'SELFDESTRUCT':
+        this.#touch(lowAddress(top(0)))
+        this.#destroy(bytesToHex(address))
+        break
+      case 'CALL':
+      case 'CALLCODE':
+      case 'DELEGATECALL':
+      case 'STATICCALL': {
+        const target = lowAddress(top(1))
+        this.#touch(target)
+        this.#touchDelegate(target)
+        break
+      }
+      case 'CREATE':
+        this.#create(createAddress(address, this.#state.account(address).nonce))
+        break
+      case 'CREATE2': {
+        const code = memoryAt(step.memory(), top(1), top(2))
+        const seed = concatBytes(
+          CREATE2_PREFIX,
+          address,
+          bigintToBytes(top(3), 32),
+          keccak256(code),
+        )
+        this.#create(keccak256(seed).slice(12))
+        break
+      }
+    }
+  }
+
+  #create(address: Bytes): void {
+    this.#touch(address)
+    this.#created.add(bytesToHex(address))
+  }
+
+  /** Since EIP-6780 only what was created in the same transaction goes. */
+  #destroy(name: string): void {
+    if (!isAtLeast(this.#scene!.rules, 'cancun') || this.#created.has(name)) this.#deleted.add(name)
+  }
+
+  #touchDelegate(address: Bytes): void {
+    if (!isAtLeast(this.#scene!.rules, 'prague')) return
+    const code = this.#state.code(address)
+    if (code.length === 23 && equalBytes(code.subarray(0, 3), DELEGATION))
+      this.#touch(code.slice(3))
+  }
+
+  #touch(address: Bytes): Account {
+    const name = bytesToHex(address)
+    const known = this.#touched.get(name)
+    if (known !== undefined) return known
+    const { balance, nonce, codeHash } = this.#state.account(address)
+    const code = this.#state.code(address).slice()
+    const isEmpty = balance === 0n && nonce === 0n && code.length === 0
+    const account = { balance, nonce, code, codeHash, isEmpty, storage: new Map<string, Bytes>() }
+    this.#touched.set(name, account)
+    this.#spend(ACCOUNT_BYTES + (this.#config.disableCode ? 0 : code.length * 2))
+    return account
+  }
+
+  #touchSlot(address: Bytes, key: Bytes): void {
+    if (this.#config.disableStorage) return
+    const { storage } = this.#touch(address)
+    const name = bytesToHex(key)
+    if (storage.has(name)) return
+    storage.set(name, this.#state.slot(address, key).slice())
+    this.#spend(SLOT_BYTES)
+  }
+
+  #shown({ balance, nonce, code, codeHash, storage }: Account): Shown {
+    return {
+      balance,
+      nonce: nonce === 0n ? undefined : nonce,
+      code: this.#config.disableCode || code.length === 0 ? undefined : code,
+      codeHash: equalBytes(codeHash, EMPTY_HASH) ? undefined : codeHash,
+      storage,
+    }
+  }
+
+  #writeDiff(pieces: Pieces): void {
+    const pre: [string, Shown][] = []
+    const post: [string, Shown][] = []
+    for (const [name, account] of this.#touched) {
+      if (this.#deleted.has(name)) {
+        if (!account.isEmpty) pre.push([name, this.#shown(account)])
+        continue
+      }
+      const changes = this.#changesOf(name, account)
+      if (changes === undefined) continue
+      post.push([name, changes.post])
+      if (!account.isEmpty)
+        pre.push([name, { ...this.#shown(account), storage: changes.storageBefore }])
+    }
+    pieces.push('{"post":')
+    writeAccounts(pieces, post)
+    pieces.push(',"pre":')
+    writeAccounts(pieces, pre)
+    pieces.push('}')
+  }
+
+  /** undefined: nothing changed. */
+  #changesOf(
+    name: string,
+    before: Account,
+  ): { post: Shown; storageBefore: Map<string, Bytes> } | undefined {
+    const address = hexToBytes(name)
+    const { balance, nonce, codeHash } = this.#state.account(address)
+    const code = this.#state.code(address)
+    const storageBefore = new Map<string, Bytes>()
+    const storage = new Map<string, Bytes>()
+    let isSlotChanged = false
+    for (const [key, value] of before.storage) {
+      const now = this.#state.slot(address, hexToBytes(key))
+      if (equalBytes(now, value)) continue
+      isSlotChanged = true
+      if (!equalBytes(value, ZERO_32)) storageBefore.set(key, value)
+      if (!equalBytes(now, ZERO_32)) storage.set(key, now.slice())
+    }
+    const isHashChanged = !equalBytes(codeHash, before.codeHash)
+    const post: Shown = {
+      balance: balance === before.balance ? undefined : balance,
+      nonce: nonce === before.nonce || nonce === 0n ? undefined : nonce,
+      code: this.#config.disableCode || equalBytes(code, before.code) ? undefined : code.slice(),
+      codeHash: isHashChanged ? codeHash : undefined,
+      storage,
+    }
+    const isChanged =
+      isSlotChanged || isHashChanged || balance !== before.balance || nonce !== before.nonce
+    return isChanged ? { post, storageBefore } : undefined
+  }
+}
+
+const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
+const CREATE2_PREFIX = Uint8Array.of(0xff)
+/** About what they take as text. */
+const ACCOUNT_BYTES = 250
+const SLOT_BYTES = 140
+
+const lowAddress = (value: bigint): Bytes => bigintToBytes(value & ((1n << 160n) - 1n), 20)
+
+/** Bytes of memory, zeros where it does not reach. */
+function memoryAt(memory: Bytes, offset: bigint, length: bigint): Bytes {
+  const bytes = new Uint8Array(Number(length))
+  bytes.set(memory.subarray(Number(offset), Number(offset + length)))
+  return bytes
+}
+
+function writeAccounts(pieces: Pieces, accounts: readonly (readonly [string, Shown])[]): void {
+  const sorted = [...accounts].sort(([a], [b]) => (a < b ? -1 : 1))
+  pieces.push('{')
+  for (const [index, [name, account]] of sorted.entries())
+    pieces.push(`${index === 0 ? '' : ','}"${name}":${accountText(account)}`)
+  pieces.push('}')
+}
+
+function accountText({ balance, code, codeHash, nonce, storage }: Shown): string {
+  const members: string[] = []
+  if (balance !== undefined) members.push(`"balance":${quantityText(balance)}`)
+  if (code !== undefined) members.push(`"code":${hexText(code)}`)
+  if (codeHash !== undefined) members.push(`"codeHash":${hexText(codeHash)}`)
+  if (nonce !== undefined) members.push(`"nonce":${nonce}`)
+  if (storage.size > 0) {
+    const slots = [...storage].sort(([a], [b]) => (a < b ? -1 : 1))
+    const texts = slots.map(([key, value]) => `"${key}":${hexText(value)}`)
+    members.push(`"storage":{${texts.join(',')}}`)
+  }
+  return `{${members.join(',')}}`
+}
