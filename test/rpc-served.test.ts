@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { methods, methodsOf } from '../rpc/methods/index.ts'
 import { testRpc } from './fixtures/rpc.ts'
 
-/** The service's list for the standard endpoint, but for the traces. */
+/** The service's list for the standard endpoint. */
 const LISTED =
   `web3_clientVersion web3_sha3 net_version eth_protocolVersion eth_syncing eth_gasPrice eth_blockNumber
 eth_chainId eth_getBalance eth_getStorageAt eth_getTransactionCount eth_getBlockTransactionCountByNumber
@@ -12,16 +12,18 @@ eth_getBlockByNumber eth_getBlockByHash eth_getTransactionByHash eth_getTransact
 eth_getTransactionReceipt eth_newFilter eth_newBlockFilter eth_uninstallFilter eth_getFilterChanges eth_getLogs
 eth_getFilterLogs eth_getTransactionbyBlockNumberAndIndex eth_getCompilers eth_getUncleCountByBlockHash
 eth_getUncleCountByBlockNumber eth_getUncleByBlockHashAndIndex eth_getUncleByBlockNumberAndIndex eth_subscribe
-eth_unsubscribe txpool_content`.split(/\s+/)
+eth_unsubscribe txpool_content debug_traceBlockByHash debug_traceBlockByNumber debug_traceTransaction`.split(
+    /\s+/,
+  )
 /** What its flashblocks endpoint has besides. */
 const FLASHBLOCKS = [
   'eth_getBlockReceipts',
   'eth_getRawTransactionByHash',
   'eth_getTransactionByBlockNumberAndIndex',
 ]
-const TRACES = /^debug_trace/
-const names = (endpoint: 'standard' | 'flashblocks', set: 'all' | 'standard') =>
-  [...methodsOf(endpoint, set).keys()].filter((name) => !TRACES.test(name))
+const names = (endpoint: 'standard' | 'flashblocks', set: 'all' | 'standard') => [
+  ...methodsOf(endpoint, set).keys(),
+]
 const sorted = (list: readonly string[]) => list.toSorted((a, b) => (a < b ? -1 : 1))
 
 describe('--methods standard', () => {

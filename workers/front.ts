@@ -60,8 +60,8 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     engine: NO_ENGINE,
     limits,
     methods: {
-      standard: methodsOf('standard', config.methods),
-      flashblocks: methodsOf('flashblocks', config.methods),
+      standard: methodsOf('standard', config.methods, config.traceModeOptional),
+      flashblocks: methodsOf('flashblocks', config.methods, config.traceModeOptional),
     },
     limiter: counted(
       createLimiter({

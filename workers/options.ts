@@ -62,6 +62,7 @@ export const OPTIONS = {
     fallback: 'all',
     text: 'which methods are served',
   }),
+  traceModeOptional: flag('debug_traceBlockByNumber without a tracer gives the struct logger'),
   receiptHold: option('MS', integer(0, 10_000), {
     fallback: 300,
     text: 'longest hold of a receipt; 0 is off',

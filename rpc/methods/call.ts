@@ -1,20 +1,14 @@
 /** Running messages without changing anything. */
 
 import type { BlockSelector } from '../../engine/chain/types.ts'
-import { type CallFailure, type CallOptions, call } from '../../engine/execution/call.ts'
+import { type CallOptions, call } from '../../engine/execution/call.ts'
 import { estimateGas } from '../../engine/execution/estimate.ts'
-import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { onBlock } from '../basis.ts'
-import { executionReverted, failed, RpcError, timedOut } from '../errors.ts'
+import { callOptions, failureOf, type Overrides } from '../call-options.ts'
 import { blockId, transactionCall } from '../ethereum.ts'
 import type { CallFields } from '../fill.ts'
 import { type MethodContext, optional, param, poolMethod } from '../method.ts'
-import {
-  type BlockOverrideValue,
-  blockOverride,
-  type StateOverrideValue,
-  stateOverride,
-} from '../overrides.ts'
+import { blockOverride, stateOverride } from '../overrides.ts'
 import { LATEST, resolveBlock } from '../resolve.ts'
 import { bytesResult, quantityResult } from '../results.ts'
 
@@ -34,8 +28,8 @@ export const eth_call = poolMethod({
   basis: onBlock(1),
   params,
   result: bytesResult('Return data'),
-  async handler(context, request, at, state, block) {
-    const result = await call(optionsOf(context, { request, at, state, block }))
+  async handler(context, request, at, stateOverrides, blockOverrides) {
+    const result = await call(optionsOf(context, request, at, { stateOverrides, blockOverrides }))
     if (result.status === 'success') return result.output
     throw failureOf(result)
   },
@@ -49,63 +43,19 @@ export const eth_estimateGas = poolMethod({
   basis: onBlock(1),
   params,
   result: quantityResult('Gas used'),
-  async handler(context, request, at, state, block) {
-    const result = await estimateGas(optionsOf(context, { request, at, state, block }))
+  async handler(context, request, at, stateOverrides, blockOverrides) {
+    const result = await estimateGas(
+      optionsOf(context, request, at, { stateOverrides, blockOverrides }),
+    )
     if (result.status === 'success') return result.gas
     throw failureOf(result)
   },
 })
 
-function optionsOf(
-  { view, chain, engine, limits, isExpired }: MethodContext,
-  asked: {
-    readonly request: CallFields
-    readonly at: BlockSelector
-    readonly state: StateOverrideValue | undefined
-    readonly block: BlockOverrideValue | undefined
-  },
-): CallOptions {
-  const block = resolveBlock(view, asked.at)
-  const { data, ...request } = asked.request
-  const input = request.input ?? data
-  return {
-    engine,
-    chain,
-    env: view.env(block),
-    reader: view.state(block),
-    request: input === undefined ? request : { ...request, input },
-    gasCap: BigInt(limits.callGas),
-    limits: { isExpired, memoryBytes: limits.evmMemoryBytes },
-    ...(asked.state === undefined ? {} : { stateOverrides: stateOverridesOf(asked.state) }),
-    ...(asked.block === undefined ? {} : { blockOverrides: blockOverridesOf(asked.block) }),
-  }
-}
-
-const stateOverridesOf = (value: StateOverrideValue): CallOptions['stateOverrides'] & object =>
-  value.map(([address, account]) => ({ ...account, address }))
-
-/** Clients write three fields in two ways. */
-function blockOverridesOf(value: BlockOverrideValue): CallOptions['blockOverrides'] & object {
-  const { coinbase, random, baseFee, ...same } = value
-  return {
-    ...same,
-    ...(coinbase === undefined ? {} : { feeRecipient: coinbase }),
-    ...(random === undefined ? {} : { prevRandao: random }),
-    ...(baseFee === undefined ? {} : { baseFeePerGas: baseFee }),
-  }
-}
-
-function failureOf(result: CallFailure): RpcError {
-  switch (result.status) {
-    case 'revert':
-      return executionReverted(bytesToHex(result.output), result.reason)
-    case 'refused':
-      return new RpcError(result.code, result.message)
-    case 'missing':
-      return failed(`state not available: ${result.what}`)
-    case 'stopped':
-      return result.why === 'memory'
-        ? failed('out of memory: a frame grew beyond its limit')
-        : timedOut()
-  }
-}
+const optionsOf = (
+  context: MethodContext,
+  request: CallFields,
+  at: BlockSelector,
+  overrides: Overrides,
+): CallOptions =>
+  callOptions(context, { request, block: resolveBlock(context.view, at), ...overrides })

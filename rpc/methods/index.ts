@@ -5,6 +5,7 @@ import * as account from './account.ts'
 import * as block from './block.ts'
 import * as call from './call.ts'
 import * as client from './client.ts'
+import * as debug from './debug.ts'
 import * as discover from './discover.ts'
 import * as fee from './fee.ts'
 import * as log from './log.ts'
@@ -14,11 +15,13 @@ import * as submit from './submit.ts'
 import * as subscribe from './subscribe.ts'
 import * as transaction from './transaction.ts'
 
+const { requireTracer: _, ...traces } = debug
 const chapters: readonly Readonly<Record<string, Method>>[] = [
   account,
   block,
   call,
   client,
+  traces,
   discover,
   fee,
   log,
@@ -36,10 +39,23 @@ export const methods: Methods = new Map(
     .map((method) => [method.name, method]),
 )
 
-/** What an endpoint serves: all it can, or exactly the service's list. */
-export function methodsOf(endpoint: Endpoint, set: 'all' | 'standard'): Methods {
+/**
+ * What an endpoint serves: all it can, or exactly the service's list.
+ * @param isTraceModeOptional debug_traceBlockByNumber takes no tracer for the struct logger, as go-ethereum does
+ */
+export function methodsOf(
+  endpoint: Endpoint,
+  set: 'all' | 'standard',
+  isTraceModeOptional = false,
+): Methods {
   const served = [...methods].filter(([, { endpoints, listed }]) =>
     (set === 'all' ? endpoints : listed).includes(endpoint),
   )
-  return new Map(served)
+  const { name } = debug.debug_traceBlockByNumber
+  return new Map(
+    served.map(([key, method]) => [
+      key,
+      key === name && !isTraceModeOptional ? debug.requireTracer(method) : method,
+    ]),
+  )
 }

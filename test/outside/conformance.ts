@@ -100,6 +100,7 @@ async function checkers(): Promise<void> {
 if (existsSync(`${directory}/run.sh`)) {
   await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
   await set('op-blocks', ['op-blocks', '--cmd', 'npm run -s op-block'])
+  await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])
   await checkers()
   for (const chain of ['xlayer', 'xlayer-testnet']) await clients(chain)
 } else {
