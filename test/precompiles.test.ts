@@ -2,11 +2,13 @@
 import { createHash, createSign, generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { EvmRules } from '../engine/chainspec/types.ts'
 import { makeReferenceEngine } from '../engine/evm/reference.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
-import { BLOCK, bytes, message, world } from './fixtures/world.ts'
+import { bigintToBytes, bytesToBigint } from '../engine/primitives/words.ts'
+import { BLOCK, bytes, message, PRAGUE, word, world } from './fixtures/world.ts'
 
 const engine = makeReferenceEngine()
 const GAS = 100_000_000n
@@ -77,6 +79,94 @@ describe.skipIf(!existsSync(vectors))(`vectors of ${vectors}`, () => {
   })
 })
 if (!existsSync(vectors)) test('no vectors here: set CONFORMANCE_DIR', ({ skip }) => skip())
+
+describe('MODEXP', () => {
+  const length = (bytes: Uint8Array) => word(BigInt(bytes.length))
+  const input = (base: Uint8Array, exponent: Uint8Array, modulus: Uint8Array) =>
+    Buffer.concat([length(base), length(exponent), length(modulus), base, exponent, modulus])
+  const rules = { spec: 'prague', precompiles: 'ethereum' } as const
+
+  test('is the power that multiplication gives', async () => {
+    const number = fc.uint8Array({ maxLength: 40 })
+    const exponents = fc.oneof(fc.uint8Array({ maxLength: 2 }), fc.constant(bytes('00010001')))
+    await fc.assert(
+      fc.asyncProperty(number, exponents, number, async (base, exponent, modulus) => {
+        const m = bytesToBigint(modulus)
+        let power = m === 0n ? 0n : 1n % m
+        for (let n = bytesToBigint(exponent); m > 0n && n > 0n; n--)
+          power = (power * bytesToBigint(base)) % m
+        expect(await run(5, input(base, exponent, modulus), rules)).toMatchObject({
+          output: bytesToHex(bigintToBytes(power, modulus.length)),
+        })
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('what is missing of the input is zero', async () => {
+    const whole = input(bytes('03'), bytes('0200'), bytes('ff00'))
+    const cut = whole.subarray(0, -1)
+    expect(await run(5, cut, rules)).toEqual(await run(5, whole, rules))
+    expect(await run(5, whole.subarray(0, 98), rules)).toMatchObject({ output: '0x0000' })
+  })
+
+  test('takes an exponent as long as it is paid for', async () => {
+    // As one number that is shifted bit by bit it would take a minute.
+    const exponent = new Uint8Array(400_000).fill(0xff)
+    const result = await run(5, input(bytes('03'), exponent, bytes('fffffffb')), rules)
+    // 3 to the power of 2^3200000 − 1: the exponent modulo the order of the prime field.
+    const order = 0xfffffffan
+    let power = 1n
+    for (let bit = 0; bit < 3_200_000; bit++) power = (power * 2n) % order
+    expect(result).toMatchObject({ output: bytesToHex(modpow(3n, power - 1n, order + 1n)) })
+  })
+})
+
+function modpow(base: bigint, exponent: bigint, modulus: bigint): Uint8Array {
+  let [result, square] = [1n, base]
+  for (let rest = exponent; rest > 0n; rest >>= 1n) {
+    if (rest & 1n) result = (result * square) % modulus
+    square = (square * square) % modulus
+  }
+  return bigintToBytes(result, 4)
+}
+
+describe('a deadline', () => {
+  const blake = new Uint8Array(213)
+  blake.fill(0xff, 0, 3)
+  const exponent = Buffer.concat([word(1n), word(500_000n), word(1n), Buffer.alloc(500_002, 0xff)])
+  const cases: [name: string, precompile: number, input: Uint8Array][] = [
+    ['many rounds of BLAKE2F', 9, blake],
+    ['a long exponent', 5, exponent],
+  ]
+  test.each(cases)('stops %s in the middle', async (_, precompile, input) => {
+    const session = engine.openSession(world({}), BLOCK, { ...PRAGUE, chainId: 1n })
+    session.beginTransaction()
+    const to = hexToBytes(`0x${precompile.toString(16).padStart(40, '0')}`)
+    let polls = 0
+    const limits = { isExpired: () => ++polls > 20 }
+    expect(await session.run(message({ to, input, gas: 10_000_000_000n }), limits)).toEqual({
+      status: 'stopped',
+      why: 'deadline',
+    })
+    expect(polls).toBe(21)
+  })
+
+  test('is looked at around every contract: a few steps may call a dear one', async () => {
+    // JUMPDEST, STATICCALL of the hash at 2 with nothing, POP, again.
+    const code = '5b 5f 5f 5f 5f 6002 5a fa 50 5f 56'
+    const session = engine.openSession(world({ 2: { code } }), BLOCK, { ...PRAGUE, chainId: 1n })
+    const calls = async (most: number) => {
+      session.beginTransaction()
+      let polls = 0
+      const limits = { isExpired: () => ++polls > most, fuel: 1_000 }
+      return session.run(message({ gas: 10_000_000n }), limits)
+    }
+    // A thousand steps are less than one slice: without the looks at each call the fuel would end it.
+    expect(await calls(20)).toEqual({ status: 'stopped', why: 'deadline' })
+    expect(await calls(2_000)).toEqual({ status: 'stopped', why: 'fuel' })
+  })
+})
 
 describe('OP forks', () => {
   const forks = ['fjord', 'granite', 'isthmus', 'jovian'] as const

@@ -25,10 +25,15 @@ export class Meter {
     if (--this.#countdown < 0) this.#look()
   }
 
+  /** Looks at the deadline now: around what takes long in one step. @throws {Stopped} */
+  readonly poll = (): void => {
+    if (this.#isExpired?.() === true) throw new Stopped('deadline')
+  }
+
   #look(): void {
     this.#fuel -= SLICE_STEPS
     if (this.#fuel <= 0) throw new Stopped('fuel')
-    if (this.#isExpired?.() === true) throw new Stopped('deadline')
+    this.poll()
     this.#countdown = Math.min(SLICE_STEPS, this.#fuel) - 1
   }
 }
