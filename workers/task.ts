@@ -23,9 +23,6 @@ export type TaskRunner = {
   endTask(): void
 }
 
-/** Polls of `isExpired` between two looks at the clock; the cancel word is looked at each time. */
-const CLOCK_POLLS = 64
-
 export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongTexts> {
   const slab = createSlab(task.slab)
   beginSlab(slab, threadId)
@@ -49,12 +46,6 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
   return long
 }
 
-function expiry(deadline: number, isCancelled: () => boolean): () => boolean {
-  let polls = 0
-  let isOver = false
-  return () => {
-    if (isOver || isCancelled()) return true
-    if (polls++ % CLOCK_POLLS === 0) isOver = processNow() >= deadline
-    return isOver
-  }
-}
+/** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */
+const expiry = (deadline: number, isCancelled: () => boolean) => () =>
+  isCancelled() || processNow() >= deadline
