@@ -20,7 +20,7 @@ function file(content: string): string {
 type Environment = Record<string, string>
 function read(argv: string[], environment: Environment = {}): Config {
   const invocation = readInvocation(argv, environment)
-  if (invocation.action !== 'run') throw new Error(`printed: ${invocation.text}`)
+  if (invocation.action !== 'run') throw new Error(`no node: ${JSON.stringify(invocation)}`)
   return invocation.config
 }
 function printed(argv: string[], environment: Environment = {}): string {
@@ -96,6 +96,18 @@ describe('values', () => {
       read(['serve', '--config', file('{"chain-id": 5}')], { FLASHNODE_CHAIN_ID: '6' }),
     ).toEqual(expect.objectContaining({ command: 'serve', chainId: undefined }))
   })
+})
+
+test('a migration is of the directory that is named, by a flag or otherwise', () => {
+  const expected = { action: 'migrate', datadir: 'x/data' }
+  expect(readInvocation(['migrate', '--datadir', 'x/data'], {})).toEqual(expected)
+  expect(readInvocation(['migrate'], { FLASHNODE_DATADIR: 'x/data' })).toEqual(expected)
+  expect(readInvocation(['migrate', '--config', file('{"datadir": "x/data"}')], {})).toEqual(
+    expected,
+  )
+  expect(problem(['migrate'])).toBe('migrate needs --datadir DIR, the directory to migrate')
+  expect(problem(['migrate', '--port', '1'])).toContain('unknown flag --port')
+  expect(printed(['migrate', '--help'])).toContain('--datadir <DIR>')
 })
 
 describe('refused in one line', () => {

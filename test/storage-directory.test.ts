@@ -21,11 +21,13 @@ import { decodeAccount } from '../engine/state/account-codec.ts'
 import { memoryDatabase } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
 import { openJournal } from '../engine/storage/journal.ts'
-import { openDirectory, readMarker, SCHEMA_VERSION } from '../engine/storage/schema.ts'
+import { readMarker } from '../engine/storage/marker.ts'
+import { openDirectory, SCHEMA_VERSION } from '../engine/storage/schema.ts'
 import { openStore } from '../engine/storage/store.ts'
 import { openTrie } from '../engine/storage/trie.ts'
 import { conformance, isAbsent } from './fixtures/blocks.ts'
 import { temporaryDirectory } from './fixtures/databases.ts'
+import { olderSchema } from './fixtures/older-schema.ts'
 
 const dev = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
 const faultOf = (promise: Promise<unknown>): Promise<string> =>
@@ -93,10 +95,13 @@ describe('a directory', () => {
     expect(await faultOf(open(older))).toBe(
       `older: ${older} has format 0, which cannot be migrated to 1: give --datadir another directory`,
     )
-    const migrations = { 0: { command: `flashnode migrate --datadir ${older}` } }
-    const options = { path: older, chain: dev, chainName: 'xlayer', migrations }
+    const options = { path: older, chain: dev, chainName: 'xlayer', migrations: { 0: olderSchema } }
     expect(await faultOf(openDirectory(options))).toBe(
       `older: ${older} has format 0, this flashnode needs 1: run \`flashnode migrate --datadir ${older}\` first`,
+    )
+    const cut = marked({ version: SCHEMA_VERSION, migratesFrom: 0, chainId: 196 })
+    expect(await faultOf(openDirectory({ ...options, path: cut }))).toBe(
+      `older: the migration of ${cut} from format 0 to 1 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
     )
     expect(existsSync(join(older, 'state'))).toBe(false)
   })

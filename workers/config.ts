@@ -26,6 +26,7 @@ export type Config = Omit<Options, 'adminPort' | 'datadir'> & {
 
 export type Invocation =
   | { readonly action: 'run'; readonly config: Config }
+  | { readonly action: 'migrate'; readonly datadir: string }
   /** For standard output. */
   | { readonly action: 'print'; readonly text: string }
 
@@ -39,6 +40,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 const COMMANDS: Readonly<Record<CommandName | 'config', string>> = {
   dev: 'the embedded network: sequencer, feed and node in one process',
   serve: 'serves a data directory as it is',
+  migrate: 'brings a data directory of an older format to this one; can be cut off and run again',
   config: 'config check says what is wrong with the configuration, config dump prints it',
 }
 const UNAVAILABLE = ['follow', 'import', 'import-state']
@@ -56,11 +58,24 @@ export function readInvocation(argv: readonly string[], environment: Environment
     if (problems[0] !== undefined) throw new ConfigError(problems[0])
     return { action: 'run', config }
   }
+  if (name === 'migrate') return migration(rest, environment)
   if (UNAVAILABLE.includes(name))
     throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)
   throw new ConfigError(
     `unknown command "${name}"; nearest: "${nearest(name, Object.keys(COMMANDS))}"`,
   )
+}
+
+/** @throws {ConfigError} also where no directory is named: there is none that it could mean. */
+function migration(argv: readonly string[], environment: Environment): Invocation {
+  const parsed = parseFlags('migrate', argv)
+  if ('help' in parsed) return print(parsed.help)
+  const { config, settings, problems } = resolve('migrate', parsed.flags, environment)
+  if (problems[0] !== undefined) throw new ConfigError(problems[0])
+  const isNamed = settings.some(({ key, origin }) => key === 'datadir' && origin !== 'default')
+  if (!isNamed || config.datadir === undefined)
+    throw new ConfigError('migrate needs --datadir DIR, the directory to migrate')
+  return { action: 'migrate', datadir: config.datadir }
 }
 
 const print = (text: string): Invocation => ({ action: 'print', text })

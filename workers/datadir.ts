@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ChainOption, chainSpec } from '../engine/chainspec/registry.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
-import { DirectoryError, type Marker, readMarker } from '../engine/storage/schema.ts'
+import { DirectoryError, type Marker, readMarker } from '../engine/storage/marker.ts'
 import type { Config } from './config.ts'
 
 export type DataDirectory = {

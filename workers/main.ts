@@ -15,6 +15,9 @@ else if (invocation?.action === 'run') {
   // Loaded late: asking for help or a version opens no database code.
   const { runNode } = await import('./node.ts')
   await runNode(invocation.config)
+} else if (invocation?.action === 'migrate') {
+  const { runMigration } = await import('./migration.ts')
+  process.exitCode = await runMigration(invocation.datadir)
 }
 
 function invoke(): Invocation | undefined {

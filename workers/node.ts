@@ -2,7 +2,7 @@
 import { ChainError } from '../engine/chainspec/error.ts'
 import { GenesisError } from '../engine/storage/genesis-import.ts'
 import { JournalError } from '../engine/storage/journal.ts'
-import { DirectoryError } from '../engine/storage/schema.ts'
+import { DirectoryError } from '../engine/storage/marker.ts'
 import type { Config } from './config.ts'
 import { StartError } from './context.ts'
 import { KeystoreError } from './keystore.ts'

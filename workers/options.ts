@@ -4,7 +4,7 @@ import { trustedProxies } from '../rpc/address.ts'
 import { LIMITS, type Limits } from '../rpc/limits.ts'
 import { nearest } from './nearest.ts'
 
-export type CommandName = 'dev' | 'serve'
+export type CommandName = 'dev' | 'serve' | 'migrate'
 export type Option<T> = {
   /** @throws {Error} saying what was expected. */
   readonly decode: (text: string) => T
@@ -19,6 +19,8 @@ export type Option<T> = {
 
 const ALL: readonly CommandName[] = ['dev', 'serve']
 const DEV: readonly CommandName[] = ['dev']
+/** Those that run no node too. */
+const EVERY: readonly CommandName[] = [...ALL, 'migrate']
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 const DAY_MS = 86_400_000
 
@@ -32,6 +34,7 @@ export const OPTIONS = {
     fallback: undefined,
     text: 'data directory',
     shown: '.flashnode/COMMAND-CHAIN',
+    commands: EVERY,
   }),
   ephemeral: flag('a temporary data directory, removed on exit'),
   host: option('ADDRESS', text, { fallback: '127.0.0.1', text: 'address to listen on' }),
@@ -95,6 +98,7 @@ export const OPTIONS = {
   config: option('FILE', optional(text), {
     fallback: undefined,
     text: 'configuration file (JSON)',
+    commands: EVERY,
   }),
   logLevel: option('LEVEL', choice(...LOG_LEVELS), {
     fallback: 'info',

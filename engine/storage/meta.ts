@@ -18,4 +18,6 @@ export const META = {
   folding: name('folding'),
   /** Hash of the block whose trie nodes are being written: some may be its own, its undo rows are complete. */
   foldingTrie: name('folding-trie'),
+  /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
+  migration: name('migration'),
 } as const

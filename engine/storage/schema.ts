@@ -1,35 +1,18 @@
 /** A data directory belongs to one chain and one format; whatever is not ours is refused before anything in it is touched. */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
 import { join } from 'node:path'
 import type { ChainSpec } from '../chainspec/types.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { columnOptions } from './columns.ts'
 import { type Database, openDatabase } from './database.ts'
 import { DatabaseError } from './database-options.ts'
+import { DirectoryError, type Marker, readMarker, writeMarker } from './marker.ts'
+import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
 
+/**
+ * Of what is stored: columns, keys, values. It is raised by one together with a migration from the version before. Columns are added,
+ * never taken away: RocksDB opens a database only when every column in it is named.
+ */
 export const SCHEMA_VERSION = 1
-
-/** What the marker file says of a directory. */
-export type Marker = {
-  readonly version: number
-  readonly chainId: number
-  /** Hash of the genesis, hex. */
-  readonly genesis: string
-  /** `--chain` as it was given, for commands that take the chain from the directory. */
-  readonly chain: string
-  /** Seconds; a development chain is made again with it. */
-  readonly genesisTimestamp: number
-}
 
 export type DirectoryOptions = {
   readonly path: string
@@ -42,11 +25,6 @@ export type DirectoryOptions = {
   readonly migrations?: Migrations
 }
 
-/** Step from this version to the next, or why there is none. */
-export type Migrations = Readonly<Record<number, { readonly command: string }>>
-/** Version 1 is the first, so nothing older exists. */
-export const MIGRATIONS: Migrations = {}
-
 /**
  * Opens the database of a data directory (`<path>/state`); an absent or empty directory is made ours. Journals lie beside it.
  * @throws {DirectoryError} with one line that says what is wrong and what to do
@@ -56,56 +34,56 @@ export async function openDirectory(options: DirectoryOptions): Promise<Database
   const marker = readMarker(path)
   const ours = markerOf(options)
   if (marker === undefined) writeMarker(path, ours)
-  else checkMarker(path, marker, { ours, migrations })
-  const columns = columnOptions(cacheBytes)
+  else {
+    checkVersion(path, marker, migrations)
+    checkChain(path, marker, ours)
+  }
+  return openState(path, { cacheBytes, maxThreads })
+}
+
+/** The database in a directory whose marker has been looked at. @throws {DirectoryError} */
+export async function openState(
+  path: string,
+  options: { readonly cacheBytes?: number | undefined; readonly maxThreads?: number | undefined },
+): Promise<Database> {
+  const { cacheBytes, maxThreads } = options
   try {
     const more = maxThreads === undefined ? {} : { maxThreads }
-    return await openDatabase(join(path, STATE), columns, { createIfMissing: true, ...more })
+    return await openDatabase(join(path, STATE), columnOptions(cacheBytes), {
+      createIfMissing: true,
+      ...more,
+    })
   } catch (error) {
     throw openFault(path, error)
   }
 }
 
-/**
- * The marker of a directory; undefined when the directory is absent or empty.
- * @throws {DirectoryError} 'foreign' when something else is in it
- */
-export function readMarker(path: string): Marker | undefined {
-  if (!existsSync(path)) return undefined
-  const file = join(path, MARKER)
-  if (!existsSync(file)) {
-    const entries = readdirSync(path).filter((name) => name !== `${MARKER}.next`)
-    if (entries.length === 0) return undefined
-    throw new DirectoryError(
-      'foreign',
-      `${path} is no data directory of flashnode (it holds "${entries[0]}"): give --datadir an empty or another directory`,
-    )
-  }
-  const marker = decodeMarker(readFileSync(file, 'utf8'))
-  if (marker === undefined)
-    throw new DirectoryError('foreign', `${file} cannot be read: give --datadir another directory`)
-  return marker
+/** @throws {DirectoryError} 'newer' */
+export function refuseNewer(path: string, { version }: Marker): void {
+  if (version <= SCHEMA_VERSION) return
+  throw new DirectoryError(
+    'newer',
+    `${path} was written by a newer flashnode (format ${version}, this one reads ${SCHEMA_VERSION}): update flashnode, or give --datadir another directory`,
+  )
 }
 
-function checkMarker(
-  path: string,
-  marker: Marker,
-  { ours, migrations }: { readonly ours: Marker; readonly migrations: Migrations },
-): void {
-  if (marker.version > SCHEMA_VERSION)
-    throw new DirectoryError(
-      'newer',
-      `${path} was written by a newer flashnode (format ${marker.version}, this one reads ${SCHEMA_VERSION}): update flashnode, or give --datadir another directory`,
-    )
-  if (marker.version < SCHEMA_VERSION) {
-    const step = migrations[marker.version]
-    throw new DirectoryError(
-      'older',
-      step === undefined
-        ? `${path} has format ${marker.version}, which cannot be migrated to ${SCHEMA_VERSION}: give --datadir another directory`
-        : `${path} has format ${marker.version}, this flashnode needs ${SCHEMA_VERSION}: run \`${step.command}\` first`,
-    )
-  }
+function checkVersion(path: string, marker: Marker, migrations: Migrations): void {
+  refuseNewer(path, marker)
+  const { version, migratesFrom } = marker
+  const from = migratesFrom ?? version
+  if (from === SCHEMA_VERSION) return
+  // Says so itself where there is no way to this version.
+  stepsFrom(path, from, { to: SCHEMA_VERSION, migrations })
+  const command = `flashnode migrate --datadir ${path}`
+  throw new DirectoryError(
+    'older',
+    migratesFrom === undefined
+      ? `${path} has format ${version}, this flashnode needs ${SCHEMA_VERSION}: run \`${command}\` first`
+      : `the migration of ${path} from format ${migratesFrom} to ${version} was cut off: run \`${command}\` again, it goes on where it was`,
+  )
+}
+
+function checkChain(path: string, marker: Marker, ours: Marker): void {
   if (marker.chainId !== ours.chainId || marker.genesis !== ours.genesis)
     throw new DirectoryError(
       'chain',
@@ -113,7 +91,6 @@ function checkMarker(
     )
 }
 
-const MARKER = 'flashnode.json'
 const STATE = 'state'
 
 const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
@@ -123,39 +100,6 @@ const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
   chain: chainName,
   genesisTimestamp: Number(chain.genesisHeader.timestamp),
 })
-
-/** Whole or not at all: written beside and renamed. */
-function writeMarker(path: string, marker: Marker): void {
-  mkdirSync(path, { recursive: true })
-  const next = join(path, `${MARKER}.next`)
-  const file = openSync(next, 'w')
-  try {
-    writeSync(file, `${JSON.stringify({ format: 'flashnode', ...marker }, null, 2)}\n`)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(next, join(path, MARKER))
-}
-
-function decodeMarker(text: string): Marker | undefined {
-  let value: Record<string, unknown>
-  try {
-    value = JSON.parse(text) as Record<string, unknown>
-  } catch {
-    return undefined
-  }
-  const { format, version, chainId, genesis, chain, genesisTimestamp } = value ?? {}
-  if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
-  // A newer format may have other fields: its version is enough to refuse it.
-  return {
-    version: version as number,
-    chainId: Number(chainId),
-    genesis: String(genesis),
-    chain: String(chain),
-    genesisTimestamp: Number(genesisTimestamp),
-  }
-}
 
 function openFault(path: string, error: unknown): unknown {
   if (!(error instanceof DatabaseError)) return error
@@ -170,14 +114,4 @@ function openFault(path: string, error: unknown): unknown {
       `${path} is damaged (${error.message}): give --datadir another directory`,
     )
   return new DirectoryError('io', `${path} cannot be opened: ${error.message}`)
-}
-
-/** The start is refused; `message` is the one line a person reads. */
-export class DirectoryError extends Error {
-  override name = 'DirectoryError'
-  readonly reason: 'foreign' | 'newer' | 'older' | 'chain' | 'open' | 'corrupt' | 'io'
-  constructor(reason: DirectoryError['reason'], message: string) {
-    super(message)
-    this.reason = reason
-  }
 }

@@ -1,0 +1,102 @@
+/** The file that says what a data directory is: written whole or not at all, read before anything else in the directory is touched. */
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+
+/** What the marker file says of a directory. */
+export type Marker = {
+  /** Of the format. */
+  readonly version: number
+  /** Present while a migration to `version` is in progress, or was cut off: the format before it. */
+  readonly migratesFrom?: number | undefined
+  readonly chainId: number
+  /** Hash of the genesis, hex. */
+  readonly genesis: string
+  /** `--chain` as it was given, for commands that take the chain from the directory. */
+  readonly chain: string
+  /** Seconds; a development chain is made again with it. */
+  readonly genesisTimestamp: number
+}
+
+/**
+ * The marker of a directory; undefined when the directory is absent or empty.
+ * @throws {DirectoryError} 'foreign' when something else is in it
+ */
+export function readMarker(path: string): Marker | undefined {
+  if (!existsSync(path)) return undefined
+  const file = join(path, MARKER)
+  if (!existsSync(file)) {
+    const entries = readdirSync(path).filter((name) => name !== `${MARKER}.next`)
+    if (entries.length === 0) return undefined
+    throw new DirectoryError(
+      'foreign',
+      `${path} is no data directory of flashnode (it holds "${entries[0]}"): give --datadir an empty or another directory`,
+    )
+  }
+  const marker = decodeMarker(readFileSync(file, 'utf8'))
+  if (marker === undefined)
+    throw new DirectoryError('foreign', `${file} cannot be read: give --datadir another directory`)
+  return marker
+}
+
+/** On the disk when it returns. @throws the system's error */
+export function writeMarker(path: string, marker: Marker): void {
+  mkdirSync(path, { recursive: true })
+  const next = join(path, `${MARKER}.next`)
+  const file = openSync(next, 'w')
+  try {
+    writeSync(file, `${JSON.stringify({ format: 'flashnode', ...marker }, null, 2)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(next, join(path, MARKER))
+  // The new name is safe with the directory only.
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}
+
+const MARKER = 'flashnode.json'
+
+function decodeMarker(text: string): Marker | undefined {
+  let value: Record<string, unknown>
+  try {
+    value = JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+  const { format, version, migratesFrom, chainId, genesis, chain, genesisTimestamp } = value ?? {}
+  if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
+  // A newer format may have other fields: its version is enough to refuse it.
+  return {
+    version: version as number,
+    ...(Number.isSafeInteger(migratesFrom) ? { migratesFrom: migratesFrom as number } : {}),
+    chainId: Number(chainId),
+    genesis: String(genesis),
+    chain: String(chain),
+    genesisTimestamp: Number(genesisTimestamp),
+  }
+}
+
+/** The start is refused; `message` is the one line a person reads. */
+export class DirectoryError extends Error {
+  override name = 'DirectoryError'
+  readonly reason: 'foreign' | 'newer' | 'older' | 'chain' | 'open' | 'corrupt' | 'io'
+  constructor(reason: DirectoryError['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
