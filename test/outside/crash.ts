@@ -4,8 +4,12 @@
  * Usage: node test/outside/crash.ts [--short] [--seed S] [--seconds N]
  */
 
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { checks } from './checks.ts'
 import { killKeepers } from './crash/keeper-kills.ts'
+import { killMigrations } from './crash/migration-kills.ts'
 import { killNodes } from './crash/node-kills.ts'
 import { runOptions } from './run-options.ts'
 
@@ -37,8 +41,11 @@ function checkKills(what: string, kills: ReadonlyMap<string, number>, wanted: nu
   )
 }
 
+const datadir = mkdtempSync(join(tmpdir(), 'flashnode-crash-'))
+process.once('exit', () => rmSync(datadir, { recursive: true, force: true }))
+
 const wantedOfNode = isShort ? 1 : 10
-const node = await killNodes({ rounds: wantedOfNode, random, isInTime: isInTime(0.7) })
+const node = await killNodes({ datadir, rounds: wantedOfNode, random, isInTime: isInTime(0.7) })
 checkKills('a node under load', node.kills, wantedOfNode)
 check(
   'what was shown before a kill is shown after it',
@@ -68,6 +75,18 @@ check(
   'it opens on a whole chain, every state that is kept is right, no row is left over',
   keeper.found.length === 0,
   `${keeper.states} states, ${keeper.rows} rows, ${keeper.found.length} differences${list(keeper.found)}`,
+)
+
+const wantedOfMigration = isShort ? 1 : 5
+const migration = await killMigrations({
+  ...{ datadir, rounds: wantedOfMigration, random },
+  isInTime: isInTime(0.9),
+})
+checkKills('a migration of that node', migration.kills, wantedOfMigration)
+check(
+  'it goes on where it was cut off, is refused until then, and leaves every row as it was',
+  migration.found.length === 0,
+  `${migration.rows} rows, ${migration.refused} starts refused, ${migration.found.length} differences${list(migration.found)}`,
 )
 
 close()

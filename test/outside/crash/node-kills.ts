@@ -1,12 +1,9 @@
 /** A node under load, killed at chosen places again and again on one data directory. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
-import { readMarker } from '../../../engine/storage/schema.ts'
+import { readMarker } from '../../../engine/storage/marker.ts'
 import { PlainChain } from '../../fixtures/plain-chain.ts'
 import { type RunningNode, startNode } from '../node-process.ts'
 import { checkStored } from './check-stored.ts'
@@ -42,21 +39,17 @@ const START_MS = 1_500
 
 /** `rounds` over all places, as long as `isInTime` says so; at least one. */
 export async function killNodes(options: {
+  readonly datadir: string
   readonly rounds: number
   readonly random: () => number
   readonly isInTime: () => boolean
 }): Promise<NodeKills> {
-  const { rounds, random, isInTime } = options
-  const datadir = mkdtempSync(join(tmpdir(), 'flashnode-crash-'))
+  const { datadir, rounds, random, isInTime } = options
   const run = new Run(datadir, random)
-  try {
-    for (let round = 0; round < rounds && (round === 0 || isInTime()); round++)
-      for (const point of orderOf(random)) await run.life(point)
-    await run.end()
-    return run.result()
-  } finally {
-    rmSync(datadir, { recursive: true, force: true })
-  }
+  for (let round = 0; round < rounds && (round === 0 || isInTime()); round++)
+    for (const point of orderOf(random)) await run.life(point)
+  await run.end()
+  return run.result()
 }
 
 /** Every place once. Those of a start need what an earlier life left: a journal, or a fold that was cut. */

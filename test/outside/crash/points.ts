@@ -138,3 +138,33 @@ export const KEEPER_POINTS: readonly Point[] = [
     ...before("batch.put('meta', META.pruned, encodeNumber(number))"),
   },
 ]
+
+const MIGRATE = 'engine/storage/migrate.ts'
+
+/** Reached by the command that migrates a directory. */
+export const MIGRATION_POINTS: readonly Point[] = [
+  {
+    ...{ name: 'migration, before its first slice', file: MIGRATE, times: 1 },
+    ...before('runSlices(database, migration, to)\n      writeMarker'),
+  },
+  {
+    ...{ name: 'migration, before the commit of a slice', file: MIGRATE, times: 8 },
+    ...before('batch.commit({ isSynced'),
+  },
+  {
+    ...{ name: 'migration, between two slices', file: MIGRATE, times: 8 },
+    ...before("at = next ?? 'done'"),
+  },
+  {
+    ...{ name: 'migration, before its end is marked', file: MIGRATE, times: 1 },
+    ...after('runSlices(database, migration, to)\n      '),
+  },
+]
+
+/** The format that never was becomes one that this build migrates from. */
+export const WITH_OLDER_SCHEMA: Edit = {
+  file: 'engine/storage/migrations.ts',
+  find: 'export const MIGRATIONS: Migrations = {}',
+  replace:
+    "import { olderSchema } from '../../test/fixtures/older-schema.ts'\nexport const MIGRATIONS: Migrations = { 0: olderSchema }",
+}
