@@ -25,6 +25,8 @@ import { readMarker } from '../engine/storage/marker.ts'
 import { openDirectory, SCHEMA_VERSION } from '../engine/storage/schema.ts'
 import { openStore } from '../engine/storage/store.ts'
 import { openTrie } from '../engine/storage/trie.ts'
+import type { Config } from '../workers/config.ts'
+import { chainOption } from '../workers/datadir.ts'
 import { conformance, isAbsent } from './fixtures/blocks.ts'
 import { temporaryDirectory } from './fixtures/databases.ts'
 import { olderSchema } from './fixtures/older-schema.ts'
@@ -57,6 +59,7 @@ describe('a directory', () => {
       genesis: bytesToHex(dev.genesisHash),
       chain: 'xlayer',
       genesisTimestamp: 1_700_000_000,
+      genesisGasLimit: 50_000_000,
     })
     expect(await faultOf(open(path))).toBe(
       `open: ${path} is open in another process: stop that flashnode, or give --datadir another directory`,
@@ -70,6 +73,20 @@ describe('a directory', () => {
     expect(importGenesis(again, dev)).toBe(false)
     expect(openStore(again).foldHead().number).toBe(0)
     await again.close()
+  })
+
+  test('makes a development chain again as it was chosen', async () => {
+    const path = temporaryDirectory()
+    const asked = (config: Partial<Config>) =>
+      chainSpec(chainOption({ blockTimeMs: 1_000, ...config } as Config, path, 1_700_000_000))
+    const made = asked({ command: 'dev', gasLimit: 200_000_000 })
+    expect(made.genesisHeader.gasLimit).toBe(200_000_000n)
+    await (await open(path, made)).close()
+    for (const command of ['dev', 'serve'] as const)
+      expect(asked({ command }).genesisHash).toEqual(made.genesisHash)
+    expect(await faultOf(open(path, asked({ command: 'dev', gasLimit: 30_000_000 })))).toMatch(
+      /^chain: /,
+    )
   })
 
   test('of something else is not touched', async () => {

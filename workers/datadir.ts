@@ -39,15 +39,16 @@ export function chainOption(config: Config, path: string, nowSeconds: number): C
     dev: {
       chainId: config.chainId,
       allocFile: config.genesisAlloc,
-      genesisTimestamp: timestampOf(marker) ?? nowSeconds,
+      genesisTimestamp: given(marker?.genesisTimestamp) ?? nowSeconds,
+      gasLimit: config.gasLimit ?? given(marker?.genesisGasLimit),
       blockTime: config.blockTimeMs / 1_000,
     },
   }
 }
 
 /** A newer format may lack it: then the directory is refused for its version. */
-const timestampOf = (marker: Marker | undefined): number | undefined =>
-  Number.isSafeInteger(marker?.genesisTimestamp) ? marker?.genesisTimestamp : undefined
+const given = (value: number | undefined): number | undefined =>
+  Number.isSafeInteger(value) ? value : undefined
 
 /** The chain of a directory: a known one, or a development chain with its rules. */
 function servedChain(
@@ -61,7 +62,11 @@ function servedChain(
       `${path} holds no chain to serve: give --datadir a directory that a flashnode has filled`,
     )
   const name = asked ?? marker.chain
-  const dev = { chainId: marker.chainId, genesisTimestamp: timestampOf(marker) ?? 0 }
+  const dev = {
+    chainId: marker.chainId,
+    genesisTimestamp: given(marker.genesisTimestamp) ?? 0,
+    gasLimit: given(marker.genesisGasLimit),
+  }
   const options: readonly ChainOption[] = [{ name }, { name, dev }]
   const found = options.find(
     (option) => bytesToHex(chainSpec(option).genesisHash) === marker.genesis,

@@ -124,6 +124,12 @@ export const OPTIONS = {
     text: 'instead of the id of --chain',
     commands: DEV,
   }),
+  gasLimit: option('GAS', optional(integer(5_000_000, 1_000_000_000)), {
+    fallback: undefined,
+    text: 'gas of a block, chosen when the chain is made',
+    shown: '50000000',
+    commands: DEV,
+  }),
   genesisAlloc: option('FILE', optional(text), {
     fallback: undefined,
     text: 'further accounts of the genesis (JSON)',

@@ -20,6 +20,7 @@ export type DevOptions = {
   readonly chainId?: bigint
   /** Of the genesis block, seconds. */
   readonly timestamp: bigint
+  readonly gasLimit?: bigint
   /** Laid over the accounts and contracts that every such chain has. */
   readonly alloc?: Allocation
 }
@@ -45,7 +46,7 @@ export function devChain(options: DevOptions): ChainSpec {
     {
       number: 0n,
       timestamp: options.timestamp,
-      gasLimit: DEV_GAS_LIMIT,
+      gasLimit: options.gasLimit ?? DEV_GAS_LIMIT,
       baseFeePerGas: DEV_BASE_FEE,
       coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
       extraData: encodeExtraData({ ...rules.eip1559, minBaseFee: DEV_BASE_FEE }, rules.extraData),

@@ -20,6 +20,8 @@ export type ChainOption = {
     readonly allocFile?: string | undefined
     /** Seconds. */
     readonly genesisTimestamp: number
+    /** Of every block. */
+    readonly gasLimit?: number | undefined
     /** Seconds. */
     readonly blockTime?: number | undefined
   }
@@ -82,6 +84,7 @@ function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): 
     blockTime: dev.blockTime ?? blockTime,
     chainId,
     timestamp: BigInt(dev.genesisTimestamp),
+    ...(dev.gasLimit === undefined ? {} : { gasLimit: BigInt(dev.gasLimit) }),
     ...(dev.allocFile === undefined
       ? {}
       : { alloc: decodeAlloc(readJson(dev.allocFile), dev.allocFile) }),

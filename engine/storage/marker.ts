@@ -23,8 +23,9 @@ export type Marker = {
   readonly genesis: string
   /** `--chain` as it was given, for commands that take the chain from the directory. */
   readonly chain: string
-  /** Seconds; a development chain is made again with it. */
+  /** Seconds, and gas; a development chain is made again with them. */
   readonly genesisTimestamp: number
+  readonly genesisGasLimit?: number
 }
 
 /**
@@ -78,7 +79,8 @@ function decodeMarker(text: string): Marker | undefined {
   } catch {
     return undefined
   }
-  const { format, version, migratesFrom, chainId, genesis, chain, genesisTimestamp } = value ?? {}
+  const { format, version, migratesFrom, chainId, genesis, chain } = value ?? {}
+  const { genesisTimestamp, genesisGasLimit } = value ?? {}
   if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
   // A newer format may have other fields: its version is enough to refuse it.
   return {
@@ -88,6 +90,9 @@ function decodeMarker(text: string): Marker | undefined {
     genesis: String(genesis),
     chain: String(chain),
     genesisTimestamp: Number(genesisTimestamp),
+    ...(Number.isSafeInteger(genesisGasLimit)
+      ? { genesisGasLimit: genesisGasLimit as number }
+      : {}),
   }
 }
 

@@ -99,6 +99,7 @@ const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
   genesis: bytesToHex(chain.genesisHash),
   chain: chainName,
   genesisTimestamp: Number(chain.genesisHeader.timestamp),
+  genesisGasLimit: Number(chain.genesisHeader.gasLimit),
 })
 
 function openFault(path: string, error: unknown): unknown {
