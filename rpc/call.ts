@@ -1,12 +1,12 @@
 /** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
-import type { ChainView, Endpoint } from '../engine/chain/types.ts'
+import type { Basis, ChainView, Endpoint } from '../engine/chain/types.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import type { ResultCache } from './cache.ts'
 import { historyPruned, internalError, RpcError, responseTooLarge, timedOut } from './errors.ts'
 import type { Executor, PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
 import type { Method, Runs } from './method.ts'
-import type { Scope } from './scope.ts'
+import { readNewest, type Scope } from './scope.ts'
 
 /** A method with its parameters, as values and as the text they were cut from. */
 export type Call = {
@@ -25,7 +25,12 @@ export type CallerOptions = {
 /** Never throws. `stale`: the view is gone, start again on a newer one. */
 export type Caller = (call: Call, scope: Scope, isPinned: boolean) => PoolReply | Promise<PoolReply>
 
-type Flight = { readonly reply: Promise<PoolReply>; readonly signal: AbortSignal }
+/** What an answer is of: its key in the cache, and the view's own part of it. */
+type Subject = { readonly key: string; readonly basis: Basis; readonly basisKey: string }
+/** A run that equal calls may share. */
+type Flight = { readonly landing: Promise<Landed>; readonly client: { readonly isGone: boolean } }
+/** `isKept`: it is of its subject for certain, and in the cache. */
+type Landed = { readonly reply: PoolReply; readonly isKept: boolean }
 
 /** Parameters up to this length are decoded before a worker sees them. */
 const DECODE_FIRST_CHARACTERS = 16_384
@@ -37,15 +42,16 @@ export function createCaller(options: CallerOptions): Caller {
   return function run(call, scope, isPinned) {
     try {
       const method = call.found
-      if (method.basis === undefined) return capped(start(call, scope, isPinned))
+      if (method.basis === undefined) return start(call, scope, isPinned)
       const { view } = scope
-      const basis = view.cacheKey(method.basis(view, call.params))
-      const key = `${basis} ${method.name} ${call.text}`
+      const basis = method.basis(view, call.params)
+      const basisKey = view.cacheKey(basis)
+      const key = `${basisKey} ${method.name} ${call.text}`
       const known = cache.get(key)
       if (known !== undefined) return known
-      return method.runs === 'front' || isPinned
-        ? keep(capped(start(call, scope, isPinned)), key)
-        : share(call, scope, key)
+      if (method.runs !== 'front') return share(call, scope, { key, basis, basisKey }, isPinned)
+      const reply = start(call, scope, isPinned)
+      return reply instanceof Promise ? reply.then((one) => keep(one, key)) : keep(reply, key)
     } catch (error) {
       return failure(error, call, scope)
     }
@@ -58,60 +64,79 @@ export function createCaller(options: CallerOptions): Caller {
       if (text.length <= DECODE_FIRST_CHARACTERS) method.decode(params)
       const record = isPinned ? scope.record : undefined
       const deadline = scope.startedAt + laneMs(method.runs, limits)
-      const { signal } = scope.client
-      return executor.execute({ method, params, text, endpoint, record, deadline, signal })
+      const { client } = scope
+      return executor
+        .execute({ method, params, text, endpoint, record, deadline, client })
+        .then(capped)
     }
     const result = method.invoke(scope, params)
     return typeof result === 'string'
-      ? { result }
+      ? capped({ result })
       : result.then(
-          (settled): PoolReply => ({ result: settled }),
+          (settled) => capped({ result: settled }),
           (error: unknown) => failure(error, call, scope),
         )
   }
 
-  function keep(
-    reply: PoolReply | Promise<PoolReply>,
-    key: string,
-  ): PoolReply | Promise<PoolReply> {
-    const set = (settled: PoolReply): PoolReply => {
-      if (isLasting(settled)) cache.set(key, settled)
-      return settled
-    }
-    return reply instanceof Promise ? reply.then(set) : set(reply)
+  function keep(reply: PoolReply, key: string): PoolReply {
+    if (isLasting(reply)) cache.set(key, reply)
+    return reply
   }
 
-  /** One run for all equal calls of a moment. Its answer is of the same record or a newer one than each of them could have asked. */
-  async function share(call: Call, scope: Scope, key: string): Promise<PoolReply> {
-    const { reader } = scope.services
-    const { record } = scope
+  /** One run in the pool for all equal calls of a moment. */
+  async function share(
+    call: Call,
+    scope: Scope,
+    subject: Subject,
+    isPinned: boolean,
+  ): Promise<PoolReply> {
+    const { key } = subject
+    const { record, client } = scope
     // A queued call holds no view: the worker takes the newest when it starts.
-    scope.release()
-    const flightKey = `${record} ${key}`
-    const flown = flights.get(flightKey)
-    if (flown !== undefined) {
-      const reply = await flown.reply
-      // The first caller went away and took its run along.
-      if (!flown.signal.aborted || scope.client.signal.aborted) return reply
-    }
+    if (!isPinned) scope.release()
     try {
-      const reply = Promise.resolve(capped(start(call, scope, false)))
-      flights.set(flightKey, { reply, signal: scope.client.signal })
-      const settled = await reply
-      // Only when no record came between is it certain that the worker read this one.
-      if (isLasting(settled) && reader.newestRecord() === record) cache.set(key, settled)
-      return settled
+      for (let flight = flights.get(key); flight !== undefined; flight = flights.get(key)) {
+        const { reply, isKept } = await flight.landing
+        if (isKept) return reply
+        // The first caller went away and took its run along.
+        if (flight.client.isGone && !client.isGone) continue
+        if (!isLasting(reply)) return reply
+        // From a newer record: that does for who holds no view.
+        if (!isPinned && (reply.record ?? 0) >= record) return reply
+        break
+      }
+      const running = Promise.resolve(start(call, scope, isPinned))
+      const landing = running.then((reply) => {
+        if (flights.get(key) === flight) flights.delete(key)
+        const isKept = isLasting(reply) && isOf(subject, reply.record, { scope, record })
+        if (isKept) cache.set(key, reply)
+        return { reply, isKept }
+      })
+      const flight = { landing, client }
+      flights.set(key, flight)
+      return (await landing).reply
     } catch (error) {
       return failure(error, call, scope)
-    } finally {
-      flights.delete(flightKey)
     }
   }
 
-  function capped(reply: PoolReply | Promise<PoolReply>): PoolReply | Promise<PoolReply> {
-    return reply instanceof Promise ? reply.then(cap) : cap(reply)
+  /** Whether the record that a worker read stands for the subject: the one that was seen, or the newest when it has the same heads. */
+  function isOf(
+    { basis, basisKey }: Subject,
+    read: number | undefined,
+    seen: { readonly scope: Scope; readonly record: number },
+  ): boolean {
+    if (read === undefined || read === seen.record) return read !== undefined
+    const { reader } = seen.scope.services
+    if (read !== reader.newestRecord()) return false
+    return readNewest(
+      reader,
+      endpoint,
+      (view) => view.record === read && view.cacheKey(basis) === basisKey,
+    )
   }
-  function cap(reply: PoolReply): PoolReply {
+
+  function capped(reply: PoolReply): PoolReply {
     if (!('result' in reply) || reply.result.length <= limits.responseBytes) return reply
     return { error: responseTooLarge(reply.result.length, limits.responseBytes).toObject() }
   }
@@ -128,7 +153,7 @@ export function createCaller(options: CallerOptions): Caller {
 }
 
 /** Reverts and refusals that the view alone decides are answers like any other. */
-function isLasting(reply: PoolReply): boolean {
+function isLasting(reply: PoolReply): reply is Exclude<PoolReply, { stale: true }> {
   return (
     'result' in reply ||
     ('error' in reply && (reply.error.code === 3 || reply.error.code === -32000))

@@ -13,15 +13,16 @@ export type PoolCall = {
   readonly record: number | undefined
   /** Monotonic milliseconds (performance.now of the front); counts queue time. */
   readonly deadline: number
-  readonly signal: AbortSignal
+  /** Who waits for it: a call for nobody ends early. */
+  readonly client: { readonly isGone: boolean }
 }
 /**
- * JSON text of the result (ASCII only), or an error as plain data. `stale`: the record named in the call is gone, the front starts its batch
- * again; a call without a record never gets it.
+ * JSON text of the result (ASCII only), or an error as plain data; `record`: what it was read from, where a worker has read. `stale`: the
+ * record named in the call is gone, the front starts its batch again; a call without a record never gets it.
  */
 export type PoolReply =
-  | { readonly result: string }
-  | { readonly error: RpcErrorObject }
+  | { readonly result: string; readonly record?: number | undefined }
+  | { readonly error: RpcErrorObject; readonly record?: number | undefined }
   | { readonly stale: true }
 
 /** Never throws, always answers: queue full is -32005, deadline -32002, a dead worker -32603. */

@@ -39,7 +39,9 @@ export type Client = {
   readonly endpoint: Endpoint
   /** Sends a notification; undefined over HTTP. */
   readonly notify: ((text: string) => void) | undefined
-  /** Aborted when the client goes away. */
+  /** The client has gone away: its answer is thrown away. */
+  readonly isGone: boolean
+  /** Aborted when it goes away: for those that wait. To be made, unlike `isGone`. */
   readonly signal: AbortSignal
 }
 

@@ -58,13 +58,13 @@ export function createPoolRunner(parts: {
       if (isExpired()) return late()
       const leased = lease(call)
       if (leased === undefined) return { stale: true }
-      const { view } = leased
+      const { view, record } = leased
       const context: MethodContext = { view, chain, engine, limits, isExpired }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
-        ? { result }
+        ? { result, record }
         : result.then(
-            (text): PoolReply => ({ result: text }),
+            (text): PoolReply => ({ result: text, record }),
             (error: unknown) => failure(error, call, isExpired),
           )
     } catch (error) {
@@ -77,9 +77,10 @@ export function createPoolRunner(parts: {
     call: WorkerCall,
     isExpired: () => boolean,
   ): PoolReply | Promise<PoolReply> {
-    if (error instanceof RpcError) return { error: error.toObject() }
+    const leased = leases.get(`${call.endpoint} ${call.record}`)
+    if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
     if (error instanceof ViewError) {
-      const view = leases.get(`${call.endpoint} ${call.record}`)?.view
+      const view = leased?.view
       if (error.reason === 'pruned' && view !== undefined)
         return { error: prunedHistory(error, view).toObject() }
       drop(call)

@@ -63,7 +63,7 @@ export class Scope implements FrontContext {
     return this.startedAt + this.#parts.limits.callMs
   }
   get isExpired(): () => boolean {
-    return () => this.client.signal.aborted || this.services.now() > this.deadline
+    return () => this.client.isGone || this.services.now() > this.deadline
   }
   get readNewest(): FrontContext['readNewest'] {
     const { services, endpoint } = this.#parts

@@ -140,7 +140,7 @@ export function createSubscriptions(options: {
 
   return {
     add(client, what) {
-      if (client.notify === undefined || client.signal.aborted) throw notificationsUnsupported()
+      if (client.notify === undefined || client.isGone) throw notificationsUnsupported()
       const own = ownOf(client)
       if (own.size >= limits.subscriptionsPerConnection)
         throw capReached('too many subscriptions', limits.subscriptionsPerConnection)

@@ -38,7 +38,11 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     endpoint: 'flashblocks',
     record: options.record,
     deadline: performance.now() + (options.withinMs ?? 5_000),
-    signal: options.signal ?? new AbortController().signal,
+    client: {
+      get isGone() {
+        return options.signal?.aborted ?? false
+      },
+    },
   }
 }
 const ended: number[] = []

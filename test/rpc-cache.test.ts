@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import { createResultCache } from '../rpc/cache.ts'
+import type { PoolCall } from '../rpc/executor.ts'
 import type { MemoryBlock } from './fixtures/memory-chain.ts'
 import { testRpc } from './fixtures/rpc.ts'
 
@@ -105,6 +106,59 @@ describe('an answer', () => {
     expect(await ask()).toBe(0)
     memory.publish({ canonical: memory.genesis, complete: first, pending: pending(1) })
     expect(await ask()).toBe(more)
+  })
+})
+
+describe('equal calls', () => {
+  /** Calls wait for the gate before they reach a worker. */
+  function gated() {
+    const gate = Promise.withResolvers<void>()
+    const calls: PoolCall[] = []
+    const rpc = testRpc({
+      executor: (local) => ({
+        async execute(call) {
+          calls.push(call)
+          await gate.promise
+          return local.execute(call)
+        },
+      }),
+    })
+    const { memory } = rpc
+    const first = memory.make(memory.genesis, { salt: 0x10 })
+    memory.publish({ canonical: first })
+    const item = { jsonrpc: '2.0', id: 1, method: 'eth_call', params: [CALL, 'latest'] }
+    const answers = async (count: number) => {
+      const body = count === 1 ? item : Array.from({ length: count }, () => item)
+      const { text } = await rpc.send(JSON.stringify(body))
+      return [JSON.parse(text!) as { result: string }].flat().map(({ result }) => result.slice(-2))
+    }
+    return { rpc, memory, first, gate, calls, answers }
+  }
+
+  test('of a batch, of other requests and of the next flashblock run once', async () => {
+    const { memory, first, gate, calls, answers } = gated()
+    const asked = [answers(1), answers(2), answers(3)]
+    memory.publish({ canonical: first, pending: memory.make(first, { index: 0 }) })
+    asked.push(answers(1), answers(2))
+    gate.resolve()
+    expect((await Promise.all(asked)).flat()).toEqual(Array.from({ length: 9 }, () => '10'))
+    expect(calls).toHaveLength(1)
+    expect([await answers(1), calls.length]).toEqual([['10'], 1])
+  })
+
+  test('an answer from a newer record is for nobody who holds an older one', async () => {
+    const { memory, first, gate, calls, answers } = gated()
+    const single = answers(1)
+    const batch = answers(2)
+    memory.publish({ canonical: memory.make(first, { salt: 0x11 }) })
+    gate.resolve()
+    // The chain in maps has given the batch's record away, so it starts again.
+    expect(await single).toEqual(['11'])
+    expect(await batch).toEqual(['11', '11'])
+    const runs = calls.length
+    memory.publish({ canonical: first })
+    expect(await answers(1)).toEqual(['10'])
+    expect(calls.length).toBe(runs + 1)
   })
 })
 

@@ -205,6 +205,9 @@ function socket() {
     address: '127.0.0.1',
     endpoint: 'flashblocks',
     signal: closing.signal,
+    get isGone() {
+      return closing.signal.aborted
+    },
     notify: (text) => sent.push(JSON.parse(text) as Json),
   }
   const of = (id: unknown) =>

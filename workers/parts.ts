@@ -92,7 +92,7 @@ async function probe(pool: Pool): Promise<void> {
     endpoint: 'flashblocks',
     record: undefined,
     deadline: now() + PROBE_MS,
-    signal: new AbortController().signal,
+    client: { isGone: false },
   })
   if ('error' in reply) throw new Error(reply.error.message)
 }

@@ -215,18 +215,18 @@ export function createPool(options: PoolOptions): Pool {
 
   /** Whom nobody waits for any more: left before it was started, or out of time in the queue. */
   function dropIfGone(job: Job): boolean {
-    const isGone = job.call.signal.aborted || performance.now() >= job.call.deadline
+    const isGone = job.call.client.isGone || performance.now() >= job.call.deadline
     if (isGone) settle(job, expired(job, limits))
     return isGone
   }
 
   function sweep(): void {
     const now = performance.now()
-    const isGone = ({ call }: Job) => call.signal.aborted || now >= call.deadline
+    const isGone = ({ call }: Job) => call.client.isGone || now >= call.deadline
     for (const job of lanes.remove(isGone)) dropIfGone(job)
     for (const task of running) {
       for (const [index, { call }] of task.jobs.entries())
-        if (call.signal.aborted) cancelCall(task.slab, index)
+        if (call.client.isGone) cancelCall(task.slab, index)
       if (!task.isDoomed && task.jobs.some((job) => isOverdue(job, now))) end(task)
     }
     if (lanes.size === 0 && running.size === 0) {

@@ -102,12 +102,11 @@ export function readCall(slab: Slab, index: number, long: LongTexts): SlabCall {
   const start = words[line + START]!
   const textStart = start + words[line + METHOD_BYTES]!
   const text = long.find(([at]) => at === index)?.[1]
-  const record = words[line + RECORD]!
   return {
     method: bytes.toString('latin1', start, textStart),
     text: text ?? bytes.toString('utf8', textStart, textStart + words[line + TEXT_BYTES]!),
     endpoint: words[line + ENDPOINT] === 1 ? 'flashblocks' : 'standard',
-    record: record === 0 ? undefined : record,
+    record: recordOf(words, line),
     deadline: times[(line + DEADLINE) / 2]!,
   }
 }
@@ -140,6 +139,7 @@ export function writeReply(
     words[line + STATUS] = STALE
     return undefined
   }
+  words[line + RECORD] = reply.record ?? 0
   const isResult = 'result' in reply
   const text = isResult ? reply.result : JSON.stringify(reply.error)
   const used = words[USED]!
@@ -171,10 +171,14 @@ export function readReply(slab: Slab, index: number, long: LongTexts): PoolReply
         status === RESULT
         ? bytes.toString('latin1', start, end)
         : bytes.toString('utf8', start, end)
-  return status % LONG === RESULT ? { result: text } : { error: JSON.parse(text) }
+  const record = recordOf(words, line)
+  return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
 }
 
 /** Microseconds that the call ran in the worker. */
 export const microsOf = (slab: Slab, index: number): number => slab.words[lineOf(index) + MICROS]!
 
 const lineOf = (index: number) => HEADER_WORDS + index * LINE_WORDS
+/** Before the reply: asked for; in the reply: read. No record has the number 0. */
+const recordOf = (words: Slab['words'], line: number): number | undefined =>
+  words[line + RECORD] || undefined
