@@ -12,7 +12,7 @@ import {
 } from './errors.ts'
 import type { Answer, Answerer } from './exchange.ts'
 import type { ReceiptHold } from './hold.ts'
-import type { Limiter } from './limiter.ts'
+import type { Charge, Limiter } from './limiter.ts'
 import type { Client, Methods } from './method.ts'
 import {
   createRunner,
@@ -57,43 +57,60 @@ export function createAnswerer(
     flashblocks: createRunner(options, cache, 'flashblocks'),
   }
 
-  async function answer(body: string, client: Client): Promise<Answer> {
+  function answer(body: string, client: Client): Answer | Promise<Answer> {
     try {
-      return await respond(body, client)
+      const answered = respond(body, client)
+      return answered instanceof Promise ? answered.catch(bug) : answered
     } catch (error) {
-      options.onBug(error, 'dispatch')
-      return reply(errorText('null', internalError().toObject()))
+      return bug(error)
     }
   }
+  function bug(error: unknown): Answer {
+    options.onBug(error, 'dispatch')
+    return reply(errorText('null', internalError().toObject()))
+  }
 
-  async function respond(body: string, client: Client): Promise<Answer> {
+  function respond(body: string, client: Client): Answer | Promise<Answer> {
     if (body.length < SHORT_CHARACTERS && body.trim() === '') return nothing(200)
     const looked = scan(body, scanLimits)
     const items =
       looked.fault === undefined ? parse(body, looked, methods[client.endpoint]) : undefined
     if (items === undefined || items.length === 0 || looked.items > limits.batchItems)
-      return refuseWhole(looked, items, client)
+      return charged(1, client, (charge) => refuseWhole(charge, looked, items))
     let cost = 0
     for (const item of items) cost += isReady(item) ? item.found.cost : 1
-    const charge = await limiter.charge(client.address, cost)
-    if (!charge.isAllowed) return tooMany(charge, items, looked.isBatch)
-    if (client.endpoint === 'flashblocks') {
-      const ready = items.filter(isReady)
-      const held = options.hold?.before(ready, client)
-      if (held !== undefined) await held
-      const shown = options.shown?.before(ready, client)
-      if (shown !== undefined) await shown
-    }
-    return runs[client.endpoint](items, looked.isBatch, client)
+    return charged(cost, client, (charge) =>
+      charge.isAllowed
+        ? run(items, looked.isBatch, client)
+        : tooMany(charge, items, looked.isBatch),
+    )
+  }
+
+  function charged(
+    cost: number,
+    client: Client,
+    go: (charge: Charge) => Answer | Promise<Answer>,
+  ): Answer | Promise<Answer> {
+    const charge = limiter.charge(client.address, cost)
+    return charge instanceof Promise ? charge.then(go) : go(charge)
+  }
+
+  function run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {
+    const runOn = runs[client.endpoint]
+    if (client.endpoint === 'standard') return runOn(items, isBatch, client)
+    const ready = items.filter(isReady)
+    const held = options.hold?.before(ready, client)
+    if (held !== undefined)
+      return held
+        .then(() => options.shown?.before(ready, client))
+        .then(() => runOn(items, isBatch, client))
+    const shown = options.shown?.before(ready, client)
+    if (shown !== undefined) return shown.then(() => runOn(items, isBatch, client))
+    return runOn(items, isBatch, client)
   }
 
   /** What is wrong with all of it: charged as one. */
-  async function refuseWhole(
-    looked: Scan,
-    items: readonly Item[] | undefined,
-    client: Client,
-  ): Promise<Answer> {
-    const charge = await limiter.charge(client.address, 1)
+  function refuseWhole(charge: Charge, looked: Scan, items: readonly Item[] | undefined): Answer {
     if (!charge.isAllowed)
       return tooMany(charge, [{ id: 'null', error: parseError().toObject() }], false)
     const { batchItems } = limits
@@ -135,12 +152,9 @@ const reply = (text: string, status = 200, headers = NO_HEADERS): Answer => ({
   headers,
 })
 
+type Refused = Exclude<Charge, { isAllowed: true }>
 /** Nothing of it runs. A batch gets an error per item: client libraries do not understand a single one. */
-function tooMany(
-  charge: { limit: number; used: number; cost: number; retryAfterMs: number },
-  items: readonly Item[],
-  isBatch: boolean,
-): Answer {
+function tooMany(charge: Refused, items: readonly Item[], isBatch: boolean): Answer {
   const { limit, used, cost, retryAfterMs } = charge
   const error = rateLimited({ limit, used, cost, retryAfterMs }).toObject()
   const texts = items.map(({ id }) => errorText(id ?? 'null', error))

@@ -11,6 +11,6 @@ export type Answer = {
 
 /**
  * Answers one request body, single or batch. Parses, charges the limiter for the client's address, runs, and always answers: it never
- * rejects. Once `client.signal` is aborted its answer is thrown away.
+ * throws or rejects. At once where nothing has to be waited for. Once `client.isGone` its answer is thrown away.
  */
-export type Answerer = (body: string, client: Client) => Promise<Answer>
+export type Answerer = (body: string, client: Client) => Answer | Promise<Answer>

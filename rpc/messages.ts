@@ -1,6 +1,6 @@
 /** JSON-RPC over one WebSocket: each message is a request body, answered when it is ready. */
 import type { Endpoint } from '../engine/chain/types.ts'
-import type { Answerer } from './exchange.ts'
+import type { Answer, Answerer } from './exchange.ts'
 import type { Limits } from './limits.ts'
 import type { Client } from './method.ts'
 import type { ServerState } from './server.ts'
@@ -24,24 +24,30 @@ export function serveMessages(
     endpoint,
     notify: (text) => void connection.send(text),
     signal: connection.signal,
+    get isGone() {
+      return connection.signal.aborted
+    },
   }
   let inFlight = 0
+  function send({ text }: Answer): void {
+    try {
+      if (text !== undefined) connection.send(text)
+    } catch (error) {
+      onBug(error)
+      connection.close(1011, 'internal error')
+    }
+    if (inFlight-- === limits.messagesInFlight) connection.resume()
+    state.ended()
+  }
   return {
     onMessage(data) {
       // The connection is about to be closed with 1001, which says all.
       if (state.paused !== undefined) return
       state.begun()
       if (++inFlight === limits.messagesInFlight) connection.pause()
-      void answer(data.toString('utf8'), client)
-        .then(({ text }) => text !== undefined && connection.send(text))
-        .catch((error: unknown) => {
-          onBug(error)
-          connection.close(1011, 'internal error')
-        })
-        .finally(() => {
-          if (inFlight-- === limits.messagesInFlight) connection.resume()
-          state.ended()
-        })
+      const answered = answer(data.toString('utf8'), client)
+      if (answered instanceof Promise) void answered.then(send)
+      else send(answered)
     },
   }
 }

@@ -1,18 +1,22 @@
 /** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import {
+  createServer as createHttpServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
-import type { Endpoint } from '../engine/chain/types.ts'
-import { clientAddress, type TrustedProxies } from './address.ts'
+import type { TrustedProxies } from './address.ts'
 import { endBeforeRequest, readBody, UNSUPPORTED_ENCODING } from './body.ts'
-import type { Answer, Answerer } from './exchange.ts'
+import type { Answerer } from './exchange.ts'
 import { createHostCheck } from './hosts.ts'
+import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls } from './http.ts'
 import type { Limits } from './limits.ts'
 import { serveMessages } from './messages.ts'
-import type { Client } from './method.ts'
 import { createWebSockets, type Open, refuseUpgrade, type WebSockets } from './websocket.ts'
 
 export type Readiness = {
@@ -56,10 +60,6 @@ export interface Server {
   readonly inject: FastifyInstance['inject']
 }
 
-const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
-  ['/', 'standard'],
-  ['/flashblocks', 'flashblocks'],
-])
 const pathOf = (url: string | undefined) => (url ?? '').split('?', 1)[0]!
 const UNSUPPORTED_TYPE = 'invalid content type, only application/json is supported'
 const EXPOSED_HEADERS = ['X-Flashblock', 'Retry-After', 'RateLimit', 'RateLimit-Policy']
@@ -67,26 +67,43 @@ const EXPOSED_HEADERS = ['X-Flashblock', 'Retry-After', 'RateLimit', 'RateLimit-
 export async function createServer(options: ServerOptions): Promise<Server> {
   const { limits } = options
   const state = createState()
+  const isHostAllowed = createHostCheck(options.hosts)
+  const isAnyOrigin = options.cors.includes('*')
+  const calls = createHttpCalls({
+    ...options,
+    ...{ isHostAllowed, isAnyOrigin, state },
+    bodyBytes: limits.bodyBytes,
+    headersWithoutOrigin: {
+      ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
+      'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
+    },
+  })
   const server = fastify({
-    http: { headersTimeout: limits.headersMs, connectionsCheckingInterval: 1_000 },
-    requestTimeout: limits.requestMs,
-    // Longer than any answer takes: what is silent for so long does not read its answer.
-    connectionTimeout: limits.requestMs + limits.traceMs,
-    keepAliveTimeout: limits.keepAliveMs,
-    maxRequestsPerSocket: limits.requestsPerSocket,
+    serverFactory(route) {
+      const http = createHttpServer(
+        { headersTimeout: limits.headersMs, connectionsCheckingInterval: 1_000 },
+        (request, response) => {
+          if (!calls.take(request, response)) route(request, response)
+        },
+      )
+      http.requestTimeout = limits.requestMs
+      http.keepAliveTimeout = limits.keepAliveMs
+      http.maxRequestsPerSocket = limits.requestsPerSocket
+      http.maxConnections = limits.sockets
+      // Longer than any answer takes: what is silent for so long does not read its answer.
+      return http.setTimeout(limits.requestMs + limits.traceMs)
+    },
     bodyLimit: limits.bodyBytes,
     forceCloseConnections: true,
     return503OnClosing: false,
     exposeHeadRoutes: true,
   })
-  server.server.maxConnections = limits.sockets
-  const isHostAllowed = createHostCheck(options.hosts)
   server.addHook('onRequest', (request, reply, done) => {
     if (isHostAllowed(request.headers.host)) done()
     else refuse(reply, 403, 'invalid host specified')
   })
   await server.register(cors, {
-    origin: options.cors.includes('*') ? '*' : [...options.cors],
+    origin: isAnyOrigin ? '*' : [...options.cors],
     methods: ['POST', 'GET', 'OPTIONS'],
     exposedHeaders: EXPOSED_HEADERS,
     maxAge: 600,
@@ -99,7 +116,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   server.setErrorHandler((error: HttpError, _request, reply) => answerFailure(error, reply))
   server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
   addPages(server, options)
-  addEndpoints(server, options, state)
+  addEndpoints(server, calls, state)
   const webSockets = addWebSockets(server, { ...options, isHostAllowed, state })
 
   return {
@@ -165,7 +182,7 @@ function createState(): ServerState {
   }
 }
 
-function addEndpoints(server: FastifyInstance, options: ServerOptions, state: ServerState): void {
+function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerState): void {
   for (const [path, endpoint] of ENDPOINTS)
     server.post<{ Body: string | undefined }>(path, (request, reply) => {
       if (state.paused !== undefined) {
@@ -178,17 +195,8 @@ function addEndpoints(server: FastifyInstance, options: ServerOptions, state: Se
         return
       }
       reply.hijack()
-      const address = addressOf(request.raw, options.trustedProxies)
-      const client = new HttpClient(address, endpoint, reply.raw)
-      state.begun()
-      void options
-        .answer(request.body, client)
-        .then((answer) => write(reply, answer))
-        .catch((error: unknown) => {
-          options.onBug(error)
-          reply.raw.destroy()
-        })
-        .finally(() => state.ended())
+      const headers = reply.getHeaders() as OutgoingHttpHeaders
+      calls.answer(request.body, { request: request.raw, response: reply.raw, endpoint, headers })
     })
 }
 
@@ -235,59 +243,6 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
   })
 }
 
-/**
- * The AbortController costs a microsecond: made only when somebody asks for the signal. A class, because an object literal with a getter
- * gets a hidden class of its own each time: 10 µs of garbage collection a request (2026-11).
- */
-class HttpClient implements Client {
-  readonly address: string
-  readonly endpoint: Endpoint
-  readonly notify = undefined
-  readonly #response: ServerResponse
-  #controller: AbortController | undefined
-
-  constructor(address: string, endpoint: Endpoint, response: ServerResponse) {
-    this.address = address
-    this.endpoint = endpoint
-    this.#response = response
-  }
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      const made = new AbortController()
-      this.#controller = made
-      if (this.#response.closed) made.abort()
-      else this.#response.once('close', () => made.abort())
-    }
-    return this.#controller.signal
-  }
-}
-
-function write(reply: FastifyReply, { text, status, headers }: Answer): void {
-  if (reply.raw.destroyed) return
-  if (text === undefined) {
-    reply.raw.writeHead(status, { ...(reply.getHeaders() as Headers), ...headers })
-    reply.raw.end()
-    return
-  }
-  const bytes = Buffer.byteLength(text)
-  reply.raw.writeHead(status, {
-    'content-type': 'application/json',
-    'content-length': bytes,
-    ...(reply.getHeaders() as Headers),
-    ...headers,
-  })
-  // Plain ASCII, which nearly every answer is, is written without being encoded.
-  reply.raw.end(text, bytes === text.length ? 'latin1' : 'utf8')
-}
-type Headers = Record<string, string>
-
-function addressOf(request: IncomingMessage, trusted: TrustedProxies): string {
-  const forwarded = request.headers['x-forwarded-for']
-  const text = Array.isArray(forwarded) ? forwarded.join(',') : forwarded
-  return clientAddress(request.socket.remoteAddress, text, trusted)
-}
-
 type HttpError = { readonly statusCode?: number; readonly message: string }
 function answerFailure(error: HttpError, reply: FastifyReply): FastifyReply {
   const status = error.statusCode ?? 500
@@ -297,7 +252,7 @@ function answerFailure(error: HttpError, reply: FastifyReply): FastifyReply {
   const text = JSON.stringify(failure(-32600, error.message))
   reply.hijack()
   reply.raw.writeHead(413, {
-    ...(reply.getHeaders() as Headers),
+    ...(reply.getHeaders() as OutgoingHttpHeaders),
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
     connection: 'close',

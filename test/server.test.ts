@@ -103,6 +103,45 @@ describe('requests', () => {
     expect(other.headers['access-control-allow-origin']).toBe(undefined)
   })
 
+  test.each<[string, Record<string, string>, string]>([
+    ['a usual one', {}, '{"a":"ü"}'],
+    ['of another origin', { origin: 'https://app.example' }, '1'],
+    ['with a charset', { 'content-type': 'application/json; charset=utf-8' }, '1'],
+    ['encoded', { 'content-encoding': 'gzip' }, '1'],
+    ['for another host', { host: 'evil.example' }, '1'],
+    ['too large', {}, 'x'.repeat(1_001)],
+    ['without an answer', {}, 'nothing'],
+  ])('answers straight as it does through the router: %s', async (_, headers, payload) => {
+    for (const cors of [['*'], ['https://app.example']]) {
+      const answer: Answerer = (body) => {
+        const text = body === 'nothing' ? undefined : body
+        const status = text === undefined ? 204 : 200
+        return { text, status, headers: { 'X-Flashblock': '1:2:0x3' } }
+      }
+      const other = await startServer({ cors, limits: { bodyBytes: 1_000 }, answer })
+      const all = { host: 'localhost', ...json, ...headers }
+      const routed = await other.server.inject({ method: 'POST', url: '/', headers: all, payload })
+      const length = Buffer.byteLength(payload)
+      const lines = Object.entries({ ...all, 'content-length': length, connection: 'close' })
+      const [top, ...body] = (
+        await talk(
+          other.port,
+          `POST / HTTP/1.1\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n${payload}`,
+        )
+      ).split('\r\n\r\n')
+      const [status, ...fields] = top!.split('\r\n')
+      expect(status).toContain(` ${routed.statusCode} `)
+      expect(Buffer.from(body.join(), 'latin1').toString()).toBe(routed.body)
+      const own = (names: string[]) =>
+        names.filter((name) => !/^(date|connection|keep-alive|transfer-encoding)$/.test(name))
+      const names = fields.map((field) => field.slice(0, field.indexOf(':')).toLowerCase())
+      expect(own(names).toSorted()).toEqual(own(Object.keys(routed.headers)).toSorted())
+      for (const name of own(names))
+        expect(top!.toLowerCase()).toContain(`${name}: ${routed.headers[name]}`.toLowerCase())
+      await other.server.close()
+    }
+  })
+
   test('preflight', async () => {
     const response = await server.inject({
       method: 'OPTIONS',

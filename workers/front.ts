@@ -5,7 +5,7 @@ import type { Engine } from '../engine/evm/engine.ts'
 import { trustedProxies } from '../rpc/address.ts'
 import type { Executor } from '../rpc/executor.ts'
 import type { FeedHub } from '../rpc/feed.ts'
-import { createLimiter, type Limiter } from '../rpc/limiter.ts'
+import { type Charge, createLimiter, type Limiter } from '../rpc/limiter.ts'
 import { methodsOf } from '../rpc/methods/index.ts'
 import { createRpc } from '../rpc/rpc.ts'
 import { createServer, type Readiness, type Server } from '../rpc/server.ts'
@@ -127,10 +127,13 @@ const urlOf = (host: string, port: number): string =>
 
 function counted(limiter: Limiter, metrics: Metrics): Limiter {
   return {
-    async charge(address, points) {
-      const charge = await limiter.charge(address, points)
-      if (!charge.isAllowed) metrics.refused(points)
-      return charge
+    charge(address, points) {
+      const note = (charge: Charge): Charge => {
+        if (!charge.isAllowed) metrics.refused(points)
+        return charge
+      }
+      const charge = limiter.charge(address, points)
+      return charge instanceof Promise ? charge.then(note) : note(charge)
     },
   }
 }
