@@ -24,7 +24,12 @@ test('what cannot be stopped in time is given up at the second try', async () =>
     await filling.offer([endless.raw])
     return filling.finish()
   }
-  expect(await fill()).toEqual({ executed: 0, rejected: [], isOutOfTime: true })
+  expect(await fill()).toEqual({
+    executed: 0,
+    rejected: [],
+    left: [endless.hash],
+    isOutOfTime: true,
+  })
   expect((await fill()).rejected).toEqual([{ hash: endless.hash, reason: TOO_LONG, isFinal: true }])
 })
 
@@ -41,7 +46,7 @@ test('what needs most of the time has it when nobody else wants it', async () =>
     return filling.finish()
   }
   expect(await fill()).toMatchObject({ executed: 0, isOutOfTime: true })
-  expect(await fill()).toEqual({ executed: 1, rejected: [], isOutOfTime: false })
+  expect(await fill()).toEqual({ executed: 1, rejected: [], left: [], isOutOfTime: false })
 })
 /** 3,000,000 gas of the loop are 800 looks, one each 1,024 steps. */
 const LOOKS_PER_MS = 9

@@ -45,10 +45,11 @@ describe('timestamps', () => {
 })
 
 describe('schedule', () => {
-  test('on time: index 0 and 1 at once, then every 200 ms, sealed before the timestamp', () => {
+  test('on time: the first at the block’s begin, then every 200 ms, sealed before the timestamp', () => {
     const schedule = scheduleOf(101n, at(99, 995), timing)
     expect(schedule).toEqual({
       beginAt: at(100) - SEAL_LEAD_MS,
+      firstAt: at(100),
       ticks: [at(100, 200), at(100, 400), at(100, 600), at(100, 800)],
       sealAt: at(101) - SEAL_LEAD_MS,
       targetIndex: 5,
@@ -56,7 +57,7 @@ describe('schedule', () => {
   })
 
   const late: [name: string, now: number, target: number][] = [
-    ['early enough for a tick at the block’s begin', at(99, 970), 6],
+    ['early', at(99, 970), 5],
     ['300 ms late', at(100, 300), 4],
     ['just before a tick', at(100, 390), 3],
     ['time for index 1 alone', at(100, 900), 1],
@@ -71,8 +72,9 @@ describe('schedule', () => {
     fc.assert(
       fc.property(fc.integer({ min: -100, max: 1_500 }), (offset) => {
         const now = at(100) + offset
-        const { ticks, sealAt, targetIndex } = scheduleOf(101n, now, timing)
-        const times = [now, ...ticks, sealAt]
+        const { firstAt, ticks, sealAt, targetIndex } = scheduleOf(101n, now, timing)
+        expect(firstAt).toBeGreaterThanOrEqual(now)
+        const times = [firstAt, ...ticks, sealAt]
         if (targetIndex === 0) expect(ticks).toEqual([])
         else {
           expect(targetIndex).toBe(1 + ticks.length)

@@ -76,7 +76,7 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
   worker.on('message', (message: FromSequencer) => {
     told.push(message)
     if (message.type === 'want')
-      say({ type: 'transactions', request: message.request, raw: [...pool] })
+      say({ type: 'transactions', request: message.request, raw: [...pool], hasMore: false })
     if (message.type === 'sealed') sealed.resolve()
     if (message.type === 'failed') sealed.reject(new Error(message.message))
   })

@@ -10,7 +10,7 @@ import { decodeTransaction, signTransaction } from '../engine/primitives/transac
 import { equalBytes, ZERO_32 } from '../engine/primitives/words.ts'
 import { MAX_TRIES, TOO_LONG } from '../engine/sources/sequencer-fill.ts'
 import { SEAL_LEAD_MS } from '../engine/sources/sequencer-schedule.ts'
-import type { Rejected, Wanted } from '../engine/sources/sequencer-types.ts'
+import type { Offered, Rejected, Wanted } from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
 import {
@@ -73,18 +73,25 @@ const LOOPER: Hex = '0x00000000000000000000000000000000000000aa'
 function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
   const handed = new Map<string, string>()
   return {
-    best({ number, index, gas, excluded }: Wanted): readonly Bytes[] {
+    best({ number, index, gas, excluded }: Wanted): Offered {
       const target = `${number} ${index}`
       const gone = textOf([...rejected.map(({ hash }) => hash), ...excluded])
       let left = gas
-      return all.filter((raw) => {
-        const { hash, gasLimit } = decodeTransaction(raw)
-        const key = bytesToHex(hash)
-        if (gone.includes(key) || handed.get(key) === target || gasLimit > left) return false
-        handed.set(key, target)
+      const waits = all.filter((raw) => {
+        const key = bytesToHex(decodeTransaction(raw).hash)
+        return !gone.includes(key) && handed.get(key) !== target
+      })
+      const raw = waits.filter((one) => {
+        const { hash, gasLimit } = decodeTransaction(one)
+        if (gasLimit > left) return false
+        handed.set(bytesToHex(hash), target)
         left -= gasLimit
         return true
       })
+      return { raw, hasMore: raw.length < waits.length }
+    },
+    takeBack(hashes: readonly Bytes[]) {
+      for (const hash of hashes) handed.delete(bytesToHex(hash))
     },
   }
 }
@@ -110,17 +117,15 @@ describe('an idle chain', () => {
     )
   })
 
-  test('sends index 0 and 1 at once, the others every 200 ms', async () => {
+  test('sends index 0 at once, the others every 200 ms from the block’s begin on', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 3)
     const times = chain.sent
       .filter(({ message }) => message.type === 'flashblock' && message.blockNumber === 2n)
       .map(({ atMs }) => atMs - (GENESIS_TIME + 1) * 1000)
-    expect(times.slice(2)).toEqual([200, 400, 600, 800])
-    for (const first of times.slice(0, 2)) {
-      expect(first).toBeGreaterThanOrEqual(-SEAL_LEAD_MS)
-      expect(first).toBeLessThan(50)
-    }
+    expect(times[0]).toBeGreaterThanOrEqual(-SEAL_LEAD_MS)
+    expect(times[0]).toBeLessThanOrEqual(0)
+    expect(times.slice(1)).toEqual([0, 200, 400, 600, 800])
     expect(chain.flashblocks(2n).map(({ targetIndex }) => targetIndex)).toEqual([0, 5, 5, 5, 5, 5])
   })
 
@@ -176,12 +181,23 @@ describe('transactions', () => {
   })
 
   test('are asked for within a gas quota that grows to the whole block', async () => {
-    const chain = sequencedChain()
+    const wanted: Wanted[] = []
+    const over = {
+      async transactions(asked: Wanted) {
+        wanted.push(asked)
+        return { raw: [], hasMore: true }
+      },
+    }
+    const chain = sequencedChain({ over })
     await chain.until(() => chain.blocks.length > 1)
-    const gas = chain.wanted.filter(({ number }) => number === 1n).map((wanted) => wanted.gas)
-    expect(gas).toHaveLength(5)
+    const gas = wanted.filter(({ number }) => number === 1n).map((asked) => asked.gas)
     const deposit = chain.flashblocks(1n)[0]!.delta.gasUsed
-    expect(gas).toEqual([1n, 2n, 3n, 4n, 5n].map((k) => k * 10_000_000n - deposit))
+    const whole = [1n, 2n, 3n, 4n, 5n].map((k) => k * 10_000_000n)
+    // Before the tick for half of what the tick adds, but for the first, which was due at once.
+    const ahead = whole.slice(1).map((limit) => (limit + deposit) / 2n)
+    expect(gas).toEqual(
+      whole.flatMap((limit, at) => [...ahead.slice(at - 1, at), limit].map((all) => all - deposit)),
+    )
   })
 
   test('that do not fit the quota wait, the next nonces with them', async () => {
@@ -237,7 +253,10 @@ describe('transactions', () => {
     const later = transfer(0, { nonce: 1n })
     // They want as much gas, and use little of it.
     const quick = [0n, 1n, 2n].map((nonce) => transfer(8, { nonce, gasLimit: 9_000_000n }))
-    const over = { transactions: async (wanted: Wanted) => pool.best(wanted) }
+    const over = {
+      transactions: async (wanted: Wanted) => pool.best(wanted),
+      giveBack: (hashes: readonly Bytes[]) => pool.takeBack(hashes),
+    }
     const chain = sequencedChain({ chain: looping, over })
     const pool = listPool([...endless, later, ...quick], chain.rejected)
     await chain.until(() => chain.sent.length > 0)
@@ -415,7 +434,7 @@ describe('a view that is gone', () => {
     const chain = sequencedChain({
       over: {
         async transactions() {
-          if (!isGone) return transfers(0, 1)
+          if (!isGone) return { raw: transfers(0, 1), hasMore: true }
           isGone = false
           throw new ViewError('gone', 'record 7 is gone')
         },

@@ -5,6 +5,7 @@ import type { SignedTransaction } from '../engine/primitives/transaction.ts'
 import { keyOf } from '../engine/txpool/types.ts'
 import {
   addressOfSender,
+  best,
   names,
   PlainHead,
   settled,
@@ -32,7 +33,7 @@ describe('replacement', () => {
       expect(result).toEqual({
         error: { code: -32000, message: 'replacement transaction underpriced' },
       })
-    expect(names(pool.best(want()))).toEqual(names([isAccepted ? other : old]))
+    expect(names(best(pool, want()))).toEqual(names([isAccepted ? other : old]))
     expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
   })
 
@@ -56,7 +57,7 @@ describe('order', () => {
     const belowBaseFee = transfer(5, 0, { maxFeePerGas: 9n, maxPriorityFeePerGas: 9n })
     for (const { raw } of [lowNext, low, tieFirst, tieSecond, capped, gap, belowBaseFee])
       expect(pool.submit(raw, head)).toHaveProperty('hash')
-    expect(names(pool.best(want()))).toEqual(names([tieFirst, tieSecond, capped, low, lowNext]))
+    expect(names(best(pool, want()))).toEqual(names([tieFirst, tieSecond, capped, low, lowNext]))
     expect(pool.counts()).toEqual({ pending: 6, queued: 1 })
   })
 
@@ -66,18 +67,18 @@ describe('order', () => {
     const afterLarge = transfer(0, 1, { maxPriorityFeePerGas: 9n })
     const small = [1, 2, 3].map((sender) => transfer(sender, 0))
     for (const { raw } of [large, afterLarge, ...small]) pool.submit(raw, head)
-    expect(names(pool.best(want({ gas: 63_000n, count: 2 })))).toEqual(names(small.slice(0, 2)))
+    expect(names(best(pool, want({ gas: 63_000n, count: 2 })))).toEqual(names(small.slice(0, 2)))
   })
 
   test('a zero fee waits for the whitelist contract', () => {
     const { pool, head } = testPool()
     const free = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n }
     expect(pool.submit(transfer(0, 0, free).raw, head)).toHaveProperty('hash')
-    expect(pool.best(want())).toEqual([])
+    expect(best(pool, want())).toEqual([])
     head.isGaslessLive = true
     head.balances.set(keyOf(addressOfSender(1)), 1n)
     expect(pool.submit(transfer(1, 0, free).raw, head)).toHaveProperty('hash')
-    expect(names(pool.best(want()))).toEqual(names([transfer(1, 0, free)]))
+    expect(names(best(pool, want()))).toEqual(names([transfer(1, 0, free)]))
   })
 
   test('listeners hear of each transaction once, when nothing is missing before it', () => {
@@ -165,38 +166,87 @@ describe('handed out', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     pool.submit(a.raw, head)
-    expect(names(pool.best(want({ target: { number: 5, index: 2 } })))).toEqual(names([a]))
+    expect(names(best(pool, want({ target: { number: 5, index: 2 } })))).toEqual(names([a]))
     pool.submit(b.raw, head)
-    expect(names(pool.best(want({ target: { number: 5, index: 3 } })))).toEqual(names([b]))
+    expect(names(best(pool, want({ target: { number: 5, index: 3 } })))).toEqual(names([b]))
     pool.settle(settled({ number: 5, index: 1 }, 4))
-    expect(pool.best(want())).toEqual([])
+    expect(best(pool, want())).toEqual([])
     pool.settle(settled({ number: 5, index: 2 }, 4))
-    expect(names(pool.best(want({ target: { number: 5, index: 4 } })))).toEqual(names([a]))
+    expect(names(best(pool, want({ target: { number: 5, index: 4 } })))).toEqual(names([a]))
     pool.settle(settled({ number: 6, index: 0 }, 4))
-    expect(names(pool.best(want()))).toEqual(names([a, b]))
+    expect(names(best(pool, want()))).toEqual(names([a, b]))
   })
 
   test('what the asker has already is passed over', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     for (const { raw } of [a, b]) pool.submit(raw, head)
-    expect(names(pool.best(want({ excluded: [a.hash] })))).toEqual(names([b]))
+    expect(names(best(pool, want({ excluded: [a.hash] })))).toEqual(names([b]))
+  })
+
+  test('taken back: at once again', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(1, 0)]
+    for (const { raw } of [a, b]) pool.submit(raw, head)
+    expect(best(pool, want())).toHaveLength(2)
+    pool.takeBack([b.hash, transfer(2, 0).hash])
+    expect(names(best(pool, want()))).toEqual(names([b]))
+  })
+
+  test('not replaced: whoever has it may have executed it', () => {
+    const { pool, head } = testPool()
+    const old = transfer(0, 0)
+    const dearer = transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n })
+    pool.submit(old.raw, head)
+    best(pool, want())
+    expect(pool.submit(dearer.raw, head)).toEqual({
+      error: { code: -32000, message: 'nonce too low: next nonce 1, tx nonce 0' },
+    })
+    pool.takeBack([old.hash])
+    expect(pool.submit(dearer.raw, head)).toEqual({ hash: dearer.hash })
+  })
+
+  const more: [name: string, options: Parameters<typeof want>[0], hasMore: boolean][] = [
+    ['all', {}, false],
+    ['as many as are wanted', { count: 2 }, true],
+    ['what fits the gas', { gas: 43_000n }, true],
+    ['none that pays too little', { baseFee: 10_000n }, false],
+  ]
+  test.each(more)('%s: says whether others are left', (_, options, hasMore) => {
+    const { pool, head } = testPool()
+    for (const sender of [0, 1, 2]) pool.submit(transfer(sender, 0).raw, head)
+    expect(pool.best(want(options)).hasMore).toBe(hasMore)
+  })
+
+  test('news: of what can be handed out, new or again', () => {
+    const { pool, head, news } = testPool()
+    const counted = (act: () => void) => {
+      const before = news.count
+      act()
+      return news.count - before
+    }
+    const submit = (nonce: number) => counted(() => pool.submit(transfer(0, nonce).raw, head))
+    // Nonce 1 waits for 0.
+    expect([submit(1), submit(0)]).toEqual([0, 2])
+    best(pool, want({ target: { number: 5, index: 2 } }))
+    const settle = (index: number) => counted(() => pool.settle(settled({ number: 5, index }, 4)))
+    expect([settle(1), settle(2), settle(3)]).toEqual([0, 1, 0])
   })
 
   test('taken for lost after a while', () => {
     const { pool, head, clock } = testPool({ handedMs: 100 })
     pool.submit(transfer(0, 0).raw, head)
-    pool.best(want({ target: { number: 9, index: 0 } }))
+    best(pool, want({ target: { number: 9, index: 0 } }))
     clock.ms = 101
     pool.settle(settled({ number: 1, index: 0 }, 1))
-    expect(pool.best(want())).toHaveLength(1)
+    expect(best(pool, want())).toHaveLength(1)
   })
 
   test('rejected: gone, except for a nonce that only the sequencer sees', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(1, 0)]
     for (const { raw } of [a, b]) pool.submit(raw, head)
-    pool.best(want())
+    best(pool, want())
     pool.rejected([
       { hash: a.hash, reason: 'insufficient funds for gas * price + value: have 0 want 1' },
       { hash: b.hash, reason: 'nonce too low: next nonce 1, tx nonce 0' },
@@ -227,7 +277,7 @@ describe('handed out', () => {
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     for (const { raw } of [a, b]) pool.submit(raw, head)
     head.nonces.set(keyOf(addressOfSender(0)), 1n)
-    expect(names(pool.best(want({ head })))).toEqual(names([b]))
+    expect(names(best(pool, want({ head })))).toEqual(names([b]))
     expect(pool.isExpected(a.hash)).toBe(false)
   })
 })
@@ -237,7 +287,7 @@ describe('included', () => {
     const { pool, head, journal } = testPool({ keepBlocks: 2 })
     const [a, b, c] = [transfer(0, 0), transfer(0, 1), transfer(0, 2)]
     for (const { raw } of [a, b, c]) pool.submit(raw, head)
-    pool.best(want({ count: 2 }))
+    best(pool, want({ count: 2 }))
     pool.include(a, 7)
     pool.include(b, 7)
     expect([pool.get(a.hash), pool.isExpected(a.hash)]).toEqual([undefined, true])
@@ -247,7 +297,7 @@ describe('included', () => {
       blockOf: (hash) => (keyOf(hash) === keyOf(a.hash) ? 7 : undefined),
       nonceOf: () => 1n,
     })
-    expect(names(pool.best(want({ count: 9, head: movedTo(1n) })))).toEqual(names([b, c]))
+    expect(names(best(pool, want({ count: 9, head: movedTo(1n) })))).toEqual(names([b, c]))
     pool.include(b, 8)
     pool.settle(settled({ number: 8, index: 3 }, 9, movedTo(2n)))
     expect([a, b].map(({ hash }) => pool.isExpected(hash))).toEqual([true, true])
@@ -261,7 +311,7 @@ describe('included', () => {
     const { pool } = testPool()
     pool.include(transfer(0, 0), 7)
     pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
-    expect(names(pool.best(want()))).toEqual(names([transfer(0, 0)]))
+    expect(names(best(pool, want()))).toEqual(names([transfer(0, 0)]))
   })
 
   test('a shown transaction wins over the one that replaced it', () => {
@@ -271,12 +321,12 @@ describe('included', () => {
       transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n }),
     ]
     pool.submit(shown.raw, head)
-    pool.best(want())
+    best(pool, want())
     pool.submit(other.raw, head)
     pool.include(shown, 3)
     expect(pool.isExpected(other.hash)).toBe(false)
     pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
-    expect(names(pool.best(want()))).toEqual(names([shown]))
+    expect(names(best(pool, want()))).toEqual(names([shown]))
   })
 
   test('a restart puts back what the journal has, funds or not', () => {
@@ -341,7 +391,8 @@ describe('properties', () => {
         for (const now of steps) {
           if (now.do === 'submit') pool.submit(made(now.sender, now.nonce, now.tip).raw, head)
           if (now.do === 'build') {
-            const handed = pool.best(
+            const handed = best(
+              pool,
               want({ count: now.count, head, target: { number: block, index: 1 } }),
             )
             const next = new Map(head.nonces)
@@ -350,7 +401,7 @@ describe('properties', () => {
               next.set(keyOf(from), nonce + 1n)
             }
             expect(
-              pool.best(want({ count: 99, head })).some((other) => handed.includes(other)),
+              best(pool, want({ count: 99, head })).some((other) => handed.includes(other)),
             ).toBe(false)
             for (const transaction of handed.slice(0, now.taken)) {
               head.nonces.set(keyOf(transaction.from), transaction.nonce + 1n)

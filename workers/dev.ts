@@ -35,8 +35,11 @@ export async function startNetwork(
         sequencer.post({
           type: 'transactions',
           request: message.request,
-          raw: transactions.wanted(message),
+          ...transactions.wanted(message),
         })
+        return
+      case 'returned':
+        transactions.returned(message.transactions)
         return
       case 'frame':
         feed?.broadcast(message.frame)
@@ -66,6 +69,7 @@ export async function startNetwork(
         return
     }
   })
+  transactions.onNews(() => sequencer.post({ type: 'news' }))
   // What it sends before the writer listens would be lost.
   await parts.isFollowed
   sequencer.post({ type: 'start' })

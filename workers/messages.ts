@@ -4,7 +4,7 @@ import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
-import type { Rejected, SequencerCount } from '../engine/sources/sequencer-types.ts'
+import type { Offered, Rejected, SequencerCount } from '../engine/sources/sequencer-types.ts'
 import type { WriterEffect } from '../engine/sources/writer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'
@@ -62,7 +62,9 @@ export type KeeperOpened = { readonly type: 'opened'; readonly opened: OpenedCha
 export type ToSequencer =
   /** Once: there is a first record, and somebody follows the feed. */
   | { readonly type: 'start' }
-  | { readonly type: 'transactions'; readonly request: number; readonly raw: readonly Bytes[] }
+  | ({ readonly type: 'transactions'; readonly request: number } & Offered)
+  /** The pool may have something that it had not when it answered last: said once until the next answer. */
+  | { readonly type: 'news' }
   | { readonly type: 'published' }
   | { readonly type: 'stop' }
 
@@ -84,6 +86,8 @@ export type FromSequencer =
       readonly baseFee: bigint
       readonly excluded: readonly Bytes[]
     }
+  /** Hashes: not executed, and not refused either. */
+  | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }
   /** Frame for /feed, journalled already. */
   | { readonly type: 'frame'; readonly frame: Bytes }
   | { readonly type: 'sealed'; readonly block: SealedBlock }

@@ -3,9 +3,8 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../engine/chain/reader.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import { engineByName } from '../engine/evm/registry.ts'
-import type { Bytes } from '../engine/primitives/bytes.ts'
 import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
-import type { Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
+import type { Offered, Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
 import { openJournal } from '../engine/storage/journal.ts'
 import { openStore } from '../engine/storage/store.ts'
@@ -77,10 +76,10 @@ function isStarted(main: MessagePort): Promise<boolean> {
 /** Until main says stop; what is being done is finished first. */
 async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
   let isStopping = false
-  let wake: ((isForced: boolean) => void) | undefined
+  let wake: ((type: ToSequencer['type']) => void) | undefined
   thread.main.on('message', (message: ToSequencer) => {
     isStopping ||= thread.onMain(message)
-    if (isStopping || message.type === 'published') wake?.(isStopping)
+    wake?.(message.type)
   })
   const pause = ({ ms, until }: Wait) =>
     new Promise<void>((resolve) => {
@@ -90,8 +89,9 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
         resolve()
       }
       const timer = setTimeout(done, ms)
-      wake = (isForced) => {
-        if (isForced || until === 'parent') done()
+      wake = (type) => {
+        if (isStopping || (type === 'published' && until === 'parent')) done()
+        if (type === 'news' && until === 'pool') done()
       }
     })
   // Messages are heard also where nothing has to be waited for.
@@ -125,7 +125,8 @@ function connect(
   })
   // Half of the time between flashblocks: a slow answer makes an empty flashblock, not a late one.
   const patienceMs = data.flashblockTimeMs / 2
-  const pool = createQuestions<readonly Bytes[]>(patienceMs)
+  const pool = createQuestions<Offered>(patienceMs)
+  let hasNews = false
   const keeper = createQuestions<Roots>(patienceMs)
   data.keeper.on('message', (answer: KeeperAnswer) => {
     if (answer.type === 'preview') keeper.answer(answer.request, answer.roots)
@@ -136,10 +137,15 @@ function connect(
     ports: {
       now: Date.now,
       leaseParent: () => leaseParent(reader),
-      transactions: async (wanted) =>
-        (await pool.ask((request) =>
+      async transactions(wanted) {
+        hasNews = false
+        const offered = await pool.ask((request) =>
           tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
-        )) ?? [],
+        )
+        return offered ?? { raw: [], hasMore: true }
+      },
+      hasNews: () => hasNews,
+      giveBack: (transactions) => tell({ type: 'returned', transactions }),
       roots: (parentStateRoot, diff) =>
         keeper.ask((request) => {
           const question: KeeperRequest = { type: 'preview', request, parentStateRoot, diff }
@@ -156,7 +162,8 @@ function connect(
       count: (what, message) => tell({ type: 'count', what, message }),
     },
     onMain(message) {
-      if (message.type === 'transactions') pool.answer(message.request, message.raw)
+      if (message.type === 'transactions') pool.answer(message.request, message)
+      if (message.type === 'news') hasNews = true
       return message.type === 'stop'
     },
     close: () => journal.close(),

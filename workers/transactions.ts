@@ -2,6 +2,7 @@
 import type { ChainReader } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
+import type { Offered } from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { followViews, noncesOf, pendingBlock, restorePool } from '../engine/txpool/follow.ts'
 import { headOf } from '../engine/txpool/head.ts'
@@ -20,9 +21,12 @@ export interface Transactions {
   restore(journalled: Iterable<Bytes>): number
   /** After each publish. */
   published(): void
-  /** Raw transactions for a flashblock, best first. */
-  wanted(want: Want): readonly Bytes[]
+  wanted(want: Want): Offered
   rejected(message: Rejected): void
+  /** Hashes of transactions that were handed out and not executed. */
+  returned(transactions: readonly Bytes[]): void
+  /** `listener` is called once when there may be something to hand out, and not again before `wanted` was. */
+  onNews(listener: () => void): void
   stats(): Readonly<Record<string, number>>
 }
 
@@ -37,7 +41,18 @@ export function createTransactions(options: {
 }): Transactions {
   const { reader, chain } = options
   const { journal, now, transactionBytes } = options
-  const pool = new TransactionPool({ journal, now, limits: { transactionBytes } })
+  let onNews = () => {}
+  let isTold = false
+  const pool = new TransactionPool({
+    journal,
+    now,
+    limits: { transactionBytes },
+    onNews() {
+      if (isTold) return
+      isTold = true
+      onNews()
+    },
+  })
   const follower = followViews(pool)
 
   return {
@@ -63,6 +78,7 @@ export function createTransactions(options: {
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
     },
     wanted({ gas, count, baseFee, number, index, excluded }) {
+      isTold = false
       const best = passOver(() =>
         readNewest(reader, 'flashblocks', (view) =>
           pool.best({
@@ -75,9 +91,15 @@ export function createTransactions(options: {
           }),
         ),
       )
-      return (best ?? []).map(({ raw }) => raw)
+      // A view that vanished under it: the next question reads another.
+      if (best === undefined) return { raw: [], hasMore: true }
+      return { raw: best.transactions.map(({ raw }) => raw), hasMore: best.hasMore }
     },
     rejected: ({ transactions }) => pool.rejected(transactions),
+    returned: (transactions) => pool.takeBack(transactions),
+    onNews(listener) {
+      onNews = listener
+    },
     stats: () => ({ ...pool.stats(), ...pool.counts() }),
   }
 }

@@ -1,4 +1,4 @@
-/** Fills a flashblock: executes the pool's transactions in their order within a gas and a time quota. */
+/** Fills a flashblock: executes transactions of the pool as they are offered, within a gas and a time quota. */
 import type { BlockExecution } from '../execution/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
@@ -10,13 +10,15 @@ import type { Rejected } from './sequencer-types.ts'
 export type Filled = {
   readonly executed: number
   readonly rejected: readonly Rejected[]
+  /** Hashes of those that were offered and stay for later. */
+  readonly left: readonly Bytes[]
   /** The time was over before the list was, or a transaction was stopped. */
   readonly isOutOfTime: boolean
 }
 export type Quota = {
   /** What the block may have used afterwards. */
   readonly gas: bigint
-  /** Milliseconds for all of it. */
+  /** Milliseconds of work for all of it. */
   readonly ms: number
   readonly now: () => number
 }
@@ -39,7 +41,7 @@ const STOPPED_BLOCKS = 64n
 export const TOO_LONG = 'takes longer than a flashblock has'
 
 export interface Filler {
-  /** A flashblock; its time begins now. */
+  /** The next flashblock. */
   begin(execution: BlockExecution, quota: Quota): Filling
   /** Hashes of those that were stopped and are to be tried again. */
   stopped(): readonly Bytes[]
@@ -47,6 +49,8 @@ export interface Filler {
   forget(number: bigint): void
   /** Counts as included, e.g. when a block is begun again. */
   include(number: bigint, hash: Bytes): void
+  /** It is not: its flashblock was never cut. */
+  exclude(hash: Bytes): void
 }
 
 export function createFiller(): Filler {
@@ -62,17 +66,28 @@ export function createFiller(): Filler {
     include(number, hash) {
       included.set(bytesToHex(hash), number)
     },
+    exclude(hash) {
+      included.delete(bytesToHex(hash))
+    },
   }
 }
 
 export interface Filling {
   /**
-   * Tries them in this order. What does not fit, or must wait for another of its sender, is left for later. True: one was stopped
-   * whose gas others could have, and there is time for them.
+   * Tries them in this order until `part` of the time is spent. What does not fit, or must wait for another of its sender, is left for
+   * later.
    */
-  offer(transactions: readonly Bytes[]): Promise<boolean>
+  offer(transactions: readonly Bytes[], part?: number): Promise<Tried>
   /** Tries those that were stopped, now or before. */
   finish(): Promise<Filled>
+  /** Milliseconds spent in both. */
+  readonly spentMs: number
+}
+export type Tried = {
+  /** One was stopped whose gas others could have, and there is time for them. */
+  readonly isMoreWanted: boolean
+  /** Hashes of those that the time did not reach: they may be offered again. */
+  readonly unreached: readonly Bytes[]
 }
 
 /** What is kept from one flashblock to the next. */
@@ -94,44 +109,70 @@ class SlicedFilling implements Filling {
   readonly #memory: Memory
   readonly #execution: BlockExecution
   readonly #quota: Quota
-  readonly #until: number
   readonly #candidates = new Map<string, Candidate>()
   readonly #rejected: Rejected[] = []
+  readonly #left = new Map<string, Bytes>()
   /** A later nonce of these senders has to wait for another flashblock, */
   readonly #waiting = new Set<string>()
   /** of these for the level at which an earlier one is tried. */
   readonly #levels: Map<string, number>
   #executed = 0
   #isOutOfTime = false
+  #spentMs = 0
+  /** When the work in progress began. */
+  #since = 0
 
   constructor(memory: Memory, execution: BlockExecution, quota: Quota) {
     this.#memory = memory
     this.#execution = execution
     this.#quota = quota
-    this.#until = quota.now() + quota.ms
     this.#levels = memory.stops.levels()
   }
 
-  async offer(transactions: readonly Bytes[]): Promise<boolean> {
+  get spentMs(): number {
+    return this.#spentMs
+  }
+
+  offer(transactions: readonly Bytes[], part = 1): Promise<Tried> {
+    return this.#timed(() => this.#offer(transactions, part))
+  }
+
+  finish(): Promise<Filled> {
+    return this.#timed(() => this.#finish())
+  }
+
+  async #timed<T>(work: () => Promise<T>): Promise<T> {
+    this.#since = this.#quota.now()
+    try {
+      return await work()
+    } finally {
+      this.#spentMs += this.#quota.now() - this.#since
+    }
+  }
+
+  async #offer(transactions: readonly Bytes[], part: number): Promise<Tried> {
     let isOneStopped = false
-    for (const raw of transactions) {
-      if (this.#isOver) {
-        this.#isOutOfTime = true
-        return false
+    for (const [at, raw] of transactions.entries()) {
+      if (this.#isOver(part)) {
+        this.#isOutOfTime ||= part === 1
+        const unreached = transactions.slice(at).map(keccak256)
+        for (const hash of unreached) this.#left.set(bytesToHex(hash), hash)
+        return { isMoreWanted: false, unreached }
       }
-      const transaction = decode(raw, this.#rejected)
+      const transaction = decode(raw, (rejected) => this.#reject(rejected))
       if (!transaction) continue
       const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
       if (this.#candidates.has(hash)) continue
       const candidate = { transaction, hash, sender, isSettled: false }
       this.#candidates.set(hash, candidate)
+      this.#left.set(hash, transaction.hash)
       await this.#visit(candidate, 0)
       isOneStopped ||= !candidate.isSettled
     }
-    return isOneStopped && !this.#isOver
+    return { isMoreWanted: isOneStopped && !this.#isOver(part), unreached: [] }
   }
 
-  async finish(): Promise<Filled> {
+  async #finish(): Promise<Filled> {
     // They came in several lists: within a sender the nonce decides.
     const left = [...this.#candidates.values()]
       .filter(({ isSettled }) => !isSettled)
@@ -143,12 +184,23 @@ class SlicedFilling implements Filling {
     return {
       executed: this.#executed,
       rejected: this.#rejected,
+      left: [...this.#left.values()],
       isOutOfTime: this.#isOutOfTime,
     }
   }
 
-  get #isOver(): boolean {
-    return this.#quota.now() >= this.#until
+  /** Milliseconds until `part` of the time is spent. */
+  #restMs(now: number, part = 1): number {
+    return this.#quota.ms * part - this.#spentMs - (now - this.#since)
+  }
+
+  #isOver(part: number): boolean {
+    return this.#restMs(this.#quota.now(), part) <= 0
+  }
+
+  #reject(rejected: Rejected): void {
+    this.#left.delete(bytesToHex(rejected.hash))
+    this.#rejected.push(rejected)
   }
 
   async #visit(candidate: Candidate, level: number): Promise<void> {
@@ -158,9 +210,10 @@ class SlicedFilling implements Filling {
     this.#levels.set(sender, own)
     if (own !== level) return
     candidate.isSettled = true
+    if (included.has(hash)) this.#left.delete(hash)
     if (included.has(hash) || this.#waiting.has(sender)) return
-    const left = this.#until - this.#quota.now()
-    const isWhole = left >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
+    const restMs = this.#restMs(this.#quota.now())
+    const isWhole = restMs >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
     if (level > 0 && !isWhole) {
       this.#isOutOfTime = true
       return
@@ -180,22 +233,23 @@ class SlicedFilling implements Filling {
     const { now, ms } = this.#quota
     const { number } = this.#execution.attributes
     const startedAt = now()
-    const end = Math.min(this.#until, startedAt + ms * SLICES[level]!)
+    const end = startedAt + Math.min(this.#restMs(startedAt), ms * SLICES[level]!)
     const done = await this.#execution.execute(transaction, { isExpired: () => now() >= end })
     if (done.status === 'executed') {
       this.#waiting.delete(sender)
+      this.#left.delete(hash)
       included.set(hash, number)
       stops.delete(hash)
       this.#executed++
     } else if (done.status === 'invalid') {
       if (!isForLater(done.reason.message, transaction))
-        this.#rejected.push({ hash: transaction.hash, reason: done.reason.message })
+        this.#reject({ hash: transaction.hash, reason: done.reason.message })
     } else {
       this.#isOutOfTime = true
       if (!isWhole) return
       const next = stops.add(candidate, number, now() - startedAt >= ms * FAR_TOO_LONG)
       if (next === 'hopeless')
-        this.#rejected.push({ hash: transaction.hash, reason: TOO_LONG, isFinal: true })
+        this.#reject({ hash: transaction.hash, reason: TOO_LONG, isFinal: true })
       else if (level < LAST) {
         this.#waiting.delete(sender)
         this.#levels.set(sender, next)
@@ -246,12 +300,12 @@ function feeCapOf(transaction: Transaction): bigint {
   return 'gasPrice' in transaction ? transaction.gasPrice : 0n
 }
 
-function decode(raw: Bytes, rejected: Rejected[]): Transaction | undefined {
+function decode(raw: Bytes, reject: (rejected: Rejected) => void): Transaction | undefined {
   try {
     return decodeTransaction(raw)
   } catch (error) {
     if (!(error instanceof TransactionError)) throw error
-    rejected.push({ hash: keccak256(raw), reason: error.message })
+    reject({ hash: keccak256(raw), reason: error.message })
     return undefined
   }
 }

@@ -2,7 +2,12 @@
 import type { SealedBlock } from '../chain/types.ts'
 import { MESSAGE_PASSER } from '../chainspec/genesis.ts'
 import { buildHeader } from '../execution/block.ts'
-import type { BlockAttributes, BlockCheckpoint, BlockExecution } from '../execution/types.ts'
+import type {
+  BlockAttributes,
+  BlockCheckpoint,
+  BlockExecution,
+  ExecutedTransaction,
+} from '../execution/types.ts'
 import type { Flashblock, FlashblockBase } from '../flashblocks/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { hashHeader } from '../primitives/header-codec.ts'
@@ -18,7 +23,11 @@ export interface Payload {
   readonly execution: BlockExecution
   /** Of the newest flashblock; -1: none yet. */
   readonly index: number
-  /** The next flashblock: what was executed since the one before. */
+  /** Executed since the newest flashblock: in no frame yet. */
+  readonly uncut: readonly ExecutedTransaction[]
+  /** Gas of what is in flashblocks. */
+  readonly cutGasUsed: bigint
+  /** The next flashblock: what is uncut. */
   cut(targetIndex: number): Promise<Flashblock>
   /** Executes a flashblock that was cut before; undefined when it says the same as its frame, else what differs. */
   replay(flashblock: Flashblock): Promise<string | undefined>
@@ -57,6 +66,12 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     execution,
     get index() {
       return index
+    },
+    get uncut() {
+      return execution.executed.slice(count)
+    },
+    get cutGasUsed() {
+      return since?.gasUsed ?? 0n
     },
     async cut(targetIndex) {
       const isFirst = index < 0

@@ -8,14 +8,16 @@ export type Timing = {
 export type Schedule = {
   /** Index 0 does not go out earlier. */
   readonly beginAt: number
-  /** When index 2 and the following are due. */
+  /** When the first flashblock after that is due: at the block's begin, or at once when that is over. */
+  readonly firstAt: number
+  /** When those after it are due. */
   readonly ticks: readonly number[]
   readonly sealAt: number
   /** The index planned as last; 0: no time left for more than index 0. */
   readonly targetIndex: number
 }
 
-/** A block is sealed this long before its timestamp, so that index 1 of the next one keeps the beat of the ticks. */
+/** A block is sealed this long before its timestamp, so that index 1 of the next one can keep the beat of the ticks. */
 export const SEAL_LEAD_MS = 20
 /** A producer that is later than this many blocks does not make up for them. */
 export const CATCH_UP_BLOCKS = 10
@@ -39,12 +41,14 @@ export function scheduleOf(timestamp: bigint, now: number, timing: Timing): Sche
   const sealAt = end - SEAL_LEAD_MS
   // Closer than this to another event a flashblock is not worth its messages.
   const apart = flashblockTimeMs / 8
+  const firstAt = Math.max(now, begin)
   const ticks: number[] = []
   for (let tick = begin; tick <= sealAt - apart; tick += flashblockTimeMs)
-    if (tick >= now + apart) ticks.push(tick)
-  const hasRoom = now <= sealAt - apart
+    if (tick >= firstAt + apart) ticks.push(tick)
+  const hasRoom = firstAt <= sealAt - apart
   return {
     beginAt: begin - SEAL_LEAD_MS,
+    firstAt,
     ticks,
     sealAt,
     targetIndex: hasRoom ? 1 + ticks.length : 0,

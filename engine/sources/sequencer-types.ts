@@ -28,6 +28,12 @@ export type Wanted = {
   /** Hashes of those that are not wanted now. */
   readonly excluded: readonly Bytes[]
 }
+export type Offered = {
+  /** Signed transactions, best first. */
+  readonly raw: readonly Bytes[]
+  /** Others wait that did not fit the gas or the count. */
+  readonly hasMore: boolean
+}
 export type Rejected = {
   readonly hash: Bytes
   readonly reason: string
@@ -47,8 +53,12 @@ export type SequencerPorts = {
   /** Milliseconds since 1970. May jump. */
   now(): number
   leaseParent(): ParentBlock
-  /** Signed transactions, best first; empty when the pool does not answer in time. */
-  transactions(wanted: Wanted): Promise<readonly Bytes[]>
+  /** The pool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
+  transactions(wanted: Wanted): Promise<Offered>
+  /** The pool may have something that it had not when it was asked last. */
+  hasNews(): boolean
+  /** Hashes of transactions that were not executed, and may be later. */
+  giveBack(transactions: readonly Bytes[]): void
   /** Roots of a diff over a block; undefined: not at hand in time. */
   roots(parentStateRoot: Bytes, diff: StateDiff): Promise<Roots | undefined>
   readonly journal: FrameJournal
@@ -67,7 +77,7 @@ export type SequencerCount =
   | 'journal_mismatch'
   /** A block was begun again on its own frames because the view of its parent was gone. */
   | 'view_gone'
-  /** Transactions ran out of the flashblock's time. */
+  /** Transactions ran out of a flashblock's time. */
   | 'time_quota'
 
 export type SequencerOptions = {

@@ -1,6 +1,6 @@
 /**
- * The embedded sequencer: index 0 when the parent's final hash is known, index 1 right after, the rest on ticks, End at the seal. A
- * state machine that is called when something is due; clock, parent, pool, roots, journal and feed are given to it.
+ * The embedded sequencer: index 0 when the parent's final hash is known, the rest on ticks, End at the seal; transactions are executed
+ * as they arrive. A state machine that is called when something is due; clock, parent, pool, roots, journal and feed are given to it.
  */
 import type { SealedBlock } from '../chain/types.ts'
 import { openBlock } from '../execution/block.ts'
@@ -14,7 +14,7 @@ import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
 import { attributesOf } from './base-attributes.ts'
 import { attributesDeposit, nextAttributes } from './sequencer-attributes.ts'
-import { createFiller } from './sequencer-fill.ts'
+import { createIntake, type Intake } from './sequencer-intake.ts'
 import {
   createFrameLog,
   type FrameLog,
@@ -25,15 +25,14 @@ import { openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
 import {
   type ChainClock,
   createChainClock,
-  gasQuota,
   nextTimestamp,
   type Schedule,
   scheduleOf,
 } from './sequencer-schedule.ts'
 import type { ParentBlock, SequencerOptions, SequencerPorts } from './sequencer-types.ts'
 
-/** Call again after `ms`, earlier when the complete head may have moved and `until` says so. */
-export type Wait = { readonly ms: number; readonly until: 'parent' | 'time' }
+/** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the pool. */
+export type Wait = { readonly ms: number; readonly until: 'parent' | 'pool' | 'time' }
 
 export type FlashblockPlace = { readonly number: number; readonly index: number }
 
@@ -52,21 +51,15 @@ export interface Sequencer {
 export const POLL_MS = 20
 /** Complete blocks above the durable head at which no further one is begun. */
 export const MAX_AHEAD = 4n
-/** Transactions asked for at once. */
-const MAX_WANTED = 5_000
-/** How often, for one flashblock: those that are stopped took gas of the list from others. */
-const MAX_ASKED = 4
 /** Blocks for which included transactions are remembered: the pool knows by then. */
 const REMEMBERED_BLOCKS = 4n
-/** Part of the time between flashblocks that one may spend executing; the writer needs as much for the same. */
-const TIME_QUOTA = 0.5
 
 type Building = {
   readonly parent: ParentBlock
   readonly payload: Payload
   readonly schedule: Schedule
-  /** The next flashblock does not wait for a tick. */
-  isDueAtOnce: boolean
+  /** When the next flashblock is due; undefined: on a tick. */
+  firstAt: number | undefined
   /** When the newest flashblock was begun, in chain time. */
   lastAt: number
 }
@@ -85,7 +78,7 @@ class StateMachine implements Sequencer {
   readonly #ports: SequencerPorts
   readonly #log: FrameLog
   readonly #clock: ChainClock
-  readonly #filler = createFiller()
+  readonly #intake: Intake
   /** undefined: the next block waits for its parent or its time. */
   #building: Building | undefined
   /** The block sealed last. */
@@ -98,6 +91,8 @@ class StateMachine implements Sequencer {
     this.#ports = ports
     this.#log = log
     this.#clock = createChainClock(ports.now, options)
+    const { flashblockTimeMs } = options
+    this.#intake = createIntake({ ports, clock: this.#clock, flashblockTimeMs })
   }
 
   get isReplayed(): boolean {
@@ -122,7 +117,13 @@ class StateMachine implements Sequencer {
   }
 
   close(): void {
-    this.#building?.parent.release()
+    if (this.#building === undefined) return
+    this.#intake.abandon(this.#building.payload)
+    this.#end(this.#building)
+  }
+
+  #end(building: Building): void {
+    building.parent.release()
     this.#building = undefined
   }
 
@@ -144,7 +145,7 @@ class StateMachine implements Sequencer {
     if (number > parent.canonical + MAX_AHEAD) return FOR_PARENT
     this.#clock.align(Number(parent.header.timestamp) * 1000)
     this.#log.forget(parent.canonical)
-    this.#filler.forget(number - REMEMBERED_BLOCKS)
+    this.#intake.forget(number - REMEMBERED_BLOCKS)
     const resumed = await this.#resume(parent, number)
     if (resumed) return resumed
     const now = this.#clock.now()
@@ -180,7 +181,7 @@ class StateMachine implements Sequencer {
       targetIndex = message.targetIndex || targetIndex
     }
     for (const { transaction } of payload.execution.executed)
-      this.#filler.include(attributes.number, transaction.hash)
+      this.#intake.include(attributes.number, transaction.hash)
     for (const frame of flashblocks) this.#send(frame)
     const now = this.#clock.now()
     const planned = scheduleOf(attributes.timestamp, now, this.#options)
@@ -190,7 +191,7 @@ class StateMachine implements Sequencer {
       targetIndex: targetIndex || planned.targetIndex,
       sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
     }
-    return { parent, payload, schedule, isDueAtOnce: true, lastAt: now }
+    return this.#built(parent, payload, schedule)
   }
 
   /** Index 0: the base and the L1-attributes deposit. */
@@ -202,9 +203,13 @@ class StateMachine implements Sequencer {
     if (done.status !== 'executed')
       throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
     this.#emit(await payload.cut(0), attributes.number)
-    const now = this.#clock.now()
-    const schedule = scheduleOf(timestamp, now, this.#options)
-    return { parent, payload, schedule, isDueAtOnce: true, lastAt: now }
+    return this.#built(parent, payload, scheduleOf(timestamp, this.#clock.now(), this.#options))
+  }
+
+  #built(parent: ParentBlock, payload: Payload, schedule: Schedule): Building {
+    this.#intake.reset()
+    const { firstAt } = schedule
+    return { parent, payload, schedule, firstAt, lastAt: firstAt }
   }
 
   #openPayload(parent: ParentBlock, attributes: BlockAttributes): Promise<Payload> {
@@ -223,54 +228,40 @@ class StateMachine implements Sequencer {
 
   async #proceed(building: Building): Promise<Wait> {
     const now = this.#clock.now()
-    const { sealAt } = building.schedule
+    const { payload, schedule } = building
+    const { sealAt, targetIndex } = schedule
     if (now >= sealAt) {
+      // A tick that was missed: nothing is in the block that no flashblock told.
+      if (payload.uncut.length > 0) await this.#cut(building)
       this.#seal(building)
       return NOW
     }
     const dueAt = nextDue(building, this.#options.flashblockTimeMs / 8)
-    if (now < dueAt) return { ms: Math.min(dueAt, sealAt) - now, until: 'time' }
-    building.isDueAtOnce = false
-    building.lastAt = now
-    await this.#fill(building)
-    return NOW
+    if (now >= dueAt) {
+      building.firstAt = undefined
+      building.lastAt = now
+      await this.#intake.finish(payload, targetIndex)
+      await this.#cut(building)
+      return NOW
+    }
+    const isLast = dueAt === Number.POSITIVE_INFINITY
+    if (!isLast && (await this.#intake.ahead(payload, targetIndex))) return NOW
+    return { ms: Math.min(dueAt, sealAt) - now, until: isLast ? 'time' : 'pool' }
   }
 
-  async #fill({ payload, schedule }: Building): Promise<void> {
-    const { number, baseFee, gasLimit } = payload.execution.attributes
-    const index = payload.index + 1
-    const limit = gasQuota(gasLimit, index, schedule.targetIndex)
-    const quota = {
-      gas: limit,
-      ms: this.#options.flashblockTimeMs * TIME_QUOTA,
-      now: () => this.#clock.now(),
-    }
-    const ask = (excluded: readonly Bytes[]) => {
-      const gas = limit - payload.execution.gasUsed
-      const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
-      return gas > 0n ? this.#ports.transactions(wanted) : []
-    }
-    // Whoever was stopped comes last, and takes none of the others' gas in the list.
-    const first = await ask(this.#filler.stopped())
-    const filling = this.#filler.begin(payload.execution, quota)
-    let isMoreWanted = await filling.offer(first)
-    for (let asked = 1; isMoreWanted && asked < MAX_ASKED; asked++)
-      isMoreWanted = await filling.offer(await ask(this.#filler.stopped()))
-    if (this.#filler.stopped().length > 0) await filling.offer(await ask([]))
-    const { rejected, isOutOfTime } = await filling.finish()
-    if (rejected.length > 0) this.#ports.reject(rejected)
-    if (isOutOfTime) this.#ports.count('time_quota', `block ${number} index ${index}`)
-    this.#emit(await payload.cut(schedule.targetIndex), number)
+  async #cut({ payload, schedule }: Building): Promise<void> {
+    this.#emit(await payload.cut(schedule.targetIndex), payload.execution.attributes.number)
   }
 
-  #seal({ parent, payload }: Building): void {
+  #seal(building: Building): void {
+    const { parent, payload } = building
     const { number } = payload.execution.attributes
     const recorded = this.#log.find(number, parent.hash)
     if (typeof recorded === 'object' && recorded.end) this.#send(recorded.end)
     else this.#emit({ type: 'end', payloadId: payload.id }, number)
     this.#sealed = payload.sealed()
     this.#ports.seal(this.#sealed)
-    this.close()
+    this.#end(building)
   }
 
   #emit(message: FeedMessage, number: bigint): void {
@@ -293,9 +284,9 @@ const NOW: Wait = { ms: 0, until: 'time' }
 const FOR_PARENT: Wait = { ms: POLL_MS, until: 'parent' }
 
 /** Infinity: no further flashblock. */
-function nextDue({ payload, schedule, isDueAtOnce, lastAt }: Building, apart: number): number {
+function nextDue({ payload, schedule, firstAt, lastAt }: Building, apart: number): number {
   if (payload.index >= schedule.targetIndex) return Number.POSITIVE_INFINITY
-  if (isDueAtOnce) return lastAt
+  if (firstAt !== undefined) return firstAt
   return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
 }
 

@@ -2,15 +2,22 @@
 import { nextWaiting, type Sender } from './sender.ts'
 import { type Entry, effectiveTip, type Wanted } from './types.ts'
 
+export type Chosen = {
+  /** In the order they should be executed. */
+  readonly entries: readonly Entry[]
+  /** Others pay enough, and did not fit the gas or the count. */
+  readonly hasMore: boolean
+}
+
 /**
- * Entries in the order they should be executed. `refresh` is called with each sender before its first entry is taken; true says that
+ * `refresh` is called with each sender before its first entry is taken; true says that
  * its nonce had moved and that it must be looked at again.
  */
 export function chooseBest(
   senders: Iterable<Sender>,
   wanted: Wanted,
   refresh: (sender: Sender) => boolean,
-): Entry[] {
+): Chosen {
   const heap: Candidate[] = []
   const fresh = new Set<Sender>()
   const taken = new Set(wanted.excluded)
@@ -22,9 +29,10 @@ export function chooseBest(
   }
   for (const sender of senders) offer(sender)
 
-  const chosen: Entry[] = []
+  const entries: Entry[] = []
   let gas = wanted.gas
-  while (chosen.length < wanted.count && heap.length > 0) {
+  let isFull = false
+  while (entries.length < wanted.count && heap.length > 0) {
     const { sender, entry } = pop(heap)
     if (!fresh.has(sender)) {
       fresh.add(sender)
@@ -34,13 +42,16 @@ export function chooseBest(
       }
     }
     // Later nonces of this sender must wait with it.
-    if (entry.transaction.gasLimit > gas) continue
+    if (entry.transaction.gasLimit > gas) {
+      isFull = true
+      continue
+    }
     gas -= entry.transaction.gasLimit
-    chosen.push(entry)
+    entries.push(entry)
     taken.add(entry.key)
     offer(sender)
   }
-  return chosen
+  return { entries, hasMore: isFull || heap.length > 0 }
 }
 
 type Candidate = { readonly sender: Sender; readonly entry: Entry; readonly tip: bigint }

@@ -7,13 +7,18 @@ import { chooseBest } from './best.ts'
 import { candidate, victims } from './eviction.ts'
 import { POOL_LIMITS, type PoolLimits } from './limits.ts'
 import { createJournalWriter, type JournalWriter } from './pool-journal.ts'
+import { createRefusals, type Refusals } from './refusals.ts'
 import { executable, firstGap, newSender, type Sender, spending } from './sender.ts'
 import {
   type Entry,
+  isReached,
   keyOf,
+  type Offered,
+  type PendingListener,
   type PoolHead,
   type PoolJournal,
   type Position,
+  type RejectedTransaction,
   type Submitted,
   type Wanted,
 } from './types.ts'
@@ -30,22 +35,18 @@ export type PoolOptions = {
   readonly journal: PoolJournal
   /** Monotonic milliseconds. */
   readonly now: () => number
+  /** `best` may give something that it did not give before. */
+  readonly onNews?: () => void
 }
-export type RejectedTransaction = {
-  readonly hash: Bytes
-  readonly reason: string
-  readonly isFinal?: boolean
-}
-export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 
 export class TransactionPool {
   readonly limits: PoolLimits
   readonly #journal: JournalWriter
   readonly #now: () => number
+  readonly #onNews: () => void
   /** Everything the pool knows, oldest first; included ones too. */
   readonly #byHash = new Map<string, Entry>()
-  /** Hash → why it was refused for good, and until when that counts. */
-  readonly #refused = new Map<string, { readonly reason: string; readonly untilMs: number }>()
+  readonly #refusals: Refusals
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
   /** Included entries, by sender and nonce. */
@@ -65,6 +66,8 @@ export class TransactionPool {
       this.limits.journalSlack,
     )
     this.#now = options.now
+    this.#refusals = createRefusals(this.limits, options.now)
+    this.#onNews = options.onNews ?? (() => {})
   }
 
   /** Validates against the pending head, journals, accepts; a refusal is a value. @throws {ViewError} from the head's reads. */
@@ -76,8 +79,8 @@ export class TransactionPool {
     const key = keyOf(keccak256(raw))
     const known = this.#byHash.get(key)
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
-    const refused = this.#refused.get(key)
-    if (refused !== undefined && this.#now() < refused.untilMs) return refuse(refused.reason)
+    const reason = this.#refusals.reasonOf(key)
+    if (reason !== undefined) return refuse(reason)
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return decoded
     const result = this.#accept(decoded.transaction, head, this.#journal.append)
@@ -140,13 +143,21 @@ export class TransactionPool {
   }
 
   /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
-  best(wanted: Wanted): readonly SignedTransaction[] {
-    const chosen = chooseBest(this.#senders.values(), wanted, (sender) =>
+  best(wanted: Wanted): Offered {
+    const { entries, hasMore } = chooseBest(this.#senders.values(), wanted, (sender) =>
       this.#moveNonce(sender, wanted.nonceOf(sender.address)),
     )
     const atMs = this.#now()
-    for (const entry of chosen) entry.place = { status: 'handed', target: wanted.target, atMs }
-    return chosen.map(({ transaction }) => transaction)
+    for (const entry of entries) entry.place = { status: 'handed', target: wanted.target, atMs }
+    return { transactions: entries.map(({ transaction }) => transaction), hasMore }
+  }
+
+  /** Handed out and not executed: may be handed out again at once. */
+  takeBack(hashes: readonly Bytes[]): void {
+    for (const hash of hashes) {
+      const entry = this.#byHash.get(keyOf(hash))
+      if (entry?.place.status === 'handed') entry.place = { status: 'waiting' }
+    }
   }
 
   /**
@@ -160,10 +171,7 @@ export class TransactionPool {
       if (entry === undefined || entry.place.status === 'included') continue
       if (/^nonce too (low|high)/.test(reason)) continue
       this.#remove(entry)
-      if (isFinal !== true) continue
-      const { refusedMs, refused } = this.limits
-      this.#refused.set(entry.key, { reason, untilMs: this.#now() + refusedMs })
-      if (this.#refused.size > refused) this.#refused.delete(this.#refused.keys().next().value!)
+      if (isFinal === true) this.#refusals.add(entry.key, reason)
     }
   }
 
@@ -202,6 +210,7 @@ export class TransactionPool {
       this.#moveNonce(sender, chain.nonceOf(sender.address))
       this.#announce(sender.address)
     }
+    this.#onNews()
   }
 
   /** After each publish: frees what was handed out for flashblocks up to `pending` and is not in them, and forgets what is old. */
@@ -222,6 +231,7 @@ export class TransactionPool {
         returned.add(sender)
       }
     for (const sender of returned) this.#moveNonce(sender, heads.nonceOf(sender.address))
+    if (returned.size > 0) this.#onNews()
     if (heads.canonical === this.#canonical) return
     this.#canonical = heads.canonical
     this.#forget(heads.canonical, now)
@@ -361,6 +371,7 @@ export class TransactionPool {
     for (const entry of executable(sender)) {
       if (entry.isAnnounced) continue
       entry.isAnnounced = true
+      this.#onNews()
       for (const listener of this.#listeners) listener(entry.transaction.hash, entry.transaction)
     }
   }
@@ -384,9 +395,5 @@ export class TransactionPool {
     }
   }
 }
-
-const isReached = (target: Position, pending: Position) =>
-  pending.number > target.number ||
-  (pending.number === target.number && pending.index >= target.index)
 
 const refuse = (message: string) => ({ error: invalid(message) })

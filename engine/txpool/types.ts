@@ -8,6 +8,10 @@ import type { AccountState } from '../state/diff.ts'
 /** A flashblock: those of a whole block have index Infinity. */
 export type Position = { readonly number: number; readonly index: number }
 
+export const isReached = (target: Position, pending: Position) =>
+  pending.number > target.number ||
+  (pending.number === target.number && pending.index >= target.index)
+
 /** The pending head as validation sees it. Reads may throw a ViewError: take a newer head. */
 export type PoolHead = {
   readonly rules: Rules
@@ -59,6 +63,20 @@ export type Wanted = {
   /** Nonce in the newest pending state. */
   nonceOf(address: Bytes): bigint
 }
+
+export type Offered = {
+  /** Best first. */
+  readonly transactions: readonly SignedTransaction[]
+  /** Others pay enough, and did not fit the gas or the count. */
+  readonly hasMore: boolean
+}
+
+export type RejectedTransaction = {
+  readonly hash: Bytes
+  readonly reason: string
+  readonly isFinal?: boolean
+}
+export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 
 /** Where accepted transactions survive a restart. Both calls are durable against the end of the process when they return. */
 export interface PoolJournal {

@@ -35,10 +35,7 @@ export function checkTransaction(
     checkSigner(transaction, head) ??
     checkGas(transaction, head, limits.minimumTip)
   if (error !== undefined) return { error }
-  if (transaction.nonce < nonce)
-    return {
-      error: invalid(`nonce too low: next nonce ${nonce}, tx nonce ${transaction.nonce}`),
-    }
+  if (transaction.nonce < nonce) return { error: nonceTooLow(transaction.nonce, nonce) }
   const isGasless = isGaslessCandidate(transaction, head)
   const fees = isGasless
     ? 0n
@@ -60,7 +57,7 @@ export function checkFunds(sums: {
   )
 }
 
-/** Both fee fields must rise by the bump, and at all. */
+/** Both fee fields must rise by the bump, and at all; what the sequencer has is as good as included. */
 export function checkReplacement(
   old: Entry,
   entry: Entry,
@@ -68,10 +65,14 @@ export function checkReplacement(
 ): InvalidTransaction | undefined {
   const factor = 100n + BigInt(limits.priceBumpPercent)
   const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
-  return isEnough(entry.feeCap, old.feeCap) && isEnough(entry.tipCap, old.tipCap)
-    ? undefined
-    : invalid('replacement transaction underpriced')
+  if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
+    return invalid('replacement transaction underpriced')
+  const { nonce } = entry.transaction
+  return old.place.status === 'handed' ? nonceTooLow(nonce, nonce + 1n) : undefined
 }
+
+const nonceTooLow = (nonce: bigint, next: bigint) =>
+  invalid(`nonce too low: next nonce ${next}, tx nonce ${nonce}`)
 
 /** What the RPC side of geth refuses before its pool sees the transaction. */
 function checkSubmission(
