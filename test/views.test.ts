@@ -462,6 +462,28 @@ describe('fold', () => {
     }
   })
 
+  test('a cached value is void with its view, though a fold of another branch set its stamp back', () => {
+    const opened = open()
+    const { publisher, store, thread } = opened
+    const reader = thread(0)
+    const chain = [publisher.base]
+    for (const diff of [write(1), [], write(3, 1)]) {
+      const block = whole(publisher, chain.at(-1)!, diff)
+      append(opened, block, diff)
+      foldAll(store, block)
+      publisher.folded(block)
+      publisher.publish(heads(block))
+      chain.push(block)
+      // Read at height 102 and kept; the fold of 103 says that it is stale.
+      if (block.number === 102) expect(newest(reader).read()).toEqual([1, 1])
+    }
+    const old = newest(reader)
+    const other = whole(publisher, chain[1]!, write(5, 1))
+    append(opened, other, write(5, 1))
+    foldAll(store, other)
+    expect(old.read).toThrow(ViewError)
+  })
+
   test('pruned history is said to be pruned', () => {
     const opened = open()
     const { publisher, store, thread } = opened

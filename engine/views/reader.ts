@@ -101,11 +101,13 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
   }
   function isFresh(slot: number): boolean {
     const height = cache.heightOf(slot)
-    return (
+    const isSame =
       cache.unfoldsOf(slot) === record.unfolds &&
       Atomics.load(arena.words, stampAt(arena, query.hash)) <= height &&
       (height <= base.height || fold.isHeld(cache.blockOf(slot)))
-    )
+    // After the stamp: the fold of another branch may have set it back, and comes after the unfold.
+    if (isSame) assertValid(arena, record)
+    return isSame
   }
   function load(value: Bytes): Uint32Array {
     scratchBytes.set(value)

@@ -358,6 +358,12 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'histories'],
   },
   {
+    name: 'cacheVoid',
+    rule: 'the unfold count is looked at also when the cache answers',
+    edits: [edit('views/reader', '    if (isSame) assertValid(arena, record)\n', '')],
+    expect: ['torture', 'histories'],
+  },
+  {
     name: 'pruneCheck',
     rule: 'the horizon is looked at after a history read',
     edits: [
