@@ -1,12 +1,11 @@
 /** The pool as the node uses it: its workers read the chain, each with a row of leases of its own. */
 import type { ChainReader } from '../engine/chain/types.ts'
-import { clearThread } from '../engine/views/arena.ts'
 import type { NodeContext } from './context.ts'
 import type { PoolWorkerData } from './execute.ts'
 import { createInbox, type Inbox } from './inbox.ts'
 import type { OpenedData } from './open.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
-import { createClaims, rowOfEnded } from './threads.ts'
+import { createClaims, releaseEnded } from './threads.ts'
 
 export type OpenedPool = { readonly pool: Pool; readonly jobs: Inbox<PoolJob> }
 
@@ -30,13 +29,9 @@ export function openPool(
     // It claims its row when its modules are there.
     isLoaded: (thread) => claims.includes(thread),
     onThreadEnded(thread) {
-      database.threadEnded(thread)
-      const claim = rowOfEnded(claims, thread)
-      if (claim === undefined) return
-      // Only now: until its end the worker may have read.
-      clearThread(shared.views, claim.row)
-      claim.free()
-      if (!lifecycle.isStopping) log.warn({ thread }, 'a pool thread ended and is replaced')
+      const hadRow = releaseEnded({ database, views: shared.views, claims }, thread)
+      if (hadRow && !lifecycle.isStopping)
+        log.warn({ thread }, 'a pool thread ended and is replaced')
     },
     onProblem: (error) => log.error({ err: error }, 'a pool thread failed'),
     onBroken: (error) => fail(`no pool thread can be started: ${error.message}`),

@@ -1,4 +1,7 @@
 /** The rows of the lease table: one per thread that reads views. */
+import type { Database } from '../engine/storage/database.ts'
+import { clearThread } from '../engine/views/arena.ts'
+import type { SharedViews } from '../engine/views/types.ts'
 
 /** Row 0 is the front's by the views' own rule. */
 export const FRONT_ROW = 0
@@ -23,12 +26,22 @@ export function claimRow(claims: Claims, thread: number): number {
   throw new Error(`no row of ${claims.length} is free for a pool thread`)
 }
 
-/** The row of a thread that has ended; `free` gives it to the next. */
-export function rowOfEnded(
-  claims: Claims,
+/**
+ * Takes back what a pool thread that has exited held: its place at the database's gate, its leases, its row. Not before the exit: until
+ * then it may read. False: it had claimed no row yet.
+ */
+export function releaseEnded(
+  from: {
+    readonly database: Pick<Database, 'threadEnded'>
+    readonly views: SharedViews
+    readonly claims: Claims
+  },
   thread: number,
-): { readonly row: number; free(): void } | undefined {
-  const index = claims.indexOf(thread)
-  if (index < 0) return undefined
-  return { row: POOL_ROW + index, free: () => Atomics.store(claims, index, 0) }
+): boolean {
+  from.database.threadEnded(thread)
+  const index = from.claims.indexOf(thread)
+  if (index < 0) return false
+  clearThread(from.views, POOL_ROW + index)
+  Atomics.store(from.claims, index, 0)
+  return true
 }
