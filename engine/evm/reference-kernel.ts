@@ -43,6 +43,8 @@ export type RunTrace = {
   /** Around what calls, creates or destroys. */
   aroundCall(runState: RunState, run: () => void | Promise<void>): Promise<void>
   aroundLog(runState: RunState, run: () => void): void
+  /** After an opcode that ended nothing: code that is at its end stops. */
+  ran(runState: RunState): void
 }
 
 export function makeKernel(rules: EvmRules): Kernel {
@@ -60,7 +62,8 @@ export function makeKernel(rules: EvmRules): Kernel {
     common,
     opcodes,
     get tracedOpcodes() {
-      traced ??= tracedOpcodes(opcodes)
+      // Opcodes of their own: what is kept of analysed code refers to them.
+      traced ??= tracedOpcodes(meteredOpcodes(common))
       return traced
     },
     precompiles,
@@ -189,23 +192,25 @@ function tracedOpcodes(opcodes: OpcodeMap): OpcodeMap {
   return opcodes.map((entry, code) => {
     const { opHandler, gasHandler, opcodeInfo } = entry
     const { isInvalid } = opcodeInfo
-    const handler: Handler = isInvalid
-      ? opHandler
-      : CALLS.has(code)
-        ? (runState, common) =>
-            traceOf(runState).aroundCall(runState, () => opHandler(runState, common))
-        : LOGS.has(code)
-          ? (runState, common) =>
-              traceOf(runState).aroundLog(runState, () => void opHandler(runState, common))
-          : (runState, common) => {
-              traceOf(runState).seen(runState)
-              return opHandler(runState, common)
-            }
+    const plain: Handler = (runState, common) => {
+      traceOf(runState).seen(runState)
+      return opHandler(runState, common)
+    }
+    const calling: Handler = (runState, common) =>
+      traceOf(runState).aroundCall(runState, () => opHandler(runState, common))
+    const logging: Handler = (runState, common) =>
+      traceOf(runState).aroundLog(runState, () => void opHandler(runState, common))
+    const traced = CALLS.has(code) ? calling : LOGS.has(code) ? logging : plain
+    const handler: Handler = (runState, common) => {
+      const ran = () => traceOf(runState).ran(runState)
+      const running = traced(runState, common)
+      return running === undefined ? ran() : running.then(ran)
+    }
     return {
       ...entry,
       // The package has one INVALID for all that are none; a step tells which.
       opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
-      opHandler: handler,
+      opHandler: isInvalid ? opHandler : handler,
       async gasHandler(runState, gas, common) {
         traceOf(runState).seen(runState)
         const costOf = () => Promise.resolve(gasHandler(runState, gas, common))

@@ -20,6 +20,7 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
       : traceFrames(evm, state, trace)
   return {
     seen: (runState) => steps?.seen(runState),
+    ran: (runState) => steps?.ran(runState),
     async gasFailed(error, costOf) {
       await steps?.gasFailed(error, costOf)
     },
@@ -37,7 +38,7 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
   }
 }
 
-type Steps = Pick<RunTrace, 'seen' | 'gasFailed'>
+type Steps = Pick<RunTrace, 'seen' | 'gasFailed' | 'ran'>
 
 function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
   /** Of the open frames by depth; undefined before a frame's first opcode with a price to compute. */
@@ -75,6 +76,25 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
   return {
     seen(runState) {
       frames[runState.env.depth] = runState
+    },
+    /** The package ends the frame there; to go-ethereum every code ends in STOP. */
+    ran(runState) {
+      const { programCounter, code, stack, memory, memoryWordCount, gasRefund } = runState
+      if (programCounter < code.length) return
+      const { interpreter, env } = runState
+      trace.step!({
+        pc: programCounter,
+        op: STOP,
+        gas: interpreter.getGasLeft(),
+        cost: 0n,
+        depth: env.depth,
+        address: env.address.bytes,
+        refund: gasRefund,
+        error: undefined,
+        stack: () => stack.getStack(),
+        memory: () => memory.read(0, Number(memoryWordCount) * 32),
+        returnData: () => runState.returnBytes,
+      })
     },
     async gasFailed(error, costOf) {
       const runState = frames.at(-1)!
@@ -138,6 +158,7 @@ function traceFrames(
   }
 }
 
+const STOP = 0x00
 const SELFDESTRUCT = 0xff
 
 function tellDestruction({ stack, env }: RunState, trace: TraceSink): void {
