@@ -376,7 +376,7 @@ describe('genesis file', () => {
 
   const paths = ['chain-facts/ethtest-chain', 'rpc-compat/tests']
   test.skipIf(paths.some(isAbsent)).each(paths)('%s: the parent of block 1', async (path) => {
-    const { decodeBlocks } = await import('./fixtures/block-codec.ts')
+    const { decodeBlocks } = await import('../engine/primitives/block-codec.ts')
     const chain = chainSpec({ name: conformance(`${path}/genesis.json`) })
     const [first] = decodeBlocks(readFileSync(conformance(`${path}/chain.rlp`)))
     expect(bytesToHex(chain.genesisHash)).toBe(bytesToHex(first!.header.parentHash))

@@ -30,6 +30,7 @@ const EVM_FORKS: readonly string[] = [
 /** The forks that execution asks for. */
 export type EvmFork =
   | 'homestead'
+  | 'byzantium'
   | 'istanbul'
   | 'berlin'
   | 'london'

@@ -1,5 +1,6 @@
 /** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { ZERO_20 } from '../primitives/words.ts'
 import type { BlobSchedule, FeeConstants, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
@@ -27,6 +28,7 @@ export type ChainParameters = {
   /** By fork name; the forks' own values where it has none. */
   readonly blobSchedule?: Readonly<Record<string, BlobSchedule>>
   readonly gaslessContract?: Bytes
+  readonly depositContract?: Bytes
 }
 
 type Changes = Partial<Omit<Rules, 'header' | 'systemCalls' | 'evm' | 'chainId'>> & {
@@ -239,7 +241,14 @@ export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: big
 function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
   let rules: Rules = beforeForks(chain)
   let { precompiles } = rules.evm
-  for (const { name, changes } of active) {
+  // A first block with a difficulty has the header of its time's fork, and runs as before the merge (go-ethereum: Rules, isMerge).
+  const isMerged = chain.schedule.paris === undefined || active.some(({ name }) => name === 'paris')
+  for (const row of active) {
+    const { name, changes }: ForkRow = row
+    if (!isMerged && row.by === 'time' && !isOptimism(name)) {
+      rules = { ...rules, header: { ...rules.header, ...changes.header } }
+      continue
+    }
     const { precompiles: changed, header, systemCalls, ...others } = changes
     const blobs = chain.blobSchedule?.[name]
     precompiles = changed ?? precompiles
@@ -251,13 +260,19 @@ function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
       systemCalls: { ...rules.systemCalls, ...systemCalls },
     }
   }
+  const hasRequests = rules.header.requests && rules.optimism === undefined
   const isCanyon = active.some((fork) => fork.name === 'canyon')
   return {
     ...rules,
     evm: { spec: rules.spec, chainId: chain.chainId, precompiles },
+    depositContract: hasRequests ? (chain.depositContract ?? ZERO_20) : undefined,
     eip1559: feeConstants(chain, isCanyon),
   }
 }
+
+const FIRST_OPTIMISM = FORKS.findIndex(({ name }) => name === 'bedrock')
+const isOptimism = (name: string): boolean =>
+  FORKS.findIndex((row) => row.name === name) >= FIRST_OPTIMISM
 
 function feeConstants(chain: ChainParameters, isCanyon: boolean): FeeConstants {
   const { denominator, denominatorCanyon = denominator, elasticity } = chain
@@ -284,6 +299,7 @@ function beforeForks(chain: ChainParameters): Rules {
     },
     systemCalls: { blockHashes: false, beaconRoot: false },
     gaslessContract: chain.gaslessContract,
+    depositContract: undefined,
     eip1559: feeConstants(chain, false),
     blobs: undefined,
     blockReward: 5n * ETHER,

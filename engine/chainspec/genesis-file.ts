@@ -69,6 +69,7 @@ type ConfigKey =
   | 'blobSchedule'
   | 'optimism'
   | 'terminalTotalDifficulty'
+  | 'depositContractAddress'
 const given = (value: unknown) => value !== undefined && value !== null
 
 function accountOf(json: Json<AccountKey>, where: string): GenesisAccount {
@@ -116,12 +117,23 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
   for (const { name, config: key } of FORKS)
     if (given(config[key])) schedule[name] = uintOf(config[key], `genesis.config.${key}`)
   const merge = schedule.paris ?? mergeOf(config, difficulty)
-  if (merge !== undefined) schedule.paris = merge
+  // A first block that was mined is before the merge, whatever the file says.
+  if (merge !== undefined) schedule.paris = merge === 0n && difficulty > 0n ? 1n : merge
   checkOrder(schedule)
   const chainId = uintOf(config.chainId, 'genesis.config.chainId')
   const blobSchedule = blobsOf(objectOf(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
-  if (!given(config.optimism))
-    return { chainId, schedule, denominator: 8n, elasticity: 2n, blobSchedule }
+  if (!given(config.optimism)) {
+    const contract = config.depositContractAddress
+    const where = 'genesis.config.depositContractAddress'
+    return {
+      chainId,
+      schedule,
+      denominator: 8n,
+      elasticity: 2n,
+      blobSchedule,
+      ...(given(contract) ? { depositContract: fixedOf(contract, 20, where) } : {}),
+    }
+  }
   const optimism = objectOf(config.optimism, 'genesis.config.optimism')
   const constant = (key: string, otherwise: bigint) => {
     const value = uintOf(optimism[key] ?? otherwise, `genesis.config.optimism.${key}`, 32)

@@ -48,6 +48,8 @@ export type Rules = {
   /** EIP-2935 and EIP-4788 system calls before the first transaction. */
   readonly systemCalls: { readonly blockHashes: boolean; readonly beaconRoot: boolean }
   readonly gaslessContract: Bytes | undefined
+  /** Its logs are requests of the block (EIP-6110), and two system contracts make further ones; undefined: no requests (an OP chain). */
+  readonly depositContract: Bytes | undefined
   /** Base-fee constants where the parent's extraData holds none (before Holocene), or holds zeros. */
   readonly eip1559: FeeConstants
   /** undefined: no blob transactions here (before Cancun, and on an OP chain). */
