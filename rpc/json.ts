@@ -1,8 +1,9 @@
 /** Blocks, transactions, receipts and logs as JSON text, with the key sets of go-ethereum and the fields an OP chain adds. */
 import type { Block } from '../engine/chain/types.ts'
+import { type BlockTail, tailBytes, type Withdrawal } from '../engine/primitives/block-codec.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { Header } from '../engine/primitives/header.ts'
-import { encodeHeader } from '../engine/primitives/header-codec.ts'
+import { encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import type { L1Fee, Log, Receipt } from '../engine/primitives/receipt.ts'
 import type {
@@ -61,28 +62,35 @@ export const headerText = (header: Header, hash: Bytes): string =>
 /** @param isFull transactions as objects, else as hashes. */
 export function blockText(block: Block, isFull: boolean): string {
   const { header, hash } = block
-  const withdrawals = header.withdrawalsRoot === undefined ? '' : ',"withdrawals":[]'
+  const tail = block.tail()
+  const uncles = tail.ommers.map((ommer) => hexText(hashHeader(ommer)))
+  const withdrawals = (tail.withdrawals ?? []).map(withdrawalText)
   const transactions = isFull
     ? transactionTexts(block)
     : block.transactionHashes().map((one) => hexText(one))
   return (
-    `{${headerMembers(header, hash)},"size":${quantityText(blockSize(block))},` +
-    `"transactions":${list(transactions)},"uncles":[]${withdrawals}}`
+    `{${headerMembers(header, hash)},"size":${quantityText(blockSize(block, tail))},` +
+    `"transactions":${list(transactions)},"uncles":${list(uncles)}` +
+    `${header.withdrawalsRoot === undefined ? '' : `,"withdrawals":${list(withdrawals)}`}}`
   )
 }
 
-/** Bytes of the block's RLP: the header, the transactions, an empty list of uncles and, since Shanghai, one of withdrawals. */
-function blockSize(block: Block): number {
+const withdrawalText = ({ index, validatorIndex, address, amount }: Withdrawal): string =>
+  `{"index":${quantityText(index)},"validatorIndex":${quantityText(validatorIndex)},` +
+  `"address":${hexText(address)},"amount":${quantityText(amount)}}`
+
+/** Bytes of the block's RLP: the header, the transactions, the uncles and, since Shanghai, the withdrawals. */
+function blockSize(block: Block, tail: BlockTail): number {
   const { header } = block
   let transactions = 0
   for (const { raw, type } of block.transactions())
     transactions += type === 0 ? raw.length : raw.length + prefixBytes(raw.length)
+  const { withdrawals = header.withdrawalsRoot === undefined ? undefined : [] } = tail
   const content =
     encodeHeader(header).length +
     prefixBytes(transactions) +
     transactions +
-    1 +
-    (header.withdrawalsRoot === undefined ? 0 : 1)
+    tailBytes({ ommers: tail.ommers, withdrawals })
   return prefixBytes(content) + content
 }
 /** RLP prefix of a list, or of a string of two bytes and more. */
@@ -216,7 +224,10 @@ function receiptText(
   )
   const blobs = receipt.l1 === undefined ? member('blobGasUsed', receipt.blobGasUsed) : ''
   return (
-    `{"type":${quantityText(receipt.type)},"status":${quantityText(receipt.status)},` +
+    `{"type":${quantityText(receipt.type)},` +
+    (receipt.root === undefined
+      ? `"status":${quantityText(receipt.status)},`
+      : `"root":${hexText(receipt.root)},`) +
     `"cumulativeGasUsed":${quantityText(receipt.cumulativeGasUsed)},"logs":${list(logs)},` +
     `"logsBloom":${hexText(receipt.logsBloom)},"transactionHash":${hash},"transactionIndex":${quantityText(index)},` +
     `"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"gasUsed":${quantityText(receipt.gasUsed)},` +

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { createMPT } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import type { RlpBlock } from '../engine/primitives/block-codec.ts'
+import { decodeBlock, decodeBlocks, encodeBlock } from '../engine/primitives/block-codec.ts'
 import type { Header } from '../engine/primitives/header.ts'
 import { decodeHeader, encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
@@ -24,8 +26,6 @@ import {
   transactionHash,
 } from '../engine/primitives/transaction-codec.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
-import type { Block } from './fixtures/block-codec.ts'
-import { decodeBlock, decodeBlocks, encodeBlock } from './fixtures/block-codec.ts'
 import { conformance, headerOfJson, isAbsent, readBlocks } from './fixtures/blocks.ts'
 import { bytesOf, uintOf } from './fixtures/references.ts'
 
@@ -277,7 +277,7 @@ test.skipIf(isAbsent(recorded))('header hashes of recorded OP blocks', () => {
 
 const chains = ['chain-facts/ethtest-chain/chain.rlp', 'rpc-compat/tests/chain.rlp']
 describe.skipIf(chains.some(isAbsent)).each(chains)('%s', (path) => {
-  let blocks: readonly Block[]
+  let blocks: readonly RlpBlock[]
   let file: Uint8Array
   beforeAll(() => {
     file = Uint8Array.from(readFileSync(conformance(path)))

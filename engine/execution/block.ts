@@ -1,5 +1,6 @@
 /** A block being executed, and the header it gets. */
 
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import { EMPTY_REQUESTS } from '../chainspec/genesis.ts'
 import { decodeL1Attributes } from '../chainspec/l1-attributes.ts'
 import {
@@ -12,7 +13,9 @@ import {
 import type { Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../evm/engine.ts'
 import { recoverAuthority } from '../primitives/authorization.ts'
+import type { BlockTail } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../primitives/keccak.ts'
 import { orderedTrie } from '../primitives/ordered-root.ts'
 import type { Receipt } from '../primitives/receipt.ts'
@@ -24,6 +27,7 @@ import { MissingError } from '../state/reader.ts'
 import type { Tracer, TraceScene } from '../tracers/types.ts'
 import { blobBaseFee } from './blob-fee.ts'
 import { type RollupFees, readL1Parameters } from './fees.ts'
+import { finishBlock } from './finish.ts'
 import { isGasless } from './gasless.ts'
 import type { Applied } from './settle.ts'
 import { beforeTransactions } from './system-call.ts'
@@ -39,10 +43,14 @@ import type {
 } from './types.ts'
 import { blobGasOf, GAS_PER_BLOB, type Room } from './validation.ts'
 
-export const openBlock: OpenBlock = ({ engine, chain, reader, attributes }) => {
+export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter }) => {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const env = blockEnv(attributes, rules)
-  return new Block(attributes, { rules, env }, engine.openSession(reader, env, rules.evm))
+  return new Block(
+    attributes,
+    { rules, env, rootAfter },
+    engine.openSession(reader, env, rules.evm),
+  )
 }
 
 /** What contracts read of a block. */
@@ -88,8 +96,26 @@ export const buildHeader: BuildHeader = (options) => {
       : {}),
     ...(beaconRoot ? { parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32 } : {}),
     ...(requests ? { requestsHash: EMPTY_REQUESTS } : {}),
+    ...options.tail,
   }
 }
+
+/** The inverse of buildHeader, for what execution reads. */
+export const attributesOfHeader = (header: Header): BlockAttributes => ({
+  parentHash: header.parentHash,
+  parentBeaconBlockRoot: header.parentBeaconBlockRoot,
+  coinbase: header.coinbase,
+  prevRandao: header.mixHash,
+  number: header.number,
+  gasLimit: header.gasLimit,
+  timestamp: header.timestamp,
+  extraData: header.extraData,
+  baseFee: header.baseFeePerGas ?? 0n,
+  difficulty: header.difficulty,
+  ...(header.excessBlobGas === undefined ? {} : { excessBlobGas: header.excessBlobGas }),
+})
+
+type RootAfter = Parameters<OpenBlock>[0]['rootAfter']
 
 class Block implements BlockExecution {
   readonly attributes: BlockAttributes
@@ -98,6 +124,7 @@ class Block implements BlockExecution {
   readonly executed: ExecutedTransaction[] = []
   gasUsed = 0n
   readonly #session: Session
+  readonly #rootAfter: RootAfter
   /** They grow with the block: a flashblock's roots hash only what came with it. */
   readonly #transactionTrie = orderedTrie()
   readonly #receiptTrie = orderedTrie()
@@ -108,10 +135,12 @@ class Block implements BlockExecution {
 
   constructor(
     attributes: BlockAttributes,
-    { rules, env }: { readonly rules: Rules; readonly env: BlockEnv },
+    about: { readonly rules: Rules; readonly env: BlockEnv; readonly rootAfter: RootAfter },
     session: Session,
   ) {
+    const { rules, env, rootAfter } = about
     this.attributes = attributes
+    this.#rootAfter = isAtLeast(rules, 'byzantium') ? undefined : rootAfter
     this.rules = rules
     this.env = env
     this.#session = session
@@ -140,6 +169,12 @@ class Block implements BlockExecution {
     if (result.status !== 'executed') return result
     tracer?.end?.(result.gasUsed)
     return { status: 'executed' as const, executed: this.#add(transaction, result, rollup) }
+  }
+
+  async finish(tail: BlockTail): Promise<Bytes | undefined> {
+    const logs = this.executed.flatMap(({ receipt }) => receipt.logs)
+    const { attributes, rules } = this
+    return finishBlock(this.#session, tail, { attributes, rules, logs })
   }
 
   sums(): BlockSums {
@@ -227,6 +262,7 @@ class Block implements BlockExecution {
     return {
       type: transaction.type,
       status: applied.isSuccess ? 1 : 0,
+      ...(this.#rootAfter === undefined ? {} : { root: this.#rootAfter(this.diff()) }),
       cumulativeGasUsed: this.gasUsed,
       gasUsed: applied.gasUsed,
       logsBloom: bloomOf(applied.logs),

@@ -49,7 +49,7 @@ async function keptCall(session: Session, contract: Bytes, input: Bytes): Promis
   session.endTransaction()
 }
 
-const systemMessage = (to: Bytes, input: Bytes) => ({
+export const systemMessage = (to: Bytes, input: Bytes) => ({
   from: SYSTEM,
   to,
   value: 0n,

@@ -9,8 +9,8 @@ import { overlayReader } from '../state/overlay.ts'
 import type { StateReader } from '../state/reader.ts'
 import { makeTracer, type TracerChoice } from '../tracers/registry.ts'
 import { type TraceBudget, type Tracer, TracerError } from '../tracers/types.ts'
-import { openBlock } from './block.ts'
-import type { BlockAttributes, BlockExecution } from './types.ts'
+import { attributesOfHeader, openBlock } from './block.ts'
+import type { BlockExecution } from './types.ts'
 
 export type ReplayOptions = {
   readonly engine: Engine
@@ -101,21 +101,6 @@ export const precompilesOf = (engine: Engine, { rules }: Pick<BlockExecution, 'r
 function openReplay({ engine, chain, reader, header }: ReplayOptions): BlockExecution {
   return openBlock({ engine, chain, reader, attributes: attributesOfHeader(header) })
 }
-
-/** The inverse of buildHeader, for what execution reads. */
-const attributesOfHeader = (header: Header): BlockAttributes => ({
-  parentHash: header.parentHash,
-  parentBeaconBlockRoot: header.parentBeaconBlockRoot,
-  coinbase: header.coinbase,
-  prevRandao: header.mixHash,
-  number: header.number,
-  gasLimit: header.gasLimit,
-  timestamp: header.timestamp,
-  extraData: header.extraData,
-  baseFee: header.baseFeePerGas ?? 0n,
-  difficulty: header.difficulty,
-  ...(header.excessBlobGas === undefined ? {} : { excessBlobGas: header.excessBlobGas }),
-})
 
 async function replay(
   block: BlockExecution,

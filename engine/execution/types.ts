@@ -1,6 +1,7 @@
 /** Block execution: transactions in, receipts and the state's change out. */
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
 import type { BlockEnv, Engine, Limits } from '../evm/engine.ts'
+import type { BlockTail } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { Receipt } from '../primitives/receipt.ts'
@@ -60,6 +61,8 @@ export interface BlockExecution {
     | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
     | { readonly status: 'stopped' }
   >
+  /** After the last transaction, on an Ethereum chain; gives the header's requestsHash. @throws {RequestsError} {ViewError} {MissingError} */
+  finish(tail: BlockTail): Promise<Bytes | undefined>
   readonly executed: readonly ExecutedTransaction[]
   readonly gasUsed: bigint
   sums(): BlockSums
@@ -82,6 +85,8 @@ export type OpenBlock = (options: {
   readonly chain: Pick<ChainSpec, 'rulesAt'>
   readonly reader: StateReader
   readonly attributes: BlockAttributes
+  /** State root after the parent and these changes: asked before Byzantium, when receipts had the root after each transaction. */
+  readonly rootAfter?: (diff: StateDiff) => Bytes
 }) => BlockExecution
 
 /** The header of a block (or of a flashblock's prefix) from what is known of it. */
@@ -93,4 +98,6 @@ export type BuildHeader = (options: {
   readonly stateRoot: Bytes
   /** Storage root of the L2ToL1MessagePasser (Isthmus and later). */
   readonly withdrawalsRoot: Bytes | undefined
+  /** On an Ethereum chain: what is not as in a block without ommers, withdrawals and requests. */
+  readonly tail?: Partial<Pick<Header, 'ommersHash' | 'withdrawalsRoot' | 'requestsHash' | 'nonce'>>
 }) => Header

@@ -18,7 +18,7 @@ import { concatBytes } from './words.ts'
 /** Consensus form (EIP-2718): a leaf of the receipts trie. A deposit's nonce and version stand in it from Canyon on, when both are there. */
 export function encodeReceipt(receipt: Receipt): Bytes {
   const items: RlpItem[] = [
-    rlpUint(receipt.status),
+    receipt.root ?? rlpUint(receipt.status),
     rlpUint(receipt.cumulativeGasUsed),
     receipt.logsBloom,
     receipt.logs.map(logItems),
@@ -33,7 +33,9 @@ export function encodeReceipt(receipt: Receipt): Bytes {
 export function encodeStoredReceipt(receipt: Receipt): Bytes {
   return encodeRlp([
     rlpUint(receipt.type),
-    rlpUint(receipt.status),
+    receipt.root === undefined
+      ? rlpUint(receipt.status)
+      : statusAndRoot(receipt.status, receipt.root),
     rlpUint(receipt.cumulativeGasUsed),
     rlpUint(receipt.gasUsed),
     isZero(receipt.logsBloom) ? EMPTY : receipt.logsBloom,
@@ -54,11 +56,9 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
   if (items.length !== 13)
     throw new RlpError(`stored receipt: 13 fields expected, not ${items.length}`)
   const at = (index: number) => items[index]!
-  const status = readUint(at(1), 1)
-  if (status > 1n) throw new RlpError(`stored receipt: status 0 or 1 expected, not ${status}`)
   return {
     type: Number(readUint(at(0), 1)),
-    status: status === 1n ? 1 : 0,
+    ...storedStatus(at(1)),
     cumulativeGasUsed: readUint(at(2), 8),
     gasUsed: readUint(at(3), 8),
     logsBloom: storedBloom(at(4)),
@@ -106,6 +106,18 @@ const isZero = (bytes: Bytes) => bytes.every((byte) => byte === 0)
 const isAbsent = (item: RlpItem) => !(item instanceof Uint8Array) && item.length === 0
 const optional = (value: bigint | undefined): RlpItem =>
   value === undefined ? ABSENT : rlpUint(value)
+
+const statusAndRoot = (status: 0 | 1, root: Bytes): Bytes =>
+  concatBytes(Uint8Array.of(status), root)
+
+/** The status alone, or its byte and the root behind it. */
+function storedStatus(item: RlpItem): Pick<Receipt, 'status' | 'root'> {
+  const bytes = readBytes(item)
+  const isLong = bytes.length === 33
+  const status = isLong ? BigInt(bytes[0]!) : readUint(item, 1)
+  if (status > 1n) throw new RlpError(`stored receipt: status 0 or 1 expected, not ${status}`)
+  return { status: status === 1n ? 1 : 0, ...(isLong ? { root: bytes.subarray(1) } : {}) }
+}
 
 /** A bloom without a bit is stored as nothing. */
 function storedBloom(item: RlpItem): Bytes {

@@ -27,6 +27,8 @@ export type L1Fee = {
 export type Receipt = {
   readonly type: number
   readonly status: 0 | 1
+  /** State root after the transaction: what stood in place of the status before Byzantium. */
+  readonly root?: Bytes
   readonly cumulativeGasUsed: bigint
   readonly gasUsed: bigint
   /** 256 bytes. */
