@@ -1,4 +1,5 @@
 /** A block as a request sees it, from a view's tables or from the store: decoded when asked, and kept a while decoded. */
+import { type BlockTail, decodeTail, NO_TAIL } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
@@ -37,6 +38,7 @@ export function tableBlock(
     flashblockIndex: at.tag === FINAL ? undefined : indexOf(arena, at),
     rlp: headerOf(arena, at),
     transactionCount: at.transactions,
+    tail: () => NO_TAIL,
     contents: () => tableContents(thread, lease, at, decoded.get(`id ${at.id}`)),
   })
 }
@@ -101,6 +103,10 @@ export function storedBlock(place: {
     get transactionCount() {
       return momentary?.transactionCount ?? contents().count()
     },
+    tail() {
+      const row = store.tail(hash)
+      return row === undefined ? NO_TAIL : decodeTail(row)
+    },
     contents,
   })
 }
@@ -148,6 +154,7 @@ function makeBlock(parts: {
   readonly flashblockIndex: number | undefined
   readonly rlp: Bytes
   readonly transactionCount: number
+  readonly tail: () => BlockTail
   readonly contents: () => Contents
 }): Block {
   let header: Header | undefined
@@ -179,6 +186,7 @@ function makeBlock(parts: {
     transactions: () => all((index) => read().transaction(index)),
     transactionHashes: () => all((index) => read().hash(index)),
     receipts: () => all((index) => read().receipt(index)),
+    tail: parts.tail,
     firstLogIndex(index) {
       if (!isIn(index)) throw new RangeError(`block ${parts.number} has no transaction ${index}`)
       return read().firstLogIndex(index)

@@ -1,5 +1,6 @@
 /** The chain as one request sees it: blocks, transactions, receipts, logs and state of one record through one endpoint. */
 import type { BlockEnv } from '../evm/engine.ts'
+import type { BlockTail } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { Log, Receipt } from '../primitives/receipt.ts'
@@ -35,6 +36,8 @@ export interface Block {
   transactions(): readonly Transaction[]
   transactionHashes(): readonly Bytes[]
   receipts(): readonly Receipt[]
+  /** What an Ethereum block has after its transactions. */
+  tail(): BlockTail
   /** Index in the block of the first log of transaction `index`. */
   firstLogIndex(index: number): number
 }

@@ -7,6 +7,7 @@ import {
   encodeMomentary,
   encodeNumber,
   numberThen,
+  tailKey,
 } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
 import { META } from './meta.ts'
@@ -28,6 +29,7 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
   const { number, hash } = block
   batch.put('headers', hash, block.header)
   batch.put('bodies', hash, encodeBody(block.transactions))
+  if (block.tail !== undefined) batch.put('bodies', tailKey(hash), block.tail)
   batch.put('receipts', hash, encodeList(block.receipts))
   batch.put('diffs', hash, encodeDiff(block.diff))
   batch.put('heights', numberThen(number, hash), EMPTY)

@@ -80,6 +80,13 @@ export function decodeList(bytes: Bytes): Bytes[] {
   return items
 }
 
+/** In the column of bodies: what follows the transactions. */
+export function tailKey(hash: Bytes): Bytes {
+  const key = new Uint8Array(33)
+  key.set(hash)
+  return key
+}
+
 /** A list whose items are sender (20) ‖ hash (32) ‖ signed envelope. */
 export function encodeBody(transactions: readonly StoredTransaction[]): Bytes {
   return encodeList(

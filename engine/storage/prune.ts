@@ -1,7 +1,7 @@
 /** Removes what nobody may ask for any more, in small steps: old momentary headers, undo, dropped branches, history. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { decodeNumber, encodeNumber, numberThen, withNumber } from './block-codec.ts'
+import { decodeNumber, encodeNumber, numberThen, tailKey, withNumber } from './block-codec.ts'
 import type { ColumnName } from './columns.ts'
 import type { Database } from './database.ts'
 import { changedKeys } from './fold.ts'
@@ -78,8 +78,9 @@ function* pruneUndo(
       batch.delete('heights', key)
       deleteUndo(database, batch, hash)
       if (isDiffDropped || !isCanonical) batch.delete('diffs', hash)
-      if (!isCanonical)
-        for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)
+      if (isCanonical) continue
+      for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)
+      batch.delete('bodies', tailKey(hash))
     }
     batch.commit()
     yield

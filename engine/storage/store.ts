@@ -9,6 +9,7 @@ import {
   decodeNumber,
   decodePlace,
   encodeNumber,
+  tailKey,
   withNumber,
 } from './block-codec.ts'
 import type { Database } from './database.ts'
@@ -53,6 +54,7 @@ export function openStore(database: Database): StoreReader {
       const row = database.get('receipts', hash)
       return row === undefined ? undefined : decodeList(row)
     },
+    tail: (hash) => database.get('bodies', tailKey(hash)),
     diff(hash) {
       const row = database.get('diffs', hash)
       return row === undefined ? undefined : decodeDiff(row)

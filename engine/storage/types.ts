@@ -35,6 +35,8 @@ export interface StoreReader {
   header(hash: Bytes): Bytes | undefined
   body(hash: Bytes): StoredBody | undefined
   receipts(hash: Bytes): readonly Bytes[] | undefined
+  /** RLP (encodeTail) of what an Ethereum block has after its transactions; undefined: nothing, as on an OP chain. */
+  tail(hash: Bytes): Bytes | undefined
   /** Appended blocks, and folded ones inside the undo window. */
   diff(hash: Bytes): StateDiff | undefined
   /** Folded blocks only. */
@@ -71,6 +73,8 @@ export type AppendBlock = {
   readonly receipts: readonly Bytes[]
   readonly diff: StateDiff
   readonly momentary: readonly MomentaryHeader[]
+  /** encodeTail; undefined: neither ommers nor withdrawals. */
+  readonly tail?: Bytes | undefined
 }
 
 /** Shared words the keeper writes and every reader looks at (views.md 2, 3); they lie in the arena, storage only knows this interface. */
