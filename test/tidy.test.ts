@@ -45,6 +45,7 @@ const importers: Record<string, readonly string[]> = {
   '@fastify/cors': ['rpc/server.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database.ts'],
+  'cli-progress': ['workers/progress.ts'],
   commander: ['workers/config.ts'],
   fastify: ['rpc/server.ts'],
   'hash-wasm': ['engine/primitives/keccak.ts'],

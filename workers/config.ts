@@ -41,9 +41,10 @@ const COMMANDS: Readonly<Record<CommandName | 'config', string>> = {
   dev: 'the embedded network: sequencer, feed and node in one process',
   serve: 'serves a data directory as it is',
   migrate: 'brings a data directory of an older format to this one; can be cut off and run again',
+  import: 'executes and verifies a file of blocks into a data directory',
   config: 'config check says what is wrong with the configuration, config dump prints it',
 }
-const UNAVAILABLE = ['follow', 'import', 'import-state']
+const UNAVAILABLE = ['follow', 'import-state']
 
 /** @throws {ConfigError} */
 export function readInvocation(argv: readonly string[], environment: Environment): Invocation {
@@ -51,14 +52,14 @@ export function readInvocation(argv: readonly string[], environment: Environment
   if (name === '--version' || name === '-V') return print(`flashnode ${version()}\n`)
   if (name === '' || name === '--help' || name === '-h' || name === 'help') return print(usage())
   if (name === 'config') return inspect(rest, environment)
-  if (name === 'dev' || name === 'serve') {
+  if (name === 'migrate') return migration(rest, environment)
+  if (isCommand(name)) {
     const parsed = parseFlags(name, rest)
     if ('help' in parsed) return print(parsed.help)
     const { config, problems } = resolve(name, parsed.flags, environment)
     if (problems[0] !== undefined) throw new ConfigError(problems[0])
     return { action: 'run', config }
   }
-  if (name === 'migrate') return migration(rest, environment)
   if (UNAVAILABLE.includes(name))
     throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)
   throw new ConfigError(
@@ -78,9 +79,11 @@ function migration(argv: readonly string[], environment: Environment): Invocatio
   return { action: 'migrate', datadir: config.datadir }
 }
 
+const isCommand = (name: string): name is CommandName =>
+  name !== 'config' && Object.hasOwn(COMMANDS, name)
 const print = (text: string): Invocation => ({ action: 'print', text })
 
-/** `config check|dump [dev|serve] FLAGS`: as that command would see it. @throws {ConfigError} with every problem. */
+/** `config check|dump [COMMAND] FLAGS`: as that command would see it. @throws {ConfigError} with every problem. */
 function inspect(argv: readonly string[], environment: Environment): Invocation {
   const [what = '', ...rest] = argv
   if (what !== 'check' && what !== 'dump') {
@@ -89,9 +92,9 @@ function inspect(argv: readonly string[], environment: Environment): Invocation 
       `unknown command "config ${what}"; nearest: "config ${nearest(what, ['check', 'dump'])}"`,
     )
   }
-  const isNamed = rest[0] === 'dev' || rest[0] === 'serve'
-  const command = isNamed ? (rest[0] as CommandName) : 'dev'
-  const parsed = parseFlags(command, isNamed ? rest.slice(1) : rest)
+  const [first = ''] = rest
+  const command = isCommand(first) ? first : 'dev'
+  const parsed = parseFlags(command, isCommand(first) ? rest.slice(1) : rest)
   if ('help' in parsed) return print(parsed.help)
   const { config, settings, problems } = resolve(command, parsed.flags, environment)
   if (what === 'check') {
@@ -245,7 +248,9 @@ function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): C
     ),
   }
   const chain = options.chain ?? (command === 'dev' ? 'xlayer' : undefined)
-  const chainName = (chain ?? 'xlayer').replace(/^.*\//, '').replace(/\.json$/, '')
+  const chainName = (options.genesis ?? chain ?? 'xlayer')
+    .replace(/^.*\//, '')
+    .replace(/\.json$/, '')
   return {
     ...options,
     command,
@@ -262,6 +267,9 @@ function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): C
 function contradictions(config: Config, settings: readonly Setting[]): string[] {
   const found: string[] = []
   const isFlag = (key: string) => settings.some(({ origin }) => origin === `flag --${key}`)
+  if (config.command === 'import')
+    for (const key of ['genesis', 'chain'] as const)
+      if (config[key] === undefined) found.push(`import needs --${key} FILE`)
   if (isFlag('ephemeral') && isFlag('datadir'))
     found.push('--ephemeral and --datadir exclude each other: leave one out')
   if (config.flashblockTimeMs > config.blockTimeMs)

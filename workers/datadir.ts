@@ -17,6 +17,9 @@ export type DataDirectory = {
   release(): void
 }
 
+/** Of an imported chain: the directory has its own copy, and its marker names it so. */
+export const GENESIS_FILE = 'genesis.json'
+
 /** @param path undefined: a temporary directory. */
 export function openDataDirectory(path: string | undefined): DataDirectory {
   const directory = path ?? mkdtempSync(join(tmpdir(), 'flashnode-'))
@@ -61,7 +64,7 @@ function servedChain(
       'foreign',
       `${path} holds no chain to serve: give --datadir a directory that a flashnode has filled`,
     )
-  const name = asked ?? marker.chain
+  const name = asked ?? (marker.chain === GENESIS_FILE ? join(path, GENESIS_FILE) : marker.chain)
   const dev = {
     chainId: marker.chainId,
     genesisTimestamp: given(marker.genesisTimestamp) ?? 0,

@@ -1,5 +1,6 @@
 /** A node as a process: it runs until a signal or a failure ends it, with one line that says why. */
 import { ChainError } from '../engine/chainspec/error.ts'
+import { ImportError } from '../engine/sources/import.ts'
 import { GenesisError } from '../engine/storage/genesis-import.ts'
 import { JournalError } from '../engine/storage/journal.ts'
 import { DirectoryError } from '../engine/storage/marker.ts'
@@ -34,14 +35,35 @@ export async function runNode(config: Config): Promise<void> {
     void end(`stopped by an error that nothing handles: ${error.message}`)
   })
   try {
+    if (config.command === 'import') return await importThenEnd()
     await startNode({ config, log, logOptions, lifecycle, fail: (message) => void end(message) })
   } catch (error) {
     if (lifecycle.isStopping) return // Its parts were closed under it.
     if (!isExpected(error)) log.error({ err: error }, 'the start failed')
     await end((error as Error).message)
   }
+
+  async function importThenEnd(): Promise<void> {
+    const { runImport } = await import('./import.ts')
+    const isStopped = () => lifecycle.isStopping
+    const running = runImport(config, { log, isTerminal, isStopped })
+    // A signal waits for the block in hand and the closing of the directory.
+    lifecycle.onStop('the import', () => running.catch(() => {}), IMPORT_STOP_MS)
+    await running
+    await end()
+  }
 }
 
+const IMPORT_STOP_MS = 60_000
+
 /** Their messages say what is wrong and what to do. */
-const EXPECTED = [StartError, ChainError, DirectoryError, GenesisError, JournalError, KeystoreError]
+const EXPECTED = [
+  StartError,
+  ChainError,
+  DirectoryError,
+  GenesisError,
+  ImportError,
+  JournalError,
+  KeystoreError,
+]
 const isExpected = (error: unknown) => EXPECTED.some((kind) => error instanceof kind)

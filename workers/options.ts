@@ -4,7 +4,7 @@ import { trustedProxies } from '../rpc/address.ts'
 import { LIMITS, type Limits } from '../rpc/limits.ts'
 import { nearest } from './nearest.ts'
 
-export type CommandName = 'dev' | 'serve' | 'migrate'
+export type CommandName = 'dev' | 'serve' | 'import' | 'migrate'
 export type Option<T> = {
   /** @throws {Error} saying what was expected. */
   readonly decode: (text: string) => T
@@ -17,9 +17,10 @@ export type Option<T> = {
   readonly commands: readonly CommandName[]
 }
 
-const ALL: readonly CommandName[] = ['dev', 'serve']
+const SERVING: readonly CommandName[] = ['dev', 'serve']
+const ALL: readonly CommandName[] = ['dev', 'serve', 'import']
+const IMPORT: readonly CommandName[] = ['import']
 const DEV: readonly CommandName[] = ['dev']
-/** Those that run no node too. */
 const EVERY: readonly CommandName[] = [...ALL, 'migrate']
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 const DAY_MS = 86_400_000
@@ -28,7 +29,19 @@ export const OPTIONS = {
   chain: option('NAME|FILE', optional(text), {
     fallback: undefined,
     text: 'chain by name, or a genesis.json',
-    shown: 'dev: xlayer; serve: the one of the data directory',
+    shown: 'dev: xlayer; serve: the one of the data directory; import: a file of blocks (RLP)',
+    commands: ALL,
+  }),
+  genesis: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'genesis.json of the blocks',
+    commands: IMPORT,
+  }),
+  head: option('HASH', optional(blockHash), {
+    fallback: undefined,
+    text: 'last block to import',
+    shown: 'the last one of the file',
+    commands: IMPORT,
   }),
   datadir: option('DIR', optional(text), {
     fallback: undefined,
@@ -83,6 +96,7 @@ export const OPTIONS = {
   historyBlocks: option('N|all', orWord('all', integer(256, 1_000_000_000)), {
     fallback: 'all',
     text: 'blocks whose state is kept',
+    commands: ALL,
   }),
   poolThreads: option('N', integer(2, 64), {
     fallback: Math.min(64, Math.max(2, availableParallelism() - 1)),
@@ -94,7 +108,11 @@ export const OPTIONS = {
     text: 'shared memory of the views',
     shown: 'computed',
   }),
-  engine: option('NAME', choice('reference'), { fallback: 'reference', text: 'which EVM runs' }),
+  engine: option('NAME', choice('reference'), {
+    fallback: 'reference',
+    text: 'which EVM runs',
+    commands: ALL,
+  }),
   config: option('FILE', optional(text), {
     fallback: undefined,
     text: 'configuration file (JSON)',
@@ -103,11 +121,13 @@ export const OPTIONS = {
   logLevel: option('LEVEL', choice(...LOG_LEVELS), {
     fallback: 'info',
     text: LOG_LEVELS.join(', '),
+    commands: ALL,
   }),
   logFormat: option('pretty|json', optional(choice('pretty', 'json')), {
     fallback: undefined,
     text: 'form of the log on standard error',
     shown: 'pretty on a terminal, else json',
+    commands: ALL,
   }),
   blockTimeMs: option('MS', wholeSeconds, {
     fallback: 1_000,
@@ -176,7 +196,7 @@ type Details<T> = {
 }
 
 function option<T>(value: string, decode: (text: string) => T, details: Details<T>): Option<T> {
-  return { commands: ALL, ...details, decode, value }
+  return { commands: SERVING, ...details, decode, value }
 }
 
 /** An option that may be left out altogether. */
@@ -191,7 +211,7 @@ function flag(what: string): Option<boolean> {
     fallback: false,
     value: undefined,
     text: what,
-    commands: ALL,
+    commands: SERVING,
   }
 }
 
@@ -244,6 +264,11 @@ function list<T>(item: (wire: string) => T): (wire: string) => readonly T[] {
 function range(wire: string): string {
   trustedProxies([wire])
   return wire
+}
+
+function blockHash(wire: string): `0x${string}` {
+  if (!/^0x[0-9a-fA-F]{64}$/.test(wire)) throw new Error('expected 0x and 64 hex digits')
+  return wire.toLowerCase() as `0x${string}`
 }
 
 function address(wire: string): string {

@@ -3,8 +3,10 @@
  * checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
  */
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { KEYS, startNode } from './node-process.ts'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { KEYS, runToEnd, startNode } from './node-process.ts'
 
 const directory = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
 const total = { passed: 0, failed: 0, skipped: 0 }
@@ -97,10 +99,37 @@ async function checkers(): Promise<void> {
   await node.stop()
 }
 
+/** Real Ethereum chains, imported and served: geth's own answers, and roots rebuilt from ours. */
+async function imported(): Promise<void> {
+  const chains = [
+    { name: 'rpc-compat/tests', sets: [['rpc-compat'], ['golden-hive54']] },
+    {
+      name: 'chain-facts/ethtest-chain',
+      sets: [['golden-ethtest'], ['chain-facts', '--blocks', '0', '--accounts', '0', '--optional']],
+    },
+  ]
+  for (const { name, sets } of chains) {
+    const datadir = mkdtempSync(join(tmpdir(), 'flashnode-imported-'))
+    const files = ['--genesis', 'genesis.json', '--chain', 'chain.rlp'].map((item) =>
+      item.startsWith('--') ? item : `${directory}/${name}/${item}`,
+    )
+    await runToEnd(['import', ...files, '--datadir', datadir])
+    const flags = ['--datadir', datadir, '--rate-limit', 'off', '--trace-mode-optional']
+    const node = await startNode(flags, 'serve')
+    for (const [first, ...options] of sets) {
+      const known = first === 'chain-facts' ? [] : expected
+      await set(first!, [first!, '--url', `${node.url}/`, ...options, ...known])
+    }
+    await node.stop()
+    rmSync(datadir, { recursive: true })
+  }
+}
+
 if (existsSync(`${directory}/run.sh`)) {
   await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
   await set('op-blocks', ['op-blocks', '--cmd', 'npm run -s op-block'])
   await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])
+  await imported()
   await checkers()
   for (const chain of ['xlayer', 'xlayer-testnet']) await clients(chain)
 } else {

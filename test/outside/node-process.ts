@@ -89,6 +89,19 @@ export async function startNode(
   }
 }
 
+/** Runs a command that serves nothing. @throws when it does not end with 0 */
+export async function runToEnd(argv: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, ['workers/main.ts', ...argv], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let problem = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    problem = (problem + chunk.toString()).slice(-2_000)
+  })
+  const [code] = (await once(child, 'exit')) as [number | null]
+  if (code !== 0) throw new Error(`flashnode ${argv.join(' ')} ended with ${code}:\n${problem}`)
+}
+
 let nextId = 1
 /** One JSON-RPC call. @throws with the node's code and message. */
 export async function call(

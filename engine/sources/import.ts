@@ -1,0 +1,221 @@
+/** Executes and verifies the blocks of a file, one after the other, into a database that nobody else has open. */
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { Engine } from '../evm/engine.ts'
+import { attributesOfHeader, buildHeader, openBlock } from '../execution/block.ts'
+import { headerFault } from '../execution/header-rules.ts'
+import { RequestsError } from '../execution/requests.ts'
+import { encodeTail, encodeWithdrawal, type RlpBlock } from '../primitives/block-codec.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { decodeHeader, encodeHeader, hashHeader, headerItems } from '../primitives/header-codec.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import { keccak256 } from '../primitives/keccak.ts'
+import { orderedRoot } from '../primitives/ordered-root.ts'
+import { encodeStoredReceipt } from '../primitives/receipt-codec.ts'
+import { encodeRlp } from '../primitives/rlp.ts'
+import type { Transaction } from '../primitives/transaction.ts'
+import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
+import { equalBytes } from '../primitives/words.ts'
+import type { StateDiff } from '../state/diff.ts'
+import { appendBlock, writeMarks } from '../storage/append.ts'
+import type { Database } from '../storage/database.ts'
+import { flatState } from '../storage/flat-state.ts'
+import { foldBlock } from '../storage/fold.ts'
+import { type PruneLimits, prune } from '../storage/prune.ts'
+import { recover } from '../storage/recover.ts'
+import { openStore } from '../storage/store.ts'
+import type { StateTrie } from '../storage/trie.ts'
+import type { StoreReader } from '../storage/types.ts'
+
+/** A block that is not taken; everything before it is in the database. */
+export class ImportError extends Error {
+  override name = 'ImportError'
+}
+
+export type Imported = {
+  readonly number: number
+  readonly hash: Bytes
+  readonly transactions: number
+  readonly gasUsed: bigint
+  /** It was there already. */
+  readonly isKnown: boolean
+}
+export type ImportOptions = {
+  readonly database: Database
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: PruneLimits
+}
+
+/** Blocks between two writes of what is safe and final, and of the rows that nobody needs any more. */
+const MARK_BLOCKS = 256
+
+export function openImport(options: ImportOptions): {
+  /** @throws {ImportError} {DatabaseError} */
+  add(block: RlpBlock): Promise<Imported>
+  /** The newest block is safe and final; what is not kept any more goes. */
+  finish(): void
+} {
+  const { database, limits } = options
+  // Nothing was left unfolded by an import; what a node left there is folded by the next node, not here.
+  const { trie, opened } = recover(database, undefined)
+  if (opened.unfolded.length > 0)
+    throw new ImportError(
+      'the directory holds blocks that a node has not folded yet: import into a directory of its own',
+    )
+  const store = openStore(database)
+  const chain = { ...options, store, trie }
+  let head = headOf(store)
+  let added = 0
+
+  function finish(): void {
+    const { number } = store.durableHead()
+    writeMarks(database, { safe: number, finalized: number })
+    for (const _ of prune(database, limits, () => {}));
+  }
+  return {
+    async add(block) {
+      const hash = hashHeader(block.header)
+      const { number } = block.header
+      const known = store.hashOfNumber(Number(number))
+      const told = {
+        number: Number(number),
+        hash,
+        transactions: block.transactions.length,
+        gasUsed: block.header.gasUsed,
+      }
+      if (known !== undefined && equalBytes(known, hash)) return { ...told, isKnown: true }
+      if (!equalBytes(block.header.parentHash, head.hash))
+        throw new ImportError(
+          `block ${number}: parentHash is ${bytesToHex(block.header.parentHash)}, expected ${bytesToHex(head.hash)}, the hash of block ${head.header.number} here`,
+        )
+      try {
+        await addBlock(chain, { block, hash, parent: head.header })
+      } catch (error) {
+        throw explained(error, number)
+      }
+      head = { hash, header: block.header }
+      added++
+      if (added % MARK_BLOCKS === 0) finish()
+      return { ...told, isKnown: false }
+    },
+    finish,
+  }
+}
+
+function headOf(store: StoreReader): { readonly hash: Bytes; readonly header: Header } {
+  const { hash } = store.durableHead()
+  return { hash, header: decodeHeader(store.header(hash)!) }
+}
+
+type Chain = ImportOptions & { readonly store: StoreReader; readonly trie: StateTrie }
+type Given = { readonly block: RlpBlock; readonly hash: Bytes; readonly parent: Header }
+
+async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<void> {
+  const { database, trie, engine, store } = chain
+  const { header } = block
+  const fault = headerFault(chain.chain, parent, header)
+  if (fault !== undefined) throw new BlockFault(fault)
+  const transactions = block.transactions.map(transactionAt)
+  const rootAfter = (diff: StateDiff) => trie.stateRoot(trie.preview(trie.base(), diff))
+  const execution = openBlock({
+    engine,
+    chain: chain.chain,
+    reader: flatState(store),
+    attributes: attributesOfHeader(header),
+    rootAfter,
+  })
+  await execution.begin()
+  for (const [index, transaction] of transactions.entries()) {
+    const done = await execution.execute(transaction)
+    if (done.status === 'executed') continue
+    const why = done.status === 'invalid' ? done.reason.message : done.status
+    throw new BlockFault(`transaction ${index} (${bytesToHex(transaction.hash)}): ${why}`)
+  }
+  const requestsHash = await execution.finish(block)
+  const diff = execution.diff()
+  const version = trie.fork(trie.base())
+  trie.apply(version, diff)
+  const ours = buildHeader({
+    rules: execution.rules,
+    attributes: execution.attributes,
+    sums: execution.sums(),
+    stateRoot: trie.stateRoot(version),
+    withdrawalsRoot: undefined,
+    tail: {
+      nonce: header.nonce,
+      ommersHash: keccak256(encodeRlp(block.ommers.map(headerItems))),
+      ...(block.withdrawals === undefined
+        ? {}
+        : { withdrawalsRoot: orderedRoot(block.withdrawals.map(encodeWithdrawal)) }),
+      ...(requestsHash === undefined ? {} : { requestsHash }),
+    },
+  })
+  const differing = differenceOf(ours, header)
+  if (differing !== undefined) throw new BlockFault(differing)
+  const number = Number(header.number)
+  appendBlock(database, {
+    id: 0,
+    parentId: 0,
+    number,
+    hash,
+    parentHash: header.parentHash,
+    header: encodeHeader(header),
+    transactions,
+    receipts: execution.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
+    diff,
+    momentary: [],
+    ...(hasTail(block) ? { tail: encodeTail(block) } : {}),
+  })
+  for (const _ of foldBlock({ database, trie, version, block: { number, hash }, diff }));
+}
+
+/** Withdrawals are written down where there is a list of them, an empty one too: since Shanghai it is part of the block. */
+const hasTail = ({ ommers, withdrawals }: RlpBlock): boolean =>
+  ommers.length > 0 || withdrawals !== undefined
+
+/** What is wrong with a block; its number is added where it is known. */
+class BlockFault extends Error {}
+
+function explained(error: unknown, number: bigint): unknown {
+  const isFault = error instanceof BlockFault || error instanceof RequestsError
+  return isFault ? new ImportError(`block ${number}: ${error.message}`) : error
+}
+
+function transactionAt(raw: Bytes, index: number): Transaction {
+  try {
+    return decodeTransaction(raw)
+  } catch (error) {
+    if (!(error instanceof TransactionError)) throw error
+    throw new BlockFault(`transaction ${index}: ${error.message}`)
+  }
+}
+
+/** The first field in which the block we made is another: what follows from the state last, because it differs whenever anything does. */
+function differenceOf(ours: Header, theirs: Header): string | undefined {
+  for (const name of FIELDS) {
+    const [a, b] = [textOf(ours[name]), textOf(theirs[name])]
+    if (a !== b) return `${name} is ${b} in the file, ${a} by execution`
+  }
+  return undefined
+}
+
+const FIELDS = [
+  'ommersHash',
+  'transactionsRoot',
+  'withdrawalsRoot',
+  'gasUsed',
+  'blobGasUsed',
+  'excessBlobGas',
+  'logsBloom',
+  'receiptsRoot',
+  'requestsHash',
+  'stateRoot',
+  'coinbase',
+  'difficulty',
+  'baseFeePerGas',
+  'parentBeaconBlockRoot',
+] as const satisfies readonly (keyof Header)[]
+
+const textOf = (value: Bytes | bigint | undefined): string =>
+  value === undefined ? 'absent' : typeof value === 'bigint' ? `${value}` : bytesToHex(value)

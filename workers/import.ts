@@ -1,0 +1,152 @@
+/** `flashnode import`: executes and verifies the blocks of a file into a data directory, and says how far it is. */
+import { copyFileSync, createReadStream, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { createGunzip } from 'node:zlib'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import type { ChainSpec } from '../engine/chainspec/types.ts'
+import { engineByName } from '../engine/evm/registry.ts'
+import { decodeBlock } from '../engine/primitives/block-codec.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { RlpError } from '../engine/primitives/rlp.ts'
+import { rlpItems } from '../engine/primitives/rlp-stream.ts'
+import { equalBytes } from '../engine/primitives/words.ts'
+import { ImportError, type Imported, openImport } from '../engine/sources/import.ts'
+import type { Database } from '../engine/storage/database.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { openDirectory } from '../engine/storage/schema.ts'
+import type { Config } from './config.ts'
+import { StartError } from './context.ts'
+import { GENESIS_FILE } from './datadir.ts'
+import type { Log } from './log.ts'
+import { startProgress } from './progress.ts'
+
+/** Of one block in the file; Ethereum's own bound is 10 MiB (EIP-7934). */
+const MAX_BLOCK_BYTES = 64 * 1024 * 1024
+const CLOSE_MS = 3_000
+
+type ImportConfig = Config & {
+  readonly genesis: string
+  readonly chain: string
+  readonly datadir: string
+}
+
+/**
+ * Goes on where an earlier import ended. A stop asked for comes after the block in hand.
+ * @throws {ImportError} {ChainError} {DirectoryError} {StartError} with one line; what came before is in the directory
+ */
+export async function runImport(
+  config: Config,
+  context: { readonly log: Log; readonly isTerminal: boolean; readonly isStopped: () => boolean },
+): Promise<void> {
+  const files = checked(config)
+  const chain = chainSpec({ name: files.genesis })
+  const database = await openDirectory({ path: files.datadir, chain, chainName: GENESIS_FILE })
+  try {
+    // The directory is complete without the file it was made from.
+    copyFileSync(files.genesis, join(files.datadir, GENESIS_FILE))
+    importGenesis(database, chain)
+    const last = await importFile(files, { ...context, chain, database })
+    process.stdout.write(`${last}\n`)
+  } finally {
+    await database.close(CLOSE_MS)
+  }
+}
+
+function checked(config: Config): ImportConfig {
+  const { genesis, chain, datadir } = config
+  if (genesis === undefined || chain === undefined || datadir === undefined)
+    throw new StartError('import needs --genesis FILE, --chain FILE and a data directory')
+  return { ...config, genesis, chain, datadir }
+}
+
+async function importFile(
+  config: ImportConfig,
+  context: {
+    readonly chain: ChainSpec
+    readonly database: Database
+    readonly log: Log
+    readonly isTerminal: boolean
+    readonly isStopped: () => boolean
+  },
+): Promise<string> {
+  const { historyBlocks } = config
+  const target = openImport({
+    ...context,
+    engine: engineByName(config.engine),
+    limits: { undoWindow: 256, historyBlocks: historyBlocks === 'all' ? undefined : historyBlocks },
+  })
+  const wanted = config.head === undefined ? undefined : hexToBytes(config.head)
+  const file = openFile(config.chain)
+  const count = createCount(() => performance.now())
+  const progress = startProgress(file.bytes, { ...context, now: () => performance.now() })
+  let last: Imported | undefined
+  try {
+    for await (const raw of rlpItems(file.chunks, MAX_BLOCK_BYTES)) {
+      const block = decoded(raw, last)
+      last = await target.add(block)
+      count.add(last)
+      progress.update(file.read(), count.text())
+      if (isWanted(last, wanted) || context.isStopped()) break
+    }
+    if (wanted !== undefined && !context.isStopped() && !(last && isWanted(last, wanted)))
+      throw new ImportError(`${config.chain} has no block ${config.head}`)
+  } finally {
+    progress.stop()
+    target.finish()
+  }
+  if (last === undefined) return `imported nothing: ${config.chain} has no blocks`
+  const stopped = context.isStopped() ? 'stopped; the same command goes on. ' : ''
+  return `${stopped}imported ${count.text()}: head ${last.number} ${bytesToHex(last.hash)}`
+}
+
+const isWanted = ({ hash }: Imported, wanted: Bytes | undefined): boolean =>
+  wanted !== undefined && equalBytes(hash, wanted)
+
+function decoded(raw: Bytes, last: Imported | undefined) {
+  try {
+    return decodeBlock(raw)
+  } catch (error) {
+    if (!(error instanceof RlpError)) throw error
+    const after = last === undefined ? 'the first block' : `the block after ${last.number}`
+    throw new ImportError(`${after} cannot be read: ${error.message}`)
+  }
+}
+
+/** The bytes of a file, unzipped when its name says so. @throws {StartError} */
+function openFile(path: string) {
+  let bytes: number
+  try {
+    bytes = statSync(path).size
+  } catch (error) {
+    throw new StartError(`${path} cannot be read: ${(error as Error).message}`)
+  }
+  const raw = createReadStream(path)
+  const chunks: AsyncIterable<Uint8Array> = path.endsWith('.gz') ? raw.pipe(createGunzip()) : raw
+  return { bytes, chunks, read: () => raw.bytesRead }
+}
+
+/** What was added, and how fast. */
+function createCount(now: () => number) {
+  const started = now()
+  let blocks = 0
+  let known = 0
+  let transactions = 0
+  let gas = 0n
+  return {
+    add(block: Imported): void {
+      if (block.isKnown) known++
+      else {
+        blocks++
+        transactions += block.transactions
+        gas += block.gasUsed
+      }
+    },
+    text(): string {
+      const seconds = Math.max(0.001, (now() - started) / 1_000)
+      const speed = `${(Number(gas) / 1e6 / seconds).toFixed(1)} Mgas/s`
+      const skipped = known === 0 ? '' : ` (${known} were there)`
+      return `${blocks} blocks${skipped}, ${transactions} transactions, ${speed}`
+    },
+  }
+}
