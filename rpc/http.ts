@@ -9,6 +9,7 @@ import { readBody } from './body.ts'
 import type { Answer, Answerer } from './exchange.ts'
 import type { Client } from './method.ts'
 import type { ServerState } from './server.ts'
+import type { Unsent } from './unsent.ts'
 
 export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
   ['/', 'standard'],
@@ -26,6 +27,7 @@ export type HttpCallOptions = {
   readonly headersWithoutOrigin: OutgoingHttpHeaders
   readonly isAnyOrigin: boolean
   readonly state: ServerState
+  readonly unsent: Unsent
 }
 
 export interface HttpCalls {
@@ -67,11 +69,19 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   function end(answer: Answer, { response, headers }: HttpExchange): void {
     try {
       write(response, answer, headers)
+      // What the system has not taken at once is kept until its client reads.
+      if (!response.writableFinished && !response.destroyed) watch(response, answer)
     } catch (error) {
       onBug(error)
       response.destroy()
     }
     state.ended()
+  }
+
+  function watch(response: ServerResponse, { text }: Answer): void {
+    const taken = options.unsent.add(text?.length ?? 0, () => response.destroy())
+    response.once('finish', taken)
+    response.once('close', taken)
   }
 
   return {

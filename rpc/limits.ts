@@ -75,6 +75,8 @@ export const LIMITS = {
   ),
   headersMs: limit(10_000, 'ms', 'for the headers of an HTTP request'),
   requestMs: limit(30_000, 'ms', 'for a whole HTTP request'),
+  unsentMs: limit(30_000, 'ms', 'for a client to take an answer'),
+  unsentBytes: limit(512 * 1024 * 1024, 'bytes', 'answers that clients have not taken yet'),
   keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),
   resultCacheItems: limit(10_000, 'items', 'results kept by the front'),
   resultCacheBytes: limit(64 * 1024 * 1024, 'bytes', 'results kept by the front'),

@@ -17,6 +17,7 @@ import { createHostCheck } from './hosts.ts'
 import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls } from './http.ts'
 import type { Limits } from './limits.ts'
 import { serveMessages } from './messages.ts'
+import { createUnsent, type Unsent } from './unsent.ts'
 import { createWebSockets, type Open, refuseUpgrade, type WebSockets } from './websocket.ts'
 
 export type Readiness = {
@@ -51,6 +52,7 @@ export interface Server {
   /** Requests and messages being answered. */
   readonly inFlight: number
   readonly webSockets: number
+  readonly unsent: Unsent['stats']
   /** Open sockets, WebSockets included. */
   connections(): Promise<number>
   /** WebSockets get 1001 once their answers are out; resolves when all is answered, or after `withinMs`. */
@@ -67,11 +69,12 @@ const EXPOSED_HEADERS = ['X-Flashblock', 'Retry-After', 'RateLimit', 'RateLimit-
 export async function createServer(options: ServerOptions): Promise<Server> {
   const { limits } = options
   const state = createState()
+  const unsent = createUnsent(limits)
   const isHostAllowed = createHostCheck(options.hosts)
   const isAnyOrigin = options.cors.includes('*')
   const calls = createHttpCalls({
     ...options,
-    ...{ isHostAllowed, isAnyOrigin, state },
+    ...{ isHostAllowed, isAnyOrigin, state, unsent },
     bodyBytes: limits.bodyBytes,
     headersWithoutOrigin: {
       ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
@@ -117,7 +120,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
   addPages(server, options)
   addEndpoints(server, calls, state)
-  const webSockets = addWebSockets(server, { ...options, isHostAllowed, state })
+  const webSockets = addWebSockets(server, { ...options, isHostAllowed, state, unsent })
 
   return {
     async listen(address) {
@@ -132,6 +135,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     },
     get webSockets() {
       return webSockets.size
+    },
+    get unsent() {
+      return unsent.stats
     },
     connections: () => promisify(server.server.getConnections.bind(server.server))(),
     async drain(withinMs) {
@@ -203,11 +209,12 @@ function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerSt
 type WebSocketOptions = ServerOptions & {
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly state: ServerState
+  readonly unsent: Unsent
 }
 
 function addWebSockets(server: FastifyInstance, options: WebSocketOptions): WebSockets {
   const { limits, state, feed } = options
-  const webSockets = createWebSockets(limits)
+  const webSockets = createWebSockets(limits, options.unsent)
   const isOriginAllowed = (origin: string | undefined) =>
     origin === undefined || options.cors.includes('*') || options.cors.includes(origin)
   server.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {

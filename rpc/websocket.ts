@@ -5,6 +5,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { limiterKey } from './address.ts'
 import type { Limits } from './limits.ts'
+import type { Unsent } from './unsent.ts'
 
 /** 1001 going away, 1011 our fault, 1013 try again later (too slow). */
 export type CloseCode = 1000 | 1001 | 1008 | 1011 | 1013
@@ -59,9 +60,17 @@ const CLOSE_MS = 2_000
 /** In the place of an address. */
 const OWN = 'own'
 
-type Bounds = { readonly queueBytes: number; readonly pingMs: number; readonly pongMs: number }
+type Bounds = {
+  readonly queueBytes: number
+  readonly pingMs: number
+  readonly pongMs: number
+  /** undefined: nothing large is sent this way. */
+  readonly unsent?: Unsent
+}
+/** Characters or bytes from which a message counts as one that its client must take in time. */
+const LARGE = 65_536
 
-export function createWebSockets(limits: Limits): WebSockets {
+export function createWebSockets(limits: Limits, unsent: Unsent): WebSockets {
   const options = {
     noServer: true,
     clientTracking: false,
@@ -96,7 +105,7 @@ export function createWebSockets(limits: Limits): WebSockets {
         if (left === 0) counts.delete(key)
         else counts.set(key, left)
       })
-      const bounds = { queueBytes, pingMs: limits.pingMs, pongMs: limits.pongMs }
+      const bounds = { queueBytes, pingMs: limits.pingMs, pongMs: limits.pongMs, unsent }
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const connection = wrap(webSocket, { address, isOwn, bounds, open: handle })
         open.add(connection)
@@ -182,6 +191,7 @@ function wrap(
   },
 ): Connection {
   const ended = new AbortController()
+  const { unsent } = options.bounds
   const connection: Connection = {
     address: options.address,
     isOwn: options.isOwn,
@@ -196,7 +206,12 @@ function wrap(
         webSocket.close(1013, 'too slow: too many bytes wait to be sent')
         return false
       }
-      webSocket.send(data)
+      if (unsent === undefined || data.length < LARGE) webSocket.send(data)
+      else
+        webSocket.send(
+          data,
+          unsent.add(data.length, () => webSocket.terminate()),
+        )
       return true
     },
     pause: () => webSocket.pause(),

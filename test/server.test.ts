@@ -232,6 +232,41 @@ describe('hostile input', () => {
     await other.server.close()
   })
 
+  describe('an answer that is not taken', () => {
+    const text = `"${'x'.repeat(30_000_000)}"`
+    const answer: Answerer = async () => ({ text, status: 200, headers: {} })
+    const LATER = { timeout: 5_000 }
+    const ask = async (to: number) => {
+      const socket = await openRaw(to)
+      socket.pause()
+      socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
+      return socket
+    }
+
+    test('in time is cut off, however steadily its client reads', async () => {
+      const other = await startServer({ answer, limits: { unsentMs: 200 } })
+      const socket = await ask(other.port)
+      const sip = setInterval(() => socket.read(1_024), 10)
+      await expect.poll(() => other.server.unsent, LATER).toEqual({ answers: 0, bytes: 0, cut: 1 })
+      await expect.poll(() => other.server.connections(), LATER).toBe(0)
+      clearInterval(sip)
+      socket.destroy()
+      await other.server.close()
+    })
+
+    test('makes room for newer ones when too many bytes wait', async () => {
+      const other = await startServer({ answer, limits: { unsentBytes: 70_000_000 } })
+      const sockets = [await ask(other.port), await ask(other.port), await ask(other.port)]
+      await expect
+        .poll(() => other.server.unsent, LATER)
+        .toEqual({ answers: 2, bytes: 2 * text.length, cut: 1 })
+      await expect.poll(() => other.server.connections(), LATER).toBe(2)
+      for (const socket of sockets) socket.destroy()
+      await expect.poll(() => other.server.unsent.answers, LATER).toBe(0)
+      await other.server.close()
+    })
+  })
+
   test('a client that leaves is told to its request', async () => {
     const seen = Promise.withResolvers<AbortSignal>()
     const gone = Promise.withResolvers<void>()

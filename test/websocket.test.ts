@@ -161,6 +161,24 @@ describe('closed', () => {
     await ended
   })
 
+  test('a reader that does not take a large answer in time', async () => {
+    const answer: Answerer = async () => ({
+      text: `"${'x'.repeat(20_000_000)}"`,
+      status: 200,
+      headers: {},
+    })
+    const { port, server } = await start({ answer, limits: { unsentMs: 200 } })
+    const raw = await openRaw(port)
+    raw.write(handshake('/'))
+    await once(raw, 'data')
+    // A masked text frame of one character.
+    raw.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x31]))
+    raw.pause()
+    await expect.poll(() => server.unsent.cut, { timeout: 5_000 }).toBe(1)
+    await expect.poll(() => server.webSockets, { timeout: 5_000 }).toBe(0)
+    raw.destroy()
+  })
+
   test('when the node stops: 1001, after the answers', async () => {
     const release = Promise.withResolvers<void>()
     const begun = Promise.withResolvers<void>()

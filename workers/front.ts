@@ -107,11 +107,14 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     },
     stats() {
       const { filters, subscriptions, syncSends, cache } = rpc.stats()
-      const { inFlight, webSockets } = server
+      const { inFlight, webSockets, unsent } = server
       const { hits, misses } = cache
       return {
         inFlight,
         webSockets,
+        unsent: unsent.answers,
+        unsentBytes: unsent.bytes,
+        unsentCut: unsent.cut,
         filters,
         subscriptions,
         syncSends,
