@@ -158,6 +158,7 @@ describe('calls', () => {
     const before = ended.length
     expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
     await expect.poll(() => ended.length).toBe(before + 2)
+    expect(pool.stats()).toMatchObject({ threads: 2, replaced: ended.length })
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
   })
 })

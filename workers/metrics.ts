@@ -11,6 +11,7 @@ export type MetricSources = {
     readonly busy: number
     readonly queued: Readonly<Record<string, number>>
     readonly terminated: number
+    readonly replaced: number
   }
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
@@ -177,6 +178,7 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   gauge('pool_busy', 'workers with a task', () => sources.pool().busy)
   gauge('pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued)
   gauge('pool_terminated', 'workers ended after a deadline', () => sources.pool().terminated)
+  gauge('pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
   gauge('transaction_pool', 'transactions in the pool', sources.transactionPool)

@@ -62,6 +62,8 @@ export interface Pool extends Executor {
     readonly queued: Readonly<Record<Lane, number>>
     /** Workers ended because they outlived a deadline. */
     readonly terminated: number
+    /** Workers that ended, for that or any other reason, and were replaced. */
+    readonly replaced: number
   }
 }
 
@@ -109,8 +111,15 @@ export function createPool(options: PoolOptions): Pool {
   let isFlushing = false
   let isStopped = false
   let terminated = 0
+  let replaced = 0
   let sweeper: NodeJS.Timeout | undefined
-  const watch = watchThreads(piscina, options)
+  const watch = watchThreads(piscina, {
+    ...options,
+    onThreadEnded(thread) {
+      if (!isStopped) replaced++
+      options.onThreadEnded(thread)
+    },
+  })
 
   function execute(call: PoolCall): Promise<PoolReply> {
     return new Promise((resolve) => {
@@ -263,7 +272,13 @@ export function createPool(options: PoolOptions): Pool {
       await loaded()
       await piscina.destroy()
     },
-    stats: () => ({ threads, busy: running.size, queued: lanes.sizes(), terminated }),
+    stats: () => ({
+      threads: piscina.threads.length,
+      busy: running.size,
+      queued: lanes.sizes(),
+      terminated,
+      replaced,
+    }),
   }
 
   /** A thread that is ended while it loads modules which await (a WASM hasher does) takes the process with it: V8 aborts. */

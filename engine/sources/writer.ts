@@ -169,7 +169,7 @@ function takeEffects(state: WriterState): readonly WriterEffect[] {
 }
 
 function gaugesOf({ chain, held, sealed, options }: WriterState): Readonly<Record<string, number>> {
-  const { pages, freePages, tables, records, oldestLease } = options.publisher.stats()
+  const { pages, freePages, heldPages, tables, records, oldestLease } = options.publisher.stats()
   return {
     head_canonical: chain.canonical.handle.number,
     head_complete: chain.complete.handle.number,
@@ -179,6 +179,7 @@ function gaugesOf({ chain, held, sealed, options }: WriterState): Readonly<Recor
     waiting_canonical_blocks: sealed.length,
     view_pages: pages,
     view_free_pages: freePages,
+    view_held_pages: heldPages,
     view_tables: tables,
     view_records: records,
     view_oldest_lease: oldestLease,

@@ -13,8 +13,10 @@ export type Pages = {
   retire(pages: readonly number[], record: number): void
   /** Looks at the leases and frees what no thread can read any more. Raises the floor. */
   recycle(): void
+  /** Pages that can be had now. */
   freeCount(): number
-  retiredCount(): number
+  /** Pages of retired tables that some thread can still read. */
+  heldCount(): number
   /** The oldest record a thread reads, or the newest when none does. */
   oldestLease(): number
 }
@@ -25,7 +27,12 @@ export function openPages(arena: Arena): Pages {
   const retired: { readonly pages: readonly number[]; readonly record: number }[] = []
   /** Pages below this one were used before: fresh ones are touched, and become resident, only when those do not suffice. */
   let fresh = 0
-  const freeCount = () => free.length + pageCount - fresh
+  const unused = () => free.length + pageCount - fresh
+  function retiredCount(isCounted: (record: number) => boolean): number {
+    let count = 0
+    for (const { pages, record } of retired) if (isCounted(record)) count += pages.length
+    return count
+  }
 
   function recycle() {
     const floor = oldestLease()
@@ -50,7 +57,7 @@ export function openPages(arena: Arena): Pages {
   return {
     reserve(count) {
       if (free.length < count && retired.length > 0) recycle()
-      return freeCount() >= count
+      return unused() >= count
     },
     take() {
       const page = free.pop()
@@ -62,8 +69,14 @@ export function openPages(arena: Arena): Pages {
       retired.push({ pages, record })
     },
     recycle,
-    freeCount,
-    retiredCount: () => retired.reduce((sum, { pages }) => sum + pages.length, 0),
+    freeCount() {
+      const oldest = oldestLease()
+      return unused() + retiredCount((record) => record <= oldest)
+    },
+    heldCount() {
+      const oldest = oldestLease()
+      return retiredCount((record) => record > oldest)
+    },
     oldestLease,
   }
 }

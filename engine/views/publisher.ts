@@ -46,6 +46,7 @@ export function openPublisher(
     stats: () => ({
       pages: arena.pageCount,
       freePages: state.pages.freeCount(),
+      heldPages: state.pages.heldCount(),
       tables: state.tableCount(),
       records: Atomics.load(arena.words, HEAD),
       oldestLease: state.pages.oldestLease(),

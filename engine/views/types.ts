@@ -66,7 +66,10 @@ export interface Publisher {
   }): BlockHandle
   stats(): {
     readonly pages: number
+    /** Those that can be had now. */
     readonly freePages: number
+    /** Of no record that is written any more, but some thread still reads one of before. */
+    readonly heldPages: number
     readonly tables: number
     readonly records: number
     readonly oldestLease: number
