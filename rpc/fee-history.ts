@@ -2,6 +2,10 @@
 import type { Block, ChainView } from '../engine/chain/types.ts'
 import { nextBaseFee } from '../engine/chainspec/base-fee.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
+import { blobBaseFee } from '../engine/execution/blob-fee.ts'
+import { nextExcessBlobGas } from '../engine/execution/header-rules.ts'
+import { GAS_PER_BLOB } from '../engine/execution/validation.ts'
+import type { Header } from '../engine/primitives/header.ts'
 import { quantityText } from './ethereum.ts'
 import { tipsOf } from './gas-price.ts'
 
@@ -9,6 +13,7 @@ type FeeRow = {
   readonly baseFee: bigint
   readonly blobFee: bigint
   readonly gasUsedRatio: number
+  readonly blobGasUsedRatio: number
   readonly rewards: readonly bigint[]
 }
 
@@ -34,13 +39,11 @@ export function feeHistoryText(options: {
   for (let number = oldest; number <= newest.number; number++) {
     if (options.isExpired()) return undefined
     const block = number === newest.number ? newest : view.block({ number })
-    if (block !== undefined) rows.push(rowOf(view, block, percentiles ?? []))
+    if (block !== undefined) rows.push(rowOf({ view, chain, block }, percentiles ?? []))
   }
   const last = newest.header
-  const next = nextBaseFee(chain, last, last.timestamp + BigInt(chain.blockTime))
-  const hasBaseFee = last.baseFeePerGas !== undefined
-  const baseFees = [...rows.map(({ baseFee }) => baseFee), hasBaseFee ? next : 0n]
-  const blobFees = [...rows.map(({ blobFee }) => blobFee), rows.at(-1)?.blobFee ?? 0n]
+  const baseFees = [...rows.map(({ baseFee }) => baseFee), baseFeeAfter(chain, last) ?? 0n]
+  const blobFees = [...rows.map(({ blobFee }) => blobFee), blobFeeAfter(chain, last)]
   const rewards = rows.map((row) => `[${row.rewards.map(quantityText).join(',')}]`).join(',')
   return (
     `{"oldestBlock":${quantityText(oldest)},` +
@@ -48,15 +51,38 @@ export function feeHistoryText(options: {
     `"baseFeePerGas":[${baseFees.map(quantityText).join(',')}],` +
     `"gasUsedRatio":[${rows.map((row) => row.gasUsedRatio).join(',')}],` +
     `"baseFeePerBlobGas":[${blobFees.map(quantityText).join(',')}],` +
-    `"blobGasUsedRatio":[${rows.map(() => 0).join(',')}]}`
+    `"blobGasUsedRatio":[${rows.map((row) => row.blobGasUsedRatio).join(',')}]}`
   )
 }
 
-function rowOf(view: ChainView, block: Block, percentiles: readonly number[]): FeeRow {
+/** Of the next block; undefined on a chain that has none yet. */
+export const baseFeeAfter = (chain: ChainSpec, last: Header): bigint | undefined =>
+  last.baseFeePerGas === undefined
+    ? undefined
+    : nextBaseFee(chain, last, last.timestamp + BigInt(chain.blockTime))
+
+function blobFeeAfter(chain: ChainSpec, last: Header): bigint {
+  if (last.excessBlobGas === undefined) return 0n
+  const rules = chain.rulesAt(last.number + 1n, last.timestamp + BigInt(chain.blockTime))
+  return rules.blobs === undefined ? 1n : blobBaseFee(rules, nextExcessBlobGas(rules, last))
+}
+
+/** Of what a block may have; an OP chain has no blobs, and its field counts something else. */
+function blobRatio(chain: ChainSpec, { number, timestamp, blobGasUsed = 0n }: Header): number {
+  const { blobs } = chain.rulesAt(number, timestamp)
+  return blobs === undefined ? 0 : Number(blobGasUsed) / Number(blobs.max * GAS_PER_BLOB)
+}
+
+function rowOf(
+  at: { readonly view: ChainView; readonly chain: ChainSpec; readonly block: Block },
+  percentiles: readonly number[],
+): FeeRow {
+  const { view, chain, block } = at
   const { header } = block
   return {
     baseFee: header.baseFeePerGas ?? 0n,
     blobFee: header.excessBlobGas === undefined ? 0n : view.env(block).blobBaseFee,
+    blobGasUsedRatio: blobRatio(chain, header),
     gasUsedRatio: header.gasLimit === 0n ? 0 : Number(header.gasUsed) / Number(header.gasLimit),
     rewards: percentiles.length === 0 ? [] : rewardsOf(block, percentiles),
   }

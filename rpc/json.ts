@@ -181,7 +181,7 @@ function feeMembers(transaction: Exclude<SignedTransaction, { type: 0 }>): strin
   return `${fees},"authorizationList":${list(authorizations)}`
 }
 
-function accessListText(accessList: AccessList): string {
+export function accessListText(accessList: AccessList): string {
   return list(
     accessList.map(({ address, storageKeys }) => {
       const keys = list(storageKeys.map((key) => hexText(key)))

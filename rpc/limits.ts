@@ -27,6 +27,7 @@ export const LIMITS = {
   traceQueue: limit(50, 'items', 'traces that may wait'),
   logsQueue: limit(100, 'items', 'log queries that may wait'),
   overrideItems: limit(10_000, 'items', 'accounts and slots of a state override'),
+  storageSlots: limit(1_024, 'items', 'slots of one eth_getStorageValues'),
   logsResults: limit(10_000, 'items', 'logs of one answer'),
   logsBlocks: limit(10_000, 'blocks', 'range of a log query without an address'),
   logsBlocksFiltered: limit(100_000, 'blocks', 'range of a log query with an address'),

@@ -3,12 +3,12 @@ import type { Block, ChainView } from '../../engine/chain/types.ts'
 import { onBlock, onLatest } from '../basis.ts'
 import { failed, invalidParams, timedOut } from '../errors.ts'
 import { type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
-import { feeHistoryText } from '../fee-history.ts'
+import { baseFeeAfter, feeHistoryText } from '../fee-history.ts'
 import { suggestPrice, suggestTip } from '../gas-price.ts'
 import { LIMITS } from '../limits.ts'
 import { frontMethod, optional, param, poolMethod } from '../method.ts'
 import { LATEST, resolveBlock } from '../resolve.ts'
-import { quantityResult, textResult } from '../results.ts'
+import { orNull, quantityResult, textResult } from '../results.ts'
 import { array, type Codec, SchemaError } from '../schema.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -38,6 +38,15 @@ export const eth_blobBaseFee = frontMethod({
   params: [],
   result: quantityResult('Blob gas base fee'),
   handler: ({ view }) => view.env(resolveBlock(view, LATEST)).blobBaseFee,
+})
+
+export const eth_baseFee = frontMethod({
+  name: 'eth_baseFee',
+  summary: 'Base fee of the block after the latest one, in wei.',
+  basis: onLatest,
+  params: [],
+  result: orNull(quantityResult('Base fee')),
+  handler: ({ view, chain }) => baseFeeAfter(chain, resolveBlock(view, LATEST).header),
 })
 
 /** A number as JSON has it, or as hex or decimal digits: go-ethereum's HexOrDecimal64. */

@@ -1,5 +1,6 @@
 /** The transaction pool from outside. */
-import { frontMethod } from '../method.ts'
+import { address } from '../ethereum.ts'
+import { frontMethod, param } from '../method.ts'
 import { plainResult } from '../results.ts'
 
 export const txpool_content = frontMethod({
@@ -7,6 +8,14 @@ export const txpool_content = frontMethod({
   summary: 'Always empty: what waits in the pool is not shown.',
   listed: ['standard', 'flashblocks'],
   params: [],
+  result: plainResult('Transactions', { type: 'object' }),
+  handler: () => ({ pending: {}, queued: {} }),
+})
+
+export const txpool_contentFrom = frontMethod({
+  name: 'txpool_contentFrom',
+  summary: 'Always empty, as txpool_content is.',
+  params: [param('Address', address)],
   result: plainResult('Transactions', { type: 'object' }),
   handler: () => ({ pending: {}, queued: {} }),
 })

@@ -3,11 +3,12 @@ import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bigintToBytes } from '../../engine/primitives/words.ts'
 import { readAccount, readCode, readSlot } from '../../engine/state/read.ts'
 import { invalidParams } from '../errors.ts'
-import { address, blockId } from '../ethereum.ts'
+import { address, blockId, hash, hexText } from '../ethereum.ts'
+import { LIMITS } from '../limits.ts'
 import { frontMethod, optional, param } from '../method.ts'
 import { LATEST, resolveBlock, resolveState } from '../resolve.ts'
-import { bytesResult, quantityResult } from '../results.ts'
-import { text } from '../schema.ts'
+import { bytesResult, quantityResult, textResult } from '../results.ts'
+import { array, record, text } from '../schema.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const account = param('Address', address)
@@ -53,6 +54,31 @@ export const eth_getStorageAt = frontMethod({
   result: bytesResult('Value'),
   handler: ({ view }, who, key, at) =>
     readSlot(view.state(resolveBlock(view, at)), who, slotKey(key)),
+})
+
+const MAX_SLOTS = LIMITS.storageSlots.value
+const slotLists = record({
+  title: 'storage slots',
+  key: address,
+  value: array(hash, MAX_SLOTS, 'common.Hash'),
+  max: MAX_SLOTS,
+})
+export const eth_getStorageValues = frontMethod({
+  name: 'eth_getStorageValues',
+  summary: 'Many slots of many contracts on the state of one block.',
+  params: [param('Slots by address', slotLists), block],
+  result: textResult('Values', { type: 'object' }),
+  handler({ view }, wanted, at) {
+    const count = wanted.reduce((sum, [, keys]) => sum + keys.length, 0)
+    if (count === 0) throw invalidParams('empty request')
+    if (count > MAX_SLOTS) throw invalidParams(`${count} slots, at most ${MAX_SLOTS}`)
+    const state = resolveState(view, at)
+    const lists = wanted.map(([who, keys]) => {
+      const values = keys.map((key) => hexText(readSlot(state, who, key)))
+      return `${hexText(who)}:[${values.join(',')}]`
+    })
+    return `{${lists.join(',')}}`
+  },
 })
 
 /** A slot as go-ethereum takes it: hex of at most 32 bytes, odd lengths and a missing 0x included. @throws {RpcError} */

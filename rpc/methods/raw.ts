@@ -1,0 +1,69 @@
+/** Blocks, receipts and transactions as they are encoded (go-ethereum: debug_getRaw*). */
+import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import { encodeBlock } from '../../engine/primitives/block-codec.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { encodeHeader } from '../../engine/primitives/header-codec.ts'
+import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
+import { onBlock } from '../basis.ts'
+import { failed } from '../errors.ts'
+import { blockId, hash, hexText } from '../ethereum.ts'
+import { frontMethod, param } from '../method.ts'
+import { bytesResult, orNull, textResult } from '../results.ts'
+
+const block = param('Block', blockId)
+
+function blockOf(view: ChainView, at: BlockSelector): Block {
+  const found = view.block(at)
+  if (found === undefined) throw failed('block not found')
+  return found
+}
+
+export const debug_getRawHeader = frontMethod({
+  name: 'debug_getRawHeader',
+  summary: 'RLP of a header.',
+  basis: onBlock(0),
+  params: [block],
+  result: bytesResult('Header RLP'),
+  handler: ({ view }, at) => encodeHeader(blockOf(view, at).header),
+})
+
+export const debug_getRawBlock = frontMethod({
+  name: 'debug_getRawBlock',
+  summary: 'RLP of a block.',
+  basis: onBlock(0),
+  params: [block],
+  result: bytesResult('Block RLP'),
+  handler({ view }, at) {
+    const found = blockOf(view, at)
+    const { header } = found
+    const { ommers, withdrawals = header.withdrawalsRoot === undefined ? undefined : [] } =
+      found.tail()
+    const transactions = found.transactions().map(({ raw }) => raw)
+    return encodeBlock({ header, transactions, ommers, withdrawals })
+  },
+})
+
+export const debug_getRawReceipts = frontMethod({
+  name: 'debug_getRawReceipts',
+  summary: 'The receipts of a block as they stand in the receipts trie.',
+  basis: onBlock(0),
+  params: [block],
+  result: textResult('Receipts', { type: 'array', items: { type: 'string' } }),
+  handler: ({ view }, at) =>
+    `[${blockOf(view, at)
+      .receipts()
+      .map((receipt) => hexText(encodeReceipt(receipt)))
+      .join(',')}]`,
+})
+
+export const debug_getRawTransaction = frontMethod({
+  name: 'debug_getRawTransaction',
+  summary: 'The signed envelope of a transaction, of a block or waiting in the pool.',
+  params: [param('Transaction hash', hash)],
+  result: orNull(bytesResult('Transaction')),
+  handler({ view, services }, wanted): Bytes | undefined {
+    const place = view.findTransaction(wanted)
+    if (place !== undefined) return place.block.transaction(place.index)?.raw
+    return services.pool.get(wanted)?.raw
+  },
+})
