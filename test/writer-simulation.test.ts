@@ -103,7 +103,8 @@ class Simulation {
     else if (choice < this.pace + this.pace / 3) await this.seal()
     else if (choice < 55) world.handleRequest()
     else if (choice < 75) await world.deliverAnswer()
-    else if (choice < 95) world.keeperStep()
+    else if (choice < 90) world.keeperStep()
+    else if (choice < 95) await this.ahead()
     else if (choice < 98) await this.wait()
     else if (this.hasFaults && choice === 98) await this.reconnect()
     else if (this.hasFaults && this.random(2) === 0) this.restart()
@@ -132,6 +133,15 @@ class Simulation {
     await this.world.apply({ type: 'sealed', block: sealed })
     if (this.hasFaults && this.random(10) === 0)
       await this.world.apply({ type: 'sealed', block: sealed })
+  }
+
+  /** In the order of acceptance for the most part, as the pool tells them. */
+  async ahead(): Promise<void> {
+    const { writer } = this.world
+    const from = this.random(history.transactions.length)
+    for (const { raw } of history.transactions.slice(from, from + 3)) writer.expect(raw)
+    for (let left = this.random(4); left > 0 && writer.canRunAhead(); left--)
+      await this.world.apply({ type: 'ahead' })
   }
 
   async wait(): Promise<void> {

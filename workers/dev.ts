@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../engine/chain/types.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
 import { FEED_TOKEN_HEADER } from '../rpc/feed.ts'
@@ -70,12 +71,26 @@ export async function startNetwork(
     }
   })
   transactions.onNews(() => sequencer.post({ type: 'news' }))
+  tellExpected(parts)
   // What it sends before the writer listens would be lost.
   await parts.isFollowed
   sequencer.post({ type: 'start' })
   if (!hasJournal) return
   const newest = await Promise.race([replayed.promise, sleep(REPLAY_MS)])
   if (newest !== undefined) await published(parts.reader, newest)
+}
+
+/** The writer hears of what the pool accepts, once a turn of the event loop: whoever sent it is answered first. */
+function tellExpected({ transactions, threads }: Parts): void {
+  let accepted: Bytes[] = []
+  transactions.service.onPending((_, { raw }) => {
+    accepted.push(raw)
+    if (accepted.length > 1) return
+    setImmediate(() => {
+      threads.writer.post({ type: 'expected', raw: accepted })
+      accepted = []
+    })
+  })
 }
 
 /** A replay that takes longer goes on while the node serves. */

@@ -29,6 +29,8 @@ export type ToWriter =
       readonly headers: Readonly<Record<string, string>>
     }
   | { readonly type: 'sealed'; readonly block: SealedBlock }
+  /** Transactions that the pool has accepted, executable, in order. */
+  | { readonly type: 'expected'; readonly raw: readonly Bytes[] }
   | { readonly type: 'stop' }
 
 /** Writer → main, a hint: the truth is in the arena. */

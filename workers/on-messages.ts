@@ -19,7 +19,8 @@ export function onWriter(message: FromWriter, parts: Parts, { log, fail }: NodeC
       parts.threads.sequencer?.post({ type: 'published' })
       health.published(message.canonical, message.pending)
       parts.later.front?.published()
-      parts.transactions.published()
+      // Whoever waits is answered when this returns; the pool reads what was included after that.
+      setImmediate(() => parts.transactions.published())
       metrics.published(message)
       return
     case 'sealed':

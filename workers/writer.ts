@@ -93,6 +93,9 @@ function serve(main: MessagePort, thread: Thread): void {
         return
       case 'sealed':
         return deliver({ type: 'sealed', block: message.block })
+      case 'expected':
+        for (const raw of message.raw) thread.writer.expect(raw)
+        return deliver()
       case 'stop':
         feed?.close()
         clearInterval(beat)
@@ -105,7 +108,8 @@ function serve(main: MessagePort, thread: Thread): void {
   })
 }
 
-type Deliver = ((event: WriterEvent) => void) & {
+/** Without an event: there may be something to do. */
+type Deliver = ((event?: WriterEvent) => void) & {
   /** Resolves when the event in progress is done; later ones are not looked at. */
   stop(): Promise<void>
 }
@@ -119,7 +123,7 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
 
   async function run(): Promise<void> {
     while (!isStopped) {
-      const event = mailbox.next((hash) => writer.knows(hash))
+      const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
       if (event === undefined) return
       carryOut(thread, await writer.apply(event))
       // What came meanwhile may be more urgent than what waits.
@@ -132,9 +136,9 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
     if (dueMs === undefined || isStopped) return
     timer = setTimeout(() => deliver({ type: 'tick' }), Math.max(0, dueMs - performance.now()))
   }
-  function deliver(event: WriterEvent): void {
+  function deliver(event?: WriterEvent): void {
     if (isStopped) return
-    mailbox.push(event)
+    if (event !== undefined) mailbox.push(event)
     running ??= run()
       .catch((error: Error) => {
         isStopped = true
@@ -154,11 +158,16 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
   })
 }
 
+const aheadEvent = (writer: ChainWriter): WriterEvent | undefined =>
+  writer.canRunAhead() ? { type: 'ahead' } : undefined
+
+/** The keeper last: it would take the core that those who wait for a publish are answered on. */
 function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
   for (const effect of effects)
+    if (effect.type === 'count') count(thread, effect.what, effect.by)
+    else if (effect.type !== 'keeper') thread.tell(effect)
+  for (const effect of effects)
     if (effect.type === 'keeper') thread.keeper.postMessage(effect.request)
-    else if (effect.type === 'count') count(thread, effect.what, effect.by)
-    else thread.tell(effect)
 }
 
 function onFrame(thread: Thread, bytes: Uint8Array, deliver: Deliver): void {

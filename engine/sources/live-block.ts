@@ -3,6 +3,7 @@ import { type BlockEvent, type BlockState, nextState } from '../chain/life.ts'
 import type { ChainReader, SealedBlock } from '../chain/types.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
+import { type AheadExecution, allowAhead } from '../execution/ahead.ts'
 import { buildHeader, openBlock } from '../execution/block.ts'
 import type {
   BlockAttributes,
@@ -47,7 +48,7 @@ export type LiveBlock = {
   readonly isWhole: boolean
 }
 export type OpenPart = {
-  readonly execution: BlockExecution
+  readonly execution: AheadExecution
   /** Ends the lease of the parent's state. */
   release(): void
 }
@@ -92,12 +93,14 @@ export async function openExecution(
   try {
     const block = lease.view.block({ hash: parent, requireCanonical: false })
     if (block === undefined) throw new Error('the parent of a block is in no view')
-    const execution = openBlock({
-      engine: context.engine,
-      chain: context.chain,
-      reader: lease.view.state(block),
-      attributes,
-    })
+    const execution = allowAhead(
+      openBlock({
+        engine: context.engine,
+        chain: context.chain,
+        reader: lease.view.state(block),
+        attributes,
+      }),
+    )
     await execution.begin()
     return { execution, release: () => lease.release() }
   } catch (error) {
@@ -106,12 +109,14 @@ export async function openExecution(
   }
 }
 
-/** Decodes and executes in order; the first that does not fit into the block ends it. */
+/** Decodes and executes in order, those from `from` on; the first that does not fit into the block ends it. */
 export async function executeAll(
   execution: BlockExecution,
   transactions: readonly Bytes[],
+  from = 0,
 ): Promise<Mismatch | undefined> {
   for (const [at, raw] of transactions.entries()) {
+    if (at < from) continue
     const transaction = decode(raw)
     if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
     const result = await execution.execute(transaction)

@@ -280,7 +280,11 @@ async function executeFlashblock(
   const { attributes, rules } = execution
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
-  const invalid = await executeAll(execution, delta.transactions)
+  const { ahead } = execution
+  const taken = state.expected.take(execution, delta.transactions)
+  if (taken > 0) count(state, 'ahead_taken', taken)
+  if (ahead > taken) count(state, 'ahead_undone', ahead - taken)
+  const invalid = await executeAll(execution, delta.transactions, taken)
   if (invalid !== undefined) return invalid
   const sums = execution.sums()
   const wrong =
@@ -309,8 +313,10 @@ function show(
 ): void {
   const executed = block.open!.execution.executed.slice(from)
   const now = state.options.now()
+  const transactions = executed.map(({ transaction }) => transaction.hash)
+  if (block.index > 0) state.expected.settle(transactions)
   publish(state, {
-    transactions: executed.map(({ transaction }) => transaction.hash),
+    transactions,
     publishMs: now - frame.receivedAtMs,
     executeMs: now - startedMs,
   })

@@ -2,8 +2,9 @@
 import type { SealedBlock } from '../chain/types.ts'
 import { dropPayload, type Heights, type Sequence, startSequence } from '../flashblocks/sequence.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { LiveBlock } from './live-block.ts'
+import type { LiveBlock, OpenPart } from './live-block.ts'
 import { LiveChain } from './live-chain.ts'
+import { createExpectations, type Expectations } from './writer-expected.ts'
 import {
   type FeedFrame,
   WRITER_LIMITS,
@@ -27,6 +28,7 @@ export type WriterState = {
   /** Frames of payloads whose parent is not known yet, index 0 first. */
   held: FeedFrame[]
   readonly sealed: QueuedBlock[]
+  readonly expected: Expectations
   /** Executed for its source alone, waiting for its root. */
   whole: LiveBlock | undefined
   /** Waiting for the keeper to append it. */
@@ -57,6 +59,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     headless: undefined,
     held: [],
     sealed: [],
+    expected: createExpectations(options.now),
     whole: undefined,
     handed: undefined,
     fullSinceMs: undefined,
@@ -89,6 +92,12 @@ export const heightsOf = ({ chain }: WriterState): Heights => ({
   canonical: BigInt(chain.canonical.handle.number),
   complete: BigInt(chain.complete.handle.number),
 })
+
+/** Of the block whose next flashblock is awaited. */
+export function awaiting({ chain, sequence }: WriterState): OpenPart | undefined {
+  const { pending } = chain
+  return sequence.payload?.payloadId === pending.payloadId ? pending.open : undefined
+}
 
 /** Asks for a tick not later than this. */
 export function wakeAt(state: WriterState, ms: number): void {

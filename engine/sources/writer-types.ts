@@ -21,6 +21,8 @@ export type WriterEvent =
   | { readonly type: 'answer'; readonly answer: KeeperAnswer }
   /** The feed's connection opened or ended: frames may have been lost between. */
   | { readonly type: 'feed'; readonly isConnected: boolean }
+  /** There is nothing else to do. */
+  | { readonly type: 'ahead' }
   /** The time asked for by `wakeAtMs` has come. */
   | { readonly type: 'tick' }
 

@@ -6,6 +6,7 @@ import { onFrame, resumeHeld } from './writer-frames.ts'
 import { recoverBlocks, storedBlock } from './writer-recover.ts'
 import { onAppended, onRoot, queueSealed, trySealed } from './writer-sealed.ts'
 import {
+  awaiting,
   count,
   createState,
   emit,
@@ -26,6 +27,10 @@ export interface ChainWriter {
   apply(event: WriterEvent): Promise<readonly WriterEffect[]>
   /** When a tick is due, in monotonic milliseconds. */
   wakeAtMs(): number | undefined
+  /** The pool has accepted it: it will probably be in the next flashblock. May be called while an event is applied. */
+  expect(raw: Uint8Array): void
+  /** Whether an event `ahead` would find something to do. */
+  canRunAhead(): boolean
   /** Whether a block hash is one that flashblocks can stand on now. */
   knows(hash: Uint8Array): boolean
   gauges(): Readonly<Record<string, number>>
@@ -52,6 +57,11 @@ export function openWriter(
       return takeEffects(state)
     },
     wakeAtMs: () => state.wakeAtMs,
+    expect: (raw) => state.expected.add(raw),
+    canRunAhead() {
+      const open = awaiting(state)
+      return open !== undefined && state.expected.canRun(open.execution)
+    },
     knows: (hash) => state.chain.finished(hash) !== undefined,
     gauges: () => gaugesOf(state),
   }
@@ -73,6 +83,8 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
         state.isConnected = event.isConnected
         if (!event.isConnected) onLost(state)
         return
+      case 'ahead':
+        return runAhead(state)
       case 'tick':
         return
     }
@@ -83,6 +95,11 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
   })
   if (state.chain.canonical !== canonical)
     emit(state, { type: 'keeper', request: { type: 'marks', ...marksOf(state) } })
+}
+
+async function runAhead(state: WriterState): Promise<void> {
+  const open = awaiting(state)
+  if (open !== undefined) await state.expected.run(open.execution)
 }
 
 /** What is held may lack its last flashblocks as well, and no End would tell. */
