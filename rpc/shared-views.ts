@@ -132,6 +132,10 @@ class SharedView implements ChainView {
     return key
   }
 
+  prove(...of: Parameters<ChainView['prove']>): ReturnType<ChainView['prove']> {
+    return this.#read(() => this.#view.prove(...of))
+  }
+
   env(block: Block): BlockEnv {
     return this.#view.env(block)
   }

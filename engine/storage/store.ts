@@ -14,6 +14,7 @@ import {
 } from './block-codec.ts'
 import type { Database } from './database.ts'
 import { META } from './meta.ts'
+import { proveAt } from './proof.ts'
 import type { StoreReader } from './types.ts'
 
 /**
@@ -33,7 +34,7 @@ export function openStore(database: Database): StoreReader {
     return row
   }
 
-  return {
+  const store: StoreReader = {
     flatAccount: (address) => database.get('accounts', address),
     flatSlot: (key) => database.get('slots', key),
     accountHistory: (address, number) => history('accountHistory', address, number),
@@ -75,7 +76,9 @@ export function openStore(database: Database): StoreReader {
       const row = meta(META.marks, 'safe and finalized blocks')
       return { safe: decodeNumber(row), finalized: decodeNumber(row, 8) }
     },
+    prove: (wanted, limits) => proveAt({ database, store }, wanted, limits),
   }
+  return store
 }
 
 const LAST = Number.MAX_SAFE_INTEGER

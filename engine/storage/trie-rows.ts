@@ -99,14 +99,33 @@ export function restoreNodes(database: Database, batch: WriteBatch, blockHash: B
   let rows = 0
   for (const { value } of database.scan('undo', undoRange(blockHash))) {
     rows++
-    for (const item of decodeList(value)) {
-      const column = item[0] === 0 ? 'accountTrie' : 'storageTrie'
-      const key = item.subarray(3, 3 + item[2]!)
-      if (item[1] === 1) batch.put(column, key, item.subarray(3 + key.length))
-      else batch.delete(column, key)
-    }
+    for (const { column, key, raw } of decodeUndo(value))
+      if (raw === undefined) batch.delete(column, key)
+      else batch.put(column, key, raw)
   }
   return rows
+}
+
+/** A node that a block replaced; `raw` undefined: there was none. */
+export type ReplacedNode = {
+  readonly column: TrieColumn
+  readonly key: Bytes
+  readonly raw: Bytes | undefined
+}
+/** The nodes as they were before the block. */
+export function* replacedNodes(
+  database: Pick<Database, 'scan'>,
+  blockHash: Bytes,
+): Generator<ReplacedNode, void> {
+  for (const { value } of database.scan('undo', undoRange(blockHash))) yield* decodeUndo(value)
+}
+
+function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {
+  for (const item of decodeList(row)) {
+    const key = item.subarray(3, 3 + item[2]!)
+    const raw = item[1] === 1 ? item.subarray(3 + key.length) : undefined
+    yield { column: item[0] === 0 ? 'accountTrie' : 'storageTrie', key, raw }
+  }
 }
 
 export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Bytes): void {

@@ -86,6 +86,30 @@ export function findLeaf(trie: Trie, root: TrieNode | undefined, key: Bytes): Le
   return undefined
 }
 
+/**
+ * The nodes on the way to a key, root first, as a proof has them: those that their parent names by a hash. It ends where the key is, or
+ * where it would have to be.
+ */
+export function provePath(trie: Trie, root: TrieNode | undefined, key: Bytes): readonly Bytes[] {
+  const proof: Bytes[] = []
+  let node = root
+  for (let depth = 0; node !== undefined; ) {
+    if (depth === 0 || node.reference?.length === 32) proof.push(node.raw)
+    if (node.kind === 'leaf') break
+    if (node.kind === 'extension') {
+      if (sharedWith(node.path, key, depth) < node.path.length) break
+      depth += node.path.length
+      node = trie.child(node, 0, { key, depth })
+    } else {
+      const nibble = nibbleAt(key, depth)
+      if ((node.present & (1 << nibble)) === 0) break
+      depth += 1
+      node = trie.child(node, nibble, { key, depth })
+    }
+  }
+  return proof
+}
+
 /** Changes that share the first `depth` nibbles. */
 type Span = {
   readonly changes: readonly Change[]

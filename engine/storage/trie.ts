@@ -29,7 +29,14 @@ import {
   type TrieSpace,
   type TrieWrite,
 } from './trie-rows.ts'
-import { type Change, findLeaf, sortChanges, type Trie, updateTrie } from './trie-update.ts'
+import {
+  type Change,
+  findLeaf,
+  provePath,
+  sortChanges,
+  type Trie,
+  updateTrie,
+} from './trie-update.ts'
 
 /** The trie after one block, or after its flashblocks so far. Valid until a version that does not stand on it is folded. */
 export type TrieVersion = {
@@ -39,6 +46,14 @@ export type TrieVersion = {
   root: TrieNode | undefined
   /** Stored nodes of earlier versions that are not part of this one. */
   readonly replaced: ReplacedRows
+}
+
+/** RLP nodes from the root down, for an account and some of its slots (EIP-1186). */
+export type Proof = {
+  readonly accountProof: readonly Bytes[]
+  /** RLP of the leaf; undefined: no such account. */
+  readonly account: Bytes | undefined
+  readonly storageProofs: readonly (readonly Bytes[])[]
 }
 
 export interface StateTrie {
@@ -60,6 +75,8 @@ export interface StateTrie {
   storageRoot(version: TrieVersion, address: Bytes): Bytes
   /** Storage root of one account after more changes; nothing is kept. */
   storageRootAfter(version: TrieVersion, address: Bytes, slots: readonly SlotChange[]): Bytes
+  /** @throws {TrieError} where the stored trie is not what its hashes say */
+  prove(version: TrieVersion, address: Bytes, keys: readonly Bytes[]): Proof
   /** What storing this version changes in the database, where its parent is stored now; in steps, once for a version. */
   writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
   /** So many writes are in the database. Every version that does not stand on this one is void. */
@@ -70,7 +87,7 @@ export interface StateTrie {
 
 /** `cacheNodes`: stored nodes kept in memory, about 700 bytes each. */
 export function openTrie(options: {
-  readonly database: Database
+  readonly database: Pick<Database, 'get'>
   readonly cacheNodes?: number
 }): StateTrie {
   const { database, cacheNodes = 65_536 } = options
@@ -176,6 +193,20 @@ export function openTrie(options: {
       const scratch = scratchOn(version)
       const leaf = findLeaf(trieIn(ACCOUNTS, scratch), version.root, key)
       return updateStorage(scratch, leaf, { key, slots }).root
+    },
+    prove(version, address, keys) {
+      const scratch = scratchOn(version)
+      const key = keccak256(address)
+      const accounts = trieIn(ACCOUNTS, scratch)
+      const leaf = findLeaf(accounts, version.root, key)
+      const space: TrieSpace = { column: 'storageTrie', prefix: key }
+      const storage = storageOf(leaf, space)
+      const slots = trieIn(space, scratch)
+      return {
+        accountProof: provePath(accounts, version.root, key),
+        account: leaf?.value,
+        storageProofs: keys.map((slot) => provePath(slots, storage, keccak256(slot))),
+      }
     },
     writes: ({ root, owner, replaced }) => collectWrites(root, owner, replaced),
     stored(version, written) {

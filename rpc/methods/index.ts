@@ -10,6 +10,7 @@ import * as discover from './discover.ts'
 import * as fee from './fee.ts'
 import * as log from './log.ts'
 import * as pool from './pool.ts'
+import * as proof from './proof.ts'
 import * as raw from './raw.ts'
 import * as state from './state.ts'
 import * as submit from './submit.ts'
@@ -27,6 +28,7 @@ const chapters: readonly Readonly<Record<string, Method>>[] = [
   fee,
   log,
   pool,
+  proof,
   raw,
   state,
   submit,

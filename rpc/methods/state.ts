@@ -1,6 +1,4 @@
 /** Methods that read accounts. */
-import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { bigintToBytes } from '../../engine/primitives/words.ts'
 import { readAccount, readCode, readSlot } from '../../engine/state/read.ts'
 import { invalidParams } from '../errors.ts'
 import { address, blockId, hash, hexText } from '../ethereum.ts'
@@ -9,6 +7,7 @@ import { frontMethod, optional, param } from '../method.ts'
 import { LATEST, resolveBlock, resolveState } from '../resolve.ts'
 import { bytesResult, quantityResult, textResult } from '../results.ts'
 import { array, record, text } from '../schema.ts'
+import { KEY_CHARACTERS, slotKey } from '../slot-key.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const account = param('Address', address)
@@ -45,7 +44,6 @@ export const eth_getCode = frontMethod({
   handler: ({ view }, who, at) => readCode(resolveState(view, at), who),
 })
 
-const KEY_CHARACTERS = 2_000_000
 export const eth_getStorageAt = frontMethod({
   name: 'eth_getStorageAt',
   summary: 'A slot of a contract, 32 bytes.',
@@ -53,7 +51,7 @@ export const eth_getStorageAt = frontMethod({
   params: [account, param('Storage slot', text('hex encoded slot', KEY_CHARACTERS)), block],
   result: bytesResult('Value'),
   handler: ({ view }, who, key, at) =>
-    readSlot(view.state(resolveBlock(view, at)), who, slotKey(key)),
+    readSlot(view.state(resolveBlock(view, at)), who, slotKey(key).key),
 })
 
 const MAX_SLOTS = LIMITS.storageSlots.value
@@ -80,15 +78,3 @@ export const eth_getStorageValues = frontMethod({
     return `{${lists.join(',')}}`
   },
 })
-
-/** A slot as go-ethereum takes it: hex of at most 32 bytes, odd lengths and a missing 0x included. @throws {RpcError} */
-function slotKey(key: string): Bytes {
-  const digits = /^0[xX]/.test(key) ? key.slice(2) : key
-  const isHex = digits.length > 66 || /^[0-9a-fA-F]*$/.test(digits)
-  if (!isHex) throw invalidParams(`invalid hex in storage key: ${JSON.stringify(key)}`)
-  if (digits.length > 64)
-    throw invalidParams(
-      `storage key too long (want at most 32 bytes): ${JSON.stringify(key.slice(0, 80))}`,
-    )
-  return bigintToBytes(BigInt(`0x${digits === '' ? '0' : digits}`), 32)
-}
