@@ -8,6 +8,7 @@ import {
   encodeFrame,
   MAX_INDEX,
   MAX_TRANSACTIONS,
+  socketData,
   type WireForm,
 } from '../engine/flashblocks/codec.ts'
 import { flashblockJson } from '../engine/flashblocks/json.ts'
@@ -95,6 +96,12 @@ describe('wire forms', () => {
     expect(sent).toMatchObject({ index: 0, target_index: 0, metadata: { block_number: 45951504 } })
     expect(sent.base.block_number).toBe('0x2bd2a10')
     expect(sent.diff.withdrawals).toEqual([])
+  })
+
+  test('text where it is JSON, else binary', () => {
+    expect(JSON.parse(String(socketData(encodeFrame(index3, 'plain'))))).toEqual(json3())
+    const frame = encodeFrame(index3)
+    expect(socketData(frame)).toBe(frame)
   })
 
   test('fields that a fork or an index lacks stay away', () => {

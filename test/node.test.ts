@@ -60,6 +60,15 @@ describe('a development node', () => {
     expect(await again.stop('SIGINT')).toBe(0)
   }, 30_000)
 
+  test('sends and follows a feed of plain JSON', async () => {
+    const node = await startNode(['--ephemeral', '--feed-form', 'plain'])
+    const socket = await openSocket(`${node.url.replace('http', 'ws')}/feed`)
+    const message = JSON.parse(await socket.next())
+    expect(message.payload_id).toMatch(/^0x[0-9a-f]{16}$/)
+    while (Number(await call(node.url, 'eth_blockNumber')) === 0) await socket.next()
+    expect(await node.stop('SIGTERM')).toBe(0)
+  }, 30_000)
+
   test('ends at once at the second signal', async () => {
     const node = await startNode(['--ephemeral'])
     const ended = once(node.child, 'exit')

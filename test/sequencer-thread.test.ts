@@ -60,6 +60,7 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     journal: join(folder, 'flashblocks.journal'),
     blockTimeMs: 1000,
     flashblockTimeMs: 200,
+    form: 'xlayer',
   }
   ours.on('message', (question) => {
     const answers = [...node.keeper.handle(question)]

@@ -89,6 +89,7 @@ function startSequencer(
     journal: directory.flashblocks,
     blockTimeMs: config.blockTimeMs,
     flashblockTimeMs: config.flashblockTimeMs,
+    form: config.feedForm,
   }
   const sequencer = startThread<ToSequencer, FromSequencer>({
     ...{ ...handlers, name: 'sequencer', file: './sequencer.ts', data },

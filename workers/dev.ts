@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../engine/chain/types.ts'
+import { socketData } from '../engine/flashblocks/codec.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
@@ -43,7 +44,7 @@ export async function startNetwork(
         transactions.returned(message.transactions)
         return
       case 'frame':
-        feed?.broadcast(message.frame)
+        feed?.broadcast(socketData(message.frame))
         return
       case 'sealed':
         threads.writer.post({ type: 'sealed', block: message.block })

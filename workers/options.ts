@@ -1,5 +1,6 @@
 /** Every option once: its value, its default, which commands have it. Flags, environment, file keys and help come from here. */
 import { availableParallelism } from 'node:os'
+import { WIRE_FORMS } from '../engine/flashblocks/codec.ts'
 import { trustedProxies } from '../rpc/address.ts'
 import { LIMITS, type Limits } from '../rpc/limits.ts'
 import { nearest } from './nearest.ts'
@@ -137,6 +138,11 @@ export const OPTIONS = {
   flashblockTimeMs: option('MS', integer(20, DAY_MS), {
     fallback: 200,
     text: 'time between flashblocks',
+    commands: DEV,
+  }),
+  feedForm: option('xlayer|plain', choice(...WIRE_FORMS), {
+    fallback: 'xlayer',
+    text: 'messages of /feed: 0x1E and brotli, or JSON text',
     commands: DEV,
   }),
   chainId: option('N', optional(integer(1, Number.MAX_SAFE_INTEGER)), {

@@ -3,6 +3,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../engine/chain/reader.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import { engineByName } from '../engine/evm/registry.ts'
+import type { WireForm } from '../engine/flashblocks/codec.ts'
 import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
 import type { Offered, Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
@@ -20,6 +21,7 @@ export type SequencerData = SharedNode & {
   readonly journal: string
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
+  readonly form: WireForm
 }
 
 type Thread = {
@@ -45,6 +47,7 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
         engine: engineByName(data.engine),
         blockTimeMs: data.blockTimeMs,
         flashblockTimeMs: data.flashblockTimeMs,
+        form: data.form,
       },
       thread.ports,
       journal.found,

@@ -35,7 +35,8 @@ export type DecodedFrame =
   | { readonly ignore: string }
 
 /** What our own feed sends: X Layer's present form, or plain JSON as rollup-boost and op-rbuilder send it. */
-export type WireForm = 'xlayer' | 'plain'
+export const WIRE_FORMS = ['xlayer', 'plain'] as const
+export type WireForm = (typeof WIRE_FORMS)[number]
 
 /** One WebSocket message, text or binary. Never throws; `refuse` names the field and what was expected. */
 export function decodeFrame(frame: Bytes, maxBytes = MAX_FRAME_BYTES): DecodedFrame {
@@ -66,8 +67,13 @@ export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): By
   return Buffer.concat([Buffer.of(MAGIC), compressed])
 }
 
+/** A frame as a WebSocket takes it: JSON is text, everything else binary. */
+export const socketData = (frame: Bytes): string | Bytes =>
+  frame[0] === BRACE ? Buffer.from(frame.buffer, frame.byteOffset, frame.length).toString() : frame
+
 const ENVELOPE = 'OpFlashblockPayload'
 const MAGIC = 0x1e
+const BRACE = 0x7b
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** The ladder: plain JSON, 0x1E + brotli, brotli of the whole message. */
@@ -76,7 +82,7 @@ function unpack(frame: Bytes, maxBytes: number): unknown {
     throw new Refusal('too-large', `at most ${maxBytes} bytes`, frame.length)
   const start = frame.findIndex((byte) => !isSpace(byte))
   if (start < 0) throw new Refusal('empty', 'a message')
-  if (frame[start] === 0x7b) return readJson(frame.subarray(start))
+  if (frame[start] === BRACE) return readJson(frame.subarray(start))
   if (frame[start] === MAGIC) {
     const inflated = decompress(frame.subarray(start + 1), maxBytes)
     if (inflated) return readJson(inflated)

@@ -2,6 +2,7 @@
 import type { SealedBlock } from '../chain/types.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
+import type { WireForm } from '../flashblocks/codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'
@@ -86,4 +87,5 @@ export type SequencerOptions = {
   /** Whole seconds. */
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
+  readonly form: WireForm
 }

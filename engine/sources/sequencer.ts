@@ -265,7 +265,7 @@ class StateMachine implements Sequencer {
   }
 
   #emit(message: FeedMessage, number: bigint): void {
-    const frame = encodeFrame(message)
+    const frame = encodeFrame(message, this.#options.form)
     this.#log.append(number, frame, message)
     this.#send({ frame, message, isSent: false })
   }
