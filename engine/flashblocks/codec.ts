@@ -60,7 +60,7 @@ export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): By
   if (form === 'plain') return Buffer.from(JSON.stringify(value))
   const compressed = brotliCompressSync(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), {
     params: {
-      [constants.BROTLI_PARAM_QUALITY]: 5,
+      [constants.BROTLI_PARAM_QUALITY]: QUALITY,
       [constants.BROTLI_PARAM_LGWIN]: 22,
     },
   })
@@ -70,6 +70,12 @@ export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): By
 /** A frame as a WebSocket takes it: JSON is text, everything else binary. */
 export const socketData = (frame: Bytes): string | Bytes =>
   frame[0] === BRACE ? Buffer.from(frame.buffer, frame.byteOffset, frame.length).toString() : frame
+
+/**
+ * Everybody who waits for a receipt waits for this. X Layer's builder takes 5; of a recorded frame (16 kB) 3 makes as much in 0.08 ms
+ * instead of 0.19, of one with 500 random transfers in 2 ms instead of 5 (2026-11).
+ */
+const QUALITY = 3
 
 const ENVELOPE = 'OpFlashblockPayload'
 const MAGIC = 0x1e
