@@ -154,11 +154,36 @@ describe('calls', () => {
     expect(replies.every((reply) => 'result' in reply)).toBe(true)
   })
 
+  test('that are behind a slow one in its task go to another worker', async () => {
+    const slow = { params: [{ ms: 1_000, gas: '0x1' }] }
+    for (let index = 0; index < 8; index++) await pool.execute(poolCall('echo'))
+    const ended: string[] = []
+    const run = async (name: string, options = {}) => {
+      await pool.execute(poolCall(name, options))
+      ended.push(name)
+    }
+    // Taken for light, because nothing is known of it and it brings little gas.
+    await Promise.all([run('spin', slow), ...Array.from({ length: 5 }, () => run('echo'))])
+    expect(ended).toEqual(['echo', 'echo', 'echo', 'echo', 'echo', 'spin'])
+  })
+
+  test('that are cheap and few do not wait for a slow one to be worth a second worker', async () => {
+    const other = newPool(2)
+    for (let index = 0; index < 8; index++) await other.execute(poolCall('echo'))
+    const slow = other.execute(poolCall('spin', { params: [{ ms: 1_000, gas: '0x1' }] }))
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    const first = await Promise.race([slow, other.execute(poolCall('echo'))])
+    expect(resultOf(first)).toMatchObject({ text: 2 })
+    await slow
+    await other.stop()
+  })
+
   test('of a worker that dies run once more, then give up', async () => {
     const before = ended.length
+    const { replaced } = pool.stats()
     expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
     await expect.poll(() => ended.length).toBe(before + 2)
-    expect(pool.stats()).toMatchObject({ threads: 2, replaced: ended.length })
+    expect(pool.stats()).toMatchObject({ threads: 2, replaced: replaced + 2 })
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
   })
 })

@@ -130,7 +130,8 @@ const LIGHT_US = 300
 const DEAR_US = 10_000
 /** What is not known yet counts as this much, unless it brings enough gas to run long. */
 const UNKNOWN_US = 200
-const LARGE_GAS = 10_000_000
+/** A tenth of a second of the reference engine. */
+const LARGE_GAS = 1_000_000
 const MAX_KEYS = 4_096
 /** Weight of the newest measurement. */
 const NEWEST = 1 / 4

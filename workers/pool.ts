@@ -11,6 +11,7 @@ import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
 import type { Limits } from '../rpc/limits.ts'
 import { createCosts, createLanes, type Lane } from './lanes.ts'
 import {
+  answeredOf,
   cancelCall,
   createSlab,
   type LongTexts,
@@ -82,10 +83,18 @@ type Job = {
   readonly isSecondTry: boolean
   readonly answer: (reply: PoolReply) => void
 }
-type Task = { readonly jobs: readonly Job[]; readonly slab: Slab; isDoomed: boolean }
+type Task = {
+  readonly jobs: readonly Job[]
+  readonly slab: Slab
+  /** When a worker was first seen to have it. */
+  begunAt: number | undefined
+  isDoomed: boolean
+}
 
 /** How often deadlines are looked at while there are calls. */
 const SWEEP_MS = 20
+/** A task of several calls that runs longer is not what it was taken for: nobody waits behind it. */
+const STUCK_MS = 50
 /** How long a stop waits for threads that are still loading, and how often it looks. */
 const LOAD_MS = 3_000
 const LOOK_MS = 5
@@ -154,9 +163,12 @@ export function createPool(options: PoolOptions): Pool {
     while (!isStopped && running.size < threads) {
       const tasks = [...running]
       const free = threads - tasks.length
-      const light = tasks.filter(({ jobs }) => jobs[0]!.lane === 'light').length
+      const now = performance.now()
+      const light = tasks.filter((task) => task.jobs[0]!.lane === 'light')
+      const moving = light.filter((task) => !isStuck(task, now)).length
       const medium = tasks.filter(({ jobs }) => jobs[0]!.lane === 'medium').length
-      const jobs = lanes.next({ threads, free, light, heavy: tasks.length - light - medium })
+      const heavy = tasks.length - light.length - medium
+      const jobs = lanes.next({ threads, free, light: moving, heavy })
       if (jobs === undefined) return
       const wanted = jobs.filter((job) => !dropIfGone(job))
       if (wanted.length > 0) start(wanted)
@@ -164,7 +176,9 @@ export function createPool(options: PoolOptions): Pool {
   }
 
   function start(jobs: readonly Job[]): void {
-    const task: Task = { jobs, slab: slabs.pop() ?? createSlab(), isDoomed: false }
+    const now = performance.now()
+    const slab = slabs.pop() ?? createSlab()
+    const task: Task = { jobs, slab, begunAt: undefined, isDoomed: false }
     const calls = jobs.map(({ call }) => ({
       method: call.method.name,
       text: call.text,
@@ -172,15 +186,14 @@ export function createPool(options: PoolOptions): Pool {
       record: call.record,
       deadline: call.deadline + clockOffset,
     }))
-    const long = writeCalls(task.slab, calls)
-    const now = performance.now()
+    const long = writeCalls(slab, calls)
     const newest = options.newestRecord()
     for (const job of jobs) {
       job.startedAt = now
       job.record = job.call.record ?? newest
     }
     running.add(task)
-    piscina.run({ slab: task.slab.words.buffer, long }).then(
+    piscina.run({ slab: slab.words.buffer, long }).then(
       (replies) => finish(task, replies),
       () => fail(task),
     )
@@ -189,6 +202,7 @@ export function createPool(options: PoolOptions): Pool {
   function finish(task: Task, long: LongTexts): void {
     running.delete(task)
     for (const [index, job] of task.jobs.entries()) {
+      if (job.isAnswered) continue
       const micros = microsOf(task.slab, index)
       costs.learn(job.key, micros)
       const reply = readReply(task.slab, index, long) ?? { error: internalError().toObject() }
@@ -237,12 +251,29 @@ export function createPool(options: PoolOptions): Pool {
       for (const [index, { call }] of task.jobs.entries())
         if (call.client.isGone) cancelCall(task.slab, index)
       if (!task.isDoomed && task.jobs.some((job) => isOverdue(job, now))) end(task)
+      if (threadOf(task.slab) !== 0) task.begunAt ??= now
+      if (task.jobs.length > 1 && isStuck(task, now) && running.size < threads) split(task)
     }
+    flush()
     if (lanes.size === 0 && running.size === 0) {
       clearInterval(sweeper)
       sweeper = undefined
     }
   }
+  const isStuck = ({ begunAt }: Task, now: number) =>
+    begunAt !== undefined && now >= begunAt + STUCK_MS
+
+  /** What its worker has not begun goes to another. Should it get there all the same, nothing is lost: calls only read. */
+  function split({ jobs, slab }: Task): void {
+    for (let index = answeredOf(slab) + 1; index < jobs.length; index++) {
+      const job = jobs[index]!
+      if (job.isAnswered) continue
+      if (!lanes.push({ ...job, startedAt: undefined })) return
+      job.isAnswered = true
+      cancelCall(slab, index)
+    }
+  }
+
   const isOverdue = ({ call, isAnswered }: Job, now: number) =>
     !isAnswered && now >= call.deadline + limits.graceMs
 

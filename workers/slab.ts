@@ -175,6 +175,14 @@ export function readReply(slab: Slab, index: number, long: LongTexts): PoolReply
   return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
 }
 
+/** How many calls the worker is through with, from the first on. */
+export function answeredOf({ words }: Slab): number {
+  const count = words[COUNT]!
+  let index = 0
+  while (index < count && Atomics.load(words, lineOf(index) + STATUS) !== WAITING) index++
+  return index
+}
+
 /** Microseconds that the call ran in the worker. */
 export const microsOf = (slab: Slab, index: number): number => slab.words[lineOf(index) + MICROS]!
 
