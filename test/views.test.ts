@@ -1,99 +1,24 @@
 import { describe, expect, test } from 'vitest'
-import { EMPTY_HASH } from '../engine/primitives/keccak.ts'
-import { bigintToBytes } from '../engine/primitives/words.ts'
 import type { StateDiff } from '../engine/state/diff.ts'
 import { ViewError } from '../engine/state/reader.ts'
-import { clearThread, createViews, FLOOR, keeperWords } from '../engine/views/arena.ts'
+import { clearThread, FLOOR } from '../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
-import { openPublisher } from '../engine/views/publisher.ts'
-import { openState, openViewThread, type ViewThread } from '../engine/views/reader.ts'
-import type { BlockHandle, Increment, Publisher } from '../engine/views/types.ts'
+import { openState } from '../engine/views/reader.ts'
 import { prefixOf } from '../engine/views/walk.ts'
-import { mapStore } from './fixtures/map-store.ts'
 import {
-  ADDRESSES,
-  accountNumber,
-  EMPTY_WORLD,
-  executed,
-  headerOf,
-  SLOTS,
-  slotNumber,
-} from './fixtures/view-blocks.ts'
-
-const PAGE = 2048
-const GENESIS = 100
-
-function open(pages = 64, threads = 3) {
-  const views = createViews({ bytes: pages * PAGE, threads, seed: 7, pageBytes: PAGE })
-  const store = mapStore({ world: EMPTY_WORLD, number: GENESIS })
-  store.attach(keeperWords(views))
-  const publisher = openPublisher(views, { number: GENESIS, hash: store.genesisHash })
-  const thread = (row: number) => openViewThread({ views, store, thread: row, cacheEntries: 16 })
-  return { views, store, publisher, thread }
-}
-type Opened = ReturnType<typeof open>
-
-const word = (n: number) => bigintToBytes(BigInt(n), 32)
-const account = (n: number) =>
-  n === 0 ? undefined : { nonce: BigInt(n), balance: 5n, codeHash: EMPTY_HASH }
-
-/** Account 0 gets `value`, its slot 0 too. */
-const write = (value: number, before = 0): StateDiff => [
-  {
-    address: ADDRESSES[0]!,
-    before: account(before),
-    after: account(value),
-    slots: [{ key: SLOTS[0]!, before: word(before), after: word(value) }],
-    code: undefined,
-  },
-]
-
-function increment(number: number, index: number, diff: StateDiff, bytes = 0): Increment {
-  const salt = number * 10 + index
-  const transactions = bytes === 0 ? [] : [executed(salt, bytes, 1)]
-  const block = { number, parentHash: word(1), world: EMPTY_WORLD, executed: transactions }
-  return { index, diff, transactions, ...headerOf({ ...block, salt }) }
-}
-
-function whole(publisher: Publisher, parent: BlockHandle, diff: StateDiff): BlockHandle {
-  const block = publisher.begin(parent)
-  const only = increment(block.number, 0, diff)
-  expect(publisher.add(block, only)).toBe('added')
-  expect(publisher.finish(block, only.header, only.hash)).toBe('added')
-  return block
-}
-const heads = (canonical: BlockHandle, complete = canonical, pending = complete) => ({
-  canonical,
-  complete,
-  pending,
-  safe: GENESIS,
-  finalized: GENESIS,
-})
-/** Account 0 and its slot as the newest record's head shows them. */
-function newest(reader: ViewThread, head: 'canonical' | 'complete' | 'pending' = 'pending') {
-  const lease = reader.leases.lease()
-  const state = openState(reader, lease, lease.record[head])
-  return { lease, read: () => [accountNumber(state, 0), slotNumber(state, 0, 0)] }
-}
-function append({ store, publisher }: Opened, block: BlockHandle, diff: StateDiff): void {
-  publisher.handOver(block)
-  store.append({
-    id: block.id,
-    parentId: block.parent!.id,
-    number: block.number,
-    hash: word(block.id),
-    parentHash: word(0),
-    header: word(0),
-    transactions: [],
-    receipts: [],
-    diff,
-    momentary: [],
-  })
-  publisher.answered(block)
-}
-const foldAll = (store: Opened['store'], block: BlockHandle) => {
-  while (!store.foldSlice(block.id));
-}
+  account,
+  append,
+  foldAll,
+  GENESIS,
+  heads,
+  increment,
+  newest,
+  open,
+  whole,
+  word,
+  write,
+} from './fixtures/small-views.ts'
+import { ADDRESSES, accountNumber, SLOTS, slotNumber } from './fixtures/view-blocks.ts'
 
 describe('publish', () => {
   test('shows a flashblock with its record, not before; older records keep theirs', () => {
@@ -273,6 +198,21 @@ describe('memory', () => {
     held.release()
     publishMany()
     expect(publisher.stats().records).toBe(9096)
+  })
+
+  test('a record below the floor that is leased all the same is not overwritten', () => {
+    const { publisher, thread, views } = open()
+    publisher.publish(heads(publisher.base))
+    const held = thread(1).leases.lease()
+    publisher.publish(heads(publisher.base))
+    // What the recycler does when it looked just before the row was set.
+    Atomics.store(new Int32Array(views.buffer), FLOOR, 2)
+    const publishMany = () => {
+      for (let n = 0; n < 5000; n++) publisher.publish(heads(publisher.base))
+    }
+    expect(publishMany).toThrow('record 1 is still leased after 4096 publishes')
+    held.release()
+    publishMany()
   })
 
   test('is computed from the gas limit; less than the minimum is refused', () => {

@@ -88,7 +88,7 @@ export function openArena(shared: SharedViews): Arena {
 const pagesAt = (threads: number) =>
   ROWS + threads * LINE_WORDS + RECORDS * RECORD_WORDS + 2 ** STAMP_BITS
 
-/** Word of a thread's lease row. */
+/** Word of a thread's lease row: the oldest record it reads, or 0; negative while the thread has not looked at the floor yet. */
 export const rowAt = (thread: number) => ROWS + thread * LINE_WORDS
 
 /** First word of a record in the ring. */

@@ -53,14 +53,19 @@ export function openLeases(arena: Arena, thread: number): Leases {
   function enter(number: number): boolean {
     const before = Atomics.load(words, row)
     if (before !== 0 && before <= number) return true
-    Atomics.store(words, row, number)
-    // After the row is set: either the recycler sees the row, or we see its floor.
+    // Negative while it may have to be taken back: such a row keeps pages, and covers no other thread.
+    Atomics.store(words, row, -number)
+    const isIn = mayEnter(number)
+    Atomics.store(words, row, isIn ? number : before)
+    return isIn
+  }
+  /** After the row is set: either the recycler sees the row, or we see its floor. */
+  function mayEnter(number: number): boolean {
     if (Atomics.load(words, FLOOR) <= number) return true
     if (thread !== FRONT) {
       const front = Atomics.load(words, rowAt(FRONT))
-      if (front !== 0 && front <= number) return true
+      if (front > 0 && front <= number) return true
     }
-    Atomics.store(words, row, before)
     return false
   }
   return {

@@ -13,6 +13,8 @@ export type Pages = {
   retire(pages: readonly number[], record: number): void
   /** Looks at the leases and frees what no thread can read any more. Raises the floor. */
   recycle(): void
+  /** Records below this one were read by no thread at the last look. The floor may be above one that is. */
+  unreadBelow(): number
   /** Pages that can be had now. */
   freeCount(): number
   /** Pages of retired tables that some thread can still read. */
@@ -27,6 +29,7 @@ export function openPages(arena: Arena): Pages {
   const retired: { readonly pages: readonly number[]; readonly record: number }[] = []
   /** Pages below this one were used before: fresh ones are touched, and become resident, only when those do not suffice. */
   let fresh = 0
+  let unreadBelow = 0
   const unused = () => free.length + pageCount - fresh
   function retiredCount(isCounted: (record: number) => boolean): number {
     let count = 0
@@ -39,17 +42,17 @@ export function openPages(arena: Arena): Pages {
     if (floor > Atomics.load(words, FLOOR)) Atomics.store(words, FLOOR, floor)
     // Read again after the floor is raised: a row set meanwhile either is seen here or its thread sees the floor. The front first: a
     // worker takes over a view while the front's row covers it, and between two looks it may pass from one to the other.
-    const bound = Math.min(floor, oldestLease())
+    unreadBelow = Math.min(floor, oldestLease())
     let kept = 0
     for (const each of retired)
-      if (each.record <= bound) free.push(...each.pages)
+      if (each.record <= unreadBelow) free.push(...each.pages)
       else retired[kept++] = each
     retired.length = kept
   }
   function oldestLease() {
     let oldest = Atomics.load(words, HEAD)
     for (let thread = 0; thread < arena.threads; thread++) {
-      const row = Atomics.load(words, rowAt(thread))
+      const row = Math.abs(Atomics.load(words, rowAt(thread)))
       if (row !== 0 && row < oldest) oldest = row
     }
     return oldest
@@ -69,6 +72,7 @@ export function openPages(arena: Arena): Pages {
       retired.push({ pages, record })
     },
     recycle,
+    unreadBelow: () => unreadBelow,
     freeCount() {
       const oldest = oldestLease()
       return unused() + retiredCount((record) => record <= oldest)

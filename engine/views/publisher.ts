@@ -2,7 +2,7 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { type Arena, FLOOR, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
+import { type Arena, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
 import { type Build, openBuilder } from './build.ts'
 import { openPages } from './pages.ts'
 import { type Position, publishRecord } from './record.ts'
@@ -118,8 +118,8 @@ class PublisherState {
       if (whole.tag !== FINAL) throw new Error(`views: block ${whole.number} is not finished`)
     if (pending.tag < 0) throw new Error(`views: block ${pending.number} has no increment`)
     const number = Atomics.load(arena.words, HEAD) + 1
-    if (number - RECORDS >= Atomics.load(arena.words, FLOOR)) this.pages.recycle()
-    publishRecord(arena, {
+    if (number - RECORDS >= this.pages.unreadBelow()) this.pages.recycle()
+    const record = {
       number,
       base: { id: base.id, height: base.number, hash: base.hash! },
       unfolds: this.#unfolds,
@@ -128,7 +128,8 @@ class PublisherState {
       canonical: positionOf(canonical),
       complete: positionOf(complete),
       pending: positionOf(pending),
-    })
+    }
+    publishRecord(arena, record, this.pages.unreadBelow())
     this.#retire(number, [canonical, complete, pending])
     return number
   }

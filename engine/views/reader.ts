@@ -144,7 +144,7 @@ type Fold = {
   readonly height: number
   readonly unfolds: number
   isHeld(id: BlockId): boolean
-  /** Looks at unfolds and fold word, after a read. @throws {ViewError} void. */
+  /** Looks at fold word and unfolds, after a read. @throws {ViewError} void. */
   isOvertaken(): boolean
 }
 
@@ -172,8 +172,9 @@ function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
     unfolds: record.unfolds,
     isHeld: (block) => heights().has(block),
     isOvertaken() {
-      assertValid(arena, record)
       const now = Atomics.load(arena.words, FOLD)
+      // After the fold word: an unfold brings that back to what this view holds, when the value is read already.
+      assertValid(arena, record)
       if (now === id) return false
       const found = heights().get(now)
       if (found === undefined) return true

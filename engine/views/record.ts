@@ -1,7 +1,7 @@
 /** Records: the immutable list of heads, in a ring (docs: views, 2). */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { BlockId } from '../storage/types.ts'
-import { type Arena, FLOOR, HEAD, RECORDS, recordAt } from './arena.ts'
+import { type Arena, HEAD, RECORDS, recordAt } from './arena.ts'
 
 /** A block, or the prefix of one, as far as a record or a walk from it sees. */
 export type Position = {
@@ -30,11 +30,11 @@ const HASH = 6
 const HEADS = 16
 const HEAD_WORDS = 6
 
-/** Writes the record, then the head word. @throws {Error} when the ring's oldest record may still be read. */
-export function publishRecord(arena: Arena, record: ViewRecord): void {
+/** Writes the record, then the head word. `unreadBelow`: no thread reads an older one. @throws {Error} when it would overwrite others. */
+export function publishRecord(arena: Arena, record: ViewRecord, unreadBelow: number): void {
   const { words } = arena
   const { number, base } = record
-  if (number > RECORDS && number - RECORDS >= Atomics.load(words, FLOOR))
+  if (number > RECORDS && number - RECORDS >= unreadBelow)
     throw new Error(`views: record ${number - RECORDS} is still leased after ${RECORDS} publishes`)
   const at = recordAt(arena, number)
   const fields = [number, base.height, base.id, record.unfolds, record.safe, record.finalized]

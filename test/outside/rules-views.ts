@@ -122,11 +122,7 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'rescan',
     rule: 'rows are read again after the floor is raised',
     edits: [
-      edit(
-        'views/pages',
-        'const bound = Math.min(floor, oldestLease())',
-        'const bound = Math.min(floor, floor)',
-      ),
+      edit('views/pages', 'unreadBelow = Math.min(floor, oldestLease())', 'unreadBelow = floor'),
     ],
     race: [lateRow, lateFloor],
     expect: ['torture', 'model'],
@@ -153,11 +149,35 @@ export const VIEW_RULES: readonly Rule[] = [
       lateFloor,
       before(
         'views/pages',
-        '      const row = Atomics.load(words, rowAt(thread))\n',
+        '      const row = Math.abs(Atomics.load(words, rowAt(thread)))\n',
         pause(0.5, 6),
       ),
     ],
     expect: ['torture', 'model'],
+  },
+  {
+    name: 'coverChecked',
+    rule: 'only a row that has passed the floor covers another thread',
+    edits: [
+      edit(
+        'views/lease',
+        'Atomics.store(words, row, -number)',
+        'Atomics.store(words, row, number)',
+      ),
+    ],
+    expect: ['model'],
+  },
+  {
+    name: 'ringBound',
+    rule: 'a record is overwritten below what the second look at the rows saw, not below the floor',
+    edits: [
+      edit(
+        'views/record',
+        '  if (number > RECORDS && number - RECORDS >= unreadBelow)',
+        '  if (number < 0)',
+      ),
+    ],
+    expect: ['model'],
   },
   {
     name: 'oldestRow',
@@ -288,6 +308,26 @@ export const VIEW_RULES: readonly Rule[] = [
       ),
     ],
     expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'unfoldLast',
+    rule: 'the unfold count is looked at after the fold word',
+    edits: [
+      edit(
+        'views/reader',
+        '      const now = Atomics.load(arena.words, FOLD)\n',
+        '      assertValid(arena, record)\n      const now = Atomics.load(arena.words, FOLD)\n',
+      ),
+      edit(
+        'views/reader',
+        '      assertValid(arena, record)\n      if (now === id) return false',
+        '      if (now === id) return false',
+      ),
+    ],
+    race: [
+      before('views/reader', '      const now = Atomics.load(arena.words, FOLD)\n', pause(0.2, 30)),
+    ],
+    expect: ['model'],
   },
   {
     name: 'unfoldFromAck',
