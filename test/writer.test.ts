@@ -178,6 +178,18 @@ describe('a feed that errs', () => {
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
+  test('a second payload of a block that the keeper is making durable comes too late', async () => {
+    const world = await worldAt(1)
+    await show(world, a[1]!)
+    await world.apply({ type: 'sealed', block: a[1]!.sealed })
+    expect(world.requests.map(({ type }) => type)).toEqual(['append'])
+    for (const message of b[0]!.flashblocks) await world.frame(message)
+    await world.settle()
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
+    await canonical(world, a[2]!)
+    expect(world.heads().canonical).toEqual(at(a[2]!))
+  })
+
   test('after a lost connection End proves nothing, the next block does', async () => {
     const world = await worldAt(1)
     const unannounced = a[1]!.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))

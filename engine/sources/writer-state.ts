@@ -88,8 +88,9 @@ export function warn(state: WriterState, what: string, message: string): void {
   emit(state, { type: 'warning', message })
 }
 
-export const heightsOf = ({ chain }: WriterState): Heights => ({
-  canonical: BigInt(chain.canonical.handle.number),
+/** A block that the keeper is making durable is as good as canonical: nothing takes its place any more. */
+export const heightsOf = ({ chain, handed }: WriterState): Heights => ({
+  canonical: BigInt(Math.max(chain.canonical.handle.number, handed?.handle.number ?? 0)),
   complete: BigInt(chain.complete.handle.number),
 })
 
