@@ -67,6 +67,17 @@ describe('limits', () => {
   })
 })
 
+test('with the arena full of complete blocks, a canonical one that contradicts them comes through', async () => {
+  const { a, b } = await createBranches()
+  const world = await worldWith(a.slice(0, 1), { bytes: 6 * 65_536 })
+  for (const block of a.slice(1, 7)) await show(world, block)
+  expect(world.heads().complete[0]).toBeGreaterThan(2)
+  expect(world.count('memory_full')).toBeGreaterThan(0)
+  await seal(world, b[0]!)
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical).toEqual(at(b[0]!))
+})
+
 describe('mailbox', () => {
   const frame = (message: FeedMessage): WriterEvent => ({
     type: 'frame',

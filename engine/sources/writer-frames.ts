@@ -111,6 +111,12 @@ export function close(block: LiveBlock): void {
   step(block, 'end')
 }
 
+/** A block that came to nothing before the chain knew of it. */
+export function discard({ options }: WriterState, block: LiveBlock): void {
+  block.open?.release()
+  options.publisher.drop(block.handle)
+}
+
 /** Newest part of an open block, all checks passed: into its table, and to the keeper's trie. 'full': nothing was changed. */
 export function addIncrement(
   state: WriterState,
@@ -244,7 +250,7 @@ async function begin(state: WriterState, frame: FlashblockFrame, parent: LiveBlo
   try {
     failed = await executeFlashblock(state, block, { message, startedMs })
   } finally {
-    if (failed !== undefined) open.release()
+    if (failed !== undefined) discard(state, block)
   }
   if (failed !== undefined)
     return failed === 'full' ? freeMemory(state) : giveUp(state, message, failed)

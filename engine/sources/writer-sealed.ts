@@ -26,7 +26,7 @@ import {
   type Mismatch,
   mismatch,
 } from './writer-checks.ts'
-import { addIncrement, close, end } from './writer-frames.ts'
+import { addIncrement, close, discard, end } from './writer-frames.ts'
 import { storedBlock } from './writer-recover.ts'
 import {
   count,
@@ -225,7 +225,7 @@ async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<vo
   try {
     failed = await fillWhole(state, block, { open, sealed })
   } finally {
-    if (failed !== undefined) open.release()
+    if (failed !== undefined) discard(state, block)
   }
   if (failed === 'full') return noMemory(state, undefined)
   if (failed !== undefined) return reject(state, sealed, failed)
@@ -317,7 +317,9 @@ function noMemory(state: WriterState, block: LiveBlock | undefined): void {
   const now = state.options.now()
   if (state.whole === block) state.whole = undefined
   if (block?.isWhole === true) state.chain.drop(block)
-  freeMemory(state)
+  const isCanonical = block === undefined || block.isWhole
+  // What is complete above canonical is not what its source says, or it would not be executed again.
+  freeMemory(state, isCanonical ? state.chain.canonical : state.chain.complete)
   if (state.sealed.length === 0) return
   state.fullSinceMs ??= now
   if (now - state.fullSinceMs > limits.memoryGraceMs)

@@ -50,8 +50,10 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     limits,
     chain: new LiveChain(base, {
       undoBlocks: limits.undoBlocks,
-      onDrop: ({ handle: { id } }) =>
-        emit(state, { type: 'keeper', request: { type: 'forget', id } }),
+      onDrop({ handle }) {
+        options.publisher.drop(handle)
+        emit(state, { type: 'keeper', request: { type: 'forget', id: handle.id } })
+      },
     }),
     sequence: startSequence,
     isConnected: false,
@@ -148,22 +150,22 @@ export function marksOf({ options, limits, chain }: WriterState): {
   return { safe: behind(limits.safeLag), finalized: behind(limits.finalizedLag) }
 }
 
-/** Pending goes back to the complete head and the rest of its payload is stale; nothing is shown that is not all there. */
-export function flush(state: WriterState): void {
+/** Pending goes back to the complete head, or to one below it, and the rest of its payload is stale. */
+export function flush(state: WriterState, to = state.chain.complete): void {
   state.sequence = dropPayload(state.sequence)
-  if (state.chain.pending === state.chain.complete) return
-  state.chain.cutAbove(state.chain.complete)
+  if (state.chain.pending === to) return
+  state.chain.cutAbove(to)
   count(state, 'flush')
   publish(state)
 }
 
-/** The arena has no room: the oldest reader is to be stopped, and pending makes place. */
-export function freeMemory(state: WriterState): void {
+/** The arena has no room: the oldest reader is to be stopped, and what stands above `to` makes place. */
+export function freeMemory(state: WriterState, to = state.chain.complete): void {
   warn(
     state,
     'memory_full',
     'the view memory is full: pending is dropped, the oldest reader stopped',
   )
   emit(state, { type: 'cancel', record: state.options.publisher.stats().oldestLease })
-  flush(state)
+  flush(state, to)
 }

@@ -44,11 +44,9 @@ export type Build = {
   transactions: number
   logs: number
   hash: Bytes | undefined
-  /** Base when it was begun, for blocks that are never shown. */
-  readonly baseNumber: number
   isHanded: boolean
-  /** Reachable from a record, or answered by the keeper. */
-  isShown: boolean
+  /** Begun, and neither shown nor dropped: kept although no record reaches it. */
+  isAwaited: boolean
   isFolded: boolean
 }
 

@@ -9,9 +9,6 @@ import { type Position, publishRecord } from './record.ts'
 import { FINAL } from './table.ts'
 import type { BlockHandle, Publisher, SharedViews } from './types.ts'
 
-/** A block that was filled but never shown is given up when the base is this many blocks past where it was, or past the block itself. */
-const UNSHOWN_BLOCKS = 8
-
 /**
  * Opens the writer's side of a fresh arena. `base`: the fold head; it gets the first block id, and the fold word names it. Nothing can
  * be read before the first publish.
@@ -32,6 +29,7 @@ export function openPublisher(
     begin: (parent, payloadId) => state.begin(parent, payloadId),
     add: (block, increment) => state.builder.add(state.find(block), increment),
     finish: (block, header, hash) => state.builder.finish(state.find(block), header, hash),
+    drop: (block) => state.drop(block),
     publish: (heads) => state.publish(heads),
     handOver: (block) => {
       state.find(block).isHanded = true
@@ -39,7 +37,7 @@ export function openPublisher(
     answered: (block) => {
       const build = state.find(block)
       build.isHanded = false
-      build.isShown = true
+      build.isAwaited = false
     },
     folded: (block) => state.folded(block),
     unfolded: (to) => state.unfolded(to),
@@ -92,12 +90,16 @@ class PublisherState {
       parent,
       payload,
       tag: -1,
-      baseNumber: this.base.number,
-      isShown: false,
+      isAwaited: true,
       isFolded: false,
     }
     this.builds.set(build.id, build)
     return build
+  }
+
+  drop(block: BlockHandle): void {
+    const build = this.builds.get(block.id)
+    if (build !== undefined) build.isAwaited = false
   }
 
   /** @throws {Error} for a block whose tables are retired. */
@@ -178,15 +180,16 @@ class PublisherState {
     for (const head of heads) {
       // A head's own table is read even when it is the base: header, transactions, receipts.
       live.add(head.id)
-      head.isShown = true
+      head.isAwaited = false
       for (let at: BlockHandle | undefined = head; at !== undefined; at = at.parent) {
         if (at.id === this.base.id) break
         live.add(at.id)
         const build = this.builds.get(at.id)
-        if (build !== undefined) build.isShown = true
+        if (build !== undefined) build.isAwaited = false
       }
     }
-    for (const build of this.builds.values()) if (this.#isKept(build)) this.#mark(build, live)
+    for (const build of this.builds.values())
+      if (build.isHanded || build.isAwaited) this.#mark(build, live)
     for (const build of this.builds.values()) {
       const isHead = heads.includes(build)
       if (live.has(build.id) && (build.id !== this.base.id || isHead)) continue
@@ -195,12 +198,6 @@ class PublisherState {
       build.cursor = undefined
       if (build.id !== this.base.id) this.builds.delete(build.id)
     }
-  }
-
-  #isKept(build: Build): boolean {
-    if (build.isHanded) return true
-    if (build.isShown) return false
-    return this.base.number < Math.max(build.number, build.baseNumber + UNSHOWN_BLOCKS)
   }
 
   #mark(build: Build, live: Set<number>): void {
@@ -228,9 +225,8 @@ const baseBuild = (
   transactions: 0,
   logs: 0,
   hash: base.hash,
-  baseNumber: base.number,
   isHanded: false,
-  isShown: true,
+  isAwaited: false,
   isFolded: true,
 })
 

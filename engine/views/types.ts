@@ -43,6 +43,8 @@ export interface Publisher {
   add(block: BlockHandle, increment: Increment): 'added' | 'full'
   /** The block is all there: its final header and hash. */
   finish(block: BlockHandle, header: Header, hash: Bytes): 'added' | 'full'
+  /** It will not be shown, or not again: nothing of it is kept for its own sake. Each block that was begun is shown or dropped. */
+  drop(block: BlockHandle): void
   /** One new record; returns its number. Each head is an ancestor of the next or equal. pending: newest increment of its block. */
   publish(heads: {
     readonly canonical: BlockHandle
