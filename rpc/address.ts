@@ -1,5 +1,5 @@
 /** Who is asking: the address of a client behind trusted proxies, and the key that its limits are counted under. */
-import { BlockList, isIP } from 'node:net'
+import { BlockList, isIP, isIPv4 } from 'node:net'
 
 export type TrustedProxies = BlockList
 
@@ -57,6 +57,7 @@ function isTrusted(address: string, trusted: TrustedProxies): boolean {
 
 /** Without brackets, port, zone and the IPv4-in-IPv6 prefix; undefined when it is no address. */
 function plainAddress(text: string): string | undefined {
+  if (isIPv4(text)) return text
   let address = text.replace(/%.*$/, '')
   const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(address)
   if (bracketed !== null) address = bracketed[1]!

@@ -3,6 +3,7 @@ import { createCipheriv, scryptSync } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Histogram, Registry } from 'prom-client'
 import { afterAll, describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
@@ -17,6 +18,7 @@ import { createHealth } from '../workers/health.ts'
 import { createLifecycle } from '../workers/lifecycle.ts'
 import { loggable } from '../workers/log.ts'
 import { createMetrics } from '../workers/metrics.ts'
+import { createTallies } from '../workers/tally.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-parts-'))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -120,16 +122,37 @@ describe('metrics', () => {
     metrics.refused(9)
     for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
     metrics.gauges({ foldLag: 4 })
+    await metrics.text()
+    metrics.call('eth_call', 7_000, undefined)
     const text = await metrics.text()
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')
-    expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 3')
+    expect(text).toContain('# TYPE flashnode_rpc_seconds histogram')
+    expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 4')
     expect(text).toContain('flashnode_rate_limited_total 9')
     expect(text).toContain('flashnode_pool_queued{what="light"} 3')
     expect(text).toContain('flashnode_pool_busy 1')
     expect(text.match(/^flashnode_chain_events_total\{/gm)?.length).toBe(128)
     expect(text).toContain('flashnode_thread_bytes{thread="writer",memory="heap"} 8')
     expect(text).toContain('nodejs_eventloop_lag_seconds')
+  })
+
+  test('a tally shows what a histogram of prom-client shows', async () => {
+    const parts = { name: 'x_seconds', help: 'seconds of x', buckets: [0.1, 1, 10] }
+    const registry = new Registry()
+    const histogram = new Histogram({ ...parts, labelNames: ['lane'], registers: [registry] })
+    const tallies = createTallies({ ...parts, label: 'lane' })
+    const own = new Registry()
+    own.registerMetric(tallies as unknown as Histogram)
+    for (const seconds of [0, 0.1, 0.100_1, 1, 5, 10, 10.5, 1e6]) {
+      histogram.observe({ lane: 'light' }, seconds)
+      tallies.of('light').observe(seconds)
+    }
+    histogram.observe({ lane: 'dear' }, 2)
+    tallies.of('dear').observe(2)
+    const lines = async (from: Registry) => (await from.metrics()).trim().split('\n').toSorted()
+    expect(await lines(own)).toEqual(await lines(registry))
   })
 
   test('are served to loopback names only', async () => {
