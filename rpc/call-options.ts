@@ -33,11 +33,15 @@ export function callOptions(
   }
 }
 
-const stateOverridesOf = (value: StateOverrideValue): CallOptions['stateOverrides'] & object =>
+export const stateOverridesOf = (
+  value: StateOverrideValue,
+): CallOptions['stateOverrides'] & object =>
   value.map(([address, account]) => ({ ...account, address }))
 
 /** Clients write three fields in two ways. */
-function blockOverridesOf(value: BlockOverrideValue): CallOptions['blockOverrides'] & object {
+export function blockOverridesOf(
+  value: BlockOverrideValue,
+): CallOptions['blockOverrides'] & object {
   const { coinbase, random, baseFee, ...same } = value
   return {
     ...same,

@@ -1,5 +1,7 @@
 /** Blocks, transactions, receipts and logs as JSON text, with the key sets of go-ethereum and the fields an OP chain adds. */
 import type { Block } from '../engine/chain/types.ts'
+import type { SimulatedBlock } from '../engine/execution/simulate.ts'
+import type { SimulatedLog } from '../engine/execution/simulate-logs.ts'
 import { type BlockTail, tailBytes, type Withdrawal } from '../engine/primitives/block-codec.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { Header } from '../engine/primitives/header.ts'
@@ -20,7 +22,7 @@ type Place = {
   readonly blockTimestamp: string
   readonly baseFee: bigint | undefined
 }
-const placeIn = (block: Block): Place => ({
+const placeIn = (block: Pick<Block, 'hash' | 'number' | 'header'>): Place => ({
   blockHash: hexText(block.hash),
   blockNumber: quantityText(block.number),
   blockTimestamp: quantityText(block.header.timestamp),
@@ -61,17 +63,36 @@ export const headerText = (header: Header, hash: Bytes): string =>
 
 /** @param isFull transactions as objects, else as hashes. */
 export function blockText(block: Block, isFull: boolean): string {
+  const transactions = isFull
+    ? transactionTexts(block)
+    : block.transactionHashes().map((one) => hexText(one))
+  return `{${blockMembers(block, transactions)}}`
+}
+
+/** @param more further members, as JSON. */
+export function simulatedBlockText(block: SimulatedBlock, isFull: boolean, more: string): string {
+  const { header, transactions } = block
+  const place = placeIn({ ...block, number: header.number })
+  const texts = isFull
+    ? transactions.map((one, index) => signedText(one, { place, index }))
+    : transactions.map((one) => hexText(one.hash))
+  const tail = { ommers: [], withdrawals: block.withdrawals }
+  const parts = { ...block, tail: () => tail, transactions: () => transactions }
+  return `{${blockMembers(parts, texts)},${more}}`
+}
+
+function blockMembers(
+  block: Pick<Block, 'header' | 'hash' | 'tail' | 'transactions'>,
+  transactions: readonly string[],
+): string {
   const { header, hash } = block
   const tail = block.tail()
   const uncles = tail.ommers.map((ommer) => hexText(hashHeader(ommer)))
   const withdrawals = (tail.withdrawals ?? []).map(withdrawalText)
-  const transactions = isFull
-    ? transactionTexts(block)
-    : block.transactionHashes().map((one) => hexText(one))
   return (
-    `{${headerMembers(header, hash)},"size":${quantityText(blockSize(block, tail))},` +
+    `${headerMembers(header, hash)},"size":${quantityText(blockSize(block, tail))},` +
     `"transactions":${list(transactions)},"uncles":${list(uncles)}` +
-    `${header.withdrawalsRoot === undefined ? '' : `,"withdrawals":${list(withdrawals)}`}}`
+    `${header.withdrawalsRoot === undefined ? '' : `,"withdrawals":${list(withdrawals)}`}`
   )
 }
 
@@ -80,7 +101,7 @@ const withdrawalText = ({ index, validatorIndex, address, amount }: Withdrawal):
   `"address":${hexText(address)},"amount":${quantityText(amount)}}`
 
 /** Bytes of the block's RLP: the header, the transactions, the uncles and, since Shanghai, the withdrawals. */
-function blockSize(block: Block, tail: BlockTail): number {
+function blockSize(block: Pick<Block, 'header' | 'transactions'>, tail: BlockTail): number {
   const { header } = block
   let transactions = 0
   for (const { raw, type } of block.transactions())
@@ -123,11 +144,9 @@ function placedText(
   transaction: Transaction,
   at: { readonly block: Block; readonly place: Place; readonly index: number },
 ): string {
-  const { place, index } = at
-  const start = `{"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"blockTimestamp":${place.blockTimestamp},"transactionIndex":${quantityText(index)},${commonMembers(transaction)}`
-  if (transaction.type !== 0x7e)
-    return `${start},"gasPrice":${quantityText(paidPrice(transaction, place.baseFee))},${signedMembers(transaction)}}`
-  const receipt = at.block.receipt(index)
+  if (transaction.type !== 0x7e) return signedText(transaction, at)
+  const start = placedStart(transaction, at)
+  const receipt = at.block.receipt(at.index)
   return (
     `${start},"gasPrice":"0x0","nonce":${quantityText(receipt?.depositNonce ?? 0n)},` +
     `"sourceHash":${hexText(transaction.sourceHash)},"mint":${quantityText(transaction.mint)}` +
@@ -135,6 +154,13 @@ function placedText(
     `${member('depositReceiptVersion', receipt?.depositReceiptVersion)},"v":"0x0","r":"0x0","s":"0x0"}`
   )
 }
+
+const placedStart = (transaction: Transaction, { place, index }: PlacedAt): string =>
+  `{"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"blockTimestamp":${place.blockTimestamp},` +
+  `"transactionIndex":${quantityText(index)},${commonMembers(transaction)}`
+const signedText = (transaction: SignedTransaction, at: PlacedAt): string =>
+  `${placedStart(transaction, at)},"gasPrice":${quantityText(paidPrice(transaction, at.place.baseFee))},${signedMembers(transaction)}}`
+type PlacedAt = { readonly place: Place; readonly index: number }
 
 /** What a gas unit cost in a block of this base fee. */
 function paidPrice(transaction: SignedTransaction, baseFee: bigint | undefined): bigint {
@@ -275,6 +301,13 @@ export function logText(
     logIndex,
     isRemoved,
   })
+}
+
+/** A log of the call at `index`. */
+export function simulatedLogText(block: SimulatedBlock, log: SimulatedLog, index: number): string {
+  const place = placeIn({ ...block, number: block.header.number })
+  const hash = hexText(block.transactions[index]!.hash)
+  return logMembers(log, { place, index, hash, logIndex: log.index, isRemoved: false })
 }
 
 function logMembers(

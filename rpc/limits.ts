@@ -28,6 +28,7 @@ export const LIMITS = {
   logsQueue: limit(100, 'items', 'log queries that may wait'),
   overrideItems: limit(10_000, 'items', 'accounts and slots of a state override'),
   storageSlots: limit(1_024, 'items', 'slots of one eth_getStorageValues or eth_getProof'),
+  simulatedCalls: limit(1_000, 'items', 'calls of one eth_simulateV1'),
   proofBlocks: limit(128, 'blocks', 'below the newest folded block, for eth_getProof'),
   proofBytes: limit(64 * 1024 * 1024, 'bytes', 'trie nodes put back in memory for eth_getProof'),
   logsResults: limit(10_000, 'items', 'logs of one answer'),

@@ -33,7 +33,7 @@ export type StateOverrideValue = TypeOf<typeof stateOverride>
 
 const blockHashes = record({ title: 'blockHash', key: uint64, value: hash, max: 256 })
 /** Fields of the block that the call sees otherwise; both spellings that clients use. */
-export const blockOverride = object('BlockOverrides', {
+export const blockOverrideFields = {
   number: uint256,
   difficulty: uint256,
   time: uint64,
@@ -46,5 +46,6 @@ export const blockOverride = object('BlockOverrides', {
   baseFee: uint256,
   blobBaseFee: uint256,
   blockHash: blockHashes,
-})
+} as const
+export const blockOverride = object('BlockOverrides', blockOverrideFields)
 export type BlockOverrideValue = TypeOf<typeof blockOverride>

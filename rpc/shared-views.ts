@@ -132,8 +132,8 @@ class SharedView implements ChainView {
     return key
   }
 
-  prove(...of: Parameters<ChainView['prove']>): ReturnType<ChainView['prove']> {
-    return this.#read(() => this.#view.prove(...of))
+  trieAt(...of: Parameters<ChainView['trieAt']>): ReturnType<ChainView['trieAt']> {
+    return this.#read(() => this.#view.trieAt(...of))
   }
 
   env(block: Block): BlockEnv {

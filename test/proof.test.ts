@@ -27,7 +27,7 @@ async function proven(root: Bytes, key: Bytes, proof: readonly Bytes[]): Promise
 
 async function verify(bench: Bench, block: ModelBlock, address: Bytes): Promise<void> {
   const { hash } = block
-  const proof = openStore(bench.database).prove({ hash, address, keys: SLOTS }, LIMITS)
+  const proof = openStore(bench.database).trieAt(hash, LIMITS).prove(address, SLOTS)
   const expected = block.world.get(latin1(address))
   const leaf = await proven(block.stateRoot, address, proof.accountProof)
   expect(leaf === null).toBe(expected === undefined)
@@ -91,7 +91,7 @@ test('what is too old, unknown or too large is refused', () => {
   bench.settle()
   const store = openStore(bench.database)
   const ask = (block: ModelBlock, limits = LIMITS) =>
-    store.prove({ hash: block.hash, address: ADDRESSES[0]!, keys: [] }, limits)
+    store.trieAt(block.hash, limits).prove(ADDRESSES[0]!, [])
   const { folded } = bench
   expect(() => ask(bench.at(folded - LIMITS.blocks - 1))).toThrow(
     `proofs are kept for the newest ${LIMITS.blocks} blocks: the oldest is block ${folded - LIMITS.blocks}`,
@@ -100,7 +100,6 @@ test('what is too old, unknown or too large is refused', () => {
   expect(() => ask(bench.at(folded - UNDO_WINDOW - 2), { ...LIMITS, blocks: 100 })).toThrow(
     'is not kept any more',
   )
-  const unknown = { hash: new Uint8Array(32), address: ADDRESSES[0]!, keys: [] }
-  expect(() => store.prove(unknown, LIMITS)).toThrow('block not found')
+  expect(() => store.trieAt(new Uint8Array(32), LIMITS)).toThrow('block not found')
   expect(equalBytes(keccak256(ask(bench.head).accountProof[0]!), bench.head.stateRoot)).toBe(true)
 })

@@ -139,7 +139,7 @@ function openView(context: Context): ChainView {
         )
       return openState(thread, lease, position)
     },
-    prove: (block, wanted, limits) => thread.store.prove({ hash: block.hash, ...wanted }, limits),
+    trieAt: (block, limits) => thread.store.trieAt(block.hash, limits),
     env: (block) => envOf(block.header, chain),
   }
 }

@@ -6,8 +6,7 @@ import type { Header } from '../primitives/header.ts'
 import type { Log, Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
-import type { ProofLimits, ProofRequest } from '../storage/proof.ts'
-import type { Proof } from '../storage/trie.ts'
+import type { ProofLimits, TrieAt } from '../storage/proof.ts'
 
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'
@@ -70,7 +69,7 @@ export interface ChainView {
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
   state(block: Block): StateReader
   /** Of a whole block at or below `canonical`. @throws {ProofError} {ProofRaceError} begin again */
-  prove(block: Block, wanted: Omit<ProofRequest, 'hash'>, limits: ProofLimits): Proof
+  trieAt(block: Block, limits: ProofLimits): TrieAt
   env(block: Block): BlockEnv
 }
 

@@ -146,8 +146,8 @@ export interface Session {
   setTrace(sink: TraceSink | undefined): void
 }
 
-/** A precompiled contract that a state override moves: `from` is an ordinary account then. */
-export type MovedPrecompile = { readonly from: Bytes; readonly to: Bytes }
+/** A precompiled contract that a state override moves, or takes away: `from` is an ordinary account then. */
+export type MovedPrecompile = { readonly from: Bytes; readonly to: Bytes | undefined }
 export type SessionRules = EvmRules & { readonly moved?: readonly MovedPrecompile[] }
 
 export interface Engine {

@@ -96,7 +96,7 @@ export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[
   for (const { from } of moved) precompiles.delete(hexOf(from))
   for (const { from, to } of moved) {
     const contract = kernel.precompiles.get(hexOf(from))
-    if (contract !== undefined) precompiles.set(hexOf(to), contract)
+    if (contract !== undefined && to !== undefined) precompiles.set(hexOf(to), contract)
   }
   const { rules, common, opcodes } = kernel
   return {
@@ -107,7 +107,8 @@ export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[
       return kernel.tracedOpcodes
     },
     precompiles,
-    alwaysWarm: warmKeys(precompiles),
+    // What is warm from the start does not move along (go-ethereum: Prepare).
+    alwaysWarm: kernel.alwaysWarm,
   }
 }
 

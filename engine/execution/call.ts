@@ -152,10 +152,10 @@ export function resultOf(simulated: Exclude<Simulated, { status: 'refused' }>): 
   }
 }
 
-function messageOf(
+export function messageOf(
   request: CallRequest,
   env: BlockEnv,
-  chain: ChainSpec,
+  chain: Pick<ChainSpec, 'chainId'>,
 ): SimulatedMessage | string {
   const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, chainId } = request
   if (gasPrice !== undefined && (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined))

@@ -42,12 +42,14 @@ export function movedPrecompiles(
     const text = checksumAddress(address)
     if (state !== undefined && stateDiff !== undefined)
       return { refusal: `account ${text} has both 'state' and 'stateDiff'` }
-    if (to === undefined) continue
+    if (to === undefined) {
+      // Whatever is overridden of it, the account is an ordinary one then.
+      if (isPrecompile(address)) moved.push({ from: address, to })
+      continue
+    }
     if (!isPrecompile(address)) return { refusal: `account ${text} is not a precompile` }
-    const isTaken =
-      overrides.some((other) => equalBytes(other.address, to)) ||
-      moved.some((other) => equalBytes(other.to, to))
-    if (isTaken) return { refusal: `account ${checksumAddress(to)} is already overridden` }
+    if (overrides.some((other) => equalBytes(other.address, to)))
+      return { refusal: `account ${checksumAddress(to)} is already overridden` }
     moved.push({ from: address, to })
   }
   return { moved }

@@ -41,7 +41,12 @@ export type Simulated =
       readonly peakGas: bigint
       readonly logs: readonly Log[]
     }
-  | { readonly status: 'refused'; readonly message: string; readonly isGasTooLow: boolean }
+  | {
+      readonly status: 'refused'
+      readonly message: string
+      readonly why: Refusal['why']
+      readonly isGasTooLow: boolean
+    }
   | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
   | { readonly status: 'missing'; readonly what: string }
 
@@ -53,6 +58,8 @@ export type SimulationContext = {
   readonly limits: Limits
   /** Runs between the message's end and the undoing. */
   readonly onEnd?: (session: Session, simulated: Simulated) => void
+  /** A nonce to hold the message to, and a base fee that also a message without a price must meet. */
+  readonly validation?: { readonly nonce: bigint }
 }
 
 /** Nothing of the message stays. @throws {ViewError} {MissingError} with the session as before */
@@ -62,7 +69,7 @@ export function simulate(message: SimulatedMessage, context: SimulationContext):
   const undo = () => session.revert(mark)
   return orUndo(() => {
     session.beginTransaction()
-    return andThen(run(message, context), (simulated) => {
+    return andThen(runMessage(message, context), (simulated) => {
       context.onEnd?.(session, simulated)
       undo()
       return simulated
@@ -70,7 +77,11 @@ export function simulate(message: SimulatedMessage, context: SimulationContext):
   }, undo)
 }
 
-function run(message: SimulatedMessage, context: SimulationContext): Maybe<Simulated> {
+/** What the message does stays; the caller ends the transaction. @throws {ViewError} {MissingError} */
+export function runMessage(
+  message: SimulatedMessage,
+  context: SimulationContext,
+): Maybe<Simulated> {
   const { session, env, rules, limits } = context
   const { from, to, gas, value } = message
   const costs = intrinsicGas(
@@ -82,12 +93,18 @@ function run(message: SimulatedMessage, context: SimulationContext): Maybe<Simul
     },
     rules,
   )
-  const refusal = check(message, context) ?? checkGas(message, costs) ?? checkRest(message, context)
+  const refusal =
+    checkNonce(message, context) ??
+    check(message, context) ??
+    checkGas(message, costs) ??
+    checkRest(message, context)
   if (refusal !== undefined) return { status: 'refused', isGasTooLow: false, ...refusal }
 
   const { nonce } = session.account(from)
-  session.addBalance(from, -(gas * message.gasPrice))
-  session.setNonce(from, nonce + 1n)
+  const blobFee = BigInt(message.blobHashes.length) * GAS_PER_BLOB * env.blobBaseFee
+  session.addBalance(from, -(gas * message.gasPrice + blobFee))
+  // Unchecked, it may be at its end: 64 bits begin anew.
+  session.setNonce(from, BigInt.asUintN(64, nonce + 1n))
   warm(message, context)
   const authorityRefund = applyAuthorizations(session, message.authorizations, rules.chainId)
   const started = session.run(
@@ -108,6 +125,7 @@ function run(message: SimulatedMessage, context: SimulationContext): Maybe<Simul
     const used = gas - gasLeftOf(outcome)
     const refund = (outcome.status === 'success' ? outcome.refund : 0n) + authorityRefund
     const gasUsed = settleGas({ gas: used, refund, floor: costs.floor }, rules)
+    session.addBalance(from, (gas - gasUsed) * message.gasPrice)
     if (message.gasPrice > 0n)
       session.addBalance(env.coinbase, gasUsed * (message.gasPrice - env.baseFee))
     return {
@@ -120,21 +138,60 @@ function run(message: SimulatedMessage, context: SimulationContext): Maybe<Simul
   })
 }
 
-type Refusal = { readonly message: string; readonly isGasTooLow?: boolean }
+type Refusal = {
+  readonly message: string
+  readonly why:
+    | 'nonce low'
+    | 'nonce high'
+    | 'nonce max'
+    | 'fees'
+    | 'base fee'
+    | 'funds'
+    | 'gas'
+    | 'init code'
+  readonly isGasTooLow?: boolean
+}
+
+function checkNonce(
+  { from }: SimulatedMessage,
+  { session, validation }: SimulationContext,
+): Refusal | undefined {
+  if (validation === undefined) return undefined
+  const { nonce: wanted } = validation
+  const { nonce } = session.account(from)
+  const who = checksumAddress(from)
+  if (wanted < nonce)
+    return {
+      why: 'nonce low',
+      message: `nonce too low: address ${who}, tx: ${wanted} state: ${nonce}`,
+    }
+  if (wanted > nonce)
+    return {
+      why: 'nonce high',
+      message: `nonce too high: address ${who}, tx: ${wanted} state: ${nonce}`,
+    }
+  if (wanted === MAX_NONCE)
+    return { why: 'nonce max', message: `nonce has max value: address ${who}, nonce: ${wanted}` }
+  return undefined
+}
+const MAX_NONCE = 2n ** 64n - 1n
 
 /** Fees and funds. */
 function check(
   message: SimulatedMessage,
-  { session, env }: SimulationContext,
+  { session, env, validation }: SimulationContext,
 ): Refusal | undefined {
   const { from, feeCap, tipCap, gas, value, blobHashes, blobFeeCap } = message
   const who = checksumAddressOf(from)
   if (tipCap > feeCap)
     return {
+      why: 'fees',
       message: `max priority fee per gas higher than max fee per gas: address ${who()}, maxPriorityFeePerGas: ${tipCap}, maxFeePerGas: ${feeCap}`,
     }
-  if ((feeCap > 0n || tipCap > 0n) && feeCap < env.baseFee)
+  const mustMeet = validation !== undefined || feeCap > 0n || tipCap > 0n
+  if (mustMeet && feeCap < env.baseFee)
     return {
+      why: 'base fee',
       message: `max fee per gas less than block base fee: address ${who()}, maxFeePerGas: ${feeCap}, baseFee: ${env.baseFee}`,
     }
   const blobs = BigInt(blobHashes.length) * GAS_PER_BLOB * blobFeeCap
@@ -142,6 +199,7 @@ function check(
   const { balance } = session.account(from)
   if (balance < want)
     return {
+      why: 'funds',
       message: `insufficient funds for gas * price + value: address ${who()} have ${balance} want ${want}`,
     }
   return undefined
@@ -152,9 +210,14 @@ function checkGas(
   costs: { readonly gas: bigint; readonly floor: bigint },
 ): Refusal | undefined {
   if (gas < costs.gas)
-    return { message: `intrinsic gas too low: have ${gas}, want ${costs.gas}`, isGasTooLow: true }
+    return {
+      why: 'gas',
+      message: `intrinsic gas too low: have ${gas}, want ${costs.gas}`,
+      isGasTooLow: true,
+    }
   if (gas < costs.floor)
     return {
+      why: 'gas',
       message: `insufficient gas for floor data gas cost: have ${gas}, want ${costs.floor}`,
       isGasTooLow: true,
     }
@@ -165,6 +228,7 @@ function checkRest(message: SimulatedMessage, { rules }: SimulationContext): Ref
   const size = message.input.length
   if (message.to === undefined && size > MAX_INIT_CODE && isAtLeast(rules, 'shanghai'))
     return {
+      why: 'init code',
       message: `max initcode size exceeded: code size ${size} limit ${MAX_INIT_CODE}`,
     }
   return undefined

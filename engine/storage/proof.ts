@@ -10,7 +10,7 @@ import type { StateDiff } from '../state/diff.ts'
 import { fromLatin1 } from '../state/words.ts'
 import type { Database } from './database.ts'
 import { META } from './meta.ts'
-import { openTrie, type Proof } from './trie.ts'
+import { openTrie, type Proof, type StateTrie, type TrieVersion } from './trie.ts'
 import { TrieError } from './trie-node.ts'
 import { replacedNodes, rowName } from './trie-rows.ts'
 import type { StoreReader } from './types.ts'
@@ -24,11 +24,15 @@ export class ProofRaceError extends Error {
   override name = 'ProofRaceError'
 }
 
-export type ProofRequest = {
-  /** Of an appended or folded block of the canonical chain. */
-  readonly hash: Bytes
-  readonly address: Bytes
-  readonly keys: readonly Bytes[]
+/** The trie after a block, for as long as no fold moves the rows under it. */
+export type TrieAt = {
+  /** @throws {ProofRaceError} */
+  prove(address: Bytes, keys: readonly Bytes[]): Proof
+  /** The same after further changes, of which nothing stays. @throws {ProofRaceError} */
+  after(diff: StateDiff): TrieAt
+  readonly stateRoot: Bytes
+  /** EMPTY_ROOT for an account that has no storage, or is absent. @throws {ProofRaceError} */
+  storageRoot(address: Bytes): Bytes
 }
 export type ProofLimits = {
   /** How far below the fold head. */
@@ -39,33 +43,46 @@ export type ProofLimits = {
 
 type Rows = Pick<Database, 'get' | 'range' | 'scan'>
 
-/** @throws {ProofError} {ProofRaceError} {DatabaseError} */
-export function proveAt(
+/**
+ * @param hash of an appended or folded block of the canonical chain
+ * @throws {ProofError} {ProofRaceError} {DatabaseError}
+ */
+export function trieAt(
   { database, store }: { readonly database: Rows; readonly store: StoreReader },
-  wanted: ProofRequest,
+  hash: Bytes,
   limits: ProofLimits,
-): Proof {
-  const rlp = store.header(wanted.hash)
+): TrieAt {
+  const rlp = store.header(hash)
   if (rlp === undefined) throw new ProofError('block not found')
   const { stateRoot, number } = decodeHeader(rlp)
   const fold = store.foldHead()
   const { diffs, undone } =
     Number(number) >= fold.number
-      ? { diffs: diffsDown(store, wanted.hash, fold.hash), undone: [] }
+      ? { diffs: diffsDown(store, hash, fold.hash), undone: [] }
       : { diffs: [], undone: foldedAbove(store, Number(number), limits) }
   const folding = database.get('meta', META.foldingTrie)
-  try {
-    const trie = openTrie({
-      database: withoutBlocks(
-        database,
-        folding === undefined ? undone : [folding, ...undone],
-        limits,
-      ),
-    })
+  const blocks = folding === undefined ? undone : [folding, ...undone]
+  return unraced(() => {
+    const trie = openTrie({ database: withoutBlocks(database, blocks, limits) })
     let version = trie.base()
     for (const diff of diffs) version = trie.preview(version, diff)
     if (!equalBytes(trie.stateRoot(version), stateRoot)) throw new ProofRaceError('another root')
-    return trie.prove(version, wanted.address, wanted.keys)
+    return versionOf(trie, version)
+  })
+}
+
+const versionOf = (trie: StateTrie, version: TrieVersion): TrieAt => ({
+  prove: (address, keys) => unraced(() => trie.prove(version, address, keys)),
+  after: (diff) => unraced(() => versionOf(trie, trie.preview(version, diff))),
+  get stateRoot() {
+    return trie.stateRoot(version)
+  },
+  storageRoot: (address) => unraced(() => trie.storageRoot(version, address)),
+})
+
+function unraced<T>(read: () => T): T {
+  try {
+    return read()
   } catch (error) {
     if (error instanceof TrieError) throw new ProofRaceError(error.message)
     throw error

@@ -14,7 +14,7 @@ import {
 } from './block-codec.ts'
 import type { Database } from './database.ts'
 import { META } from './meta.ts'
-import { proveAt } from './proof.ts'
+import { trieAt } from './proof.ts'
 import type { StoreReader } from './types.ts'
 
 /**
@@ -76,7 +76,7 @@ export function openStore(database: Database): StoreReader {
       const row = meta(META.marks, 'safe and finalized blocks')
       return { safe: decodeNumber(row), finalized: decodeNumber(row, 8) }
     },
-    prove: (wanted, limits) => proveAt({ database, store }, wanted, limits),
+    trieAt: (hash, limits) => trieAt({ database, store }, hash, limits),
   }
   return store
 }

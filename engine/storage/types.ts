@@ -1,8 +1,7 @@
 /** Storage: what is durable, how it is read, and what the keeper is told. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { StateDiff } from '../state/diff.ts'
-import type { ProofLimits, ProofRequest } from './proof.ts'
-import type { Proof } from './trie.ts'
+import type { ProofLimits, TrieAt } from './proof.ts'
 
 /** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
 export type BlockId = number
@@ -53,8 +52,8 @@ export interface StoreReader {
   oldestState(): number
   /** Safe and finalized, as last stored. */
   marks(): Marks
-  /** Reads the trie; may take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
-  prove(wanted: ProofRequest, limits: ProofLimits): Proof
+  /** May take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
+  trieAt(hash: Bytes, limits: ProofLimits): TrieAt
 }
 
 export type Marks = { readonly safe: number; readonly finalized: number }

@@ -12,6 +12,7 @@ import * as log from './log.ts'
 import * as pool from './pool.ts'
 import * as proof from './proof.ts'
 import * as raw from './raw.ts'
+import * as simulate from './simulate.ts'
 import * as state from './state.ts'
 import * as submit from './submit.ts'
 import * as subscribe from './subscribe.ts'
@@ -30,6 +31,7 @@ const chapters: readonly Readonly<Record<string, Method>>[] = [
   pool,
   proof,
   raw,
+  simulate,
   state,
   submit,
   subscribe,

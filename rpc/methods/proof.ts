@@ -1,24 +1,19 @@
 /** Merkle proofs (EIP-1186). */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { decodeRlp, readFixed, readList, readUint } from '../../engine/primitives/rlp.ts'
 import { bytesToBigint, ZERO_32 } from '../../engine/primitives/words.ts'
 import { readSlot } from '../../engine/state/read.ts'
-import { ProofError, ProofRaceError } from '../../engine/storage/proof.ts'
 import type { Proof } from '../../engine/storage/trie.ts'
 import { onBlock } from '../basis.ts'
-import { failed, timedOut } from '../errors.ts'
 import { address, blockId, hexText, quantityText } from '../ethereum.ts'
 import { LIMITS } from '../limits.ts'
-import { type MethodContext, optional, param, poolMethod } from '../method.ts'
+import { optional, param, poolMethod } from '../method.ts'
 import { LATEST, resolveBlock } from '../resolve.ts'
 import { textResult } from '../results.ts'
 import { array, text } from '../schema.ts'
 import { KEY_CHARACTERS, slotKey } from '../slot-key.ts'
-
-/** Between two looks at a trie that a fold is writing to. */
-const RETRY_MS = 5
+import { withTrie } from '../trie.ts'
 
 const keysCodec = array(
   text('hex encoded slot', KEY_CHARACTERS),
@@ -42,7 +37,8 @@ export const eth_getProof = poolMethod({
   async handler(context, who, texts, at) {
     const keys = texts.map(slotKey)
     const block = canonicalBlock(context.view, at)
-    const proof = await proved(context, block, { address: who, keys: keys.map(({ key }) => key) })
+    const slotKeys = keys.map(({ key }) => key)
+    const proof = await withTrie(context, block, (trie) => trie.prove(who, slotKeys))
     const state = context.view.state(block)
     const slots = keys.map(({ key, length }, index) => {
       const shown = length === 32 ? hexText(key) : quantityText(bytesToBigint(key))
@@ -64,24 +60,6 @@ function canonicalBlock(view: ChainView, at: BlockSelector): Block {
   const block = resolveBlock(view, at)
   if (block.number <= view.canonical.number && block.flashblockIndex === undefined) return block
   return resolveBlock(view, { hash: view.canonical.hash, requireCanonical: false })
-}
-
-/** Begins again while folds come between. @throws {RpcError} */
-async function proved(
-  { view, limits, isExpired }: MethodContext,
-  block: Block,
-  wanted: { readonly address: Bytes; readonly keys: readonly Bytes[] },
-): Promise<Proof> {
-  const bounds = { blocks: limits.proofBlocks, bytes: limits.proofBytes }
-  for (;;)
-    try {
-      return view.prove(block, wanted, bounds)
-    } catch (error) {
-      if (error instanceof ProofError) throw failed(error.message)
-      if (!(error instanceof ProofRaceError)) throw error
-      if (isExpired()) throw timedOut()
-      await sleep(RETRY_MS)
-    }
 }
 
 /** Hashes of an account that is not there are zero, as go-ethereum shows them. */

@@ -102,7 +102,7 @@ async function checkers(): Promise<void> {
 /** Real Ethereum chains, imported and served: geth's own answers, and roots rebuilt from ours. */
 async function imported(): Promise<void> {
   const chains = [
-    { name: 'rpc-compat/tests', sets: [['rpc-compat'], ['golden-hive54']] },
+    { name: 'rpc-compat/tests', sets: [['rpc-compat', '--all-methods'], ['golden-hive54']] },
     {
       name: 'chain-facts/ethtest-chain',
       sets: [['golden-ethtest'], ['chain-facts', '--blocks', '0', '--accounts', '0', '--optional']],
