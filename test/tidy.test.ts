@@ -51,7 +51,7 @@ const importers: Record<string, readonly string[]> = {
   'hash-wasm': ['engine/primitives/keccak.ts'],
   pino: ['workers/log.ts'],
   'pino-pretty': ['workers/log.ts'],
-  piscina: ['workers/pool.ts'],
+  piscina: ['workers/pool-threads.ts'],
   'prom-client': ['workers/metrics.ts'],
   'rate-limiter-flexible': ['rpc/limiter.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],

@@ -171,7 +171,11 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   gauge('pool_threads', 'workers', () => sources.pool().threads)
   gauge('pool_busy', 'workers with a task', () => sources.pool().busy)
   gauge('pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued)
-  gauge('pool_terminated', 'workers ended after a deadline', () => sources.pool().terminated)
+  gauge(
+    'pool_terminated',
+    'workers ended after a deadline or for their memory',
+    () => sources.pool().terminated,
+  )
   gauge('pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)

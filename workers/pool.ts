@@ -3,13 +3,12 @@
  * own: Piscina bounds none of its own when it matters, and aborting one of its tasks ends the worker.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
-import { Piscina } from 'piscina'
 import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
 import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
 import type { Limits } from '../rpc/limits.ts'
 import { createCosts, createLanes, type Lane } from './lanes.ts'
+import { type PoolThreadOptions, startPoolThreads } from './pool-threads.ts'
 import {
   answeredOf,
   cancelCall,
@@ -22,26 +21,11 @@ import {
   threadOf,
   writeCalls,
 } from './slab.ts'
-import type { PoolTask } from './task.ts'
 
-export type PoolOptions = {
-  /** Module whose default export runs a PoolTask: `serveTask` bound to what the worker opened. */
-  readonly filename: string
-  readonly workerData: unknown
-  readonly threads: number
+export type PoolOptions = PoolThreadOptions & {
   readonly limits: Limits
-  /** Megabytes of heap of one worker. */
-  readonly heapMb: number
-  /** The thread has ended: its lease can be cleared and its place at the database's gate. */
-  readonly onThreadEnded: (thread: number) => void
-  /** The thread has loaded its modules; left out: taken for granted. */
-  readonly isLoaded?: (thread: number) => boolean
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
-  /** A worker failed while it had no task. */
-  readonly onProblem: (error: Error) => void
-  /** No worker can be started any more. */
-  readonly onBroken: (error: Error) => void
   readonly onJob?: (job: PoolJob) => void
 }
 
@@ -61,7 +45,7 @@ export interface Pool extends Executor {
     readonly threads: number
     readonly busy: number
     readonly queued: Readonly<Record<Lane, number>>
-    /** Workers ended because they outlived a deadline. */
+    /** Workers ended because they outlived a deadline, or had too much memory. */
     readonly terminated: number
     /** Workers that ended, for that or any other reason, and were replaced. */
     readonly replaced: number
@@ -89,28 +73,20 @@ type Task = {
   /** When a worker was first seen to have it. */
   begunAt: number | undefined
   isDoomed: boolean
+  isHeapAsked: boolean
 }
 
 /** How often deadlines are looked at while there are calls. */
 const SWEEP_MS = 20
 /** A task of several calls that runs longer is not what it was taken for: nobody waits behind it. */
 const STUCK_MS = 50
-/** How long a stop waits for threads that are still loading, and how often it looks. */
-const LOAD_MS = 3_000
-const LOOK_MS = 5
-const SETTLE_MS = 50
+/** How often the heaps of busy workers are looked at. */
+const HEAP_MS = 100
+const MEGABYTE = 1024 * 1024
 
 export function createPool(options: PoolOptions): Pool {
   const { limits, threads } = options
-  const piscina = new Piscina<PoolTask, LongTexts>({
-    filename: options.filename,
-    workerData: options.workerData,
-    minThreads: threads,
-    maxThreads: threads,
-    atomics: 'sync',
-    recordTiming: false,
-    resourceLimits: { maxOldGenerationSizeMb: options.heapMb },
-  })
+  const workers = startPoolThreads(options)
   const lanes = createLanes<Job>(limits)
   const costs = createCosts()
   const running = new Set<Task>()
@@ -120,15 +96,8 @@ export function createPool(options: PoolOptions): Pool {
   let isFlushing = false
   let isStopped = false
   let terminated = 0
-  let replaced = 0
   let sweeper: NodeJS.Timeout | undefined
-  const watch = watchThreads(piscina, {
-    ...options,
-    onThreadEnded(thread) {
-      if (!isStopped) replaced++
-      options.onThreadEnded(thread)
-    },
-  })
+  let heapsAt = 0
 
   function execute(call: PoolCall): Promise<PoolReply> {
     return new Promise((resolve) => {
@@ -178,7 +147,7 @@ export function createPool(options: PoolOptions): Pool {
   function start(jobs: readonly Job[]): void {
     const now = performance.now()
     const slab = slabs.pop() ?? createSlab()
-    const task: Task = { jobs, slab, begunAt: undefined, isDoomed: false }
+    const task: Task = { jobs, slab, begunAt: undefined, isDoomed: false, isHeapAsked: false }
     const calls = jobs.map(({ call }) => ({
       method: call.method.name,
       text: call.text,
@@ -193,7 +162,7 @@ export function createPool(options: PoolOptions): Pool {
       job.record = job.call.record ?? newest
     }
     running.add(task)
-    piscina.run({ slab: slab.words.buffer, long }).then(
+    workers.run({ slab: slab.words.buffer, long }).then(
       (replies) => finish(task, replies),
       () => fail(task),
     )
@@ -218,7 +187,6 @@ export function createPool(options: PoolOptions): Pool {
   /** The worker has ended under the task. The slab is left to the collector: nothing says that nobody writes to it. */
   function fail(task: Task): void {
     running.delete(task)
-    watch()
     const now = performance.now()
     for (const job of task.jobs) {
       const isLate = now >= job.call.deadline
@@ -245,6 +213,8 @@ export function createPool(options: PoolOptions): Pool {
 
   function sweep(): void {
     const now = performance.now()
+    const areHeapsDue = now >= heapsAt + HEAP_MS
+    if (areHeapsDue) heapsAt = now
     const isGone = ({ call }: Job) => call.client.isGone || now >= call.deadline
     for (const job of lanes.remove(isGone)) dropIfGone(job)
     for (const task of running) {
@@ -252,6 +222,7 @@ export function createPool(options: PoolOptions): Pool {
         if (call.client.isGone) cancelCall(task.slab, index)
       if (!task.isDoomed && task.jobs.some((job) => isOverdue(job, now))) end(task)
       if (threadOf(task.slab) !== 0) task.begunAt ??= now
+      if (areHeapsDue && !task.isHeapAsked) void lookAtHeap(task)
       if (task.jobs.length > 1 && isStuck(task, now) && running.size < threads) split(task)
     }
     flush()
@@ -281,11 +252,32 @@ export function createPool(options: PoolOptions): Pool {
   function end(task: Task): void {
     const now = performance.now()
     for (const job of task.jobs) if (isOverdue(job, now)) settle(job, expired(job, limits))
-    const worker = piscina.threads.find(({ threadId }) => threadId === threadOf(task.slab))
-    if (worker === undefined) return // It has not begun; its worker is still being started.
+    const worker = workerOf(task)
+    if (worker !== undefined) terminate(task, worker)
+  }
+
+  /** undefined: it has not begun; its worker is still being started. */
+  const workerOf = ({ slab }: Task) => workers.find(threadOf(slab))
+
+  function terminate(task: Task, worker: Worker): void {
     task.isDoomed = true
     terminated++
     void worker.terminate()
+  }
+
+  /** Who takes too much memory is not tried again; the others of its task are. */
+  async function lookAtHeap(task: Task): Promise<void> {
+    const worker = workerOf(task)
+    if (worker === undefined) return
+    task.isHeapAsked = true
+    // A thread that ends meanwhile never answers.
+    const heap = await worker.getHeapStatistics().catch(() => undefined)
+    task.isHeapAsked = false
+    if (heap === undefined || task.isDoomed || !running.has(task)) return
+    if (heap.used_heap_size + heap.external_memory < options.heapMb * MEGABYTE) return
+    const culprit = task.jobs[answeredOf(task.slab)]
+    if (culprit !== undefined) settle(culprit, { error: internalError().toObject() })
+    terminate(task, worker)
   }
 
   return {
@@ -300,29 +292,15 @@ export function createPool(options: PoolOptions): Pool {
       clearInterval(sweeper)
       for (const job of lanes.remove(() => true))
         settle(job, { error: overloaded('the node is stopping', 1_000).toObject() })
-      await loaded()
-      await piscina.destroy()
+      await workers.stop()
     },
     stats: () => ({
-      threads: piscina.threads.length,
+      threads: workers.count,
       busy: running.size,
       queued: lanes.sizes(),
       terminated,
-      replaced,
+      replaced: workers.replaced,
     }),
-  }
-
-  /** A thread that is ended while it loads modules which await (a WASM hasher does) takes the process with it: V8 aborts. */
-  async function loaded(): Promise<void> {
-    const { isLoaded } = options
-    if (isLoaded === undefined) return
-    const until = performance.now() + LOAD_MS
-    while (performance.now() < until) {
-      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId)))
-        // It says so a moment before its module's evaluation is over.
-        return sleep(SETTLE_MS)
-      await sleep(LOOK_MS)
-    }
   }
 
   function laneLimit(lane: Lane): number {
@@ -352,29 +330,4 @@ function expired({ call, queuedAt, startedAt }: Job, limits: Limits): PoolReply 
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)
   return { error: timedOut({ elapsedMs, limitMs, queuedMs }).toObject() }
-}
-
-/** Tells when a thread has really ended; gives the function that looks for new ones. */
-function watchThreads(piscina: Piscina, options: PoolOptions): () => void {
-  const watched = new Set<Worker>()
-  function watch(): void {
-    for (const worker of piscina.threads) {
-      if (watched.has(worker)) continue
-      watched.add(worker)
-      const { threadId } = worker
-      worker.once('exit', () => {
-        watched.delete(worker)
-        options.onThreadEnded(threadId)
-      })
-    }
-  }
-  piscina.on('workerCreate', watch)
-  piscina.on('error', (error: Error) => {
-    watch()
-    // It does not start a worker again whose predecessor failed while starting.
-    if (piscina.threads.length === 0) options.onBroken(error)
-    else options.onProblem(error)
-  })
-  watch()
-  return watch
 }

@@ -1,0 +1,124 @@
+/** The threads of the pool: started, replaced when they end, and ended all together. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
+import { Piscina } from 'piscina'
+import type { LongTexts } from './slab.ts'
+import type { PoolTask } from './task.ts'
+
+export type PoolThreadOptions = {
+  /** Module whose default export runs a PoolTask: `serveTask` bound to what the worker opened. */
+  readonly filename: string
+  readonly workerData: unknown
+  readonly threads: number
+  /** Megabytes that one worker may have, on its heap and outside. */
+  readonly heapMb: number
+  /** The thread has ended: its lease can be cleared and its place at the database's gate. */
+  readonly onThreadEnded: (thread: number) => void
+  /** The thread has loaded its modules; left out: taken for granted. */
+  readonly isLoaded?: (thread: number) => boolean
+  /** A worker failed while it had no task. */
+  readonly onProblem: (error: Error) => void
+  /** No worker can be started any more. */
+  readonly onBroken: (error: Error) => void
+}
+
+export interface PoolThreads {
+  /** On a free thread, or the next that is free. Rejects when the thread ended under it. */
+  run(task: PoolTask): Promise<LongTexts>
+  find(thread: number): Worker | undefined
+  readonly count: number
+  /** Threads that ended before the stop. */
+  readonly replaced: number
+  /** Resolves when all have ended. */
+  stop(): Promise<void>
+}
+
+/**
+ * V8's own limit lies this far above ours, and is never to be reached: an allocation that passes it by more than 16 MB, or a collection
+ * that does, ends the process and not the thread (2026-11: a loop that keeps strings did, with 128 MB and with the usual young generation).
+ */
+const SPARE_HEAP_MB = 512
+/** How long a stop waits for threads that are still loading, and how often it looks. */
+const LOAD_MS = 3_000
+const LOOK_MS = 5
+const SETTLE_MS = 50
+
+export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
+  const { threads } = options
+  const piscina = new Piscina<PoolTask, LongTexts>({
+    filename: options.filename,
+    workerData: options.workerData,
+    minThreads: threads,
+    maxThreads: threads,
+    atomics: 'sync',
+    recordTiming: false,
+    resourceLimits: { maxOldGenerationSizeMb: options.heapMb + SPARE_HEAP_MB },
+  })
+  let isStopped = false
+  let replaced = 0
+  const watch = watchThreads(piscina, {
+    ...options,
+    onThreadEnded(thread) {
+      if (!isStopped) replaced++
+      options.onThreadEnded(thread)
+    },
+  })
+
+  /** A thread that is ended while it loads modules which await (a WASM hasher does) takes the process with it: V8 aborts. */
+  async function loaded(): Promise<void> {
+    const { isLoaded } = options
+    if (isLoaded === undefined) return
+    const until = performance.now() + LOAD_MS
+    while (performance.now() < until) {
+      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId)))
+        // It says so a moment before its module's evaluation is over.
+        return sleep(SETTLE_MS)
+      await sleep(LOOK_MS)
+    }
+  }
+
+  return {
+    run: (task) =>
+      piscina.run(task).catch((error: unknown) => {
+        watch()
+        throw error
+      }),
+    find: (thread) => piscina.threads.find(({ threadId }) => threadId === thread),
+    get count() {
+      return piscina.threads.length
+    },
+    get replaced() {
+      return replaced
+    },
+    async stop() {
+      isStopped = true
+      await loaded()
+      await piscina.destroy()
+    },
+  }
+}
+
+/** Tells when a thread has really ended; gives the function that looks for new ones. */
+function watchThreads(piscina: Piscina, options: PoolThreadOptions): () => void {
+  const watched = new Set<Worker>()
+  function watch(): void {
+    for (const worker of piscina.threads) {
+      if (watched.has(worker)) continue
+      watched.add(worker)
+      const { threadId } = worker
+      worker.once('exit', () => {
+        watched.delete(worker)
+        options.onThreadEnded(threadId)
+      })
+    }
+  }
+  piscina.on('workerCreate', watch)
+  piscina.on('error', (error: Error) => {
+    watch()
+    // It does not start a worker again whose predecessor failed while starting.
+    if (piscina.threads.length === 0) options.onBroken(error)
+    else options.onProblem(error)
+  })
+  watch()
+  return watch
+}
