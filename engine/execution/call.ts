@@ -12,7 +12,6 @@ import type { Tracer } from '../tracers/types.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import {
   type AccountOverride,
-  addressSet,
   applyOverrides,
   type BlockOverrides,
   movedPrecompiles,
@@ -121,7 +120,7 @@ export function openCall(options: CallOptions): OpenedCall | { readonly refusal:
   const rules = chain.rulesAt(block.number, block.timestamp)
   const message = messageOf(request, block, chain)
   if (typeof message === 'string') return { refusal: message }
-  const overridden = movedPrecompiles(stateOverrides, addressSet(engine.precompiles(rules.evm)))
+  const overridden = movedPrecompiles(stateOverrides, () => engine.precompiles(rules.evm))
   if ('refusal' in overridden) return overridden
   const env = {
     ...block,

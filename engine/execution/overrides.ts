@@ -32,16 +32,18 @@ export type BlockOverrides = {
   readonly blockHash?: readonly (readonly [number: bigint, hash: Bytes])[]
 }
 
-/** Moved precompiles in the order given, or why the overrides cannot be. */
+/** Moved precompiles in the order given, or why the overrides cannot be; hardly anybody moves one, so they are listed on demand. */
 export function movedPrecompiles(
   overrides: readonly AccountOverride[],
-  isPrecompile: (address: Bytes) => boolean,
+  precompiles: () => readonly Bytes[],
 ): { readonly moved: readonly MovedPrecompile[] } | { readonly refusal: string } {
   const moved: MovedPrecompile[] = []
+  let isPrecompile: ((address: Bytes) => boolean) | undefined
   for (const { address, state, stateDiff, movePrecompileToAddress: to } of overrides) {
     const text = checksumAddress(address)
     if (state !== undefined && stateDiff !== undefined)
       return { refusal: `account ${text} has both 'state' and 'stateDiff'` }
+    isPrecompile ??= addressSet(precompiles())
     if (to === undefined) {
       // Whatever is overridden of it, the account is an ordinary one then.
       if (isPrecompile(address)) moved.push({ from: address, to })
@@ -98,7 +100,7 @@ export function overrideHashes(
 }
 
 /** Addresses as a set that asks by bytes. */
-export function addressSet(addresses: readonly Bytes[]): (address: Bytes) => boolean {
+function addressSet(addresses: readonly Bytes[]): (address: Bytes) => boolean {
   const keys = new Set(addresses.map(latin1))
   return (address) => keys.has(latin1(address))
 }
