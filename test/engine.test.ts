@@ -211,6 +211,34 @@ describe('reads that fail', () => {
   })
 })
 
+describe('sessions', () => {
+  /** Reads slot 0 and sets it to 9, transient slot 0 too. */
+  const code = `5f54 60095f55 60095f5d ${RETURN_TOP}`
+  const opened = (value: bigint) => open('', { 2: { code, storage: { 0: value } } })
+  const outputOf = (outcome: Outcome) =>
+    outcome.status === 'success' ? bytesToBigint(outcome.output) : outcome
+
+  test('that run at the same time, and in turn, each see their own state', async () => {
+    const sessions = [1n, 2n, 3n, 4n].map(opened)
+    const all = await Promise.all(sessions.map((session) => session.run(message())))
+    expect(all.map(outputOf)).toEqual([1n, 2n, 3n, 4n])
+    for (const value of [5n, 6n]) {
+      const session = opened(value)
+      expect(outputOf(await session.run(message()))).toBe(value)
+      expect(outputOf(await session.run(message()))).toBe(9n)
+      expect(session.diff(0).flatMap(({ slots }) => slots)).toHaveLength(1)
+    }
+    expect(outputOf(await sessions[0]!.run(message()))).toBe(9n)
+  })
+
+  test('go on after one that was stopped inside a call', async () => {
+    const endless = open(`60015f55 5f5f5f5f5f${push(3)}5af1`, { 3: { code: '5b5f56' } })
+    const stopped = await endless.run(message(), { fuel: 50 })
+    expect(stopped).toMatchObject({ status: 'stopped' })
+    expect(outputOf(await opened(8n).run(message()))).toBe(8n)
+  })
+})
+
 describe('transactions', () => {
   test('warm addresses, originals and transient storage end with the transaction', async () => {
     // Returns the gas of an SLOAD, then writes; TLOAD must be 0 at the start.

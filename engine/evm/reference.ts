@@ -63,13 +63,20 @@ function openSession(options: {
     alwaysWarm: kernel.alwaysWarm,
   })
   let block = options.block
+  let access = accessOf(state)
   let trace: TraceSink | undefined
-  // After an error that is not the EVM's own its object is left in the middle of a call: the next run gets another.
-  let evm: SessionEvm | undefined
+  let traced: SessionEvm | undefined
+
+  function takeEvm(): SessionEvm {
+    if (trace === undefined) return takeIdle(kernel, access)
+    traced ??= new SessionEvm(kernel, access, { state, trace })
+    return traced
+  }
 
   async function run(message: Message, limits?: Limits): Promise<Outcome> {
     const mark = state.checkpoint()
-    evm ??= new SessionEvm(kernel, state, trace)
+    const evm = takeEvm()
+    let isWhole = true
     try {
       evm.meter.start(limits)
       evm.transientStorage.clear()
@@ -78,12 +85,17 @@ function openSession(options: {
       if (outcome.status === 'success') markDestroyed(state, kernel, result)
       return outcome
     } catch (error) {
-      evm = undefined
+      // After an error that is not its own the EVM is left in the middle of a call: the next run gets another.
+      isWhole = false
+      traced = undefined
+      access = accessOf(state)
       state.revert(mark)
       if (error instanceof Stopped) return { status: 'stopped', why: error.why }
       if (error instanceof MissingError) return { status: 'missing', what: error.what }
       if (error instanceof EVMError) return { status: 'halt', reason: haltBeforeFrame(error) }
       throw error
+    } finally {
+      if (isWhole && evm.runTrace === undefined) idle.set(kernel, evm)
     }
   }
 
@@ -96,7 +108,7 @@ function openSession(options: {
     },
     setTrace(sink) {
       trace = sink
-      evm = undefined
+      traced = undefined
     },
   }
 }
@@ -138,25 +150,46 @@ function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen' | 's
   }
 }
 
+/** Making an EVM takes the package longer than a small call, so one that nobody runs serves the next session. */
+const idle = new WeakMap<Kernel, SessionEvm>()
+
+function takeIdle(kernel: Kernel, access: Access): SessionEvm {
+  const evm = idle.get(kernel)
+  if (evm === undefined) return new SessionEvm(kernel, access)
+  idle.delete(kernel)
+  return Object.assign(evm, access)
+}
+/** What an EVM sees of a session's state. */
+type Access = Pick<EVM, 'stateManager' | 'blockchain' | 'journal'>
+const accessOf = (state: JournaledState): Access => ({
+  stateManager: new ReferenceStateManager(state),
+  blockchain: ancestors(state),
+  journal: referenceJournal(state),
+})
+
 class SessionEvm extends EVM {
   readonly meter = new Meter()
   readonly runTrace: RunTrace | undefined
 
-  constructor(kernel: Kernel, state: JournaledState, trace: TraceSink | undefined) {
+  constructor(
+    kernel: Kernel,
+    access: Access,
+    traced?: { readonly state: JournaledState; readonly trace: TraceSink },
+  ) {
     super({
       common: kernel.common,
-      stateManager: new ReferenceStateManager(state),
-      blockchain: ancestors(state),
+      stateManager: access.stateManager,
+      blockchain: access.blockchain,
       bn254: new NobleBN254(),
       // The kernel's parameters are complete; without this the package copies its own again.
       params: {},
     })
     // Rules never change under an EVM; the listener would keep every EVM alive with the kernel.
     kernel.common.events.removeAllListeners()
-    this.journal = referenceJournal(state)
-    this._opcodeMap = trace === undefined ? kernel.opcodes : kernel.tracedOpcodes
+    this.journal = access.journal
+    this._opcodeMap = traced === undefined ? kernel.opcodes : kernel.tracedOpcodes
     this._precompiles = kernel.precompiles
-    this.runTrace = trace === undefined ? undefined : traceEvents(this, state, trace)
+    this.runTrace = traced && traceEvents(this, traced.state, traced.trace)
   }
 
   /** The kernel has them: building the table takes the package longer than a small call. */
