@@ -223,7 +223,18 @@ export const FORKS = [
 /** Rules by block number and time. Blocks under the same forks share one object. */
 export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: bigint) => Rules {
   const known = new Map<string, Rules>()
+  // Most questions are about the block of the question before.
+  let last:
+    | { readonly number: bigint; readonly timestamp: bigint; readonly rules: Rules }
+    | undefined
   return (number, timestamp) => {
+    if (last?.number === number && last.timestamp === timestamp) return last.rules
+    const rules = find(number, timestamp)
+    last = { number, timestamp, rules }
+    return rules
+  }
+
+  function find(number: bigint, timestamp: bigint): Rules {
     const active = FORKS.filter((fork) => {
       const from = chain.schedule[fork.name]
       return from !== undefined && from <= (fork.by === 'block' ? number : timestamp)

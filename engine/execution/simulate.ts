@@ -19,7 +19,7 @@ import { MissingError, type StateReader } from '../state/reader.ts'
 import { blockEnv, buildHeader } from './block.ts'
 import { finishBlock } from './finish.ts'
 import { nextExcessBlobGas } from './header-rules.ts'
-import { addressSet, applyOverrides, movedPrecompiles, overrideHashes } from './overrides.ts'
+import { applyOverrides, movedPrecompiles, overrideHashes } from './overrides.ts'
 import { refusalOf, simulatedTransaction, simulationMessage } from './simulate-call.ts'
 import {
   type BlockToSimulate,
@@ -141,7 +141,7 @@ class BlockRun {
     const { blobBaseFee = env.blobBaseFee } = block.blockOverrides ?? {}
     this.#env = { ...env, blobBaseFee }
     const { stateOverrides = [] } = block
-    const overridden = movedPrecompiles(stateOverrides, addressSet(engine.precompiles(rules.evm)))
+    const overridden = movedPrecompiles(stateOverrides, () => engine.precompiles(rules.evm))
     if ('refusal' in overridden) throw new SimulationError(-32000, overridden.refusal)
     const evm =
       overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
