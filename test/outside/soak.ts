@@ -1,0 +1,135 @@
+/**
+ * The node as `npm start` runs it, under steady load from several addresses for an hour: memory stays flat, the flashblocks stay on time.
+ * Usage: npm run soak [-- --short] [--seed S] [--seconds N]
+ */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { checks } from './checks.ts'
+import { startNode } from './node-process.ts'
+import { runOptions } from './run-options.ts'
+import { runLoad } from './soak/load.ts'
+import { percentile, type Sample, sampleOf, slope } from './soak/samples.ts'
+import type { FeedSeen } from './soak/subscriber.ts'
+
+const BLOCK_TIME_MS = 1_000
+const CADENCE_MS = 200
+const RATES = { transactions: 50, calls: 200 }
+const SAMPLE_MS = 5_000
+/** The slope is that of the last quarter, of 15 minutes at most. */
+const WINDOW_SECONDS = 900
+const MAX_SLOPE_MB_PER_MINUTE = 1
+/** What memory may do in a window that is too short for a slope: V8 is still sizing its heaps. */
+const MAX_SHORT_GROWTH_MB = 200
+const MAX_LAG_MS = 20
+const MB = 1e6
+
+const { seconds, random } = runOptions('soak', { full: 3_600, short: 60 })
+const { check, close } = checks('soak')
+
+const datadir = mkdtempSync(join(tmpdir(), 'flashnode-soak-'))
+process.once('exit', () => rmSync(datadir, { recursive: true, force: true }))
+const adminPort = await freePort()
+const node = await startNode(['--datadir', datadir, '--admin-port', String(adminPort)])
+const metricsUrl = `http://127.0.0.1:${adminPort}/metrics`
+
+const feed = new Worker(new URL('./soak/subscriber.ts', import.meta.url), {
+  workerData: {
+    url: `${node.url.replace('http', 'ws')}/feed`,
+    blockTimeMs: BLOCK_TIME_MS,
+    flashblockTimeMs: CADENCE_MS,
+  },
+})
+await once(feed, 'message')
+
+const stop = new AbortController()
+const loading = runLoad({ url: node.url, rates: RATES, random, stopped: stop.signal })
+const startedAt = performance.now()
+const elapsed = () => (performance.now() - startedAt) / 1_000
+const samples: Sample[] = []
+while (elapsed() < seconds && node.child.exitCode === null && node.child.signalCode === null) {
+  await new Promise((resolve) => setTimeout(resolve, SAMPLE_MS))
+  const sample = await sampleOf(metricsUrl, datadir, elapsed())
+  samples.push(sample)
+  if (samples.length % 60 === 0)
+    console.log(
+      `${Math.round(sample.at / 60)} min: ${Math.round(sample.rssBytes / MB)} MB, block ${sample.block}, ${sample.heldPages} pages held`,
+    )
+}
+stop.abort()
+const load = await loading
+feed.postMessage('end')
+const [seen] = (await once(feed, 'message')) as [FeedSeen]
+
+check(
+  `transactions at ${RATES.transactions}/s and calls at ${RATES.calls}/s were sent`,
+  load.held <= (load.transactions + load.calls) / 100,
+  `${load.transactions} transactions, ${load.calls} calls, ${load.held} held back, slowest answer ${Math.round(load.slowestMs)} ms`,
+)
+check(
+  'each was answered with a result',
+  load.failures === 0,
+  [load.failures, ...load.examples].join('\n       '),
+)
+
+const windowSeconds = Math.min(WINDOW_SECONDS, seconds / 4)
+const window = samples.filter(({ at }) => at >= elapsed() - windowSeconds)
+const first = window[0]!
+const last = window.at(-1)!
+const perMinute = (slope(window, ({ rssBytes }) => rssBytes) * 60) / MB
+const isLong = windowSeconds >= WINDOW_SECONDS
+const peak = Math.max(...samples.map(({ rssBytes }) => rssBytes))
+check(
+  isLong
+    ? `memory grows by less than ${MAX_SLOPE_MB_PER_MINUTE} MB a minute in the last 15 minutes`
+    : `memory grows by less than ${MAX_SHORT_GROWTH_MB} MB in the last quarter (no slope under an hour)`,
+  isLong
+    ? perMinute < MAX_SLOPE_MB_PER_MINUTE
+    : last.rssBytes - first.rssBytes < MAX_SHORT_GROWTH_MB * MB,
+  `${perMinute.toFixed(2)} MB/min over ${Math.round(last.at - first.at)} s of ${window.length} samples, at the end ${Math.round(last.rssBytes / MB)} MB, at most ${Math.round(peak / MB)} MB`,
+)
+const held = samples.map(({ heldPages }) => heldPages)
+const leastFree = Math.min(...samples.map(({ freePages }) => freePages))
+check(
+  'the arena gives back what blocks took',
+  leastFree > last.pages / 2,
+  `${percentile(held, 0.5)} of ${last.pages} pages held in the middle, ${Math.max(...held)} at most, ${leastFree} free at least`,
+)
+const blocks = last.block - samples[0]!.block
+check(
+  'blocks were written',
+  blocks >= (last.at - samples[0]!.at) * 0.98 - 1,
+  `${blocks} in ${Math.round(last.at - samples[0]!.at)} s, ${Math.round((last.diskBytes - samples[0]!.diskBytes) / blocks)} bytes of disk each`,
+)
+const latest = Math.max(...seen.late)
+check(
+  'an outside subscriber saw every flashblock once, in order',
+  seen.gaps.length === 0 && seen.blocks >= blocks,
+  `${seen.flashblocks} of ${seen.blocks} blocks${['', ...seen.gaps.slice(0, 5)].join('\n       ')}`,
+)
+check(
+  `none came later than one cadence (${CADENCE_MS} ms)`,
+  latest <= CADENCE_MS,
+  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late`,
+)
+const lags = samples.map(({ lagMs }) => lagMs)
+check(
+  `the front is late for a timer by ${MAX_LAG_MS} ms at most, p99`,
+  lags.filter((ms) => ms > MAX_LAG_MS).length <= lags.length / 100,
+  `p99 of ${SAMPLE_MS / 1_000} s: ${percentile(lags, 0.5).toFixed(1)} ms in the middle, ${Math.max(...lags).toFixed(1)} ms at most`,
+)
+const exit = await node.stop()
+check('it ends with 0', exit === 0, String(exit))
+close()
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}

@@ -1,0 +1,63 @@
+/** What is read of the node every few seconds, and what it says over time. */
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+export type Sample = {
+  /** Seconds since the load began. */
+  readonly at: number
+  readonly rssBytes: number
+  readonly heldPages: number
+  readonly freePages: number
+  readonly pages: number
+  /** 99th percentile since the sample before, milliseconds. */
+  readonly lagMs: number
+  readonly block: number
+  readonly diskBytes: number
+}
+
+/** prom-client's histogram counts the pause between two timers of this length, not what it is longer. */
+const LAG_RESOLUTION_MS = 10
+
+export async function sampleOf(metricsUrl: string, datadir: string, at: number): Promise<Sample> {
+  const text = await (await fetch(metricsUrl)).text()
+  const value = (name: string) => {
+    const line = text.split('\n').find((one) => one.startsWith(`${name} `))
+    if (line === undefined) throw new Error(`no metric ${name}`)
+    return Number(line.slice(name.length + 1))
+  }
+  return {
+    at,
+    rssBytes: value('process_resident_memory_bytes'),
+    heldPages: value('flashnode_chain{value="view_held_pages"}'),
+    freePages: value('flashnode_chain{value="view_free_pages"}'),
+    pages: value('flashnode_chain{value="view_pages"}'),
+    lagMs: Math.max(0, value('nodejs_eventloop_lag_p99_seconds') * 1_000 - LAG_RESOLUTION_MS),
+    block: value('flashnode_head{head="canonical"}'),
+    diskBytes: sizeOf(datadir),
+  }
+}
+
+function sizeOf(path: string): number {
+  let sum = 0
+  // A file of the database may be gone by now.
+  for (const entry of readdirSync(path, { withFileTypes: true, recursive: true }))
+    if (entry.isFile())
+      sum += statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0
+  return sum
+}
+
+/** Change of `of` a second, by least squares. */
+export function slope(samples: readonly Sample[], of: (sample: Sample) => number): number {
+  const mean = (read: (sample: Sample) => number) =>
+    samples.reduce((sum, sample) => sum + read(sample), 0) / samples.length
+  const middle = mean(({ at }) => at)
+  const level = mean(of)
+  const up = samples.reduce((sum, each) => sum + (each.at - middle) * (of(each) - level), 0)
+  return up / samples.reduce((sum, { at }) => sum + (at - middle) ** 2, 0)
+}
+
+/** The value that a share of them does not exceed. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+}

@@ -1,0 +1,62 @@
+/** A thread that does nothing but read /feed: when each flashblock came, against when the clock of the chain says it is due. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { WebSocket } from 'ws'
+import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+
+export type FeedSeen = {
+  readonly flashblocks: number
+  readonly blocks: number
+  /** Milliseconds after it was due, one for each flashblock. */
+  readonly late: readonly number[]
+  /** What came out of order, twice or not at all. */
+  readonly gaps: readonly string[]
+}
+const { url, blockTimeMs, flashblockTimeMs } = workerData as {
+  url: string
+  blockTimeMs: number
+  flashblockTimeMs: number
+}
+
+const late: number[] = []
+const gaps: string[] = []
+let flashblocks = 0
+let blocks = 0
+/** The block that is under way. */
+let block: { number: number; begin: number; next: number } | undefined
+
+const socket = new WebSocket(url)
+socket.once('open', () => parentPort!.postMessage('open'))
+socket.on('error', (error) => gaps.push(`the feed: ${error.message}`))
+socket.on('close', (code) => gaps.push(`the feed closed with ${code}`))
+socket.on('message', (data: Buffer) => {
+  const now = Date.now()
+  const frame = decodeFrame(data)
+  if (!('message' in frame)) gaps.push(`a frame is not read: ${JSON.stringify(frame)}`)
+  else if (frame.message.type === 'flashblock') take(frame.message, now)
+})
+parentPort!.on('message', () => {
+  const seen: FeedSeen = { flashblocks, blocks, late, gaps }
+  socket.removeAllListeners('close')
+  socket.terminate()
+  parentPort!.postMessage(seen)
+  parentPort!.close()
+})
+
+function take({ index, base }: Flashblock, now: number): void {
+  // The first block was joined in its middle.
+  if (base === undefined && block === undefined) return
+  if (base !== undefined) {
+    const number = Number(base.blockNumber)
+    if (block !== undefined && number !== block.number + 1)
+      gaps.push(`block ${number} after ${block.number}`)
+    block = { number, begin: Number(base.timestamp) * 1_000 - blockTimeMs, next: 0 }
+    blocks++
+  }
+  if (index !== block!.next)
+    gaps.push(`index ${index} of block ${block!.number}, expected ${block!.next}`)
+  block!.next = index + 1
+  flashblocks++
+  // Index 0 announces the block, index 1 opens it, the others follow one cadence after another.
+  late.push(now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs))
+}
