@@ -1,10 +1,10 @@
 /** The writer: decides what readers see. Events in, effects out; one event at a time. */
 import { ViewError } from '../state/reader.ts'
-import type { KeeperAnswer, OpenedChain } from '../storage/types.ts'
-import type { LiveBlock } from './live-block.ts'
+import type { OpenedChain } from '../storage/types.ts'
+import { onAnswer } from './writer-answers.ts'
 import { onFrame, resumeHeld } from './writer-frames.ts'
 import { recoverBlocks, storedBlock } from './writer-recover.ts'
-import { onAppended, onRoot, queueSealed, trySealed } from './writer-sealed.ts'
+import { queueSealed, trySealed } from './writer-sealed.ts'
 import {
   awaiting,
   count,
@@ -15,7 +15,6 @@ import {
   publish,
   type WriterState,
   warn,
-  writeRecord,
 } from './writer-state.ts'
 import type { WriterEffect, WriterEvent, WriterOptions } from './writer-types.ts'
 
@@ -120,63 +119,6 @@ async function guarded(state: WriterState, run: () => Promise<void>): Promise<vo
     state.retryAtMs = state.options.now() + state.limits.retryMs
     state.wakeAtMs = Math.min(state.wakeAtMs ?? state.retryAtMs, state.retryAtMs)
   }
-}
-
-function onAnswer(state: WriterState, answer: KeeperAnswer): void {
-  switch (answer.type) {
-    case 'root': {
-      // Of a block that was dropped meanwhile: nothing waits for it.
-      const block = state.chain.byId(answer.id)
-      if (block?.state === 'ended') onRoot(state, block, answer)
-      return
-    }
-    case 'appended':
-      onAppended(state, expected(state, answer.id, 'appended'))
-      return
-    case 'folded': {
-      const block = expected(state, answer.id, 'folded')
-      state.options.publisher.folded(block.handle)
-      state.chain.fold(block)
-      // A branch beside the folded block is gone with it: its canonical block is tried again.
-      if (state.whole?.state === 'dropped') state.whole = undefined
-      writeRecord(state)
-      return
-    }
-    case 'unfolded':
-      onUnfolded(state, answer)
-      return
-    case 'failed':
-      state.failure = answer.message
-      emit(state, { type: 'halted', message: answer.message, isFatal: false })
-      return
-    case 'preview':
-      return
-  }
-}
-
-function expected(state: WriterState, id: number, what: string): LiveBlock {
-  const block = state.chain.byId(id)
-  if (block === undefined)
-    throw new Error(`the keeper has ${what} block id ${id}, which is not held`)
-  return block
-}
-
-function onUnfolded(
-  state: WriterState,
-  answer: KeeperAnswer & { readonly type: 'unfolded' },
-): void {
-  const { chain, options } = state
-  const handle = options.publisher.unfolded({
-    id: answer.toId,
-    number: answer.toNumber,
-    hash: answer.toHash,
-    unfolds: answer.unfolds,
-  })
-  count(state, 'unfold')
-  chain.unfold(chain.byId(answer.toId) ?? storedBlock(options, handle, answer.toHash))
-  flush(state)
-  // Nothing is shown of the state in between: the answer to the append follows.
-  if (state.handed === undefined) publish(state)
 }
 
 function takeEffects(state: WriterState): readonly WriterEffect[] {

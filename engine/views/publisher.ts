@@ -45,7 +45,7 @@ export function openPublisher(
       pages: arena.pageCount,
       freePages: state.pages.freeCount(),
       heldPages: state.pages.heldCount(),
-      tables: state.tableCount(),
+      ...state.tableStats(),
       records: Atomics.load(arena.words, HEAD),
       oldestLease: state.pages.oldestLease(),
     }),
@@ -158,10 +158,14 @@ class PublisherState {
     return this.base
   }
 
-  tableCount(): number {
-    let count = 0
-    for (const build of this.builds.values()) if (build.pages.length > 0) count++
-    return count
+  tableStats(): { readonly tables: number; readonly ownedPages: number } {
+    let tables = 0
+    let ownedPages = 0
+    for (const { pages } of this.builds.values()) {
+      if (pages.length > 0) tables++
+      ownedPages += pages.length
+    }
+    return { tables, ownedPages }
   }
 
   /** Each block of the list descends from the next or is it. */

@@ -72,6 +72,8 @@ export interface Publisher {
     readonly freePages: number
     /** Of no record that is written any more, but some thread still reads one of before. */
     readonly heldPages: number
+    /** Of tables that later records may reach, or that writer or keeper still need. */
+    readonly ownedPages: number
     readonly tables: number
     readonly records: number
     readonly oldestLease: number

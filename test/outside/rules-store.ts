@@ -24,7 +24,7 @@ export const STORE_RULES: readonly Rule[] = [
         "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
       ),
       edit(
-        'engine/sources/writer',
+        'engine/sources/writer-answers',
         "      onAppended(state, expected(state, answer.id, 'appended'))\n",
         '',
       ),
