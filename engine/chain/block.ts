@@ -80,21 +80,11 @@ function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: 
   }
 }
 
-/**
- * A folded block of height `height`; `momentary`: only the prefix that had this header.
- * @throws {Error} when its header is not stored.
- */
-export function storedBlock(place: {
-  readonly store: StoreReader
-  readonly decoded: DecodedBlocks
-  readonly hash: Bytes
-  readonly height: number
-  readonly momentary?: MomentaryHeader
-}): Block {
-  const { store, decoded, hash, momentary } = place
-  const rlp = momentary?.header ?? store.header(hash)
-  if (rlp === undefined) throw new Error(`store: no header of block ${hex(hash)}`)
-  const contents = () => storedContents(store, hash, decoded.get(hex(hash)))
+/** A folded block of height `height`; `momentary`: only the prefix that had this header. */
+export function storedBlock(place: StoredPlace): Block {
+  const { store, decoded, hash, momentary, missing } = place
+  const rlp = momentary?.header ?? store.header(hash) ?? missing(`header of block ${hex(hash)}`)
+  const contents = () => storedContents(place, decoded.get(hex(hash)))
   return makeBlock({
     number: BigInt(place.height),
     hash: momentary?.hash ?? hash,
@@ -111,20 +101,26 @@ export function storedBlock(place: {
   })
 }
 
+type StoredPlace = {
+  readonly store: StoreReader
+  readonly decoded: DecodedBlocks
+  readonly hash: Bytes
+  readonly height: number
+  readonly momentary?: MomentaryHeader
+  /** The store does not have it. @throws {ViewError} when the view may not ask any more; {Error} otherwise. */
+  readonly missing: (what: string) => never
+}
+
 function storedContents(
-  store: StoreReader,
-  hash: Bytes,
+  { store, hash, missing }: StoredPlace,
   decoded: Decoded,
 ): Contents & { count(): number } {
   const body = () => {
-    decoded.body ??= store.body(hash)
-    if (decoded.body === undefined) throw new Error(`store: no body of block ${hex(hash)}`)
+    decoded.body ??= store.body(hash) ?? missing(`body of block ${hex(hash)}`)
     return decoded.body.transactions
   }
   const receipts = () => {
-    decoded.storedReceipts ??= store.receipts(hash)
-    if (decoded.storedReceipts === undefined)
-      throw new Error(`store: no receipts of block ${hex(hash)}`)
+    decoded.storedReceipts ??= store.receipts(hash) ?? missing(`receipts of block ${hex(hash)}`)
     return decoded.storedReceipts
   }
   const receipt = (index: number) => {

@@ -158,8 +158,13 @@ function openBlocks(context: Context, top: Position): Blocks {
     position.table === 0
       ? stored(base.hash, base.height)
       : remember(tableBlock(thread, lease, position, decoded), position)
+  /** Blocks that an unfold dropped are deleted after a while. */
+  const missing = (what: string): never => {
+    assertValid(arena, record)
+    throw new Error(`store: no ${what}`)
+  }
   const stored = (hash: Bytes, height: number) =>
-    remember(storedBlock({ store, decoded, hash, height }), {
+    remember(storedBlock({ store, decoded, hash, height, missing }), {
       id: 0,
       height,
       table: 0,
@@ -196,8 +201,8 @@ function openBlocks(context: Context, top: Position): Blocks {
     const height =
       findHash(arena, blockHash, top, base.height)?.height ?? byFinalHash(blockHash)?.number
     if (height === undefined || Number(height) <= top.height - MOMENTARY_BLOCKS) return undefined
-    const place = { store, decoded, hash: blockHash, height: Number(height), momentary }
-    return remember(storedBlock(place), 'unknown')
+    const place = { hash: blockHash, height: Number(height), momentary }
+    return remember(storedBlock({ store, decoded, missing, ...place }), 'unknown')
   }
   return {
     top,
@@ -207,7 +212,10 @@ function openBlocks(context: Context, top: Position): Blocks {
       const found = findHash(arena, hash, top, base.height)
       const isShown = found !== undefined && (endpoint === 'flashblocks' || found.tag === FINAL)
       if (isShown) return at(found)
-      return byFinalHash(hash) ?? (endpoint === 'flashblocks' ? byMomentaryHash(hash) : undefined)
+      const stored =
+        byFinalHash(hash) ?? (endpoint === 'flashblocks' ? byMomentaryHash(hash) : undefined)
+      if (stored === undefined) assertValid(arena, record)
+      return stored
     },
     positionOf(block) {
       const place = places.get(block)
