@@ -107,10 +107,12 @@ export class LiveChain {
   unfold(base: LiveBlock): void {
     this.base = base
     this.add(base)
-    // A branch may have been begun on it under another id.
-    for (const block of this.#blocks.values())
+    // A branch may have been begun on it under another id, which nobody may use from here on.
+    for (const [id, block] of this.#blocks) {
       if (block.parent !== undefined && equalBytes(block.parent.hash, base.hash))
         block.parent = base
+      if (block !== base && equalBytes(block.hash, base.hash)) this.#blocks.delete(id)
+    }
     for (const block of [...this.#blocks.values()]) {
       const isBelow = block.state === 'folded' && block.handle.number <= base.handle.number
       if (!isBelow && block.state !== 'handed' && !this.isAncestor(base, block)) this.drop(block)

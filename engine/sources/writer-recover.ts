@@ -1,7 +1,8 @@
-/** The writer's start: blocks that are durable and not folded go back into tables. */
+/** Blocks that are in the store: those not yet folded go back into tables at the start, those folded are parents of branches. */
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { decodeStoredReceipt } from '../primitives/receipt-codec.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
+import { equalBytes } from '../primitives/words.ts'
 import type { OpenedChain, UnfoldedBlock } from '../storage/types.ts'
 import { type LiveBlock, newBlock } from './live-block.ts'
 import { emit, type WriterState } from './writer-state.ts'
@@ -40,6 +41,27 @@ export function storedBlock(
     hash,
     index: 0,
   })
+}
+
+/** A canonical block by its hash, also one that was folded before this start, as far back as the chain can be unfolded. */
+export function decidedParent(state: WriterState, hash: LiveBlock['hash']): LiveBlock | undefined {
+  const { chain, options, limits } = state
+  const live = chain.finished(hash)
+  if (live === chain.base || live?.state === 'canonical') return live
+  if (live !== undefined && live.state !== 'folded') return undefined
+  const { store, publisher } = options
+  const header = store.header(hash)
+  const number = header && Number(decodeHeader(header).number)
+  const oldest = chain.base.handle.number - limits.undoBlocks
+  if (number === undefined || number < oldest || number >= chain.base.handle.number)
+    return undefined
+  const decided = store.hashOfNumber(number)
+  const isDecided = decided !== undefined && equalBytes(decided, hash)
+  // After an unfold the base is lower than it was, and less is kept below it.
+  if (!isDecided || !store.isUnfoldable(number)) return undefined
+  const block = live ?? storedBlock(options, publisher.stored({ number, hash }), hash)
+  chain.add(block)
+  return block
 }
 
 function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock): LiveBlock {

@@ -4,7 +4,7 @@ import { dropPayload } from '../flashblocks/sequence.ts'
 import type { Header } from '../primitives/header.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
-import { equalBytes, ZERO_32 } from '../primitives/words.ts'
+import { ZERO_32 } from '../primitives/words.ts'
 import type { StoreReader } from '../storage/types.ts'
 import {
   appendOf,
@@ -27,7 +27,7 @@ import {
   mismatch,
 } from './writer-checks.ts'
 import { addIncrement, close, discard, end } from './writer-frames.ts'
-import { storedBlock } from './writer-recover.ts'
+import { decidedParent } from './writer-recover.ts'
 import {
   count,
   emit,
@@ -239,24 +239,6 @@ async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<vo
   if (!isDeep || stateRoot === undefined || withdrawalsRoot === undefined) return end(state, block)
   close(block)
   onRoot(state, block, { stateRoot, withdrawalsRoot })
-}
-
-/** A canonical block by its hash, also one that was folded before this start, as far back as the keeper can unfold. */
-function decidedParent(state: WriterState, hash: LiveBlock['hash']): LiveBlock | undefined {
-  const { chain, options, limits } = state
-  const live = chain.finished(hash)
-  if (live !== undefined)
-    return live.state === 'canonical' || live.state === 'folded' ? live : undefined
-  const header = options.store.header(hash)
-  const number = header && Number(decodeHeader(header).number)
-  const oldest = chain.base.handle.number - limits.undoBlocks
-  if (number === undefined || number < oldest || number >= chain.base.handle.number)
-    return undefined
-  const decided = options.store.hashOfNumber(number)
-  if (decided === undefined || !equalBytes(decided, hash)) return undefined
-  const block = storedBlock(options, options.publisher.stored({ number, hash }), hash)
-  chain.add(block)
-  return block
 }
 
 async function fillWhole(

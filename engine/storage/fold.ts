@@ -18,6 +18,8 @@ export type Fold = {
   readonly version: TrieVersion
   readonly block: StoredHead
   readonly diff: StateDiff
+  /** Flat values, each with its history row, in one commit. */
+  readonly rowsInPiece?: number | undefined
 }
 
 /**
@@ -25,10 +27,10 @@ export type Fold = {
  * fold cut by a crash is begun again. The fold word must name the block before the first `next`.
  */
 export function* foldBlock(fold: Fold): Generator<undefined, void> {
-  const { database, block, diff } = fold
+  const { database, block, diff, rowsInPiece = ROWS_IN_PIECE } = fold
   const batch = database.batch()
   batch.put('meta', META.folding, encodeHead(block))
-  for (const piece of pieces(rowsOf(diff), ROWS_IN_PIECE)) {
+  for (const piece of pieces(rowsOf(diff), rowsInPiece)) {
     for (const row of piece) putRow(batch, row, block.number)
     batch.commit()
     yield

@@ -32,7 +32,7 @@ import type {
   StoredHead,
   StoreReader,
 } from './types.ts'
-import { isUnfoldable, UnfoldError, unfoldBlock } from './unfold.ts'
+import { UnfoldError, unfoldBlock } from './unfold.ts'
 
 export type KeeperOptions = {
   /** Attached for writing. A genesis is in it. */
@@ -48,6 +48,8 @@ export type KeeperOptions = {
   readonly historyBlocks?: number | undefined
   /** Length of a slice in milliseconds. */
   readonly sliceMs?: number
+  /** Flat values in one commit of a fold. */
+  readonly rowsInPiece?: number
   /** Trie nodes kept in memory. */
   readonly cacheNodes?: number
 }
@@ -97,7 +99,11 @@ type Unfold = { readonly to: StoredHead; readonly block: AppendBlock }
 
 class KeeperState {
   readonly opened: OpenedChain
-  readonly #limits: PruneLimits & { readonly foldDepth: number; readonly sliceMs: number }
+  readonly #limits: PruneLimits & {
+    readonly foldDepth: number
+    readonly sliceMs: number
+    readonly rowsInPiece: number | undefined
+  }
   readonly #now: () => number
   readonly #database: Database
   readonly #words: KeeperWords
@@ -116,8 +122,8 @@ class KeeperState {
   #isDirty = false
 
   constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 10, historyBlocks } = options
-    this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks }
+    const { foldDepth = 4, undoWindow = 256, sliceMs = 10, historyBlocks, rowsInPiece } = options
+    this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
     this.#database = options.database
     this.#words = options.words
@@ -230,7 +236,7 @@ class KeeperState {
     const to = nearestFolded(this.#database, parentHash)
     if (to === undefined || to.number !== number - 1)
       throw new Error(`keeper: block ${number} came before its parent`)
-    if (!isUnfoldable(this.#database, to.number)) throw new UnfoldError(to)
+    if (!this.#store.isUnfoldable(to.number)) throw new UnfoldError(to)
     return to
   }
 
@@ -275,7 +281,9 @@ class KeeperState {
     this.#blocks.keepOnly(block)
     this.#words.setFold(block.id)
     const [database, trie] = [this.#database, this.#trie]
-    const pieces = foldBlock({ database, trie, version, block: { number, hash }, diff })
+    const { rowsInPiece } = this.#limits
+    const head = { number, hash }
+    const pieces = foldBlock({ database, trie, version, block: head, diff, rowsInPiece })
     return { block, diff, pieces }
   }
 

@@ -9,6 +9,7 @@ import {
   decodeNumber,
   decodePlace,
   encodeNumber,
+  numberThen,
   tailKey,
   withNumber,
 } from './block-codec.ts'
@@ -71,6 +72,14 @@ export function openStore(database: Database): StoreReader {
     },
     durableHead: () => decodeHead(meta(META.durableHead, 'durable head')),
     foldHead: () => decodeHead(meta(META.foldHead, 'fold head')),
+    // The rows of a height go together with its diff and its undo rows.
+    isUnfoldable(number) {
+      if (this.foldHead().number <= number) return true
+      const first = this.hashOfNumber(number + 1)
+      return (
+        first !== undefined && database.get('heights', numberThen(number + 1, first)) !== undefined
+      )
+    },
     oldestState: () => decodeNumber(meta(META.oldest, 'oldest state')),
     marks() {
       const row = meta(META.marks, 'safe and finalized blocks')

@@ -48,6 +48,8 @@ export interface StoreReader {
   /** Newest durable block and newest folded block. */
   durableHead(): StoredHead
   foldHead(): StoredHead
+  /** Whether everything above this folded block can be unfolded: a reorg may go down to it. */
+  isUnfoldable(number: number): boolean
   /** Oldest block whose state can be read. */
   oldestState(): number
   /** Safe and finalized, as last stored. */

@@ -2,7 +2,7 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { decodeBody, decodeHead, encodeHead, encodeNumber, numberThen } from './block-codec.ts'
+import { decodeBody, decodeHead, encodeHead, encodeNumber } from './block-codec.ts'
 import type { Database } from './database.ts'
 import { putPrevious } from './fold.ts'
 import { META } from './meta.ts'
@@ -42,14 +42,6 @@ export function unfoldBlock(database: Database): StoredHead {
   batch.put('meta', META.foldHead, encodeHead(parent))
   batch.commit()
   return parent
-}
-
-/** Whether every block above `to` can be taken out: the rows of a height go together with its diff and its undo rows. */
-export function isUnfoldable(database: Database, to: number): boolean {
-  const store = openStore(database)
-  if (store.foldHead().number <= to) return true
-  const first = store.hashOfNumber(to + 1)
-  return first !== undefined && database.get('heights', numberThen(to + 1, first)) !== undefined
 }
 
 /** Brings the stored trie back to the fold head, when a crash came between the first and the last of a block's nodes. */
