@@ -1,0 +1,102 @@
+/** A data directory that histories share one after another: emptied between them, closed and opened when one asks for it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { concatBytes } from '../../../engine/primitives/words.ts'
+import { COLUMN_NAMES, type ColumnName } from '../../../engine/storage/columns.ts'
+import type { Database } from '../../../engine/storage/database.ts'
+import { openSmall } from '../../fixtures/databases-open.ts'
+import { ADDRESSES, SLOTS } from '../../fixtures/view-blocks.ts'
+
+/** Emptied rows leave traces that slow down what comes later. */
+const HISTORIES_IN_DIRECTORY = 200
+
+export class Directory {
+  /** TMPDIR says where; memory is the fastest place. */
+  #path = ''
+  #database: Database | undefined
+  #used = 0
+  /** Commits until the process "dies" in the middle of its work; undefined: it does not. */
+  fuse: number | undefined
+
+  /** As the process sees it. */
+  get database(): Database {
+    const database = this.#database!
+    return {
+      get: (column, key) => database.get(column, key),
+      getMany: (column, keys) => database.getMany(column, keys),
+      range: (column, range) => database.range(column, range),
+      scan: (column, range) => database.scan(column, range),
+      batch: () => {
+        const batch = database.batch()
+        return {
+          put: (column, key, value) => batch.put(column, key, value),
+          delete: (column, key) => batch.delete(column, key),
+          get length() {
+            return batch.length
+          },
+          commit: (options) => {
+            if (this.fuse !== undefined && this.fuse-- === 0) {
+              this.fuse = undefined
+              throw new Died()
+            }
+            batch.commit(options)
+          },
+        }
+      },
+      flush: () => database.flush(),
+      stats: () => database.stats(),
+      share: () => database.share(),
+      threadEnded: (thread) => database.threadEnded(thread),
+      close: () => database.close(),
+    }
+  }
+
+  /** Nothing is in it. */
+  async empty(): Promise<void> {
+    this.fuse = undefined
+    if (this.#database !== undefined && this.#used++ < HISTORIES_IN_DIRECTORY) {
+      emptyColumns(this.#database)
+      return
+    }
+    await this.remove()
+    this.#used = 1
+    this.#path = mkdtempSync(join(tmpdir(), 'flashnode-histories-'))
+    this.#database = await openSmall(join(this.#path, 'state'))
+  }
+
+  async reopen(): Promise<void> {
+    await this.#database!.close()
+    this.#database = await openSmall(join(this.#path, 'state'))
+  }
+
+  async remove(): Promise<void> {
+    await this.#database?.close()
+    this.#database = undefined
+    if (this.#path !== '') rmSync(this.#path, { recursive: true, force: true })
+  }
+}
+
+/** The process ended between two commits. */
+export class Died extends Error {
+  override name = 'Died'
+}
+
+function emptyColumns(database: Database): void {
+  const batch = database.batch()
+  const empty = (column: ColumnName, prefix: Bytes) => {
+    const lt = new Uint8Array(80).fill(0xff)
+    lt.set(prefix)
+    for (const { key } of database.scan(column, { gte: prefix, lt })) batch.delete(column, key)
+  }
+  // A scan of history stays inside one key.
+  for (const column of COLUMN_NAMES)
+    if (column === 'accountHistory') for (const address of ADDRESSES) empty(column, address)
+    else if (column === 'slotHistory') for (const key of slotKeys()) empty(column, key)
+    else empty(column, new Uint8Array(0))
+  batch.commit()
+}
+
+const slotKeys = () =>
+  ADDRESSES.flatMap((address) => SLOTS.map((slot) => concatBytes(address, slot)))

@@ -1,0 +1,282 @@
+/** The steps of a history: what the writer would do for a feed, a source and readers, with made-up blocks. */
+
+import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import {
+  headerOf,
+  type LiveBlock,
+  newBlock,
+  type OpenPart,
+} from '../../../engine/sources/live-block.ts'
+import { addIncrement, close, discard, end } from '../../../engine/sources/writer-frames.ts'
+import { decidedParent } from '../../../engine/sources/writer-recover.ts'
+import { onRoot } from '../../../engine/sources/writer-sealed.ts'
+import { flush, freeMemory, publish } from '../../../engine/sources/writer-state.ts'
+import { ViewError } from '../../../engine/state/reader.ts'
+import { diffOf, stateRootOf } from '../../fixtures/view-blocks.ts'
+import {
+  changeWorld,
+  MadeUpExecution,
+  PAYLOAD_ID,
+  pickTransactions,
+  type Random,
+  sealedOf,
+} from './blocks.ts'
+import { checkParentState, Mismatch } from './check.ts'
+import { CHAIN, GENESIS, type Machine, undoWindowOf, WRITER } from './machine.ts'
+import { ancestorAt, type Node, worldOf } from './truth.ts'
+
+/** Index 0 on the complete head, or lower; what stood there goes. */
+export function payload(machine: Machine, transactions: number, random: Random): void {
+  const { state, truth, counts } = machine
+  const { chain } = state
+  const { complete, canonical } = chain
+  if (complete.handle.number - canonical.handle.number >= state.limits.ahead) return
+  const parent = random(6) === 0 ? lowestParent(state) : complete
+  const node = truth.begin(machine.nodeOf(parent), true)
+  const open = openOn(machine, node, random)
+  if (open === undefined) return
+  const block = begin(machine, { node, parent, open, isWhole: false })
+  if (!grow(machine, block, { node, transactions, random })) {
+    discard(state, block)
+    freeMemory(state)
+    return
+  }
+  if (chain.pending !== parent) {
+    counts.add(parent === complete ? 'second payload' : 'complete blocks dropped for a payload')
+    chain.cutAbove(parent)
+  }
+  chain.add(block)
+  chain.pending = block
+  counts.add('payload')
+  publish(state)
+}
+
+/** A payload may replace complete blocks, down to what is canonical or about to be. */
+function lowestParent({ chain, handed }: Machine['state']): LiveBlock {
+  const isOnChain = handed !== undefined && chain.isAncestor(handed, chain.complete)
+  return isOnChain ? handed : chain.canonical
+}
+
+export function flashblock(machine: Machine, transactions: number, random: Random): void {
+  const { state } = machine
+  const { pending } = state.chain
+  if (pending.state !== 'open') return
+  const node = machine.nodeOf(pending)
+  if (grow(machine, pending, { node, transactions, random })) {
+    machine.counts.add('flashblock')
+    publish(state)
+  } else freeMemory(state)
+}
+
+/** All of the pending block is there: its root is asked for. */
+export function seal(machine: Machine): void {
+  const { state } = machine
+  const { pending } = state.chain
+  if (pending.state !== 'open') return
+  end(state, pending)
+  machine.counts.add('sealed')
+}
+
+export function dropPending(machine: Machine): void {
+  const { pending, complete } = machine.state.chain
+  if (pending !== complete) machine.counts.add('flush')
+  flush(machine.state)
+}
+
+/** The source decides the next complete blocks. */
+export async function canonical(machine: Machine, blocks: number): Promise<void> {
+  const { state } = machine
+  const { chain } = state
+  const top = machine.nodeOf(chain.complete)
+  for (let n = 1; n <= blocks; n++) {
+    const number = chain.canonical.handle.number + state.sealed.length + 1
+    const node = ancestorAt(top, number)
+    if (node?.final === undefined || state.whole !== undefined) break
+    const { header } = node.final
+    const sealed = sealedOf(node, header, stateRootOf(worldOf(node)), EMPTY_ROOT)
+    state.sealed.push({ block: sealed, arrivedAtMs: machine.clock.ms })
+    machine.counts.add('decided')
+  }
+  await machine.decide()
+}
+
+/** A canonical block on the canonical one `depth` blocks back, other than what stands there. */
+export async function branch(machine: Machine, depth: number, random: Random): Promise<boolean> {
+  const { state, truth, counts } = machine
+  const { chain } = state
+  const head = machine.nodeOf(chain.canonical)
+  const number = Math.max(GENESIS, head.number - depth)
+  const isBusy = state.handed !== undefined || state.whole !== undefined
+  const unfolded = chain.canonical.handle.number - chain.base.handle.number
+  if (isBusy || unfolded >= state.limits.foldDepth + state.limits.backlog) return false
+  state.sealed.length = 0
+  const parentNode = ancestorAt(head, number)!
+  const parent = decidedParent(state, parentNode.final!.hash)
+  if (parent === undefined) {
+    if (isUnfoldable(machine, number)) throw new Mismatch(`no reorg down to ${number} is possible`)
+    counts.add('reorg refused: too deep')
+    return false
+  }
+  const isDeep = parent.handle.number < chain.base.handle.number
+  const node = truth.begin(parentNode, false)
+  const open = openOn(machine, node, random)
+  if (open === undefined) return false
+  const block = begin(machine, { node, parent, open, isWhole: true })
+  if (!grow(machine, block, { node, transactions: 3, random })) {
+    discard(state, block)
+    freeMemory(state, chain.canonical)
+    return false
+  }
+  // As the writer does: no reader sees a header of it before the final one.
+  block.momentary.length = 0
+  const roots = { stateRoot: stateRootOf(worldOf(node)), withdrawalsRoot: EMPTY_ROOT }
+  const sealed = sealedOf(node, block.header, roots.stateRoot, roots.withdrawalsRoot)
+  state.sealed.push({ block: sealed, arrivedAtMs: machine.clock.ms })
+  block.sealed = sealed
+  chain.add(block)
+  state.whole = block
+  if (isDeep) {
+    close(block)
+    onRoot(state, block, roots)
+  } else end(state, block)
+  counts.add(nameOf(head.number - number, isDeep))
+  machine.take()
+  return true
+}
+/** What was folded once and is deep below that is not kept, whatever the fold head is now. */
+function isUnfoldable({ highestFolded, setup, state }: Machine, number: number): boolean {
+  const base = state.chain.base.handle.number
+  const { undoBlocks } = setup
+  return number >= Math.max(base - undoBlocks, highestFolded - undoWindowOf(setup))
+}
+function nameOf(back: number, isDeep: boolean): string {
+  if (back === 0) return 'replaced'
+  if (!isDeep) return 'reorg above the fold'
+  return `reorg below the fold, ${back < 8 ? '1 to 7' : back < 20 ? '8 to 19' : '20 to 40'}`
+}
+
+type Pace = { readonly random: Random; readonly between: () => void }
+
+/** Blocks from first flashblock to decision, with the keeper at its own pace. @throws {Died} */
+export async function produce(machine: Machine, blocks: number, pace: Pace): Promise<void> {
+  const { random, between } = pace
+  const { state } = machine
+  for (let n = 0; n < blocks; n++) {
+    await machine.settle(() => state.handed === undefined && state.whole === undefined, between)
+    if (!(await complete(machine, pace))) continue
+    await canonical(machine, 1)
+    const head = state.chain.complete
+    await machine.settle(() => state.chain.canonical === head, between)
+    const slices = random(4) === 0 ? 40 : random(12)
+    for (let slice = 0; slice < slices && machine.keeperTurn(); slice++)
+      if (random(3) === 0) machine.answerTurn()
+  }
+}
+
+/** Blocks that their source has not decided. @throws {Died} */
+export async function runAhead(machine: Machine, blocks: number, pace: Pace): Promise<void> {
+  for (let n = 0; n < blocks && (await complete(machine, pace)); n++) machine.counts.add('ahead')
+}
+
+/** One more complete block. False: there was no room for it, or no state to stand on. */
+async function complete(machine: Machine, { random, between }: Pace): Promise<boolean> {
+  const { chain } = machine.state
+  const before = chain.complete
+  payload(machine, random(3), random)
+  if (random(2) === 0) flashblock(machine, random(3), random)
+  seal(machine)
+  machine.take()
+  await machine.settle(() => chain.complete !== before, between)
+  return chain.complete !== before
+}
+
+/** The parent's state, leased as the writer leases it, and checked; undefined when it is gone: pending is dropped. */
+function openOn(machine: Machine, node: Node, random: Random): OpenPart | undefined {
+  const lease = machine.lease(WRITER, 'flashblocks')
+  const parent = node.parent!
+  try {
+    checkParentState(machine, lease, { parent, random })
+  } catch (error) {
+    lease.leased.release()
+    const isVoid = error instanceof ViewError && error.reason === 'void'
+    if (!isVoid || machine.unfolds.raised === lease.shown.unfolds) throw error
+    machine.counts.add('view lost by the writer')
+    flush(machine.state)
+    return undefined
+  }
+  const execution = new MadeUpExecution(CHAIN, node, machine.salt++)
+  return { execution, release: lease.leased.release }
+}
+
+function begin(
+  machine: Machine,
+  block: {
+    readonly node: Node
+    readonly parent: LiveBlock
+    readonly open: OpenPart
+    readonly isWhole: boolean
+  },
+): LiveBlock {
+  const { node, parent, open, isWhole } = block
+  const handle = machine.publisher.begin(parent.handle, PAYLOAD_ID)
+  machine.truth.name(handle.id, node)
+  return newBlock({
+    handle,
+    parent,
+    state: 'open',
+    payloadId: PAYLOAD_ID,
+    header: parent.header,
+    hash: parent.hash,
+    open,
+    isWhole,
+  })
+}
+
+/** One more flashblock. False: there was no room, and nothing was changed. */
+function grow(
+  machine: Machine,
+  block: LiveBlock,
+  part: { readonly node: Node; readonly transactions: number; readonly random: Random },
+): boolean {
+  const { node, random } = part
+  const execution = block.open!.execution as MadeUpExecution
+  const top = node.prefixes.length > 0 ? node : node.parent!
+  const before = worldOf(node.parent!)
+  const change = changeWorld(worldOf(top), random)
+  const isChanged = change.what !== 'nothing'
+  const count = isChanged ? random(part.transactions + 1) : 0
+  const from = execution.executed.length
+  execution.add(pickTransactions(machine.truth, { top, count, random }), isChanged)
+  const { attributes, rules } = execution
+  const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
+  const { header, hash } = headerOf({ attributes, rules, sums: execution.sums() }, roots)
+  const index = node.prefixes.length
+  const diff = diffOf(worldOf(top), change.world, before)
+  node.prefixes.push({ world: change.world, executed: [...execution.executed], hash })
+  const verdict = addIncrement(machine.state, block, { index, header, hash, diff, from })
+  if (verdict === 'full') {
+    node.prefixes.pop()
+    execution.takeBack(isChanged)
+    return false
+  }
+  countChange(machine, node, change)
+  return true
+}
+
+function countChange(
+  { counts }: Machine,
+  node: Node,
+  { what, account }: ReturnType<typeof changeWorld>,
+): void {
+  counts.add(`change: ${what}`)
+  if (what !== 'created') return
+  const isThere = (of: Node | undefined) => of !== undefined && worldOf(of)[account]!.value !== 0
+  const wasThere = node.prefixes.some(({ world }) => world[account]!.value !== 0)
+  let at = node.parent
+  if (isThere(at)) counts.add('created again in the block of the wipe')
+  else {
+    while (at !== undefined && !isThere(at)) at = at.parent
+    if (at !== undefined && wasThere) counts.add('created again in a later block')
+  }
+}
