@@ -3,8 +3,9 @@ import { checks } from '../outside/checks.ts'
 import { runOptions } from '../outside/run-options.ts'
 import { life } from './life.ts'
 import type { Part } from './part.ts'
+import { protocol } from './protocol/part.ts'
 
-const parts: readonly Part[] = [life]
+const parts: readonly Part[] = [life, protocol]
 
 const options = runOptions('model', { full: 600, short: 45 })
 const { check, close } = checks('model')

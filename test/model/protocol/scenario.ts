@@ -1,0 +1,130 @@
+/** What a scenario is made of, and what its blocks do by plain execution. */
+import type { Rules } from './rules.ts'
+
+/** A block by its name. `flashblocks`: what each writes, a letter per key; W wipes the account: every slot that exists. */
+export type Content = {
+  readonly name: string
+  readonly number: number
+  readonly parent: string
+  readonly flashblocks: readonly string[]
+  /** Flashblock with the one transaction that is asked for. */
+  readonly transaction?: number
+}
+export type HeadName = 'canonical' | 'complete' | 'pending'
+/** Which block a session reads: a head, the block n blocks above genesis, or what a block was after a flashblock, by its hash then. */
+export type Choice = HeadName | number | { readonly block: string; readonly index: number }
+/** A key of state, the header, the transaction, or the hash of a number. */
+export type Ask = Key | 'header' | 'transaction' | `#${number}`
+export type Key = 'a' | 'x' | 'y'
+export const KEYS: readonly Key[] = ['a', 'x', 'y']
+
+/** What one thread does: so many sessions, each with any choice and any question. */
+export type Reading = {
+  readonly sessions: number
+  readonly choices: readonly Choice[]
+  readonly asks: readonly Ask[]
+  /** Takes the record that the front tells it of. */
+  readonly isAdopter?: boolean
+  /** In its last session only. */
+  readonly isLateAdopter?: boolean
+  /** Takes a second lease before it gives the first back. */
+  readonly isNested?: boolean
+  /** May end in the middle of a read. */
+  readonly isMortal?: boolean
+}
+export type Scenario = {
+  readonly name: string
+  readonly blocks: readonly Content[]
+  /** In order; 'gap': flashblocks were lost. */
+  readonly feed: readonly (readonly [block: string, index: number] | 'gap')[]
+  /** Canonical blocks in the order of decision. */
+  readonly sealed: readonly string[]
+  /** A table takes one. */
+  readonly pages: number
+  /** Records in the ring. */
+  readonly ring: number
+  readonly foldDepth: number
+  /** History up to this height is pruned once something above it is folded. */
+  readonly pruned?: number
+  readonly hasCache?: boolean
+  /** Blocks beyond their first flashblock take a second table. */
+  readonly isLarge?: boolean
+  /** Row 0 is the front's. */
+  readonly readers: readonly Reading[]
+}
+
+/** Newest tag of a block that is held to the end. */
+export const FINAL = 9
+export type Values = Readonly<Record<Key, string>>
+
+/** Plain execution: the oracle. */
+export type Truth = {
+  block(name: string): Content
+  /** State after a flashblock; FINAL: after the block. */
+  state(name: string, tag: number): Values
+  /** What a flashblock writes. */
+  writes(name: string, index: number): Partial<Values>
+  diff(name: string): Partial<Values>
+  ancestor(name: string, number: number): string
+  isAncestor(ancestor: string, name: string): boolean
+  /** The block with the transaction, seen from here. */
+  transaction(name: string, tag: number): string | undefined
+}
+export const GENESIS = 'g'
+export const GENESIS_STATE: Values = { a: 'g', x: 'g', y: 'g' }
+const GENESIS_BLOCK: Content = { name: GENESIS, number: 0, parent: '', flashblocks: [''] }
+
+/** `hasWipes` false: a wipe forgets the slots that no table of this run has. */
+export function truthOf({ blocks }: Scenario, { wipe }: Pick<Rules, 'wipe'>): Truth {
+  const contents = new Map([GENESIS_BLOCK, ...blocks].map((block) => [block.name, block]))
+  const states = new Map<string, readonly Values[]>([[GENESIS, [GENESIS_STATE]]])
+  const written = new Map<string, readonly Partial<Values>[]>([[GENESIS, [{}]]])
+  for (const { name, parent, flashblocks } of blocks) {
+    let state = states.get(parent)!.at(-1)!
+    const after: Values[] = []
+    const writes: Partial<Values>[] = []
+    for (const [index, text] of flashblocks.entries()) {
+      const changed = changesOf(state, text, `${name}.${index}`)
+      state = { ...state, ...changed }
+      after.push(state)
+      const { y: _, ...unseen } = changed
+      writes.push(wipe || !text.includes('W') ? changed : unseen)
+    }
+    states.set(name, after)
+    written.set(name, writes)
+  }
+  const truth: Truth = {
+    block: (name) => contents.get(name)!,
+    state: (name, tag) => states.get(name)!.at(tag === FINAL ? -1 : tag)!,
+    writes: (name, index) => written.get(name)![index]!,
+    diff: (name) => Object.assign({}, ...written.get(name)!),
+    ancestor: (name, number) => {
+      let at = truth.block(name)
+      while (at.number > number) at = truth.block(at.parent)
+      return at.name
+    },
+    isAncestor: (ancestor, name) => {
+      const { number } = truth.block(ancestor)
+      return truth.block(name).number >= number && truth.ancestor(name, number) === ancestor
+    },
+    transaction: (name, tag) => {
+      for (let at = truth.block(name); at.name !== GENESIS; at = truth.block(at.parent)) {
+        const isShown = at.name !== name || (at.transaction ?? FINAL) <= tag
+        if (at.transaction !== undefined && isShown) return at.name
+      }
+      return undefined
+    },
+  }
+  return truth
+}
+
+/** A wipe writes a zero for every slot that is there: no marker travels. */
+function changesOf(before: Values, text: string, value: string): Partial<Values> {
+  const changes: Partial<Record<Key, string>> = {}
+  if (text.includes('W')) {
+    changes.a = '0'
+    for (const slot of ['x', 'y'] as const) if (before[slot] !== '0') changes[slot] = '0'
+  }
+  for (const key of KEYS) if (text.includes(key)) changes[key] = value
+  return changes
+}
