@@ -31,10 +31,11 @@ const END = '\r\n\r\n'
 
 /** Gives undefined when the bytes are anything else than one whole plain request. */
 export function createPlainReader(rules: PlainRules): (bytes: Buffer) => PlainRequest | undefined {
-  const known = new Map<string, Head | undefined>()
+  const known = new Map<string, Head>()
   function look(text: string): Head | undefined {
-    if (known.size >= KNOWN_HEADS) known.clear()
     const head = headOf(text, rules)
+    if (head === undefined) return undefined
+    if (known.size >= KNOWN_HEADS) known.clear()
     known.set(text, head)
     return head
   }
@@ -55,6 +56,7 @@ const REQUEST_LINES: ReadonlyMap<string, Endpoint> = new Map(
 )
 /** A token, and visible ASCII with single gaps inside: no control characters, no folded lines, nothing empty. */
 const FIELD = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~]+(?:[ \t]+[!-~]+)*)[ \t]*$/
+const TYPE = /^application\/json(; ?charset=utf-8)?$/i
 /** They change what a message is, or what is to be done with it. */
 const UNUSUAL: ReadonlySet<string> = new Set([
   'content-encoding',
@@ -77,7 +79,7 @@ function headOf(text: string, rules: PlainRules): Head | undefined {
     length !== undefined &&
     /^[0-9]{1,9}$/.test(length) &&
     Number(length) <= rules.bodyBytes &&
-    fields.get('content-type') === 'application/json' &&
+    TYPE.test(fields.get('content-type') ?? '') &&
     (fields.get('connection') ?? 'keep-alive').toLowerCase() === 'keep-alive' &&
     (rules.isAnyOrigin || !fields.has('origin')) &&
     rules.isHostAllowed(host)

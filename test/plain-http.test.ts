@@ -1,8 +1,10 @@
 /** Plain requests: that Node reads them alike, and what becomes of a connection that sends something else. */
 import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import { JsonRpcProvider } from 'ethers'
 import fc from 'fast-check'
+import { createPublicClient, http } from 'viem'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { trustedProxies } from '../rpc/address.ts'
 import type { Answerer } from '../rpc/exchange.ts'
@@ -26,6 +28,37 @@ describe('what is recognised', () => {
     expect(of(plain('', '/', 'Connection: Keep-Alive\r\n'))?.body).toBe('')
   })
 
+  test.each(['application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])(
+    'type %s',
+    (type) => {
+      expect(of(plain('1').replace('application/json', type))?.body).toBe('1')
+    },
+  )
+
+  test('what viem, ethers and fetch send', async () => {
+    const seen: boolean[] = []
+    const bare = createNetServer((socket) =>
+      socket.on('data', (bytes) => {
+        seen.push(read(bytes) !== undefined)
+        const id = /"id":(\d+)/.exec(bytes.toString())?.[1]
+        const text = `{"jsonrpc":"2.0","id":${id},"result":"0xc4"}`
+        socket.end(
+          `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`,
+        )
+      }),
+    ).listen(0, '127.0.0.1')
+    await once(bare, 'listening')
+    const url = `http://127.0.0.1:${(bare.address() as AddressInfo).port}`
+    expect(await createPublicClient({ transport: http(url) }).getChainId()).toBe(196)
+    const ethers = new JsonRpcProvider(url, 196, { staticNetwork: true })
+    expect(await ethers.getBlockNumber()).toBe(196)
+    ethers.destroy()
+    const headers = { 'content-type': 'application/json' }
+    await fetch(url, { method: 'POST', headers, body: '{"id":1}' })
+    expect(seen).toEqual([true, true, true])
+    bare.close()
+  })
+
   test.each([
     ['another method', plain('1').replace('POST', 'PUT')],
     ['another path', plain('1', '/foo')],
@@ -34,6 +67,7 @@ describe('what is recognised', () => {
     ['another version', plain('1').replace('1.1', '1.0')],
     ['no host', plain('1').replace('Host: localhost\r\n', '')],
     ['another type', plain('1').replace('/json', '/xml')],
+    ['another charset', plain('1').replace('/json', '/json; charset=latin1')],
     ['no type', plain('1').replace(/content-type[^\n]*\n/, '')],
     ['no length', plain('1').replace(/content-length[^\n]*\n/, '')],
     ['two lengths', plain('1', '/', 'Content-Length: 1\r\n')],
