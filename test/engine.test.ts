@@ -315,6 +315,7 @@ type Step =
   | { readonly do: 'slot'; readonly on: number; readonly key: number; readonly value: bigint }
   | { readonly do: 'code'; readonly on: number; readonly value: bigint }
   | { readonly do: 'clear'; readonly on: number }
+  | { readonly do: 'read'; readonly on: number; readonly key: number }
   | { readonly do: 'transaction' }
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -333,6 +334,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     do: fc.constant('code' as const),
     on: fc.integer({ min: 1, max: 3 }),
     value: fc.bigInt({ min: 0n, max: 2n }),
+  }),
+  fc.record({
+    do: fc.constant('read' as const),
+    on: fc.integer({ min: 1, max: 3 }),
+    key: fc.nat(2),
   }),
   fc.record({ do: fc.constant('clear' as const), on: fc.integer({ min: 1, max: 3 }) }),
   fc.constant({ do: 'transaction' as const }),
@@ -355,6 +361,9 @@ function take(session: Session, steps: readonly Step[]): void {
         break
       case 'clear':
         session.clearStorage(address(step.on))
+        break
+      case 'read':
+        session.slot(address(step.on), word(BigInt(step.key)))
         break
       case 'transaction':
         session.endTransaction()
@@ -384,16 +393,31 @@ describe('the journal', () => {
   test('revert undoes, over transactions too', () => {
     fc.assert(
       fc.property(steps, steps, (kept, undone) => {
-        const session = engine.openSession(world(START), BLOCK, PRAGUE)
-        take(session, kept)
+        const sessions = [0, 1].map(() => engine.openSession(world(START), BLOCK, PRAGUE))
+        const [session, other] = sessions as [Session, Session]
+        for (const each of sessions) take(each, kept)
         const mark = session.checkpoint()
-        const before = look(session)
         take(session, undone)
         session.revert(mark)
-        expect(look(session)).toEqual(before)
         expect(session.diff(mark)).toEqual([])
+        expect(sorted(session.diff(0))).toEqual(sorted(other.diff(0)))
+        expect(look(session)).toEqual(look(other))
       }),
     )
+  })
+
+  test('clearing a storage lists nothing before a diff is asked for', () => {
+    const slots = () => {
+      throw new ViewError('pruned', 'no list')
+    }
+    const session = engine.openSession({ ...world(START), slots }, BLOCK, PRAGUE)
+    const mark = session.checkpoint()
+    session.clearStorage(address(1))
+    session.setSlot(address(1), word(0n), word(7n))
+    expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([word(7n), word(0n)])
+    expect(() => session.diff(mark)).toThrow('no list')
+    session.revert(mark)
+    expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([word(1n), word(2n)])
   })
 
   test('reader + diff = state, and diffs in a row are the whole diff', () => {

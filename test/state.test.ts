@@ -120,7 +120,9 @@ function look(reader: StateReader) {
       const value = new Uint32Array(9)
       seen.push([reader.slot(address, wordsOf(bytes(32, k)), value, 1), bytesOf(value).slice(4)])
     }
-    seen.push([...reader.slots(address)].sort((x, y) => x.key[0]! - y.key[0]!))
+    const slots = [...reader.slots(address)].sort((x, y) => x.key[0]! - y.key[0]!)
+    expect(reader.hasSlots(address)).toBe(slots.length > 0)
+    seen.push(slots)
   }
   return seen
 }

@@ -27,6 +27,8 @@ export type Entry = {
   /** Code that was set or loaded; undefined: not looked at yet. */
   code: Bytes | undefined
   readonly slots: Map<string, Slot>
+  /** Slots that are not here are zero, whatever the reader has. */
+  isCleared: boolean
   /** Number of the transaction in which it was touched, at whose end it is destroyed. */
   touched: number
   destroyed: number
@@ -35,6 +37,8 @@ export type Slot = {
   readonly key: Bytes
   /** The reader's. */
   readonly base: Bytes
+  /** Was zero when it was looked at first, because the storage had been cleared. */
+  readonly isFromCleared: boolean
   value: Bytes
   /** The value before transaction `originalOf`, once it was written in it. */
   original: Bytes
@@ -45,6 +49,7 @@ export type Slot = {
 export type Undo =
   | { readonly kind: 'account'; readonly entry: Entry; readonly was: AccountFields }
   | { readonly kind: 'slot'; readonly entry: Entry; readonly slot: Slot; readonly was: Bytes }
+  | { readonly kind: 'cleared'; readonly entry: Entry }
   | {
       readonly kind: 'mark'
       readonly on: Entry
@@ -120,6 +125,7 @@ export class JournaledState {
       codeHash: base?.codeHash ?? EMPTY_HASH,
       code: undefined,
       slots: new Map(),
+      isCleared: false,
       touched: 0,
       destroyed: 0,
     }
@@ -140,7 +146,11 @@ export class JournaledState {
     const own = key.slice()
     // What was not there before the block has no slots in the reader either.
     const base = entry.base === undefined ? ZERO_32 : this.#readSlot(entry.address, own)
-    const slot = { key: own, base, value: base, original: base, originalOf: 0 }
+    const value = entry.isCleared ? ZERO_32 : base
+    const slot = {
+      ...{ key: own, base, value, original: value, originalOf: 0 },
+      isFromCleared: entry.isCleared,
+    }
     entry.slots.set(name, slot)
     return slot
   }
@@ -178,20 +188,21 @@ export class JournaledState {
     slot.value = value
   }
 
-  /** Writes a zero into every slot that holds something. */
+  /** Every slot is zero then. The reader's are listed by `diff` only: there may be millions, and a call has no diff. */
   clearStorage(entry: Entry): void {
-    if (entry.base !== undefined)
-      for (const { key } of this.#reader.slots(wordsOf(entry.address))) this.slot(entry, key)
+    if (entry.base !== undefined && !entry.isCleared) {
+      this.#journal.push({ kind: 'cleared', entry })
+      entry.isCleared = true
+    }
     for (const slot of entry.slots.values())
       if (!equalBytes(slot.value, ZERO_32)) this.setSlot(entry, slot, ZERO_32)
   }
 
   hasStorage(entry: Entry): boolean {
     for (const slot of entry.slots.values()) if (!equalBytes(slot.value, ZERO_32)) return true
-    if (entry.base === undefined) return false
-    for (const { key } of this.#reader.slots(wordsOf(entry.address)))
-      if (!entry.slots.has(latin1(key))) return true
-    return false
+    if (entry.base === undefined || entry.isCleared) return false
+    // The reader's answer is for the block's begin: slots emptied since are no matter, nobody but the account itself could do that.
+    return this.#reader.hasSlots(wordsOf(entry.address))
   }
 
   isWarm(address: Bytes): boolean {
@@ -269,7 +280,7 @@ export class JournaledState {
   }
 
   diff(since: number): StateDiff {
-    return netChange(this.#journal, since)
+    return netChange(this.#journal, since, (address) => this.#reader.slots(wordsOf(address)))
   }
 
   #delete(entry: Entry): void {
@@ -325,6 +336,12 @@ function undo(change: Undo): void {
       break
     case 'slot':
       change.slot.value = change.was
+      break
+    case 'cleared':
+      change.entry.isCleared = false
+      // They are zero for that reason alone: whoever asks again reads them anew.
+      for (const [name, { isFromCleared }] of change.entry.slots)
+        if (isFromCleared) change.entry.slots.delete(name)
       break
     case 'mark':
       change.on[change.mark] = change.was

@@ -95,6 +95,7 @@ export function overrideHashes(
     slot: (address, key, out, at) => reader.slot(address, key, out, at),
     code: (hash) => reader.code(hash),
     blockHash: (number) => known.get(number) ?? reader.blockHash(number),
+    hasSlots: (address) => reader.hasSlots(address),
     slots: (address) => reader.slots(address),
   }
 }

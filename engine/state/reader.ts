@@ -25,6 +25,8 @@ export interface StateReader {
   code(hash: Bytes): Bytes | 'missing'
   /** Hash of an ancestor block by number, for BLOCKHASH; undefined when it is not on this chain. */
   blockHash(number: bigint): Bytes | undefined | 'missing'
+  /** Whether an account without code and nonce holds storage all the same: it cannot be created then (EIP-7610). */
+  hasSlots(address: Uint32Array): boolean
   /** Every slot of an account that is not zero, for wiping its storage (self-destruct of a contract before Cancun, state override). */
   slots(address: Uint32Array): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
 }

@@ -19,6 +19,10 @@ export function flatState(store: StoreReader): StateReader {
       put(store.flatSlot(slotKey(bytesOf(address), bytesOf(key))), out, at),
     code: (hash) => (equalBytes(hash, EMPTY_HASH) ? NO_CODE : (store.code(hash) ?? 'missing')),
     blockHash: (number) => (number < 0n ? undefined : store.hashOfNumber(Number(number))),
+    hasSlots(address) {
+      for (const _ of store.flatSlots(bytesOf(address))) return true
+      return false
+    },
     slots: (address) => store.flatSlots(bytesOf(address)),
   }
 }

@@ -131,6 +131,12 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
     },
     code: (hash) => readCode(thread, lease, at, hash),
     blockHash: (number) => readBlockHash(thread, lease, at, number),
+    hasSlots(owner) {
+      // Old slots cannot be listed. Only before EIP-161 could storage be left without code and nonce, in a genesis or by a failed creation.
+      if (at.height < base.height) return false
+      for (const _ of readSlots({ thread, lease, at, fold }, owner)) return true
+      return false
+    },
     slots: (owner) => readSlots({ thread, lease, at, fold }, owner),
   }
 }
