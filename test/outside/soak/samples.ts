@@ -1,15 +1,21 @@
 /** What is read of the node every few seconds, and what it says over time. */
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+
+export type Memory = { readonly at: number; readonly rssBytes: number }
+
+export function memoryOf(pid: number, at: number): Memory {
+  const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))
+  return { at, rssBytes: Number(line![1]) * 1_024 }
+}
 
 export type Sample = {
   /** Seconds since the load began. */
   readonly at: number
-  readonly rssBytes: number
   readonly heldPages: number
   readonly freePages: number
   readonly pages: number
-  /** 99th percentile since the sample before, milliseconds. */
+  /** 99th percentile since the sample before (it is reset with each), milliseconds. */
   readonly lagMs: number
   readonly block: number
   readonly diskBytes: number
@@ -27,7 +33,6 @@ export async function sampleOf(metricsUrl: string, datadir: string, at: number):
   }
   return {
     at,
-    rssBytes: value('process_resident_memory_bytes'),
     heldPages: value('flashnode_chain{value="view_held_pages"}'),
     freePages: value('flashnode_chain{value="view_free_pages"}'),
     pages: value('flashnode_chain{value="view_pages"}'),
@@ -46,13 +51,13 @@ function sizeOf(path: string): number {
   return sum
 }
 
-/** Change of `of` a second, by least squares. */
-export function slope(samples: readonly Sample[], of: (sample: Sample) => number): number {
-  const mean = (read: (sample: Sample) => number) =>
+/** Bytes a second, by least squares. */
+export function slope(samples: readonly Memory[]): number {
+  const mean = (read: (sample: Memory) => number) =>
     samples.reduce((sum, sample) => sum + read(sample), 0) / samples.length
   const middle = mean(({ at }) => at)
-  const level = mean(of)
-  const up = samples.reduce((sum, each) => sum + (each.at - middle) * (of(each) - level), 0)
+  const level = mean(({ rssBytes }) => rssBytes)
+  const up = samples.reduce((sum, { at, rssBytes }) => sum + (at - middle) * (rssBytes - level), 0)
   return up / samples.reduce((sum, { at }) => sum + (at - middle) ** 2, 0)
 }
 

@@ -9,6 +9,8 @@ export type FeedSeen = {
   readonly blocks: number
   /** Milliseconds after it was due, one for each flashblock. */
   readonly late: readonly number[]
+  /** Milliseconds that timers of this thread were late: what a busy machine adds to everything. */
+  readonly ownLag: readonly number[]
   /** What came out of order, twice or not at all. */
   readonly gaps: readonly string[]
 }
@@ -18,8 +20,10 @@ const { url, blockTimeMs, flashblockTimeMs } = workerData as {
   flashblockTimeMs: number
 }
 
+const TICK_MS = 20
 const late: number[] = []
 const gaps: string[] = []
+const ownLag: number[] = []
 let flashblocks = 0
 let blocks = 0
 /** The block that is under way. */
@@ -35,8 +39,15 @@ socket.on('message', (data: Buffer) => {
   if (!('message' in frame)) gaps.push(`a frame is not read: ${JSON.stringify(frame)}`)
   else if (frame.message.type === 'flashblock') take(frame.message, now)
 })
+let lastTick = performance.now()
+const timer = setInterval(() => {
+  const now = performance.now()
+  ownLag.push(Math.max(0, now - lastTick - TICK_MS))
+  lastTick = now
+}, TICK_MS)
 parentPort!.on('message', () => {
-  const seen: FeedSeen = { flashblocks, blocks, late, gaps }
+  clearInterval(timer)
+  const seen: FeedSeen = { flashblocks, blocks, late, gaps, ownLag }
   socket.removeAllListeners('close')
   socket.terminate()
   parentPort!.postMessage(seen)
