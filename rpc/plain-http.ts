@@ -185,7 +185,9 @@ class Connection {
     this.#socket.end()
   }
   readonly #onTimeout = (): void => {
-    this.#socket.destroy()
+    // Who waits for an answer is silent for a reason; how long an answer may take is known elsewhere.
+    if (this.#client !== undefined) this.#socket.setTimeout(this.#shared.options.silentMs)
+    else this.#socket.destroy()
   }
   readonly #onClose = (): void => {
     this.#shared.onEnd(this)

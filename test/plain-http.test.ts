@@ -274,6 +274,19 @@ describe('a connection', () => {
     expect(answered).toMatch(/^HTTP\/1.1 200 OK\r\n/)
   })
 
+  test('waits for an answer longer than for a request', async () => {
+    const socket = await openRaw(port)
+    const closed = once(socket, 'close')
+    for (const body of ['"wait 1"', '"wait 2"']) {
+      socket.write(plain(body))
+      const answered = said(socket)
+      const first = Promise.race([answered, closed.then(() => 'closed')])
+      setTimeout(() => waiting.get(body)!(), 500)
+      expect(await first).toBe(body)
+    }
+    socket.destroy()
+  })
+
   test('does not outlive the server', async () => {
     const other = await startServer({ answer })
     const socket = await openRaw(other.port)
