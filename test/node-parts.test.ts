@@ -4,19 +4,24 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Histogram, Registry } from 'prom-client'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { recoverAddress } from '../engine/primitives/signature.ts'
+import { DatabaseError } from '../engine/storage/database-options.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
+import { JournalError } from '../engine/storage/journal.ts'
+import { TrieError } from '../engine/storage/trie-node.ts'
 import { openAccounts } from '../workers/accounts.ts'
 import { startAdmin } from '../workers/admin.ts'
 import { banner, page, readyLine, sealedLine } from '../workers/banner.ts'
 import { type Config, readInvocation } from '../workers/config.ts'
+import { createFailing } from '../workers/failing.ts'
 import { createHealth } from '../workers/health.ts'
 import { createLifecycle } from '../workers/lifecycle.ts'
-import { loggable } from '../workers/log.ts'
+import { createLog, loggable } from '../workers/log.ts'
 import { createMetrics } from '../workers/metrics.ts'
 import { createTallies } from '../workers/tally.ts'
 
@@ -80,6 +85,76 @@ describe('health', () => {
     health.published(4, 4)
     expect(health.readiness().reasons.length).toBe(2)
   })
+})
+
+describe('a node that cannot write any more', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+  function start() {
+    const failed: string[] = []
+    const log = createLog({ level: 'silent', isPretty: false })
+    const health = createHealth({
+      now: () => 0,
+      headMs: undefined,
+      feedMs: undefined,
+      probe: async () => {},
+    })
+    const failing = createFailing({ log, fail: (message) => void failed.push(message) }, health)
+    return { failed, health, failing }
+  }
+
+  test('is not ready for good, and ends a while later', async () => {
+    const { failed, health, failing } = start()
+    health.published(3, 4)
+    await health.probe()
+    health.started()
+    failing('storage: the disk is full; free space on the disk, then start again')
+    failing('the sequencer cannot go on')
+    // A block that was durable before may still be shown.
+    health.published(4, 5)
+    const reasons = ['storage: the disk is full; free space on the disk, then start again']
+    expect(health.readiness()).toMatchObject({ status: 'unready', reasons })
+    expect(failed).toEqual([])
+    vi.advanceTimersByTime(60_000)
+    expect(failed).toEqual(reasons)
+  })
+
+  test('ends at once when it serves nobody yet', () => {
+    const { failed, failing } = start()
+    failing('storage: Corruption: bad block; start with an empty data directory')
+    expect(failed).toEqual(['storage: Corruption: bad block; start with an empty data directory'])
+  })
+})
+
+test.each<[name: string, error: Error, line: string | undefined]>([
+  [
+    'a full disk',
+    new DatabaseError('io', 'IO error: No space left on device'),
+    'storage: IO error: No space left on device; free space on the disk, then start again',
+  ],
+  [
+    'a disk of others',
+    new JournalError('io', 'j: EACCES: permission denied'),
+    'storage: j: EACCES: permission denied; make the data directory writable for this user, then start again',
+  ],
+  [
+    'a broken disk',
+    new DatabaseError('io', 'IO error: Input/output error'),
+    'storage: IO error: Input/output error; repair the disk, then start again',
+  ],
+  [
+    'a damaged block of the database',
+    new DatabaseError('corrupt', 'Corruption: block checksum mismatch'),
+    'storage: Corruption: block checksum mismatch; start with an empty data directory, or put back a copy of this one',
+  ],
+  [
+    'rows that do not fit together',
+    new TrieError('block 7 has another root'),
+    'storage: block 7 has another root; start with an empty data directory, or put back a copy of this one',
+  ],
+  ['a bug', new Error('undefined is not a function'), undefined],
+])('what to do about %s', (_, error, line) => {
+  expect(storageFailure(error)).toBe(line)
 })
 
 describe('lifecycle', () => {

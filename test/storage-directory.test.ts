@@ -20,7 +20,7 @@ import { concatBytes, ZERO_32 } from '../engine/primitives/words.ts'
 import { decodeAccount } from '../engine/state/account-codec.ts'
 import { memoryDatabase } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
-import { openJournal } from '../engine/storage/journal.ts'
+import { JournalError, openJournal } from '../engine/storage/journal.ts'
 import { readMarker } from '../engine/storage/marker.ts'
 import { openDirectory, SCHEMA_VERSION } from '../engine/storage/schema.ts'
 import { openStore } from '../engine/storage/store.ts'
@@ -121,6 +121,14 @@ describe('a directory', () => {
       `older: the migration of ${cut} from format 0 to 1 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
     )
     expect(existsSync(join(older, 'state'))).toBe(false)
+  })
+
+  test('that cannot be written says so, with what to do', async () => {
+    const path = join(temporaryDirectory(), 'file')
+    writeFileSync(path, '')
+    expect(await faultOf(open(join(path, 'below')))).toMatch(
+      /^io: .* cannot be used: ENOTDIR.*; repair the disk, or give another --datadir$/,
+    )
   })
 
   test('that is damaged says so', async () => {
@@ -250,6 +258,27 @@ describe('a journal', () => {
     )
     expect(existsSync(`${path}.next`)).toBe(false)
     again.close()
+  })
+
+  test('that cannot be written anew stays as it was', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path)
+    journal.append(Uint8Array.of(1))
+    // A name that is taken by a directory stands for any fault of the disk.
+    mkdirSync(`${path}.next`)
+    expect(() => journal.rewrite([])).toThrow(JournalError)
+    journal.append(Uint8Array.of(2))
+    journal.close()
+    const again = openJournal(path)
+    expect(plain(again.found)).toEqual(['0x01', '0x02'])
+    again.close()
+  })
+
+  test('that the disk refuses says so as any fault of the disk is said', () => {
+    const path = join(temporaryDirectory(), 'none', 'journal')
+    const open = () => openJournal(path)
+    expect(open).toThrow(JournalError)
+    expect(open).toThrow(`${path}: ENOENT`)
   })
 
   test('refuses a file that is something else', () => {

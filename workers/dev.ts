@@ -17,11 +17,11 @@ import type { Parts } from './parts.ts'
  * @param port where /feed is served by this process.
  */
 export async function startNetwork(
-  { config, log, fail }: NodeContext,
+  { config, log }: NodeContext,
   parts: Parts,
   port: number,
 ): Promise<void> {
-  const { threads, transactions, feed, feedToken, metrics } = parts
+  const { threads, transactions, feed, feedToken, metrics, failing } = parts
   const { sequencer } = threads
   if (sequencer === undefined) throw new Error('there is no sequencer to start')
   const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
@@ -62,7 +62,7 @@ export async function startNetwork(
         )
         return
       case 'failed':
-        fail(message.message)
+        failing(message.message)
         return
       case 'ready':
         replayed.resolve(message.newest)

@@ -17,6 +17,10 @@ export interface Health {
   published(canonical: number, pending: number): void
   /** Canonical progress stopped, until the canonical head moves again. */
   halted(message: string): void
+  /** Nothing will be written any more; for good. */
+  failed(message: string): void
+  /** Whether requests are answered. */
+  readonly isServing: boolean
   /** Requests are answered from now on, until `stopping`. */
   started(): void
   stopping(): void
@@ -34,6 +38,7 @@ export function createHealth(options: HealthOptions): Health {
   let movedAt = now()
   let publishedAt = now()
   let halt: string | undefined
+  let failure: string | undefined
   let phase: 'starting' | 'serving' | 'stopping' = 'starting'
   let probed: { readonly at: number; readonly problem: string | undefined } | undefined
   let probing: Promise<void> | undefined
@@ -43,7 +48,8 @@ export function createHealth(options: HealthOptions): Health {
     const at = now()
     if (phase !== 'serving') found.push(phase)
     if (canonical === undefined) found.push('no head is known yet')
-    if (halt !== undefined) found.push(halt)
+    if (failure !== undefined) found.push(failure)
+    else if (halt !== undefined) found.push(halt)
     if (probed === undefined) found.push('no read went through the pool yet')
     else if (probed.problem !== undefined)
       found.push(`a read through the pool failed: ${probed.problem}`)
@@ -64,6 +70,12 @@ export function createHealth(options: HealthOptions): Health {
     },
     halted(message) {
       halt = message
+    },
+    failed(message) {
+      failure ??= message
+    },
+    get isServing() {
+      return phase === 'serving'
     },
     started() {
       phase = 'serving'

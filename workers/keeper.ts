@@ -1,6 +1,7 @@
 /** The keeper's thread: the only one that writes the database. Takes the writer's requests and the sequencer's questions. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { attachDatabase } from '../engine/storage/database.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
 import { createKeeper, type Keeper } from '../engine/storage/keeper.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import { keeperWords } from '../engine/views/arena.ts'
@@ -101,8 +102,8 @@ function attempt<Result>(
   try {
     return work()
   } catch (error) {
-    const { message } = error as Error
-    tell({ type: 'failed', message: `the keeper cannot go on: ${message}` })
+    const failure = storageFailure(error) ?? `the keeper cannot go on: ${(error as Error).message}`
+    tell({ type: 'failed', message: failure })
     return undefined
   }
 }

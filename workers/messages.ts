@@ -38,6 +38,8 @@ export type FromWriter =
   | { readonly type: 'ready'; readonly record: number }
   | Exclude<WriterEffect, { readonly type: 'keeper' }>
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
+  /** Storage cannot be read: what is shown stays, nothing more will be. */
+  | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 
 /** Main → keeper. The writer has stopped before. */

@@ -1,5 +1,6 @@
 /** The command that migrates a data directory: says what it does, and ends with a status. */
 import { DatabaseError } from '../engine/storage/database-options.ts'
+import { diskAdvice } from '../engine/storage/disk-advice.ts'
 import { DirectoryError } from '../engine/storage/marker.ts'
 import { migrateDirectory } from '../engine/storage/migrate.ts'
 import { SCHEMA_VERSION } from '../engine/storage/schema.ts'
@@ -22,9 +23,10 @@ export async function runMigration(path: string): Promise<number> {
     return 0
   } catch (error) {
     if (!(error instanceof DirectoryError || error instanceof DatabaseError)) throw error
+    const { message } = error
     const isDisk = error instanceof DatabaseError
-    const advice = isDisk ? '; free or repair the disk, then run the command again' : ''
-    process.stderr.write(`flashnode: ${error.message}${advice}\n`)
+    const advice = isDisk ? `; ${diskAdvice(message)}, then run the command again` : ''
+    process.stderr.write(`flashnode: ${message}${advice}\n`)
     return 1
   }
 }

@@ -1,6 +1,7 @@
 /** A node as a process: it runs until a signal or a failure ends it, with one line that says why. */
 import { ChainError } from '../engine/chainspec/error.ts'
 import { ImportError } from '../engine/sources/import.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
 import { GenesisError } from '../engine/storage/genesis-import.ts'
 import { JournalError } from '../engine/storage/journal.ts'
 import { DirectoryError } from '../engine/storage/marker.ts'
@@ -32,7 +33,8 @@ export async function runNode(config: Config): Promise<void> {
   onSignals(() => void end())
   process.on('uncaughtException', (error) => {
     log.error({ err: error }, 'an error that nothing handles')
-    void end(`stopped by an error that nothing handles: ${error.message}`)
+    const failure = storageFailure(error)
+    void end(failure ?? `stopped by an error that nothing handles: ${error.message}`)
   })
   try {
     if (config.command === 'import') return await importThenEnd()
@@ -40,7 +42,7 @@ export async function runNode(config: Config): Promise<void> {
   } catch (error) {
     if (lifecycle.isStopping) return // Its parts were closed under it.
     if (!isExpected(error)) log.error({ err: error }, 'the start failed')
-    await end((error as Error).message)
+    await end(storageFailure(error) ?? (error as Error).message)
   }
 
   async function importThenEnd(): Promise<void> {

@@ -5,11 +5,8 @@ import type { FromKeeper, FromWriter } from './messages.ts'
 import { kebab } from './options.ts'
 import type { Parts } from './parts.ts'
 
-/** A database that cannot be written ends the process after this: /readyz says so first. */
-const FAILURE_MS = 5_000
-
 export function onWriter(message: FromWriter, parts: Parts, { log, fail }: NodeContext): void {
-  const { metrics, health } = parts
+  const { metrics, health, failing } = parts
   switch (message.type) {
     case 'ready':
     case 'stopped':
@@ -38,6 +35,9 @@ export function onWriter(message: FromWriter, parts: Parts, { log, fail }: NodeC
     case 'cancel':
       parts.pool.cancel(message.record)
       return
+    case 'failed':
+      failing(message.message)
+      return
     case 'halted':
       health.halted(message.message)
       if (message.isFatal) fail(message.message)
@@ -45,7 +45,7 @@ export function onWriter(message: FromWriter, parts: Parts, { log, fail }: NodeC
   }
 }
 
-export function onKeeper(message: FromKeeper, parts: Parts, { log, fail }: NodeContext): void {
+export function onKeeper(message: FromKeeper, parts: Parts, { log }: NodeContext): void {
   switch (message.type) {
     case 'ready': {
       const { foldedNumber, durableNumber, dropped } = message
@@ -62,9 +62,7 @@ export function onKeeper(message: FromKeeper, parts: Parts, { log, fail }: NodeC
       return
     }
     case 'failed':
-      parts.health.halted(message.message)
-      log.error(message.message)
-      setTimeout(() => fail(message.message), FAILURE_MS)
+      parts.failing(message.message)
       return
     case 'stopped':
       return

@@ -5,6 +5,7 @@ import { createFeedHub, type FeedHub } from '../rpc/feed.ts'
 import { methods } from '../rpc/methods/index.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import type { NodeContext } from './context.ts'
+import { createFailing, type Failing } from './failing.ts'
 import type { Front } from './front.ts'
 import { createHealth, type Health } from './health.ts'
 import type { Heap } from './heaps.ts'
@@ -31,6 +32,7 @@ export type Parts = StartedNode & {
   readonly isFollowed: Promise<void>
   readonly health: Health
   readonly metrics: Metrics
+  readonly failing: Failing
   /** What is opened after the first messages may come. */
   readonly later: { front?: Front }
 }
@@ -46,7 +48,6 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
   const isDev = config.command === 'dev'
   const { chain, reader, pool, jobs, journal, threads } = started
   const { transactionBytes } = limits
-  const transactions = createTransactions({ reader, chain, journal, transactionBytes, now })
   const feedToken = randomBytes(32).toString('hex')
   const followed = Promise.withResolvers<void>()
   const feed = createFeedHub({
@@ -56,6 +57,17 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
     onOwn: followed.resolve,
   })
   const later: Parts['later'] = {}
+  const health = createHealth({
+    now,
+    headMs: isDev ? Math.max(10_000, 5 * config.blockTimeMs) : undefined,
+    feedMs: isDev ? Math.max(1_000, 3 * config.flashblockTimeMs) : undefined,
+    probe: () => probe(pool),
+  })
+  const failing = createFailing(context, health)
+  const transactions = createTransactions({
+    ...{ reader, chain, journal, transactionBytes, now },
+    onFailure: failing,
+  })
   const metrics = createMetrics(
     {
       pool: pool.stats,
@@ -67,14 +79,8 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
     },
     now,
   )
-  const health = createHealth({
-    now,
-    headMs: isDev ? Math.max(10_000, 5 * config.blockTimeMs) : undefined,
-    feedMs: isDev ? Math.max(1_000, 3 * config.flashblockTimeMs) : undefined,
-    probe: () => probe(pool),
-  })
   const served = { feed: isDev ? feed : undefined, feedToken, isFollowed: followed.promise }
-  const parts: Parts = { ...started, ...served, transactions, health, metrics, later }
+  const parts: Parts = { ...started, ...served, transactions, health, metrics, failing, later }
   jobs.open(metrics.job)
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
   threads.fromWriter.open((message) => onWriter(message, parts, context))

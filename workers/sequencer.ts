@@ -7,6 +7,7 @@ import type { WireForm } from '../engine/flashblocks/codec.ts'
 import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
 import type { Offered, Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
 import { openJournal } from '../engine/storage/journal.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
@@ -57,7 +58,8 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
     tell({ type: 'stopped' })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    tell({ type: 'failed', message: `the sequencer cannot go on: ${reason}` })
+    const message = storageFailure(error) ?? `the sequencer cannot go on: ${reason}`
+    tell({ type: 'failed', message })
   } finally {
     main.close()
     data.keeper.close()

@@ -15,13 +15,15 @@ export type ThreadOptions<From> = {
   readonly data: unknown
   readonly transfer?: readonly TransferListItem[]
   readonly onMessage: (message: From) => void
-  /** It ended without being told to. */
+  /** It ended without being told to, and without having said why by a message 'failed'. */
   readonly onLost: (reason: string) => void
   /** Its id, once it has really ended. */
   readonly onEnded: (thread: number) => void
 }
 
-export function startThread<To, From>(options: ThreadOptions<From>): Thread<To> {
+export function startThread<To, From extends { readonly type: string }>(
+  options: ThreadOptions<From>,
+): Thread<To> {
   const worker = new Worker(new URL(options.file, import.meta.url), {
     name: options.name,
     workerData: options.data,
@@ -30,15 +32,20 @@ export function startThread<To, From>(options: ThreadOptions<From>): Thread<To> 
   const { threadId } = worker
   let isStopping = false
   let isEnded = false
+  let hasSaidWhy = false
   let failure = ''
-  worker.on('message', (message: From) => options.onMessage(message))
+  worker.on('message', (message: From) => {
+    if (message.type === 'failed') hasSaidWhy = true
+    options.onMessage(message)
+  })
   worker.on('error', (error: Error) => {
     failure = `: ${error.message}`
   })
   worker.once('exit', (code) => {
     isEnded = true
     options.onEnded(threadId)
-    if (!isStopping) options.onLost(`the ${options.name} ended with ${code}${failure}`)
+    if (!isStopping && !hasSaidWhy)
+      options.onLost(`the ${options.name} ended with ${code}${failure}`)
   })
   return {
     post: (message) => worker.postMessage(message),

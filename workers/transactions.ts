@@ -4,10 +4,13 @@ import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { Offered } from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
+import { JournalError } from '../engine/storage/journal.ts'
 import { followViews, noncesOf, pendingBlock, restorePool } from '../engine/txpool/follow.ts'
 import { headOf } from '../engine/txpool/head.ts'
 import { TransactionPool } from '../engine/txpool/pool.ts'
 import { keyOf, type PoolJournal } from '../engine/txpool/types.ts'
+import { invalid } from '../engine/txpool/validation.ts'
 import { readNewest } from '../rpc/scope.ts'
 import type { PoolService } from '../rpc/services.ts'
 import type { FromSequencer } from './messages.ts'
@@ -38,6 +41,8 @@ export function createTransactions(options: {
   readonly transactionBytes: number
   /** Monotonic milliseconds. */
   readonly now: () => number
+  /** The journal cannot be written: what is wrong and what to do. */
+  readonly onFailure: (message: string) => void
 }): Transactions {
   const { reader, chain } = options
   const { journal, now, transactionBytes } = options
@@ -57,8 +62,16 @@ export function createTransactions(options: {
 
   return {
     service: {
-      submit: (raw) =>
-        readNewest(reader, 'flashblocks', (view) => pool.submit(raw, headOf(view, chain))),
+      submit(raw) {
+        try {
+          return readNewest(reader, 'flashblocks', (view) => pool.submit(raw, headOf(view, chain)))
+        } catch (error) {
+          if (!(error instanceof JournalError)) throw error
+          if (error.reason === 'full') return { error: invalid('txpool is full', -32003) }
+          options.onFailure(storageFailure(error)!)
+          return { error: invalid('the transaction cannot be stored: the disk fails', -32603) }
+        }
+      },
       get: (hash) => pool.get(hash),
       nextNonce: (sender, stateNonce) => pool.nextNonce(sender, stateNonce),
       isExpected: (hash) => pool.isExpected(hash),

@@ -9,6 +9,7 @@ import { Mailbox } from '../engine/sources/mailbox.ts'
 import { type ChainWriter, openWriter } from '../engine/sources/writer.ts'
 import type { WriterEffect, WriterEvent, WriterLimits } from '../engine/sources/writer-types.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
+import { storageFailure } from '../engine/storage/failure.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, OpenedChain } from '../engine/storage/types.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
@@ -38,8 +39,7 @@ function start(main: MessagePort, data: WriterData): void {
     try {
       run(main, data, greeting.opened)
     } catch (error) {
-      const message = `the writer cannot start: ${(error as Error).message}`
-      main.postMessage({ type: 'halted', message, isFatal: true } satisfies FromWriter)
+      main.postMessage(lastWords(error as Error, 'the writer cannot start'))
     }
   })
 }
@@ -78,7 +78,7 @@ function serve(main: MessagePort, thread: Thread): void {
   let feed: FeedClient | undefined
   const deliver = createLoop(thread, (error) => {
     feed?.close()
-    tell({ type: 'halted', message: `the writer cannot go on: ${error.message}`, isFatal: true })
+    tell(lastWords(error, 'the writer cannot go on'))
   })
   const beat = setInterval(() => report(thread), BEAT_MS)
   keeper.on('message', (answer: KeeperAnswer) => deliver({ type: 'answer', answer }))
@@ -106,6 +106,14 @@ function serve(main: MessagePort, thread: Thread): void {
         main.close()
     }
   })
+}
+
+/** A disk that fails leaves what is shown as it is; anything else may have broken it. */
+function lastWords(error: Error, what: string): FromWriter {
+  const failure = storageFailure(error)
+  return failure === undefined
+    ? { type: 'halted', message: `${what}: ${error.message}`, isFatal: true }
+    : { type: 'failed', message: failure }
 }
 
 /** Without an event: there may be something to do. */

@@ -3,6 +3,7 @@ import { decodeFrame } from '../flashblocks/codec.ts'
 import type { FeedMessage, Flashblock, FlashblockBase } from '../flashblocks/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { JournalError } from '../storage/journal.ts'
 import type { FrameJournal } from './sequencer-types.ts'
 
 export type RecordedFrame = {
@@ -41,8 +42,8 @@ export function createFrameLog(journal: FrameJournal, journalled: Iterable<Bytes
   let stale = { frames: 0, bytes: 0 }
 
   const rewrite = () => {
-    stale = { frames: 0, bytes: 0 }
     journal.rewrite([...blocks.values()].flat().map(({ frame }) => frame))
+    stale = { frames: 0, bytes: 0 }
   }
   return {
     get isSent() {
@@ -67,7 +68,13 @@ export function createFrameLog(journal: FrameJournal, journalled: Iterable<Bytes
         stale.frames += frames.length
         for (const { frame } of frames) stale.bytes += frame.length
       }
-      if (stale.frames >= STALE_FRAMES || stale.bytes >= STALE_BYTES) rewrite()
+      if (stale.frames < STALE_FRAMES && stale.bytes < STALE_BYTES) return
+      try {
+        rewrite()
+      } catch (error) {
+        // It goes on as it is, longer than it need be; the next append says what the disk has.
+        if (!(error instanceof JournalError)) throw error
+      }
     },
   }
 }

@@ -43,7 +43,7 @@ export type Rejected = {
 }
 export type Roots = { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes }
 
-/** Frames that outlive the process; both are safe against its end when they return. */
+/** Frames that outlive the process; both are safe against its end when they return. @throws {JournalError} */
 export interface FrameJournal {
   append(frame: Bytes): void
   /** Replaces the whole content. */

@@ -6,6 +6,7 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   writeSync,
 } from 'node:fs'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -18,7 +19,7 @@ export interface Journal {
   readonly tornBytes: number
   /** In the file when the call returns: survives a kill, not a power loss. @throws {JournalError} */
   append(record: Bytes): void
-  /** Replaces the whole content, all or nothing. @throws {JournalError} when it does not fit */
+  /** Replaces the whole content, all or nothing: what was there stays when it throws. @throws {JournalError} */
   rewrite(records: Iterable<Bytes>): void
   sizeBytes(): number
   close(): void
@@ -27,9 +28,13 @@ export interface Journal {
 /**
  * Opens or creates the file. A record is length (4) ‖ xxh3 of the record (8) ‖ record. `limitBytes` is what the file may grow to:
  * beyond it `append` throws 'full', and the owner rewrites with what still counts.
- * @throws {JournalError} 'foreign': the file is no journal of ours
+ * @throws {JournalError} 'foreign': the file is no journal of ours; 'io'
  */
 export function openJournal(path: string, limitBytes: number = 64 * 2 ** 20): Journal {
+  return onDisk(path, () => open(path, limitBytes))
+}
+
+function open(path: string, limitBytes: number): Journal {
   let file = openSync(path, 'a+')
   const content = readFileSync(path)
   const isFresh = content.length < MAGIC.length && MAGIC.startsWith(content.toString('latin1'))
@@ -56,13 +61,15 @@ export function openJournal(path: string, limitBytes: number = 64 * 2 ** 20): Jo
           'full',
           `${path}: ${size} of ${limitBytes} bytes are used, a record of ${record.length} does not fit`,
         )
-      try {
-        write(framed)
-      } catch (error) {
-        // Half a record would hide those after it.
-        ftruncateSync(file, size)
-        throw new JournalError('io', `${path}: ${(error as Error).message}`)
-      }
+      onDisk(path, () => {
+        try {
+          write(framed)
+        } catch (error) {
+          // Half a record would hide those after it.
+          ftruncateSync(file, size)
+          throw error
+        }
+      })
     },
     rewrite(kept) {
       const parts: Bytes[] = [Buffer.from(MAGIC, 'latin1'), ...[...kept].map(frame)]
@@ -72,20 +79,40 @@ export function openJournal(path: string, limitBytes: number = 64 * 2 ** 20): Jo
           'full',
           `${path}: ${total} bytes to keep, the limit is ${limitBytes}`,
         )
-      const next = openSync(`${path}.next`, 'w')
-      try {
-        for (const part of parts) writeWhole(next, part)
-        fsyncSync(next)
-      } finally {
-        closeSync(next)
-      }
-      renameSync(`${path}.next`, path)
+      const next = onDisk(path, () => replace(path, parts))
       closeSync(file)
-      file = openSync(path, 'a+')
+      file = next
       size = total
     },
     sizeBytes: () => size,
     close: () => closeSync(file),
+  }
+}
+
+/** Written beside it and renamed. What does not get that far is taken away: on a full disk it would hold space for nothing. */
+function replace(path: string, parts: readonly Bytes[]): number {
+  const next = `${path}.next`
+  rmSync(next, { force: true })
+  const file = openSync(next, 'a+')
+  try {
+    for (const part of parts) writeWhole(file, part)
+    fsyncSync(file)
+    renameSync(next, path)
+    return file
+  } catch (error) {
+    closeSync(file)
+    rmSync(next, { force: true })
+    throw error
+  }
+}
+
+/** @throws {JournalError} 'io' for whatever the system throws */
+function onDisk<T>(path: string, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (error instanceof JournalError) throw error
+    throw new JournalError('io', `${path}: ${(error as Error).message}`)
   }
 }
 

@@ -14,6 +14,7 @@ import type { StateDiff } from '../state/diff.ts'
 import { appendBlock, writeMarks } from './append.ts'
 import type { Database, DatabaseStats } from './database.ts'
 import { DatabaseError } from './database-options.ts'
+import { storageFailure } from './failure.ts'
 import { changedKeys, foldBlock } from './fold.ts'
 import { isOn, type KnownBlock, KnownBlocks } from './keeper-blocks.ts'
 import { KeeperRoots, type RootRequest } from './keeper-roots.ts'
@@ -149,7 +150,10 @@ class KeeperState {
       try {
         return work()
       } catch (error) {
-        this.#failure = failureOf(error)
+        const failure = storageFailure(error)
+        // Anything else than storage's own faults is a bug.
+        if (failure === undefined) throw error
+        this.#failure = failure
       }
     return [{ type: 'failed', message: this.#failure }]
   }
@@ -310,13 +314,4 @@ class KeeperState {
     }
     return false
   }
-}
-
-/** What the operator reads. Anything else than the disk's faults is a bug and goes on as an error. */
-function failureOf(error: unknown): string {
-  if (error instanceof DatabaseError)
-    return `storage: ${error.message}; free or repair the disk, then start again`
-  if (error instanceof TrieError || error instanceof UnfoldError)
-    return `storage: ${error.message}; start with an empty data directory`
-  throw error
 }

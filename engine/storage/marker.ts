@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { diskAdvice } from './disk-advice.ts'
 
 /** What the marker file says of a directory. */
 export type Marker = {
@@ -49,8 +50,23 @@ export function readMarker(path: string): Marker | undefined {
   return marker
 }
 
-/** On the disk when it returns. @throws the system's error */
+/** On the disk when it returns. @throws {DirectoryError} 'io' */
 export function writeMarker(path: string, marker: Marker): void {
+  try {
+    write(path, marker)
+  } catch (error) {
+    throw ioFault(path, error)
+  }
+}
+
+/** For whatever the system or RocksDB has against using a directory. */
+export function ioFault(path: string, error: unknown): DirectoryError {
+  const { message } = error as Error
+  const advice = `${diskAdvice(message)}, or give another --datadir`
+  return new DirectoryError('io', `${path} cannot be used: ${message}; ${advice}`)
+}
+
+function write(path: string, marker: Marker): void {
   mkdirSync(path, { recursive: true })
   const next = join(path, `${MARKER}.next`)
   const file = openSync(next, 'w')

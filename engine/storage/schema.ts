@@ -5,7 +5,7 @@ import { bytesToHex } from '../primitives/hex.ts'
 import { columnOptions } from './columns.ts'
 import { type Database, openDatabase } from './database.ts'
 import { DatabaseError } from './database-options.ts'
-import { DirectoryError, type Marker, readMarker, writeMarker } from './marker.ts'
+import { DirectoryError, ioFault, type Marker, readMarker, writeMarker } from './marker.ts'
 import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
 
 /**
@@ -103,7 +103,7 @@ const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
 })
 
 function openFault(path: string, error: unknown): unknown {
-  if (!(error instanceof DatabaseError)) return error
+  if (!(error instanceof DatabaseError)) return ioFault(path, error)
   if (error.reason === 'locked')
     return new DirectoryError(
       'open',
@@ -114,5 +114,5 @@ function openFault(path: string, error: unknown): unknown {
       'corrupt',
       `${path} is damaged (${error.message}): give --datadir another directory`,
     )
-  return new DirectoryError('io', `${path} cannot be opened: ${error.message}`)
+  return ioFault(path, error)
 }

@@ -40,7 +40,13 @@ export function createJournalWriter(
     noteFound: () => void entries++,
     rewrite,
     rewriteWhenDue() {
-      if (entries > slack && entries > 2 * live().length + slack) rewrite()
+      if (entries <= slack || entries <= 2 * live().length + slack) return
+      try {
+        rewrite()
+      } catch (error) {
+        // It goes on as it is, longer than it need be; the next append says what the disk has.
+        if (!(error instanceof JournalError)) throw error
+      }
     },
   }
 }

@@ -90,11 +90,11 @@ export const START_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'start, before a journal is replaced', file: JOURNAL, times: 1 },
-    ...before('renameSync(`'),
+    ...before('renameSync(next, path)'),
   },
   {
     ...{ name: 'start, after a journal is replaced', file: JOURNAL, times: 1 },
-    ...after('.next`, path)'),
+    ...after('renameSync(next, path)'),
   },
 ]
 
