@@ -71,6 +71,19 @@ describe('health', () => {
     })
   })
 
+  test('a start that took long counts against neither the head nor the feed', async () => {
+    const clock = { ms: 0 }
+    const probe = async () => {}
+    const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
+    health.published(3, 4)
+    clock.ms = 60_000
+    await health.probe()
+    health.started()
+    expect(health.readiness()).toMatchObject({ status: 'ready', reasons: [] })
+    clock.ms += 5_001
+    expect(health.readiness().status).toBe('unready')
+  })
+
   test('a halt, a pool that fails and the end are told', async () => {
     const { health } = start(() => Promise.reject(new Error('request timed out')))
     health.published(3, 3)

@@ -79,6 +79,9 @@ export function createHealth(options: HealthOptions): Health {
     },
     started() {
       phase = 'serving'
+      // A start may take long on a busy machine: only from here on the head and the feed have to move.
+      movedAt = now()
+      publishedAt = now()
     },
     stopping() {
       phase = 'stopping'

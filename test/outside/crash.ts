@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { checks } from './checks.ts'
+import { fillDisk } from './crash/disk.ts'
 import { killKeepers } from './crash/keeper-kills.ts'
 import { killMigrations } from './crash/migration-kills.ts'
 import { killNodes } from './crash/node-kills.ts'
@@ -16,7 +17,7 @@ import { runOptions } from './run-options.ts'
 const options = runOptions('crash', { full: 900, short: 75 })
 const { isShort, random, isTimed } = options
 const startedAt = performance.now()
-const { check, close } = checks('crash')
+const { check, skip, close } = checks('crash')
 
 /** Whether a part of the time is still left: the parts share it, and what is done once is not counted against it. */
 const isInTime = (share: number) => () =>
@@ -88,5 +89,14 @@ check(
   migration.found.length === 0,
   `${migration.rows} rows, ${migration.refused} starts refused, ${migration.found.length} differences${list(migration.found)}`,
 )
+
+const disk = await fillDisk({ rounds: isShort ? 1 : 3, seed: Math.floor(random() * 2 ** 31) })
+if (disk === undefined) skip('a full disk', 'this system lets nobody mount a small file system')
+else
+  check(
+    'a full disk: not ready with what to do, reads go on, the node ends with 1; with space again nothing is lost',
+    disk.problems.length === 0,
+    `${disk.notes.join('; ')}${list(disk.problems)}`,
+  )
 
 close()

@@ -27,29 +27,36 @@ export async function compareNewest(node: RunningNode, seen: Seen, to: Differenc
   await comparePrefixes(node, [...seen.pending.values()].slice(-NEWEST), to)
 }
 const NEWEST = 20
+/** The node makes a block each second. */
+const STANDSTILL_MS = 20_000
 
-/** Everything, once all of it is canonical. Gives up after `limitMs`: what is not there by then is lost. */
-export async function compareAll(
-  node: RunningNode,
-  seen: Seen,
-  { to, limitMs }: { readonly to: Differences; readonly limitMs: number },
-): Promise<void> {
+/** Everything, once all of it is canonical. Gives up when nothing has become so for a while: what is not there by then is lost. */
+export async function compareAll(node: RunningNode, seen: Seen, to: Differences): Promise<void> {
   const root = `${node.url}/`
-  const until = performance.now() + limitMs
-  for (let missing = [...seen.accepted]; missing.length > 0; await sleep(200)) {
-    const answers = await callMany(
-      root,
-      'eth_getTransactionReceipt',
-      missing.map((hash) => [hash]),
-    )
-    missing = missing.filter((_, at) => answers[at] === null)
-    if (performance.now() < until) continue
-    for (const hash of missing) to.found.push(`transaction ${hash} was accepted and is in no block`)
-    break
+  let missing = [...seen.accepted.keys()]
+  for (let movedAt = performance.now(); missing.length > 0; await sleep(200)) {
+    const params = missing.map((hash) => [hash])
+    const answers = await callMany(root, 'eth_getTransactionReceipt', params)
+    const left = missing.filter((_, at) => answers[at] === null)
+    if (left.length < missing.length) movedAt = performance.now()
+    missing = left
+    if (performance.now() - movedAt > STANDSTILL_MS) break
   }
+  for (const hash of missing)
+    if (await isLost(node, hash, seen.accepted.get(hash)!))
+      to.found.push(`transaction ${hash} was accepted, is in no block and nobody waits for it`)
   await compareBlocks(root, [...seen.canonical], to)
   await compareBlocks(root, [...seen.complete], to)
   await compareReceipts(root, [...seen.receipts.values()], to)
+}
+
+/** Not so what is in the pool still, behind another of its sender, and what the sequencer gave up: it says so when it comes again. */
+async function isLost(node: RunningNode, hash: Hex, raw: Hex): Promise<boolean> {
+  const [known] = await callMany(`${node.url}/flashblocks`, 'eth_getTransactionByHash', [[hash]])
+  if (known !== null) return false
+  const again = callMany(`${node.url}/flashblocks`, 'eth_sendRawTransaction', [[raw]])
+  const answer = await again.then(() => 'taken', String)
+  return !answer.includes('takes longer than a flashblock has')
 }
 
 async function numbersOf(node: RunningNode): Promise<readonly number[]> {

@@ -23,8 +23,8 @@ export type Shown = {
 
 /** Over all lives of a node. */
 export type Seen = {
-  /** Transactions whose submission was answered with success. */
-  readonly accepted: Set<Hex>
+  /** Transactions whose submission was answered with success, by hash. */
+  readonly accepted: Map<Hex, Hex>
   /** First receipt shown of each, by /flashblocks. */
   readonly receipts: Map<Hex, Receipt>
   /** Hash by number: `latest` of / and of /flashblocks. */
@@ -34,7 +34,7 @@ export type Seen = {
   readonly pending: Map<Hex, Shown>
 }
 export const nothingSeen = (): Seen => ({
-  accepted: new Set(),
+  accepted: new Map(),
   receipts: new Map(),
   canonical: new Map(),
   complete: new Map(),
@@ -51,6 +51,8 @@ const SPREAD_SLOTS = 900
 /** Reverts at once. */
 const REVERTER: Hex = '0x600580600b6000396000f360006000fd'
 
+const BACK_OFF_MS = 500
+
 type Sender = { readonly account: PrivateKeyAccount; nonce: number }
 
 export type Load = {
@@ -65,15 +67,16 @@ export function createLoad(random: () => number): Load {
   const spreader = getContractAddress({ from: senders[0]!.account.address, nonce: 0n })
   const reverter = getContractAddress({ from: senders[0]!.account.address, nonce: 1n })
 
-  /** The first account makes the contracts and fills slots, the others send in turn what succeeds and what reverts. */
+  /** The first account makes the contracts; half of them fill slots, the others send what succeeds and what reverts. */
   function next(sender: Sender): { readonly to?: Hex; readonly data?: Hex; readonly gas: bigint } {
-    if (sender !== senders[0]) {
+    if (senders.indexOf(sender) % 2 === 1) {
       if (random() < 0.1) return { to: reverter, gas: 50_000n }
       return { to: '0x00000000000000000000000000000000000000f1', gas: 21_000n }
     }
-    if (sender.nonce === 0) return { data: SPREADER, gas: 200_000n }
-    if (sender.nonce === 1) return { data: REVERTER, gas: 200_000n }
-    const count = 60 + Math.floor(random() * 140)
+    if (sender === senders[0] && sender.nonce === 0) return { data: SPREADER, gas: 200_000n }
+    if (sender === senders[0] && sender.nonce === 1) return { data: REVERTER, gas: 200_000n }
+    // Few enough to be done in a flashblock's time also on a busy machine.
+    const count = 20 + Math.floor(random() * 60)
     const start = Math.floor(random() * (SPREAD_SLOTS - count))
     // A third of the calls empties what it meets.
     const value = Math.max(0, Math.floor(random() * 300) - 100)
@@ -90,10 +93,12 @@ export function createLoad(random: () => number): Load {
     })
     const flashblocks = `${node.url}/flashblocks`
     const hash = (await call(flashblocks, 'eth_sendRawTransaction', [raw])) as Hex
-    seen.accepted.add(hash)
+    seen.accepted.set(hash, raw)
     sender.nonce++
     const receipt = (await call(flashblocks, 'eth_getTransactionReceipt', [hash])) as Receipt | null
     if (receipt !== null) seen.receipts.set(hash, receipt)
+    // On a busy machine the pool would grow for as long as the load lasts.
+    else await sleep(BACK_OFF_MS)
   }
 
   async function watch(node: RunningNode): Promise<void> {

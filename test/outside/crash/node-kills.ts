@@ -167,8 +167,7 @@ class Run {
   async end(): Promise<void> {
     const node = await startNode(this.#flags)
     await compareNewest(node, this.#load.seen, this.#differences)
-    const limitMs = 30_000
-    await compareAll(node, this.#load.seen, { to: this.#differences, limitMs })
+    await compareAll(node, this.#load.seen, this.#differences)
     const status = await node.stop()
     if (status !== 0) this.#differences.found.push(`the last node ended with ${status}`)
     await this.#look()
