@@ -210,6 +210,11 @@ describe('metrics', () => {
     metrics.refused(9)
     for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
     metrics.gauges({ foldLag: 4 })
+    const published = { type: 'published', record: 1, index: 1, transactions: [] } as const
+    const heads = { canonical: 1, complete: 2, pending: 3 }
+    metrics.published({ ...published, ...heads, publishMs: 3, executeMs: 2 })
+    metrics.published({ ...published, ...heads, publishMs: 0, executeMs: 0 })
+    metrics.late(7)
     await metrics.text()
     metrics.call('eth_call', 7_000, undefined)
     const text = await metrics.text()
@@ -223,6 +228,10 @@ describe('metrics', () => {
     expect(text).toContain('flashnode_pool_busy 1')
     expect(text.match(/^flashnode_chain_events_total\{/gm)?.length).toBe(128)
     expect(text).toContain('flashnode_thread_bytes{thread="writer",memory="heap"} 8')
+    // A publish without a flashblock has no time of its own.
+    expect(text).toContain('flashnode_publish_seconds_count 1')
+    expect(text).toContain('flashnode_flashblock_late_seconds_sum 0.007')
+    expect(text).toContain('flashnode_head{head="pending"} 3')
     expect(text).toContain('nodejs_eventloop_lag_seconds')
   })
 

@@ -126,6 +126,7 @@ describe('an idle chain', () => {
     expect(times[0]).toBeGreaterThanOrEqual(-SEAL_LEAD_MS)
     expect(times[0]).toBeLessThanOrEqual(0)
     expect(times.slice(1)).toEqual([0, 200, 400, 600, 800])
+    expect(new Set(chain.late)).toEqual(new Set([0]))
     expect(chain.flashblocks(2n).map(({ targetIndex }) => targetIndex)).toEqual([0, 5, 5, 5, 5, 5])
   })
 

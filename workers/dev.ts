@@ -46,6 +46,9 @@ export async function startNetwork(
       case 'frame':
         feed?.broadcast(socketData(message.frame))
         return
+      case 'late':
+        metrics.late(message.ms)
+        return
       case 'sealed':
         threads.writer.post({ type: 'sealed', block: message.block })
         return

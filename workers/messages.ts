@@ -94,6 +94,8 @@ export type FromSequencer =
   | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }
   /** Frame for /feed, journalled already. */
   | { readonly type: 'frame'; readonly frame: Bytes }
+  /** The frame before it left so many milliseconds after it was due. */
+  | { readonly type: 'late'; readonly ms: number }
   | { readonly type: 'sealed'; readonly block: SealedBlock }
   /** Did not execute: leaves the pool. */
   | {

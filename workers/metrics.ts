@@ -27,6 +27,8 @@ export interface Metrics {
   refused(calls: number): void
   job(job: PoolJob): void
   published(message: Extract<FromWriter, { readonly type: 'published' }>): void
+  /** A flashblock left after it was due. */
+  late(ms: number): void
   /** Something that a thread counts. */
   count(what: string, by: number): void
   /** What a thread measures. */
@@ -68,6 +70,12 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   const seconds = tallied(registry, 'rpc_seconds', 'method', 'time to answer a call')
   const queued = tallied(registry, 'pool_queue_seconds', 'lane', 'time a call waited for a worker')
   const ran = tallied(registry, 'pool_run_seconds', 'lane', 'time a call ran in a worker')
+  const late = new Histogram({
+    name: 'flashnode_flashblock_late_seconds',
+    help: 'from when a flashblock was due to when it was sent (dev)',
+    buckets: PUBLISH_SECONDS,
+    registers,
+  })
   const publish = new Histogram({
     name: 'flashnode_publish_seconds',
     help: 'from the arrival of a flashblock to its publish',
@@ -124,11 +132,15 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     },
     published(message) {
       publishedAt = now()
-      publish.observe(message.publishMs / 1_000)
-      execute.observe(message.executeMs / 1_000)
+      // Not every publish shows a flashblock.
+      if (message.publishMs > 0) {
+        publish.observe(message.publishMs / 1_000)
+        execute.observe(message.executeMs / 1_000)
+      }
       for (const head of ['canonical', 'complete', 'pending'] as const)
         heads.set({ head }, message[head])
     },
+    late: (ms) => late.observe(ms / 1_000),
     count(what, by) {
       if (isNameKnown(what)) counted.inc({ event: what }, by)
     },

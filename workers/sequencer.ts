@@ -162,6 +162,7 @@ function connect(
         const copy = new Uint8Array(frame)
         main.postMessage({ type: 'frame', frame: copy } satisfies FromSequencer, [copy.buffer])
       },
+      late: (ms) => tell({ type: 'late', ms }),
       seal: (block) => tell({ type: 'sealed', block }),
       reject: (transactions) => tell({ type: 'rejected', transactions }),
       count: (what, message) => tell({ type: 'count', what, message }),

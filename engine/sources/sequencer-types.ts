@@ -65,6 +65,8 @@ export type SequencerPorts = {
   readonly journal: FrameJournal
   /** To the feed. Journalled already. */
   send(frame: Bytes): void
+  /** A flashblock was sent so many milliseconds after it was due. */
+  late(ms: number): void
   seal(block: SealedBlock): void
   /** These leave the pool. */
   reject(transactions: readonly Rejected[]): void

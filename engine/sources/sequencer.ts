@@ -232,7 +232,7 @@ class StateMachine implements Sequencer {
     const { sealAt, targetIndex } = schedule
     if (now >= sealAt) {
       // A tick that was missed: nothing is in the block that no flashblock told.
-      if (payload.uncut.length > 0) await this.#cut(building)
+      if (payload.uncut.length > 0) await this.#cut(building, sealAt)
       this.#seal(building)
       return NOW
     }
@@ -241,7 +241,7 @@ class StateMachine implements Sequencer {
       building.firstAt = undefined
       building.lastAt = now
       await this.#intake.finish(payload, targetIndex)
-      await this.#cut(building)
+      await this.#cut(building, dueAt)
       return NOW
     }
     const isLast = dueAt === Number.POSITIVE_INFINITY
@@ -249,8 +249,9 @@ class StateMachine implements Sequencer {
     return { ms: Math.min(dueAt, sealAt) - now, until: isLast ? 'time' : 'pool' }
   }
 
-  async #cut({ payload, schedule }: Building): Promise<void> {
+  async #cut({ payload, schedule }: Building, dueAt: number): Promise<void> {
     this.#emit(await payload.cut(schedule.targetIndex), payload.execution.attributes.number)
+    this.#ports.late(this.#clock.now() - dueAt)
   }
 
   #seal(building: Building): void {
