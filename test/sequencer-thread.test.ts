@@ -24,19 +24,21 @@ import { brokenRules } from './fixtures/feed-rules.ts'
 
 let folder: string
 let database: Database
-beforeEach(async () => {
+beforeEach(open)
+afterEach(close)
+async function open() {
   folder = mkdtempSync(join(tmpdir(), 'sequencer-'))
   database = await openDatabase(join(folder, 'state'), columnOptions(), { createIfMissing: true })
-})
-afterEach(async () => {
+}
+async function close() {
   await database.close()
   rmSync(folder, { recursive: true })
-})
+}
 
 const thread = 1
-function openNode() {
-  // A moment ahead, so that the first block has its whole second however slow the start is.
-  const genesisTimestamp = Math.floor(Date.now() / 1000) + 2
+/** The genesis is some seconds ahead, so that the first block has its whole second unless the start takes longer. */
+function openNode(seconds: number) {
+  const genesisTimestamp = Math.floor(Date.now() / 1000) + seconds
   const chain = { name: 'xlayer', dev: { genesisTimestamp, blockTime: 1 } }
   const spec = chainSpec(chain)
   importGenesis(database, spec)
@@ -96,6 +98,19 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
   }
 }
 
+/** A first block with time for more than its index 0: on a busy machine a thread may need longer to start than it was given. */
+async function firstBlock(pool: readonly Bytes[]) {
+  for (let seconds = 2; ; seconds *= 2) {
+    const node = openNode(seconds)
+    const first = startThread(node, pool)
+    await first.sealed
+    expect(await first.stop()).toBe(0)
+    if (first.frames().length > 2) return { node, first }
+    await close()
+    await open()
+  }
+}
+
 const messagesOf = (frames: readonly Bytes[]): FeedMessage[] =>
   frames.map((frame) => {
     const decoded = decodeFrame(frame)
@@ -121,10 +136,7 @@ describe('the thread', () => {
       hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
     )
     const poor = new Uint8Array([0xc0])
-    const node = openNode()
-    const first = startThread(node, [poor, raw])
-    await first.sealed
-    expect(await first.stop()).toBe(0)
+    const { node, first } = await firstBlock([poor, raw])
     expect(first.told.find((message) => message.type === 'ready')).toBeDefined()
     expect(first.told.at(-1)).toEqual({ type: 'stopped' })
     const frames = first.frames()
@@ -146,10 +158,10 @@ describe('the thread', () => {
     const ready = again.told.find((message) => message.type === 'ready')
     expect(ready?.newest).toEqual({ number: 1, index: last?.index })
     expect(again.told.find((message) => message.type === 'sealed')).toEqual(sealed)
-  })
+  }, 120_000)
 
   test('says why it cannot go on', async () => {
-    const node = openNode()
+    const node = openNode(2)
     const thread = startThread({ ...node, chain: { ...node.chain, name: 'nowhere' } }, [])
     await expect(thread.sealed).rejects.toThrow(/^the sequencer cannot go on: .*nowhere/)
   })
