@@ -7,6 +7,7 @@ import {
   decodeTransaction,
   encodeTransaction,
   signingHash,
+  transactionHash,
   type UnsignedTransaction,
 } from '../engine/primitives/transaction-codec.ts'
 import { equalBytes, ZERO_20 } from '../engine/primitives/words.ts'
@@ -111,6 +112,13 @@ export function signWith(
     encodeTransaction(signed as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>),
     sender,
   ) as SignedTransaction
+}
+
+/** As go-ethereum shows it: an envelope whose signature is zero. */
+export function unsignedForm(unsigned: UnsignedTransaction, sender: Bytes): SignedTransaction {
+  const fields = { ...unsigned, v: 0n, r: 0n, s: 0n }
+  const raw = encodeTransaction(fields as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>)
+  return { ...fields, raw, hash: transactionHash(raw), from: sender } as SignedTransaction
 }
 
 export const turnKey = (sender: Bytes): string => bytesToHex(sender)

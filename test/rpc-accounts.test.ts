@@ -76,6 +76,18 @@ describe('accounts of the node', () => {
     expect(bytesToHex(decoded.from)).toBe(owner.address)
     expect(shown.tx).toMatchObject({ hash: bytesToHex(decoded.hash), blockHash: null })
   })
+  test('fill for whoever signs it', async () => {
+    const from = other.address
+    const shown = (await result('eth_fillTransaction', { ...tx, from, nonce: undefined })) as {
+      raw: string
+      tx: Json
+    }
+    expect(shown.tx).toMatchObject({
+      ...{ type: '0x2', from, gas: '0x5208', chainId: '0xc4', blockHash: null, nonce: '0x1' },
+      ...{ r: '0x0', s: '0x0', yParity: '0x0', maxPriorityFeePerGas: '0xf4240' },
+    })
+    expect(shown.raw).toMatch(/^0x02.*c0808080$/)
+  })
   const refused: [method: string, params: unknown[], message: string][] = [
     ['eth_sign', [`0x${'11'.repeat(20)}`, '0x1234'], 'unknown account'],
     ['eth_sendTransaction', [{ ...tx, from: `0x${'11'.repeat(20)}` }], 'unknown account'],

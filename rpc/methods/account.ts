@@ -1,7 +1,8 @@
 /** Accounts whose keys the node holds. */
+import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import type { UnsignedTransaction } from '../../engine/primitives/transaction-codec.ts'
-import { bigintToBytes, concatBytes } from '../../engine/primitives/words.ts'
+import { bigintToBytes, concatBytes, ZERO_20 } from '../../engine/primitives/words.ts'
 import { failed, unknownAccount } from '../errors.ts'
 import { address, bytes, hexText, transactionCall } from '../ethereum.ts'
 import { resultText } from '../executor.ts'
@@ -12,6 +13,7 @@ import {
   ownSender,
   signWith,
   turnKey,
+  unsignedForm,
 } from '../fill.ts'
 import { hashesText, pooledText } from '../json.ts'
 import { type FrontContext, frontMethod, param } from '../method.ts'
@@ -57,7 +59,7 @@ export const eth_sendTransaction = frontMethod({
     checkFields(call, chain.chainId)
     // Two at once would take the same nonce.
     return services.turns(turnKey(sender), async () => {
-      const unsigned = await filled(context, call)
+      const unsigned = await filled(context, call, sender)
       return submit(services, signWith(services.accounts, sender, unsigned).raw)
     })
   },
@@ -77,13 +79,29 @@ export const eth_signTransaction = frontMethod({
     const { services, chain } = context
     const sender = ownSender(call, services.accounts)
     checkFields(call, chain.chainId)
-    const signed = signWith(services.accounts, sender, await filled(context, call))
+    const signed = signWith(services.accounts, sender, await filled(context, call, sender))
     return `{"raw":${hexText(signed.raw)},"tx":${pooledText(signed)}}`
   },
 })
 
-function filled(context: FrontContext, call: CallFields): Promise<UnsignedTransaction> {
-  const sender = ownSender(call, context.services.accounts)
+export const eth_fillTransaction = frontMethod({
+  name: 'eth_fillTransaction',
+  summary: 'Completes a transaction, for whoever signs it.',
+  params: [param('Transaction', transactionCall)],
+  result: textResult('Unsigned transaction', { type: 'object' }),
+  async handler(context, call) {
+    checkFields(call, context.chain.chainId)
+    const sender = call.from ?? ZERO_20
+    const unsigned = unsignedForm(await filled(context, call, sender), sender)
+    return `{"raw":${hexText(unsigned.raw)},"tx":${pooledText(unsigned)}}`
+  },
+})
+
+function filled(
+  context: FrontContext,
+  call: CallFields,
+  sender: Bytes,
+): Promise<UnsignedTransaction> {
   return fillTransaction(context, call, {
     sender,
     async estimate() {

@@ -2,13 +2,13 @@
 import type { Block, ChainView } from '../../engine/chain/types.ts'
 import { onBlock, onLatest } from '../basis.ts'
 import { failed, invalidParams, timedOut } from '../errors.ts'
-import { type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
+import { address, type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
 import { baseFeeAfter, feeHistoryText } from '../fee-history.ts'
 import { suggestPrice, suggestTip } from '../gas-price.ts'
 import { LIMITS } from '../limits.ts'
 import { frontMethod, optional, param, poolMethod } from '../method.ts'
 import { LATEST, resolveBlock } from '../resolve.ts'
-import { orNull, quantityResult, textResult } from '../results.ts'
+import { bytesResult, orNull, quantityResult, textResult } from '../results.ts'
 import { array, type Codec, SchemaError } from '../schema.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -38,6 +38,15 @@ export const eth_blobBaseFee = frontMethod({
   params: [],
   result: quantityResult('Blob gas base fee'),
   handler: ({ view }) => view.env(resolveBlock(view, LATEST)).blobBaseFee,
+})
+
+export const eth_coinbase = frontMethod({
+  name: 'eth_coinbase',
+  summary: 'Address that the fees of the latest block went to.',
+  basis: onLatest,
+  params: [],
+  result: { ...bytesResult('Coinbase address'), schema: address.schema },
+  handler: ({ view }) => resolveBlock(view, LATEST).header.coinbase,
 })
 
 export const eth_baseFee = frontMethod({
