@@ -344,18 +344,19 @@ export const PROOFS: readonly Proof[] = [
   wide({
     name: 'the fold frees pages under two readers',
     blocks: three,
-    feed: threeFeed,
-    sealed: ['1', '2'],
+    sealed: ['1', '2', '3'],
     pages: 2,
-    readers: [reads(['pending'], ['y', 'header']), reads(['pending'], ['y'])],
+    readers: [reads(['canonical'], ['x']), reads(['canonical'], ['header'])],
   }),
   wide({
     name: 'the fold frees pages under a view handed over',
     blocks: three,
-    feed: threeFeed,
-    sealed: ['1', '2'],
+    sealed: ['1', '2', '3'],
     pages: 2,
-    readers: [reads(['pending'], ['y'], 2), { ...reads(['pending'], ['y']), isAdopter: true }],
+    readers: [
+      reads(['canonical'], ['x']),
+      { ...reads(['canonical'], ['header']), isAdopter: true },
+    ],
   }),
   wide({
     name: 'a reorg of what the feed showed',
@@ -371,7 +372,7 @@ export const PROOFS: readonly Proof[] = [
     feed: [...forkFeed, ['3B', 0]],
     sealed: ['1', '2A', '2B', '3B'],
     pages: 5,
-    readers: [reads(['pending', 'canonical', 1], ['x', 'y', 'transaction', '#1', '#2'])],
+    readers: [reads(['pending', 'canonical'], ['x', 'transaction', '#2'])],
   }),
   wide({
     name: 'a cache while the feed goes on',
@@ -379,6 +380,6 @@ export const PROOFS: readonly Proof[] = [
     feed: threeFeed,
     sealed: ['1', '2', '3'],
     hasCache: true,
-    readers: [reads(['pending', 'canonical'], ['x', 'y'], 2)],
+    readers: [reads(['pending', 'canonical'], ['x'], 2)],
   }),
 ]
