@@ -60,10 +60,13 @@ export type Content = {
   readonly diff: StateDiff
 }
 
-/** A block as it begins: open, or as the store has it. Until its first increment it shows its parent's header. */
+/** A block as it begins, or as the store has it. Until its first increment it shows its parent's header. */
 export const newBlock = (
-  fields: Pick<LiveBlock, 'handle' | 'parent' | 'state' | 'header' | 'hash'> & Partial<LiveBlock>,
+  event: 'begin' | 'recover' | 'find',
+  fields: Pick<LiveBlock, 'handle' | 'parent' | 'header' | 'hash'> &
+    Partial<Omit<LiveBlock, 'state'>>,
 ): LiveBlock => ({
+  state: nextState('none', event),
   payloadId: undefined,
   open: undefined,
   content: undefined,

@@ -1,5 +1,5 @@
 /** The blocks that are not folded, the heads among them, and what a move of a head drops. */
-import { isFinished } from '../chain/life.ts'
+import { isDecided, isFinished } from '../chain/life.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { BlockId } from '../storage/types.ts'
@@ -46,7 +46,7 @@ export class LiveChain {
   /** The canonical or folded block of a height, as far back as a reorg may go. */
   decided(number: number): LiveBlock | undefined {
     for (const block of this.#blocks.values())
-      if (block.handle.number === number && isDecided(block)) return block
+      if (block.handle.number === number && isDecided(block.state)) return block
     return undefined
   }
 
@@ -98,7 +98,7 @@ export class LiveChain {
     this.base = block
     for (const [id, old] of this.#blocks) {
       if (old.state === 'folded') {
-        if (old.handle.number + this.#undoBlocks < block.handle.number) this.#blocks.delete(id)
+        if (old.handle.number + this.#undoBlocks < block.handle.number) this.#forget(id, old)
       } else if (old.handle.number <= block.handle.number && old.state !== 'handed') this.drop(old)
     }
   }
@@ -111,7 +111,7 @@ export class LiveChain {
     for (const [id, block] of this.#blocks) {
       if (block.parent !== undefined && equalBytes(block.parent.hash, base.hash))
         block.parent = base
-      if (block !== base && equalBytes(block.hash, base.hash)) this.#blocks.delete(id)
+      if (block !== base && equalBytes(block.hash, base.hash)) this.#forget(id, block)
     }
     for (const block of [...this.#blocks.values()]) {
       const isBelow = block.state === 'folded' && block.handle.number <= base.handle.number
@@ -125,6 +125,11 @@ export class LiveChain {
   /** Blocks that are held, folded ones included. */
   get size(): number {
     return this.#blocks.size
+  }
+
+  #forget(id: BlockId, block: LiveBlock): void {
+    step(block, 'forget')
+    this.#blocks.delete(id)
   }
 
   #above(block: LiveBlock): LiveBlock[] {
@@ -143,5 +148,3 @@ export class LiveChain {
     return line
   }
 }
-
-const isDecided = ({ state }: LiveBlock) => state === 'canonical' || state === 'folded'

@@ -113,6 +113,7 @@ export function close(block: LiveBlock): void {
 
 /** A block that came to nothing before the chain knew of it. */
 export function discard({ options }: WriterState, block: LiveBlock): void {
+  step(block, 'drop')
   block.open?.release()
   options.publisher.drop(block.handle)
 }
@@ -237,10 +238,9 @@ async function begin(state: WriterState, frame: FlashblockFrame, parent: LiveBlo
     checkAttributes(chain, parent, attributes)
   if (wrong !== undefined) return giveUp(state, message, wrong)
   const open = await openExecution(state.options, parent.hash, attributes)
-  const block = newBlock({
+  const block = newBlock('begin', {
     handle: publisher.begin(parent.handle, message.payloadId),
     parent,
-    state: 'open',
     payloadId: message.payloadId,
     header: parent.header,
     hash: parent.hash,

@@ -33,10 +33,9 @@ export function storedBlock(
   const header = store.header(hash)
   if (header === undefined)
     throw new Error(`the store has no header of block ${handle.number}, which it has folded`)
-  return newBlock({
+  return newBlock('find', {
     handle,
     parent: undefined,
-    state: 'folded',
     header: decodeHeader(header),
     hash,
     index: 0,
@@ -78,5 +77,5 @@ function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock
     publisher.finish(handle, header, hash) === 'added'
   if (!isHeld)
     throw new Error(`no view memory for stored block ${stored.number}: raise --view-memory`)
-  return newBlock({ handle, parent, state: 'canonical', header, hash, index: 0 })
+  return newBlock('recover', { handle, parent, header, hash, index: 0 })
 }

@@ -210,10 +210,9 @@ async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<vo
   if (wrong !== undefined) return reject(state, sealed, wrong)
   const open = await openExecution(options, parent.hash, attributes)
   const { payloadId } = sealed
-  const block = newBlock({
+  const block = newBlock('begin', {
     handle: options.publisher.begin(parent.handle, isPayloadId(payloadId) ? payloadId : undefined),
     parent,
-    state: 'open',
     payloadId,
     header: parent.header,
     hash: parent.hash,

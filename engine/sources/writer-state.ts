@@ -1,4 +1,5 @@
 /** What the writer knows between two events, and the small steps that all its parts share. */
+import { assertShown } from '../chain/life.ts'
 import type { SealedBlock } from '../chain/types.ts'
 import { dropPayload, type Heights, type Sequence, startSequence } from '../flashblocks/sequence.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -132,6 +133,9 @@ export function publish(state: WriterState, shown: Shown = NOTHING_SHOWN): void 
 /** Writes a record without telling: nothing that a caller could ask for has changed. */
 export function writeRecord(state: WriterState): number {
   const { canonical, complete, pending } = state.chain
+  assertShown('canonical', canonical.state)
+  assertShown('complete', complete.state)
+  assertShown('pending', pending.state)
   return state.options.publisher.publish({
     canonical: canonical.handle,
     complete: complete.handle,

@@ -11,24 +11,28 @@ export const life: Part = {
     const seen = new Set<BlockState>()
     const walked = explore<Life>(
       {
-        initial: { state: 'open', past: [] },
+        initial: { state: 'none', past: [] },
         steps: ({ state, past }) =>
           eventsOf(state).map((event) => ({
             label: event,
             run: () => ({
               state: nextState(state, event),
-              past: state === 'open' ? [] : [...past, state],
+              // Any number of flashblocks is one.
+              past: state === 'open' && event === 'extend' ? past : [...past, state],
             }),
           })),
         check({ state, past }, isLast) {
           seen.add(state)
-          if (past.includes(state)) throw new Fault(`a block is ${state} twice`)
-          if (isLast && state !== 'dropped') throw new Fault(`a block stays ${state} for ever`)
           const before = past.at(-1)
+          if (past.includes(state)) throw new Fault(`a block is ${state} twice`)
+          if (isLast && state !== 'dropped' && state !== 'forgotten')
+            throw new Fault(`a block stays ${state} for ever`)
           if (before === 'handed' && state !== 'canonical')
             throw new Fault(`a block that the keeper holds becomes ${state}`)
-          if (state === 'folded' && !past.includes('handed'))
-            throw new Fault('a block is folded that the keeper was not given')
+          if (state === 'canonical' && before !== 'handed' && before !== 'none')
+            throw new Fault('a block is canonical that the keeper was not given')
+          if (state === 'folded' && before !== 'canonical' && before !== 'none')
+            throw new Fault('a block is folded that was not canonical')
         },
       },
       1000,

@@ -221,10 +221,9 @@ function begin(
   const { node, parent, open, isWhole } = block
   const handle = machine.publisher.begin(parent.handle, PAYLOAD_ID)
   machine.truth.name(handle.id, node)
-  return newBlock({
+  return newBlock('begin', {
     handle,
     parent,
-    state: 'open',
     payloadId: PAYLOAD_ID,
     header: parent.header,
     hash: parent.hash,

@@ -1,4 +1,4 @@
-/** What the writer makes of the keeper's answers: engine/sources/{writer,writer-sealed}.ts. */
+/** What the writer makes of the keeper's answers: engine/sources/{writer-answers,writer-sealed}.ts. */
 import { Fault, type Step } from '../explore.ts'
 import { change, dropWhere, request, setWriter } from './live-chain.ts'
 import { lineOf, publish } from './publisher.ts'
@@ -71,7 +71,7 @@ function moveCanonical(world: World, state: State, id: number): State {
   return publish(world, dropWhere(moved, isGone))
 }
 
-/** writer.ts onAnswer 'folded', Publisher.folded, LiveChain.fold. */
+/** onAnswer 'folded', Publisher.folded, LiveChain.fold. */
 function onFolded(world: World, state: State, id: number): State {
   const block = state.writer.blocks[id]
   if (block === undefined) throw new Fault('the keeper folded a block that is not held')
@@ -84,7 +84,7 @@ function onFolded(world: World, state: State, id: number): State {
   return publish(world, isWholeGone ? setWriter(left, { whole: 0 }) : left)
 }
 
-/** writer.ts onUnfolded, Publisher.unfolded, LiveChain.unfold: nothing is shown before the answer to the append. */
+/** writer-answers.ts onUnfolded, Publisher.unfolded, LiveChain.unfold: nothing is shown before the answer to the append. */
 function onUnfolded(
   world: World,
   state: State,

@@ -1,4 +1,5 @@
 /** A flashblock, or a whole block, on its way into its table: engine/sources/writer-frames.ts, engine/views/build.ts. */
+import { nextState } from '../../../engine/chain/life.ts'
 import type { Step } from '../explore.ts'
 import { onRoot } from './answers.ts'
 import { change, cutAbove, request, setWriter } from './live-chain.ts'
@@ -21,7 +22,7 @@ export function beginBlock(
     block: name,
     number,
     parent,
-    state: 'open',
+    state: nextState('none', 'begin'),
     tables: [],
     tag: -1,
     isWhole,

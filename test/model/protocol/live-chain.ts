@@ -1,6 +1,6 @@
 /** The blocks that the writer holds and the moves of its heads: engine/sources/{live-block,live-chain,writer-state}.ts. */
-import { type BlockEvent, LifeError, nextState } from '../../../engine/chain/life.ts'
-import { Fault } from '../explore.ts'
+import { type BlockEvent, nextState } from '../../../engine/chain/life.ts'
+import { allowed } from './allowed.ts'
 import { lineOf, publish } from './publisher.ts'
 import type { Block, Request, State, World, Writer } from './state.ts'
 
@@ -28,17 +28,9 @@ export function change(
 ): State {
   const { blocks } = state.writer
   const block = blocks[id]!
-  const changed = { ...block, state: after(block, event), ...fields }
+  const after = allowed(() => nextState(block.state, event))
+  const changed = { ...block, state: after, ...fields }
   return setWriter(state, { blocks: { ...blocks, [id]: changed } })
-}
-
-function after({ block, state }: Block, event: BlockEvent) {
-  try {
-    return nextState(state, event)
-  } catch (error) {
-    if (error instanceof LifeError) throw new Fault(`${block}: ${error.message}`)
-    throw error
-  }
 }
 
 /** LiveChain.cutAbove. */

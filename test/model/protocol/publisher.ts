@@ -1,6 +1,8 @@
 /** Tables, records and pages as engine/views/{build,publisher,pages,record}.ts have them. */
+import { assertShown } from '../../../engine/chain/life.ts'
 import { Fault, type Step } from '../explore.ts'
-import { FINAL, type HeadName, type Key } from './scenario.ts'
+import { allowed } from './allowed.ts'
+import type { HeadName, Key } from './scenario.ts'
 import {
   type Block,
   type Position,
@@ -79,15 +81,18 @@ export function hasRoomInRing({ rules, scenario }: World, { words, writer }: Sta
   return overwritten < 1 || overwritten < (rules.ringBound ? writer.bound : words.floor)
 }
 
+/** Each head stands on the one below it, and is what life.ts lets it be. */
 function checkHeads({ truth }: World, { base, canonical, complete, pending, blocks }: Writer) {
-  const line = [base, canonical, complete, pending].map((id) => blocks[id])
-  for (const [at, block] of line.entries()) {
-    if (block === undefined) throw new Fault('a head is a block that is not held')
-    const below = line[at - 1]
-    if (below !== undefined && !truth.isAncestor(below.block, block.block))
+  const heads = { canonical, complete, pending }
+  let below = blocks[base]
+  for (const head of ['canonical', 'complete', 'pending'] as const) {
+    const block = blocks[heads[head]]
+    if (below === undefined || block === undefined)
+      throw new Fault('a head is a block that is not held')
+    if (!truth.isAncestor(below.block, block.block))
       throw new Fault(`a head at ${block.block} does not stand on the one at ${below.block}`)
-    if (at > 0 && at < 3 && block.tag !== FINAL)
-      throw new Fault(`${block.block} is shown as whole, and is not finished`)
+    allowed(() => assertShown(head, block.state))
+    below = block
   }
 }
 

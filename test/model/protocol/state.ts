@@ -1,5 +1,5 @@
 /** The parts of a state of the model, and the first one. */
-import type { BlockState } from '../../../engine/chain/life.ts'
+import { type BlockState, nextState } from '../../../engine/chain/life.ts'
 import type { Rules } from './rules.ts'
 import {
   type Ask,
@@ -203,7 +203,7 @@ export function firstState({ readers }: Scenario): State {
     block: GENESIS,
     number: 0,
     parent: 0,
-    state: 'folded',
+    state: nextState('none', 'find'),
     tables: [],
     tag: FINAL,
     isWhole: false,
