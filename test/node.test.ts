@@ -69,6 +69,17 @@ describe('a development node', () => {
     expect(await node.stop('SIGTERM')).toBe(0)
   }, 30_000)
 
+  test('starts on a machine that lets its first question to the pool wait too long', async () => {
+    const find = 'const reply = await pool.execute({'
+    const isFirst = `(globalThis.probes = (globalThis.probes ?? 0) + 1) === 1`
+    const replace = `if (${isFirst}) throw new Error('request timed out')\n  ${find}`
+    const node = await startNode(['--ephemeral'], 'dev', [
+      { file: 'workers/parts.ts', find, replace },
+    ])
+    expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
+    expect(await node.stop('SIGTERM')).toBe(0)
+  }, 30_000)
+
   test('ends at once at the second signal', async () => {
     const node = await startNode(['--ephemeral'])
     const ended = once(node.child, 'exit')

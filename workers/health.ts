@@ -24,8 +24,8 @@ export interface Health {
   /** Requests are answered from now on, until `stopping`. */
   started(): void
   stopping(): void
-  /** Asks the pool now; resolves when it has answered or failed. */
-  probe(): Promise<void>
+  /** Asks the pool now; gives what went wrong, undefined when it has answered. */
+  probe(): Promise<string | undefined>
   readiness(): Readiness
 }
 
@@ -41,7 +41,7 @@ export function createHealth(options: HealthOptions): Health {
   let failure: string | undefined
   let phase: 'starting' | 'serving' | 'stopping' = 'starting'
   let probed: { readonly at: number; readonly problem: string | undefined } | undefined
-  let probing: Promise<void> | undefined
+  let probing: Promise<string | undefined> | undefined
 
   function reasons(): string[] {
     const found: string[] = []
@@ -96,6 +96,7 @@ export function createHealth(options: HealthOptions): Health {
         .then((problem) => {
           probed = { at: now(), problem }
           probing = undefined
+          return problem
         })
       return probing
     },

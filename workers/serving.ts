@@ -12,6 +12,8 @@ import { now, openParts, type Parts, type StartedNode } from './parts.ts'
 
 /** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
 const DRAIN_MS = 8_000
+/** For the first answer of the pool. */
+const START_MS = 30_000
 const PAGE_TYPE = 'application/json'
 
 /** Ready when it resolves. @throws with one line that says what is wrong. */
@@ -48,7 +50,9 @@ async function becomeReady(
     pending: pending.number,
   }))
   health.published(Number(heads.canonical), Number(heads.pending))
-  await health.probe()
+  // A machine that is busy with other things may need more time than one question has.
+  const until = now() + START_MS
+  while ((await health.probe()) !== undefined && now() < until && !lifecycle.isStopping);
   const probes = setInterval(() => void health.probe(), HEALTH_PROBE_MS).unref()
   lifecycle.onStop(
     'the requests in flight',
