@@ -8,10 +8,10 @@ import type { Database } from '../../../engine/storage/database.ts'
 import { readMarker, writeMarker } from '../../../engine/storage/marker.ts'
 import { META } from '../../../engine/storage/meta.ts'
 import { openState } from '../../../engine/storage/schema.ts'
-import { makeOlder, OLDER_VERSION } from '../../fixtures/older-schema.ts'
+import { makeOlder, OLDER_VERSION, sliceCount } from '../../fixtures/older-schema.ts'
 import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
 import { type Edit, editedEnv, editedExecArgv } from '../edits.ts'
-import { killAt, MIGRATION_POINTS, WITH_OLDER_SCHEMA } from './points.ts'
+import { EACH_SLICE, killAt, MIGRATION_POINTS, type Point, WITH_OLDER_SCHEMA } from './points.ts'
 
 export type MigrationKills = {
   /** By the name of the place. */
@@ -34,13 +34,21 @@ export async function killMigrations(options: {
   const found: string[] = []
   const before = await withState(datadir, rowsOf)
   let refused = 0
+  const slices = await withState(datadir, sliceCount)
+  /** False: what was left of the migration had no such place any more, and is done. */
+  const isKilled = async (point: Point): Promise<boolean> => {
+    const times = point.times === EACH_SLICE ? slices : 1
+    const edit = killAt(point, 1 + Math.floor(random() * times))
+    return (await run(['migrate', '--datadir', datadir], edit)).signal === 'SIGKILL'
+  }
   for (let round = 0; round < rounds && (round === 0 || isInTime()); round++) {
-    await withState(datadir, makeOlder)
-    writeMarker(datadir, { ...readMarker(datadir)!, version: OLDER_VERSION })
+    await begin(datadir)
     for (const point of MIGRATION_POINTS) {
-      const edit = killAt(point, 1 + Math.floor(random() * point.times))
-      const { signal } = await run(['migrate', '--datadir', datadir], edit)
-      if (signal !== 'SIGKILL') continue
+      // One that goes on after a kill first; a migration from its beginning has every place.
+      if (!(await isKilled(point))) {
+        await begin(datadir)
+        if (!(await isKilled(point))) continue
+      }
       kills.set(point.name, kills.get(point.name)! + 1)
       const start = await run(['serve', '--datadir', datadir, '--port', '0'])
       if (start.code === 1 && start.errors.includes(`flashnode migrate --datadir ${datadir}`))
@@ -55,6 +63,11 @@ export async function killMigrations(options: {
     if (after.size !== before.size) found.push(`${after.size} rows, there were ${before.size}`)
   }
   return { kills, found, rows: before.size, refused }
+}
+
+async function begin(datadir: string): Promise<void> {
+  await withState(datadir, makeOlder)
+  writeMarker(datadir, { ...readMarker(datadir)!, version: OLDER_VERSION })
 }
 
 async function withState<T>(datadir: string, work: (database: Database) => T): Promise<T> {

@@ -33,7 +33,7 @@ export type NodeKills = {
 }
 
 /** A point that is not reached within this is not counted: the next round is its next chance. */
-const LIFE_MS = 20_000
+const LIFE_MS = 60_000
 /** In which a node starts on a quiet machine, about. */
 const START_MS = 1_500
 

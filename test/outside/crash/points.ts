@@ -140,6 +140,8 @@ export const KEEPER_POINTS: readonly Point[] = [
 ]
 
 const MIGRATE = 'engine/storage/migrate.ts'
+/** As often as there are slices, which depends on the directory. */
+export const EACH_SLICE = Number.POSITIVE_INFINITY
 
 /** Reached by the command that migrates a directory. */
 export const MIGRATION_POINTS: readonly Point[] = [
@@ -148,11 +150,11 @@ export const MIGRATION_POINTS: readonly Point[] = [
     ...before('runSlices(database, migration, to)\n      writeMarker'),
   },
   {
-    ...{ name: 'migration, before the commit of a slice', file: MIGRATE, times: 8 },
+    ...{ name: 'migration, before the commit of a slice', file: MIGRATE, times: EACH_SLICE },
     ...before('batch.commit({ isSynced'),
   },
   {
-    ...{ name: 'migration, between two slices', file: MIGRATE, times: 8 },
+    ...{ name: 'migration, between two slices', file: MIGRATE, times: EACH_SLICE },
     ...before("at = next ?? 'done'"),
   },
   {
