@@ -507,6 +507,20 @@ describe('slots of an account', () => {
     ])
   })
 
+  test('of a block above the view are not taken for its own, by whoever stops at the first', () => {
+    const opened = open()
+    const { publisher, store, thread } = opened
+    publisher.publish(heads(publisher.base))
+    const reader = thread(0)
+    const { lease } = newest(reader)
+    const one = whole(publisher, publisher.base, write(1))
+    append(opened, one, write(1))
+    foldAll(store, one)
+    const state = openState(reader, lease, lease.record.pending)
+    const owner = new Uint32Array(ADDRESSES[0]!.slice().buffer)
+    expect(() => state.hasSlots(owner)).toThrow(ViewError)
+  })
+
   test('of a prefix take all of the blocks below it', () => {
     const { publisher, thread } = open()
     const one = publisher.begin(publisher.base)

@@ -285,10 +285,17 @@ function* readSlots(
     table = parentOf(arena, table)
     height = below
   }
-  for (const slot of store.flatSlots(address))
-    if (!laid.has(Buffer.from(slot.key).toString('latin1'))) yield slot
-  if (fold.isOvertaken())
-    throw new ViewError('void', 'a fold overtook the listing of slots: take a newer view')
+  const look = () => {
+    if (fold.isOvertaken())
+      throw new ViewError('void', 'a fold overtook the listing of slots: take a newer view')
+  }
+  for (const slot of store.flatSlots(address)) {
+    if (laid.has(Buffer.from(slot.key).toString('latin1'))) continue
+    // Before each, for whoever stops early.
+    look()
+    yield slot
+  }
+  look()
   for (const [key, value] of laid)
     if (value !== undefined) yield { key: Uint8Array.from(Buffer.from(key, 'latin1')), value }
 }
