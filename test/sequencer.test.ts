@@ -10,7 +10,12 @@ import { decodeTransaction, signTransaction } from '../engine/primitives/transac
 import { equalBytes, ZERO_32 } from '../engine/primitives/words.ts'
 import { MAX_TRIES, TOO_LONG } from '../engine/sources/sequencer-fill.ts'
 import { SEAL_LEAD_MS } from '../engine/sources/sequencer-schedule.ts'
-import type { Offered, Rejected, Wanted } from '../engine/sources/sequencer-types.ts'
+import type {
+  FlashblockPlace,
+  Offered,
+  Rejected,
+  Wanted,
+} from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
 import {
@@ -393,6 +398,35 @@ describe('after a kill', () => {
     await chain.until(() => chain.blocks.length > 1)
     expect(chain.sealed[1]).toEqual(first)
     expect(chain.sent.slice(0, frames.length).map(({ frame }) => frame)).toEqual(frames)
+  })
+
+  test('sealed only when its flashblocks are shown again, or are for too long not', async () => {
+    const asked: FlashblockPlace[] = []
+    const shown = { from: Number.POSITIVE_INFINITY }
+    const chain = sequencedChain({
+      over: {
+        isShown(place) {
+          asked.push(place)
+          return asked.length >= shown.from
+        },
+      },
+    })
+    chain.offer(transfers(0, 2))
+    await chain.until(() => chain.sealed.length > 0)
+    expect(asked).toEqual([])
+    chain.restart()
+    await chain.until(() => asked.length > 3)
+    expect(chain.sealed).toHaveLength(1)
+    expect(asked[0]).toEqual({ number: 1, index: 5 })
+    shown.from = asked.length + 1
+    await chain.until(() => chain.sealed.length > 1)
+    expect(asked).toHaveLength(shown.from)
+
+    shown.from = Number.POSITIVE_INFINITY
+    chain.restart()
+    const restartedAt = chain.clock.ms
+    await chain.until(() => chain.sealed.length > 2)
+    expect(chain.clock.ms - restartedAt).toBeGreaterThanOrEqual(3_000)
   })
 
   test('journalled and not sent: sent first', async () => {

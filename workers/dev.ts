@@ -5,11 +5,11 @@ import type { ChainReader } from '../engine/chain/types.ts'
 import { socketData } from '../engine/flashblocks/codec.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
-import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
+import type { FlashblockPlace } from '../engine/sources/sequencer-types.ts'
 import { FEED_TOKEN_HEADER } from '../rpc/feed.ts'
-import { readNewest } from '../rpc/scope.ts'
 import type { NodeContext } from './context.ts'
 import type { Parts } from './parts.ts'
+import { isShown } from './shown-place.ts'
 
 /**
  * Resolves when what was shown before a kill can be read again: the flashblocks of blocks that were not durable come from the
@@ -102,14 +102,9 @@ const REPLAY_MS = 3_000
 const LOOK_MS = 5
 
 /** Waits until the pending head is this flashblock or a later one. */
-async function published(reader: ChainReader, { number, index }: FlashblockPlace): Promise<void> {
+async function published(reader: ChainReader, place: FlashblockPlace): Promise<void> {
   const until = performance.now() + REPLAY_MS
-  while (performance.now() < until) {
-    const pending = readNewest(reader, 'flashblocks', (view) => view.pending)
-    if (pending.number > number || (pending.number === BigInt(number) && pending.index >= index))
-      return
-    await sleep(LOOK_MS)
-  }
+  while (performance.now() < until && !isShown(reader, place)) await sleep(LOOK_MS)
 }
 
 /** An address that stands for all of the machine's is reached by loopback. */

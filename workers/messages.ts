@@ -3,8 +3,12 @@
 import type { SealedBlock } from '../engine/chain/types.ts'
 import type { ChainOption } from '../engine/chainspec/registry.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
-import type { FlashblockPlace } from '../engine/sources/sequencer.ts'
-import type { Offered, Rejected, SequencerCount } from '../engine/sources/sequencer-types.ts'
+import type {
+  FlashblockPlace,
+  Offered,
+  Rejected,
+  SequencerCount,
+} from '../engine/sources/sequencer-types.ts'
 import type { WriterEffect } from '../engine/sources/writer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'

@@ -13,6 +13,7 @@ import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import type { FromSequencer, SharedNode, ToSequencer } from './messages.ts'
 import { createQuestions } from './questions.ts'
+import { isShown } from './shown-place.ts'
 
 /** What the sequencer's thread is started with. */
 export type SequencerData = SharedNode & {
@@ -142,6 +143,7 @@ function connect(
     ports: {
       now: Date.now,
       leaseParent: () => leaseParent(reader),
+      isShown: (place) => isShown(reader, place),
       async transactions(wanted) {
         hasNews = false
         const offered = await pool.ask((request) =>

@@ -18,6 +18,8 @@ export type ParentBlock = {
   release(): void
 }
 
+export type FlashblockPlace = { readonly number: number; readonly index: number }
+
 export type Wanted = {
   /** The flashblock they are for. */
   readonly number: bigint
@@ -54,6 +56,8 @@ export type SequencerPorts = {
   /** Milliseconds since 1970. May jump. */
   now(): number
   leaseParent(): ParentBlock
+  /** Whether readers see this flashblock, or a later one. */
+  isShown(place: FlashblockPlace): boolean
   /** The pool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
   transactions(wanted: Wanted): Promise<Offered>
   /** The pool may have something that it had not when it was asked last. */

@@ -29,12 +29,15 @@ import {
   type Schedule,
   scheduleOf,
 } from './sequencer-schedule.ts'
-import type { ParentBlock, SequencerOptions, SequencerPorts } from './sequencer-types.ts'
+import type {
+  FlashblockPlace,
+  ParentBlock,
+  SequencerOptions,
+  SequencerPorts,
+} from './sequencer-types.ts'
 
 /** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the pool. */
 export type Wait = { readonly ms: number; readonly until: 'parent' | 'pool' | 'time' }
-
-export type FlashblockPlace = { readonly number: number; readonly index: number }
 
 export interface Sequencer {
   /** Does what is due. One call at a time. */
@@ -62,6 +65,8 @@ type Building = {
   firstAt: number | undefined
   /** When the newest flashblock was begun, in chain time. */
   lastAt: number
+  /** Flashblocks of an earlier run of the process: up to this index, waited for until this chain time. */
+  readonly replayed?: { readonly index: number; readonly until: number }
 }
 
 /** `journalled`: frames that the journal held at the start. */
@@ -191,7 +196,18 @@ class StateMachine implements Sequencer {
       targetIndex: targetIndex || planned.targetIndex,
       sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
     }
-    return this.#built(parent, payload, schedule)
+    const replayed = { index: flashblocks.length - 1, until: now + SHOWN_MS }
+    return { ...this.#built(parent, payload, schedule), replayed }
+  }
+
+  /**
+   * The canonical block comes to a writer by another road than flashblocks, and overtakes them where there is much to execute at once.
+   * What was shown before the process died would then never be shown again in the steps in which it was.
+   */
+  #isStillReplayed({ replayed, payload }: Building, now: number): boolean {
+    if (replayed === undefined || now >= replayed.until) return false
+    const { number } = payload.execution.attributes
+    return !this.#ports.isShown({ number: Number(number), index: replayed.index })
   }
 
   /** Index 0: the base and the L1-attributes deposit. */
@@ -231,6 +247,7 @@ class StateMachine implements Sequencer {
     const { payload, schedule } = building
     const { sealAt, targetIndex } = schedule
     if (now >= sealAt) {
+      if (this.#isStillReplayed(building, now)) return FOR_PARENT
       // A tick that was missed: nothing is in the block that no flashblock told.
       if (payload.uncut.length > 0) await this.#cut(building, sealAt)
       this.#seal(building)
@@ -282,6 +299,8 @@ class StateMachine implements Sequencer {
 }
 
 const NOW: Wait = { ms: 0, until: 'time' }
+/** Milliseconds that a replayed block waits to be shown before it is sealed: a machine that is slower than that shows it whole. */
+const SHOWN_MS = 3_000
 const FOR_PARENT: Wait = { ms: POLL_MS, until: 'parent' }
 
 /** Infinity: no further flashblock. */
