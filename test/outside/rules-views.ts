@@ -126,7 +126,7 @@ export const VIEW_RULES: readonly Rule[] = [
     rule: "a worker may adopt below the floor while its front's row covers it",
     edits: [edit('views/lease', '    if (thread !== FRONT) {', '    if (thread < FRONT) {')],
     race: [lateRow, lateFloor],
-    expect: ['torture', 'histories', 'model'],
+    expect: ['torture', 'model'],
   },
   {
     name: 'frontFirst',
@@ -185,7 +185,7 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'handed',
     rule: 'a table handed over is not retired before the answer',
     edits: [edit('views/publisher', 'state.find(block).isHanded = true', 'state.find(block)')],
-    expect: ['torture', 'histories', 'model'],
+    expect: ['torture', 'model'],
   },
   {
     name: 'headIsBase',

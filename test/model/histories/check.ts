@@ -5,9 +5,9 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import { ViewError } from '../../../engine/state/reader.ts'
+import { type StateReader, ViewError } from '../../../engine/state/reader.ts'
 import { FOLD, OLDEST } from '../../../engine/views/arena.ts'
-import { ADDRESSES } from '../../fixtures/view-blocks.ts'
+import { ADDRESSES, type World } from '../../fixtures/view-blocks.ts'
 import type { Random } from './blocks.ts'
 import { GENESIS, type Held, type Machine } from './machine.ts'
 import { differenceOf, slotsOf } from './state.ts'
@@ -78,7 +78,7 @@ export function checkParentState(
   const block = view.block({ hash: parent.final!.hash, requireCanonical: false })
   if (block === undefined) throw new Mismatch(`the writer finds no block ${parent.number}`)
   const state = view.state(block)
-  same(differenceOf(state, worldOf(parent), random), undefined, `parent state ${parent.number}`)
+  sameState(state, { world: worldOf(parent), random }, `state of parent ${parent.number}`)
   machine.counts.add('states', 1)
 }
 
@@ -148,7 +148,7 @@ function checkState(
   const isPrefix = block.flashblockIndex !== undefined
   allowing(machine, held, { number: node.number, isPrefix }, () => {
     const state = held.leased.view.state(block)
-    same(differenceOf(state, prefix.world, random), undefined, `state of ${name}`)
+    sameState(state, { world: prefix.world, random }, `state of ${name}`)
     machine.counts.add('states')
     const below = GENESIS + random(node.number - GENESIS + 2)
     const wanted = below === node.number ? block.hash : ancestorAt(node, below)?.final?.hash
@@ -237,7 +237,7 @@ function checkPrefix(
     const isFolded = node.number <= held.shown.base.number || machine.truth.recovered.has(node)
     allowing(machine, held, { number: node.number, isPrefix: true, isFolded }, () => {
       const state = view.state(block)
-      same(differenceOf(state, prefix.world, random), undefined, `state of ${name}`)
+      sameState(state, { world: prefix.world, random }, `state of ${name}`)
     })
   })
 }
@@ -323,6 +323,14 @@ function allowing(
 const nameOf = ({ number }: Node, index: number | undefined) => `block ${number}.${index ?? 'end'}`
 const hex = (bytes: Bytes) => Buffer.from(bytes).toString('hex').slice(0, 12)
 
+function sameState(
+  state: StateReader,
+  { world, random }: { readonly world: World; readonly random: Random },
+  what: string,
+): void {
+  const difference = differenceOf(state, world, random)
+  if (difference !== undefined) throw new Mismatch(`${what}: ${difference}`)
+}
 export function same<Value>(found: Value, wanted: Value, what: string): void {
   if (found !== wanted) throw new Mismatch(`${what}: ${String(found)}, expected ${String(wanted)}`)
 }

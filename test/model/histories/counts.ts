@@ -8,6 +8,9 @@ export class Counts {
   get(what: string): number {
     return this.of.get(what) ?? 0
   }
+  list(what: readonly string[]): string {
+    return what.map((each) => `${this.get(each)} ${each}`).join(', ')
+  }
   addAll(other: Readonly<Record<string, number>>): void {
     for (const [what, by] of Object.entries(other)) this.add(what, by)
   }

@@ -21,7 +21,13 @@ import { createKeeper, type Keeper } from '../../../engine/storage/keeper.ts'
 import { META } from '../../../engine/storage/meta.ts'
 import { openStore } from '../../../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest, StoreReader } from '../../../engine/storage/types.ts'
-import { type Arena, createViews, keeperWords, openArena } from '../../../engine/views/arena.ts'
+import {
+  type Arena,
+  createViews,
+  keeperWords,
+  OLDEST,
+  openArena,
+} from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import type { Publisher, SharedViews } from '../../../engine/views/types.ts'
 import { EMPTY_WORLD, stateRootOf } from '../../fixtures/view-blocks.ts'
@@ -130,6 +136,10 @@ export class Machine {
           this.unfolds.raised++
           return words.raiseUnfolds()
         },
+        setOldest: (number) => {
+          if (number > Atomics.load(this.arena.words, OLDEST)) this.#countPruned(number)
+          words.setOldest(number)
+        },
       },
       now: () => this.#keeperMs++,
       foldDepth,
@@ -157,6 +167,12 @@ export class Machine {
     recoverBlocks(this.state, this.keeper.opened)
     publish(this.state)
     this.take()
+  }
+
+  #countPruned(number: number): void {
+    this.counts.add('history pruned')
+    if (this.held.some(({ shown }) => shown.base.number < number))
+      this.counts.add('pruned under a lease')
   }
 
   openReader(thread: number, store = racedStore(this.store, () => this.onRead?.())): ChainReader {

@@ -75,9 +75,16 @@ async function runStep(machine: Machine, step: Step, random: Random): Promise<vo
     await machine.decide()
   } catch (error) {
     if (!(error instanceof Died)) throw error
-    machine.counts.add('died')
-    restart(machine)
+    die(machine, random)
   }
+}
+
+function die(machine: Machine, random: Random): void {
+  const { raised, answered } = machine.unfolds
+  machine.counts.add('died')
+  if (raised > answered) machine.counts.add('died in an unfold')
+  else if (machine.isFolding()) machine.counts.add('died in a fold')
+  restart(machine, random)
 }
 
 async function act(machine: Machine, step: Step, random: Random): Promise<void> {
@@ -125,11 +132,11 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
       return
     case 'restart':
       machine.counts.add('restarted')
-      return restart(machine)
+      return restart(machine, random)
     case 'reopen':
       await machine.directory.reopen()
       machine.counts.add('directory closed and opened')
-      return restart(machine)
+      return restart(machine, random)
   }
 }
 
@@ -187,8 +194,10 @@ function releaseCancelled(machine: Machine): void {
 }
 
 /** Another process over the same data: the canonical block that was shown is there, or one that was being made so. */
-function restart(machine: Machine): void {
+function restart(machine: Machine, random: Random): void {
+  const { directory } = machine
   machine.onRead = undefined
+  directory.fuse = random(3) === 0 ? random(3) : undefined
   const { canonical: shown } = machine.newest
   const { handed } = machine.state
   const next = handed === undefined ? undefined : machine.nodeOf(handed)
@@ -203,6 +212,7 @@ function restart(machine: Machine): void {
         machine.pages *= 2
       } else throw error
     }
+  directory.fuse = undefined
   const { canonical, pending } = machine.newest
   if (canonical !== shown && canonical !== next)
     throw new Mismatch(`block ${shown.number} was canonical, after the start ${canonical.number}`)
@@ -214,6 +224,7 @@ function restart(machine: Machine): void {
 function checkNow(machine: Machine, random: Random): void {
   try {
     checkInvariants(machine)
+    machine.counts.add('invariants')
     for (const held of machine.held) {
       if (random(2) === 0) machine.onRead = othersAtWork(machine, random)
       checkSample(machine, held, random)
@@ -222,8 +233,7 @@ function checkNow(machine: Machine, random: Random): void {
     checkNewest(machine, random)
   } catch (error) {
     if (!(error instanceof Died)) throw error
-    machine.counts.add('died')
-    restart(machine)
+    die(machine, random)
   } finally {
     machine.onRead = undefined
   }

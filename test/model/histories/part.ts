@@ -1,0 +1,127 @@
+/** Random histories of the real state machine against plain maps; and those rules that one thread can show, each switched off. */
+import { RULES } from '../../outside/rules.ts'
+import type { RunOptions } from '../../outside/run-options.ts'
+import type { Part } from '../part.ts'
+import { Counts } from './counts.ts'
+import { runShards, type Shard } from './processes.ts'
+import type { Report } from './shard.ts'
+
+/** What must have happened in a run, whatever its seed. */
+const KINDS = [
+  'payload',
+  'flashblock',
+  'sealed',
+  'flush',
+  'second payload',
+  'complete blocks dropped for a payload',
+  'ahead',
+  'decided',
+  'replaced',
+  'reorg above the fold',
+  'reorg below the fold, 1 to 7',
+  'reorg below the fold, 8 to 19',
+  'reorg below the fold, 20 to 40',
+  'reorg refused: too deep',
+  'view lost by the writer',
+  'append',
+  'append between slices',
+  'slice',
+  'folded',
+  'unfold slice',
+  'history pruned',
+  'pruned under a lease',
+  'lease',
+  'adopted',
+  'adopted under the front',
+  'adoption refused',
+  'thread ended',
+  'refused: no pages',
+  'lease cancelled',
+  'work between two reads',
+  'change: wiped',
+  'created again in the block of the wipe',
+  'created again in a later block',
+  'change: code',
+  'died',
+  'died in a fold',
+  'died in an unfold',
+  'died while it started',
+  'restarted',
+  'directory closed and opened',
+] as const
+
+export const histories: Part = {
+  name: 'random histories against plain maps',
+  async run({ isShort, seed }, check) {
+    const counts = new Counts()
+    const failures: NonNullable<Report['failure']>[] = []
+    let done = 0
+    const total = isShort ? 300 : 10_000
+    const shards = shardsOf(total, seed)
+    await runShards(
+      shards,
+      ({ histories: some, counts: more, failure }) => {
+        done += some
+        counts.addAll(more)
+        if (failure !== undefined) failures.push(failure)
+        if (done % 1000 < SHARD_RUNS && done < total) console.log(`   ${done} histories`)
+      },
+      () => failures.length > 0,
+    )
+    for (const { seed: at, history, message } of failures)
+      console.log(`seed ${at}, as small as it became: ${JSON.stringify(history)}\n${message}`)
+    const asked = ['states', 'prefixes', 'log searches', 'refused: void', 'refused: pruned']
+    check(
+      'every view answers as plain maps do, or is void or pruned where it may be',
+      failures.length === 0 && done >= total,
+      `${done} histories, ${counts.list(asked)}`,
+    )
+    check(
+      'heads stand on one chain, what is canonical is durable, a page has one owner',
+      failures.length === 0 && counts.get('invariants') > total,
+      counts.list(['invariants']),
+    )
+    const missing = KINDS.filter((kind) => counts.get(kind) === 0)
+    check(
+      'everything that may happen has happened',
+      missing.length === 0,
+      missing.length === 0 ? counts.list(KINDS) : `never: ${missing.join(', ')}`,
+    )
+  },
+}
+
+/** Each rule that one thread can show, switched off: a history must go wrong. In the short form a few of them, by the seed. */
+export const rulesOff: Part = {
+  name: 'random histories without a rule',
+  async run(options, check) {
+    const off = chosen(options).map(({ name, rule, edits }, at) => ({
+      ...{ name, rule, edits },
+      runs: RUNS_WITHOUT_A_RULE,
+      seed: options.seed + at,
+    }))
+    await runShards(off, ({ histories: some, failure }, { name, rule }) => {
+      const [fault = ''] = failure?.message.split('\n') ?? []
+      check(`${name}: ${rule}`, failure !== undefined, `${some} histories, ${fault.slice(0, 160)}`)
+    })
+  },
+}
+
+function chosen({ isShort, random }: RunOptions) {
+  const rules = RULES.filter(({ expect }) => expect.includes('histories'))
+  if (!isShort) return rules
+  return Array.from({ length: RULES_IN_SHORT }, () =>
+    rules.splice(Math.floor(random() * rules.length), 1),
+  ).flat()
+}
+
+/** Few enough that a process ends before it is a burden, many enough that its start does not count. */
+const SHARD_RUNS = 50
+/** The rarest fault comes once in some hundreds. */
+const RUNS_WITHOUT_A_RULE = 2000
+const RULES_IN_SHORT = 6
+
+const shardsOf = (total: number, seed: number): Shard[] =>
+  Array.from({ length: Math.ceil(total / SHARD_RUNS) }, (_, at) => ({
+    runs: SHARD_RUNS,
+    seed: seed * 1000 + at,
+  }))

@@ -1,0 +1,66 @@
+/** Shards of histories, each in a process of its own: they end with what they leave behind, and as many run as there are cores. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Edit, editedEnv, editedExecArgv } from '../../outside/edits.ts'
+import type { Report } from './shard.ts'
+
+export type Shard = {
+  readonly runs: number
+  readonly seed: number
+  /** What the process runs under; a fault is then reported as it was found. */
+  readonly edits?: readonly Edit[]
+}
+
+/** Reports in the order in which they come; `isEnough` after one: no further shard is begun. */
+export async function runShards<Each extends Shard>(
+  shards: readonly Each[],
+  onReport: (report: Report, shard: Each) => void,
+  isEnough: () => boolean = () => false,
+): Promise<void> {
+  // Memory is a faster disk, where there is one.
+  const parent = existsSync(MEMORY) ? MEMORY : tmpdir()
+  const folder = mkdtempSync(join(parent, 'flashnode-histories-'))
+  const children = new Set<ChildProcess>()
+  const end = () => {
+    for (const child of children) child.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  }
+  process.once('exit', end)
+  const queue = [...shards]
+  const work = async () => {
+    for (let shard = queue.shift(); shard !== undefined; shard = queue.shift()) {
+      onReport(await runShard(shard, folder, children), shard)
+      if (isEnough()) queue.length = 0
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(4, availableParallelism()) }, work))
+  process.off('exit', end)
+  end()
+}
+const MEMORY = '/dev/shm'
+const SHARD = fileURLToPath(new URL('./shard.ts', import.meta.url))
+
+function runShard(
+  { runs, seed, edits }: Shard,
+  folder: string,
+  children: Set<ChildProcess>,
+): Promise<Report> {
+  const args = ['--runs', `${runs}`, '--seed', `${seed}`, ...(edits === undefined ? [] : ['--raw'])]
+  const child = fork(SHARD, args, {
+    execArgv: edits === undefined ? [] : [...editedExecArgv],
+    env: { ...editedEnv(edits ?? []), TMPDIR: folder },
+    // What an edited product complains of is its own business.
+    stdio: ['ignore', 'inherit', edits === undefined ? 'inherit' : 'ignore', 'ipc'],
+  })
+  children.add(child)
+  return new Promise((resolve, reject) => {
+    child.once('message', (report) => resolve(report as Report))
+    child.once('exit', (code, signal) => {
+      children.delete(child)
+      reject(new Error(`histories with seed ${seed} ended with ${code ?? signal}`))
+    })
+  })
+}
