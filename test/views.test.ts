@@ -165,6 +165,7 @@ describe('memory', () => {
     const { publisher, thread } = open(16)
     const { base } = publisher
     const handed = whole(publisher, base, write(1))
+    publisher.publish(heads(base, handed))
     publisher.handOver(handed)
     for (let value = 2; value < 60; value++) {
       const block = publisher.begin(base)
@@ -281,10 +282,10 @@ describe('leases', () => {
     first.release()
     first.release()
     expect(publisher.stats().oldestLease).toBe(1)
+    publisher.publish(heads(publisher.base))
     again.release()
     expect(publisher.stats().oldestLease).toBe(2)
     second.release()
-    publisher.publish(heads(publisher.base))
     expect(publisher.stats().oldestLease).toBe(3)
   })
 

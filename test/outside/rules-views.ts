@@ -184,7 +184,13 @@ export const VIEW_RULES: readonly Rule[] = [
   {
     name: 'handed',
     rule: 'a table handed over is not retired before the answer',
-    edits: [edit('views/publisher', 'state.find(block).isHanded = true', 'state.find(block)')],
+    edits: [
+      edit(
+        'views/publisher',
+        'state.find(block).isHanded = true',
+        'state.find(block).isAwaited = false',
+      ),
+    ],
     expect: ['torture', 'model'],
   },
   {
