@@ -96,6 +96,16 @@ describe('before the tick', () => {
     expect(brokenRules(messages(pooled), 0n)).toEqual([])
   })
 
+  test('many that come one by one are asked for a few at a time', async () => {
+    const pooled = pooledChain()
+    const all = Array.from({ length: 180 }, (_, nonce) => transfer(0, nonce))
+    for (const [order, transaction] of all.entries()) pooled.arrive(at(210 + order), transaction)
+    await pooled.until(() => pooled.chain.blocks.length > 2)
+    const between = pooled.asked.filter(({ atMs }) => atMs > at(200) && atMs < at(400))
+    expect(between.length).toBeLessThanOrEqual(8)
+    expect(carried(pooled, 3)).toEqual(rawNames(all))
+  })
+
   test('a replacement is refused: the other is as good as included', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(250), transfer(0, 0))

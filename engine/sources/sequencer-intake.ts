@@ -11,8 +11,10 @@ import type { SequencerPorts } from './sequencer-types.ts'
 export interface Intake extends Pick<Filler, 'forget' | 'include'> {
   /** A block begins, or is begun again. */
   reset(): void
-  /** Before the tick: executes what the pool has new. False: it has nothing, or this part of the quotas is used up. */
-  ahead(payload: Payload, targetIndex: number): Promise<boolean>
+  /** When to ask the pool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
+  aheadAt(payload: Payload, targetIndex: number): number
+  /** Executes what the pool has new. */
+  ahead(payload: Payload, targetIndex: number): Promise<void>
   /** At the tick: what else the pool has, within the rest of the quotas. */
   finish(payload: Payload, targetIndex: number): Promise<void>
   /** The block is given up: what is in no flashblock goes back to the pool. */
@@ -28,6 +30,8 @@ const TIME_QUOTA = 0.5
 /** Part of a flashblock's gas (in percent) and time that may be used before its tick. */
 const AHEAD_PERCENT = 50n
 const AHEAD = Number(AHEAD_PERCENT) / 100
+/** Part of the time between flashblocks that two questions before the tick are apart: each costs both threads a tenth of a millisecond. */
+const APART = 1 / 8
 
 export function createIntake({
   ports,
@@ -45,6 +49,7 @@ export function createIntake({
   /** Asking may give something although the pool has no news. */
   let hasMore = true
   let hasAskedAhead = false
+  let askedAheadAt = Number.NEGATIVE_INFINITY
   /** Hashes that the time before the tick did not reach. */
   let unreached: readonly Bytes[] = []
 
@@ -82,6 +87,11 @@ export function createIntake({
   const gasLimit = ({ index, execution }: Payload, targetIndex: number) =>
     gasQuota(execution.attributes.gasLimit, index + 1, targetIndex)
 
+  function aheadLimit(payload: Payload, targetIndex: number): bigint {
+    const { cutGasUsed } = payload
+    return cutGasUsed + ((gasLimit(payload, targetIndex) - cutGasUsed) * AHEAD_PERCENT) / 100n
+  }
+
   return {
     forget: filler.forget,
     include: filler.include,
@@ -89,17 +99,20 @@ export function createIntake({
       next()
       hasMore = true
     },
-    async ahead(payload, targetIndex) {
-      const whole = gasLimit(payload, targetIndex)
-      const limit = payload.cutGasUsed + ((whole - payload.cutGasUsed) * AHEAD_PERCENT) / 100n
+    aheadAt(payload, targetIndex) {
       const isWorthAsking = ports.hasNews() || (hasMore && !hasAskedAhead)
       const hasTime = (filling?.spentMs ?? 0) < ms * AHEAD
-      if (!isWorthAsking || !hasTime || payload.execution.gasUsed >= limit) return false
+      const hasGas = payload.execution.gasUsed < aheadLimit(payload, targetIndex)
+      if (!isWorthAsking || !hasTime || !hasGas) return Number.POSITIVE_INFINITY
+      return askedAheadAt + flashblockTimeMs * APART
+    },
+    async ahead(payload, targetIndex) {
       hasAskedAhead = true
-      const offered = await ask(payload, limit, filler.stopped())
-      const tried = await begun(payload, whole).offer(offered, AHEAD)
+      askedAheadAt = clock.now()
+      const offered = await ask(payload, aheadLimit(payload, targetIndex), filler.stopped())
+      const work = begun(payload, gasLimit(payload, targetIndex))
+      const tried = await work.offer(offered, AHEAD)
       unreached = [...unreached, ...tried.unreached]
-      return true
     },
     async finish(payload, targetIndex) {
       const limit = gasLimit(payload, targetIndex)

@@ -261,9 +261,11 @@ class StateMachine implements Sequencer {
       await this.#cut(building, dueAt)
       return NOW
     }
-    const isLast = dueAt === Number.POSITIVE_INFINITY
-    if (!isLast && (await this.#intake.ahead(payload, targetIndex))) return NOW
-    return { ms: Math.min(dueAt, sealAt) - now, until: isLast ? 'time' : 'pool' }
+    if (dueAt === Number.POSITIVE_INFINITY) return { ms: sealAt - now, until: 'time' }
+    const aheadAt = this.#intake.aheadAt(payload, targetIndex)
+    if (now < aheadAt) return { ms: Math.min(dueAt, sealAt, aheadAt) - now, until: 'pool' }
+    await this.#intake.ahead(payload, targetIndex)
+    return NOW
   }
 
   async #cut({ payload, schedule }: Building, dueAt: number): Promise<void> {
