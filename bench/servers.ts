@@ -43,9 +43,13 @@ export async function startFlashnode(slots: ReadonlyMap<string, string>): Promis
   writeFileSync(alloc, JSON.stringify({ [TOKEN]: account }))
   const flags =
     '--ephemeral --port 0 --admin-port 0 --rate-limit off --log-level error --genesis-alloc'
-  const child = spawn(process.execPath, ['workers/main.ts', 'dev', ...flags.split(' '), alloc], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    ['--max-semi-space-size=16', 'workers/main.ts', 'dev', ...flags.split(' '), alloc],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   let output = ''
   const ready = await new Promise<RegExpExecArray>((resolve, reject) => {
     child.stdout.on('data', (chunk) => {

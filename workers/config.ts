@@ -15,10 +15,12 @@ import {
   type Options,
 } from './options.ts'
 
-export type Config = Omit<Options, 'adminPort' | 'datadir'> & {
+export type Config = Omit<Options, 'adminPort' | 'datadir' | 'dbCache'> & {
   readonly command: CommandName
   /** 0: off. */
   readonly adminPort: number
+  /** Megabytes. */
+  readonly dbCache: number
   /** undefined: ephemeral. */
   readonly datadir: string | undefined
   readonly limits: Limits
@@ -257,6 +259,8 @@ function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): C
     chain,
     limits,
     adminPort: options.adminPort ?? (command === 'dev' ? 8_546 : 0),
+    // A chain that begins empty would fill a large one for hours, and memory would seem to leak.
+    dbCache: options.dbCache ?? (command === 'dev' ? 64 : 512),
     datadir: options.ephemeral
       ? undefined
       : (options.datadir ?? `.flashnode/${command}-${chainName}`),

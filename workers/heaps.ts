@@ -2,6 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 
+/**
+ * Of each thread; V8's own bound is several times that on a large machine, and every thread under load grows into it and gives it back
+ * from time to time (2026-11, 50 transactions and 200 calls a second: 1,054 MB after a minute, with this 753). The main thread's is given
+ * on the command line, as --max-semi-space-size, a third of it.
+ */
+export const YOUNG_HEAP_MB = 48
+
 export type Heap = {
   /** `writer`, `keeper`, `sequencer`, and `pool_0` and so on in the order of their start. */
   readonly thread: string

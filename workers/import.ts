@@ -41,7 +41,12 @@ export async function runImport(
 ): Promise<void> {
   const files = checked(config)
   const chain = chainSpec({ name: files.genesis })
-  const database = await openDirectory({ path: files.datadir, chain, chainName: GENESIS_FILE })
+  const database = await openDirectory({
+    path: files.datadir,
+    chain,
+    chainName: GENESIS_FILE,
+    cacheBytes: config.dbCache * 2 ** 20,
+  })
   try {
     // The directory is complete without the file it was made from.
     copyFileSync(files.genesis, join(files.datadir, GENESIS_FILE))

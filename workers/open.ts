@@ -41,6 +41,7 @@ export async function openData({ config, log, lifecycle }: NodeContext): Promise
     path: directory.path,
     chain,
     chainName: option.name,
+    cacheBytes: config.dbCache * MEGABYTE,
     maxThreads: MAX_THREADS,
   })
   lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)

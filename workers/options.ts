@@ -109,6 +109,12 @@ export const OPTIONS = {
     text: 'shared memory of the views',
     shown: 'computed',
   }),
+  dbCache: option('MB', optional(integer(16, 65_536)), {
+    fallback: undefined,
+    text: 'block caches of the database',
+    shown: 'dev: 64; else 512',
+    commands: ALL,
+  }),
   engine: option('NAME', choice('reference'), {
     fallback: 'reference',
     text: 'which EVM runs',

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { Piscina } from 'piscina'
+import { YOUNG_HEAP_MB } from './heaps.ts'
 import type { LongTexts } from './slab.ts'
 import type { PoolTask } from './task.ts'
 
@@ -52,7 +53,10 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     maxThreads: threads,
     atomics: 'sync',
     recordTiming: false,
-    resourceLimits: { maxOldGenerationSizeMb: options.heapMb + SPARE_HEAP_MB },
+    resourceLimits: {
+      maxOldGenerationSizeMb: options.heapMb + SPARE_HEAP_MB,
+      maxYoungGenerationSizeMb: YOUNG_HEAP_MB,
+    },
   })
   let isStopped = false
   let replaced = 0

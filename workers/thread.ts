@@ -1,6 +1,7 @@
 /** A thread of ours: started from its file, told to stop by a message, missed when it ends by itself. */
 import { once } from 'node:events'
 import { type TransferListItem, Worker } from 'node:worker_threads'
+import { YOUNG_HEAP_MB } from './heaps.ts'
 
 export interface Thread<To> {
   post(message: To): void
@@ -27,6 +28,7 @@ export function startThread<To, From extends { readonly type: string }>(
   const worker = new Worker(new URL(options.file, import.meta.url), {
     name: options.name,
     workerData: options.data,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
     transferList: [...(options.transfer ?? [])],
   })
   const { threadId } = worker

@@ -40,6 +40,8 @@ export async function startNode(
     process.execPath,
     [
       ...(edits.length > 0 ? editedExecArgv : []),
+      // As `npm start` sets it.
+      '--max-semi-space-size=16',
       'workers/main.ts',
       command,
       '--port',
