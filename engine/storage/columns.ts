@@ -42,19 +42,23 @@ export type ColumnName = (typeof COLUMN_NAMES)[number]
 
 const MIB = 2 ** 20
 const LARGEST_CACHE = 2 ** 32 - 1
+const USUAL_CACHE = 256 * MIB
 
 /**
  * Options by column. `cacheBytes` is shared out among the block caches, most of it to flat state. Every column has a compaction
  * and a budget: an idle column with the usual memtable holds the log of all the others.
  */
 export function columnOptions(
-  cacheBytes: number = 256 * MIB,
+  cacheBytes: number = USUAL_CACHE,
 ): Readonly<Record<ColumnName, ColumnOptions>> {
   const cache = (share: number) =>
     Math.min(LARGEST_CACHE, Math.max(MIB, Math.floor((cacheBytes * share) / 100)))
+  // A small node has small memtables. They hold the log too: RocksDB keeps up to six times what all of them may take, and reads it at
+  // every start.
+  const memtables = Math.min(1, cacheBytes / USUAL_CACHE)
   const column = (budgetMiB: number, cacheShare: number, more: ColumnOptions = {}) => ({
     compaction: 'level' as const,
-    memtableMemoryBudget: budgetMiB * MIB,
+    memtableMemoryBudget: Math.max(MIB, Math.floor(budgetMiB * memtables * MIB)),
     cacheSize: cache(cacheShare),
     ...more,
   })
