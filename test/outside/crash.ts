@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { checks } from './checks.ts'
 import { fillDisk } from './crash/disk.ts'
+import { failCalls } from './crash/faults.ts'
 import { killKeepers } from './crash/keeper-kills.ts'
 import { killMigrations } from './crash/migration-kills.ts'
 import { killNodes } from './crash/node-kills.ts'
@@ -88,6 +89,13 @@ check(
   'it goes on where it was cut off, is refused until then, and leaves every row as it was',
   migration.found.length === 0,
   `${migration.rows} rows, ${migration.refused} starts refused, ${migration.found.length} differences${list(migration.found)}`,
+)
+
+const faults = await failCalls(isShort ? 29 : 1)
+check(
+  'storage calls that fail: a right answer, an error or a stop that says what to do, and a whole chain after it',
+  faults.isRight,
+  faults.detail,
 )
 
 const disk = await fillDisk({ rounds: isShort ? 1 : 3, seed: Math.floor(random() * 2 ** 31) })

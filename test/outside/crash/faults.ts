@@ -1,0 +1,20 @@
+/** Every storage call of a node on one thread fails once, in turn: the suite of that name, with none of the calls left out. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/** The suite's own line of counts, and whether it passed. `stride`: of so many calls one. */
+export async function failCalls(
+  stride: number,
+): Promise<{ readonly isRight: boolean; readonly detail: string }> {
+  const child = spawn('node_modules/.bin/vitest', ['run', 'test/node-faults.test.ts'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, FAULTS_STRIDE: String(stride), NO_COLOR: '1' },
+  })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk.toString()
+  })
+  const [code] = await once(child, 'close')
+  const line = /^\d+ of \d+ calls failed once.*$/m.exec(output)?.[0]
+  return { isRight: code === 0 && line !== undefined, detail: line ?? output.slice(-2_000) }
+}
