@@ -45,7 +45,10 @@ function* history(bench: Bench): Generator<{ before: readonly ModelBlock[] }, vo
   }
 }
 
-describe('when a commit fails', () => {
+// Seconds of work: a busy machine makes minutes of it.
+const timeout = 180_000
+
+describe('when a commit fails', { timeout }, () => {
   test('whichever it is, nothing is written after it, and the next open finds a whole chain', () => {
     let failures = 0
     for (let commits = 0; ; commits++) {
@@ -90,7 +93,7 @@ describe('when a commit fails', () => {
   })
 })
 
-test('on RocksDB the same history leaves the same rows', async () => {
+test('on RocksDB the same history leaves the same rows', { timeout }, async () => {
   const rocks = await openSmall(join(temporaryDirectory(), 'state'))
   const [left, right] = [rocks, memoryDatabase()].map((database) => {
     const bench = new Bench({ database, historyBlocks: 7 })

@@ -66,7 +66,7 @@ const cutAt = (migration: Migration, slices: number): Migrations => {
   return { [OLDER_VERSION]: { ...migration, slice } }
 }
 
-describe('a migration', () => {
+describe('a migration', { timeout: 180_000 }, () => {
   const migrations = { [OLDER_VERSION]: olderSchema }
 
   test('brings every row to this format, and is done once', async () => {
