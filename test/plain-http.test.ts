@@ -180,9 +180,9 @@ describe('what is recognised', () => {
         const url = endpoint === 'standard' ? '/' : '/flashblocks'
         expect(seen).toEqual([JSON.stringify([url, forwardedFor ?? null, body])])
       }),
-      { numRuns: 1_000 },
+      { numRuns: 500 },
     )
-    expect(recognised).toBeGreaterThan(100)
+    expect(recognised).toBeGreaterThan(50)
     node.close()
   })
 })
@@ -197,7 +197,7 @@ describe('a connection', () => {
     return { text: JSON.stringify([body, address]), status: 200, headers: {} }
   }
   beforeAll(async () => {
-    const limits = { requestsPerSocket: 3, headersMs: 200, keepAliveMs: 200 }
+    const limits = { requestsPerSocket: 3 }
     const proxies = trustedProxies(['127.0.0.0/8'])
     const started = await startServer({ answer, limits, trustedProxies: proxies })
     port = started.port
@@ -232,7 +232,7 @@ describe('a connection', () => {
       const { headers } = await readResponse(socket)
       connections.push(headers['connection'], headers['keep-alive'])
     }
-    const kept = ['keep-alive', 'timeout=0, max=3']
+    const kept = ['keep-alive', 'timeout=65, max=3']
     expect(connections).toEqual([...kept, ...kept, 'close', undefined])
     socket.resume()
     await once(socket, 'close')
@@ -269,9 +269,13 @@ describe('a connection', () => {
   })
 
   test('that says nothing is closed, at once and after an answer', async () => {
-    expect(await talk(port, '')).toBe('')
-    const answered = await talk(port, plain('1'))
-    expect(answered).toMatch(/^HTTP\/1.1 200 OK\r\n/)
+    // Only what is to pass is short: a slow machine must not end what is to be answered.
+    const silent = await startServer({ answer, limits: { headersMs: 50 } })
+    expect(await talk(silent.port, '')).toBe('')
+    await silent.server.close()
+    const idle = await startServer({ answer, limits: { keepAliveMs: 50 } })
+    expect(await talk(idle.port, plain('1'))).toMatch(/^HTTP\/1.1 200 OK\r\n/)
+    await idle.server.close()
   })
 
   test('waits for an answer longer than for a request', async () => {
