@@ -2,8 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeHeader } from '../engine/primitives/header-codec.ts'
-import type { Database } from '../engine/storage/database.ts'
+import { type Database, memoryDatabase } from '../engine/storage/database.ts'
 import { createKeeper } from '../engine/storage/keeper.ts'
+import { META } from '../engine/storage/meta.ts'
 import { openStore } from '../engine/storage/store.ts'
 import { type Action, action } from './fixtures/chain-model.ts'
 import { Bench, FOLD_DEPTH, UNDO_WINDOW } from './fixtures/keeper-bench.ts'
@@ -162,6 +163,25 @@ describe('a fold in progress', () => {
     bench.crash()
     expect(bench.folded).toBe(GENESIS_NUMBER + 1)
     bench.check()
+  })
+
+  test('lets a question about an unknown block be answered without reading a diff', () => {
+    const rows = memoryDatabase()
+    let diffs = 0
+    const get: Database['get'] = (column, key) => {
+      if (column === 'diffs') diffs++
+      return rows.get(column, key)
+    }
+    const bench = new Bench({ database: { ...rows, get } })
+    for (let at = 0; at <= FOLD_DEPTH; at++) bench.append([actionsOf(at)], true)
+    bench.step()
+    expect(rows.get('meta', META.folding)).toBeDefined()
+    diffs = 0
+    bench.send({ type: 'preview', request: 7, parentStateRoot: new Uint8Array(32), diff: [] })
+    bench.step()
+    expect(bench.answers.at(-1)).toEqual({ type: 'preview', request: 7, roots: undefined })
+    expect(diffs).toBe(0)
+    expect(rows.get('meta', META.folding)).toBeDefined()
   })
 
   test('leaves no trie of its parent or of a rival to build on', () => {

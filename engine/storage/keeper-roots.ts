@@ -121,8 +121,10 @@ export class KeeperRoots {
   #versionOf(block: KnownBlock): TrieVersion | undefined {
     if (block.version !== undefined) return block.version
     const below = block.parent && this.#versionOf(block.parent)
+    // The base while a block is folded over it: its trie is gone, and a stored diff is not decoded for nothing.
+    if (below === undefined) return undefined
     const diff = block.diff ?? (block.appended && this.#store.diff(block.appended.hash))
-    if (below === undefined || diff === undefined) return undefined
+    if (diff === undefined) return undefined
     const version = this.#trie.fork(below)
     this.#trie.apply(version, diff)
     block.version = version
