@@ -41,7 +41,7 @@ export type ProofLimits = {
   readonly bytes: number
 }
 
-type Rows = Pick<Database, 'get' | 'range' | 'scan'>
+type Rows = Pick<Database, 'get' | 'getMany' | 'range' | 'scan'>
 
 /**
  * @param hash of an appended or folded block of the canonical chain
@@ -123,7 +123,7 @@ function withoutBlocks(
   database: Rows,
   blocks: readonly Bytes[],
   limits: ProofLimits,
-): Pick<Database, 'get'> {
+): Pick<Database, 'get' | 'getMany'> {
   const rows = new Map<string, Bytes | undefined>()
   let bytes = 0
   for (const hash of blocks) {
@@ -143,13 +143,12 @@ function withoutBlocks(
         `what block ${Buffer.from(hash).toString('hex')} replaced is not kept any more`,
       )
   }
-  return {
-    get(column, key) {
-      if (column !== 'accountTrie' && column !== 'storageTrie') return database.get(column, key)
-      const name = rowName(column, key)
-      return rows.has(name) ? rows.get(name) : database.get(column, key)
-    },
+  const get: Database['get'] = (column, key) => {
+    if (column !== 'accountTrie' && column !== 'storageTrie') return database.get(column, key)
+    const name = rowName(column, key)
+    return rows.has(name) ? rows.get(name) : database.get(column, key)
   }
+  return { get, getMany: (column, keys) => keys.map((key) => get(column, key)) }
 }
 
 function hasUndo(database: Rows, hash: Bytes): boolean {

@@ -1,10 +1,9 @@
 /** Trie nodes as rows: keyed by path, one version per path; what a block changes in them, and how that is undone. */
 import type { Bytes } from '../primitives/bytes.ts'
-import { concatBytes } from '../primitives/words.ts'
 import { latin1 } from '../state/words.ts'
-import { decodeList, encodeList } from './block-codec.ts'
+import { decodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
-import { type Owner, type Place, setNibble, type TrieNode, withNibble } from './trie-node.ts'
+import { type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
 /** `prefix`: none, or the hash of the account whose storage it is. */
@@ -35,8 +34,8 @@ export const rowName = (column: TrieColumn, key: Bytes): string =>
   (column === 'accountTrie' ? 'a' : 's') + latin1(key)
 
 /**
- * Nodes that `owner` made, put; nodes they replaced and nothing took the place of, deleted. Uses up `replaced`. Each `next` looks at
- * about a thousand nodes.
+ * Nodes that `owner` made, put; rows they replaced and nothing took the place of, deleted. Uses up `replaced` and what the nodes say
+ * of the rows before them. Each `next` looks at about a thousand nodes.
  */
 export function* collectWrites(
   root: TrieNode | undefined,
@@ -44,17 +43,23 @@ export function* collectWrites(
   replaced: ReplacedRows,
 ): Generator<undefined, readonly TrieWrite[]> {
   const writes: TrieWrite[] = []
-  const open: Visit[] = [{ node: root, space: ACCOUNTS, key: new Uint8Array(32), depth: 0 }]
+  const open: Visit[] = [
+    { node: root, walk: { space: ACCOUNTS, key: new Uint8Array(32) }, depth: 0 },
+  ]
   for (let seen = 1; open.length > 0; seen++) {
-    const { node, space, key, depth } = open.pop()!
+    const { node, walk, depth, nibble } = open.pop()!
+    if (nibble !== undefined) setNibble(walk.key, depth - 1, nibble)
     if (node === undefined || node.owner !== owner) continue
-    if (node.reference!.length === 32) {
-      const row = { column: space.column, key: nodeKey(space, { key, depth }) }
-      const name = rowName(row.column, row.key)
-      writes.push({ ...row, value: node.raw, previous: replaced.get(name)?.raw })
-      replaced.delete(name)
+    // A short node has no row; it may have become short here.
+    const value = node.reference!.length === 32 ? node.raw : undefined
+    if (value !== undefined || node.previous !== undefined) {
+      const { column } = walk.space
+      const key = nodeKey(walk.space, { key: walk.key, depth })
+      const previous = node.previous ?? takeReplaced(replaced, column, key)
+      writes.push({ column, key, value, previous })
     }
-    pushChildren(open, node, { space, key, depth })
+    node.previous = undefined
+    pushChildren(open, node, { walk, depth })
     if (seen % NODES_IN_STEP === 0) yield
   }
   for (const { column, key, raw } of replaced.values())
@@ -62,22 +67,40 @@ export function* collectWrites(
   return writes
 }
 
-type Visit = Place & { readonly node: TrieNode | undefined; readonly space: TrieSpace }
+function takeReplaced(replaced: ReplacedRows, column: TrieColumn, key: Bytes): Bytes | undefined {
+  if (replaced.size === 0) return undefined
+  const name = rowName(column, key)
+  const raw = replaced.get(name)?.raw
+  replaced.delete(name)
+  return raw
+}
 
-function pushChildren(open: Visit[], node: TrieNode, at: Place & { readonly space: TrieSpace }) {
-  const { space, key, depth } = at
-  if (node.kind === 'branch')
-    for (const [nibble, child] of node.children.entries()) {
-      if (child?.owner !== node.owner) continue
-      open.push({ node: child, space, key: withNibble(key, depth, nibble), depth: depth + 1 })
+/** The way to the node that is looked at: below it everything is visited before its next sibling, so one key serves a whole trie. */
+type Walk = { readonly space: TrieSpace; readonly key: Bytes }
+type Visit = {
+  readonly node: TrieNode | undefined
+  readonly walk: Walk
+  readonly depth: number
+  /** Nibble before `depth`, where the parent is a branch. */
+  readonly nibble?: number
+}
+
+function pushChildren(
+  open: Visit[],
+  node: TrieNode,
+  { walk, depth }: { readonly walk: Walk; readonly depth: number },
+): void {
+  if (node.kind === 'branch') {
+    for (let nibble = 0; nibble < 16; nibble++) {
+      const child = node.children[nibble]
+      if (child?.owner === node.owner) open.push({ node: child, walk, depth: depth + 1, nibble })
     }
-  else if (node.kind === 'extension') {
-    const below = key.slice()
-    for (const [i, nibble] of node.path.entries()) setNibble(below, depth + i, nibble)
-    open.push({ node: node.child, space, key: below, depth: depth + node.path.length })
+  } else if (node.kind === 'extension') {
+    for (const [i, nibble] of node.path.entries()) setNibble(walk.key, depth + i, nibble)
+    open.push({ node: node.child, walk, depth: depth + node.path.length })
   } else if (node.storage !== undefined) {
-    const storage: TrieSpace = { column: 'storageTrie', prefix: node.key }
-    open.push({ node: node.storage, space: storage, key: new Uint8Array(32), depth: 0 })
+    const space: TrieSpace = { column: 'storageTrie', prefix: node.key }
+    open.push({ node: node.storage, walk: { space, key: new Uint8Array(32) }, depth: 0 })
   }
 }
 
@@ -88,8 +111,8 @@ export function* undoRows(
 ): Generator<UndoRow, void> {
   // One row at least: a block that changed nothing can be told from one whose undo is gone.
   for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
-    const items = writes.slice(from, from + UNDO_PART).map(encodeUndo)
-    yield { key: undoKey(blockHash, from / UNDO_PART), value: encodeList(items) }
+    const value = encodeUndo(writes.slice(from, from + UNDO_PART))
+    yield { key: undoKey(blockHash, from / UNDO_PART), value }
   }
 }
 export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
@@ -136,14 +159,24 @@ const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 const UNDO_PART = 500
 const NODES_IN_STEP = 1024
 
-/** Column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
-function encodeUndo({ column, key, previous }: TrieWrite): Bytes {
-  const head = Uint8Array.of(
-    column === 'accountTrie' ? 0 : 1,
-    previous === undefined ? 0 : 1,
-    key.length,
-  )
-  return concatBytes(head, key, previous ?? new Uint8Array(0))
+/** A list (`encodeList`) of: column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
+function encodeUndo(writes: readonly TrieWrite[]): Bytes {
+  const sizeOf = ({ key, previous }: TrieWrite) => 3 + key.length + (previous?.length ?? 0)
+  const bytes = new Uint8Array(writes.reduce((size, write) => size + 4 + sizeOf(write), 4))
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, writes.length)
+  let at = 4
+  for (const write of writes) {
+    const { column, key, previous } = write
+    view.setUint32(at, sizeOf(write))
+    bytes[at + 4] = column === 'accountTrie' ? 0 : 1
+    bytes[at + 5] = previous === undefined ? 0 : 1
+    bytes[at + 6] = key.length
+    bytes.set(key, at + 7)
+    if (previous !== undefined) bytes.set(previous, at + 7 + key.length)
+    at += 4 + sizeOf(write)
+  }
+  return bytes
 }
 
 function undoKey(blockHash: Bytes, part: number): Bytes {

@@ -1,9 +1,9 @@
 /** Many changes to one trie in one walk: sorted by path, each node on the way copied once, nothing hashed. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
+import { childHash, rawBranch } from './trie-codec.ts'
 import {
   type Branch,
-  childHash,
   copyBranch,
   type Entry,
   type Extension,
@@ -14,7 +14,7 @@ import {
   newLeaf,
   type Owner,
   type Place,
-  rawBranch,
+  setChild,
   type TrieNode,
   withNibble,
 } from './trie-node.ts'
@@ -33,8 +33,8 @@ export type Trie = {
   readonly seen: number
   /** The child at `place`, read when it is not in memory and kept in its parent. */
   child(parent: Branch | Extension, nibble: number, place: Place): TrieNode
-  /** A node of someone else's that is not at this place any more. */
-  replaced(node: TrieNode, place: Place): void
+  /** The row that was at `place` before this version, as RLP, is not there any more, or another node took its place. */
+  replaced(previous: Bytes, place: Place): void
 }
 
 /** The new root. `changes` are sorted and without duplicates (`sortChanges`). */
@@ -129,6 +129,13 @@ function update(trie: Trie, node: TrieNode | undefined, span: Span): TrieNode | 
 }
 
 function updateLeaf(trie: Trie, leaf: Leaf, span: Span): TrieNode | undefined {
+  const only = span.to - span.from === 1 ? span.changes[span.from] : undefined
+  if (only?.value !== undefined && isSame(only.key, leaf.key)) {
+    if (isSame(only.value, leaf.value) && only.storage === leaf.storage) return leaf
+    const { key, value, storage } = only
+    const at = { start: leaf.start, seen: trie.seen, previous: rowBefore(trie, leaf) }
+    return newLeaf(trie.owner, { key, value, storage }, at)
+  }
   const entries = entriesOf(span)
   const own = span.changes.slice(span.from, span.to).find(({ key }) => isSame(key, leaf.key))
   const isSameValue = own?.value !== undefined && isSame(own.value, leaf.value)
@@ -176,7 +183,7 @@ function updateExtension(trie: Trie, node: Extension, span: Span): TrieNode | un
   const rest = node.path.slice(shared + 1)
   // The child is not read: what is below a split does not change.
   const branch = branchAbove(trie, nibble, rest.length === 0 ? node : undefined)
-  if (rest.length > 0) branch.children[nibble] = newExtension(trie.owner, rest, node)
+  if (rest.length > 0) setChild(branch, nibble, newExtension(trie.owner, rest, node))
   const updated = updateBranch(trie, branch, { ...span, depth: depth + shared })
   return prepend(trie, node.path.slice(0, shared), updated)
 }
@@ -193,14 +200,9 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
     const child = isPresent ? trie.child(branch, nibble, { key, depth: depth + 1 }) : undefined
     const updated = update(trie, child, { changes, from, to: end, depth: depth + 1 })
     if (updated !== child || (updated !== undefined && updated.reference === undefined)) {
-      if (branch.owner !== trie.owner) {
-        replace(trie, branch, { key, depth })
-        branch = copyBranch(branch, trie.owner)
-      }
-      branch.reference = undefined
-      branch.children[nibble] = updated
-      if (updated === undefined) branch.present &= ~(1 << nibble)
-      else branch.present |= 1 << nibble
+      if (branch.owner !== trie.owner)
+        branch = copyBranch(branch, trie.owner, rowBefore(trie, branch))
+      setChild(branch, nibble, updated)
     }
     from = end
   }
@@ -212,8 +214,9 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
 /** A branch with one child left becomes part of that child's path. */
 function collapse(trie: Trie, branch: Branch, place: Place): TrieNode | undefined {
   const { present } = branch
-  if (present === 0) return undefined
   if ((present & (present - 1)) !== 0) return branch
+  replace(trie, branch, place)
+  if (present === 0) return undefined
   const nibble = 31 - Math.clz32(present)
   const key = withNibble(place.key, place.depth, nibble)
   const below = { key, depth: place.depth + 1 }
@@ -225,10 +228,11 @@ function collapse(trie: Trie, branch: Branch, place: Place): TrieNode | undefine
 /** A branch with one child: that of `from`, in memory or not, or one that the caller sets. */
 function branchAbove({ owner, seen }: Trie, nibble: number, from: Extension | undefined): Branch {
   const branch = newBranch(owner, seen)
-  branch.present = 1 << nibble
-  branch.children[nibble] = from?.child
-  if (from !== undefined && from.child === undefined)
+  if (from?.child !== undefined) setChild(branch, nibble, from.child)
+  else if (from !== undefined) {
+    branch.present = 1 << nibble
     branch.raw = rawBranch(nibble, childHash(from, 0))
+  }
   return branch
 }
 
@@ -261,8 +265,7 @@ function build(trie: Trie, entries: readonly Entry[], depth: number): TrieNode |
     const nibble = nibbleAt(entries[from]!.key, at)
     let to = from + 1
     while (to < entries.length && nibbleAt(entries[to]!.key, at) === nibble) to++
-    branch.children[nibble] = build(trie, entries.slice(from, to), at + 1)
-    branch.present |= 1 << nibble
+    setChild(branch, nibble, build(trie, entries.slice(from, to), at + 1))
     from = to
   }
   if (at === depth) return branch
@@ -280,8 +283,16 @@ function entriesOf({ changes, from, to }: Span): Entry[] {
   return entries
 }
 
+/** The node is not at this place any more. */
 function replace(trie: Trie, node: TrieNode, place: Place): void {
-  if (node.owner !== trie.owner) trie.replaced(node, place)
+  const previous = rowBefore(trie, node)
+  if (previous !== undefined) trie.replaced(previous, place)
+}
+
+/** The row at the node's place before this version. A short node has none: it lives in its parent's. */
+function rowBefore({ owner }: Trie, node: TrieNode): Bytes | undefined {
+  if (node.owner === owner) return node.previous
+  return node.reference!.length === 32 ? node.raw : undefined
 }
 
 /** How many nibbles of `path` the key has from `depth` on. */

@@ -8,19 +8,18 @@ import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { AccountState, SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
+import { childHash, decodeNode, rootHash } from './trie-codec.ts'
 import {
   type Branch,
-  childHash,
-  decodeNode,
   type Extension,
   type Leaf,
   type Owner,
   type Place,
-  rootHash,
   storageRootOf,
   TrieError,
   type TrieNode,
 } from './trie-node.ts'
+import { type Absent, prefetch, type Route } from './trie-prefetch.ts'
 import {
   collectWrites,
   nodeKey,
@@ -44,7 +43,7 @@ export type TrieVersion = {
   /** Others share its nodes: it changes no more. */
   isForked: boolean
   root: TrieNode | undefined
-  /** Stored nodes of earlier versions that are not part of this one. */
+  /** Rows of earlier versions whose place has another kind of node now, or none. */
   readonly replaced: ReplacedRows
 }
 
@@ -85,17 +84,25 @@ export interface StateTrie {
   reload(): void
 }
 
+type TrieRows = Pick<Database, 'get' | 'getMany'>
+
 /** `cacheNodes`: stored nodes kept in memory, about 700 bytes each. */
 export function openTrie(options: {
-  readonly database: Pick<Database, 'get'>
+  readonly database: TrieRows
   readonly cacheNodes?: number
 }): StateTrie {
   const { database, cacheNodes = 65_536 } = options
   const memory = { epoch: 1, nodes: 0, keepEpochs: 64 }
   let base: TrieVersion
 
-  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode => {
-    const raw = database.get(space.column, nodeKey(space, place))
+  const decode = (
+    raw: Bytes | undefined,
+    {
+      space,
+      place,
+      expected,
+    }: { readonly space: TrieSpace; readonly place: Place; readonly expected: Bytes },
+  ): TrieNode => {
     if (raw === undefined || !equalBytes(keccak256(raw), expected))
       throw new TrieError(
         `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
@@ -105,6 +112,16 @@ export function openTrie(options: {
     memory.nodes++
     return node
   }
+  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode =>
+    decode(database.get(space.column, nodeKey(space, place)), { space, place, expected })
+  const load = (absent: readonly Absent[]): readonly TrieNode[] =>
+    readMany(database, absent).map((raw, at) => {
+      const { space, parent, nibble, place } = absent[at]!
+      const node = decode(raw, { space, place, expected: childHash(parent, nibble) })
+      if (parent.kind === 'branch') parent.children[nibble] = node
+      else parent.child = node
+      return node
+    })
   const trieIn = (space: TrieSpace, version: Pick<TrieVersion, 'owner' | 'replaced'>): Trie => ({
     owner: version.owner,
     seen: memory.epoch,
@@ -116,10 +133,8 @@ export function openTrie(options: {
       else parent.child = child
       return child
     },
-    replaced(node, place) {
-      // A short node lives in its parent's row.
-      if (node.reference!.length < 32) return
-      const row = { column: space.column, key: nodeKey(space, place), raw: node.raw }
+    replaced(previous, place) {
+      const row = { column: space.column, key: nodeKey(space, place), raw: previous }
       version.replaced.set(rowName(row.column, row.key), row)
     },
   })
@@ -130,19 +145,32 @@ export function openTrie(options: {
       leaf.storage = read(space, { key: leaf.key, depth: 0 }, expected)
     return leaf.storage
   }
+  /** The leaf and the storage of an account before the changes of its slots. */
+  const open = (
+    accounts: Trie,
+    root: TrieNode | undefined,
+    { key, slots }: { readonly key: Bytes; readonly slots: readonly SlotChange[] },
+  ): OpenAccount => {
+    const leaf = findLeaf(accounts, root, key)
+    const space: TrieSpace = { column: 'storageTrie', prefix: key }
+    const changes = sortChanges(slots.map(slotChange))
+    return {
+      leaf,
+      space,
+      changes,
+      storage: changes.length === 0 ? undefined : storageOf(leaf, space),
+    }
+  }
   const updateStorage = (
     version: Pick<TrieVersion, 'owner' | 'replaced'>,
-    leaf: Leaf | undefined,
-    { key, slots }: { readonly key: Bytes; readonly slots: readonly SlotChange[] },
+    { leaf, space, changes, storage: before }: OpenAccount,
   ): { readonly storage: TrieNode | undefined; readonly root: Bytes } => {
-    if (slots.length === 0)
+    if (changes.length === 0)
       return {
         storage: leaf?.storage,
         root: leaf === undefined ? EMPTY_ROOT : storageRootOf(leaf.value),
       }
-    const space: TrieSpace = { column: 'storageTrie', prefix: key }
-    const before = storageOf(leaf, space)
-    const storage = updateTrie(trieIn(space, version), before, sortChanges(slots.map(slotChange)))
+    const storage = updateTrie(trieIn(space, version), before, changes)
     return { storage, root: rootHash(storage) }
   }
 
@@ -170,11 +198,15 @@ export function openTrie(options: {
       if (version.isForked || version.owner.isStored)
         throw new Error('trie: a version that others stand on does not change')
       const accounts = trieIn(ACCOUNTS, version)
+      const { root } = version
+      const keys = diff.map(({ address }) => keccak256(address))
+      prefetch([{ space: ACCOUNTS, root, keys: keys.toSorted(Buffer.compare) }], load)
+      const opened = diff.map(({ slots }, at) => open(accounts, root, { key: keys[at]!, slots }))
+      prefetch(opened.map(routeOf), load)
       const changes: Change[] = []
-      for (const { address, after, slots } of diff) {
-        const key = keccak256(address)
-        const leaf = findLeaf(accounts, version.root, key)
-        const { storage, root } = updateStorage(version, leaf, { key, slots })
+      for (const [at, { address, after }] of diff.entries()) {
+        const key = keys[at]!
+        const { storage, root } = updateStorage(version, opened[at]!)
         if (after !== undefined) changes.push({ key, value: encodeLeaf(after, root), storage })
         else if (equalBytes(root, EMPTY_ROOT))
           changes.push({ key, value: undefined, storage: undefined })
@@ -191,8 +223,8 @@ export function openTrie(options: {
     storageRootAfter(version, address, slots) {
       const key = keccak256(address)
       const scratch = scratchOn(version)
-      const leaf = findLeaf(trieIn(ACCOUNTS, scratch), version.root, key)
-      return updateStorage(scratch, leaf, { key, slots }).root
+      const account = open(trieIn(ACCOUNTS, scratch), version.root, { key, slots })
+      return updateStorage(scratch, account).root
     },
     prove(version, address, keys) {
       const scratch = scratchOn(version)
@@ -236,6 +268,37 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 
+/** An account of a diff while it is applied: what it had, and the sorted changes of its slots. */
+type OpenAccount = {
+  readonly leaf: Leaf | undefined
+  readonly space: TrieSpace
+  readonly changes: readonly Change[]
+  /** Read only where slots change. */
+  readonly storage: TrieNode | undefined
+}
+const routeOf = ({ space, storage, changes }: OpenAccount): Route => ({
+  space,
+  root: storage,
+  keys: changes.map(({ key }) => key),
+})
+
+/** Nodes of one read. */
+const MAX_READ = 1_024
+
+/** Rows in the order of their places. */
+function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Bytes | undefined)[] {
+  const rows: (Bytes | undefined)[] = []
+  for (let from = 0; from < absent.length; ) {
+    const { column } = absent[from]!.space
+    let to = from + 1
+    while (to < absent.length && to - from < MAX_READ && absent[to]!.space.column === column) to++
+    const keys = absent.slice(from, to).map(({ space, place }) => nodeKey(space, place))
+    rows.push(...database.getMany(column, keys))
+    from = to
+  }
+  return rows
+}
+
 const encodeLeaf = ({ nonce, balance, codeHash }: AccountState, storageRoot: Bytes): Bytes =>
   encodeRlp([rlpUint(nonce), rlpUint(balance), storageRoot, codeHash])
 
@@ -249,21 +312,24 @@ function slotChange({ key, after }: SlotChange): Change {
 /** Drops stored nodes not used since `cutoff`: they can be read again. Returns how many stay. */
 function trim(node: TrieNode | undefined, cutoff: number): number {
   if (node === undefined) return 0
-  const isOld = (child: TrieNode) =>
-    child.owner.isStored && child.seen < cutoff && child.reference?.length === 32
   let kept = 1
-  if (node.kind === 'branch')
-    node.children.forEach((child, nibble) => {
-      if (child === undefined) return
-      if (isOld(child)) node.children[nibble] = undefined
+  if (node.kind === 'branch') {
+    const { children } = node
+    for (let nibble = 0; nibble < 16; nibble++) {
+      const child = children[nibble]
+      if (child === undefined) continue
+      if (isOld(child, cutoff)) children[nibble] = undefined
       else kept += trim(child, cutoff)
-    })
-  else if (node.kind === 'extension') {
-    if (node.child !== undefined && isOld(node.child)) node.child = undefined
+    }
+  } else if (node.kind === 'extension') {
+    if (node.child !== undefined && isOld(node.child, cutoff)) node.child = undefined
     else kept += trim(node.child, cutoff)
   } else if (node.storage !== undefined) {
-    if (isOld(node.storage)) node.storage = undefined
+    if (isOld(node.storage, cutoff)) node.storage = undefined
     else kept += trim(node.storage, cutoff)
   }
   return kept
 }
+
+const isOld = ({ owner, seen, reference }: TrieNode, cutoff: number): boolean =>
+  owner.isStored && seen < cutoff && reference?.length === 32

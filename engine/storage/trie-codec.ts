@@ -1,0 +1,279 @@
+/** Nodes of the trie as RLP: encoded and hashed once when they change, decoded when they are read. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { encodePath, nibbleAt } from '../primitives/trie-root.ts'
+import {
+  type Branch,
+  type Extension,
+  type Leaf,
+  newBranch,
+  newExtension,
+  newLeaf,
+  type Place,
+  STORED,
+  setNibble,
+  TrieError,
+  type TrieNode,
+  withNibble,
+} from './trie-node.ts'
+
+/** Hash of a root; EMPTY_ROOT without one. */
+export const rootHash = (root: TrieNode | undefined): Bytes =>
+  root === undefined ? EMPTY_ROOT : hashNode(root)
+
+/**
+ * Computes what changed since the last time, each node once; returns the reference. Roots are never shorter than 32 bytes: a lone
+ * leaf has a path of 33.
+ */
+export function hashNode(node: TrieNode): Bytes {
+  if (node.reference !== undefined) return node.reference
+  if (node.kind === 'branch') {
+    for (let rest = node.stale & node.present; rest !== 0; rest &= rest - 1)
+      hashNode(node.children[lowestBit(rest)]!)
+    encodeBranch(node)
+  } else {
+    if (node.kind === 'extension' && node.child !== undefined) hashNode(node.child)
+    node.raw = encodeNode(node)
+  }
+  const { raw } = node
+  node.reference = raw.length < 32 ? raw : keccak256(raw)
+  return node.reference
+}
+
+function encodeNode(node: Extension | Leaf): Bytes {
+  if (node.kind === 'extension') {
+    const reference = node.child?.reference ?? childHash(node, 0)
+    return encodePair(packNibbles(node.path), reference, false)
+  }
+  return encodePair(encodePath(node.key, { start: node.start, end: 64 }, true), node.value, true)
+}
+
+/** [path, value]; a child's reference that is a short node stands there as it is. */
+function encodePair(path: Bytes, second: Bytes, isValue: boolean): Bytes {
+  const pathSize = stringSize(path)
+  const size = pathSize + (isValue || second.length === 32 ? stringSize(second) : second.length)
+  const head = headSize(size)
+  const raw = new Uint8Array(head + size)
+  writeListHead(raw, head, size)
+  writeString(raw, head, path)
+  if (isValue || second.length === 32) writeString(raw, head + pathSize, second)
+  else raw.set(second, head + pathSize)
+  return raw
+}
+
+/** Brings `raw` up to date. Where no child came or went, only the hashes that changed are written. */
+function encodeBranch(branch: Branch): void {
+  if (!patchBranch(branch)) rebuildBranch(branch)
+  branch.stale = 0
+  branch.isRawOwn = true
+}
+
+/** False: a child came or went, or is short. */
+function patchBranch(branch: Branch): boolean {
+  const { present, stale, children } = branch
+  if (branch.hashed !== present) return false
+  for (let rest = stale; rest !== 0; rest &= rest - 1)
+    if (children[lowestBit(rest)]!.reference!.length !== 32) return false
+  if (!branch.isRawOwn) branch.raw = branch.raw.slice()
+  const { raw } = branch
+  const start = listStart(raw)
+  for (let rest = stale; rest !== 0; rest &= rest - 1) {
+    const nibble = lowestBit(rest)
+    raw.set(children[nibble]!.reference!, start + hashAt(present, nibble) + 1)
+  }
+  return true
+}
+
+/** Children in memory by their references, the others as the RLP before the change has them. */
+function rebuildBranch(branch: Branch): void {
+  const { present, children, raw: before } = branch
+  const hasBefore = before.length > 0
+  const items: (Bytes | undefined)[] = new Array(16)
+  let size = 17
+  let isHashed = true
+  for (let nibble = 0, at = hasBefore ? listStart(before) : 0; nibble < 16; nibble++) {
+    const length = hasBefore ? itemSize(before, at) : 0
+    if ((present & (1 << nibble)) !== 0) {
+      const child = children[nibble]
+      const item = child === undefined ? before.subarray(at + 1, at + length) : child.reference!
+      items[nibble] = item
+      size += item.length === 32 ? 32 : item.length - 1
+      isHashed &&= item.length === 32
+    }
+    at += length
+  }
+  const head = headSize(size)
+  const raw = new Uint8Array(head + size)
+  writeListHead(raw, head, size)
+  let to = head
+  for (let nibble = 0; nibble < 16; nibble++) {
+    const item = items[nibble]
+    if (item === undefined) raw[to++] = 0x80
+    else {
+      if (item.length === 32) raw[to++] = 0xa0
+      raw.set(item, to)
+      to += item.length
+    }
+  }
+  raw[to] = 0x80
+  branch.raw = raw
+  branch.hashed = isHashed ? present : -1
+}
+
+/** Where a child stands among the items of a branch whose children are all hashes. */
+const hashAt = (present: number, nibble: number): number =>
+  nibble + 32 * bitCount(present & ((1 << nibble) - 1))
+
+const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
+
+/** Of 16 bits. */
+function bitCount(mask: number): number {
+  let count = mask - ((mask >> 1) & 0x5555)
+  count = (count & 0x3333) + ((count >> 2) & 0x3333)
+  count = (count + (count >> 4)) & 0x0f0f
+  return (count + (count >> 8)) & 0x1f
+}
+
+/**
+ * The node that `raw` encodes. Branch values do not exist: every key has 32 bytes.
+ * @throws {TrieError} when it is no node
+ */
+export function decodeNode(raw: Bytes, place: Place, seen: number): TrieNode {
+  const start = listStart(raw)
+  const second = start + itemSize(raw, start)
+  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, place, seen)
+  const packed = stringAt(raw, start)
+  const isLeaf = (packed[0]! & 0x20) !== 0
+  const isOdd = (packed[0]! & 0x10) !== 0
+  const length = packed.length * 2 - (isOdd ? 1 : 2)
+  if (isLeaf ? place.depth + length !== 64 : length < 1 || place.depth + length > 63)
+    throw new TrieError(`node at depth ${place.depth} has a path of ${length} nibbles`)
+  if (isLeaf) {
+    const key = place.key.slice()
+    for (let at = 0; at < length; at++)
+      setNibble(key, place.depth + at, nibbleAt(packed, at + (isOdd ? 1 : 2)))
+    const entry = { key, value: stringAt(raw, second), storage: undefined }
+    const leaf = newLeaf(STORED, entry, { start: place.depth, seen })
+    leaf.raw = raw
+    return leaf
+  }
+  const path = new Uint8Array(length)
+  for (let at = 0; at < length; at++) path[at] = nibbleAt(packed, at + (isOdd ? 1 : 2))
+  const extension = newExtension(STORED, path, { child: undefined, raw, seen })
+  if (raw[second] === 0xa0) return extension
+  const key = place.key.slice()
+  path.forEach((nibble, at) => {
+    setNibble(key, place.depth + at, nibble)
+  })
+  extension.child = decodeShort(raw.slice(second), { key, depth: place.depth + length }, seen)
+  return extension
+}
+
+function decodeBranch(raw: Bytes, place: Place, seen: number): Branch {
+  const branch = newBranch(STORED, seen)
+  branch.raw = raw
+  let isHashed = true
+  let at = listStart(raw)
+  for (let nibble = 0; nibble < 16; nibble++) {
+    const size = itemSize(raw, at)
+    if (raw[at] !== 0x80) {
+      branch.present |= 1 << nibble
+      if (raw[at] !== 0xa0) {
+        const key = withNibble(place.key, place.depth, nibble)
+        const short = raw.slice(at, at + size)
+        branch.children[nibble] = decodeShort(short, { key, depth: place.depth + 1 }, seen)
+        isHashed = false
+      }
+    }
+    at += size
+  }
+  if (raw[at] !== 0x80 || at + 1 !== raw.length)
+    throw new TrieError(`branch at depth ${place.depth} has a value or bytes too many`)
+  branch.hashed = isHashed ? branch.present : -1
+  return branch
+}
+
+function decodeShort(raw: Bytes, place: Place, seen: number): TrieNode {
+  const node = decodeNode(raw, place, seen)
+  node.reference = raw
+  return node
+}
+
+/** Hash of a child that is not in memory, from the parent's RLP. */
+export function childHash(node: Branch | Extension, nibble: number): Bytes {
+  const { raw } = node
+  let at = listStart(raw)
+  if (node.kind === 'extension') at += itemSize(raw, at)
+  else if (node.hashed !== -1) at += hashAt(node.hashed, nibble)
+  else for (let i = 0; i < nibble; i++) at += itemSize(raw, at)
+  return raw.subarray(at + 1, at + 33)
+}
+
+/** RLP of a branch whose only child has this hash. */
+export function rawBranch(nibble: number, hash: Bytes): Bytes {
+  const raw = new Uint8Array(headSize(49) + 49).fill(0x80)
+  writeListHead(raw, headSize(49), 49)
+  raw[headSize(49) + nibble] = 0xa0
+  raw.set(hash, headSize(49) + nibble + 1)
+  return raw
+}
+
+/** Where the items of a list begin. Nodes are shorter than 2¹⁶ bytes. */
+function listStart(raw: Bytes): number {
+  const first = raw[0]!
+  if (first < 0xc0 || first > 0xf9) throw new TrieError(`node begins with byte ${first}, no list`)
+  return first <= 0xf7 ? 1 : first - 0xf7 + 1
+}
+
+/** Bytes of the item at `at`, its prefix included. */
+function itemSize(raw: Bytes, at: number): number {
+  const first = raw[at]
+  if (first === undefined) throw new TrieError(`node of ${raw.length} bytes is cut short`)
+  if (first < 0x80) return 1
+  if (first <= 0xb7) return first - 0x7f
+  if (first === 0xb8) return raw[at + 1]! + 2
+  if (first >= 0xc0 && first <= 0xf7) return first - 0xbf
+  throw new TrieError(`node has an item that begins with byte ${first}`)
+}
+
+function stringAt(raw: Bytes, at: number): Bytes {
+  const size = itemSize(raw, at)
+  if (raw[at]! < 0x80) return raw.subarray(at, at + 1)
+  return raw.subarray(at + (raw[at]! <= 0xb7 ? 1 : 2), at + size)
+}
+
+const stringSize = (bytes: Bytes): number =>
+  bytes.length === 1 && bytes[0]! < 0x80 ? 1 : bytes.length + (bytes.length <= 55 ? 1 : 2)
+
+/** Values are accounts and slots: at most 255 bytes. */
+function writeString(raw: Bytes, at: number, bytes: Bytes): void {
+  if (bytes.length === 1 && bytes[0]! < 0x80) raw[at] = bytes[0]!
+  else if (bytes.length <= 55) {
+    raw[at] = 0x80 + bytes.length
+    raw.set(bytes, at + 1)
+  } else {
+    raw[at] = 0xb8
+    raw[at + 1] = bytes.length
+    raw.set(bytes, at + 2)
+  }
+}
+
+const headSize = (size: number): number => (size <= 55 ? 1 : size <= 255 ? 2 : 3)
+
+function writeListHead(raw: Bytes, head: number, size: number): void {
+  raw[0] = head === 1 ? 0xc0 + size : 0xf6 + head
+  if (head === 2) raw[1] = size
+  if (head === 3) {
+    raw[1] = size >> 8
+    raw[2] = size & 0xff
+  }
+}
+
+function packNibbles(path: Bytes): Bytes {
+  const isOdd = path.length % 2 === 1
+  const packed = new Uint8Array((path.length >> 1) + 1)
+  packed[0] = isOdd ? 0x10 | path[0]! : 0
+  for (let to = 1, at = isOdd ? 1 : 0; to < packed.length; to++, at += 2)
+    packed[to] = (path[at]! << 4) | path[at + 1]!
+  return packed
+}
