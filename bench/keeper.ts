@@ -1,0 +1,204 @@
+/**
+ * The keeper's thread over RocksDB under blocks of many changed keys: how long a writer waits for an append and a root, how long a slice
+ * of a fold keeps everyone waiting.
+ * Usage: npm run bench:keeper -- [--keys 10000] [--blocks 100] [--state 1000000]
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { encodeHeader } from '../engine/primitives/header-codec.ts'
+import { keccak256 } from '../engine/primitives/keccak.ts'
+import { mergeDiffs } from '../engine/state/diff-codec.ts'
+import { columnOptions } from '../engine/storage/columns.ts'
+import { openDatabase } from '../engine/storage/database.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
+import { createViews, keeperWords } from '../engine/views/arena.ts'
+import { mulberry32 } from '../test/outside/run-options.ts'
+import type { KeeperData } from '../workers/keeper.ts'
+import type { FromKeeper, ToKeeper } from '../workers/messages.ts'
+import { ChangingState } from './keeper-blocks.ts'
+
+const { values } = parseArgs({
+  options: {
+    keys: { type: 'string', default: '10000' },
+    blocks: { type: 'string', default: '100' },
+    state: { type: 'string', default: '1000000' },
+  },
+})
+const keys = Number(values.keys)
+const blocks = Number(values.blocks)
+const stateSize = Number(values.state)
+const FLASHBLOCKS = 5
+
+const folder = mkdtempSync(join(tmpdir(), 'flashnode-bench-'))
+const database = await openDatabase(join(folder, 'state'), columnOptions(), {
+  createIfMissing: true,
+})
+const genesis = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1 } })
+importGenesis(database, genesis)
+const views = createViews({ bytes: 1 << 20, threads: 1, seed: 1 })
+keeperWords(views).setFold(1)
+const toWriter = new MessageChannel()
+const toSequencer = new MessageChannel()
+const data: KeeperData = {
+  ...{ database: database.share(), views },
+  ...{ writer: toWriter.port1, sequencer: toSequencer.port1 },
+}
+const keeper = new Worker(new URL('../workers/keeper.ts', import.meta.url), {
+  workerData: data,
+  transferList: [toWriter.port1, toSequencer.port1],
+})
+keeper.on('message', (message: FromKeeper) => {
+  if (message.type === 'failed') throw new Error(message.message)
+})
+
+/** What a port has said, for whoever waits for it. */
+function listen(port: MessagePort) {
+  const waiting = new Set<(answer: KeeperAnswer) => void>()
+  port.on('message', (answer: KeeperAnswer) => {
+    if (answer.type === 'failed') throw new Error(answer.message)
+    for (const look of waiting) look(answer)
+  })
+  return <Type extends KeeperAnswer['type']>(
+    type: Type,
+    fits: (answer: Extract<KeeperAnswer, { type: Type }>) => boolean,
+  ) =>
+    new Promise<Extract<KeeperAnswer, { type: Type }>>((resolve) => {
+      const look = (answer: KeeperAnswer) => {
+        if (answer.type !== type || !fits(answer as never)) return
+        waiting.delete(look)
+        resolve(answer as never)
+      }
+      waiting.add(look)
+    })
+}
+const answered = listen(toWriter.port2)
+const previewed = listen(toSequencer.port2)
+const say = (request: KeeperRequest) => toWriter.port2.postMessage(request)
+
+let asked = 0
+/** A question without work behind it: how long the keeper is busy with something else. */
+async function ping(): Promise<number> {
+  const request = ++asked
+  const started = performance.now()
+  const answer = previewed('preview', (each) => each.request === request)
+  const question: KeeperRequest = {
+    type: 'preview',
+    request,
+    parentStateRoot: new Uint8Array(32),
+    diff: [],
+  }
+  toSequencer.port2.postMessage(question)
+  await answer
+  return performance.now() - started
+}
+
+const state = new ChangingState(stateSize + keys * (blocks + 1), mulberry32(1))
+let head = { id: 1, header: genesis.genesisHeader, hash: genesis.genesisHash }
+let foldedId = 1
+const folded = { wake: () => {} }
+toWriter.port2.on('message', (answer: KeeperAnswer) => {
+  if (answer.type !== 'folded') return
+  foldedId = answer.id
+  folded.wake()
+})
+
+const times = { advance: [], lastAndRoot: [], root: [], append: [], slice: [], fold: [] } as Record<
+  'advance' | 'lastAndRoot' | 'root' | 'append' | 'slice' | 'fold',
+  number[]
+>
+const FOLD_DEPTH = 4
+const QUESTION_MS = 3
+
+async function block(change: (count: number) => ReturnType<ChangingState['touch']>, count: number) {
+  const { id: parentId } = head
+  const id = parentId + 1
+  const diffs = Array.from({ length: FLASHBLOCKS }, () => change(count / FLASHBLOCKS))
+  let sentAt = 0
+  for (const diff of diffs) {
+    sentAt = performance.now()
+    say({ type: 'advance', id, parentId, diff })
+    // The last one: its root is asked for at once.
+    if (diff !== diffs.at(-1)) {
+      await ping()
+      times.advance.push(performance.now() - sentAt)
+    }
+  }
+  const isRoot = (answer: { readonly id: number }) => answer.id === id
+  let answer = answered('root', isRoot)
+  say({ type: 'root', id })
+  const { stateRoot, withdrawalsRoot } = await answer
+  times.lastAndRoot.push(performance.now() - sentAt)
+  const askedAt = performance.now()
+  answer = answered('root', isRoot)
+  say({ type: 'root', id })
+  await answer
+  times.root.push(performance.now() - askedAt)
+  const { header: parent, hash: parentHash } = head
+  const header = { ...parent, parentHash, number: parent.number + 1n, stateRoot, withdrawalsRoot }
+  const encoded = encodeHeader(header)
+  const hash = keccak256(encoded)
+  const appended = answered('appended', (each) => each.id === id)
+  const diff = mergeDiffs(diffs)
+  const appendAt = performance.now()
+  const number = Number(header.number)
+  say({
+    type: 'append',
+    block: {
+      ...{ id, parentId, number, hash, parentHash, header: encoded, diff },
+      ...{ transactions: [], receipts: [], momentary: [] },
+    },
+  })
+  await appended
+  times.append.push(performance.now() - appendAt)
+  head = { id, header, hash }
+  const foldAt = performance.now()
+  const due = id - FOLD_DEPTH
+  if (due < 2) return
+  while (foldedId < due) {
+    times.slice.push(await ping())
+    // Asked without a pause it would do nothing else.
+    await sleep(QUESTION_MS)
+  }
+  times.fold.push(performance.now() - foldAt)
+}
+
+while (state.size < stateSize)
+  await block((count) => state.grow(count), Math.min(50_000, stateSize))
+for (const list of Object.values(times)) list.length = 0
+const cpuBefore = await cpuMs()
+for (let at = 0; at < blocks; at++) await block((count) => state.touch(count), keys)
+
+const cpu = (await cpuMs()) - cpuBefore
+keeper.postMessage({ type: 'stop' } satisfies ToKeeper)
+await new Promise((resolve) => keeper.once('exit', resolve))
+toWriter.port2.close()
+toSequencer.port2.close()
+await database.close()
+rmSync(folder, { recursive: true })
+
+console.log(
+  `${cpus().length} cores, Node ${process.version}; ${blocks} blocks of ${keys} changed keys in ${FLASHBLOCKS} flashblocks, ${state.size} keys in the state\n`,
+)
+console.log(`the keeper's thread used ${(cpu / blocks).toFixed(1)} ms of CPU a block\n`)
+console.log('| what | p50 ms | p99 ms | max ms |\n|---|---|---|---|')
+async function cpuMs(): Promise<number> {
+  const { user, system } = await keeper.cpuUsage()
+  return (user + system) / 1_000
+}
+const row = (what: string, list: readonly number[]) => {
+  const sorted = list.toSorted((a, b) => a - b)
+  const at = (q: number) => sorted[Math.ceil(sorted.length * q) - 1]!.toFixed(1)
+  console.log(`| ${what} | ${at(0.5)} | ${at(0.99)} | ${at(1)} |`)
+}
+row(`advance, ${keys / FLASHBLOCKS} keys`, times.advance)
+row('root', times.root)
+row('last advance and root', times.lastAndRoot)
+row('append', times.append)
+row('a question during a fold (one slice)', times.slice)
+row('a whole fold', times.fold)
