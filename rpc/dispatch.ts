@@ -35,6 +35,8 @@ export type AnswererOptions = RunnerOptions & {
 
 /** More items than this many times the limit get one error instead of one each. */
 const HOPELESS = 10
+/** Characters from which an answer goes out in a turn of the event loop of its own: ten megabytes take it some ten milliseconds. */
+const LARGE = 262_144
 /** A body of nothing but space gets no answer, as go-ethereum has it; a long one is a parse error. */
 const SHORT_CHARACTERS = 32
 
@@ -57,13 +59,24 @@ export function createAnswerer(
     flashblocks: createRunner(options, cache, 'flashblocks'),
   }
 
+  /** When the large answer before has gone out. */
+  let lastLarge: Promise<unknown> = Promise.resolve()
+
   function answer(body: string, client: Client): Answer | Promise<Answer> {
     try {
       const answered = respond(body, client)
-      return answered instanceof Promise ? answered.catch(bug) : answered
+      if (answered instanceof Promise) return answered.then(inTurn).catch(bug)
+      return inTurn(answered)
     } catch (error) {
       return bug(error)
     }
+  }
+  function inTurn(answered: Answer): Answer | Promise<Answer> {
+    const { text } = answered
+    if (text === undefined || text.length < LARGE) return answered
+    const turn = lastLarge.then(() => new Promise((resolve) => setImmediate(resolve, answered)))
+    lastLarge = turn
+    return turn as Promise<Answer>
   }
   function bug(error: unknown): Answer {
     options.onBug(error, 'dispatch')

@@ -134,6 +134,26 @@ describe('answers', () => {
     expect(headers['X-Flashblock']).toBe('0:0:0x0123456789abcdef')
     expect((await rpc.send(chainId, { endpoint: 'standard' })).headers).toEqual({})
   })
+  test('that are large go out one by one, with a turn for others between', async () => {
+    const result = JSON.stringify('x'.repeat(300_000))
+    const executor = () => ({ execute: async () => ({ result }) })
+    const rpc = testRpc({ executor })
+    let turn = 0
+    let ticking = setImmediate(function tick() {
+      turn++
+      ticking = setImmediate(tick)
+    })
+    const logs = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getLogs', params: [{}] })
+    const turns: number[] = []
+    await Promise.all(
+      [1, 2, 3, 4].map(async () => {
+        expect((await rpc.send(logs)).text).toContain(result)
+        turns.push(turn)
+      }),
+    )
+    clearImmediate(ticking)
+    expect(new Set(turns).size).toBe(4)
+  })
   test('beyond the size of one answer', async () => {
     const rpc = testRpc({ limits: { responseBytes: 100 } })
     const reply = await rpc.ask('eth_getBlockByNumber', ['latest', false])
