@@ -45,6 +45,8 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     },
   }
 }
+/** A busy machine ends a thread late. */
+const LATER = { timeout: 8_000 }
 const ended: number[] = []
 function newPool(threads: number, limits: Partial<Limits> = {}, heapMb = 128): Pool {
   return createPool({
@@ -113,30 +115,22 @@ describe('calls', () => {
 
   test('whose client has gone stop running', async () => {
     const client = new AbortController()
-    const started = performance.now()
-    const call = poolCall('spin', { params: [{ ms: 4_000 }], signal: client.signal })
-    const reply = pool.execute(call)
+    const long = { params: [{ ms: 60_000 }], withinMs: 60_000, signal: client.signal }
+    const reply = pool.execute(poolCall('spin', long))
     setTimeout(() => client.abort(), 50)
-    await reply
-    expect(performance.now() - started).toBeLessThan(2_000)
+    expect(await reply).toMatchObject({ error: { code: -32002 } })
   })
 
   test('that hold a record too long are cancelled, newer ones are not', async () => {
-    const spin = (record?: number) =>
+    const spin = (ms: number, record: object) =>
       pool.execute(
-        poolCall('spin', {
-          params: [{ ms: 300 }],
-          runs: 'trace',
-          ...(record === undefined ? {} : { record }),
-        }),
+        poolCall('spin', { params: [{ ms }], runs: 'trace', withinMs: 60_000, ...record }),
       )
-    const started = performance.now()
-    const old = spin(3)
+    const old = spin(60_000, { record: 3 })
     await new Promise((resolve) => setTimeout(resolve, 20))
     pool.cancel(8)
     expect(await old).toMatchObject({ error: { code: -32002 } })
-    expect(performance.now() - started).toBeLessThan(250)
-    const newest = spin()
+    const newest = spin(300, {})
     await new Promise((resolve) => setTimeout(resolve, 20))
     pool.cancel(8)
     expect(resultOf(await newest)).toBe('spun')
@@ -145,44 +139,51 @@ describe('calls', () => {
   test('that do not stop by themselves lose their worker, the others go on', async () => {
     const terminated = pool.stats().terminated
     const hanging = pool.execute(poolCall('hang', { withinMs: 50 }))
-    const light = pool.execute(poolCall('echo'))
+    const light = pool.execute(poolCall('echo', { withinMs: 60_000 }))
     expect(await hanging).toMatchObject({ error: { code: -32002, data: { limitMs: 5_000 } } })
     expect(resultOf(await light)).toMatchObject({ endpoint: 'flashblocks' })
-    await expect.poll(() => ended.length).toBeGreaterThan(0)
+    await expect.poll(() => ended.length, LATER).toBeGreaterThan(0)
     expect(pool.stats().terminated).toBe(terminated + 1)
     const replies = await Promise.all([1, 2, 3].map(() => pool.execute(poolCall('echo'))))
     expect(replies.every((reply) => 'result' in reply)).toBe(true)
   })
 
-  test('that are behind a slow one in its task go to another worker', async () => {
-    const slow = { params: [{ ms: 1_000, gas: '0x1' }] }
-    for (let index = 0; index < 8; index++) await pool.execute(poolCall('echo'))
-    const ended: string[] = []
-    const run = async (name: string, options = {}) => {
-      await pool.execute(poolCall(name, options))
-      ended.push(name)
-    }
-    // Taken for light, because nothing is known of it and it brings little gas.
-    await Promise.all([run('spin', slow), ...Array.from({ length: 5 }, () => run('echo'))])
-    expect(ended).toEqual(['echo', 'echo', 'echo', 'echo', 'echo', 'spin'])
-  })
+  describe('beside one that is slower than it looks', () => {
+    const LONG = { withinMs: 60_000 }
+    /** Taken for light, because nothing is known of it and it brings little gas; runs until its client leaves. */
+    const slowCall = (signal: AbortSignal) =>
+      poolCall('spin', { ...LONG, params: [{ ms: 60_000, gas: '0x1' }], signal })
 
-  test('that are cheap and few do not wait for a slow one to be worth a second worker', async () => {
-    const other = newPool(2)
-    for (let index = 0; index < 8; index++) await other.execute(poolCall('echo'))
-    const slow = other.execute(poolCall('spin', { params: [{ ms: 1_000, gas: '0x1' }] }))
-    await new Promise((resolve) => setTimeout(resolve, 10))
-    const first = await Promise.race([slow, other.execute(poolCall('echo'))])
-    expect(resultOf(first)).toMatchObject({ text: 2 })
-    await slow
-    await other.stop()
+    test('and in its task go to another worker', async () => {
+      const pool = newPool(2)
+      const client = new AbortController()
+      const slow = pool.execute(slowCall(client.signal))
+      const behind = Array.from({ length: 5 }, () => pool.execute(poolCall('task', LONG)))
+      expect(new Set((await Promise.all(behind)).map(resultOf)).size).toBe(1)
+      client.abort()
+      await slow
+      await pool.stop()
+    }, 60_000)
+
+    test('are not too few to be worth a second worker', async () => {
+      const pool = newPool(2)
+      // Known to be cheap.
+      for (let index = 0; index < 8; index++) await pool.execute(poolCall('echo', LONG))
+      const client = new AbortController()
+      const slow = pool.execute(slowCall(client.signal))
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(resultOf(await pool.execute(poolCall('echo', LONG)))).toMatchObject({ text: 2 })
+      client.abort()
+      await slow
+      await pool.stop()
+    }, 60_000)
   })
 
   test('of a worker that dies run once more, then give up', async () => {
     const before = ended.length
     const { replaced } = pool.stats()
     expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
-    await expect.poll(() => ended.length).toBe(before + 2)
+    await expect.poll(() => ended.length, LATER).toBe(before + 2)
     expect(pool.stats()).toMatchObject({ threads: 2, replaced: replaced + 2 })
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
   })
@@ -198,7 +199,7 @@ describe('a worker without memory', () => {
     expect(resultOf(await behind)).toMatchObject({ endpoint: 'flashblocks' })
     // Before V8 ended it, which it does to the whole process when it is in a hurry; and not once more to try again.
     expect(pool.stats()).toMatchObject({ terminated: 1 })
-    await expect.poll(() => pool.stats().replaced).toBe(1)
+    await expect.poll(() => pool.stats().replaced, LATER).toBe(1)
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
     await pool.stop()
   })
@@ -324,6 +325,23 @@ describe('costs', () => {
     expect(costs.classify(call(token)).lane).toBe('medium')
     for (let index = 0; index < 16; index++) costs.learn(first.key, 20)
     expect(costs.classify(call(token)).lane).toBe('light')
+  })
+
+  test('one slow run among quick ones changes little, many do, and so does a very slow one', () => {
+    const costs = createCosts()
+    const { key } = costs.classify(call(token))
+    const lane = () => costs.classify(call(token)).lane
+    for (let round = 0; round < 50; round++) {
+      for (let index = 0; index < 9; index++) costs.learn(key, 20)
+      costs.learn(key, 60_000)
+      expect(lane()).toBe('light')
+    }
+    for (let index = 0; index < 16; index++) costs.learn(key, 60_000)
+    expect(lane()).toBe('dear')
+    for (let index = 0; index < 40; index++) costs.learn(key, 20)
+    expect(lane()).toBe('light')
+    costs.learn(key, 2_000_000)
+    expect(lane()).toBe('dear')
   })
 
   test('unknown with much gas is dear', () => {

@@ -135,6 +135,13 @@ const LARGE_GAS = 1_000_000
 const MAX_KEYS = 4_096
 /** Weight of the newest measurement. */
 const NEWEST = 1 / 4
+/**
+ * How many times the mean a measurement counts at most: on a busy machine a call of 20 µs may take 50 ms now and then, and would be dear at
+ * once. One that has become dear is known after a dozen calls.
+ */
+const MOST_TIMES = 4
+/** A thread does not wait so long for its turn: this much was work. */
+const CERTAIN_US = 250_000
 
 export function createCosts(): Costs {
   const means = new Map<string, number>()
@@ -152,7 +159,9 @@ export function createCosts(): Costs {
       const mean = means.get(key)
       // Put in anew, so that the first key is the one that was not seen for the longest time.
       means.delete(key)
-      means.set(key, mean === undefined ? micros : mean + (micros - mean) * NEWEST)
+      const isDoubtful = mean !== undefined && micros < CERTAIN_US
+      const seen = isDoubtful ? Math.min(micros, mean * MOST_TIMES + 1) : micros
+      means.set(key, mean === undefined ? seen : mean + (seen - mean) * NEWEST)
       if (means.size > MAX_KEYS) means.delete(means.keys().next().value!)
     },
   }
