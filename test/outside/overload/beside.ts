@@ -1,0 +1,125 @@
+/** Ordinary clients beside the trouble: steady calls whose answers are known. */
+import { Agent, request } from 'node:http'
+import { INCREMENT } from './contracts.ts'
+
+export type Beside = {
+  readonly right: number
+  /** Told of a timeout: a machine with other work does that to some. */
+  readonly late: number
+  readonly wrong: readonly string[]
+  /** Milliseconds that 99 of 100 calls took at most. */
+  readonly p99: number
+  readonly slowest: number
+}
+export type Clients = {
+  /** Ends them; what they have seen. */
+  stop(): Promise<Beside>
+}
+
+export type Reply = {
+  readonly result?: unknown
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
+}
+
+/** How many clients ask at the same time, each of them again when it has its answer. */
+const CLIENTS = 4
+
+export function startClients(url: string, random: () => number): Clients {
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
+  const times: number[] = []
+  const wrong: string[] = []
+  let right = 0
+  let late = 0
+  let isOver = false
+
+  async function ask(): Promise<void> {
+    const path = random() < 0.5 ? '/' : '/flashblocks'
+    const number = Math.floor(random() * 2 ** 32)
+    const asked = random() < 0.75 ? increment(number) : { method: 'eth_getBalance', params: RICH }
+    const wanted = asked.method === 'eth_call' ? word(number + 1) : BALANCE
+    const startedAt = performance.now()
+    const { result, error } = await post(`${url}${path}`, asked, { agent })
+    times.push(performance.now() - startedAt)
+    if (result === wanted) right++
+    else if (error?.code === -32002) late++
+    else if (wrong.length < 20)
+      wrong.push(`${asked.method}: ${error === undefined ? result : JSON.stringify(error)}`)
+  }
+  const running = Array.from({ length: CLIENTS }, async () => {
+    while (!isOver)
+      await ask().catch((error: Error) => {
+        wrong.push(error.message)
+      })
+  })
+  return {
+    async stop() {
+      isOver = true
+      await Promise.all(running)
+      agent.destroy()
+      times.sort((a, b) => a - b)
+      const at = (part: number) => Math.round(times[Math.floor(times.length * part)] ?? 0)
+      return { right, late, wrong, p99: at(0.99), slowest: at(1 - 1e-9) }
+    },
+  }
+}
+
+const word = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
+/** A call of little gas whose answer is its number plus one. */
+export const increment = (number: number) => ({
+  method: 'eth_call',
+  params: [{ to: INCREMENT.address, data: word(number), gas: '0x186a0' }, 'latest'],
+})
+/** The tenth account of the mnemonic: nobody here spends from it. */
+const RICH = ['0xa0ee7a142d267c1f36714e4a8f75612f20a79720', 'latest']
+const BALANCE = `0x${(10_000n * 10n ** 18n).toString(16)}`
+
+/** One call over HTTP. @throws where the connection fails */
+export function post(
+  url: string,
+  call: { readonly method: string; readonly params: readonly unknown[] },
+  options: { readonly agent?: Agent; readonly localAddress?: string } = {},
+): Promise<Reply> {
+  return postBody(
+    url,
+    JSON.stringify({ jsonrpc: '2.0', id: 1, ...call }),
+    options,
+  ) as Promise<Reply>
+}
+
+/** A body as it is; gives the decoded answer. */
+export function postBody(
+  url: string,
+  body: string,
+  options: { readonly agent?: Agent; readonly localAddress?: string } = {},
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+    }
+    const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        try {
+          resolve(JSON.parse(Buffer.concat(chunks).toString()))
+        } catch {
+          reject(
+            new Error(
+              `HTTP ${response.statusCode}: ${Buffer.concat(chunks).toString().slice(0, 80)}`,
+            ),
+          )
+        }
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** One line of what the clients saw. */
+export const besideText = ({ right, late, p99, slowest }: Beside): string =>
+  `${right} right answers beside, ${late} timeouts, 99 of 100 within ${p99} ms, all within ${slowest} ms`
+export const isUntouched = ({ right, late, wrong }: Beside): boolean =>
+  right > 20 && late <= 1 + right * 0.05 && wrong.length === 0

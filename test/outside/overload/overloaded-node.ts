@@ -1,0 +1,68 @@
+/** A node to overload, and what its metrics say of it. */
+import { createServer } from 'node:net'
+import type { Edit } from '../edits.ts'
+import { type RunningNode, startNode } from '../node-process.ts'
+
+export type OverloadedNode = RunningNode & {
+  /** `flashnode_pool_busy`, `flashnode_front{what="filters"}` … → value. */
+  metrics(): Promise<ReadonlyMap<string, number>>
+}
+
+/** No request limit: everything comes from one machine. */
+const FLAGS = ['--ephemeral', '--rate-limit', 'off']
+
+export async function startOverloaded(
+  flags: readonly string[],
+  edits: readonly Edit[] = [],
+): Promise<OverloadedNode> {
+  const port = await freePort()
+  const node = await startNode([...FLAGS, '--admin-port', String(port), ...flags], 'dev', edits)
+  return {
+    ...node,
+    async metrics() {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+      const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+      return new Map(
+        lines.map((line) => {
+          const at = line.lastIndexOf(' ')
+          return [line.slice(0, at), Number(line.slice(at + 1))] as const
+        }),
+      )
+    },
+  }
+}
+
+/** One metric of a node. @throws when it has none of this name */
+export async function metric(node: OverloadedNode, name: string): Promise<number> {
+  const value = (await node.metrics()).get(name)
+  if (value === undefined) throw new Error(`the node has no metric ${name}`)
+  return value
+}
+
+export const chain = (value: string) => `flashnode_chain{value="${value}"}`
+export const front = (what: string) => `flashnode_front{what="${what}"}`
+export const event = (name: string) => `flashnode_chain_events_total{event="${name}"}`
+
+/** The admin port has no zero that takes a free one. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no port is free')
+  return address.port
+}
+
+/** Asks again until it holds; the last answer when the time is over. */
+export async function settled<T>(
+  read: () => Promise<T>,
+  isRight: (value: T) => boolean,
+  withinMs = 15_000,
+): Promise<T> {
+  const until = performance.now() + withinMs
+  for (;;) {
+    const value = await read()
+    if (isRight(value) || performance.now() >= until) return value
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}

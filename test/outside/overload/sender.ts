@@ -1,0 +1,47 @@
+/** Signed transactions of the known accounts, one after the other. */
+import type { Hex } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { call, KEYS } from '../node-process.ts'
+import { settled } from './overloaded-node.ts'
+
+export type Receipt = { readonly blockNumber: Hex; readonly gasUsed: Hex; readonly status: Hex }
+export type Sender = {
+  readonly address: Hex
+  /** Gives the hash. @throws with the node's reason */
+  send(fields: {
+    readonly to: Hex
+    readonly gas: bigint
+    readonly fee?: bigint
+    /** The next one, when it is left out. */
+    readonly nonce?: number
+  }): Promise<Hex>
+}
+
+/** @param which of the accounts */
+export function createSender(url: string, which: number): Sender {
+  const account = privateKeyToAccount(KEYS[which]!)
+  let next = 0
+  return {
+    address: account.address,
+    async send({ to, gas, fee = 10n ** 9n, nonce = next }) {
+      const raw = await account.signTransaction({
+        ...{ type: 'eip1559', chainId: 196, value: 0n, to, gas, nonce },
+        ...{ maxFeePerGas: fee, maxPriorityFeePerGas: fee / 1_000n },
+      })
+      const hash = (await call(`${url}/flashblocks`, 'eth_sendRawTransaction', [raw])) as Hex
+      next = Math.max(next, nonce + 1)
+      return hash
+    },
+  }
+}
+
+/** The receipt, once there is one. @throws when it takes a minute */
+export async function mined(url: string, hash: string, path = '/'): Promise<Receipt> {
+  const receipt = await settled(
+    () => call(`${url}${path}`, 'eth_getTransactionReceipt', [hash]) as Promise<Receipt | null>,
+    (found) => found !== null,
+    60_000,
+  )
+  if (receipt === null) throw new Error(`no receipt of ${hash}`)
+  return receipt
+}
