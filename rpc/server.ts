@@ -14,11 +14,9 @@ import type { TrustedProxies } from './address.ts'
 import { endBeforeRequest, readBody, UNSUPPORTED_ENCODING } from './body.ts'
 import type { Answerer } from './exchange.ts'
 import { createHostCheck } from './hosts.ts'
-import { addressOf, createHttpCalls, type HttpCalls } from './http.ts'
+import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls } from './http.ts'
 import type { Limits } from './limits.ts'
 import { serveMessages } from './messages.ts'
-import { type PlainHttp, servePlain } from './plain-http.ts'
-import { ENDPOINTS } from './plain-request.ts'
 import { createUnsent, type Unsent } from './unsent.ts'
 import { createWebSockets, type Open, refuseUpgrade, type WebSockets } from './websocket.ts'
 
@@ -74,30 +72,29 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const unsent = createUnsent(limits)
   const isHostAllowed = createHostCheck(options.hosts)
   const isAnyOrigin = options.cors.includes('*')
-  const shared = { ...options, state, unsent }
-  let plain: PlainHttp | undefined
+  const calls = createHttpCalls({
+    ...options,
+    ...{ isHostAllowed, isAnyOrigin, state, unsent },
+    bodyBytes: limits.bodyBytes,
+    headersWithoutOrigin: {
+      ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
+      'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
+    },
+  })
   const server = fastify({
     serverFactory(route) {
       const http = createHttpServer(
         { headersTimeout: limits.headersMs, connectionsCheckingInterval: 1_000 },
-        route,
+        (request, response) => {
+          if (!calls.take(request, response)) route(request, response)
+        },
       )
       http.requestTimeout = limits.requestMs
       http.keepAliveTimeout = limits.keepAliveMs
       http.maxRequestsPerSocket = limits.requestsPerSocket
       http.maxConnections = limits.sockets
       // Longer than any answer takes: what is silent for so long does not read its answer.
-      const silentMs = limits.requestMs + limits.traceMs
-      plain = servePlain(http, {
-        ...shared,
-        ...limits,
-        ...{ isHostAllowed, isAnyOrigin, silentMs },
-        headers: {
-          ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
-          'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
-        },
-      })
-      return http.setTimeout(silentMs)
+      return http.setTimeout(limits.requestMs + limits.traceMs)
     },
     bodyLimit: limits.bodyBytes,
     forceCloseConnections: true,
@@ -122,8 +119,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   server.setErrorHandler((error: HttpError, _request, reply) => answerFailure(error, reply))
   server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
   addPages(server, options)
-  addEndpoints(server, createHttpCalls(shared), state)
-  const webSockets = addWebSockets(server, { ...shared, isHostAllowed })
+  addEndpoints(server, calls, state)
+  const webSockets = addWebSockets(server, { ...options, isHostAllowed, state, unsent })
 
   return {
     async listen(address) {
@@ -150,7 +147,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     },
     async close() {
       webSockets.closeAll(1001, 'the node is stopping')
-      plain?.closeAll()
       await server.close()
     },
     inject: server.inject.bind(server),
@@ -206,7 +202,7 @@ function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerSt
       }
       reply.hijack()
       const headers = reply.getHeaders() as OutgoingHttpHeaders
-      calls(request.body, { request: request.raw, response: reply.raw, endpoint, headers })
+      calls.answer(request.body, { request: request.raw, response: reply.raw, endpoint, headers })
     })
 }
 
