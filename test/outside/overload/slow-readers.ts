@@ -78,16 +78,21 @@ export async function overloadBySlowReaders(
     grown < (TIMES * bytes) / 1e6 + 100,
     `${grown} MB for ${mb(bytes)} MB`,
   )
+  // An answer that the kernel has taken whole is nobody's burden: some are small enough.
+  const stuck = metrics.get(front('unsent'))!
   const cut = await settled(
     async () => readers.filter((reader) => reader.isOver()).length,
-    (count) => count === READERS,
+    (count) => count >= stuck,
     UNSENT_MS * 3,
   )
-  const left = await metric(node, front('unsentBytes'))
+  const [left, counted] = [
+    await metric(node, front('unsentBytes')),
+    await metric(node, front('unsentCut')),
+  ]
   check(
-    `each is cut off after ${UNSENT_MS} ms`,
-    cut === READERS && left === 0,
-    `${cut} of ${READERS}, ${await metric(node, front('unsentCut'))} counted, ${left} bytes still wait`,
+    `each that waits is cut off after ${UNSENT_MS} ms`,
+    cut >= stuck && counted === cut && left === 0 && stuck > READERS / 2,
+    `${cut} of ${stuck}, ${counted} counted, ${left} bytes still wait`,
   )
   const beside = await clients.stop()
   check(
