@@ -4,6 +4,7 @@ import { stripTypeScriptTypes } from 'node:module'
 import { expect, test } from 'vitest'
 import { applyEdits } from './outside/edits.ts'
 import { RULES } from './outside/rules.ts'
+import { POISON } from './torture/scenarios.ts'
 
 test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
   const all = [...edits, ...race]
@@ -13,6 +14,11 @@ test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
     expect(stripTypeScriptTypes(applyEdits(file, source, race))).toBeTypeOf('string')
     expect(stripTypeScriptTypes(applyEdits(file, source, all))).not.toBe(plain)
   }
+})
+
+test('pages that are given back can be filled', () => {
+  const source = readFileSync(POISON.file, 'utf8')
+  expect(applyEdits(POISON.file, source, [POISON])).not.toBe(source)
 })
 
 test('no two rules have one name', () => {

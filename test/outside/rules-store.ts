@@ -15,6 +15,28 @@ const UNFOLD = 'engine/storage/unfold'
 
 export const STORE_RULES: readonly Rule[] = [
   {
+    name: 'clearDead',
+    rule: 'the row of a thread that has ended is cleared',
+    edits: [edit('workers/threads', '  clearThread(from.views, POOL_ROW + index)\n', '')],
+    expect: ['torture', 'model'],
+  },
+  {
+    name: 'clearAfterExit',
+    rule: 'the row of a thread is not cleared before its exit',
+    edits: [
+      edit(
+        'test/torture/readers',
+        '    thread.isEnding = true\n    void thread.worker.terminate()\n',
+        `    this.#forget(thread)
+    await sleep(300)
+    thread.isEnding = true
+    void thread.worker.terminate()
+`,
+      ),
+    ],
+    expect: ['torture', 'model'],
+  },
+  {
     name: 'appendFirst',
     rule: 'a block is published as canonical only when it is durable',
     edits: [

@@ -1,6 +1,6 @@
 /** Rules of tables, records, leases, pages and reads. */
 import type { Edit } from './edits.ts'
-import { pause } from './pause.ts'
+import { pause, pauseUntil } from './pause.ts'
 import type { Rule } from './rules.ts'
 
 const edit = (file: string, find: string, replace: string): Edit => ({
@@ -11,13 +11,55 @@ const edit = (file: string, find: string, replace: string): Edit => ({
 /** Waits before the text. */
 const before = (file: string, find: string, wait: string) => edit(file, find, `${wait}\n${find}`)
 
-/** A reader is late: between the head word and its row. */
-const lateRow = before('views/lease', '        if (enter(number)) return', pause(0.3, 6))
-/** The recycler is slow: between the rows and the floor. */
+/** A reader is late: between the head word and its row, until a recycler has read the rows. */
+const lateRow = before(
+  'views/lease',
+  '        if (enter(number)) return',
+  pauseUntil(0.3, 'Atomics.load(words, HEAD + 1) === 1', 60),
+)
+/** So late that a recycler has passed it. */
+const passedRow = before(
+  'views/lease',
+  '        if (enter(number)) return',
+  pauseUntil(0.3, 'Atomics.load(words, FLOOR) > number', 60),
+)
+/** The front looks at the floor late. */
+const lateLook = before(
+  'views/lease',
+  '    if (Atomics.load(words, FLOOR) <= number) return true\n',
+  `if (thread === FRONT) ${pause(0.7, 30)}`,
+)
+/** A worker takes a record over when a recycler has passed it. */
+const lateAdopt = (milliseconds: number) =>
+  edit(
+    'views/lease',
+    '    adopt: (number) => (number > 0 && enter(number) ? hold(number) : undefined),',
+    `    adopt: (number) => {
+      ${pauseUntil(0.7, 'Atomics.load(words, FLOOR) > number', milliseconds)}
+      return number > 0 && enter(number) ? hold(number) : undefined
+    },`,
+  )
+/** The recycler is slow: between the rows and the floor, until a late reader has set its row. */
 const lateFloor = before(
   'views/pages',
   '    if (floor > Atomics.load(words, FLOOR)) Atomics.store',
-  pause(1, 6),
+  `Atomics.store(words, HEAD + 1, 1)
+    ${pauseUntil(1, 'oldestLease() < floor', 40)}
+    Atomics.store(words, HEAD + 1, 0)`,
+)
+/** And between the rows of the pool and that of the front, while this one is below the floor. */
+const lateFrontRow = before(
+  'views/pages',
+  '      const row = Math.abs(Atomics.load(words, rowAt(thread)))\n',
+  `const front = Math.abs(Atomics.load(words, rowAt(0)))
+      if (thread === 2 && front !== 0 && front < Atomics.load(words, FLOOR))
+        ${pauseUntil(1, 'Math.abs(Atomics.load(words, rowAt(0))) !== front', 80)}`,
+)
+/** The keeper is slow to take a block. */
+const lateAppend = before(
+  'storage/keeper',
+  '        if (this.#unfold === undefined) return this.#append(request.block)\n',
+  pause(0.5, 60),
 )
 
 export const VIEW_RULES: readonly Rule[] = [
@@ -31,7 +73,13 @@ export const VIEW_RULES: readonly Rule[] = [
         '  Atomics.store(words, slot, entry)\n  words[entry] = hash\n  words[entry + 1] =',
       ),
     ],
-    race: [before('views/table', '  words[entry + 1] = draft.tag\n', pause(0.02, 4))],
+    race: [
+      before(
+        'views/table',
+        '  words[entry + 1] = draft.tag\n',
+        `if (older !== 0) ${pause(0.3, 8)}`,
+      ),
+    ],
     expect: ['torture', 'model'],
   },
   {
@@ -109,7 +157,7 @@ export const VIEW_RULES: readonly Rule[] = [
         'if (number > 0) return true',
       ),
     ],
-    race: [lateRow],
+    race: [passedRow],
     expect: ['torture', 'model'],
   },
   {
@@ -125,8 +173,8 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'covered',
     rule: "a worker may adopt below the floor while its front's row covers it",
     edits: [edit('views/lease', '    if (thread !== FRONT) {', '    if (thread < FRONT) {')],
-    race: [lateRow, lateFloor],
-    expect: ['torture', 'model'],
+    race: [lateRow, lateAdopt(10), lateFloor],
+    expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'frontFirst',
@@ -138,15 +186,7 @@ export const VIEW_RULES: readonly Rule[] = [
         'for (let thread = arena.threads - 1; thread >= 0; thread--) {',
       ),
     ],
-    race: [
-      lateRow,
-      lateFloor,
-      before(
-        'views/pages',
-        '      const row = Math.abs(Atomics.load(words, rowAt(thread)))\n',
-        pause(0.5, 6),
-      ),
-    ],
+    race: [lateRow, lateAdopt(10), lateFloor, lateFrontRow],
     expect: ['torture', 'model'],
   },
   {
@@ -159,7 +199,8 @@ export const VIEW_RULES: readonly Rule[] = [
         'Atomics.store(words, row, number)',
       ),
     ],
-    expect: ['model'],
+    race: [passedRow, lateLook, lateAdopt(80)],
+    expect: ['torture', 'model'],
   },
   {
     name: 'ringBound',
@@ -191,7 +232,8 @@ export const VIEW_RULES: readonly Rule[] = [
         'state.find(block).isAwaited = false',
       ),
     ],
-    expect: ['torture', 'model'],
+    race: [lateAppend],
+    expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'headIsBase',
@@ -325,9 +367,17 @@ export const VIEW_RULES: readonly Rule[] = [
       ),
     ],
     race: [
-      before('views/reader', '      const now = Atomics.load(arena.words, FOLD)\n', pause(0.2, 30)),
+      before(
+        'views/reader',
+        '      const now = Atomics.load(arena.words, FOLD)\n',
+        pauseUntil(
+          0.3,
+          'Atomics.load(arena.words, UNFOLDS) !== record.unfolds && Atomics.load(arena.words, FOLD) === record.base.id',
+          60,
+        ),
+      ),
     ],
-    expect: ['model'],
+    expect: ['torture', 'model'],
   },
   {
     name: 'unfoldFromAck',
@@ -401,6 +451,16 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'cacheVoid',
     rule: 'the unfold count is looked at also when the cache answers',
     edits: [edit('views/reader', '    if (isSame) assertValid(arena, record)\n', '')],
+    race: [
+      // Until the other branch has set the stamp back.
+      before(
+        'views/reader',
+        '    const isSame =\n',
+        `const isStale = () => Atomics.load(arena.words, stampAt(arena, query.hash)) > height
+    if (isStale() && cache.unfoldsOf(slot) === record.unfolds)
+      ${pauseUntil(0.5, '!isStale()', 60)}`,
+      ),
+    ],
     expect: ['torture', 'histories'],
   },
   {

@@ -9,6 +9,8 @@ export type RunOptions = {
   readonly seconds: number
   /** `--seconds` was given: what has no time left is done less often. */
   readonly isTimed: boolean
+  /** What was given of a command's own flags. */
+  readonly own: Readonly<Record<string, string | boolean | undefined>>
   /** [0, 1), the same numbers for the same seed. */
   readonly random: () => number
 }
@@ -17,9 +19,11 @@ export type RunOptions = {
 export function runOptions(
   name: string,
   seconds: { readonly full: number; readonly short: number },
+  own: Readonly<Record<string, { readonly type: 'string' | 'boolean' }>> = {},
 ): RunOptions {
   const { values } = parseArgs({
     options: {
+      ...own,
       short: { type: 'boolean', default: false },
       seed: { type: 'string' },
       seconds: { type: 'string' },
@@ -30,7 +34,8 @@ export function runOptions(
   const given = numberOf('--seconds', values.seconds)
   const wanted = given ?? (isShort ? seconds.short : seconds.full)
   console.log(`${name}: ${wanted} s, seed ${seed}${isShort ? ', short' : ''}`)
-  return { isShort, seed, seconds: wanted, isTimed: given !== undefined, random: mulberry32(seed) }
+  const isTimed = given !== undefined
+  return { isShort, seed, seconds: wanted, isTimed, own: values, random: mulberry32(seed) }
 }
 
 function numberOf(flag: string, text: string | undefined): number | undefined {

@@ -1,0 +1,110 @@
+/** Blocks as the driver builds them: flashblock by flashblock into the publisher's tables, then as the keeper wants them. */
+import type { ExecutedTransaction } from '../../engine/execution/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { encodeHeader } from '../../engine/primitives/header-codec.ts'
+import { encodeStoredReceipt } from '../../engine/primitives/receipt-codec.ts'
+import { ZERO_32 } from '../../engine/primitives/words.ts'
+import type { AppendBlock, MomentaryHeader } from '../../engine/storage/types.ts'
+import type { BlockHandle, Publisher } from '../../engine/views/types.ts'
+import { executedOf, headerAt, transactionsIn } from './content.ts'
+import { hashOf, noteFinal, noteStep, WHOLE } from './ledger.ts'
+import type { Truth } from './truth.ts'
+import { applyWrites, diffOf, EMPTY_WORLD, stateRootOf, type World } from './world.ts'
+
+export type Block = {
+  /** Another one for a block that was unfolded to. */
+  handle: BlockHandle
+  readonly salt: number
+  readonly number: number
+  parent: Block | undefined
+  /** Executed for its source alone. */
+  readonly isWhole: boolean
+  /** Flashblocks that it shall have, and has. */
+  readonly target: number
+  steps: number
+  /** After its newest flashblock. */
+  world: World
+  executed: readonly ExecutedTransaction[]
+  momentary: readonly MomentaryHeader[]
+  /** Final: RLP and hash. */
+  header: Bytes
+  final: Bytes | undefined
+}
+
+export const genesisBlock = (handle: BlockHandle, hash: Bytes): Block => ({
+  handle,
+  salt: 1,
+  number: handle.number,
+  parent: undefined,
+  isWhole: true,
+  target: 0,
+  steps: 0,
+  world: EMPTY_WORLD,
+  executed: [],
+  momentary: [],
+  header: new Uint8Array(0),
+  final: hash,
+})
+
+/** One flashblock more. 'full': nothing has changed. */
+export function growBlock(publisher: Publisher, truth: Truth, block: Block): 'added' | 'full' {
+  const { ledger } = truth
+  const { salt, steps: step } = block
+  const world = applyWrites(block.world, truth.writes(salt, step))
+  const fresh = Array.from({ length: transactionsIn(ledger, salt, step) }, (_, index) =>
+    executedOf(ledger, { salt, step }, index),
+  )
+  const executed = [...block.executed, ...fresh]
+  const { header, hash } = headerAt(ledger, { salt, step }, { stateRoot: ZERO_32, executed })
+  const diff = diffOf(block.world, world, block.parent!.world)
+  const increment = { index: step, diff, header, hash, transactions: fresh }
+  if (publisher.add(block.handle, increment) === 'full') return 'full'
+  block.world = world
+  block.executed = executed
+  block.steps++
+  if (!block.isWhole) {
+    const momentary = { hash, header: encodeHeader(header), index: step }
+    block.momentary = [...block.momentary, { ...momentary, transactionCount: executed.length }]
+  }
+  noteStep(ledger, salt, hash)
+  return 'added'
+}
+
+/** Final header and hash. */
+export function finishBlock(publisher: Publisher, truth: Truth, block: Block): 'added' | 'full' {
+  const { salt, executed } = block
+  const stateRoot = stateRootOf(block.world)
+  const { header, hash } = headerAt(truth.ledger, { salt, step: WHOLE }, { stateRoot, executed })
+  if (publisher.finish(block.handle, header, hash) === 'full') return 'full'
+  block.header = encodeHeader(header)
+  block.final = hash
+  noteFinal(truth.ledger, salt, hash)
+  return 'added'
+}
+
+export function appendOf({ ledger }: Truth, block: Block): AppendBlock {
+  const parent = block.parent!
+  return {
+    id: block.handle.id,
+    parentId: parent.handle.id,
+    number: block.number,
+    hash: block.final!,
+    parentHash: hashOf(ledger, parent.salt, WHOLE),
+    header: block.header,
+    transactions: block.executed.map(({ transaction: { raw, from, hash } }) => ({
+      raw,
+      from,
+      hash,
+    })),
+    receipts: block.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
+    diff: diffOf(parent.world, block.world, parent.world),
+    momentary: block.momentary,
+  }
+}
+
+/** Whether `block` is `ancestor` or stands on it. */
+export function isOn(block: Block, ancestor: Block): boolean {
+  let at: Block | undefined = block
+  while (at !== undefined && at.number > ancestor.number) at = at.parent
+  return at === ancestor
+}

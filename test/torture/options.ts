@@ -1,0 +1,28 @@
+/** What a run can be like. */
+import type { Habits } from './driver.ts'
+import type { SessionHabits } from './sessions.ts'
+
+export const READERS = 3
+
+export type TortureOptions = {
+  readonly seed: number
+  /** Of the arena's pages. */
+  readonly bytes: number
+  readonly pageBytes: number
+  readonly payloadBytes: number
+  readonly stepsPerSecond: number
+  readonly foldDepth: number
+  readonly undoWindow: number
+  readonly historyBlocks: number
+  readonly cacheEntries: number
+  /** How long the arena may stay full before the writer gives up. */
+  readonly graceMs: number
+  readonly driver: Habits
+  readonly readers: SessionHabits
+  readonly front: SessionHabits
+  /** Batches lent to readers at a time. */
+  readonly loans: number
+  /** Share of them that the front holds until they are taken over; others may come too late. */
+  readonly heldLoans: number
+  readonly killEveryMs: number
+}

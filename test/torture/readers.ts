@@ -1,0 +1,155 @@
+/** The reading threads as their main thread sees them: started, offered records, killed in the middle of a read, replaced. */
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import type { Database } from '../../engine/storage/database.ts'
+import type { SharedViews } from '../../engine/views/types.ts'
+import { type Claims, releaseEnded } from '../../workers/threads.ts'
+import { beatsOf, type SharedCounters } from './counters.ts'
+import type { SharedLedger } from './ledger.ts'
+import { READERS, type TortureOptions } from './options.ts'
+import type { FromReader, ReaderData } from './reader.ts'
+
+type Options = {
+  readonly options: TortureOptions
+  readonly database: Database
+  readonly views: SharedViews
+  readonly ledger: SharedLedger
+  readonly counters: SharedCounters
+  readonly control: Int32Array<SharedArrayBuffer>
+  readonly claims: Claims
+  readonly onFault: (message: string) => void
+  readonly firstLine: number
+}
+
+type Thread = {
+  readonly worker: Worker
+  readonly ended: Promise<unknown>
+  readonly id: number
+  readonly line: number
+  readonly offer: Int32Array<SharedArrayBuffer>
+  isReading: boolean
+  isStopped: boolean
+  isEnding: boolean
+  beats: number
+  /** Processor time of the process when it was last seen doing something. */
+  beatAt: number
+}
+
+/** A thread that does nothing while the process has used so much processor time hangs. */
+const STALL_SECONDS = 10
+
+export function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
+export class Readers {
+  readonly #options: Options
+  readonly #threads: Thread[] = []
+  #killAtMs: number
+  #seed: number
+  kills = 0
+
+  constructor(options: Options) {
+    this.#options = options
+    this.#seed = options.options.seed + 100
+    this.#killAtMs = performance.now() + options.options.killEveryMs
+    for (let index = 0; index < READERS; index++) this.#threads.push(this.#start(index))
+  }
+
+  /** Offers a record that stays leased until `isTaken` says so; undefined: nobody is free. */
+  offer(record: number, index: number): (() => 'waiting' | 'taken' | 'gone') | undefined {
+    const thread = this.#threads[index]!
+    const { offer } = thread
+    if (!thread.isReading || thread.isEnding || Atomics.load(offer, 0) !== 0) return undefined
+    Atomics.store(offer, 1, 0)
+    Atomics.store(offer, 0, record)
+    return () => {
+      if (thread.isEnding) return 'taken'
+      if (Atomics.load(offer, 0) !== 0) return 'waiting'
+      return Atomics.load(offer, 1) === 1 ? 'taken' : 'gone'
+    }
+  }
+
+  /** Kills one when it is time; notices those that hang. */
+  async look(): Promise<void> {
+    const now = performance.now()
+    const used = cpuSeconds()
+    for (const thread of this.#threads) {
+      const beats = beatsOf(this.#options.counters, thread.line)
+      if (beats !== thread.beats) Object.assign(thread, { beats, beatAt: used })
+      else if (used - thread.beatAt > STALL_SECONDS)
+        this.#options.onFault(`reader ${thread.line} has stopped in the middle of a read`)
+    }
+    if (now < this.#killAtMs) return
+    this.#killAtMs = now + this.#options.options.killEveryMs
+    const index = this.kills % READERS
+    const thread = this.#threads[index]!
+    if (!thread.isReading) return
+    await this.#kill(thread)
+    this.kills++
+    this.#threads[index] = this.#start(index)
+  }
+
+  /** Asks all to let go of their records. */
+  async stop(): Promise<void> {
+    Atomics.store(this.#options.control, 1, 1)
+    for (const thread of this.#threads)
+      while (!thread.isStopped && cpuSeconds() - thread.beatAt < STALL_SECONDS) await sleep(5)
+  }
+
+  async end(): Promise<void> {
+    for (const thread of this.#threads) {
+      // Loading: V8 aborts the process when it is terminated there.
+      while (!thread.isReading && thread.worker.threadId >= 0) await sleep(5)
+      await this.#kill(thread)
+    }
+  }
+
+  async #kill(thread: Thread): Promise<void> {
+    thread.isEnding = true
+    void thread.worker.terminate()
+    await thread.ended
+    this.#forget(thread)
+  }
+
+  #forget({ id }: Thread): void {
+    const { database, views, claims } = this.#options
+    releaseEnded({ database, views, claims }, id)
+  }
+
+  #start(index: number): Thread {
+    const { options, database, views, ledger, counters, control, claims, firstLine } = this.#options
+    const offer = new Int32Array(new SharedArrayBuffer(8))
+    const line = firstLine + index
+    const { readers: habits, cacheEntries } = options
+    const shared = { views, ledger, counters, control, claims, offer, line, habits, cacheEntries }
+    const worker = new Worker(new URL('./reader.ts', import.meta.url), {
+      workerData: {
+        ...shared,
+        database: database.share(),
+        seed: this.#seed++,
+      } satisfies ReaderData,
+    })
+    const thread: Thread = {
+      ...{ worker, offer, line, id: worker.threadId, ended: once(worker, 'exit') },
+      isReading: false,
+      isStopped: false,
+      isEnding: false,
+      beats: -1,
+      beatAt: cpuSeconds(),
+    }
+    worker.on('message', (message: FromReader) => {
+      // The last words of a thread that is being ended mean nothing: its calls return before they are done.
+      if (thread.isEnding) return
+      if (message.type === 'reading') thread.isReading = true
+      else if (message.type === 'stopped') thread.isStopped = true
+      else this.#options.onFault(message.message)
+    })
+    worker.on('error', (error) => {
+      if (!thread.isEnding) this.#options.onFault(`reader ${line}: ${error.stack}`)
+    })
+    return thread
+  }
+}

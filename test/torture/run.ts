@@ -1,0 +1,160 @@
+/** One run: sets up arena, database and threads, reads as the front does, kills readers, and says what was seen. */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { openChainReader } from '../../engine/chain/reader.ts'
+import { importGenesis } from '../../engine/storage/genesis-import.ts'
+import { openStore } from '../../engine/storage/store.ts'
+import { createViews, OLDEST, openArena } from '../../engine/views/arena.ts'
+import type { KeeperData } from '../../workers/keeper.ts'
+import type { FromKeeper } from '../../workers/messages.ts'
+import { allRows, createClaims, FRONT_ROW } from '../../workers/threads.ts'
+import { openSmall } from '../fixtures/databases-open.ts'
+import { mulberry32 } from '../outside/run-options.ts'
+import { GENESIS_NUMBER, tortureChain } from './content.ts'
+import { type Counts, createCounters, openCounters, sumCounters } from './counters.ts'
+import { Front } from './front.ts'
+import { createLedger } from './ledger.ts'
+import { READERS, type TortureOptions } from './options.ts'
+import { Readers } from './readers.ts'
+import type { FromTortureWriter, ToTortureWriter, WriterData } from './writer.ts'
+
+export type TortureResult = {
+  readonly fault: string | undefined
+  readonly counts: Counts
+  readonly seconds: number
+  readonly kills: number
+  /** Blocks whose state was pruned. */
+  readonly horizon: number
+  /** What is wrong when not every page came back, once no thread held a record any more. */
+  readonly lost: string | undefined
+}
+
+const LINES = READERS + 2
+const FIRST_READER = 2
+const LOOK_MS = 5
+
+/** `isEnough`: asked with what was counted so far; ends the run. */
+export async function torture(
+  options: TortureOptions,
+  isEnough: (counts: Counts, seconds: number) => boolean,
+): Promise<TortureResult> {
+  const directory = mkdtempSync(join(tmpdir(), 'flashnode-torture-'))
+  const database = await openSmall(join(directory, 'state'))
+  importGenesis(database, tortureChain())
+  const { seed, bytes, pageBytes } = options
+  const claims = createClaims(READERS)
+  const views = createViews({ bytes, pageBytes, seed, threads: allRows(READERS) })
+  const ledger = createLedger({ seed, payloadBytes: options.payloadBytes })
+  const counters = createCounters(LINES)
+  const control = new Int32Array(new SharedArrayBuffer(8))
+  let fault: string | undefined
+  const onFault = (message: string) => {
+    fault ??= message
+  }
+
+  const { port1, port2 } = new MessageChannel()
+  const keeper = new Worker(new URL('../../workers/keeper.ts', import.meta.url), {
+    workerData: {
+      database: database.share(),
+      views,
+      writer: port2,
+      sequencer: undefined,
+      foldDepth: options.foldDepth,
+      undoWindow: options.undoWindow,
+      historyBlocks: options.historyBlocks,
+    } satisfies KeeperData,
+    transferList: [port2],
+  })
+  keeper.on('message', (message: FromKeeper) => {
+    if (message.type === 'failed') onFault(`the keeper: ${message.message}`)
+  })
+  keeper.on('error', (error) => onFault(`the keeper: ${error.stack}`))
+  const writer = new Worker(new URL('./writer.ts', import.meta.url), {
+    workerData: {
+      ...{ views, ledger, counters, control, seed },
+      keeper: port1,
+      habits: options.driver,
+      foldDepth: options.foldDepth,
+      graceMs: options.graceMs,
+      stepsPerSecond: options.stepsPerSecond,
+    } satisfies WriterData,
+    transferList: [port1],
+  })
+  const said = new Set<string>()
+  let lost: string | undefined = 'not looked at'
+  writer.on('message', (message: FromTortureWriter) => {
+    said.add(message.type)
+    if (message.type === 'fault') onFault(message.message)
+    if (message.type === 'drained') lost = message.lost
+  })
+  writer.on('error', (error) => onFault(`the writer: ${error.stack}`))
+  const hasSaid = async (what: FromTortureWriter['type']) => {
+    while (!said.has(what) && fault === undefined) await sleep(LOOK_MS)
+  }
+  await hasSaid('ready')
+
+  const readers = new Readers({
+    options,
+    database,
+    views,
+    ledger,
+    counters,
+    control,
+    claims,
+    onFault,
+    firstLine: FIRST_READER,
+  })
+  const front = new Front({
+    chain: openChainReader({
+      views,
+      store: openStore(database),
+      chain: tortureChain(),
+      thread: FRONT_ROW,
+      cacheEntries: options.cacheEntries,
+    }),
+    habits: options.front,
+    loans: options.loans,
+    heldLoans: options.heldLoans,
+    ...{ views, ledger, control, readers, onFault },
+    random: mulberry32(seed + 1),
+    count: openCounters(counters, FRONT_ROW),
+  })
+  const startedMs = performance.now()
+  const seconds = () => (performance.now() - startedMs) / 1000
+  while (fault === undefined && !isEnough(sumCounters(counters), seconds())) {
+    await front.turn()
+    await readers.look()
+  }
+  const ranSeconds = seconds()
+  if (fault === undefined) {
+    writer.postMessage('stop' satisfies ToTortureWriter)
+    await hasSaid('stopped')
+    front.releaseAll()
+    await readers.stop()
+    writer.postMessage('drain' satisfies ToTortureWriter)
+    await hasSaid('drained')
+  }
+  const horizon = Atomics.load(openArena(views).words, OLDEST) - GENESIS_NUMBER
+  await readers.end()
+  for (const worker of [writer, keeper]) {
+    const { threadId } = worker
+    const ended = once(worker, 'exit')
+    void worker.terminate()
+    await ended
+    database.threadEnded(threadId)
+  }
+  await database.close()
+  rmSync(directory, { recursive: true, force: true })
+  return {
+    fault,
+    counts: sumCounters(counters),
+    seconds: ranSeconds,
+    kills: readers.kills,
+    horizon,
+    lost,
+  }
+}

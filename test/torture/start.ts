@@ -1,0 +1,69 @@
+/** Starts a run in a process of its own. */
+import { fork } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { type Edit, editedEnv, editedExecArgv } from '../outside/edits.ts'
+import type { Job, SignOfLife } from './child.ts'
+import type { TortureResult } from './run.ts'
+
+/** A run of which nothing is heard while it uses so much processor time hangs; looked at so often. */
+const SILENCE_SECONDS = 10
+const LOOK_MS = 500
+const TICKS_PER_SECOND = 100
+
+export type RunEnd =
+  | TortureResult
+  /** A thread reads without end; the process had to be ended. */
+  | { readonly isHanging: true }
+  /** The process ended by itself: no finding, but a fault of the run. */
+  | { readonly crash: string }
+
+export async function startRun(job: Job, edits: readonly Edit[] = []): Promise<RunEnd> {
+  const child = fork(new URL('./child.ts', import.meta.url), {
+    execArgv: edits.length > 0 ? [...editedExecArgv] : [],
+    env: editedEnv(edits),
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  })
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  let heardAt = 0
+  let isHanging = false
+  const timer = setInterval(() => {
+    if (cpuSecondsOf(child.pid!) - heardAt <= SILENCE_SECONDS) return
+    isHanging = true
+    kill()
+  }, LOOK_MS)
+  let errors = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    errors = (errors + chunk.toString()).slice(-2_000)
+  })
+  try {
+    return await new Promise((resolve) => {
+      child.on('message', (message: SignOfLife | TortureResult) => {
+        heardAt = cpuSecondsOf(child.pid!)
+        if (message !== 'alive') resolve(message)
+      })
+      child.once('exit', (code, signal) =>
+        resolve(
+          isHanging
+            ? { isHanging }
+            : { crash: `the run ended with ${code ?? signal}: ${errors.trim()}` },
+        ),
+      )
+      child.send(job)
+    })
+  } finally {
+    clearInterval(timer)
+    process.off('exit', kill)
+  }
+}
+
+/** Processor time of a process so far; 0 when it has ended. */
+function cpuSecondsOf(pid: number): number {
+  try {
+    // The name in the second field may hold blanks.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+  } catch {
+    return 0
+  }
+}
