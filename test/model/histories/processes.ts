@@ -5,7 +5,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Edit, editedEnv, editedExecArgv } from '../../outside/edits.ts'
-import type { Report } from './shard.ts'
+import type { Report, Word } from './shard.ts'
 
 export type Shard = {
   readonly runs: number
@@ -57,10 +57,25 @@ function runShard(
   })
   children.add(child)
   return new Promise((resolve, reject) => {
-    child.once('message', (report) => resolve(report as Report))
+    let begun = 0
+    const hang = () => {
+      child.kill('SIGKILL')
+      const message = `history ${begun} does not end`
+      resolve({ histories: begun, counts: {}, failure: { seed, history: undefined, message } })
+    }
+    let timer = setTimeout(hang, PATIENCE_MS)
+    child.on('message', (word: Word) => {
+      clearTimeout(timer)
+      if (word.type === 'report') return resolve(word.report)
+      begun++
+      timer = setTimeout(hang, PATIENCE_MS)
+    })
     child.once('exit', (code, signal) => {
+      clearTimeout(timer)
       children.delete(child)
       reject(new Error(`histories with seed ${seed} ended with ${code ?? signal}`))
     })
   })
 }
+/** A history takes a tenth of a second. */
+const PATIENCE_MS = 90_000

@@ -13,9 +13,11 @@ export type Report = {
   readonly histories: number
   readonly counts: Readonly<Record<string, number>>
   readonly failure:
-    | { readonly seed: number; readonly history: History; readonly message: string }
+    | { readonly seed: number; readonly history: History | undefined; readonly message: string }
     | undefined
 }
+/** Sent to a parent: another history is over, or all of them. */
+export type Word = { readonly type: 'alive' } | { readonly type: 'report'; readonly report: Report }
 
 /** `isShrunk`: a failure is made as small as that goes in the time. */
 export async function runShard(options: {
@@ -32,6 +34,7 @@ export async function runShard(options: {
     // The time for shrinking is over: what is not tried counts as right.
     if (performance.now() > untilMs) return
     histories++
+    process.send?.({ type: 'alive' } satisfies Word)
     try {
       await runHistory(each, { directory, counts, check: 'some' })
     } catch (error) {
@@ -97,7 +100,7 @@ if (import.meta.main) {
     values.history === undefined
       ? await runShard({ runs: Number(runs), seed: Number(seed), isShrunk: !raw })
       : await runOne(values.history)
-  if (process.send !== undefined) process.send(report)
+  if (process.send !== undefined) process.send({ type: 'report', report } satisfies Word)
   else if (report.failure === undefined) console.log(report)
   else console.log(`${JSON.stringify(report.failure.history)}\n${report.failure.message}`)
 }
