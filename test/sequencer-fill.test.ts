@@ -50,3 +50,29 @@ test('what needs most of the time has it when nobody else wants it', async () =>
 })
 /** 3,000,000 gas of the loop are 800 looks, one each 1,024 steps. */
 const LOOKS_PER_MS = 9
+
+test('what takes the place of a slow one does not wait for it', async () => {
+  const filler = createFiller()
+  const { block: execution } = block({ accounts: ENDLESS })
+  await execution.begin()
+  let ms = 0
+  let perLook = 1
+  const now = () => {
+    ms += perLook
+    return ms
+  }
+  const begin = () => filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
+  const slow = begin()
+  await slow.offer([endless.raw])
+  expect(await slow.finish()).toMatchObject({ executed: 0, left: [endless.hash] })
+  perLook = 0
+  const filling = begin()
+  // Little time is left: not enough for another try of the slow one.
+  const spent = filling.offer([])
+  ms += 80
+  await spent
+  const other = transaction({ maxFeePerGas: 40n })
+  await filling.offer([other.raw])
+  expect(await filling.finish()).toMatchObject({ executed: 1, rejected: [], left: [] })
+  expect(filler.stopped()).toEqual([])
+})

@@ -206,6 +206,20 @@ describe('handed out', () => {
     expect(pool.submit(dearer.raw, head)).toEqual({ hash: dearer.hash })
   })
 
+  test('replaced when it was stopped before: to be tried again is not to be included', () => {
+    const { pool, head } = testPool()
+    const old = transfer(0, 0)
+    const dearer = transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n })
+    pool.submit(old.raw, head)
+    best(pool, want())
+    // Asked for others meanwhile, and then for everything again.
+    best(pool, want({ excluded: [old.hash] }))
+    pool.takeBack([old.hash])
+    expect(best(pool, want())).toHaveLength(1)
+    expect(pool.submit(dearer.raw, head)).toEqual({ hash: dearer.hash })
+    expect(pool.get(old.hash)).toBeUndefined()
+  })
+
   const more: [name: string, options: Parameters<typeof want>[0], hasMore: boolean][] = [
     ['all', {}, false],
     ['as many as are wanted', { count: 2 }, true],

@@ -100,6 +100,7 @@ type Candidate = {
   readonly transaction: Transaction
   readonly hash: string
   readonly sender: string
+  readonly nonce: bigint
   /** Not to be tried again in this flashblock. */
   isSettled: boolean
 }
@@ -151,6 +152,7 @@ class SlicedFilling implements Filling {
   }
 
   async #offer(transactions: readonly Bytes[], part: number): Promise<Tried> {
+    const { stops } = this.#memory
     let isOneStopped = false
     for (const [at, raw] of transactions.entries()) {
       if (this.#isOver(part)) {
@@ -163,8 +165,10 @@ class SlicedFilling implements Filling {
       if (!transaction) continue
       const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
       if (this.#candidates.has(hash)) continue
-      const candidate = { transaction, hash, sender, isSettled: false }
+      const candidate = { transaction, hash, sender, nonce: nonceOf(transaction), isSettled: false }
       this.#candidates.set(hash, candidate)
+      // A sender who takes a slow one back need not wait for it any more.
+      if (stops.replace(candidate)) this.#levels.set(sender, stops.levels().get(sender) ?? 0)
       this.#left.set(hash, transaction.hash)
       await this.#visit(candidate, 0)
       isOneStopped ||= !candidate.isSettled
@@ -176,7 +180,7 @@ class SlicedFilling implements Filling {
     // They came in several lists: within a sender the nonce decides.
     const left = [...this.#candidates.values()]
       .filter(({ isSettled }) => !isSettled)
-      .toSorted((a, b) => compare(nonceOf(a.transaction), nonceOf(b.transaction)))
+      .toSorted((a, b) => compare(a.nonce, b.nonce))
     for (let level = 1; level <= LAST; level++) {
       this.#levels.clear()
       for (const candidate of left) if (!candidate.isSettled) await this.#visit(candidate, level)
@@ -206,7 +210,7 @@ class SlicedFilling implements Filling {
   async #visit(candidate: Candidate, level: number): Promise<void> {
     const { transaction, hash, sender } = candidate
     const { included, stops } = this.#memory
-    const own = Math.max(stops.level(hash), this.#levels.get(sender) ?? 0)
+    const own = Math.max(stops.level(candidate), this.#levels.get(sender) ?? 0)
     this.#levels.set(sender, own)
     if (own !== level) return
     candidate.isSettled = true
@@ -239,7 +243,7 @@ class SlicedFilling implements Filling {
       this.#waiting.delete(sender)
       this.#left.delete(hash)
       included.set(hash, number)
-      stops.delete(hash)
+      stops.delete(candidate)
       this.#executed++
     } else if (done.status === 'invalid') {
       if (!isForLater(done.reason.message, transaction))
@@ -259,30 +263,48 @@ class SlicedFilling implements Filling {
   }
 }
 
-type Stopped = { readonly count: number; readonly sender: string; readonly height: bigint }
-/** Which transactions were stopped how often, the newest of them. */
+type Stopped = {
+  readonly hash: string
+  readonly sender: string
+  readonly count: number
+  readonly height: bigint
+}
+/** Which transactions were stopped how often, the newest of them; one for each nonce of a sender. */
 function createStops() {
   const stops = new Map<string, Stopped>()
+  const placeOf = ({ sender, nonce }: Candidate) => `${sender} ${nonce}`
+  const countOf = (candidate: Candidate) => {
+    const found = stops.get(placeOf(candidate))
+    return found?.hash === candidate.hash ? found.count : 0
+  }
   return {
-    level: (hash: string) => Math.min(stops.get(hash)?.count ?? 0, LAST),
+    level: (candidate: Candidate) => Math.min(countOf(candidate), LAST),
     /** Gives the level of the next try. */
-    add({ hash, sender }: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
-      const before = stops.get(hash)?.count ?? 0
+    add(candidate: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
+      const { hash, sender } = candidate
+      const before = countOf(candidate)
       const count = !isFarTooLong ? before + 1 : before < LAST ? LAST : LAST + MAX_TRIES
-      stops.delete(hash)
+      const place = placeOf(candidate)
+      stops.delete(place)
       if (count >= LAST + MAX_TRIES) return 'hopeless'
-      stops.set(hash, { count, sender, height })
+      stops.set(place, { hash, sender, count, height })
       if (stops.size > MAX_REMEMBERED) stops.delete(stops.keys().next().value!)
       return Math.min(count, LAST)
     },
-    delete: (hash: string) => stops.delete(hash),
+    /** Forgets another transaction with this one's nonce; false: there was none. */
+    replace(candidate: Candidate): boolean {
+      const place = placeOf(candidate)
+      const found = stops.get(place)
+      return found !== undefined && found.hash !== candidate.hash && stops.delete(place)
+    },
+    delete: (candidate: Candidate) => stops.delete(placeOf(candidate)),
     forget(number: bigint) {
-      for (const [hash, { height }] of stops)
-        if (height + STOPPED_BLOCKS < number) stops.delete(hash)
+      for (const [place, { height }] of stops)
+        if (height + STOPPED_BLOCKS < number) stops.delete(place)
     },
     levels: () =>
       new Map([...stops.values()].map(({ sender, count }) => [sender, Math.min(count, LAST)])),
-    hashes: () => [...stops.keys()].map(hexToBytes),
+    hashes: () => [...stops.values()].map(({ hash }) => hexToBytes(hash)),
   }
 }
 

@@ -28,7 +28,7 @@ export type Wanted = {
   readonly gas: bigint
   readonly count: number
   readonly baseFee: bigint
-  /** Hashes of those that are not wanted now. */
+  /** Hashes of those that were stopped and are not wanted now. */
   readonly excluded: readonly Bytes[]
 }
 export type Offered = {

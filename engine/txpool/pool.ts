@@ -13,6 +13,7 @@ import {
   type Entry,
   isReached,
   keyOf,
+  newEntry,
   type Offered,
   type PendingListener,
   type PoolHead,
@@ -144,6 +145,10 @@ export class TransactionPool {
 
   /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
   best(wanted: Wanted): Offered {
+    for (const key of wanted.excluded) {
+      const entry = this.#byHash.get(key)
+      if (entry !== undefined) entry.isStopped = true
+    }
     const { entries, hasMore } = chooseBest(this.#senders.values(), wanted, (sender) =>
       this.#moveNonce(sender, wanted.nonceOf(sender.address)),
     )
@@ -274,20 +279,8 @@ export class TransactionPool {
   }
 
   #entry(transaction: SignedTransaction, cost: bigint, isGasless: boolean): Entry {
-    const isDynamic = 'maxFeePerGas' in transaction
-    return {
-      transaction,
-      key: keyOf(transaction.hash),
-      sender: keyOf(transaction.from),
-      feeCap: isDynamic ? transaction.maxFeePerGas : transaction.gasPrice,
-      tipCap: isDynamic ? transaction.maxPriorityFeePerGas : transaction.gasPrice,
-      cost,
-      isGasless,
-      arrival: this.#arrivals++,
-      addedAtMs: this.#now(),
-      place: { status: 'waiting' },
-      isAnnounced: false,
-    }
+    const [arrival, addedAtMs] = [this.#arrivals++, this.#now()]
+    return newEntry(transaction, { cost, isGasless, arrival, addedAtMs })
   }
 
   #makeRoom(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {

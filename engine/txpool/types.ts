@@ -44,6 +44,25 @@ export type Entry = {
   readonly addedAtMs: number
   place: Place
   isAnnounced: boolean
+  /** The sequencer was not through with it in its time: that it has it again does not mean that it will be included. */
+  isStopped: boolean
+}
+export function newEntry(
+  transaction: SignedTransaction,
+  about: Pick<Entry, 'cost' | 'isGasless' | 'arrival' | 'addedAtMs'>,
+): Entry {
+  const isDynamic = 'maxFeePerGas' in transaction
+  return {
+    ...about,
+    transaction,
+    key: keyOf(transaction.hash),
+    sender: keyOf(transaction.from),
+    feeCap: isDynamic ? transaction.maxFeePerGas : transaction.gasPrice,
+    tipCap: isDynamic ? transaction.maxPriorityFeePerGas : transaction.gasPrice,
+    place: { status: 'waiting' },
+    isAnnounced: false,
+    isStopped: false,
+  }
 }
 export type Place =
   | { readonly status: 'waiting' }
@@ -58,7 +77,7 @@ export type Wanted = {
   readonly baseFee: bigint
   /** The flashblock they are for. */
   readonly target: Position
-  /** Hashes (keys of `keyOf`) that the asker has already. */
+  /** Hashes (keys of `keyOf`) of those that the asker could not finish and does not want now: they may be replaced from then on. */
   readonly excluded: ReadonlySet<string>
   /** Nonce in the newest pending state. */
   nonceOf(address: Bytes): bigint

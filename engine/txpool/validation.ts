@@ -57,7 +57,7 @@ export function checkFunds(sums: {
   )
 }
 
-/** Both fee fields must rise by the bump, and at all; what the sequencer has is as good as included. */
+/** Both fee fields must rise by the bump, and at all; what the sequencer has is as good as included, unless it was stopped before. */
 export function checkReplacement(
   old: Entry,
   entry: Entry,
@@ -68,7 +68,8 @@ export function checkReplacement(
   if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
     return invalid('replacement transaction underpriced')
   const { nonce } = entry.transaction
-  return old.place.status === 'handed' ? nonceTooLow(nonce, nonce + 1n) : undefined
+  const isTaken = old.place.status === 'handed' && !old.isStopped
+  return isTaken ? nonceTooLow(nonce, nonce + 1n) : undefined
 }
 
 const nonceTooLow = (nonce: bigint, next: bigint) =>
