@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { rulesOf } from '../engine/chainspec/forks.ts'
 import { BEACON_ROOTS, BLOCK_HASHES } from '../engine/chainspec/system-contracts.ts'
 import { makeReferenceEngine } from '../engine/evm/reference.ts'
 import { buildHeader, openBlock } from '../engine/execution/block.ts'
+import { checkForm } from '../engine/execution/validation.ts'
 import { encodeHeader } from '../engine/primitives/header-codec.ts'
 import { hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
@@ -14,6 +16,7 @@ import {
   block,
   deposit,
   ETHER,
+  ETHEREUM,
   SENDER,
   testChain,
   transaction,
@@ -311,6 +314,27 @@ describe('invalid transactions', () => {
     })
     expect((await sender(`ef0100${'00'.repeat(20)}`)).status).toBe('executed')
   })
+})
+
+test('EIP-7594: from Osaka on a transaction has six blobs at most, whatever the block takes', () => {
+  const rulesAt = rulesOf({
+    chainId: 196n,
+    schedule: { ...ETHEREUM, osaka: ATTRIBUTES.timestamp },
+    elasticity: 2n,
+    denominator: 8n,
+    blobSchedule: { prague: { target: 6n, max: 9n, updateFraction: 5_007_716n } },
+  })
+  const reason = (blobs: number, timestamp: bigint) => {
+    const hashes = Array.from({ length: blobs }, () => new Uint8Array(32).fill(1))
+    const blob = { type: 3, maxFeePerBlobGas: 1n, blobVersionedHashes: hashes }
+    return checkForm(transaction(blob), rulesAt(1n, timestamp))?.message
+  }
+  const osaka = ATTRIBUTES.timestamp
+  expect([reason(6, osaka), reason(7, osaka), reason(7, osaka - 1n)]).toEqual([
+    undefined,
+    'blob transaction has too many blobs',
+    undefined,
+  ])
 })
 
 describe('gasless', () => {

@@ -34,7 +34,7 @@ export function checkForm(
     return invalid.exceedsGasCap(GAS_CAP, transaction.gasLimit)
   if (transaction.to === undefined && isAtLeast(rules, 'shanghai'))
     if (transaction.input.length > MAX_INIT_CODE) return invalid.initCodeSize()
-  return checkLists(transaction) ?? checkIntrinsicGas(transaction, rules)
+  return checkLists(transaction, rules) ?? checkIntrinsicGas(transaction, rules)
 }
 
 /** EIP-7825. */
@@ -141,13 +141,18 @@ function isTypeKnown({ type }: SignedTransaction, rules: Rules): boolean {
   }
 }
 
-/** EIP-4844 and EIP-7702: what their lists must hold. */
-function checkLists(transaction: SignedTransaction): InvalidTransaction | undefined {
+/** EIP-7594: fewer than in a block. */
+const MAX_BLOBS_OF_TRANSACTION = 6
+
+/** EIP-4844, EIP-7594 and EIP-7702: what their lists must hold. */
+function checkLists(transaction: SignedTransaction, rules: Rules): InvalidTransaction | undefined {
   if (transaction.type === 3) {
     const { to, blobVersionedHashes } = transaction
     if (to === undefined) return invalid.blobHashes('blob transaction of type create')
     if (blobVersionedHashes.length === 0)
       return invalid.blobHashes('blob transaction missing blob hashes')
+    if (blobVersionedHashes.length > MAX_BLOBS_OF_TRANSACTION && isAtLeast(rules, 'osaka'))
+      return invalid.blobHashes('blob transaction has too many blobs')
     const wrong = blobVersionedHashes.findIndex((hash) => hash[0] !== 1)
     if (wrong >= 0)
       return invalid.blobHashes(
