@@ -111,6 +111,10 @@ class SharedView implements ChainView {
     return block
   }
 
+  logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
+    return this.#read(() => this.#view.logSpans(...of))
+  }
+
   findTransaction(hash: Uint8Array): ReturnType<ChainView['findTransaction']> {
     return this.#read(() => this.#view.findTransaction(hash))
   }

@@ -219,6 +219,17 @@ describe('logs', () => {
     const filtered = await narrow.ask('eth_getLogs', [{ fromBlock: '0x0', address: contract }])
     expect(filtered.error).toMatchObject({ data: { limit: 3, suggestedRange: { toBlock: '0x2' } } })
   })
+  test('too many blocks to read: those before are suggested, and are fewer', async () => {
+    const few = testRpc({ memory, limits: { logsReads: 1 } })
+    const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    expect(many.error).toMatchObject({
+      code: -32005,
+      message: expect.stringContaining('query exceeds max block reads 1, retry with the range 0-'),
+      data: { limit: 1, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
+    })
+    const { suggestedRange: suggested } = many.error!.data as { suggestedRange: Json }
+    expect((await few.ask('eth_getLogs', [suggested])).result).toHaveLength(2)
+  })
   test('too many logs: the blocks that fit are suggested; one block is answered whole', async () => {
     const few = testRpc({ memory, limits: { logsResults: 2 } })
     const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])

@@ -111,6 +111,23 @@ describe.each(databases)('%s', (_, open) => {
     }
   })
 
+  test('a merge appends, in the order of the batch and of the commits', () => {
+    const batch = database.batch()
+    batch.merge('logs', text('list'), text('a'))
+    batch.merge('logs', text('list'), text('b'))
+    batch.commit()
+    batch.merge('logs', text('list'), text('c'))
+    batch.merge('logs', text('other'), text('x'))
+    expect(read(database.get('logs', text('list')))).toBe('ab')
+    batch.commit()
+    expect(database.getMany('logs', [text('list'), text('other')]).map(read)).toEqual(['abc', 'x'])
+    batch.delete('logs', text('list'))
+    batch.merge('logs', text('list'), text('d'))
+    batch.commit()
+    expect(read(database.get('logs', text('list')))).toBe('d')
+    expect(reasonOf(() => batch.merge('meta', text('list'), text('a')))).toBe('invalid')
+  })
+
   test('mistakes of the caller are refused', () => {
     const nowhere = 'nowhere' as 'meta'
     const nothing = 5 as unknown as Bytes

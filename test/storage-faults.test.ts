@@ -20,6 +20,7 @@ function failing(inner: Database) {
       return {
         put: batch.put,
         delete: batch.delete,
+        merge: batch.merge,
         get length() {
           return batch.length
         },

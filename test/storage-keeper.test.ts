@@ -48,7 +48,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-test('any history: appends, slices, crashes and reorgs', () => {
+test('any history: appends, slices, crashes and reorgs', { timeout: 60_000 }, () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 10, maxLength: 45 }), (steps) => {
       const bench = new Bench()

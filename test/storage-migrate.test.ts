@@ -10,9 +10,10 @@ import { importGenesis } from '../engine/storage/genesis-import.ts'
 import { readMarker, writeMarker } from '../engine/storage/marker.ts'
 import { META } from '../engine/storage/meta.ts'
 import { migrateDirectory } from '../engine/storage/migrate.ts'
-import type { Migration, Migrations } from '../engine/storage/migrations.ts'
+import { MIGRATIONS, type Migration, type Migrations } from '../engine/storage/migrations.ts'
 import { openDirectory, openState, SCHEMA_VERSION } from '../engine/storage/schema.ts'
 import { temporaryDirectory } from './fixtures/databases.ts'
+import { Bench } from './fixtures/keeper-bench.ts'
 import { makeOlder, OLDER_VERSION, olderSchema } from './fixtures/older-schema.ts'
 import { ALL_KEYS } from './fixtures/stored-rows.ts'
 
@@ -66,6 +67,34 @@ const cutAt = (migration: Migration, slices: number): Migrations => {
   return { [OLDER_VERSION]: { ...migration, slice } }
 }
 
+const HALF_DONE = { version: SCHEMA_VERSION, migratesFrom: OLDER_VERSION }
+
+test('from the format before the log index writes it for every folded block, in slices', {
+  timeout: 180_000,
+}, async () => {
+  const path = temporaryDirectory()
+  const database = await openDirectory({ path, chain, chainName: 'xlayer' })
+  const bench = new Bench({ database })
+  for (let at = 0; at < 280; at++) bench.append([], false)
+  bench.settle()
+  const rows = rowsOf(database)
+  const batch = database.batch()
+  for (const { key } of database.scan('logs', ALL_KEYS)) batch.delete('logs', key)
+  expect(batch.length).toBeGreaterThan(500)
+  batch.commit()
+  await database.close()
+  writeMarker(path, { ...readMarker(path)!, version: 1 })
+  const real = MIGRATIONS[1]!
+  let slices = 0
+  const slice: Migration['slice'] = (...args) => {
+    slices++
+    return real.slice(...args)
+  }
+  await migrateDirectory({ path, migrations: { 1: { ...real, slice } } })
+  expect(slices).toBe(2)
+  expect(await rowsIn(path)).toEqual(rows)
+})
+
 describe('a migration', { timeout: 180_000 }, () => {
   const migrations = { [OLDER_VERSION]: olderSchema }
 
@@ -74,7 +103,9 @@ describe('a migration', { timeout: 180_000 }, () => {
     const steps: unknown[] = []
     const options = { path, migrations, onStep: (step: unknown) => void steps.push(step) }
     expect(await migrateDirectory(options)).toBe(OLDER_VERSION)
-    expect(steps).toEqual([{ from: 0, to: 1, text: olderSchema.text, isResumed: false }])
+    expect(steps).toEqual([
+      { from: OLDER_VERSION, to: SCHEMA_VERSION, text: olderSchema.text, isResumed: false },
+    ])
     expect(await rowsIn(path)).toEqual(rows)
     expect(readMarker(path)).toMatchObject({ version: SCHEMA_VERSION, chainId: 196 })
     expect(readFileSync(join(path, 'flashnode.json'), 'utf8')).not.toContain('migratesFrom')
@@ -89,7 +120,7 @@ describe('a migration', { timeout: 180_000 }, () => {
     for (let slices = 0; ; slices++) {
       const cut = migrateDirectory({ path, migrations: cutAt(olderSchema, slices === 0 ? 0 : 1) })
       if ((await cut.catch(() => 'cut')) !== 'cut') break
-      expect(readMarker(path)).toMatchObject({ version: 1, migratesFrom: 0 })
+      expect(readMarker(path)).toMatchObject(HALF_DONE)
       const open = openDirectory({ path, chain, chainName: 'xlayer', migrations })
       await expect(open).rejects.toThrow('run `flashnode migrate')
       const half = await rowsIn(path)
@@ -112,7 +143,7 @@ describe('a migration', { timeout: 180_000 }, () => {
 
   test('of several steps does them in order, and goes on with the one that was cut off', async () => {
     const { path, rows } = await olderDirectory()
-    writeMarker(path, { ...readMarker(path)!, version: -1 })
+    writeMarker(path, { ...readMarker(path)!, version: OLDER_VERSION - 1 })
     const seen: string[] = []
     const note: Migration = {
       text: 'a note',
@@ -122,22 +153,22 @@ describe('a migration', { timeout: 180_000 }, () => {
         return from === undefined ? Uint8Array.of(1) : undefined
       },
     }
-    const cut = { '-1': note, ...cutAt(olderSchema, 1) }
+    const cut = { [OLDER_VERSION - 1]: note, ...cutAt(olderSchema, 1) }
     await expect(migrateDirectory({ path, migrations: cut })).rejects.toThrow('cut')
     expect(seen).toEqual(['note 0', 'note 1'])
-    expect(readMarker(path)).toMatchObject({ version: 1, migratesFrom: 0 })
+    expect(readMarker(path)).toMatchObject(HALF_DONE)
     const steps: number[] = []
-    const all = { '-1': note, ...migrations }
+    const all = { [OLDER_VERSION - 1]: note, ...migrations }
     await migrateDirectory({ path, migrations: all, onStep: ({ from }) => void steps.push(from) })
-    expect([steps, seen.length]).toEqual([[0], 2])
+    expect([steps, seen.length]).toEqual([[OLDER_VERSION], 2])
     const left = (await rowsIn(path)).filter((row) => !row.startsWith('meta 0x01 '))
     expect(left).toEqual(rows)
   })
 
   test('is refused with what to do', async () => {
     const { path } = await olderDirectory()
-    await expect(migrateDirectory({ path })).rejects.toThrow(
-      `${path} has format 0, which cannot be migrated to 1: give --datadir another directory`,
+    await expect(migrateDirectory({ path, migrations: {} })).rejects.toThrow(
+      `${path} has format ${OLDER_VERSION}, which cannot be migrated to ${SCHEMA_VERSION}: give --datadir another directory`,
     )
     const database = await openState(path, {})
     await expect(migrateDirectory({ path, migrations })).rejects.toThrow(

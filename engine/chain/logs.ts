@@ -1,4 +1,4 @@
-/** Logs by block range: header blooms first, receipts of the blocks that may have some. Folded blocks and tables look alike here. */
+/** Logs by block range: the index and header blooms first, then receipts of the blocks that may have some. Folded blocks and tables look alike. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { Log } from '../primitives/receipt.ts'
@@ -12,16 +12,24 @@ export type LogPattern = Pick<LogFilter, 'addresses' | 'topics'>
 export const findLogs: FindLogs = (view, filter, limits) => {
   const pattern = preparePattern(filter)
   const logs: FoundLog[] = []
-  const first = filter.fromBlock > view.earliest ? filter.fromBlock : view.earliest
-  const last = filter.toBlock < view.pending.number ? filter.toBlock : view.pending.number
-  for (let number = first; number <= last; number++) {
-    if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
-    const block = view.block({ number })
-    if (block === undefined) continue
-    const found = logsIn(block, pattern)
-    if (logs.length > 0 && logs.length + found.length > limits.maxLogs)
-      return { status: 'tooMany', found: logs.length + found.length, firstLeftOut: number }
-    for (const log of found) logs.push(log)
+  const values = [filter.addresses, ...filter.topics]
+  const range = { first: filter.fromBlock, last: filter.toBlock }
+  let reads = 0
+  for (const { first, numbers } of view.logSpans(values, range)) {
+    if (numbers.length === 0 && limits.isExpired())
+      return { status: 'expired', firstLeftOut: first }
+    for (const number of numbers) {
+      if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
+      const block = view.block({ number })
+      if (block === undefined || !mayMatch(block.logsBloom, pattern)) continue
+      if (reads++ === limits.maxReads)
+        return { status: 'tooMany', what: 'reads', found: logs.length, firstLeftOut: number }
+      const found = logsIn(block, pattern)
+      const count = logs.length + found.length
+      if (logs.length > 0 && count > limits.maxLogs)
+        return { status: 'tooMany', what: 'logs', found: count, firstLeftOut: number }
+      for (const log of found) logs.push(log)
+    }
   }
   return { status: 'found', logs }
 }
@@ -32,18 +40,21 @@ export function logsIn(
   pattern: PreparedPattern,
   fromTransaction = 0,
 ): readonly FoundLog[] {
-  if (!mayMatch(block.logsBloom, pattern)) return []
+  if (fromTransaction >= block.transactionCount || !mayMatch(block.logsBloom, pattern)) return []
   const found: FoundLog[] = []
+  let firstLog = block.firstLogIndex(fromTransaction)
   for (let index = fromTransaction; index < block.transactionCount; index++) {
     const receipt = block.receipt(index)!
-    if (receipt.logs.length === 0 || !mayMatch(receipt.logsBloom, pattern)) continue
-    let hash: Bytes | undefined
-    for (const [at, log] of receipt.logs.entries()) {
-      if (!matches(log, pattern)) continue
-      hash ??= block.transactionHash(index)!
-      const logIndex = block.firstLogIndex(index) + at
-      found.push({ log, block, transactionHash: hash, transactionIndex: index, logIndex })
+    if (receipt.logs.length > 0 && mayMatch(receipt.logsBloom, pattern)) {
+      let hash: Bytes | undefined
+      for (const [at, log] of receipt.logs.entries()) {
+        if (!matches(log, pattern)) continue
+        hash ??= block.transactionHash(index)!
+        const place = { transactionIndex: index, logIndex: firstLog + at }
+        found.push({ log, block, transactionHash: hash, ...place })
+      }
     }
+    firstLog += receipt.logs.length
   }
   return found
 }
@@ -66,7 +77,9 @@ export function matches(log: Log, { addresses, topics }: LogPattern): boolean {
   return isOne(log.address, addresses) && topics.every((group, at) => isOne(log.topics[at]!, group))
 }
 
+/** Never without a bit in the bloom: there is no log then. */
 function mayMatch(bloom: Bytes, { bits }: PreparedPattern): boolean {
+  if (bits.length === 0) return bloom.some((byte) => byte !== 0)
   return bits.every((group) =>
     group.some((alternative) =>
       alternative.every((bit) => (bloom[255 - (bit >> 3)]! & (1 << (bit & 7))) !== 0),

@@ -29,6 +29,7 @@ import {
 } from '../views/walk.ts'
 import { type DecodedBlocks, openDecodedBlocks, storedBlock, tableBlock } from './block.ts'
 import { envOf } from './env.ts'
+import { logSpans } from './log-blocks.ts'
 import type {
   Basis,
   Block,
@@ -125,6 +126,13 @@ function openView(context: Context): ChainView {
       if ('tag' in selector) return byTag(selector.tag)
       if ('number' in selector) return blocks.byNumber(selector.number)
       return byHash(selector.hash, selector.requireCanonical)
+    },
+    logSpans(values, range) {
+      assertHeld(lease)
+      const first = Number(range.first > chain.genesisNumber ? range.first : chain.genesisNumber)
+      const last = Math.min(Number(range.last), blocks.top.height)
+      const parts = { store: context.thread.store, base: record.base.height }
+      return logSpans(parts, values, { first, last })
     },
     findTransaction(hash) {
       assertHeld(lease)

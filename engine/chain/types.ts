@@ -7,6 +7,7 @@ import type { Log, Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
 import type { ProofLimits, TrieAt } from '../storage/proof.ts'
+import type { LogValues } from '../storage/types.ts'
 
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'
@@ -66,6 +67,11 @@ export interface ChainView {
   cacheKey(basis: Basis): string
   /** undefined: no such block on this chain. */
   block(selector: BlockSelector): Block | undefined
+  /** Spans of blocks from `first` to `last`, as far as the view goes, with those that may have a log of the values (log-index.ts). */
+  logSpans(
+    values: LogValues,
+    range: { readonly first: bigint; readonly last: bigint },
+  ): Iterable<BlockSpan>
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
   state(block: Block): StateReader
   /** Of a whole block at or below `canonical`. @throws {ProofError} {ProofRaceError} begin again */
@@ -111,6 +117,9 @@ export type SealedBlock = {
   readonly withdrawalsRoot?: Bytes | undefined
 }
 
+/** Blocks in a row, and in order those of them that are to be looked at. */
+export type BlockSpan = { readonly first: bigint; readonly numbers: readonly bigint[] }
+
 /** Which logs are wanted, from whole blocks of a view. */
 export type LogFilter = {
   /** First and last block, both on the view's chain. */
@@ -130,17 +139,24 @@ export type FoundLog = {
   /** In the block. */
   readonly logIndex: number
 }
+export type LogLimits = {
+  readonly maxLogs: number
+  /** Blocks whose receipts are read. */
+  readonly maxReads: number
+  readonly isExpired: () => boolean
+}
 /**
- * `tooMany`: more than `maxLogs`. The blocks before `firstLeftOut` are within the limits; the first block with results is never left
+ * `tooMany` logs, or blocks to read. What comes before `firstLeftOut` is within the limits; the first block that was read is never left
  * out, so that [fromBlock, firstLeftOut - 1] is a smaller range that can be answered.
  */
 export type LogSearch =
   | { readonly status: 'found'; readonly logs: readonly FoundLog[] }
-  | { readonly status: 'tooMany'; readonly found: number; readonly firstLeftOut: bigint }
+  | {
+      readonly status: 'tooMany'
+      readonly what: 'logs' | 'reads'
+      readonly found: number
+      readonly firstLeftOut: bigint
+    }
   | { readonly status: 'expired'; readonly firstLeftOut: bigint }
 /** In chain order. Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
-export type FindLogs = (
-  view: ChainView,
-  filter: LogFilter,
-  limits: { readonly maxLogs: number; readonly isExpired: () => boolean },
-) => LogSearch
+export type FindLogs = (view: ChainView, filter: LogFilter, limits: LogLimits) => LogSearch

@@ -1,5 +1,5 @@
 /** Every column family: what its keys and values are, and how RocksDB should keep it. Numbers in keys are big-endian. */
-import type { ColumnOptions } from './database-options.ts'
+import { type ColumnOptions, DatabaseError } from './database-options.ts'
 
 /**
  * | column | key → value |
@@ -13,6 +13,7 @@ import type { ColumnOptions } from './database-options.ts'
  * | heights | block (8) ‖ hash → nothing: every appended block, dropped ones too |
  * | numbers | block (8) → hash, folded blocks |
  * | transactions | hash → block (8) ‖ index (4), folded blocks |
+ * | logs | kind (1) ‖ address or topic ‖ shard (8) → offsets (2) of blocks in the shard, appended; log-index.ts |
  * | momentary | hash → encodeMomentary; block (8) ‖ hash → nothing, for pruning |
  * | accountTrie | path → node (RLP) |
  * | storageTrie | keccak of address ‖ path → node (RLP) |
@@ -32,6 +33,7 @@ export const COLUMN_NAMES = [
   'heights',
   'numbers',
   'transactions',
+  'logs',
   'momentary',
   'accountTrie',
   'storageTrie',
@@ -43,6 +45,16 @@ export type ColumnName = (typeof COLUMN_NAMES)[number]
 const MIB = 2 ** 20
 const LARGEST_CACHE = 2 ** 32 - 1
 const USUAL_CACHE = 256 * MIB
+
+/** Joins what was merged into a key, with nothing in between. */
+const APPEND = 'id=stringappend;delimiter='
+const MERGED: readonly string[] = ['logs'] satisfies ColumnName[]
+
+/** RocksDB finds out when the list is read. @throws {DatabaseError} in a column that appends nothing */
+export function checkMerge(column: ColumnName): void {
+  if (!MERGED.includes(column))
+    throw new DatabaseError('invalid', `column "${column}" has no merge operator`)
+}
 
 /**
  * Options by column. `cacheBytes` is shared out among the block caches, most of it to flat state. Every column has a compaction
@@ -66,7 +78,7 @@ export function columnOptions(
   const large = { blockSize: 16_384 }
   return {
     accounts: column(32, 15, { ...point, blockSize: 4096 }),
-    slots: column(64, 30, { ...point, blockSize: 4096 }),
+    slots: column(64, 27, { ...point, blockSize: 4096 }),
     // One column per key length: a seek stays inside its prefix, most keys have no change after the block asked for.
     accountHistory: column(32, 5, { prefixExtractor: 'fixed:20' }),
     slotHistory: column(64, 10, { prefixExtractor: 'fixed:52' }),
@@ -78,6 +90,8 @@ export function columnOptions(
     heights: column(1, 1),
     numbers: column(1, 1),
     transactions: column(16, 4, point),
+    // Postings are appended without reading the list; RocksDB joins them when it is read or compacted.
+    logs: column(32, 4, { ...point, mergeOperator: APPEND }),
     momentary: column(4, 1),
     accountTrie: column(32, 8, point),
     storageTrie: column(32, 8, point),

@@ -13,6 +13,8 @@ export type ColumnOptions = {
   readonly memtableMemoryBudget?: number
   /** `fixed:<length>`. */
   readonly prefixExtractor?: string
+  /** What `merge` does in this column; without it a merge is refused. */
+  readonly mergeOperator?: string
 }
 
 export type DatabaseOptions = {
@@ -94,6 +96,8 @@ const COLUMN_CHECKS: Readonly<Record<keyof ColumnOptions, Check>> = {
   compaction: isText(/^(level|universal)$/),
   memtableMemoryBudget: isInteger(2 ** 20, 2 ** 40),
   prefixExtractor: isText(/^fixed:\d+$/),
+  // An unknown name is accepted, and found out by the first merge.
+  mergeOperator: isText(/^id=stringappend;delimiter=$/),
 }
 
 function check(what: string, options: object, checks: Readonly<Record<string, Check>>): void {

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { ColumnName } from './columns.ts'
+import { type ColumnName, checkMerge } from './columns.ts'
 import {
   clearLines,
   createGateWords,
@@ -65,6 +65,8 @@ export interface Database {
 export interface WriteBatch {
   put(column: ColumnName, key: Bytes, value: Bytes): void
   delete(column: ColumnName, key: Bytes): void
+  /** Appends to the value of a key, or makes it. In columns with a merge operator. */
+  merge(column: ColumnName, key: Bytes, value: Bytes): void
   readonly length: number
   /** Atomic over all columns; the last write to a key wins. Empty afterwards, to be used again. `isSynced` waits for the disk. */
   commit(options?: { readonly isSynced?: boolean }): void
@@ -232,6 +234,10 @@ class RocksDatabase implements Database {
       put: (column, key, value) =>
         this.#run(() => native.batch_put(batch, key, value, this.#column(column))),
       delete: (column, key) => this.#run(() => native.batch_del(batch, key, this.#column(column))),
+      merge: (column, key, value) => {
+        checkMerge(column)
+        this.#run(() => native.batch_merge(batch, key, value, this.#column(column)))
+      },
       get length() {
         return native.batch_count(batch)
       },

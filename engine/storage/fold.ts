@@ -4,8 +4,16 @@ import { equalBytes } from '../primitives/words.ts'
 import { encodeAccount } from '../state/account-codec.ts'
 import type { AccountChange, SlotChange, StateDiff } from '../state/diff.ts'
 import { isSameAccount } from '../state/diff-codec.ts'
-import { decodeBody, encodeHead, encodeNumber, encodePlace, withNumber } from './block-codec.ts'
+import {
+  decodeBody,
+  decodeList,
+  encodeHead,
+  encodeNumber,
+  encodePlace,
+  withNumber,
+} from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
+import { logPostings } from './log-index.ts'
 import { META } from './meta.ts'
 import type { StateTrie, TrieVersion } from './trie.ts'
 import { type TrieWrite, undoRows } from './trie-rows.ts'
@@ -37,6 +45,7 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   }
   const writes = yield* fold.trie.writes(fold.version)
   yield* storeTrie(fold, writes, batch)
+  yield* putPostings(fold, batch)
   putIndexes(fold, batch)
   batch.put('meta', META.foldHead, encodeHead(block))
   batch.delete('meta', META.folding)
@@ -52,6 +61,7 @@ type Row =
 
 const ROWS_IN_PIECE = 256
 const NODES_IN_PIECE = 400
+const POSTINGS_IN_PIECE = 512
 
 /** Every key that the diff changes: 20 bytes for an account, 52 for a slot. */
 export function* changedKeys(diff: StateDiff): Generator<Bytes, void> {
@@ -126,6 +136,17 @@ function* storeTrie(
     for (const { column, key, value } of piece)
       if (value === undefined) batch.delete(column, key)
       else batch.put(column, key, value)
+    batch.commit()
+    yield
+  }
+}
+
+/** Before the fold head names the block: whoever may look for its logs in the index finds all of them. */
+function* putPostings({ database, block }: Fold, batch: WriteBatch): Generator<undefined, void> {
+  const receipts = database.get('receipts', block.hash)
+  if (receipts === undefined) throw new Error(`block ${block.number}: its receipts are not stored`)
+  for (const piece of pieces(logPostings(block.number, decodeList(receipts)), POSTINGS_IN_PIECE)) {
+    for (const { key, value } of piece) batch.merge('logs', key, value)
     batch.commit()
     yield
   }

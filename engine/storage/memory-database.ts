@@ -1,7 +1,8 @@
 /** The database interface over maps: sorted keys, atomic batches, one thread. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { concatBytes } from '../primitives/words.ts'
 import { fromLatin1, latin1 } from '../state/words.ts'
-import { COLUMN_NAMES, type ColumnName } from './columns.ts'
+import { COLUMN_NAMES, type ColumnName, checkMerge } from './columns.ts'
 import type { Database, Entry, Range } from './database.ts'
 import { DatabaseError } from './database-options.ts'
 
@@ -37,7 +38,12 @@ export function createMemoryDatabase(): Database {
       yield* range(column, bounds, Number.POSITIVE_INFINITY)
     },
     batch() {
-      let writes: { column: ColumnName; key: string; value: Bytes | undefined }[] = []
+      let writes: {
+        readonly column: ColumnName
+        readonly key: string
+        readonly value: Bytes | undefined
+        readonly isMerge?: true
+      }[] = []
       return {
         put(column, key, value) {
           find(column)
@@ -47,11 +53,19 @@ export function createMemoryDatabase(): Database {
           find(column)
           writes.push({ column, key: checkedKey(key), value: undefined })
         },
+        merge(column, key, value) {
+          checkMerge(column)
+          writes.push({ column, key: checkedKey(key), value: value.slice(), isMerge: true })
+        },
         get length() {
           return writes.length
         },
         commit() {
-          for (const { column, key, value } of writes) find(column).set(key, value)
+          for (const { column, key, value, isMerge } of writes) {
+            const map = find(column)
+            const before = isMerge ? map.get(key) : undefined
+            map.set(key, before && value ? concatBytes(before, value) : value)
+          }
           sequence += writes.length
           writes = []
         },

@@ -1,6 +1,7 @@
 /** How an older format becomes the next one: the steps there are, and what a step is. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Database, WriteBatch } from './database.ts'
+import { indexOlderLogs } from './log-index.ts'
 import { DirectoryError } from './marker.ts'
 
 /** One format to the next. */
@@ -19,8 +20,10 @@ export type Migration = {
 /** By the version they start from. */
 export type Migrations = Readonly<Record<number, Migration>>
 
-/** Version 1 is the first that there was, so nothing older exists yet. */
-export const MIGRATIONS: Migrations = {}
+/** Version 1 is the first that there was. */
+export const MIGRATIONS: Migrations = {
+  1: { text: 'an index of the logs of all blocks', slice: indexOlderLogs },
+}
 
 export type MigrationStep = { readonly from: number; readonly migration: Migration }
 

@@ -38,6 +38,7 @@ declare module '@nxtedition/rocksdb/binding.js' {
     iterator_close(cursor: Cursor): void
     batch_init(): Batch
     batch_put(batch: Batch, key: Uint8Array, value: Uint8Array, options: { column: Column }): void
+    batch_merge(batch: Batch, key: Uint8Array, value: Uint8Array, options: { column: Column }): void
     batch_del(batch: Batch, key: Uint8Array, options: { column: Column }): void
     batch_write(context: Context, batch: Batch, options: { sync: boolean }): void
     batch_clear(batch: Batch): void

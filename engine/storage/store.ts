@@ -14,6 +14,7 @@ import {
   withNumber,
 } from './block-codec.ts'
 import type { Database } from './database.ts'
+import { logBlocks } from './log-index.ts'
 import { META } from './meta.ts'
 import { trieAt } from './proof.ts'
 import type { StoreReader } from './types.ts'
@@ -66,6 +67,7 @@ export function openStore(database: Database): StoreReader {
       const row = database.get('transactions', hash)
       return row === undefined ? undefined : decodePlace(row)
     },
+    logBlocks: (values, shard) => logBlocks(database, values, shard),
     momentary(hash) {
       const row = database.get('momentary', hash)
       return row === undefined ? undefined : decodeMomentary(hash, row)

@@ -44,6 +44,11 @@ export interface StoreReader {
   hashOfNumber(number: number): Bytes | undefined
   /** Folded blocks only. */
   transactionPlace(hash: Bytes): TransactionPlace | undefined
+  /**
+   * Which blocks of a shard may have a log of these values, one bit for each: all that do, of folded blocks, and perhaps some others.
+   * At least one group is not empty.
+   */
+  logBlocks(values: LogValues, shard: number): ShardBits
   momentary(hash: Bytes): (MomentaryHeader & { readonly blockHash: Bytes }) | undefined
   /** Newest durable block and newest folded block. */
   durableHead(): StoredHead
@@ -57,6 +62,11 @@ export interface StoreReader {
   /** May take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
   trieAt(hash: Bytes, limits: ProofLimits): TrieAt
 }
+
+/** Alternatives: emitted by one of the first group, one of the second as first topic, and so on; empty: anything. At most five groups. */
+export type LogValues = readonly (readonly Bytes[])[]
+/** LOG_SHARD_BLOCKS bits: block `shard * LOG_SHARD_BLOCKS + offset` is bit `offset & 31` of word `offset >> 5`. */
+export type ShardBits = Uint32Array
 
 export type Marks = { readonly safe: number; readonly finalized: number }
 

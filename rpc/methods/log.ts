@@ -1,10 +1,11 @@
 /** Logs: by query, and by polling filters. */
 import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
-import type { Basis, ChainView, FoundLog } from '../../engine/chain/types.ts'
+import type { Basis, ChainView, FoundLog, LogSearch } from '../../engine/chain/types.ts'
 import { ofBlock } from '../basis.ts'
 import { invalidParams, type RpcError, timedOut, tooManyLogs, unknownBlock } from '../errors.ts'
 import { resultText } from '../executor.ts'
 import { logText } from '../json.ts'
+import type { Limits } from '../limits.ts'
 import { type LogQuery, logQuery } from '../log-filter.ts'
 import { type LogRange, rangeText, resolveRange } from '../log-range.ts'
 import {
@@ -53,23 +54,27 @@ function basisOf(view: ChainView, query: unknown): Basis {
 function search(context: MethodContext, query: LogQuery, range: LogRange): readonly FoundLog[] {
   const { view, limits, isExpired } = context
   // One block is answered whole: there is no smaller range to suggest.
-  const maxLogs = range.fromBlock === range.toBlock ? Number.MAX_SAFE_INTEGER : limits.logsResults
+  const isOne = range.fromBlock === range.toBlock
+  const maxLogs = isOne ? Number.MAX_SAFE_INTEGER : limits.logsResults
   const filter = { ...range, addresses: query.addresses, topics: query.topics }
-  const result = findLogs(view, filter, { maxLogs, isExpired })
+  const result = findLogs(view, filter, { maxLogs, maxReads: limits.logsReads, isExpired })
   if (result.status === 'found') return result.logs
   if (result.status === 'expired') throw timedOut()
-  throw tooMany(result, range, limits.logsResults)
+  throw tooMany(result, range, limits)
 }
 
 function tooMany(
-  result: { readonly found: number; readonly firstLeftOut: bigint },
+  result: LogSearch & { readonly status: 'tooMany' },
   { fromBlock }: LogRange,
-  limit: number,
+  limits: Limits,
 ): RpcError {
+  const isReads = result.what === 'reads'
+  const limit = isReads ? limits.logsReads : limits.logsResults
+  const most = isReads ? `max block reads ${limit}` : `max results ${limit}`
   const last = result.firstLeftOut > fromBlock ? result.firstLeftOut - 1n : fromBlock
   const suggested = rangeText({ fromBlock, toBlock: last })
   return tooManyLogs({
-    message: `query exceeds max results ${limit}, retry with the range ${fromBlock}-${last}`,
+    message: `query exceeds ${most}, retry with the range ${fromBlock}-${last}`,
     limit,
     found: result.found,
     suggested,

@@ -1,8 +1,9 @@
 /** Compares what a leased view answers with the truth of its record: right, or "void" and "pruned" where that is allowed. */
-import { findLogs } from '../../../engine/chain/logs.ts'
+import { findLogs, type LogPattern, matches } from '../../../engine/chain/logs.ts'
 import type { Block, ChainView } from '../../../engine/chain/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import type { Log } from '../../../engine/primitives/receipt.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
 import { type StateReader, ViewError } from '../../../engine/state/reader.ts'
@@ -260,7 +261,11 @@ function checkLogs(
   const { view } = held.leased
   const { top, index } = headsOf(held)
   const first = Math.max(GENESIS, range.first)
-  const address = ADDRESSES[random(ADDRESSES.length)]!
+  const filter = {
+    fromBlock: BigInt(first),
+    toBlock: BigInt(last),
+    ...patternOf(machine, random),
+  }
   const wanted: string[] = []
   for (let number = first; number <= last; number++) {
     const node = ancestorAt(top, number)!
@@ -269,17 +274,15 @@ function checkLogs(
     for (const { transaction, receipt } of executed)
       for (const log of receipt.logs) {
         const place = `${number}:${at++}`
-        if (equalBytes(log.address, address)) wanted.push(`${place} ${hex(transaction.hash)}`)
+        if (matches(log, filter)) wanted.push(`${place} ${hex(transaction.hash)}`)
       }
   }
-  const filter = {
-    fromBlock: BigInt(first),
-    toBlock: BigInt(last),
-    addresses: [address],
-    topics: [],
-  }
   allowing(machine, held, { number: first }, () => {
-    const found = findLogs(view, filter, { maxLogs: 10_000, isExpired: () => false })
+    const found = findLogs(view, filter, {
+      maxLogs: 10_000,
+      maxReads: 10_000,
+      isExpired: () => false,
+    })
     if (found.status !== 'found') throw new Mismatch(`logs: ${found.status}`)
     const logs = found.logs.map(
       ({ block, logIndex, transactionHash }) =>
@@ -288,6 +291,21 @@ function checkLogs(
     same(logs.join(), wanted.join(), `logs of ${first} to ${last}`)
     machine.counts.add('log searches')
   })
+}
+
+/** Up to three alternatives at a position, some of them of logs that there were; mostly one or two positions. */
+function patternOf(machine: Machine, random: Random): LogPattern {
+  const logs = machine.truth.transactions.slice(-30).flatMap(({ receipt }) => receipt.logs)
+  const values = (of: (log: Log) => Bytes, chance: number) =>
+    random(chance) > 0
+      ? []
+      : Array.from({ length: 1 + random(3) }, () => {
+          const log = logs[random(Math.max(1, logs.length))]
+          return log === undefined ? new Uint8Array(20) : of(log)
+        })
+  const addresses = values(({ address }) => address, 2)
+  const topics = [0, 1, 2].map((at) => values(({ topics }) => topics[at % 2]!, at === 0 ? 3 : 2))
+  return { addresses, topics: topics.slice(0, random(4)) }
 }
 
 /** Runs a question; a refusal is right only where the record's protection has ended. */

@@ -33,6 +33,7 @@ export class Directory {
         return {
           put: (column, key, value) => batch.put(column, key, value),
           delete: (column, key) => batch.delete(column, key),
+          merge: (column, key, value) => batch.merge(column, key, value),
           get length() {
             return batch.length
           },

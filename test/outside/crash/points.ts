@@ -166,7 +166,7 @@ export const MIGRATION_POINTS: readonly Point[] = [
 /** The format that never was becomes one that this build migrates from. */
 export const WITH_OLDER_SCHEMA: Edit = {
   file: 'engine/storage/migrations.ts',
-  find: 'export const MIGRATIONS: Migrations = {}',
+  find: "  1: { text: 'an index of the logs of all blocks', slice: indexOlderLogs },\n}",
   replace:
-    "import { olderSchema } from '../../test/fixtures/older-schema.ts'\nexport const MIGRATIONS: Migrations = { 0: olderSchema }",
+    "  1: olderSchema,\n}\nimport { olderSchema } from '../../test/fixtures/older-schema.ts'",
 }
