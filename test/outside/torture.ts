@@ -21,7 +21,7 @@ const { check, close } = checks('torture')
 const random = mulberry32(options.seed)
 const nextSeed = () => Math.floor(random() * 2 ** 31)
 
-/** What a minute of reading must have seen at least; longer runs in proportion. */
+/** What a minute of reading must have seen at least, other times in proportion: a third or less of what two cores of 2020 see. */
 const LEAST: Partial<Counts> = {
   reads: 20_000,
   records: 300,
@@ -40,25 +40,33 @@ const LEAST: Partial<Counts> = {
   olderIndices: 2_000,
   foldsBetween: 1_000,
   cacheHits: 1_000,
-  voids: 20,
+  voids: 100,
   leases: 500,
   adopted: 100,
   publishes: 500,
   folds: 100,
-  unfolds: 8,
-  flushes: 5,
-  secondPayloads: 5,
-  shallowReorgs: 5,
-  deepReorgs: 5,
-  recycledPages: 20,
+  unfolds: 10,
+  flushes: 10,
+  secondPayloads: 10,
+  shallowReorgs: 10,
+  deepReorgs: 10,
+  recycledPages: 40,
+  prunedBlocks: 60,
+  kills: 8,
 }
-/** Rules that a short run switches off. */
+/** But nothing fewer times than this, however short the run. */
+const FEWEST = 3
+/** Rules that a short run switches off; those that may take a minute to show are left to the full one. */
 const SAMPLE = 4
+const SLOW = ['coverChecked']
 /** Processor time, within which a rule that is off must show, and without a fault when it is on. */
-const RULE_CPU_SECONDS = 30
+const RULE_CPU_SECONDS = 60
 const CONTROL_CPU_SECONDS = 6
 /** Processor time of a part, for each second that it shall run: it goes on until it has seen enough. */
 const CPU_PER_SECOND = 5
+/** Where a machine gives less than a tenth of that, a run ends with what it has seen. */
+const WALL_PER_SECOND = 10
+const WALL_PER_CPU_SECOND = 10
 
 /** The parts of a run: share of its time, and what only they must have seen. */
 const PARTS: readonly {
@@ -74,31 +82,41 @@ const PARTS: readonly {
     share: 0.2,
     scenario: MINIMUM,
     edits: [],
-    least: { full: 3, cancelled: 3 },
+    least: { full: 60, cancelled: 60, recycledPages: 100 },
   },
-  { name: 'free pages filled with ones', share: 0.2, scenario: USUAL, edits: [POISON], least: {} },
+  {
+    name: 'free pages filled with ones',
+    share: 0.2,
+    scenario: MINIMUM,
+    edits: [POISON],
+    least: { recycledPages: 100 },
+  },
 ]
 
 const torturable = RULES.filter(({ expect }) => expect.includes('torture'))
 if (options.own['rule'] !== undefined) await switchOff(findRule(String(options.own['rule'])))
 else {
   if (options.own['rules'] !== true) for (const part of PARTS) await torturePart(part)
-  const chosen = options.isShort ? sample(torturable, SAMPLE) : torturable
+  const quick = torturable.filter(({ name }) => !SLOW.includes(name))
+  const chosen = options.isShort ? sample(quick, SAMPLE) : torturable
   for (const rule of chosen) await switchOff(rule)
 }
 close()
 
 async function torturePart({ name, share, scenario, edits, least }: (typeof PARTS)[number]) {
   const seconds = options.seconds * share
-  const scale = seconds / 60
-  const wanted = Object.fromEntries(
-    Object.entries(LEAST).map(([what, count]) => [what, Math.ceil(count * scale)]),
+  const wanted: Partial<Counts> = Object.fromEntries(
+    Object.entries({ ...LEAST, ...least }).map(([what, count]) => [
+      what,
+      Math.max(FEWEST, Math.ceil((count * seconds) / 60)),
+    ]),
   )
   const job = {
     options: { ...scenario, seed: nextSeed() },
     seconds,
     mostCpuSeconds: CPU_PER_SECOND * seconds,
-    least: { ...wanted, ...least },
+    mostSeconds: WALL_PER_SECOND * seconds,
+    least: wanted,
   }
   const result = await startRun(job, edits)
   if ('counts' in result) report(name, result, job.least)
@@ -126,12 +144,8 @@ function report(name: string, result: TortureResult, least: Partial<Counts>): vo
   line('a lent record is never refused', isRight, ['adopted'])
   line('pages go round', isRight, ['recycledPages', 'full', 'cancelled'])
   check(`${name}: no page is lost`, result.lost === undefined, result.lost)
-  check(`${name}: history is pruned`, result.horizon > 0, `${result.horizon} blocks`)
-  check(
-    `${name}: readers are killed in the middle of a read`,
-    result.kills > 0,
-    `${result.kills} kills`,
-  )
+  line('history is pruned', isRight, ['prunedBlocks'])
+  line('readers are killed in the middle of a read', isRight, ['kills'])
 }
 
 /** The product without the rule must fail; with its waits alone it must not. */
@@ -141,6 +155,7 @@ async function switchOff({ name, edits, race = [] }: Rule): Promise<void> {
     options: { ...scenario, seed: nextSeed() },
     seconds: Number.MAX_VALUE,
     mostCpuSeconds,
+    mostSeconds: WALL_PER_CPU_SECOND * mostCpuSeconds,
     least: {},
   })
   const result = await startRun(job(RULE_CPU_SECONDS), [POISON, ...edits, ...race])

@@ -35,7 +35,6 @@ export function transactionsAt(ledger: SharedLedger, { salt, step }: Point): num
   return count
 }
 
-const LARGE_IN = 12
 const SMALL_BYTES = 100
 
 /** Transaction `index` of a flashblock and its receipt. */
@@ -45,7 +44,7 @@ export function executedOf(
   index: number,
 ): ExecutedTransaction {
   const bits = mix(ledger.seed, salt * MAX_STEPS + step, index, 4)
-  const size = bits % LARGE_IN === 0 ? ledger.payloadBytes : bits % SMALL_BYTES
+  const size = bits % ledger.largeIn === 0 ? ledger.payloadBytes : bits % SMALL_BYTES
   const transaction = makeDeposit({
     sourceHash: word(0x7a, salt, step, index),
     from: ADDRESSES[bits % ACCOUNTS]!,

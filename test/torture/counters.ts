@@ -32,6 +32,8 @@ export const COUNTERS = [
   'shallowReorgs',
   'deepReorgs',
   'recycledPages',
+  'prunedBlocks',
+  'kills',
   'full',
   'beats',
 ] as const

@@ -1,6 +1,6 @@
 /** The writer of the torture: decides by chance what is built, dropped, replaced and handed to the keeper, and publishes it. */
 import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
-import { type Arena, openArena } from '../../engine/views/arena.ts'
+import { type Arena, OLDEST, openArena } from '../../engine/views/arena.ts'
 import { openPublisher } from '../../engine/views/publisher.ts'
 import { readRecord } from '../../engine/views/record.ts'
 import type { BlockHandle, Publisher, SharedViews } from '../../engine/views/types.ts'
@@ -8,6 +8,7 @@ import { mulberry32 } from '../outside/run-options.ts'
 import { appendOf, type Block, finishBlock, genesisBlock, growBlock, isOn } from './blocks.ts'
 import { GENESIS_NUMBER, tortureChain } from './content.ts'
 import type { Count } from './counters.ts'
+import { cpuSeconds } from './cpu-time.ts'
 import { beginBlock, noteFinal, noteRecord, type SharedLedger, WHOLE } from './ledger.ts'
 import { openTruth, type Truth } from './truth.ts'
 
@@ -28,8 +29,8 @@ export type DriverOptions = {
   readonly ledger: SharedLedger
   readonly habits: Habits
   readonly foldDepth: number
-  /** How long the arena may stay full. */
-  readonly graceMs: number
+  /** Processor time for which the arena may stay full: readers that get none cannot let go. */
+  readonly graceSeconds: number
   readonly seed: number
   readonly count: Count
   readonly send: (request: KeeperRequest) => void
@@ -65,9 +66,10 @@ export class Driver {
   #isBetween = false
   #isResting = false
   #patience = 0
-  /** Since when nothing could be added; pending has made place already. */
-  #fullSinceMs: number | undefined
+  /** Processor time at which nothing could be added any more; pending has made place already. */
+  #fullSince: number | undefined
   #isShort = false
+  #oldest = GENESIS_NUMBER
   /** By first page of a table: the block that had it last. */
   readonly #owners = new Map<number, number>()
 
@@ -211,7 +213,7 @@ export class Driver {
       this.#full()
       return false
     }
-    this.#fullSinceMs = undefined
+    this.#fullSince = undefined
     this.#isShort = false
     return true
   }
@@ -219,10 +221,11 @@ export class Driver {
   /** Pending makes place, the oldest reader is to let go. */
   #full(): void {
     this.#options.count('full')
-    const now = performance.now()
-    this.#fullSinceMs ??= now
-    if (now - this.#fullSinceMs > this.#options.graceMs)
-      throw new Error(`the arena stayed full for ${this.#options.graceMs} ms`)
+    const { graceSeconds } = this.#options
+    const now = cpuSeconds()
+    this.#fullSince ??= now
+    if (now - this.#fullSince > graceSeconds)
+      throw new Error(`the arena stayed full for ${graceSeconds} s of processor time`)
     this.#options.cancel(this.publisher.stats().oldestLease)
     this.#patience = PATIENCE
     // What is complete makes place as well, when pending was not enough.
@@ -308,7 +311,14 @@ export class Driver {
     this.publisher.folded(block.handle)
     this.#folded.push(block)
     if (this.#folded.length > KEPT_FOLDED) this.#folded.shift()!.parent = undefined
+    this.#countPruned()
     this.#publish()
+  }
+
+  #countPruned(): void {
+    const oldest = Math.max(this.#oldest, Atomics.load(this.#arena.words, OLDEST))
+    this.#options.count('prunedBlocks', oldest - this.#oldest)
+    this.#oldest = oldest
   }
 
   #onUnfolded(answer: KeeperAnswer & { readonly type: 'unfolded' }): void {

@@ -7,8 +7,9 @@ import type { Bytes } from '../../engine/primitives/bytes.ts'
 /** Plain data: crosses threads. */
 export type SharedLedger = {
   readonly seed: number
-  /** Bytes of a large transaction. */
+  /** Bytes of a large transaction, and that one of so many is large. */
   readonly payloadBytes: number
+  readonly largeIn: number
   readonly blocks: Int32Array<SharedArrayBuffer>
   readonly records: Int32Array<SharedArrayBuffer>
 }
@@ -61,6 +62,7 @@ const SEEN = 5
 export function createLedger(options: {
   readonly seed: number
   readonly payloadBytes: number
+  readonly largeIn: number
 }): SharedLedger {
   const words = (count: number) => new Int32Array(new SharedArrayBuffer(4 * count))
   return { ...options, blocks: words(BLOCKS * BLOCK_WORDS), records: words(RECORDS * RECORD_WORDS) }

@@ -9,14 +9,16 @@ export type TortureOptions = {
   /** Of the arena's pages. */
   readonly bytes: number
   readonly pageBytes: number
+  /** Of a large transaction; one of `largeIn` is large. */
   readonly payloadBytes: number
+  readonly largeIn: number
   readonly stepsPerSecond: number
   readonly foldDepth: number
   readonly undoWindow: number
   readonly historyBlocks: number
   readonly cacheEntries: number
-  /** How long the arena may stay full before the writer gives up. */
-  readonly graceMs: number
+  /** Processor time for which the arena may stay full before the writer gives up. */
+  readonly graceSeconds: number
   readonly driver: Habits
   readonly readers: SessionHabits
   readonly front: SessionHabits

@@ -5,7 +5,8 @@ import { Worker } from 'node:worker_threads'
 import type { Database } from '../../engine/storage/database.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
 import { type Claims, releaseEnded } from '../../workers/threads.ts'
-import { beatsOf, type SharedCounters } from './counters.ts'
+import { beatsOf, type Count, type SharedCounters } from './counters.ts'
+import { cpuSeconds } from './cpu-time.ts'
 import type { SharedLedger } from './ledger.ts'
 import { READERS, type TortureOptions } from './options.ts'
 import type { FromReader, ReaderData } from './reader.ts'
@@ -19,6 +20,7 @@ type Options = {
   readonly control: Int32Array<SharedArrayBuffer>
   readonly claims: Claims
   readonly onFault: (message: string) => void
+  readonly count: Count
   readonly firstLine: number
 }
 
@@ -39,17 +41,12 @@ type Thread = {
 /** A thread that does nothing while the process has used so much processor time hangs. */
 const STALL_SECONDS = 10
 
-export function cpuSeconds(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1e6
-}
-
 export class Readers {
   readonly #options: Options
   readonly #threads: Thread[] = []
   #killAtMs: number
   #seed: number
-  kills = 0
+  #kills = 0
 
   constructor(options: Options) {
     this.#options = options
@@ -84,11 +81,12 @@ export class Readers {
     }
     if (now < this.#killAtMs) return
     this.#killAtMs = now + this.#options.options.killEveryMs
-    const index = this.kills % READERS
+    const index = this.#kills % READERS
     const thread = this.#threads[index]!
     if (!thread.isReading) return
     await this.#kill(thread)
-    this.kills++
+    this.#kills++
+    this.#options.count('kills')
     this.#threads[index] = this.#start(index)
   }
 

@@ -8,13 +8,13 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { importGenesis } from '../../engine/storage/genesis-import.ts'
 import { openStore } from '../../engine/storage/store.ts'
-import { createViews, OLDEST, openArena } from '../../engine/views/arena.ts'
+import { createViews } from '../../engine/views/arena.ts'
 import type { KeeperData } from '../../workers/keeper.ts'
 import type { FromKeeper } from '../../workers/messages.ts'
 import { allRows, createClaims, FRONT_ROW } from '../../workers/threads.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { mulberry32 } from '../outside/run-options.ts'
-import { GENESIS_NUMBER, tortureChain } from './content.ts'
+import { tortureChain } from './content.ts'
 import { type Counts, createCounters, openCounters, sumCounters } from './counters.ts'
 import { Front } from './front.ts'
 import { createLedger } from './ledger.ts'
@@ -26,9 +26,6 @@ export type TortureResult = {
   readonly fault: string | undefined
   readonly counts: Counts
   readonly seconds: number
-  readonly kills: number
-  /** Blocks whose state was pruned. */
-  readonly horizon: number
   /** What is wrong when not every page came back, once no thread held a record any more. */
   readonly lost: string | undefined
 }
@@ -48,7 +45,7 @@ export async function torture(
   const { seed, bytes, pageBytes } = options
   const claims = createClaims(READERS)
   const views = createViews({ bytes, pageBytes, seed, threads: allRows(READERS) })
-  const ledger = createLedger({ seed, payloadBytes: options.payloadBytes })
+  const ledger = createLedger(options)
   const counters = createCounters(LINES)
   const control = new Int32Array(new SharedArrayBuffer(8))
   let fault: string | undefined
@@ -79,7 +76,7 @@ export async function torture(
       keeper: port1,
       habits: options.driver,
       foldDepth: options.foldDepth,
-      graceMs: options.graceMs,
+      graceSeconds: options.graceSeconds,
       stepsPerSecond: options.stepsPerSecond,
     } satisfies WriterData,
     transferList: [port1],
@@ -97,6 +94,7 @@ export async function torture(
   }
   await hasSaid('ready')
 
+  const count = openCounters(counters, FRONT_ROW)
   const readers = new Readers({
     options,
     database,
@@ -106,6 +104,7 @@ export async function torture(
     control,
     claims,
     onFault,
+    count,
     firstLine: FIRST_READER,
   })
   const front = new Front({
@@ -119,9 +118,8 @@ export async function torture(
     habits: options.front,
     loans: options.loans,
     heldLoans: options.heldLoans,
-    ...{ views, ledger, control, readers, onFault },
+    ...{ views, ledger, control, readers, count, onFault },
     random: mulberry32(seed + 1),
-    count: openCounters(counters, FRONT_ROW),
   })
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1000
@@ -130,6 +128,7 @@ export async function torture(
     await readers.look()
   }
   const ranSeconds = seconds()
+  const counts = sumCounters(counters)
   if (fault === undefined) {
     writer.postMessage('stop' satisfies ToTortureWriter)
     await hasSaid('stopped')
@@ -138,7 +137,6 @@ export async function torture(
     writer.postMessage('drain' satisfies ToTortureWriter)
     await hasSaid('drained')
   }
-  const horizon = Atomics.load(openArena(views).words, OLDEST) - GENESIS_NUMBER
   await readers.end()
   for (const worker of [writer, keeper]) {
     const { threadId } = worker
@@ -149,12 +147,5 @@ export async function torture(
   }
   await database.close()
   rmSync(directory, { recursive: true, force: true })
-  return {
-    fault,
-    counts: sumCounters(counters),
-    seconds: ranSeconds,
-    kills: readers.kills,
-    horizon,
-    lost,
-  }
+  return { fault, counts, seconds: ranSeconds, lost }
 }

@@ -21,19 +21,20 @@ export const USUAL: Scenario = {
   bytes: 8 * 2 ** 20,
   pageBytes: 4096,
   payloadBytes: 100_000,
+  largeIn: 12,
   // Answers of the keeper are published as well: about 50 records a second.
   stepsPerSecond: 45,
   foldDepth: 0,
   undoWindow: 16,
   historyBlocks: 24,
   cacheEntries: 256,
-  graceMs: 20_000,
+  graceSeconds: 20,
   driver: DRIVER,
   readers: READER,
   front: { ...READER, leases: 3 },
   loans: 3,
   heldLoans: 0.7,
-  killEveryMs: 4_000,
+  killEveryMs: 2_500,
 }
 
 const SMALL_PAYLOAD = 20_000
@@ -50,7 +51,10 @@ export const MINIMUM: Scenario = {
     deadlineMs: 1000,
     foldDepth: USUAL.foldDepth,
   }).minimum,
+  // Blocks come near to that, so that leases fill it.
   payloadBytes: SMALL_PAYLOAD,
+  largeIn: 1,
+  stepsPerSecond: 90,
 }
 
 /** Pages that are given back are filled with ones: whoever still reads them sees it at once. */
@@ -71,7 +75,7 @@ const QUICK: Scenario = {
   pageBytes: 2048,
   payloadBytes: 3_000,
   stepsPerSecond: 150,
-  graceMs: 10_000,
+  graceSeconds: 10,
   driver: {
     secondPayload: 80,
     flush: 30,
@@ -119,7 +123,7 @@ const BY_RULE: Readonly<Record<string, Scenario>> = {
   coverChecked: { ...LENT, heldLoans: 0, front: { ...LENT.front, leases: 1, longestMs: 3 } },
   prefixOfBase: { ...QUICK, driver: { ...QUICK.driver, rest: 100 } },
   clearAfterExit: { ...CROWDED, killEveryMs: 400 },
-  clearDead: { ...CROWDED, killEveryMs: 400, graceMs: 4_000 },
+  clearDead: { ...CROWDED, killEveryMs: 400, graceSeconds: 4 },
 }
 
 /** Where the lack of a rule shows. */

@@ -8,13 +8,15 @@ import type { TortureResult } from './run.ts'
 /** A run of which nothing is heard while it uses so much processor time hangs; looked at so often. */
 const SILENCE_SECONDS = 10
 const LOOK_MS = 500
+/** For what comes before and after the reading. */
+const MARGIN_SECONDS = 120
 const TICKS_PER_SECOND = 100
 
 export type RunEnd =
   | TortureResult
   /** A thread reads without end; the process had to be ended. */
   | { readonly isHanging: true }
-  /** The process ended by itself: no finding, but a fault of the run. */
+  /** The process ended by itself, or not in time: no finding, but a fault of the run. */
   | { readonly crash: string }
 
 export async function startRun(job: Job, edits: readonly Edit[] = []): Promise<RunEnd> {
@@ -27,15 +29,19 @@ export async function startRun(job: Job, edits: readonly Edit[] = []): Promise<R
   process.once('exit', kill)
   let heardAt = 0
   let isHanging = false
+  let isLate = false
+  const capSeconds = job.mostSeconds + MARGIN_SECONDS
+  const untilMs = performance.now() + 1000 * capSeconds
   const timer = setInterval(() => {
-    if (cpuSecondsOf(child.pid!) - heardAt <= SILENCE_SECONDS) return
-    isHanging = true
-    kill()
+    isHanging = cpuSecondsOf(child.pid!) - heardAt > SILENCE_SECONDS
+    isLate = performance.now() > untilMs
+    if (isHanging || isLate) kill()
   }, LOOK_MS)
   let errors = ''
   child.stderr?.on('data', (chunk: Buffer) => {
     errors = (errors + chunk.toString()).slice(-2_000)
   })
+  const ended = (how: string | number | null) => `the run ended with ${how}: ${errors.trim()}`
   try {
     return await new Promise((resolve) => {
       child.on('message', (message: SignOfLife | TortureResult) => {
@@ -46,7 +52,11 @@ export async function startRun(job: Job, edits: readonly Edit[] = []): Promise<R
         resolve(
           isHanging
             ? { isHanging }
-            : { crash: `the run ended with ${code ?? signal}: ${errors.trim()}` },
+            : {
+                crash: isLate
+                  ? `the run did not end within ${capSeconds} s`
+                  : ended(code ?? signal),
+              },
         ),
       )
       child.send(job)

@@ -18,7 +18,7 @@ export type WriterData = {
   readonly control: Int32Array<SharedArrayBuffer>
   readonly habits: Habits
   readonly foldDepth: number
-  readonly graceMs: number
+  readonly graceSeconds: number
   readonly stepsPerSecond: number
   readonly seed: number
 }
