@@ -52,11 +52,13 @@ const KINDS = [
 
 export const histories: Part = {
   name: 'random histories against plain maps',
-  async run({ isShort, seed }, check) {
+  async run({ isShort, isTimed, seconds, seed }, check) {
     const counts = new Counts()
     const failures: NonNullable<Report['failure']>[] = []
     let done = 0
-    const total = isShort ? 300 : 10_000
+    const total = isShort ? FEWEST : 10_000
+    const untilMs = isTimed ? performance.now() + 1000 * seconds : Number.POSITIVE_INFINITY
+    const isOver = () => done >= FEWEST && performance.now() > untilMs
     const shards = shardsOf(total, seed)
     await runShards(
       shards,
@@ -66,19 +68,19 @@ export const histories: Part = {
         if (failure !== undefined) failures.push(failure)
         if (done % 1000 < SHARD_RUNS && done < total) console.log(`   ${done} histories`)
       },
-      () => failures.length > 0,
+      () => failures.length > 0 || isOver(),
     )
     for (const { seed: at, history, message } of failures)
       console.log(`seed ${at}, as small as it became: ${JSON.stringify(history)}\n${message}`)
     const asked = ['states', 'prefixes', 'log searches', 'refused: void', 'refused: pruned']
     check(
       'every view answers as plain maps do, or is void or pruned where it may be',
-      failures.length === 0 && done >= total,
+      failures.length === 0 && (done >= total || isOver()),
       `${done} histories, ${counts.list(asked)}`,
     )
     check(
       'heads stand on one chain, what is canonical is durable, a page has one owner',
-      failures.length === 0 && counts.get('invariants') > total,
+      failures.length === 0 && counts.get('invariants') > done,
       counts.list(['invariants']),
     )
     const missing = KINDS.filter((kind) => counts.get(kind) === 0)
@@ -114,6 +116,8 @@ function chosen({ isShort, random }: RunOptions) {
   ).flat()
 }
 
+/** In the short form, and however little time is given: in so many everything that may happen happens. */
+const FEWEST = 300
 /** Few enough that a process ends before it is a burden, many enough that its start does not count. */
 const SHARD_RUNS = 50
 /** The rarest fault comes once in some hundreds. */
