@@ -74,13 +74,27 @@ describe('rules', () => {
     const names: readonly string[] = RULE_NAMES
     expect(RULES.filter(({ name }) => !names.includes(name))).toEqual([])
   })
+  const text = readFileSync('docs/adr/0010-each-rule-is-switched-off.md', 'utf8')
+  const rows = [...text.matchAll(/^\| `(\w+)`: [^|]+ \| [^|]+ \| ([^|]+) \| ([^|]+) \|$/gm)]
   test('the decision lists each with its scenario', () => {
-    const text = readFileSync('docs/adr/0010-each-rule-is-switched-off.md', 'utf8')
-    const rows = [...text.matchAll(/^\| `(\w+)`: [^|]+ \| [^|]+ \| ([^|]+) \| [^|]*\|$/gm)]
     const listed = rows.map(([, rule, scenario]) => `${rule}: ${scenario}`)
     const proven = PROOFS.flatMap(({ scenario, needs }) =>
       needs.map((rule) => `${rule}: ${scenario.name}`),
     )
     expect(listed.toSorted()).toEqual(proven.toSorted())
+  })
+  test.each(rows)('the decision names who finds on the product that $1 is off', (...row) => {
+    const [, name, , finders] = row
+    const named = finders!.split('; ')
+    const { expect: all } = RULES.find((rule) => rule.name === name)!
+    const commands = ['`torture`', '`histories`']
+    expect(named.filter((each) => commands.includes(each))).toEqual(
+      commands.filter((each) => all.some((finder) => each === `\`${finder}\``)),
+    )
+    for (const fixed of named.filter((each) => !commands.includes(each))) {
+      const [file, title] = fixed.split(': ')
+      const source = readFileSync(`test/${file!.replaceAll('`', '')}.test.ts`, 'utf8')
+      expect(source).toContain(`'${title}`)
+    }
   })
 })

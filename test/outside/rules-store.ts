@@ -12,6 +12,7 @@ const edit = (file: string, find: string, replace: string): Edit => ({
 const KEEPER = 'engine/storage/keeper'
 const FOLD = 'engine/storage/fold'
 const UNFOLD = 'engine/storage/unfold'
+const RECOVER = 'engine/storage/recover'
 
 export const STORE_RULES: readonly Rule[] = [
   {
@@ -58,7 +59,7 @@ export const STORE_RULES: readonly Rule[] = [
         `        ${pause(1, 800)}\n        if (this.#unfold === undefined) return this.#append(request.block)\n`,
       ),
     ],
-    expect: ['kill', 'histories', 'model'],
+    expect: ['histories', 'model'],
   },
   {
     name: 'foldWordFirst',
@@ -134,6 +135,57 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['histories', 'model'],
   },
   {
+    name: 'foldRepeated',
+    rule: 'a fold that a kill cut is begun again before anything is read',
+    edits: [
+      edit(
+        RECOVER,
+        '    repeatFold(database, trie, blocks[0]!)\n    blocks = blocks.slice(1)\n',
+        '',
+      ),
+    ],
+    expect: ['histories', 'model'],
+  },
+  {
+    name: 'foldUndone',
+    rule: 'an unfold first takes out a fold that was begun',
+    edits: [
+      edit(
+        RECOVER,
+        '  if (started !== undefined && !isOnChain(database, decodeHead(started), durable.hash))\n    unfoldBlock(database)\n',
+        '',
+      ),
+      edit(
+        KEEPER,
+        "    const isBegun = this.#database.get('meta', META.folding) !== undefined\n",
+        '    const isBegun = false\n',
+      ),
+      edit(
+        UNFOLD,
+        "  const started = database.get('meta', META.folding)\n",
+        '  const started = [].at(0)\n',
+      ),
+    ],
+    expect: ['histories', 'model'],
+  },
+  {
+    name: 'baseFromAnswer',
+    rule: "the base moves with the keeper's answer, not with the fold word",
+    edits: [
+      edit(
+        'engine/views/publisher',
+        '    const { arena, base } = this\n    const canonical = this.find(heads.canonical)\n',
+        `    const { arena } = this
+    const canonical = this.find(heads.canonical)
+    let base: BlockHandle | undefined = canonical
+    while (base !== undefined && base.id !== Atomics.load(arena.words, FOLD)) base = base.parent
+    base ??= this.base
+`,
+      ),
+    ],
+    expect: ['torture', 'histories', 'model'],
+  },
+  {
     name: 'unfoldFirst',
     rule: 'the unfold count moves before the first write of an unfold',
     edits: [
@@ -167,6 +219,12 @@ export const STORE_RULES: readonly Rule[] = [
         "  batch.put('meta', META.foldHead, encodeHead(parent))\n  batch.put('meta', META.durableHead, encodeHead(parent))\n",
       ),
     ],
+    expect: ['histories', 'model'],
+  },
+  {
+    name: 'openUnfolds',
+    rule: 'opening finishes an unfold',
+    edits: [edit(RECOVER, '  leaveOtherBranch(database)\n  const trie', '  const trie')],
     expect: ['histories', 'model'],
   },
   {
@@ -219,6 +277,30 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
+    name: 'horizonDurable',
+    rule: 'the horizon is durable before it is in memory',
+    edits: [
+      edit(
+        'engine/storage/prune',
+        `    if (number > store.oldestState()) {
+      const batch = database.batch()
+      batch.put('meta', META.oldest, encodeNumber(number))
+      batch.commit({ isSynced: true })
+    }
+    raiseOldest(number)
+    yield* pruneBlock(database, number)
+`,
+        `    raiseOldest(number)
+    yield* pruneBlock(database, number)
+    const batch = database.batch()
+    batch.put('meta', META.oldest, encodeNumber(number))
+    batch.commit({ isSynced: true })
+`,
+      ),
+    ],
+    expect: ['histories', 'model'],
+  },
+  {
     name: 'stampFirst',
     rule: 'stamps are written before the keeper answers',
     edits: [
@@ -229,5 +311,29 @@ export const STORE_RULES: readonly Rule[] = [
       ),
     ],
     expect: ['torture', 'histories', 'model'],
+  },
+  {
+    name: 'canonicalRoom',
+    rule: 'a canonical block that finds no page takes those above canonical',
+    edits: [
+      edit(
+        'engine/sources/writer-sealed',
+        'freeMemory(state, isCanonical ? state.chain.canonical : state.chain.complete)',
+        'freeMemory(state, state.chain.complete)',
+      ),
+    ],
+    expect: ['model'],
+  },
+  {
+    name: 'handedHeight',
+    rule: 'nothing takes the place of a block that the keeper holds',
+    edits: [
+      edit(
+        'engine/sources/writer-state',
+        'Math.max(chain.canonical.handle.number, handed?.handle.number ?? 0)',
+        'chain.canonical.handle.number',
+      ),
+    ],
+    expect: ['model'],
   },
 ]

@@ -6,8 +6,8 @@ import type { Edit } from './edits.ts'
 import { STORE_RULES } from './rules-store.ts'
 import { VIEW_RULES } from './rules-views.ts'
 
-/** Who must find that a rule is off: threads over RocksDB, one thread with any history, the model, or kills of a whole node. */
-export type Finder = 'torture' | 'histories' | 'model' | 'kill'
+/** Who must find that a rule is off: threads over RocksDB, one thread with any history and kills, or the model. */
+export type Finder = 'torture' | 'histories' | 'model'
 
 export type Rule = {
   readonly name: string
