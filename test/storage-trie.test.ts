@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
+import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
 import { type Database, memoryDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie, type TrieVersion } from '../engine/storage/trie.ts'
@@ -241,6 +242,64 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
     ),
     { numRuns: 60 },
   )
+})
+
+test('a leaf is not read where its diff says what it was, and read where it says something else', () => {
+  const number = (value: number) => {
+    const word = new Uint8Array(32)
+    new DataView(word.buffer).setUint32(28, value)
+    return word
+  }
+  const COUNT = 300
+  /** Of every slot: its value, 0 for none. */
+  const diffOf = (before: (index: number) => number, after: (index: number) => number) => {
+    const account = { nonce: 1n, balance: 0n, codeHash: keccak256(text('code')) }
+    const slots = Array.from({ length: COUNT }, (_, index) => ({
+      key: number(index),
+      before: number(before(index)),
+      after: number(after(index)),
+    }))
+    return [{ address: ADDRESSES[0]!, before: account, after: account, slots, code: undefined }]
+  }
+  const first = (index: number) => index * 1_000 + 1
+  const second = (index: number) => (index % 3 === 0 ? 0 : index * 7)
+  const readsAfter = (before: (index: number) => number) => {
+    const database = memoryDatabase()
+    const filled = openTrie({ database })
+    const start = filled.fork(filled.base())
+    filled.apply(
+      start,
+      diffOf(() => 0, first),
+    )
+    store(database, filled, start, new Uint8Array(32))
+    let reads = 0
+    const trie = openTrie({
+      database: {
+        get: (column, key) => database.get(column, key),
+        getMany(column, keys) {
+          reads += keys.length
+          return database.getMany(column, keys)
+        },
+      },
+    })
+    const version = trie.fork(trie.base())
+    trie.apply(version, diffOf(before, second))
+    return { reads, root: hex(trie.storageRoot(version, ADDRESSES[0]!)) }
+  }
+  const expected = new MemoryTrie().update(
+    Array.from({ length: COUNT }, (_, index) => index)
+      .filter((index) => second(index) !== 0)
+      .map((index) => ({
+        key: keccak256(number(index)),
+        value: encodeRlp(rlpUint(second(index))),
+      })),
+  )
+  const known = readsAfter(first)
+  const wrong = readsAfter((index) => first(index) + 1)
+  expect(known.root).toBe(hex(expected))
+  expect(wrong.root).toBe(hex(expected))
+  expect(wrong.reads).toBeGreaterThan(COUNT)
+  expect(known.reads).toBeLessThan(COUNT / 2)
 })
 
 describe('a version', () => {

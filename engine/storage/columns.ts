@@ -76,6 +76,8 @@ export function columnOptions(
   })
   const point = { optimize: 'point-lookup', filterPolicy: 'bloomfilter:10' } as const
   const large = { blockSize: 16_384 }
+  // They do not compress, and a read that misses the cache has a block to decompress.
+  const hashes = { compression: false } as const
   return {
     accounts: column(32, 15, { ...point, blockSize: 4096 }),
     slots: column(64, 27, { ...point, blockSize: 4096 }),
@@ -93,9 +95,9 @@ export function columnOptions(
     // Postings are appended without reading the list; RocksDB joins them when it is read or compacted.
     logs: column(32, 4, { ...point, mergeOperator: APPEND }),
     momentary: column(4, 1),
-    accountTrie: column(32, 8, point),
-    storageTrie: column(32, 8, point),
-    undo: column(16, 1, large),
+    accountTrie: column(32, 8, { ...point, ...hashes }),
+    storageTrie: column(32, 8, { ...point, ...hashes }),
+    undo: column(16, 1, { ...large, ...hashes }),
     meta: column(1, 1),
   }
 }

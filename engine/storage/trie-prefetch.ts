@@ -10,6 +10,8 @@ export type Route = {
   readonly root: TrieNode | undefined
   /** Sorted. */
   readonly keys: readonly Bytes[]
+  /** RLP that the leaf of a key probably has; undefined: nothing is known of it. */
+  valueBefore(at: number): Bytes | undefined
 }
 /** A child that is in the database only. */
 export type Absent = {
@@ -19,15 +21,18 @@ export type Absent = {
   readonly place: Place
 }
 
-/** `load`: the nodes of these places, kept in their parents. */
-export function prefetch(
-  routes: readonly Route[],
-  load: (absent: readonly Absent[]) => readonly TrieNode[],
-): void {
+/** How absent nodes come into memory: both keep them in their parents. */
+export type Source = {
+  load(absent: readonly Absent[]): readonly TrieNode[]
+  /** False: it is not the leaf of its place's key with this value. */
+  recall(absent: Absent, value: Bytes): boolean
+}
+
+export function prefetch(routes: readonly Route[], { load, recall }: Source): void {
   let level: Step[] = []
-  for (const { space, root, keys } of routes)
-    if (root !== undefined && keys.length > 0)
-      level.push({ space, node: root, keys, from: 0, to: keys.length, depth: 0 })
+  for (const route of routes)
+    if (route.root !== undefined && route.keys.length > 0)
+      level.push({ route, node: route.root, from: 0, to: route.keys.length, depth: 0 })
   while (level.length > 0) {
     const next: Step[] = []
     const absent: Absent[] = []
@@ -38,12 +43,16 @@ export function prefetch(
         if (node.kind !== 'leaf') next.push({ ...to, node })
         return
       }
-      absent.push({
-        space: to.space,
+      const { route, from, depth } = to
+      const child: Absent = {
+        space: route.space,
         parent,
         nibble,
-        place: { key: to.keys[to.from]!, depth: to.depth },
-      })
+        place: { key: route.keys[from]!, depth },
+      }
+      const value = mayBeLeaf(parent, to) ? route.valueBefore(from) : undefined
+      if (value !== undefined && recall(child, value)) return
+      absent.push(child)
       behind.push(to)
     }
     for (const step of level)
@@ -56,11 +65,14 @@ export function prefetch(
   }
 }
 
+/** Below a full branch stand branches, as a rule: a try would be lost. */
+const mayBeLeaf = (parent: Branch | Extension, { from, to }: Omit<Step, 'node'>): boolean =>
+  to - from === 1 && parent.kind === 'branch' && parent.present !== 0xffff
+
 /** Keys of a trie that share the way to a node. */
 type Step = {
-  readonly space: TrieSpace
+  readonly route: Route
   readonly node: TrieNode
-  readonly keys: readonly Bytes[]
   readonly from: number
   readonly to: number
   readonly depth: number
@@ -68,24 +80,26 @@ type Step = {
 type Go = (parent: Branch | Extension, nibble: number, to: Omit<Step, 'node'>) => void
 
 function throughBranch(step: Step, branch: Branch, go: Go): void {
-  const { space, keys, to, depth } = step
+  const { route, to, depth } = step
+  const { keys } = route
   for (let from = step.from; from < to; ) {
     const nibble = nibbleAt(keys[from]!, depth)
     let end = from + 1
     while (end < to && nibbleAt(keys[end]!, depth) === nibble) end++
     if ((branch.present & (1 << nibble)) !== 0)
-      go(branch, nibble, { space, keys, from, to: end, depth: depth + 1 })
+      go(branch, nibble, { route, from, to: end, depth: depth + 1 })
     from = end
   }
 }
 
 /** Keys on the path stand together, because they are sorted. */
 function throughExtension(step: Step, extension: Extension, go: Go): void {
-  const { space, keys, depth } = step
+  const { route, depth } = step
+  const { keys } = route
   const isOnPath = (key: Bytes) =>
     extension.path.every((nibble, at) => nibbleAt(key, depth + at) === nibble)
   let { from, to } = step
   while (from < to && !isOnPath(keys[from]!)) from++
   while (to > from && !isOnPath(keys[to - 1]!)) to--
-  if (from < to) go(extension, 0, { space, keys, from, to, depth: depth + extension.path.length })
+  if (from < to) go(extension, 0, { route, from, to, depth: depth + extension.path.length })
 }

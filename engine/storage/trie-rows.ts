@@ -104,14 +104,20 @@ function pushChildren(
   }
 }
 
-/** Rows of the column "undo" for a block, to be complete before the first of the writes. */
+/** Rows of the column "undo" for a block, to be complete before the first of the writes. A value holds until the next one is asked for. */
 export function* undoRows(
   blockHash: Bytes,
   writes: readonly TrieWrite[],
 ): Generator<UndoRow, void> {
   // One row at least: a block that changed nothing can be told from one whose undo is gone.
+  // Of one size they would be taken from the system and given back again and again.
+  let space: Bytes = new Uint8Array(UNDO_BYTES)
   for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
-    const value = encodeUndo(writes.slice(from, from + UNDO_PART))
+    const part = writes.slice(from, from + UNDO_PART)
+    const size = part.reduce((sum, write) => sum + 4 + undoSize(write), 4)
+    if (size > space.length) space = new Uint8Array(size)
+    const value = space.subarray(0, size)
+    encodeUndo(part, value)
     yield { key: undoKey(blockHash, from / UNDO_PART), value }
   }
 }
@@ -157,26 +163,27 @@ export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Byt
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 const UNDO_PART = 500
+/** Usually enough for a part. */
+const UNDO_BYTES = 262_144
 const NODES_IN_STEP = 1024
 
+const undoSize = ({ key, previous }: TrieWrite): number => 3 + key.length + (previous?.length ?? 0)
+
 /** A list (`encodeList`) of: column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
-function encodeUndo(writes: readonly TrieWrite[]): Bytes {
-  const sizeOf = ({ key, previous }: TrieWrite) => 3 + key.length + (previous?.length ?? 0)
-  const bytes = new Uint8Array(writes.reduce((size, write) => size + 4 + sizeOf(write), 4))
-  const view = new DataView(bytes.buffer)
+function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset)
   view.setUint32(0, writes.length)
   let at = 4
   for (const write of writes) {
     const { column, key, previous } = write
-    view.setUint32(at, sizeOf(write))
+    view.setUint32(at, undoSize(write))
     bytes[at + 4] = column === 'accountTrie' ? 0 : 1
     bytes[at + 5] = previous === undefined ? 0 : 1
     bytes[at + 6] = key.length
     bytes.set(key, at + 7)
     if (previous !== undefined) bytes.set(previous, at + 7 + key.length)
-    at += 4 + sizeOf(write)
+    at += 4 + undoSize(write)
   }
-  return bytes
 }
 
 function undoKey(blockHash: Bytes, part: number): Bytes {

@@ -24,6 +24,8 @@ export type Change = {
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly storage: TrieNode | undefined
+  /** Of a slot: its word before, as far as its diff knows. */
+  readonly before: Bytes | undefined
 }
 
 /** One trie while it is changed. */

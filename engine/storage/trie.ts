@@ -3,18 +3,21 @@
  * did not change with its parent's, so branches and second payloads cost what they change.
  */
 import type { Bytes } from '../primitives/bytes.ts'
-import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { AccountState, SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
-import { childHash, decodeNode, rootHash } from './trie-codec.ts'
+import { trim } from './trie-cache.ts'
+import { childHash, decodeNode, hashNode, rootHash } from './trie-codec.ts'
 import {
   type Branch,
   type Extension,
   type Leaf,
+  newLeaf,
   type Owner,
   type Place,
+  STORED,
   storageRootOf,
   TrieError,
   type TrieNode,
@@ -122,6 +125,16 @@ export function openTrie(options: {
       else parent.child = node
       return node
     })
+  /** A leaf that a diff names with its value before is hashed to see whether it is the one that stands there: cheaper than a read. */
+  const recall = ({ parent, nibble, place }: Absent, value: Bytes): boolean => {
+    if (parent.kind !== 'branch') return false
+    const entry = { key: place.key, value, storage: undefined }
+    const leaf = newLeaf(STORED, entry, { start: place.depth, seen: memory.epoch })
+    if (!equalBytes(hashNode(leaf), childHash(parent, nibble))) return false
+    parent.children[nibble] = leaf
+    memory.nodes++
+    return true
+  }
   const trieIn = (space: TrieSpace, version: Pick<TrieVersion, 'owner' | 'replaced'>): Trie => ({
     owner: version.owner,
     seen: memory.epoch,
@@ -200,16 +213,17 @@ export function openTrie(options: {
       const accounts = trieIn(ACCOUNTS, version)
       const { root } = version
       const keys = diff.map(({ address }) => keccak256(address))
-      prefetch([{ space: ACCOUNTS, root, keys: keys.toSorted(Buffer.compare) }], load)
+      prefetch([accountRoute(root, diff, keys)], { load, recall })
       const opened = diff.map(({ slots }, at) => open(accounts, root, { key: keys[at]!, slots }))
-      prefetch(opened.map(routeOf), load)
+      prefetch(opened.map(routeOf), { load, recall })
       const changes: Change[] = []
       for (const [at, { address, after }] of diff.entries()) {
         const key = keys[at]!
         const { storage, root } = updateStorage(version, opened[at]!)
-        if (after !== undefined) changes.push({ key, value: encodeLeaf(after, root), storage })
+        if (after !== undefined)
+          changes.push({ key, value: encodeLeaf(after, root), storage, before: undefined })
         else if (equalBytes(root, EMPTY_ROOT))
-          changes.push({ key, value: undefined, storage: undefined })
+          changes.push({ key, value: undefined, storage: undefined, before: undefined })
         else
           throw new TrieError(
             `account 0x${Buffer.from(address).toString('hex')} is deleted but keeps slots`,
@@ -248,11 +262,15 @@ export function openTrie(options: {
       version.replaced.clear()
       base = version
       if (memory.nodes <= cacheNodes) return
-      const cutoff = memory.epoch - memory.keepEpochs
-      memory.nodes = trim(version.root, cutoff)
-      // Halves and doubles until what a block touches and the limit agree.
-      if (memory.nodes > cacheNodes / 2) memory.keepEpochs = Math.floor(memory.keepEpochs / 2)
-      else memory.keepEpochs = Math.min(1024, memory.keepEpochs * 2 + 1)
+      const { epoch, keepEpochs } = memory
+      const kept = (epochs: number) => (version.root ? trim(version.root, { epoch, epochs }) : 0)
+      memory.nodes = kept(keepEpochs)
+      // What blocks touch and the limit agree after a while.
+      if (memory.nodes < 0.6 * cacheNodes) memory.keepEpochs = Math.min(1024, keepEpochs + 4)
+      while (memory.nodes > 0.8 * cacheNodes && memory.keepEpochs > 0) {
+        memory.keepEpochs = Math.floor(memory.keepEpochs * 0.75)
+        memory.nodes = kept(memory.keepEpochs)
+      }
     },
     reload,
   }
@@ -280,7 +298,24 @@ const routeOf = ({ space, storage, changes }: OpenAccount): Route => ({
   space,
   root: storage,
   keys: changes.map(({ key }) => key),
+  valueBefore: (at) => changes[at]!.before && encodeWord(changes[at]!.before),
 })
+
+/** What an account without code was is known whole; the storage root of another one is not. */
+function accountRoute(root: TrieNode | undefined, diff: StateDiff, keys: readonly Bytes[]): Route {
+  const order = keys.map((_, at) => at)
+  order.sort((a, b) => Buffer.compare(keys[a]!, keys[b]!))
+  return {
+    space: ACCOUNTS,
+    root,
+    keys: order.map((at) => keys[at]!),
+    valueBefore(at) {
+      const { before } = diff[order[at]!]!
+      if (before === undefined || !equalBytes(before.codeHash, EMPTY_HASH)) return undefined
+      return encodeLeaf(before, EMPTY_ROOT)
+    },
+  }
+}
 
 /** Nodes of one read. */
 const MAX_READ = 1_024
@@ -302,34 +337,21 @@ function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Byte
 const encodeLeaf = ({ nonce, balance, codeHash }: AccountState, storageRoot: Bytes): Bytes =>
   encodeRlp([rlpUint(nonce), rlpUint(balance), storageRoot, codeHash])
 
-function slotChange({ key, after }: SlotChange): Change {
+const slotChange = ({ key, before, after }: SlotChange): Change => ({
+  key: keccak256(key),
+  value: encodeWord(after),
+  storage: undefined,
+  before,
+})
+
+/** RLP of a slot's value; undefined for zero, which no leaf holds. */
+function encodeWord(word: Bytes): Bytes | undefined {
   let zeros = 0
-  while (zeros < 32 && after[zeros] === 0) zeros++
-  const value = zeros === 32 ? undefined : encodeRlp(after.subarray(zeros))
-  return { key: keccak256(key), value, storage: undefined }
+  while (zeros < 32 && word[zeros] === 0) zeros++
+  if (zeros === 32) return undefined
+  if (zeros === 31 && word[31]! < 0x80) return word.slice(31)
+  const rlp = new Uint8Array(33 - zeros)
+  rlp[0] = 0x80 + 32 - zeros
+  for (let at = zeros; at < 32; at++) rlp[1 + at - zeros] = word[at]!
+  return rlp
 }
-
-/** Drops stored nodes not used since `cutoff`: they can be read again. Returns how many stay. */
-function trim(node: TrieNode | undefined, cutoff: number): number {
-  if (node === undefined) return 0
-  let kept = 1
-  if (node.kind === 'branch') {
-    const { children } = node
-    for (let nibble = 0; nibble < 16; nibble++) {
-      const child = children[nibble]
-      if (child === undefined) continue
-      if (isOld(child, cutoff)) children[nibble] = undefined
-      else kept += trim(child, cutoff)
-    }
-  } else if (node.kind === 'extension') {
-    if (node.child !== undefined && isOld(node.child, cutoff)) node.child = undefined
-    else kept += trim(node.child, cutoff)
-  } else if (node.storage !== undefined) {
-    if (isOld(node.storage, cutoff)) node.storage = undefined
-    else kept += trim(node.storage, cutoff)
-  }
-  return kept
-}
-
-const isOld = ({ owner, seen, reference }: TrieNode, cutoff: number): boolean =>
-  owner.isStored && seen < cutoff && reference?.length === 32
