@@ -1,9 +1,9 @@
 /**
  * Random updates of a large trie, ours and `@ethereumjs/mpt` in one run over the same RocksDB with the same keys: A B A B, medians. Both
  * read the same 10,000 keys, hash to the same root and have the new nodes in the store; ours also writes what undoes them.
- * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5]
+ * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--folder F]: a trie built in F stays there for the next run
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -24,6 +24,7 @@ const { values } = parseArgs({
     leaves: { type: 'string', default: '1000000' },
     keys: { type: 'string', default: '10000' },
     rounds: { type: 'string', default: '5' },
+    folder: { type: 'string' },
   },
 })
 const leaves = Number(values.leaves)
@@ -31,7 +32,6 @@ const keys = Number(values.keys)
 const rounds = Number(values.rounds)
 /** Of both: nodes in memory. */
 const CACHE_NODES = 65_536
-const random = mulberry32(leaves)
 
 type Update = { readonly index: number; readonly version: number }
 type Sample = {
@@ -121,25 +121,34 @@ const median = (list: readonly number[]) => list.toSorted((a, b) => a - b)[list.
 const rate = (list: readonly Sample[], by: 'ms' | 'cpuMs') =>
   Math.round((1_000 * keys) / median(list.map((sample) => sample[by])))
 
-const folder = mkdtempSync(join(tmpdir(), 'flashnode-trie-'))
+const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'flashnode-trie-'))
+mkdirSync(folder, { recursive: true })
+/** Of each leaf, how often it was written: 2 bytes. */
+const versionsFile = join(folder, `versions-${leaves}`)
+const isBuilt = existsSync(versionsFile)
 try {
   const database = await openDatabase(join(folder, 'state'), columnOptions(), {
     createIfMissing: true,
   })
   const started = performance.now()
-  const root = buildTrie(database, leaves)
-  console.log(`built ${leaves} leaves in ${Math.round((performance.now() - started) / 1_000)} s`)
+  if (!isBuilt) buildTrie(database, leaves)
+  const seconds = Math.round((performance.now() - started) / 1_000)
+  if (!isBuilt) console.log(`built ${leaves} leaves in ${seconds} s`)
+  const versions = isBuilt
+    ? new Uint16Array(new Uint8Array(readFileSync(versionsFile)).buffer)
+    : new Uint16Array(leaves)
+  const random = mulberry32(leaves + versions.reduce((sum, count) => sum + count, 0))
   const trie = openTrie({ database, cacheNodes: CACHE_NODES })
+  const root = trie.storageRoot(trie.base(), ADDRESS)
   const mpt = await openTheirs(database, root)
   const samples: [Sample[], Sample[]] = [[], []]
-  const versions = new Map<number, number>()
   // The first round warms both up.
   for (let round = 0; round <= rounds; round++) {
     const chosen = new Set<number>()
     while (chosen.size < keys) chosen.add(Math.floor(random() * leaves))
     const updates = [...chosen].map((index) => {
-      const version = (versions.get(index) ?? 0) + 1
-      versions.set(index, version)
+      const version = versions[index]! + 1
+      versions[index] = version
       return { index, version }
     })
     const pair = [ours(trie, database, updates), await theirs(mpt, updates)] as const
@@ -147,6 +156,7 @@ try {
     if (round > 0) for (const which of [0, 1] as const) samples[which].push(pair[which])
   }
   await database.close()
+  writeFileSync(versionsFile, versions)
   console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${keys} keys\n`)
   console.log(
     '| leaves | flashnode keys/s | @ethereumjs/mpt keys/s | ratio | flashnode /CPU-s | @ethereumjs/mpt /CPU-s | ratio |\n|---|---|---|---|---|---|---|',
@@ -157,5 +167,5 @@ try {
   })
   console.log(`| ${leaves.toLocaleString('en')} | ${cells.join(' | ')} |`)
 } finally {
-  rmSync(folder, { recursive: true })
+  if (values.folder === undefined) rmSync(folder, { recursive: true })
 }
