@@ -29,6 +29,7 @@ const allowed: Record<string, readonly string[]> = {
 /** The reference engine in pieces. */
 const reference = [
   'engine/evm/reference.ts',
+  'engine/evm/reference-curves.ts',
   'engine/evm/reference-kernel.ts',
   'engine/evm/reference-kzg.ts',
   'engine/evm/reference-outcome.ts',
@@ -43,6 +44,8 @@ const importers: Record<string, readonly string[]> = {
   '@ethereumjs/evm': reference,
   '@ethereumjs/util': reference,
   '@fastify/cors': ['rpc/server.ts'],
+  '@noble/curves/bls12-381.js': ['engine/evm/reference-curves.ts'],
+  '@noble/curves/bn254.js': ['engine/evm/reference-curves.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database.ts'],
   'cli-progress': ['workers/progress.ts'],

@@ -1,5 +1,5 @@
 /** The reference engine: @ethereumjs/evm over our own state. Slow, and right. */
-import { EVM, EVMError, type EVMRunCallOpts, NobleBN254 } from '@ethereumjs/evm'
+import { EVM, EVMError, type EVMRunCallOpts } from '@ethereumjs/evm'
 import { Address } from '@ethereumjs/util'
 import type { EvmRules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -10,6 +10,7 @@ import { type CodeCache, codeCache } from './code-cache.ts'
 import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from './engine.ts'
 import { JournaledState } from './journaled-state.ts'
 import { Meter, Stopped } from './meter.ts'
+import { PolledBls, PolledBn254 } from './reference-curves.ts'
 import {
   addressesOf,
   type Kernel,
@@ -168,7 +169,7 @@ const accessOf = (state: JournaledState): Access => ({
 })
 
 class SessionEvm extends EVM {
-  readonly meter = new Meter()
+  readonly meter: Meter
   readonly runTrace: RunTrace | undefined
 
   constructor(
@@ -176,14 +177,17 @@ class SessionEvm extends EVM {
     access: Access,
     traced?: { readonly state: JournaledState; readonly trace: TraceSink },
   ) {
+    const meter = new Meter()
     super({
       common: kernel.common,
       stateManager: access.stateManager,
       blockchain: access.blockchain,
-      bn254: new NobleBN254(),
+      bls: new PolledBls(meter.poll),
+      bn254: new PolledBn254(meter.poll),
       // The kernel's parameters are complete; without this the package copies its own again.
       params: {},
     })
+    this.meter = meter
     // Rules never change under an EVM; the listener would keep every EVM alive with the kernel.
     kernel.common.events.removeAllListeners()
     this.journal = access.journal
