@@ -26,7 +26,7 @@ import type { ShownReceipts } from './shown.ts'
 
 export type AnswererOptions = RunnerOptions & {
   readonly methods: Readonly<Record<Endpoint, Methods>>
-  readonly limiter: Limiter
+  readonly limiter: Pick<Limiter, 'charge'>
   /** Of the flashblocks endpoint; undefined: receipts are never held. */
   readonly hold: ReceiptHold | undefined
   /** Of the flashblocks endpoint; undefined: `latest` never waits. */

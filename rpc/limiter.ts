@@ -17,6 +17,8 @@ export type Charge =
 export interface Limiter {
   /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
   charge(address: string, points: number): Charge | Promise<Charge>
+  /** Addresses that it remembers. */
+  readonly known: number
 }
 
 export type LimiterOptions = {
@@ -34,18 +36,18 @@ const ALLOWED: Charge = { isAllowed: true }
 
 export function createLimiter(options: LimiterOptions): Limiter {
   const { perSecond } = options
-  if (perSecond === undefined) return { charge: () => ALLOWED }
+  if (perSecond === undefined) return { charge: () => ALLOWED, known: 0 }
   const bucket = new RateLimiterMemory({
     keyPrefix: '',
     points: perSecond,
     duration: WINDOW_MS / 1_000,
   })
-  const secondOf = createSeconds(options.keys)
+  const seconds = createSeconds(options.keys)
   let waiting = 0
   let tail: Promise<unknown> = Promise.resolve()
 
   async function take(address: string, points: number): Promise<Charge> {
-    const { key, leftMs } = secondOf(address)
+    const { key, leftMs } = seconds.of(address)
     try {
       await bucket.consume(key, points, { customDuration: leftMs / 1_000 })
       return ALLOWED
@@ -73,6 +75,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
       tail = turn
       return turn
     },
+    get known() {
+      return seconds.size
+    },
   }
 }
 
@@ -80,10 +85,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
  * Where each address stands: the end of its second. Seconds follow each other without a gap as long as the address is remembered, so that
  * a request late in one second does not shift the next. The bucket itself bounds neither.
  */
-function createSeconds(limit: number): (key: string) => { key: string; leftMs: number } {
+function createSeconds(limit: number): {
+  of(key: string): { readonly key: string; readonly leftMs: number }
+  readonly size: number
+} {
   const ends = new Map<string, number>()
   const isForgotten = (end: number, now: number) => end <= now - KEPT_MS || end > now + WINDOW_MS
-  return (key) => {
+  function of(key: string) {
     const now = Date.now()
     const known = ends.get(key)
     if (known !== undefined && known > now && known <= now + WINDOW_MS)
@@ -99,5 +107,11 @@ function createSeconds(limit: number): (key: string) => { key: string; leftMs: n
     const leftMs = isRemembered ? WINDOW_MS - ((now - known) % WINDOW_MS) : WINDOW_MS
     ends.set(key, now + leftMs)
     return { key, leftMs }
+  }
+  return {
+    of,
+    get size() {
+      return ends.size
+    },
   }
 }

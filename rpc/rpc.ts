@@ -27,7 +27,7 @@ export type RpcOptions = Pick<RunnerOptions, 'onBug' | 'onCall'> &
     readonly pool: PoolService
     readonly accounts: AccountService
     readonly executor: Executor
-    readonly limiter: Limiter
+    readonly limiter: Pick<Limiter, 'charge'>
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits

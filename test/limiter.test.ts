@@ -87,6 +87,7 @@ describe('limiter', () => {
     vi.advanceTimersByTime(1_000)
     expect(await allowed(limiter, 'e', 9)).toBe(5)
     expect(await allowed(limiter, 'd', 9)).toBe(5)
+    expect(limiter.known).toBe(3)
   })
 
   test('off refuses nothing', async () => {

@@ -51,6 +51,10 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain, reader, metrics, log } = parts
   const { limits } = config
   const publishes = createListeners()
+  const limiter = createLimiter({
+    perSecond: config.rateLimit === 'off' ? undefined : config.rateLimit,
+    keys: limits.limiterKeys,
+  })
   const rpc = createRpc({
     reader,
     pool: parts.pool,
@@ -63,13 +67,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       standard: methodsOf('standard', config.methods, config.traceModeOptional),
       flashblocks: methodsOf('flashblocks', config.methods, config.traceModeOptional),
     },
-    limiter: counted(
-      createLimiter({
-        perSecond: config.rateLimit === 'off' ? undefined : config.rateLimit,
-        keys: limits.limiterKeys,
-      }),
-      metrics,
-    ),
+    limiter: counted(limiter, metrics),
     receiptHoldMs: config.receiptHold,
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
     onPublish: publishes.add,
@@ -115,6 +113,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
         unsent: unsent.answers,
         unsentBytes: unsent.bytes,
         unsentCut: unsent.cut,
+        limiterKeys: limiter.known,
         filters,
         subscriptions,
         syncSends,
@@ -128,7 +127,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
 const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
-function counted(limiter: Limiter, metrics: Metrics): Limiter {
+function counted(limiter: Limiter, metrics: Metrics): Pick<Limiter, 'charge'> {
   return {
     charge(address, points) {
       const note = (charge: Charge): Charge => {
