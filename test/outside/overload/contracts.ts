@@ -2,11 +2,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Hex } from 'viem'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { concatBytes } from '../../../engine/primitives/words.ts'
+import { CURVES } from '../../fixtures/curve-inputs.ts'
 
 type Contract = { readonly address: Hex; readonly code: Hex }
 const contract = (number: number, code: string): Contract => ({
   address: `0x${number.toString(16).padStart(40, '0')}`,
-  code: `0x${code.replaceAll(' ', '')}`,
+  code: `0x${code.replaceAll(/\s/g, '')}`,
 })
 
 /** JUMPDEST PUSH0 JUMP: as long as its gas, 11 of it each round. */
@@ -19,7 +22,27 @@ export const HOARD = contract(0xe3, '5f 5b 6001 01 80 80 5d 6001 56')
 export const DEEP = contract(0xe4, '5f 6203ffff 53 5f 5f 5f 5f 5f 30 5a f1 00')
 /** JUMPDEST PUSH2 256 PUSH0 LOG0 PUSH2 4096 GAS GT PUSH0 JUMPI STOP: a log of 256 bytes for every 2,450 gas. */
 export const SMALL_LOGS = contract(0xe5, '5b 610100 5f a0 611000 5a 11 5f 57 00')
-const ALL = [ENDLESS, INCREMENT, HOARD, DEEP, SMALL_LOGS]
+/** As many rounds as its calldata says: LOG0 to LOG4 of 8 KB that begin with the number of rounds left, which is also each topic. */
+export const LARGE_LOGS = contract(
+  0xe6,
+  `5f 35 5b 80 5f 52 612000 5f a0 80 612000 5f a1 80 80 612000 5f a2 80 80 80 612000 5f a3
+   80 80 80 80 612000 5f a4 6001 90 03 80 6002 57`,
+)
+/** 408 copies of the pair of points that it is given: as much as the pairing of BLS12-381 takes, 13.3 M gas, again and again. */
+export const PAIRINGS = contract(
+  0xe7,
+  '5f 5b 610180 5f 82 37 610180 01 62026400 81 10 6001 57 5b 6020 5f 62026400 5f 600f 5a fa 50 6015 56',
+)
+/** The sum of the two points of G2 that it is given, again and again: 700 gas that take milliseconds. */
+export const ADDITIONS = contract(
+  0xe8,
+  '610200 5f 5f 37 5b 610100 5f 610200 5f 600d 5a fa 50 6006 56',
+)
+const pointOfG2 = (scalar: bigint) => CURVES.sumG2([[scalar, 1n]]).subarray(0, 256)
+/** What these two are given. */
+export const PAIR = bytesToHex(CURVES.blsPairs([[3n, 5n]]))
+export const POINTS = bytesToHex(concatBytes(pointOfG2(3n), pointOfG2(5n)))
+const ALL = [ENDLESS, INCREMENT, HOARD, DEEP, SMALL_LOGS, LARGE_LOGS, PAIRINGS, ADDITIONS]
 
 /** Writes the file for `--genesis-alloc`; gives the flag. */
 export function allocFlags(directory: string): readonly string[] {

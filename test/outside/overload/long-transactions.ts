@@ -3,10 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
 import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
 import { call } from '../node-process.ts'
-import { ENDLESS, INCREMENT } from './contracts.ts'
-import { event, metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
+import { ADDITIONS, ENDLESS, INCREMENT, PAIR, PAIRINGS, POINTS } from './contracts.ts'
+import {
+  event,
+  metric,
+  NO_QUOTA,
+  type OverloadedNode,
+  settled,
+  startOverloaded,
+} from './overloaded-node.ts'
 import { createSender, mined, type Sender } from './sender.ts'
 
 const CADENCE_MS = 200
@@ -15,14 +21,8 @@ const TOO_LONG = 'takes longer than a flashblock has'
 /** What a busy machine may take of the beat that it had before. */
 const MAY_LOSE = 0.5
 
-/** A sequencer that stops no transaction: blocks come as late as they take. */
-const NO_QUOTA: readonly Edit[] = [
-  {
-    file: 'engine/sources/sequencer-fill.ts',
-    find: '{ isExpired: () => now() >= end }',
-    replace: '{ isExpired: () => end === undefined }',
-  },
-]
+/** Each of these takes seconds of work, twice. */
+const PATIENCE_MS = 180_000
 
 export async function overloadByTransactions(
   check: Check,
@@ -42,7 +42,7 @@ async function keepsItsBeat(
   await sleep(3_000)
   const idle = feed.take()
   const ordinary = sendOrdinary(createSender(node.url, 5), node.url)
-  const sent = await sendLong(node, seconds)
+  const sent = await sendLong(node, seconds, feed)
   const loaded = feed.take()
   const { receipts, failed } = await ordinary.stop()
   check(
@@ -58,14 +58,24 @@ async function keepsItsBeat(
   const [canonical, pending] = await heads(node)
   check('the canonical head keeps up', pending - canonical <= 2, `${canonical}, pending ${pending}`)
   check(
+    'what the feed tells can be read soon after',
+    sent.lag <= 1,
+    `pending at most ${sent.lag} blocks behind the newest index 0 of the feed`,
+  )
+  check(
     'ordinary transactions are included',
     failed.length === 0 && receipts > 0,
     `${receipts} receipts ${failed.slice(0, 3).join('; ')}`,
   )
   check(
-    'whoever sends a long one again is told why it is not there',
-    sent.refused + sent.included > 0 && sent.other.length === 0,
-    `${sent.accepted} accepted, ${sent.refused} refused when sent again, ${sent.included} told that they are included ${sent.other.slice(0, 3).join('; ')}`,
+    'no long one is included; whoever sends one again is told why',
+    sent.included === 0 && sent.refused === sent.senders && sent.other.length === 0,
+    `${sent.accepted} accepted, ${sent.refused} of the last ${sent.senders} refused when sent again, ${sent.included} included ${sent.other.slice(0, 3).join('; ')}`,
+  )
+  check(
+    'a long one can be taken back while it is tried',
+    sent.isTakenBack,
+    'an ordinary transaction of the same nonce is included',
   )
   feed.close()
   check('the node ends with 0', (await node.stop()) === 0)
@@ -74,18 +84,18 @@ async function keepsItsBeat(
 /** The same without a quota: the chain is late, and on time again when they are through. */
 async function comesBack(
   check: Check,
-  { flags }: { readonly flags: readonly string[] },
+  { seconds, flags }: { readonly seconds: number; readonly flags: readonly string[] },
 ): Promise<void> {
   const node = await startOverloaded(flags, NO_QUOTA)
   const feed = await subscribe(node)
   const sender = createSender(node.url, 0)
   const hashes: string[] = []
-  for (let count = 0; count < 4; count++) {
+  for (let count = 0; count < Math.min(4, seconds / 4); count++) {
     hashes.push(await sender.send({ to: ENDLESS.address, gas: LONG_GAS }))
     await sleep(1_000)
   }
   const receipts = []
-  for (const hash of hashes) receipts.push(await mined(node.url, hash))
+  for (const hash of hashes) receipts.push(await mined(node.url, hash, '/', PATIENCE_MS))
   check(
     'without a quota: long transactions are included, and the writer and the canonical head follow',
     receipts.every(({ gasUsed, status }) => BigInt(gasUsed) === LONG_GAS && status === '0x0'),
@@ -94,8 +104,8 @@ async function comesBack(
   feed.take()
   const late = await settled(
     async () => Date.now() / 1_000 - (await timestamp(node)),
-    (seconds) => seconds < 3,
-    60_000,
+    (behind) => behind < 3,
+    PATIENCE_MS,
   )
   const skipped = (await node.metrics()).get(event('feed_skipped')) ?? 0
   const mismatch = (await node.metrics()).get(event('canonical_mismatch')) ?? 0
@@ -121,41 +131,78 @@ const timestamp = async (node: OverloadedNode) =>
       }
     ).timestamp,
   )
+const pendingHeight = async (node: OverloadedNode) =>
+  Number(await call(`${node.url}/flashblocks`, 'eth_blockNumber', ['pending']))
 const heads = async (node: OverloadedNode) =>
   [
     await metric(node, 'flashnode_head{head="canonical"}'),
     await metric(node, 'flashnode_head{head="pending"}'),
   ] as const
 
-/** Each second one, from the first five accounts in turn; afterwards all of them once more. */
-async function sendLong(node: OverloadedNode, seconds: number) {
+/** Each second one, from the first five accounts in turn. At the end each is told of, and one is taken back. */
+async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
   const senders = [0, 1, 2, 3, 4].map((which) => createSender(node.url, which))
-  const tries = new Map<Sender, bigint>()
-  const seen = { accepted: 0, refused: 0, included: 0, other: [] as string[] }
-  const send = async (sender: Sender, fee: bigint) => {
-    try {
-      await sender.send({ to: ENDLESS.address, gas: LONG_GAS, fee, nonce: 0 })
-      seen.accepted++
-    } catch (error) {
-      const { message } = error as Error
-      if (message.includes(TOO_LONG)) seen.refused++
-      else if (message.includes('nonce too low')) seen.included++
-      // The one of before is still being tried.
-      else if (!/already known|underpriced/.test(message)) seen.other.push(message)
-    }
-  }
+  const seen = { accepted: 0, refused: 0, included: 0, lag: 0, other: [] as string[] }
+  const last = new Map<Sender, Fields>()
   for (let second = 0; second < seconds; second++) {
     const sender = senders[second % senders.length]!
-    // Above the ordinary ones, and above its own of before.
-    const fee = ((tries.get(sender) ?? 2n * 10n ** 9n) * 5n) / 4n
-    tries.set(sender, fee)
-    await send(sender, fee)
+    const fields = longOne(second)
+    const error = await trySend(sender, fields)
+    if (error === undefined) {
+      seen.accepted++
+      last.set(sender, fields)
+      // Where the one of before is still being tried, it is not worth more than that.
+    } else if (!/underpriced/.test(error)) seen.other.push(error)
     await sleep(1_000)
+    seen.lag = Math.max(seen.lag, feed.newest() - (await pendingHeight(node)))
   }
-  // The last ones have been given up by then.
-  await sleep(3_000)
-  for (const [sender, fee] of tries) await send(sender, fee)
-  return seen
+  for (const [sender, fields] of last) {
+    const told = await settled(
+      async () => (await trySend(sender, fields)) ?? 'taken again',
+      (error) => !/already known/.test(error),
+      60_000,
+    )
+    if (told.includes(TOO_LONG)) seen.refused++
+    else seen.other.push(told)
+  }
+  for (const { address } of senders)
+    seen.included += Number(
+      await call(`${node.url}/`, 'eth_getTransactionCount', [address, 'latest']),
+    )
+  return { ...seen, senders: last.size, isTakenBack: await takeBack(node, senders[0]!, seconds) }
+}
+
+type Fields = Parameters<Sender['send']>[0]
+/** Above the ordinary ones, and each different. */
+function longOne(count: number): Fields {
+  const more = { fee: 2n * 10n ** 9n, nonce: 0, gas: LONG_GAS - BigInt(count) }
+  const kinds = [
+    { to: ENDLESS.address },
+    { to: PAIRINGS.address, data: PAIR },
+    { to: ADDITIONS.address, data: POINTS },
+  ] as const
+  return { ...kinds[count % kinds.length]!, ...more }
+}
+
+/** Why it is not accepted; undefined: it is. */
+async function trySend(sender: Sender, fields: Fields): Promise<string | undefined> {
+  try {
+    await sender.send(fields)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+/** Sends a long one and, while it is tried, an ordinary one instead of it; true: that is included. */
+async function takeBack(node: OverloadedNode, sender: Sender, count: number): Promise<boolean> {
+  await sender.send(longOne(count))
+  const fields = { to: INCREMENT.address, gas: 100_000n, fee: 4n * 10n ** 9n, nonce: 0 }
+  const hash = await settled(
+    () => sender.send(fields).catch(() => undefined),
+    (sent) => sent !== undefined,
+  )
+  return hash !== undefined && (await mined(node.url, hash)).status === '0x1'
 }
 
 function sendOrdinary(sender: Sender, url: string) {
@@ -181,12 +228,14 @@ function sendOrdinary(sender: Sender, url: string) {
   }
 }
 
+type Feed = Awaited<ReturnType<typeof subscribe>>
 /** What a subscriber of /feed sees. */
 async function subscribe(node: OverloadedNode) {
   const socket = new WebSocket(`${node.url.replace('http', 'ws')}/feed`)
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
   let times: number[] = []
   let blocks = 0
+  let newest = 0
   let since = performance.now()
   socket.on('message', (data: Buffer) => {
     const decoded = decodeFrame(data)
@@ -194,6 +243,7 @@ async function subscribe(node: OverloadedNode) {
     // Index 0 and 1 come together.
     if (decoded.message.index !== 1) times.push(performance.now())
     if (decoded.message.index === 0) blocks++
+    newest = Number(decoded.message.blockNumber)
   })
   return {
     /** Since the last time it was asked. */
@@ -212,6 +262,8 @@ async function subscribe(node: OverloadedNode) {
       since = performance.now()
       return seen
     },
+    /** Its newest height. */
+    newest: () => newest,
     close: () => socket.close(),
   }
 }

@@ -11,6 +11,7 @@ export type Sender = {
   send(fields: {
     readonly to: Hex
     readonly gas: bigint
+    readonly data?: Hex
     readonly fee?: bigint
     /** The next one, when it is left out. */
     readonly nonce?: number
@@ -23,9 +24,9 @@ export function createSender(url: string, which: number): Sender {
   let next = 0
   return {
     address: account.address,
-    async send({ to, gas, fee = 10n ** 9n, nonce = next }) {
+    async send({ to, gas, data, fee = 10n ** 9n, nonce = next }) {
       const raw = await account.signTransaction({
-        ...{ type: 'eip1559', chainId: 196, value: 0n, to, gas, nonce },
+        ...{ type: 'eip1559', chainId: 196, value: 0n, to, gas, nonce, data },
         ...{ maxFeePerGas: fee, maxPriorityFeePerGas: fee / 1_000n },
       })
       const hash = (await call(`${url}/flashblocks`, 'eth_sendRawTransaction', [raw])) as Hex
@@ -35,12 +36,17 @@ export function createSender(url: string, which: number): Sender {
   }
 }
 
-/** The receipt, once there is one. @throws when it takes a minute */
-export async function mined(url: string, hash: string, path = '/'): Promise<Receipt> {
+/** The receipt, once there is one. @throws when it takes longer than a minute, or what is given */
+export async function mined(
+  url: string,
+  hash: string,
+  path = '/',
+  withinMs = 60_000,
+): Promise<Receipt> {
   const receipt = await settled(
     () => call(`${url}${path}`, 'eth_getTransactionReceipt', [hash]) as Promise<Receipt | null>,
     (found) => found !== null,
-    60_000,
+    withinMs,
   )
   if (receipt === null) throw new Error(`no receipt of ${hash}`)
   return receipt

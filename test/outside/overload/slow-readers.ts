@@ -7,6 +7,7 @@ import {
   chain,
   front,
   metric,
+  NO_QUOTA,
   type OverloadedNode,
   settled,
   startOverloaded,
@@ -28,12 +29,12 @@ export async function overloadBySlowReaders(
   check: Check,
   options: { readonly random: () => number; readonly flags: readonly string[] },
 ): Promise<void> {
-  const node = await startOverloaded([
-    ...options.flags,
-    ...['--limit-unsent-ms', String(UNSENT_MS)],
-    // However busy the machine is, there are answers.
-    ...['--limit-logs-ms', '60000', '--limit-trace-ms', '60000'],
-  ])
+  // However busy the machine is, there are logs and answers.
+  const times = ['--limit-logs-ms', '60000', '--limit-trace-ms', '60000']
+  const node = await startOverloaded(
+    [...options.flags, ...times, '--limit-unsent-ms', String(UNSENT_MS)],
+    NO_QUOTA,
+  )
   const { hash, from, to } = await makeLogs(node)
   const bodies = Array.from({ length: READERS }, (_, index) =>
     // Each a little different, so that each is worked out.

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Check } from '../checks.ts'
 import type { Edit } from '../edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
-import { DEEP, ENDLESS, HOARD } from './contracts.ts'
+import { ADDITIONS, DEEP, ENDLESS, HOARD, PAIR, PAIRINGS, POINTS } from './contracts.ts'
 import { chain, metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
 /** Shorter than the defaults, so that many fit into a short run. */
@@ -33,6 +33,8 @@ const real: readonly Bad[] = [
   // It may end by itself: each frame keeps a 64th of its gas.
   { name: 'grows memory in every frame', call: { to: DEEP.address }, codes: [0, -32002], costs: 0 },
   { name: 'exponentiates', call: modexp(), codes: [0, -32002], costs: 0 },
+  { name: 'pairs', call: { to: PAIRINGS.address, data: PAIR }, codes: [-32002], costs: 0 },
+  { name: 'adds points', call: { to: ADDITIONS.address, data: POINTS }, codes: [-32002], costs: 0 },
 ]
 
 /** MODEXP of an exponent of 800 KB: three seconds of work. */
@@ -87,6 +89,12 @@ const edited: readonly Bad[] = [
     costs: 2,
   },
   { name: 'endless without polls', call: { to: ENDLESS.address }, codes: [-32002], costs: 1 },
+  {
+    name: 'pairs without polls',
+    call: { to: PAIRINGS.address, data: PAIR },
+    codes: [-32002],
+    costs: 1,
+  },
   ...Object.entries(DEEDS).map(([mark, { costs }]) => ({
     name: mark,
     call: { to: ENDLESS.address, data: `0x${mark}`, gas: '0x5208' },

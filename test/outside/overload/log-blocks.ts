@@ -1,0 +1,214 @@
+/** Blocks full of logs, the cheapest memory there is, in views of the smallest size: all of it can be read, nothing stands still. */
+import type { Hex } from 'viem'
+import { viewMemory } from '../../../engine/views/memory.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/limits.ts'
+import type { Check } from '../checks.ts'
+import { call, startNode } from '../node-process.ts'
+import { besideText, isUntouched, startClients } from './beside.ts'
+import { LARGE_LOGS } from './contracts.ts'
+import {
+  chain,
+  event,
+  metric,
+  NO_QUOTA,
+  type OverloadedNode,
+  settled,
+  startOverloaded,
+} from './overloaded-node.ts'
+import { createSender, mined, type Sender } from './sender.ts'
+
+/** Of a block, and of each of the transactions that fill it but for a tenth: one for each flashblock. */
+const BLOCK_GAS = 220_000_000
+const GAS = 40_000_000n
+const EACH = 5
+/** Rounds of a transaction, by its gas: five logs of 8 KB each. */
+const ROUNDS = 119
+const LOGS = 5 * ROUNDS
+const LOG_BYTES = 8_192
+const MB = 1024 * 1024
+const FULL_GAS = EACH * ROUNDS * 333_000
+/** How often that many are sent until one block is full: on a busy machine some of its flashblocks may come too late for it. */
+const TRIES = 5
+/** A busy machine may need more than a second to execute a flashblock of it. */
+const TIMES = ['--block-time-ms', '3000', '--flashblock-time-ms', '600']
+const PATIENCE_MS = 180_000
+
+export async function overloadByLogs(
+  check: Check,
+  options: {
+    /** Full ones. */
+    readonly blocks: number
+    readonly random: () => number
+    readonly flags: readonly string[]
+  },
+): Promise<void> {
+  const least = leastMemory()
+  const flags = [...options.flags, ...TIMES, '--gas-limit', String(BLOCK_GAS)]
+  const refused = await startNode([
+    ...flags,
+    '--ephemeral',
+    '--view-memory',
+    String(least - 1),
+  ]).then(
+    async (node) => `it starts, and ends with ${await node.stop()}`,
+    (error: Error) => error.message,
+  )
+  check(
+    `--view-memory ${least - 1} is refused for blocks of ${BLOCK_GAS} gas`,
+    refused.includes(`needs at least ${least}`),
+    /--view-memory.*/.exec(refused)?.[0] ?? refused,
+  )
+  // What is looked at here is memory, not time.
+  const node = await startOverloaded(
+    [...flags, '--view-memory', String(least), ...['--limit-response-bytes', '200000000']],
+    NO_QUOTA,
+  )
+  const clients = startClients(node.url, options.random)
+  const senders = Array.from({ length: EACH }, (_, which) => createSender(node.url, which))
+  const hashes: Hex[] = []
+  const seen: Seen[] = []
+  const gas = () => seen.map(({ gasUsed }) => Number(gasUsed))
+  for (let time = 0; time < TRIES && Math.max(0, ...gas()) < FULL_GAS; time++) {
+    const sent = await sendAll(senders, options.blocks)
+    hashes.push(...sent)
+    seen.push(...(await collect(node, sent)))
+  }
+  check(
+    `${hashes.length * LOGS} logs of ${LOG_BYTES} bytes with ${least} MB of views: all are in blocks`,
+    seen.reduce((sum, { count }) => sum + count, 0) === hashes.length &&
+      Math.max(...gas()) >= FULL_GAS,
+    `${seen.length} blocks of ${gas()
+      .map((one) => Math.round(one / 1e6))
+      .join(', ')} M gas`,
+  )
+  const wrong = await readAll(node, seen)
+  check('their receipts and logs are those that were made', wrong.length === 0, wrong.join('; '))
+  const last = seen.at(-1)!.number
+  const folded = await settled(
+    async () =>
+      (await metric(node, chain('head_canonical'))) - (await metric(node, chain('fold_lag'))),
+    (height) => height >= last,
+    PATIENCE_MS,
+  )
+  const later = folded >= last ? await readAll(node, seen) : ['they are not folded']
+  check('the same when they are folded', later.length === 0, later.join('; '))
+  const beside = await clients.stop()
+  check(
+    'others are served meanwhile',
+    isUntouched(beside),
+    `${besideText(beside)} ${beside.wrong.slice(0, 5).join('; ')}`,
+  )
+  await checkRest(check, node)
+}
+
+/** Megabytes, as the node computes them. */
+function leastMemory(): number {
+  const { callMs, traceMs, logsMs, graceMs } = DEFAULT_LIMITS
+  const { minimum } = viewMemory({
+    gasLimit: BLOCK_GAS,
+    blockTimeMs: 3_000,
+    deadlineMs: Math.max(callMs, traceMs, logsMs) + graceMs,
+  })
+  return Math.ceil(minimum / MB)
+}
+
+async function sendAll(senders: readonly Sender[], blocks: number): Promise<readonly Hex[]> {
+  const data = `0x${ROUNDS.toString(16).padStart(64, '0')}` as const
+  const sent = await Promise.all(
+    senders.map(async (sender) => {
+      const hashes: Hex[] = []
+      for (let block = 0; block < blocks; block++)
+        hashes.push(await sender.send({ to: LARGE_LOGS.address, gas: GAS, data }))
+      return hashes
+    }),
+  )
+  return sent.flat()
+}
+
+type Seen = { readonly number: number; readonly gasUsed: Hex; readonly count: number }
+
+/** The blocks that have the transactions. */
+async function collect(node: OverloadedNode, hashes: readonly Hex[]): Promise<readonly Seen[]> {
+  const counts = new Map<number, number>()
+  for (const hash of hashes) {
+    const { blockNumber, status } = await mined(node.url, hash, '/', PATIENCE_MS)
+    if (status !== '0x1') throw new Error(`${hash} failed: ${status}`)
+    counts.set(Number(blockNumber), (counts.get(Number(blockNumber)) ?? 0) + 1)
+  }
+  const numbers = [...counts].sort(([a], [b]) => a - b)
+  const seen: Seen[] = []
+  for (const [number, count] of numbers) {
+    const block = await call(`${node.url}/`, 'eth_getBlockByNumber', [hex(number), false])
+    seen.push({ number, count, gasUsed: (block as { gasUsed: Hex }).gasUsed })
+  }
+  return seen
+}
+
+type Log = {
+  readonly data: Hex
+  readonly topics: readonly Hex[]
+  readonly logIndex: Hex
+  readonly transactionIndex: Hex
+}
+
+/** What is wrong with the receipts and logs of these blocks. */
+async function readAll(node: OverloadedNode, blocks: readonly Seen[]): Promise<readonly string[]> {
+  const wrong: string[] = []
+  for (const { number, count } of blocks) {
+    const receipts = (await call(`${node.url}/`, 'eth_getBlockReceipts', [hex(number)])) as {
+      logs: readonly Log[]
+    }[]
+    const ofReceipts = receipts.flatMap(({ logs }) => logs)
+    const range = { fromBlock: hex(number), toBlock: hex(number) }
+    const logs = (await call(`${node.url}/`, 'eth_getLogs', [range])) as readonly Log[]
+    if (JSON.stringify(logs) !== JSON.stringify(ofReceipts))
+      wrong.push(`block ${number}: ${logs.length} logs, ${ofReceipts.length} in the receipts`)
+    const off = logs.findIndex((log, index) => !isMade(log, index))
+    if (logs.length !== count * LOGS || off >= 0)
+      wrong.push(
+        `block ${number}: ${logs.length} logs instead of ${count * LOGS}, wrong from ${off}`,
+      )
+  }
+  return wrong
+}
+
+/** As the contract makes the log of this place in a block. */
+function isMade({ data, topics, logIndex }: Log, index: number): boolean {
+  const round = ROUNDS - (Math.floor(index / 5) % ROUNDS)
+  const word = round.toString(16).padStart(64, '0')
+  return (
+    Number(logIndex) === index &&
+    topics.length === index % 5 &&
+    topics.every((topic) => topic === `0x${word}`) &&
+    data === `0x${word}${'0'.repeat(2 * LOG_BYTES - 64)}`
+  )
+}
+
+/** The chain is on time, and its memory free for others. */
+async function checkRest(check: Check, node: OverloadedNode): Promise<void> {
+  const heads = () =>
+    Promise.all(
+      ['canonical', 'pending'].map((head) => metric(node, `flashnode_head{head="${head}"}`)),
+    )
+  const [canonical, pending] = await settled(heads, ([a, b]) => b! - a! <= 2, PATIENCE_MS)
+  const metrics = await node.metrics()
+  const mismatches = metrics.get(event('canonical_mismatch')) ?? 0
+  check(
+    'the canonical head keeps up',
+    pending! - canonical! <= 2 && mismatches === 0,
+    `${canonical}, pending ${pending}, ${mismatches} mismatches, ${metrics.get(event('feed_skipped')) ?? 0} frames skipped`,
+  )
+  const free = await settled(
+    () => metric(node, chain('view_free_pages')),
+    (pages) => pages > 0.9 * metrics.get(chain('view_pages'))!,
+    PATIENCE_MS,
+  )
+  check(
+    'the pages of the views are free again',
+    free > 0.9 * metrics.get(chain('view_pages'))!,
+    `${free} of ${metrics.get(chain('view_pages'))}`,
+  )
+  check('the node ends with 0', (await node.stop()) === 0)
+}
+
+const hex = (number: number): Hex => `0x${number.toString(16)}`

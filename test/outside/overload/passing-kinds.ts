@@ -1,0 +1,163 @@
+/** In which ways a client may come and go. */
+import { once } from 'node:events'
+import { Agent } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { WebSocket } from 'ws'
+import { increment, post, type Reply } from './beside.ts'
+import { ENDLESS } from './contracts.ts'
+
+export type Passing = {
+  readonly url: string
+  /** Address that it comes from. */
+  readonly from: string
+  readonly random: () => number
+}
+export type Kind = {
+  readonly name: string
+  /** @throws for a wrong answer, and for none */
+  run(passing: Passing): Promise<'answered' | 'left'>
+}
+
+/** Leaves within so many milliseconds of its request. */
+const SOON_MS = 15
+/** For an answer that is waited for. */
+const ANSWER_MS = 30_000
+
+export const KINDS: readonly Kind[] = [
+  {
+    name: 'asks once',
+    async run(passing) {
+      const agent = new Agent()
+      await ask(passing, agent)
+      return 'answered'
+    },
+  },
+  {
+    name: 'asks some times over one connection',
+    async run(passing) {
+      const agent = new Agent({ keepAlive: true })
+      for (let count = 0; count < 3; count++) await ask(passing, agent)
+      agent.destroy()
+      return 'answered'
+    },
+  },
+  {
+    name: 'asks over WebSocket',
+    async run(passing) {
+      const socket = await webSocket(passing)
+      const number = numberOf(passing)
+      socket.send(body(increment(number)))
+      const [data] = await once(socket, 'message', { signal: AbortSignal.timeout(ANSWER_MS) })
+      expectAnswer(JSON.parse(String(data)), number)
+      socket.close()
+      await once(socket, 'close')
+      return 'answered'
+    },
+  },
+  {
+    name: 'subscribes and vanishes',
+    async run(passing) {
+      const socket = await webSocket(passing)
+      for (const kind of ['newHeads', 'newPendingTransactions'])
+        socket.send(body({ method: 'eth_subscribe', params: [kind] }))
+      await once(socket, 'message', { signal: AbortSignal.timeout(ANSWER_MS) })
+      return vanish(socket)
+    },
+  },
+  {
+    name: 'leaves while a call over WebSocket runs',
+    async run(passing) {
+      const socket = await webSocket(passing)
+      for (let count = 0; count < 2; count++) socket.send(body(endless(passing)))
+      await sleep(passing.random() * SOON_MS)
+      return vanish(socket)
+    },
+  },
+  {
+    name: 'leaves in the WebSocket handshake',
+    run: (passing) =>
+      leaveAfter(
+        passing,
+        'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+      ),
+  },
+  {
+    name: 'leaves in the headers',
+    run: (passing) => leaveAfter(passing, 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-ty'),
+  },
+  {
+    name: 'leaves in the body',
+    run(passing) {
+      const request = requestOf(body(increment(numberOf(passing))))
+      return leaveAfter(passing, request.slice(0, -Math.ceil(passing.random() * 60)))
+    },
+  },
+  {
+    name: 'leaves before the answer',
+    run: (passing) => leaveAfter(passing, requestOf(body(endless(passing)))),
+  },
+  {
+    name: 'leaves between two requests of one packet',
+    run: (passing) =>
+      leaveAfter(passing, requestOf(body(endless(passing))) + requestOf(body(endless(passing)))),
+  },
+]
+
+const numberOf = ({ random }: Passing) => Math.floor(random() * 2 ** 32)
+const body = (call: { readonly method: string; readonly params: readonly unknown[] }) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, ...call })
+const requestOf = (text: string) =>
+  `POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
+
+/** Each a little different, so that each is worked out. */
+const endless = ({ random }: Passing) => {
+  const gas = 49_000_000 + Math.floor(random() * 1e6)
+  return {
+    method: 'eth_call',
+    params: [{ to: ENDLESS.address, gas: `0x${gas.toString(16)}` }, 'latest'],
+  }
+}
+
+async function ask(passing: Passing, agent: Agent): Promise<void> {
+  const number = numberOf(passing)
+  const path = passing.random() < 0.5 ? '/' : '/flashblocks'
+  const options = { agent, localAddress: passing.from }
+  expectAnswer(await post(`${passing.url}${path}`, increment(number), options), number)
+}
+
+function expectAnswer({ result, error }: Reply, number: number): void {
+  const wanted = `0x${(number + 1).toString(16).padStart(64, '0')}`
+  if (result !== wanted) throw new Error(error ? JSON.stringify(error) : String(result))
+}
+
+async function webSocket({ url, from }: Passing): Promise<WebSocket> {
+  const socket = new WebSocket(url.replace('http', 'ws'), { localAddress: from })
+  await once(socket, 'open')
+  return socket
+}
+
+async function vanish(socket: WebSocket): Promise<'left'> {
+  socket.on('error', () => {})
+  socket.terminate()
+  await once(socket, 'close')
+  return 'left'
+}
+
+/** Sends this and is gone: politely, or with a reset. */
+async function leaveAfter({ url, from, random }: Passing, text: string): Promise<'left'> {
+  const socket: Socket = connect({
+    port: Number(new URL(url).port),
+    host: '127.0.0.1',
+    localAddress: from,
+  })
+  await once(socket, 'connect')
+  socket.on('error', () => {})
+  socket.write(text)
+  await sleep(random() * SOON_MS)
+  const closed = once(socket, 'close')
+  if (random() < 0.5) socket.resetAndDestroy()
+  else socket.destroy()
+  await closed
+  return 'left'
+}
