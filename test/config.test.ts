@@ -195,7 +195,7 @@ describe('refused in one line', () => {
     expect(problem(argv, environment)).toBe(line)
   })
 
-  test.each(['follow', 'import-state'])('%s', (command) => {
+  test.each(['follow'])('%s', (command) => {
     expect(problem([command, '--help'])).toMatch(
       new RegExp(`^the command "${command}" is not available in this version \\(.+\\)$`),
     )

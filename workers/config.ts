@@ -44,9 +44,10 @@ const COMMANDS: Readonly<Record<CommandName | 'config', string>> = {
   serve: 'serves a data directory as it is',
   migrate: 'brings a data directory of an older format to this one; can be cut off and run again',
   import: 'executes and verifies a file of blocks into a data directory',
+  'import-state': 'loads an account dump as the state of a block into a new data directory',
   config: 'config check says what is wrong with the configuration, config dump prints it',
 }
-const UNAVAILABLE = ['follow', 'import-state']
+const UNAVAILABLE = ['follow']
 
 /** @throws {ConfigError} */
 export function readInvocation(argv: readonly string[], environment: Environment): Invocation {
@@ -249,7 +250,8 @@ function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): C
       [...LIMIT_OPTIONS.keys()].map((name) => [name, values.get(`limit-${kebab(name)}`)]),
     ),
   }
-  const chain = options.chain ?? (command === 'dev' ? 'xlayer' : undefined)
+  const chain =
+    options.chain ?? (command === 'dev' || command === 'import-state' ? 'xlayer' : undefined)
   const chainName = (options.genesis ?? chain ?? 'xlayer')
     .replace(/^.*\//, '')
     .replace(/\.json$/, '')
@@ -274,6 +276,9 @@ function contradictions(config: Config, settings: readonly Setting[]): string[] 
   if (config.command === 'import')
     for (const key of ['genesis', 'chain'] as const)
       if (config[key] === undefined) found.push(`import needs --${key} FILE`)
+  if (config.command === 'import-state')
+    for (const key of ['state', 'block'] as const)
+      if (config[key] === undefined) found.push(`import-state needs --${key} FILE`)
   if (isFlag('ephemeral') && isFlag('datadir'))
     found.push('--ephemeral and --datadir exclude each other: leave one out')
   if (config.flashblockTimeMs > config.blockTimeMs)
@@ -292,7 +297,7 @@ function contradictions(config: Config, settings: readonly Setting[]): string[] 
 }
 
 function usage(): string {
-  const commands = Object.entries(COMMANDS).map(([name, text]) => `  ${name.padEnd(8)}${text}`)
+  const commands = Object.entries(COMMANDS).map(([name, text]) => `  ${name.padEnd(14)}${text}`)
   return `Usage: flashnode COMMAND [FLAGS]\n\nCommands:\n${commands.join('\n')}\n\nflashnode COMMAND --help lists the flags; flashnode --version says the version.\n`
 }
 

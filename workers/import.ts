@@ -1,7 +1,6 @@
 /** `flashnode import`: executes and verifies the blocks of a file into a data directory, and says how far it is. */
-import { copyFileSync, createReadStream, statSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createGunzip } from 'node:zlib'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import { engineByName } from '../engine/evm/registry.ts'
@@ -18,6 +17,7 @@ import { openDirectory } from '../engine/storage/schema.ts'
 import type { Config } from './config.ts'
 import { StartError } from './context.ts'
 import { GENESIS_FILE } from './datadir.ts'
+import { openInputFile } from './input-file.ts'
 import type { Log } from './log.ts'
 import { startProgress } from './progress.ts'
 
@@ -82,7 +82,7 @@ async function importFile(
     limits: { undoWindow: 256, historyBlocks: historyBlocks === 'all' ? undefined : historyBlocks },
   })
   const wanted = config.head === undefined ? undefined : hexToBytes(config.head)
-  const file = openFile(config.chain)
+  const file = openInputFile(config.chain)
   const count = createCount(() => performance.now())
   const progress = startProgress(file.bytes, { ...context, now: () => performance.now() })
   let last: Imported | undefined
@@ -116,19 +116,6 @@ function decoded(raw: Bytes, last: Imported | undefined) {
     const after = last === undefined ? 'the first block' : `the block after ${last.number}`
     throw new ImportError(`${after} cannot be read: ${error.message}`)
   }
-}
-
-/** The bytes of a file, unzipped when its name says so. @throws {StartError} */
-function openFile(path: string) {
-  let bytes: number
-  try {
-    bytes = statSync(path).size
-  } catch (error) {
-    throw new StartError(`${path} cannot be read: ${(error as Error).message}`)
-  }
-  const raw = createReadStream(path)
-  const chunks: AsyncIterable<Uint8Array> = path.endsWith('.gz') ? raw.pipe(createGunzip()) : raw
-  return { bytes, chunks, read: () => raw.bytesRead }
 }
 
 /** What was added, and how fast. */

@@ -5,6 +5,7 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { GenesisError } from '../engine/storage/genesis-import.ts'
 import { JournalError } from '../engine/storage/journal.ts'
 import { DirectoryError } from '../engine/storage/marker.ts'
+import { StateImportError } from '../engine/storage/state-import.ts'
 import type { Config } from './config.ts'
 import { StartError } from './context.ts'
 import { KeystoreError } from './keystore.ts'
@@ -37,7 +38,8 @@ export async function runNode(config: Config): Promise<void> {
     void end(failure ?? `stopped by an error that nothing handles: ${error.message}`)
   })
   try {
-    if (config.command === 'import') return await importThenEnd()
+    if (config.command === 'import' || config.command === 'import-state')
+      return await importThenEnd()
     await startNode({ config, log, logOptions, lifecycle, fail: (message) => void end(message) })
   } catch (error) {
     if (lifecycle.isStopping) return // Its parts were closed under it.
@@ -46,9 +48,11 @@ export async function runNode(config: Config): Promise<void> {
   }
 
   async function importThenEnd(): Promise<void> {
-    const { runImport } = await import('./import.ts')
     const isStopped = () => lifecycle.isStopping
-    const running = runImport(config, { log, isTerminal, isStopped })
+    const running =
+      config.command === 'import'
+        ? (await import('./import.ts')).runImport(config, { log, isTerminal, isStopped })
+        : (await import('./import-state.ts')).runStateImport(config, { log, isTerminal, isStopped })
     // A signal waits for the block in hand and the closing of the directory.
     lifecycle.onStop('the import', () => running.catch(() => {}), IMPORT_STOP_MS)
     await running
@@ -67,5 +71,6 @@ const EXPECTED = [
   ImportError,
   JournalError,
   KeystoreError,
+  StateImportError,
 ]
 const isExpected = (error: unknown) => EXPECTED.some((kind) => error instanceof kind)

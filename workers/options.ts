@@ -5,7 +5,7 @@ import { trustedProxies } from '../rpc/address.ts'
 import { LIMITS, type Limits } from '../rpc/limits.ts'
 import { nearest } from './nearest.ts'
 
-export type CommandName = 'dev' | 'serve' | 'import' | 'migrate'
+export type CommandName = 'dev' | 'serve' | 'import' | 'import-state' | 'migrate'
 export type Option<T> = {
   /** @throws {Error} saying what was expected. */
   readonly decode: (text: string) => T
@@ -19,8 +19,9 @@ export type Option<T> = {
 }
 
 const SERVING: readonly CommandName[] = ['dev', 'serve']
-const ALL: readonly CommandName[] = ['dev', 'serve', 'import']
+const ALL: readonly CommandName[] = ['dev', 'serve', 'import', 'import-state']
 const IMPORT: readonly CommandName[] = ['import']
+const IMPORT_STATE: readonly CommandName[] = ['import-state']
 const DEV: readonly CommandName[] = ['dev']
 const EVERY: readonly CommandName[] = [...ALL, 'migrate']
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -30,7 +31,8 @@ export const OPTIONS = {
   chain: option('NAME|FILE', optional(text), {
     fallback: undefined,
     text: 'chain by name, or a genesis.json',
-    shown: 'dev: xlayer; serve: the one of the data directory; import: a file of blocks (RLP)',
+    shown:
+      'dev, import-state: xlayer; serve: the one of the data directory; import: a file of blocks (RLP)',
     commands: ALL,
   }),
   genesis: option('FILE', optional(text), {
@@ -43,6 +45,16 @@ export const OPTIONS = {
     text: 'last block to import',
     shown: 'the last one of the file',
     commands: IMPORT,
+  }),
+  state: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'account dump: JSON lines, may end on .gz',
+    commands: IMPORT_STATE,
+  }),
+  block: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'header of the block whose state it is, as eth_getBlockByNumber answers it',
+    commands: IMPORT_STATE,
   }),
   datadir: option('DIR', optional(text), {
     fallback: undefined,

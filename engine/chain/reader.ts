@@ -167,12 +167,16 @@ function openBlocks(context: Context, top: Position): Blocks {
       ? stored(base.hash, base.height)
       : remember(tableBlock(thread, lease, position, decoded), position)
   /** Blocks that an unfold dropped are deleted after a while. */
-  const missing = (what: string): never => {
-    assertValid(arena, record)
-    throw new Error(`store: no ${what}`)
-  }
+  const missingAt =
+    (height: number) =>
+    (what: string): never => {
+      assertValid(arena, record)
+      if (height <= store.oldestState())
+        throw new ViewError('pruned', `the ${what} is not here, only its state was loaded`)
+      throw new Error(`store: no ${what}`)
+    }
   const stored = (hash: Bytes, height: number) =>
-    remember(storedBlock({ store, decoded, hash, height, missing }), {
+    remember(storedBlock({ store, decoded, hash, height, missing: missingAt(height) }), {
       id: 0,
       height,
       table: 0,
@@ -210,7 +214,10 @@ function openBlocks(context: Context, top: Position): Blocks {
       findHash(arena, blockHash, top, base.height)?.height ?? byFinalHash(blockHash)?.number
     if (height === undefined || Number(height) <= top.height - MOMENTARY_BLOCKS) return undefined
     const place = { hash: blockHash, height: Number(height), momentary }
-    return remember(storedBlock({ store, decoded, missing, ...place }), 'unknown')
+    return remember(
+      storedBlock({ store, decoded, missing: missingAt(place.height), ...place }),
+      'unknown',
+    )
   }
   return {
     top,

@@ -1,10 +1,10 @@
 /** genesis.json, as geth and op-geth write it → what a chain is. */
 import type { Bytes, Hex } from '../primitives/bytes.ts'
-import { hexToBytes } from '../primitives/hex.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { ChainError } from './error.ts'
 import { type ChainParameters, FORKS, type ForkName, type ForkRow, type Schedule } from './forks.ts'
 import type { Allocation, GenesisFields } from './genesis.ts'
+import { bytesOf, fixedOf, given, type Json, objectOf, prefixed, uintOf, wordOf } from './json.ts'
 import type { BlobSchedule, GenesisAccount } from './types.ts'
 
 export type GenesisFile = {
@@ -44,7 +44,6 @@ export function decodeAlloc(json: unknown, where: string): Allocation {
   return alloc
 }
 
-type Json<Key extends string = string> = { readonly [K in Key]?: unknown }
 type FileKey =
   | 'config'
   | 'alloc'
@@ -62,7 +61,7 @@ type FileKey =
   | 'baseFeePerGas'
   | 'blobGasUsed'
   | 'excessBlobGas'
-type AccountKey = 'balance' | 'nonce' | 'code' | 'storage'
+export type AccountKey = 'balance' | 'nonce' | 'code' | 'storage'
 type ConfigKey =
   | (typeof FORKS)[number]['config']
   | 'chainId'
@@ -70,9 +69,9 @@ type ConfigKey =
   | 'optimism'
   | 'terminalTotalDifficulty'
   | 'depositContractAddress'
-const given = (value: unknown) => value !== undefined && value !== null
 
-function accountOf(json: Json<AccountKey>, where: string): GenesisAccount {
+/** @param where names the account in messages @throws {ChainError} */
+export function accountOf(json: Json<AccountKey>, where: string): GenesisAccount {
   const code = given(json.code) ? bytesOf(json.code, `${where}.code`) : undefined
   const slots = Object.entries(objectOf(json.storage ?? {}, `${where}.storage`))
   const storage = slots.map(([key, value]) => ({
@@ -207,43 +206,3 @@ function blobsOf(json: Json): Record<string, BlobSchedule> {
   })
   return Object.fromEntries(entries)
 }
-
-function objectOf<Key extends string = string>(value: unknown, where: string): Json<Key> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  throw new ChainError(`${where} is ${describe(value)}, expected an object`)
-}
-
-/** A number, or a string of decimal or 0x-prefixed hex digits. */
-function uintOf(value: unknown, where: string, bits = 64): bigint {
-  const isNumber =
-    (typeof value === 'number' && Number.isSafeInteger(value)) ||
-    typeof value === 'bigint' ||
-    (typeof value === 'string' && /^(0x[0-9a-fA-F]+|[0-9]+)$/.test(value))
-  if (!isNumber) throw new ChainError(`${where} is ${describe(value)}, expected a number`)
-  const number = BigInt(value as number | bigint | string)
-  if (number < 0n || number >= 1n << BigInt(bits))
-    throw new ChainError(`${where} is ${number}, expected 0 to 2^${bits} - 1`)
-  return number
-}
-
-function bytesOf(value: unknown, where: string): Bytes {
-  if (typeof value === 'string' && /^(0x)?([0-9a-fA-F]{2})*$/.test(value))
-    return hexToBytes(prefixed(value))
-  throw new ChainError(`${where} is ${describe(value)}, expected hex`)
-}
-
-function fixedOf(value: unknown, length: number, where: string): Bytes {
-  const bytes = bytesOf(value, where)
-  if (bytes.length === length) return bytes
-  throw new ChainError(`${where} has ${bytes.length} bytes, expected ${length}`)
-}
-
-/** 32 bytes; shorter hex is a number. */
-function wordOf(value: unknown, where: string): Bytes {
-  if (typeof value === 'string' && /^(0x)?[0-9a-fA-F]{1,64}$/.test(value))
-    return bigintToBytes(BigInt(prefixed(value)), 32)
-  throw new ChainError(`${where} is ${describe(value)}, expected a word in hex`)
-}
-
-const prefixed = (hex: string) => (/^0x/i.test(hex) ? `0x${hex.slice(2)}` : `0x${hex}`)
-const describe = (value: unknown) => (JSON.stringify(value) ?? 'missing').slice(0, 80)

@@ -12,6 +12,7 @@ import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.
 import type { Database, WriteBatch } from './database.ts'
 import { slotKey } from './fold.ts'
 import { META } from './meta.ts'
+import { isStateImportCut } from './state-import.ts'
 import { openTrie } from './trie.ts'
 
 /**
@@ -21,6 +22,10 @@ import { openTrie } from './trie.ts'
  */
 export function importGenesis(database: Database, chain: ChainSpec): boolean {
   if (database.get('meta', META.foldHead) !== undefined) return false
+  if (isStateImportCut(database))
+    throw new GenesisError(
+      'an account dump was being loaded into this directory when it was cut off: run the same import-state again',
+    )
   if (chain.alloc === undefined)
     throw new GenesisError(
       `the genesis allocation of ${chain.name} is not part of this program: give --chain a genesis.json`,

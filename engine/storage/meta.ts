@@ -18,6 +18,8 @@ export const META = {
   folding: name('folding'),
   /** Hash of the block whose trie nodes are being written: some may be its own, its undo rows are complete. */
   foldingTrie: name('folding-trie'),
+  /** An account dump is being loaded; it goes with the commit that makes it a chain. */
+  importing: name('importing-state'),
   /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
   migration: name('migration'),
 } as const

@@ -1,4 +1,5 @@
 /** A data directory belongs to one chain and one format; whatever is not ours is refused before anything in it is touched. */
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChainSpec } from '../chainspec/types.ts'
 import { bytesToHex } from '../primitives/hex.ts'
@@ -56,6 +57,11 @@ export async function openState(
   } catch (error) {
     throw openFault(path, error)
   }
+}
+
+/** The directory keeps its marker and loses all it holds; it must be closed. */
+export function removeState(path: string): void {
+  rmSync(join(path, STATE), { recursive: true, force: true })
 }
 
 /** @throws {DirectoryError} 'newer' */
