@@ -169,11 +169,15 @@ describe.skipIf(isAbsent(`${FORKS}/chain.rlp`))('a chain over all forks of Ether
   })
 })
 
-test.skipIf(isAbsent(`${MERGED}/chain.rlp`))('600 blocks after the merge', async () => {
-  const { target, database } = open(MERGED)
-  for (const block of blocksOf(MERGED)) await target.add(block)
-  expect(openStore(database).durableHead().number).toBe(600)
-})
+test.skipIf(isAbsent(`${MERGED}/chain.rlp`))(
+  '600 blocks after the merge',
+  async () => {
+    const { target, database } = open(MERGED)
+    for (const block of blocksOf(MERGED)) await target.add(block)
+    expect(openStore(database).durableHead().number).toBe(600)
+  },
+  60_000,
+)
 
 describe('items in a stream', () => {
   const cut = (bytes: Uint8Array, sizes: readonly number[]) => {
