@@ -34,7 +34,7 @@ export const LIMITS = {
   logsResults: limit(10_000, 'items', 'logs of one answer'),
   logsBlocks: limit(10_000, 'blocks', 'range of a log query without an address'),
   logsBlocksFiltered: limit(100_000, 'blocks', 'range of a log query with an address'),
-  logsReads: limit(10_000, 'blocks', 'blocks whose receipts one log query reads'),
+  logsReads: limit(500_000, 'items', 'receipts that one log query reads'),
   logsAddresses: limit(1_000, 'items', 'addresses of a log query'),
   logsTopics: limit(1_000, 'items', 'alternatives at one topic position'),
   feeHistoryBlocks: limit(1_024, 'blocks', 'blocks of eth_feeHistory'),

@@ -78,12 +78,12 @@ test.each(found)('%s', { timeout: 60_000 }, async (_, special, steps) => {
 })
 
 test('every answer of every view is that of plain maps, whatever happens', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const counts = new Counts()
   await fc.assert(
     fc.asyncProperty(history, (each) => runHistory(each, { directory, counts, check: 'some' })),
-    { numRuns: 40, interruptAfterTimeLimit: 15_000 },
+    { numRuns: 40, interruptAfterTimeLimit: 90_000 },
   )
   const seen = ['states', 'folded', 'refused: no pages', 'reorg below the fold, 1 to 7'] as const
   expect(seen.filter((what) => counts.get(what) === 0)).toEqual([])

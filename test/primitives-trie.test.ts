@@ -18,6 +18,7 @@ import {
   encodeReceipt,
   encodeStoredReceipt,
   orBloom,
+  summariseStoredLogs,
 } from '../engine/primitives/receipt-codec.ts'
 import { encodeRlp, RlpError, rlpUint } from '../engine/primitives/rlp.ts'
 import {
@@ -152,6 +153,18 @@ describe('receipts', () => {
       }),
     )
   })
+  test('the summary of a stored one has its bloom and counts its logs', () => {
+    fc.assert(
+      fc.property(receipts, (receipt) => {
+        const { bloom, count } = summariseStoredLogs(encodeStoredReceipt(receipt))
+        const isEmpty = receipt.logsBloom.every((byte) => byte === 0)
+        expect([bloom, count]).toEqual([isEmpty ? none : receipt.logsBloom, receipt.logs.length])
+      }),
+    )
+    for (const cut of [[0xf8], [0xc1, 0xf9, 1], [0xc2, 0xb8, 60]])
+      expect(() => summariseStoredLogs(Uint8Array.from(cut))).toThrow(RlpError)
+  })
+  const none = new Uint8Array(0)
   test('anything else stored is an RlpError', () => {
     const spoilt = fc.tuple(receipts, fc.nat(), fc.nat({ max: 255 })).map(([receipt, at, byte]) => {
       const stored = encodeStoredReceipt(receipt)

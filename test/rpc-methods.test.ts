@@ -219,12 +219,12 @@ describe('logs', () => {
     const filtered = await narrow.ask('eth_getLogs', [{ fromBlock: '0x0', address: contract }])
     expect(filtered.error).toMatchObject({ data: { limit: 3, suggestedRange: { toBlock: '0x2' } } })
   })
-  test('too many blocks to read: those before are suggested, and are fewer', async () => {
+  test('too many receipts to read: the blocks before are suggested, and are fewer', async () => {
     const few = testRpc({ memory, limits: { logsReads: 1 } })
     const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
     expect(many.error).toMatchObject({
       code: -32005,
-      message: expect.stringContaining('query exceeds max block reads 1, retry with the range 0-'),
+      message: expect.stringContaining('query exceeds max receipts 1, retry with the range 0-'),
       data: { limit: 1, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
     })
     const { suggestedRange: suggested } = many.error!.data as { suggestedRange: Json }

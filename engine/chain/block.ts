@@ -3,8 +3,8 @@ import { type BlockTail, decodeTail, NO_TAIL } from '../primitives/block-codec.t
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
-import type { Receipt } from '../primitives/receipt.ts'
-import { decodeStoredReceipt } from '../primitives/receipt-codec.ts'
+import type { LogSummary, Receipt } from '../primitives/receipt.ts'
+import { decodeStoredReceipt, summariseStoredLogs } from '../primitives/receipt-codec.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
 import type { MomentaryHeader, StoredBody, StoreReader } from '../storage/types.ts'
@@ -20,6 +20,7 @@ import type { Block } from './types.ts'
 type Contents = {
   transaction(index: number): Transaction
   receipt(index: number): Receipt
+  summaries(): readonly LogSummary[]
   hash(index: number): Bytes
   firstLogIndex(index: number): number
 }
@@ -75,6 +76,12 @@ function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: 
       decoded.receipts[index] ??= decodeStoredReceipt(readBlob(arena, start, length))
       return decoded.receipts[index]
     },
+    summaries() {
+      return Array.from({ length: at.transactions }, (_, index) => {
+        const { logsBloom, logs } = this.receipt(index)
+        return { bloom: logsBloom, count: logs.length }
+      })
+    },
     hash: (index) => bytes(find(index), TRANSACTION_VALUE.hash, 32),
     firstLogIndex: (index) => words[find(index) + TRANSACTION_VALUE.firstLog]!,
   }
@@ -112,7 +119,7 @@ type StoredPlace = {
 }
 
 function storedContents(
-  { store, hash, missing }: StoredPlace,
+  { store, hash, momentary, missing }: StoredPlace,
   decoded: Decoded,
 ): Contents & { count(): number } {
   const body = () => {
@@ -135,6 +142,7 @@ function storedContents(
       return decoded.transactions[index]
     },
     receipt,
+    summaries: () => receipts().slice(0, momentary?.transactionCount).map(summariseStoredLogs),
     hash: (index) => body()[index]!.hash,
     firstLogIndex(index) {
       let logs = 0
@@ -178,6 +186,7 @@ function makeBlock(parts: {
     },
     transaction: (index) => (isIn(index) ? read().transaction(index) : undefined),
     receipt: (index) => (isIn(index) ? read().receipt(index) : undefined),
+    logSummaries: () => read().summaries(),
     transactionHash: (index) => (isIn(index) ? read().hash(index) : undefined),
     transactions: () => all((index) => read().transaction(index)),
     transactionHashes: () => all((index) => read().hash(index)),

@@ -22,9 +22,10 @@ export const findLogs: FindLogs = (view, filter, limits) => {
       if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
       const block = view.block({ number })
       if (block === undefined || !mayMatch(block.logsBloom, pattern)) continue
-      if (reads++ === limits.maxReads)
+      if (reads >= limits.maxReads)
         return { status: 'tooMany', what: 'reads', found: logs.length, firstLeftOut: number }
-      const found = logsIn(block, pattern)
+      const { found, receipts } = search(block, pattern)
+      reads += receipts
       const count = logs.length + found.length
       if (logs.length > 0 && count > limits.maxLogs)
         return { status: 'tooMany', what: 'logs', found: count, firstLeftOut: number }
@@ -34,29 +35,30 @@ export const findLogs: FindLogs = (view, filter, limits) => {
   return { status: 'found', logs }
 }
 
-/** Logs of one block that match, in order. `fromTransaction`: only of transactions from this index on. */
-export function logsIn(
+/** Logs of one block that match, in order. */
+export const logsIn = (block: Block, pattern: PreparedPattern): readonly FoundLog[] =>
+  mayMatch(block.logsBloom, pattern) ? search(block, pattern).found : []
+
+function search(
   block: Block,
   pattern: PreparedPattern,
-  fromTransaction = 0,
-): readonly FoundLog[] {
-  if (fromTransaction >= block.transactionCount || !mayMatch(block.logsBloom, pattern)) return []
+): { readonly found: readonly FoundLog[]; readonly receipts: number } {
   const found: FoundLog[] = []
-  let firstLog = block.firstLogIndex(fromTransaction)
-  for (let index = fromTransaction; index < block.transactionCount; index++) {
-    const receipt = block.receipt(index)!
-    if (receipt.logs.length > 0 && mayMatch(receipt.logsBloom, pattern)) {
+  let firstLog = 0
+  const summaries = block.logSummaries()
+  for (const [index, { bloom, count }] of summaries.entries()) {
+    if (count > 0 && mayMatch(bloom, pattern)) {
       let hash: Bytes | undefined
-      for (const [at, log] of receipt.logs.entries()) {
+      for (const [at, log] of block.receipt(index)!.logs.entries()) {
         if (!matches(log, pattern)) continue
         hash ??= block.transactionHash(index)!
         const place = { transactionIndex: index, logIndex: firstLog + at }
         found.push({ log, block, transactionHash: hash, ...place })
       }
     }
-    firstLog += receipt.logs.length
+    firstLog += count
   }
-  return found
+  return { found, receipts: summaries.length }
 }
 
 /** A pattern with the bloom bits of each value. */

@@ -1,7 +1,7 @@
 /** Receipts ↔ bytes: the consensus form that roots are made of, and the stored form that loses nothing. And the bloom of their logs. */
 import type { Bytes } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
-import type { L1Fee, Log, Receipt } from './receipt.ts'
+import type { L1Fee, Log, LogSummary, Receipt } from './receipt.ts'
 import {
   decodeRlp,
   encodeRlp,
@@ -12,6 +12,7 @@ import {
   readList,
   readUint,
   rlpUint,
+  spanAt,
 } from './rlp.ts'
 import { concatBytes } from './words.ts'
 
@@ -71,6 +72,17 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
     ...present('blobGasPrice', at(11)),
     ...(isAbsent(at(12)) ? {} : { l1: l1Of(at(12)) }),
   }
+}
+
+/** What a search for logs asks of a receipt first: a tenth of the work of decoding it. The bloom is a view into `data`. */
+export function summariseStoredLogs(data: Bytes): LogSummary {
+  let at = spanAt(data, 0).start
+  for (let field = 0; field < 4; field++) at = spanAt(data, at).next
+  const bloom = spanAt(data, at)
+  const logs = spanAt(data, bloom.next)
+  let count = 0
+  for (let log = logs.start; log < logs.next; log = spanAt(data, log).next) count++
+  return { bloom: data.subarray(bloom.start, bloom.next), count }
 }
 
 /** 256 bytes, new at each call. */

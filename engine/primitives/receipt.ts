@@ -7,6 +7,9 @@ export type Log = {
   readonly data: Bytes
 }
 
+/** The bloom has no bytes where there is no log. */
+export type LogSummary = { readonly bloom: Bytes; readonly count: number }
+
 /** L1 and operator fee figures of an OP receipt, as `execution.md` 3.9 names them. */
 export type L1Fee = {
   readonly l1GasPrice: bigint

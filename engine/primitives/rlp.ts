@@ -28,6 +28,21 @@ export function readItem(
   return read({ data, end: data.length, depth: 0 }, at)
 }
 
+/**
+ * Where the content of the item at `at` lies; nothing in it is looked at, and what is around it is taken to be right.
+ * @throws {RlpError} when it reaches out of `data`
+ */
+export function spanAt(data: Bytes, at: number): { readonly start: number; readonly next: number } {
+  const first = data[at] ?? 0
+  if (first < 0x80) return { start: at, next: at + 1 }
+  const short = first - (first >= 0xc0 ? 0xc0 : 0x80)
+  const start = short <= 55 ? at + 1 : at + 1 + (short - 55)
+  const source = { data, end: data.length, depth: 0 }
+  const next = start + (short <= 55 ? short : readLength(source, at + 1, start))
+  if (next > data.length) throw new RlpError('rlp: value size exceeds available input length')
+  return { start, next }
+}
+
 /** An unsigned number as RLP wants it: big-endian without leading zeros, zero is empty. @throws {RangeError} when negative. */
 export function rlpUint(value: bigint | number): Bytes {
   if (value < 0) throw new RangeError(`RLP has no negative numbers: ${value}`)

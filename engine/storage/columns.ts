@@ -50,7 +50,7 @@ const USUAL_CACHE = 256 * MIB
 const APPEND = 'id=stringappend;delimiter='
 const MERGED: readonly string[] = ['logs'] satisfies ColumnName[]
 
-/** RocksDB finds out when the list is read. @throws {DatabaseError} in a column that appends nothing */
+/** Said here, not by RocksDB in the middle of a commit. @throws {DatabaseError} in a column that appends nothing */
 export function checkMerge(column: ColumnName): void {
   if (!MERGED.includes(column))
     throw new DatabaseError('invalid', `column "${column}" has no merge operator`)

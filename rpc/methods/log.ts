@@ -70,7 +70,7 @@ function tooMany(
 ): RpcError {
   const isReads = result.what === 'reads'
   const limit = isReads ? limits.logsReads : limits.logsResults
-  const most = isReads ? `max block reads ${limit}` : `max results ${limit}`
+  const most = isReads ? `max receipts ${limit}` : `max results ${limit}`
   const last = result.firstLeftOut > fromBlock ? result.firstLeftOut - 1n : fromBlock
   const suggested = rangeText({ fromBlock, toBlock: last })
   return tooManyLogs({
