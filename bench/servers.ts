@@ -41,11 +41,15 @@ export async function startFlashnode(slots: ReadonlyMap<string, string>): Promis
   const alloc = join(tmpdir(), `flashnode-bench-${process.pid}.json`)
   const account = { balance: '0x0', code: TOKEN_CODE, storage: Object.fromEntries(slots) }
   writeFileSync(alloc, JSON.stringify({ [TOKEN]: account }))
-  const flags =
-    '--ephemeral --port 0 --admin-port 0 --rate-limit off --log-level error --genesis-alloc'
+  return startCommand(['dev', '--ephemeral', '--genesis-alloc', alloc])
+}
+
+/** @param argv a command with its own flags */
+export async function startCommand(argv: readonly string[]): Promise<Server> {
+  const flags = '--port 0 --admin-port 0 --rate-limit off --log-level error'
   const child = spawn(
     process.execPath,
-    ['--max-semi-space-size=16', 'workers/main.ts', 'dev', ...flags.split(' '), alloc],
+    ['--max-semi-space-size=16', 'workers/main.ts', ...argv, ...flags.split(' ')],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },
@@ -69,19 +73,25 @@ export async function startFlashnode(slots: ReadonlyMap<string, string>): Promis
 }
 
 export async function startAnvil(slots: ReadonlyMap<string, string>): Promise<Server> {
+  const server = await startBareAnvil(['--block-time', '1'])
+  await rpc(server.url, 'anvil_setCode', [TOKEN, TOKEN_CODE])
+  for (const [slot, value] of slots)
+    await rpc(server.url, 'anvil_setStorageAt', [TOKEN, slot, value])
+  return server
+}
+
+export async function startBareAnvil(flags: readonly string[]): Promise<Server> {
   const manifest = createRequire(import.meta.url).resolve(
     '@foundry-rs/anvil-linux-amd64/package.json',
   )
   const port = await freePort()
   const child = spawn(
     join(manifest, '../bin/anvil'),
-    ['--port', String(port), '--chain-id', '196', '--block-time', '1', '--silent'],
+    ['--port', String(port), '--chain-id', '196', '--silent', ...flags],
     { stdio: 'ignore' },
   )
   const url = `http://127.0.0.1:${port}`
   await answers(url, child)
-  await rpc(url, 'anvil_setCode', [TOKEN, TOKEN_CODE])
-  for (const [slot, value] of slots) await rpc(url, 'anvil_setStorageAt', [TOKEN, slot, value])
   const pid = child.pid!
   return { name: 'anvil', url, cpuSeconds: () => cpuSeconds(pid), stop: () => ended(child) }
 }

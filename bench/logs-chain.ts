@@ -1,0 +1,91 @@
+/** One chain of logs for both servers: a block for each log, of a common or a rare contract, one of a hundred holders in its topics. */
+import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
+import { chainSpec } from '../engine/chainspec/registry.ts'
+import { encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
+import { hexToBytes } from '../engine/primitives/hex.ts'
+import { bloomOf, encodeStoredReceipt } from '../engine/primitives/receipt-codec.ts'
+import { signTransaction } from '../engine/primitives/transaction-codec.ts'
+import { appendBlock, writeMarks } from '../engine/storage/append.ts'
+import { foldBlock } from '../engine/storage/fold.ts'
+import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { openDirectory } from '../engine/storage/schema.ts'
+import { openTrie } from '../engine/storage/trie.ts'
+import { rpc, type Server } from './servers.ts'
+
+export const COMMON = `0x${'c0'.repeat(20)}`
+export const RARE = `0x${'4a'.repeat(20)}`
+export const EVENT = `0x${'e7'.repeat(32)}`
+export const word = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
+const HOLDERS = 100
+const contractOf = (block: number) => (block % 100 === 50 ? RARE : COMMON)
+
+/** CALLDATALOAD(32), CALLDATALOAD(0) and the event as topics, 32 zero bytes as data: LOG3. */
+const LOGGER_CODE = `0x6020356000357f${EVENT.slice(2)}60206000a3`
+
+/** Blocks 1 to `blocks` in a directory for `serve`: as appended and folded, but nothing is executed. */
+export async function writeLogs(path: string, blocks: number): Promise<void> {
+  const chain = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
+  const database = await openDirectory({ path, chain, chainName: 'xlayer' })
+  importGenesis(database, chain)
+  const trie = openTrie({ database })
+  let header = chain.genesisHeader
+  let parentHash = chain.genesisHash
+  for (let number = 1; number <= blocks; number++) {
+    const logs = [
+      {
+        address: hexToBytes(contractOf(number)),
+        topics: [EVENT, word(number % HOLDERS), word(number)].map((topic) => hexToBytes(topic)),
+        data: new Uint8Array(32),
+      },
+    ]
+    const logsBloom = bloomOf(logs)
+    const timestamp = header.timestamp + 1n
+    header = { ...header, number: BigInt(number), parentHash, timestamp, logsBloom }
+    const hash = hashHeader(header)
+    const receipt = encodeStoredReceipt({
+      type: 2,
+      status: 1,
+      cumulativeGasUsed: 23_000n,
+      gasUsed: 23_000n,
+      logsBloom,
+      logs,
+      contractAddress: undefined,
+      effectiveGasPrice: 7n,
+    })
+    const transactions = [transactionOf(number)]
+    appendBlock(database, {
+      ...{ id: 0, parentId: 0, number, hash, parentHash, header: encodeHeader(header) },
+      ...{ transactions, receipts: [receipt], diff: [], momentary: [] },
+    })
+    const version = trie.fork(trie.base())
+    for (const _ of foldBlock({ database, trie, version, block: { number, hash }, diff: [] }));
+    parentHash = hash
+  }
+  writeMarks(database, { safe: blocks, finalized: blocks })
+  await database.close()
+}
+
+const transactionOf = (number: number) =>
+  signTransaction(
+    {
+      ...{ type: 2, chainId: 196n, nonce: BigInt(number), gasLimit: 50_000n, value: 0n },
+      ...{ maxFeePerGas: 7n, maxPriorityFeePerGas: 7n, accessList: [] },
+      to: hexToBytes(contractOf(number)),
+      input: hexToBytes(dataOf(number)),
+    },
+    hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
+  )
+const dataOf = (number: number): `0x${string}` =>
+  `0x${word(number % HOLDERS).slice(2)}${word(number).slice(2)}`
+
+/** The same, by a transaction each. */
+export async function sendLogs({ url }: Server, blocks: number): Promise<void> {
+  const [from] = (await rpc(url, 'eth_accounts', [])) as string[]
+  for (const contract of [COMMON, RARE]) await rpc(url, 'anvil_setCode', [contract, LOGGER_CODE])
+  for (let number = 1; number <= blocks; number++) {
+    const data = dataOf(number)
+    await rpc(url, 'eth_sendTransaction', [{ from, to: contractOf(number), data, gas: '0xc350' }])
+  }
+  const head = Number(await rpc(url, 'eth_blockNumber', []))
+  if (head !== blocks) throw new Error(`${head} blocks instead of ${blocks}`)
+}

@@ -1,0 +1,126 @@
+/**
+ * eth_getLogs over 1,000 and 10,000 blocks, filtered and not: flashnode and anvil in one run, A B A B, medians of the rounds. Every
+ * request has another range, so that none is answered from a cache of results.
+ * Usage: npm run bench:logs -- [--rounds 3] [--seconds 5] [--connections 4] [--only TEXT] [--no-anvil]
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import autocannon from 'autocannon'
+import { COMMON, EVENT, RARE, sendLogs, word, writeLogs } from './logs-chain.ts'
+import { rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '3' },
+    seconds: { type: 'string', default: '5' },
+    connections: { type: 'string', default: '4' },
+    only: { type: 'string', default: '' },
+    'no-anvil': { type: 'boolean', default: false },
+  },
+})
+const rounds = Number(values.rounds)
+const BLOCKS = 10_500
+
+type Workload = { readonly name: string; readonly width: number; readonly filter: object }
+const filters: readonly (readonly [name: string, filter: object])[] = [
+  ['no match', { address: `0x${'99'.repeat(20)}` }],
+  ['address, 1 % of blocks', { address: RARE }],
+  ['topic, 1 % of blocks', { topics: [EVENT, word(7)] }],
+  ['address and one of 3 topics, 3 %', { address: COMMON, topics: [null, [1, 2, 3].map(word)] }],
+  ['address, 99 % of blocks', { address: COMMON }],
+  ['unfiltered', {}],
+]
+const workloads: readonly Workload[] = [1_000, 10_000].flatMap((width) =>
+  filters.map(([name, filter]) => ({
+    name: `${width.toLocaleString('en')} blocks, ${name}`,
+    width,
+    filter,
+  })),
+)
+
+const paramsOf = ({ width, filter }: Workload, first: number) => {
+  const hex = (number: number) => `0x${number.toString(16)}`
+  return [{ ...filter, fromBlock: hex(first), toBlock: hex(first + width - 1) }]
+}
+
+type Sample = { readonly rate: number; readonly perCpu: number; readonly errors: number }
+
+async function measure(server: Server, workload: Workload): Promise<Sample> {
+  const firsts = Array.from(
+    { length: 400 },
+    (_, at) => 1 + ((at * 197) % (BLOCKS - workload.width)),
+  )
+  const requests = firsts.map((first) => ({
+    method: 'POST' as const,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'eth_getLogs',
+      params: paramsOf(workload, first),
+    }),
+  }))
+  const cpu = server.cpuSeconds()
+  const started = performance.now()
+  const result = await autocannon({
+    url: server.url,
+    connections: Number(values.connections),
+    duration: Number(values.seconds),
+    requests,
+  })
+  const done = result['2xx']
+  return {
+    rate: (done * 1000) / (performance.now() - started),
+    perCpu: done / (server.cpuSeconds() - cpu),
+    errors: result.non2xx + result.errors,
+  }
+}
+
+async function compare(workload: Workload, servers: readonly Server[]): Promise<string> {
+  const counts = await Promise.all(
+    servers.map(
+      async ({ url }) =>
+        ((await rpc(url, 'eth_getLogs', paramsOf(workload, 100))) as unknown[]).length,
+    ),
+  )
+  if (new Set(counts).size > 1) throw new Error(`${workload.name}: ${counts.join(' and ')} logs`)
+  const samples = servers.map((): Sample[] => [])
+  for (let round = 0; round < rounds; round++)
+    for (const [at, server] of servers.entries()) samples[at]!.push(await measure(server, workload))
+  const median = (of: readonly Sample[], key: keyof Sample) =>
+    of.map((sample) => sample[key]).toSorted((a, b) => a - b)[rounds >> 1]!
+  const cells = (['rate', 'perCpu'] as const).flatMap((key) => {
+    const each = samples.map((of) => median(of, key))
+    const ratio = each.length > 1 ? [(each[0]! / each[1]!).toFixed(2)] : []
+    return [...each.map((value) => value.toPrecision(3)), ...ratio]
+  })
+  const errors = samples.flat().reduce((sum, sample) => sum + sample.errors, 0)
+  return `| ${workload.name}${errors > 0 ? ` (${errors} errors)` : ''} | ${counts[0]} | ${cells.join(' | ')} |`
+}
+
+const path = mkdtempSync(join(tmpdir(), 'flashnode-logs-'))
+const servers: Server[] = []
+try {
+  await writeLogs(join(path, 'data'), BLOCKS)
+  servers.push(await startCommand(['serve', '--datadir', join(path, 'data')]))
+  if (!values['no-anvil']) {
+    const anvil = await startBareAnvil([])
+    servers.push(anvil)
+    await sendLogs(anvil, BLOCKS)
+  }
+  console.log(
+    `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${values.seconds} s, ${values.connections} connections\n`,
+  )
+  const columns = ['/s', '/CPU-s'].flatMap((unit) => [
+    ...servers.map(({ name }) => `${name} ${unit}`),
+    ...(servers.length > 1 ? ['ratio'] : []),
+  ])
+  console.log(`| workload | logs | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 2)}`)
+  for (const workload of workloads)
+    if (workload.name.includes(values.only)) console.log(await compare(workload, servers))
+} finally {
+  for (const server of servers) await server.stop()
+  rmSync(path, { recursive: true, force: true })
+}
