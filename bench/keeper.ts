@@ -1,7 +1,7 @@
 /**
  * The keeper's thread over RocksDB under blocks of many changed keys: how long a writer waits for an append and a root, how long a slice
- * of a fold keeps everyone waiting.
- * Usage: npm run bench:keeper -- [--keys 10000] [--blocks 100] [--state 1000000]
+ * of a fold keeps everyone waiting. Flashblocks come at their pace, and what was appended is folded meanwhile, as in a node.
+ * Usage: npm run bench:keeper -- [--keys 10000] [--blocks 100] [--state 1000000] [--pace 200 (ms between flashblocks)]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -20,6 +20,7 @@ import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
 import type { KeeperData } from '../workers/keeper.ts'
+import { postRequest } from '../workers/keeper-request.ts'
 import type { FromKeeper, ToKeeper } from '../workers/messages.ts'
 import { ChangingState } from './keeper-blocks.ts'
 
@@ -28,11 +29,13 @@ const { values } = parseArgs({
     keys: { type: 'string', default: '10000' },
     blocks: { type: 'string', default: '100' },
     state: { type: 'string', default: '1000000' },
+    pace: { type: 'string', default: '200' },
   },
 })
 const keys = Number(values.keys)
 const blocks = Number(values.blocks)
 const stateSize = Number(values.state)
+const paceMs = Number(values.pace)
 const FLASHBLOCKS = 5
 
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-bench-'))
@@ -79,7 +82,7 @@ function listen(port: MessagePort) {
 }
 const answered = listen(toWriter.port2)
 const previewed = listen(toSequencer.port2)
-const say = (request: KeeperRequest) => toWriter.port2.postMessage(request)
+const say = (request: KeeperRequest) => postRequest(toWriter.port2, request)
 
 let asked = 0
 /** A question without work behind it: how long the keeper is busy with something else. */
@@ -93,7 +96,7 @@ async function ping(): Promise<number> {
     parentStateRoot: new Uint8Array(32),
     diff: [],
   }
-  toSequencer.port2.postMessage(question)
+  postRequest(toSequencer.port2, question)
   await answer
   return performance.now() - started
 }
@@ -101,26 +104,42 @@ async function ping(): Promise<number> {
 const state = new ChangingState(stateSize + keys * (blocks + 1), mulberry32(1))
 let head = { id: 1, header: genesis.genesisHeader, hash: genesis.genesisHash }
 let foldedId = 1
-const folded = { wake: () => {} }
 toWriter.port2.on('message', (answer: KeeperAnswer) => {
   if (answer.type !== 'folded') return
   foldedId = answer.id
-  folded.wake()
 })
 
-const times = { advance: [], lastAndRoot: [], root: [], append: [], slice: [], fold: [] } as Record<
-  'advance' | 'lastAndRoot' | 'root' | 'append' | 'slice' | 'fold',
+const times = { advance: [], lastAndRoot: [], append: [], slice: [], lag: [] } as Record<
+  'advance' | 'lastAndRoot' | 'append' | 'slice' | 'lag',
   number[]
 >
 const FOLD_DEPTH = 4
+/** Beyond this many unfolded blocks a writer hands over no more. */
+const BACKLOG = 4
 const QUESTION_MS = 3
 
-async function block(change: (count: number) => ReturnType<ChangingState['touch']>, count: number) {
+const isBehind = (blocks: number) => head.id - FOLD_DEPTH - blocks > foldedId
+
+/** Until then; where a fold goes on, it is asked how long it keeps others waiting. */
+async function pause(until: number): Promise<void> {
+  for (let now = performance.now(); now < until; now = performance.now()) {
+    if (isBehind(0)) times.slice.push(await ping())
+    // Asked without a pause it would do nothing else.
+    await sleep(isBehind(0) ? QUESTION_MS : Math.min(20, until - now))
+  }
+}
+
+async function block(
+  change: (count: number) => ReturnType<ChangingState['touch']>,
+  { count, pace }: { readonly count: number; readonly pace: number },
+) {
   const { id: parentId } = head
   const id = parentId + 1
   const diffs = Array.from({ length: FLASHBLOCKS }, () => change(count / FLASHBLOCKS))
+  const started = performance.now()
   let sentAt = 0
-  for (const diff of diffs) {
+  for (const [index, diff] of diffs.entries()) {
+    await pause(started + index * pace)
     sentAt = performance.now()
     say({ type: 'advance', id, parentId, diff })
     // The last one: its root is asked for at once.
@@ -129,16 +148,10 @@ async function block(change: (count: number) => ReturnType<ChangingState['touch'
       times.advance.push(performance.now() - sentAt)
     }
   }
-  const isRoot = (answer: { readonly id: number }) => answer.id === id
-  let answer = answered('root', isRoot)
+  const answer = answered('root', (each) => each.id === id)
   say({ type: 'root', id })
   const { stateRoot, withdrawalsRoot } = await answer
   times.lastAndRoot.push(performance.now() - sentAt)
-  const askedAt = performance.now()
-  answer = answered('root', isRoot)
-  say({ type: 'root', id })
-  await answer
-  times.root.push(performance.now() - askedAt)
   const { header: parent, hash: parentHash } = head
   const header = { ...parent, parentHash, number: parent.number + 1n, stateRoot, withdrawalsRoot }
   const encoded = encodeHeader(header)
@@ -157,22 +170,16 @@ async function block(change: (count: number) => ReturnType<ChangingState['touch'
   await appended
   times.append.push(performance.now() - appendAt)
   head = { id, header, hash }
-  const foldAt = performance.now()
-  const due = id - FOLD_DEPTH
-  if (due < 2) return
-  while (foldedId < due) {
-    times.slice.push(await ping())
-    // Asked without a pause it would do nothing else.
-    await sleep(QUESTION_MS)
-  }
-  times.fold.push(performance.now() - foldAt)
+  times.lag.push(head.id - FOLD_DEPTH - foldedId)
+  while (isBehind(BACKLOG)) await pause(performance.now() + QUESTION_MS)
 }
 
 while (state.size < stateSize)
-  await block((count) => state.grow(count), Math.min(50_000, stateSize))
+  await block((count) => state.grow(count), { count: Math.min(50_000, stateSize), pace: 0 })
 for (const list of Object.values(times)) list.length = 0
 const cpuBefore = await cpuMs()
-for (let at = 0; at < blocks; at++) await block((count) => state.touch(count), keys)
+for (let at = 0; at < blocks; at++)
+  await block((count) => state.touch(count), { count: keys, pace: paceMs })
 
 const cpu = (await cpuMs()) - cpuBefore
 keeper.postMessage({ type: 'stop' } satisfies ToKeeper)
@@ -196,9 +203,8 @@ const row = (what: string, list: readonly number[]) => {
   const at = (q: number) => sorted[Math.ceil(sorted.length * q) - 1]!.toFixed(1)
   console.log(`| ${what} | ${at(0.5)} | ${at(0.99)} | ${at(1)} |`)
 }
-row(`advance, ${keys / FLASHBLOCKS} keys`, times.advance)
-row('root', times.root)
-row('last advance and root', times.lastAndRoot)
+row(`a flashblock of ${keys / FLASHBLOCKS} keys into the trie`, times.advance)
+row('last flashblock and root: what index 0 of the next block waits for', times.lastAndRoot)
 row('append', times.append)
 row('a question during a fold (one slice)', times.slice)
-row('a whole fold', times.fold)
+row('blocks that wait for their fold, beyond its depth (no ms)', times.lag)

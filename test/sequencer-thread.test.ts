@@ -18,6 +18,7 @@ import { importGenesis } from '../engine/storage/genesis-import.ts'
 import { createKeeper } from '../engine/storage/keeper.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
+import { type PackedRequest, unpackRequest } from '../workers/keeper-request.ts'
 import type { FromSequencer, ToSequencer } from '../workers/messages.ts'
 import type { SequencerData } from '../workers/sequencer.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
@@ -64,8 +65,8 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     flashblockTimeMs: 200,
     form: 'xlayer',
   }
-  ours.on('message', (question) => {
-    const answers = [...node.keeper.handle(question)]
+  ours.on('message', (question: PackedRequest) => {
+    const answers = [...node.keeper.handle(unpackRequest(question))]
     while (node.keeper.hasWork()) answers.push(...node.keeper.step())
     for (const answer of answers) ours.postMessage(answer)
   })

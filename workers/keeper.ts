@@ -3,8 +3,9 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { attachDatabase } from '../engine/storage/database.ts'
 import { storageFailure } from '../engine/storage/failure.ts'
 import { createKeeper, type Keeper } from '../engine/storage/keeper.ts'
-import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
+import type { KeeperAnswer } from '../engine/storage/types.ts'
 import { keeperWords } from '../engine/views/arena.ts'
+import { type PackedRequest, unpackRequest } from './keeper-request.ts'
 import type { FromKeeper, KeeperOpened, SharedNode, ToKeeper } from './messages.ts'
 
 /** Its writer's first message is a `KeeperOpened`. */
@@ -76,8 +77,8 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
       schedule()
     })
   }
-  const onRequest = (request: KeeperRequest) => {
-    attempt(tell, () => send(keeper.handle(request)))
+  const onRequest = (packed: PackedRequest) => {
+    attempt(tell, () => send(keeper.handle(unpackRequest(packed))))
     schedule()
   }
   writer.on('message', onRequest)

@@ -11,6 +11,7 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { openJournal } from '../engine/storage/journal.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
+import { postRequest } from './keeper-request.ts'
 import type { FromSequencer, SharedNode, ToSequencer } from './messages.ts'
 import { createQuestions } from './questions.ts'
 import { isShown } from './shown-place.ts'
@@ -156,7 +157,7 @@ function connect(
       roots: (parentStateRoot, diff) =>
         keeper.ask((request) => {
           const question: KeeperRequest = { type: 'preview', request, parentStateRoot, diff }
-          data.keeper.postMessage(question)
+          postRequest(data.keeper, question)
         }),
       journal,
       send(frame) {

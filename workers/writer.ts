@@ -14,6 +14,7 @@ import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, OpenedChain } from '../engine/storage/types.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
 import { type FeedClient, followFeed } from './feed-client.ts'
+import { postRequest } from './keeper-request.ts'
 import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from './messages.ts'
 
 export type WriterData = SharedNode & {
@@ -175,7 +176,7 @@ function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
     if (effect.type === 'count') count(thread, effect.what, effect.by)
     else if (effect.type !== 'keeper') thread.tell(effect)
   for (const effect of effects)
-    if (effect.type === 'keeper') thread.keeper.postMessage(effect.request)
+    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request)
 }
 
 function onFrame(thread: Thread, bytes: Uint8Array, deliver: Deliver): void {

@@ -8,7 +8,7 @@ import { latin1 } from './words.ts'
  * Count of accounts (u32), then each: address (20) ‖ flags (1) ‖ account before ‖ account after ‖ slot count (u32) ‖ slots (key,
  * before, after: 96) ‖ code length (u32) ‖ code. What a flag denies is left out; numbers are big-endian.
  */
-export function encodeDiff(diff: StateDiff): Bytes {
+export function encodeDiff(diff: StateDiff): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(diff.reduce((size, change) => size + sizeOf(change), 4))
   const view = new DataView(bytes.buffer)
   view.setUint32(0, diff.length)

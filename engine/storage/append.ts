@@ -31,7 +31,7 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
   batch.put('bodies', hash, encodeBody(block.transactions))
   if (block.tail !== undefined) batch.put('bodies', tailKey(hash), block.tail)
   batch.put('receipts', hash, encodeList(block.receipts))
-  batch.put('diffs', hash, encodeDiff(block.diff))
+  batch.put('diffs', hash, block.encodedDiff ?? encodeDiff(block.diff))
   batch.put('heights', numberThen(number, hash), EMPTY)
   for (const { after, code } of block.diff)
     if (after !== undefined && code !== undefined) batch.put('code', after.codeHash, code)

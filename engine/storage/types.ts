@@ -87,6 +87,8 @@ export type AppendBlock = {
   /** encodeStoredReceipt of each. */
   readonly receipts: readonly Bytes[]
   readonly diff: StateDiff
+  /** encodeDiff of it, where it is at hand. */
+  readonly encodedDiff?: Bytes | undefined
   readonly momentary: readonly MomentaryHeader[]
   /** encodeTail; undefined: neither ommers nor withdrawals. */
   readonly tail?: Bytes | undefined

@@ -2,6 +2,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { KeeperAnswer } from '../../engine/storage/types.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
+import { postRequest } from '../../workers/keeper-request.ts'
 import type { KeeperOpened } from '../../workers/messages.ts'
 import { openCounters, type SharedCounters } from './counters.ts'
 import { Driver, type Habits } from './driver.ts'
@@ -50,7 +51,7 @@ function run(main: MessagePort, data: WriterData): void {
   const driver = new Driver({
     ...data,
     count: openCounters(counters, WRITER_ROW),
-    send: (request) => keeper.postMessage(request),
+    send: (request) => postRequest(keeper, request),
     cancel: (record) => void Atomics.store(data.control, 0, record),
   })
   let hasToStop = false
