@@ -21,7 +21,7 @@ const { check, close } = checks('torture')
 const random = mulberry32(options.seed)
 const nextSeed = () => Math.floor(random() * 2 ** 31)
 
-/** What a minute of reading must have seen at least, other times in proportion: a third or less of what two cores of 2020 see. */
+/** What a minute of reading must have seen at least, other times in proportion: a fraction of what two cores see. */
 const LEAST: Partial<Counts> = {
   reads: 20_000,
   records: 300,
@@ -64,7 +64,7 @@ const RULE_CPU_SECONDS = 60
 const CONTROL_CPU_SECONDS = 6
 /** Processor time of a part, for each second that it shall run: it goes on until it has seen enough. */
 const CPU_PER_SECOND = 5
-/** Where a machine gives less than a tenth of that, a run ends with what it has seen. */
+/** And in wall time, so that a run ends with what it has seen where a machine gives it hardly any processor. */
 const WALL_PER_SECOND = 10
 const WALL_PER_CPU_SECOND = 10
 
