@@ -21,6 +21,7 @@ import { appendBlock, writeMarks } from '../storage/append.ts'
 import type { Database } from '../storage/database.ts'
 import { flatState } from '../storage/flat-state.ts'
 import { foldBlock } from '../storage/fold.ts'
+import { openLogLength } from '../storage/log-length.ts'
 import { type PruneLimits, prune } from '../storage/prune.ts'
 import { recover } from '../storage/recover.ts'
 import { openStore } from '../storage/store.ts'
@@ -56,7 +57,9 @@ export function openImport(options: ImportOptions): {
   /** The newest block is safe and final; what is not kept any more goes. */
   finish(): void
 } {
-  const { database, limits } = options
+  const { limits } = options
+  const log = openLogLength(options.database)
+  const { database } = log
   // Nothing was left unfolded by an import; what a node left there is folded by the next node, not here.
   const { trie, opened } = recover(database, undefined)
   if (opened.unfolded.length > 0)
@@ -64,7 +67,7 @@ export function openImport(options: ImportOptions): {
       'the directory holds blocks that a node has not folded yet: import into a directory of its own',
     )
   const store = openStore(database)
-  const chain = { ...options, store, trie }
+  const chain = { ...options, database, store, trie }
   let head = headOf(store)
   let added = 0
 
@@ -97,6 +100,7 @@ export function openImport(options: ImportOptions): {
       head = { hash, header: block.header }
       added++
       if (added % MARK_BLOCKS === 0) finish()
+      for (const _ of log.shorten());
       return { ...told, isKnown: false }
     },
     finish,

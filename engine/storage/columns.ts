@@ -42,6 +42,7 @@ export const COLUMN_NAMES = [
 ] as const
 export type ColumnName = (typeof COLUMN_NAMES)[number]
 
+const KIB = 2 ** 10
 const MIB = 2 ** 20
 const LARGEST_CACHE = 2 ** 32 - 1
 const USUAL_CACHE = 256 * MIB
@@ -57,20 +58,41 @@ export function checkMerge(column: ColumnName): void {
 }
 
 /**
- * Options by column. `cacheBytes` is shared out among the block caches, most of it to flat state. Every column has a compaction
- * and a budget: an idle column with the usual memtable holds the log of all the others.
+ * Size of one memtable. Two that are full are written to a file, and the files of the column are half as large as one. They hold the
+ * log meanwhile, so they are no larger in a large node; the columns that are hardly written have small ones (`log-length.ts`).
  */
+export const MEMTABLE_BYTES: Readonly<Record<ColumnName, number>> = {
+  accounts: 1 * MIB,
+  slots: 2 * MIB,
+  accountHistory: 1 * MIB,
+  slotHistory: 2 * MIB,
+  code: 512 * KIB,
+  headers: 512 * KIB,
+  bodies: 2 * MIB,
+  receipts: 2 * MIB,
+  diffs: 2 * MIB,
+  heights: 256 * KIB,
+  numbers: 256 * KIB,
+  transactions: 1 * MIB,
+  logs: 1 * MIB,
+  momentary: 256 * KIB,
+  accountTrie: 2 * MIB,
+  storageTrie: 4 * MIB,
+  undo: 4 * MIB,
+  meta: 64 * KIB,
+}
+/** Of the binding: a memtable is this part of the budget. */
+const MEMTABLES_IN_BUDGET = 4
+
+/** Options by column. `cacheBytes` is shared out among the block caches, most of it to flat state. */
 export function columnOptions(
   cacheBytes: number = USUAL_CACHE,
 ): Readonly<Record<ColumnName, ColumnOptions>> {
   const cache = (share: number) =>
     Math.min(LARGEST_CACHE, Math.max(MIB, Math.floor((cacheBytes * share) / 100)))
-  // A small node has small memtables. They hold the log too: RocksDB keeps up to six times what all of them may take, and reads it at
-  // every start.
-  const memtables = Math.min(1, cacheBytes / USUAL_CACHE)
-  const column = (budgetMiB: number, cacheShare: number, more: ColumnOptions = {}) => ({
+  const column = (name: ColumnName, cacheShare: number, more: ColumnOptions = {}) => ({
     compaction: 'level' as const,
-    memtableMemoryBudget: Math.max(MIB, Math.floor(budgetMiB * memtables * MIB)),
+    memtableMemoryBudget: MEMTABLE_BYTES[name] * MEMTABLES_IN_BUDGET,
     cacheSize: cache(cacheShare),
     ...more,
   })
@@ -79,25 +101,25 @@ export function columnOptions(
   // They do not compress, and a read that misses the cache has a block to decompress.
   const hashes = { compression: false } as const
   return {
-    accounts: column(32, 15, { ...point, blockSize: 4096 }),
-    slots: column(64, 27, { ...point, blockSize: 4096 }),
+    accounts: column('accounts', 15, { ...point, blockSize: 4096 }),
+    slots: column('slots', 27, { ...point, blockSize: 4096 }),
     // One column per key length: a seek stays inside its prefix, most keys have no change after the block asked for.
-    accountHistory: column(32, 5, { prefixExtractor: 'fixed:20' }),
-    slotHistory: column(64, 10, { prefixExtractor: 'fixed:52' }),
-    code: column(8, 5, large),
-    headers: column(4, 2),
-    bodies: column(32, 3, large),
-    receipts: column(32, 3, large),
-    diffs: column(32, 1, large),
-    heights: column(1, 1),
-    numbers: column(1, 1),
-    transactions: column(16, 4, point),
+    accountHistory: column('accountHistory', 5, { prefixExtractor: 'fixed:20' }),
+    slotHistory: column('slotHistory', 10, { prefixExtractor: 'fixed:52' }),
+    code: column('code', 5, large),
+    headers: column('headers', 2),
+    bodies: column('bodies', 3, large),
+    receipts: column('receipts', 3, large),
+    diffs: column('diffs', 1, large),
+    heights: column('heights', 1),
+    numbers: column('numbers', 1),
+    transactions: column('transactions', 4, point),
     // Postings are appended without reading the list; RocksDB joins them when it is read or compacted.
-    logs: column(32, 4, { ...point, mergeOperator: APPEND }),
-    momentary: column(4, 1),
-    accountTrie: column(32, 8, { ...point, ...hashes }),
-    storageTrie: column(32, 8, { ...point, ...hashes }),
-    undo: column(16, 1, { ...large, ...hashes }),
-    meta: column(1, 1),
+    logs: column('logs', 4, { ...point, mergeOperator: APPEND }),
+    momentary: column('momentary', 1),
+    accountTrie: column('accountTrie', 8, { ...point, ...hashes }),
+    storageTrie: column('storageTrie', 8, { ...point, ...hashes }),
+    undo: column('undo', 1, { ...large, ...hashes }),
+    meta: column('meta', 1),
   }
 }

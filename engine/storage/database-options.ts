@@ -9,7 +9,7 @@ export type ColumnOptions = {
   readonly optimize?: 'point-lookup'
   readonly compression?: boolean
   readonly compaction?: 'level' | 'universal'
-  /** Bytes; the only way to size memtables. */
+  /** Bytes; the only way to size memtables: four of them. */
   readonly memtableMemoryBudget?: number
   /** `fixed:<length>`. */
   readonly prefixExtractor?: string
@@ -94,7 +94,8 @@ const COLUMN_CHECKS: Readonly<Record<keyof ColumnOptions, Check>> = {
   optimize: isText(/^point-lookup$/),
   compression: isBoolean,
   compaction: isText(/^(level|universal)$/),
-  memtableMemoryBudget: isInteger(2 ** 20, 2 ** 40),
+  // RocksDB makes no memtable smaller than 64 KiB.
+  memtableMemoryBudget: isInteger(2 ** 18, 2 ** 40),
   prefixExtractor: isText(/^fixed:\d+$/),
   // An unknown name is accepted, and found out by the first merge.
   mergeOperator: isText(/^id=stringappend;delimiter=$/),

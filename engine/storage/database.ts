@@ -1,5 +1,5 @@
 /** Typed wrapper of RocksDB; the only file that imports the binding. The native code trusts its caller, so everything is checked here. */
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -68,8 +68,11 @@ export interface WriteBatch {
   /** Appends to the value of a key, or makes it. In columns with a merge operator. */
   merge(column: ColumnName, key: Bytes, value: Bytes): void
   readonly length: number
-  /** Atomic over all columns; the last write to a key wins. Empty afterwards, to be used again. `isSynced` waits for the disk. */
-  commit(options?: { readonly isSynced?: boolean }): void
+  /**
+   * Atomic over all columns; the last write to a key wins. `isSynced` waits for the disk. Empty afterwards, to be used again; with
+   * `isKept` as it was.
+   */
+  commit(options?: { readonly isSynced?: boolean; readonly isKept?: boolean }): void
 }
 
 export type DatabaseStats = {
@@ -79,6 +82,8 @@ export type DatabaseStats = {
   readonly isWriteStopped: boolean
   readonly delayedWriteRate: number
   readonly runningCompactions: number
+  /** Of the write-ahead log, which the next start has to read. */
+  readonly logBytes: number
 }
 
 /**
@@ -145,10 +150,10 @@ export function memoryDatabase(): Database {
   return createMemoryDatabase()
 }
 
-/** RocksDB demands this column; small, because an idle column holds the log. */
+/** RocksDB demands this column. */
 const UNUSED_DEFAULT: ColumnOptions = {
   compaction: 'level',
-  memtableMemoryBudget: 2 ** 20,
+  memtableMemoryBudget: 2 ** 18,
   cacheSize: 2 ** 20,
 }
 const PAGE = 1000
@@ -241,10 +246,10 @@ class RocksDatabase implements Database {
       get length() {
         return native.batch_count(batch)
       },
-      commit: ({ isSynced = false } = {}) =>
+      commit: ({ isSynced = false, isKept = false } = {}) =>
         this.#run(() => {
           native.batch_write(this.#context, batch, { sync: isSynced })
-          native.batch_clear(batch)
+          if (!isKept) native.batch_clear(batch)
         }),
     }
   }
@@ -263,6 +268,7 @@ class RocksDatabase implements Database {
         isWriteStopped: number('is-write-stopped') === 1,
         delayedWriteRate: number('actual-delayed-write-rate'),
         runningCompactions: number('num-running-compactions'),
+        logBytes: logBytes(native.db_get_location(this.#context)),
       }
     })
   }
@@ -331,3 +337,15 @@ function entriesOf(rows: readonly (Bytes | undefined)[]): Entry[] {
 /** A Buffer's `slice` shares its memory, that of other bytes copies: whoever keeps or aligns a part by `slice` would not get one. */
 const plain = (value: Bytes | undefined): Bytes | undefined =>
   value && new Uint8Array(value.buffer, value.byteOffset, value.length)
+
+function logBytes(path: string): number {
+  let names: readonly string[]
+  try {
+    names = readdirSync(path).filter((name) => name.endsWith('.log'))
+  } catch (error) {
+    throw new DatabaseError('io', (error as Error).message)
+  }
+  // RocksDB may have deleted one meanwhile.
+  const size = (name: string) => statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0
+  return names.reduce((sum, name) => sum + size(name), 0)
+}

@@ -18,6 +18,7 @@ import { storageFailure } from './failure.ts'
 import { changedKeys, foldBlock } from './fold.ts'
 import { isOn, type KnownBlock, KnownBlocks } from './keeper-blocks.ts'
 import { KeeperRoots, type RootRequest } from './keeper-roots.ts'
+import { type LogLength, openLogLength } from './log-length.ts'
 import { META } from './meta.ts'
 import { type PruneLimits, prune } from './prune.ts'
 import { nearestFolded, recover } from './recover.ts'
@@ -51,6 +52,8 @@ export type KeeperOptions = {
   readonly sliceMs?: number
   /** Flat values in one commit of a fold. */
   readonly rowsInPiece?: number
+  /** Of the log: a column that has written nothing to a file for so long is made to. */
+  readonly logSpanBytes?: number
   /** Trie nodes kept in memory. */
   readonly cacheNodes?: number
 }
@@ -59,7 +62,7 @@ export interface Keeper {
   readonly opened: OpenedChain
   /** @throws {Error} on a request that breaks the protocol. */
   handle(request: KeeperRequest): readonly KeeperAnswer[]
-  /** One slice of the most urgent work that waits: unfold, roots, fold, prune. */
+  /** One slice of the most urgent work that waits: unfold, roots, a shorter log, fold, prune. */
   step(): readonly KeeperAnswer[]
   hasWork(): boolean
   /** Also looks for errors of RocksDB's own threads. */
@@ -107,6 +110,7 @@ class KeeperState {
   }
   readonly #now: () => number
   readonly #database: Database
+  readonly #log: LogLength
   readonly #words: KeeperWords
   readonly #store: StoreReader
   readonly #trie: StateTrie
@@ -119,6 +123,8 @@ class KeeperState {
   #fold: Fold | undefined
   #unfold: Unfold | undefined
   #prune: Iterator<undefined, void> | undefined
+  #shortening: Iterator<undefined, void> | undefined
+  #isTurnOfLog = false
   #failure: string | undefined
   #isDirty = false
 
@@ -126,10 +132,11 @@ class KeeperState {
     const { foldDepth = 4, undoWindow = 256, sliceMs = 10, historyBlocks, rowsInPiece } = options
     this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
-    this.#database = options.database
+    this.#log = openLogLength(options.database, options.logSpanBytes)
+    this.#database = this.#log.database
     this.#words = options.words
-    this.#store = openStore(options.database)
-    const { trie, opened, versions } = recover(options.database, options.cacheNodes)
+    this.#store = openStore(this.#database)
+    const { trie, opened, versions } = recover(this.#database, options.cacheNodes)
     this.#trie = trie
     this.opened = opened
     this.#words.setOldest(this.#store.oldestState())
@@ -185,6 +192,7 @@ class KeeperState {
   hasWork(): boolean {
     if (this.#failure !== undefined) return false
     if (this.#unfold !== undefined || this.#queue.length > 0) return true
+    if (this.#shortening !== undefined || this.#log.isDue()) return true
     return this.#fold !== undefined || this.#nextFold() !== undefined || this.#prune !== undefined
   }
 
@@ -192,6 +200,8 @@ class KeeperState {
     if (this.#unfold !== undefined) return this.#stepUnfold(this.#unfold)
     const request = this.#queue.shift()
     if (request !== undefined) return this.#roots.answer(request, this.#durable)
+    this.#isTurnOfLog = !this.#isTurnOfLog
+    if (this.#isTurnOfLog && this.#isLogShortened()) return []
     this.#fold ??= this.#startFold()
     if (this.#fold !== undefined) return this.#stepFold(this.#fold)
     if (this.#prune !== undefined && this.#isFinished(this.#prune)) this.#prune = undefined
@@ -300,6 +310,14 @@ class KeeperState {
     this.#blocks.folded(block, number - this.#limits.undoWindow)
     this.#prune = prune(this.#database, this.#limits, (oldest) => this.#words.setOldest(oldest))
     return [{ type: 'folded', id: block.id, number, hash }]
+  }
+
+  /** One slice of that, where it is due; in turn with folds, of which there is always one under load. */
+  #isLogShortened(): boolean {
+    if (this.#shortening === undefined && !this.#log.isDue()) return false
+    this.#shortening ??= this.#log.shorten()
+    if (this.#isFinished(this.#shortening)) this.#shortening = undefined
+    return true
   }
 
   /** Runs pieces for one slice: stops when another one like the longest so far would not fit. */

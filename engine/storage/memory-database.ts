@@ -60,14 +60,14 @@ export function createMemoryDatabase(): Database {
         get length() {
           return writes.length
         },
-        commit() {
+        commit({ isKept = false } = {}) {
           for (const { column, key, value, isMerge } of writes) {
             const map = find(column)
             const before = isMerge ? map.get(key) : undefined
             map.set(key, before && value ? concatBytes(before, value) : value)
           }
           sequence += writes.length
-          writes = []
+          if (!isKept) writes = []
         },
       }
     },
@@ -80,6 +80,7 @@ export function createMemoryDatabase(): Database {
       isWriteStopped: false,
       delayedWriteRate: 0,
       runningCompactions: 0,
+      logBytes: 0,
     }),
     share() {
       throw new DatabaseError('invalid', 'a memory database lives in one thread')

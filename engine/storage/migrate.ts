@@ -3,6 +3,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { concatBytes } from '../primitives/words.ts'
 import { decodeNumber, encodeNumber } from './block-codec.ts'
 import type { Database } from './database.ts'
+import { type LogLength, openLogLength } from './log-length.ts'
 import { DirectoryError, readMarker, writeMarker } from './marker.ts'
 import { META } from './meta.ts'
 import { MIGRATIONS, type Migration, type Migrations, stepsFrom } from './migrations.ts'
@@ -34,13 +35,14 @@ export async function migrateDirectory(options: MigrateOptions): Promise<number>
   if (steps.length === 0) return first
   // From here on the database's lock keeps every other process out.
   const database = await openState(path, {})
+  const log = openLogLength(database)
   try {
     for (const { from, migration } of steps) {
       const to = from + 1
       const isResumed = marker.migratesFrom === from
       onStep?.({ from, to, text: migration.text, isResumed })
       if (!isResumed) writeMarker(path, { ...marker, version: to, migratesFrom: from })
-      runSlices(database, migration, to)
+      runSlices(log, migration, to)
       writeMarker(path, { ...marker, version: to, migratesFrom: undefined })
     }
   } finally {
@@ -50,7 +52,8 @@ export async function migrateDirectory(options: MigrateOptions): Promise<number>
 }
 
 /** Each slice is committed with the place where the next one begins. */
-function runSlices(database: Database, migration: Migration, to: number): void {
+function runSlices(log: LogLength, migration: Migration, to: number): void {
+  const { database } = log
   const batch = database.batch()
   for (let at = progressOf(database, to); at !== 'done'; ) {
     const next = migration.slice(database, batch, at)
@@ -58,6 +61,7 @@ function runSlices(database: Database, migration: Migration, to: number): void {
     // The last one must be on the disk before the marker says that all is.
     batch.commit({ isSynced: next === undefined })
     at = next ?? 'done'
+    for (const _ of log.shorten());
   }
 }
 

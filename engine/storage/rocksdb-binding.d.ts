@@ -25,6 +25,7 @@ declare module '@nxtedition/rocksdb/binding.js' {
     ): Columns | number
     db_close(context: Context, done: Done): void
     db_get_handle(context: Context): bigint
+    db_get_location(context: Context): string
     db_get_many_sync(
       context: Context,
       keys: readonly Uint8Array[],

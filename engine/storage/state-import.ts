@@ -12,6 +12,7 @@ import { latin1 } from '../state/words.ts'
 import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
 import type { Database } from './database.ts'
 import { slotKey } from './fold.ts'
+import { openLogLength } from './log-length.ts'
 import { META } from './meta.ts'
 import { buildTrie } from './trie-build.ts'
 
@@ -37,7 +38,9 @@ export const isStateImportCut = (database: Database): boolean =>
   database.get('meta', META.importing) !== undefined
 
 /** @param sorter an empty database of its own, for the accounts in the order of their hashes; thrown away afterwards */
-export function openStateImport(database: Database, sorter: Database): StateImport {
+export function openStateImport(inner: Database, sorter: Database): StateImport {
+  const log = openLogLength(inner)
+  const { database } = log
   if (database.get('meta', META.durableHead) !== undefined)
     throw new StateImportError('the directory holds a chain already: give --datadir another one')
   const batch = database.batch()
@@ -50,6 +53,7 @@ export function openStateImport(database: Database, sorter: Database): StateImpo
     batch.commit()
     sorting.commit()
     fresh.clear()
+    for (const _ of log.shorten());
   }
   const accounts = { column: 'accountTrie', prefix: new Uint8Array(0) } as const
 
@@ -84,6 +88,7 @@ export function openStateImport(database: Database, sorter: Database): StateImpo
         count++
         if (batch.length < ROWS_IN_BATCH) continue
         batch.commit()
+        for (const _ of log.shorten());
         yield { accounts: count }
       }
       const root = trie.finish()
