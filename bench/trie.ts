@@ -30,6 +30,8 @@ const { values } = parseArgs({
 const leaves = Number(values.leaves)
 const keys = Number(values.keys)
 const rounds = Number(values.rounds)
+/** Of one commit, as a fold has it. */
+const ROWS_IN_PIECE = 400
 /** Of both: nodes in memory. */
 const CACHE_NODES = 65_536
 
@@ -57,12 +59,17 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
   while (step.done !== true) step = steps.next()
   const writes = step.value
   const batch = database.batch()
-  for (const { key, value } of undoRows(root, writes)) batch.put('undo', key, value)
-  for (const { column, key, value } of writes)
+  for (const { key, value } of undoRows(root, writes)) {
+    batch.put('undo', key, value)
+    batch.commit()
+  }
+  for (const { column, key, value } of writes) {
     if (value === undefined) batch.delete(column, key)
     else batch.put(column, key, value)
+    if (batch.length >= ROWS_IN_PIECE) batch.commit()
+  }
   batch.commit()
-  trie.stored(version, writes.length)
+  trie.stored(version, writes)
   return { ...stop(), root: bytesToHex(root) }
 }
 

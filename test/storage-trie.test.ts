@@ -156,7 +156,7 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
     if (value === undefined) batch.delete(column, key)
     else batch.put(column, key, value)
   batch.commit()
-  trie.stored(version, writes.length)
+  trie.stored(version, writes)
 }
 
 function freshRows(world: World): string[] {

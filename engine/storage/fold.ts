@@ -51,7 +51,7 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   batch.delete('meta', META.folding)
   batch.delete('meta', META.foldingTrie)
   batch.commit()
-  fold.trie.stored(fold.version, writes.length)
+  fold.trie.stored(fold.version, writes)
 }
 
 /** Writes of one key: its flat value and its history row stand in one batch. */

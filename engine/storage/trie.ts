@@ -81,8 +81,8 @@ export interface StateTrie {
   prove(version: TrieVersion, address: Bytes, keys: readonly Bytes[]): Proof
   /** What storing this version changes in the database, where its parent is stored now; in steps, once for a version. */
   writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
-  /** So many writes are in the database. Every version that does not stand on this one is void. */
-  stored(version: TrieVersion, written: number): void
+  /** The writes are in the database. Every version that does not stand on this one is void. */
+  stored(version: TrieVersion, writes: readonly TrieWrite[]): void
   /** Forgets everything in memory and reads the stored version again. Every version is void. */
   reload(): void
 }
@@ -255,20 +255,22 @@ export function openTrie(options: {
       }
     },
     writes: ({ root, owner, replaced }) => collectWrites(root, owner, replaced),
-    stored(version, written) {
+    stored(version, writes) {
       version.owner.isStored = true
       memory.epoch++
-      memory.nodes += written
+      // The others take the place of nodes that were in memory.
+      for (const { previous } of writes) if (previous === undefined) memory.nodes++
       version.replaced.clear()
       base = version
       if (memory.nodes <= cacheNodes) return
       const { epoch, keepEpochs } = memory
       const kept = (epochs: number) => (version.root ? trim(version.root, { epoch, epochs }) : 0)
       memory.nodes = kept(keepEpochs)
-      // What blocks touch and the limit agree after a while.
+      // Moves to where what blocks touch just fits; a second look only where the limit is not kept.
       if (memory.nodes < 0.6 * cacheNodes) memory.keepEpochs = Math.min(1024, keepEpochs + 4)
-      while (memory.nodes > 0.8 * cacheNodes && memory.keepEpochs > 0) {
-        memory.keepEpochs = Math.floor(memory.keepEpochs * 0.75)
+      else if (memory.nodes > 0.8 * cacheNodes) memory.keepEpochs = Math.floor(keepEpochs * 0.9)
+      while (memory.nodes > cacheNodes && memory.keepEpochs > 0) {
+        memory.keepEpochs >>= 1
         memory.nodes = kept(memory.keepEpochs)
       }
     },
