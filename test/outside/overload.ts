@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { checks } from './checks.ts'
+import { type Check, checks } from './checks.ts'
 import { allocFlags } from './overload/contracts.ts'
 import { overloadByLogs } from './overload/log-blocks.ts'
 import { overloadByTransactions } from './overload/long-transactions.ts'
@@ -14,7 +14,7 @@ import { overloadBySlowReaders } from './overload/slow-readers.ts'
 import { overloadWorkers } from './overload/workers.ts'
 import { runOptions } from './run-options.ts'
 
-const { random, seconds, own } = runOptions(
+const { random, seconds, isShort, own } = runOptions(
   'overload',
   { full: 600, short: 80 },
   { only: { type: 'string' } },
@@ -25,27 +25,35 @@ process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
 const flags = allocFlags(directory)
 
 // Something over a minute is the same for every length.
-const share = Math.max(0, seconds - 70)
-const parts: Readonly<Record<string, () => Promise<void>>> = {
-  workers: () => overloadWorkers(check, { rounds: 1 + Math.round(share / 80), random, flags }),
-  readers: () => overloadBySlowReaders(check, { random, flags }),
-  clients: () =>
-    overloadByPassingClients(check, {
+const share = Math.max(0, seconds - 80)
+const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
+  workers: (tell) => overloadWorkers(tell, { rounds: 1 + Math.round(share / 80), random, flags }),
+  transactions: (tell) =>
+    overloadByTransactions(tell, { seconds: 8 + Math.round(share / 4), flags }),
+  readers: (tell) => overloadBySlowReaders(tell, { random, flags }),
+  clients: (tell) =>
+    overloadByPassingClients(tell, {
       rounds: 5 + Math.round(share / 40),
       clients: 1_000,
       random,
       flags,
     }),
-  transactions: () => overloadByTransactions(check, { seconds: 8 + Math.round(share / 4), flags }),
-  logs: () => overloadByLogs(check, { blocks: 2 + Math.round(share / 60), random, flags }),
+  logs: (tell) => overloadByLogs(tell, { blocks: 2 + Math.round(share / 60), random, flags }),
 }
-const wanted = typeof own['only'] === 'string' ? own['only'].split(',') : Object.keys(parts)
-for (const name of wanted) {
-  const part = parts[name]
-  if (part === undefined) throw new Error(`--only: there are ${Object.keys(parts).join(', ')}`)
-  const startedAt = performance.now()
-  console.log(`# ${name}`)
-  await part()
-  console.log(`# ${name}: ${Math.round((performance.now() - startedAt) / 1_000)} s`)
+
+async function run(names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const part = parts[name]
+    if (part === undefined) throw new Error(`--only: there are ${Object.keys(parts).join(', ')}`)
+    const startedAt = performance.now()
+    await part((what, isRight, detail) => check(`${name}: ${what}`, isRight, detail))
+    console.log(`     ${name} took ${Math.round((performance.now() - startedAt) / 1_000)} s`)
+  }
 }
+
+// In the short form two at a time, for much of each is waiting.
+if (typeof own['only'] === 'string') await run(own['only'].split(','))
+else if (isShort)
+  await Promise.all([run(['workers', 'transactions']), run(['readers', 'clients', 'logs'])])
+else await run(Object.keys(parts))
 close()

@@ -1,5 +1,6 @@
 /** Ordinary clients beside the trouble: steady calls whose answers are known. */
 import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { INCREMENT } from './contracts.ts'
 
 export type Beside = {
@@ -21,8 +22,9 @@ export type Reply = {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
 }
 
-/** How many clients ask at the same time, each of them again when it has its answer. */
+/** How many clients ask at the same time, each of them again so long after its answer. */
 const CLIENTS = 4
+const PAUSE_MS = 10
 
 export function startClients(url: string, random: () => number): Clients {
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
@@ -46,10 +48,12 @@ export function startClients(url: string, random: () => number): Clients {
       wrong.push(`${asked.method}: ${error === undefined ? result : JSON.stringify(error)}`)
   }
   const running = Array.from({ length: CLIENTS }, async () => {
-    while (!isOver)
+    while (!isOver) {
       await ask().catch((error: Error) => {
         wrong.push(error.message)
       })
+      await sleep(PAUSE_MS)
+    }
   })
   return {
     async stop() {
