@@ -326,6 +326,13 @@ describe('import-state', () => {
     await expect(call(node.url, 'eth_getBlockByNumber', ['0x7', false])).rejects.toThrow(
       /history not available: the body of block 0x[0-9a-f]{64} is not here, only its state was loaded/,
     )
+    for (const fromBlock of ['0x0', '0x7'])
+      for (const filter of [{}, { address: of(1) }])
+        await expect(
+          call(node.url, 'eth_getLogs', [{ ...filter, fromBlock, toBlock: '0x7' }]),
+        ).rejects.toThrow(
+          /history not available: (block 0 is|the receipts of block 0x\w{64} is) not here/,
+        )
     await expect(call(node.url, 'eth_getBalance', [of(4), '0x6'])).rejects.toThrow(
       /not found|not avail/,
     )

@@ -131,8 +131,14 @@ function openView(context: Context): ChainView {
       assertHeld(lease)
       const first = Number(range.first > chain.genesisNumber ? range.first : chain.genesisNumber)
       const last = Math.min(Number(range.last), blocks.top.height)
-      const parts = { store: context.thread.store, base: record.base.height }
-      return logSpans(parts, values, { first, last })
+      const { store, arena } = context.thread
+      // Where only a state was loaded, nothing says which logs there were in its block and before.
+      if (first <= last && first <= Atomics.load(arena.words, OLDEST)) {
+        const block = blocks.byNumber(BigInt(first))
+        if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
+        block.logSummaries()
+      }
+      return logSpans({ store, base: record.base.height }, values, { first, last })
     },
     findTransaction(hash) {
       assertHeld(lease)

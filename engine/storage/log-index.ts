@@ -75,8 +75,8 @@ export function indexOlderLogs(
     )
       return key
     const receipts = database.get('receipts', hash)
-    if (receipts === undefined)
-      throw new Error(`block ${decodeNumber(key)}: its receipts are not stored`)
+    // Of the block whose state was loaded.
+    if (receipts === undefined) continue
     const postings = logPostings(decodeNumber(key), decodeList(receipts))
     for (const posting of postings) batch.merge('logs', posting.key, posting.value)
   }
