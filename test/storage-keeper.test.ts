@@ -132,8 +132,8 @@ describe('a fold in progress', () => {
     expect(bench.folded).toBe(GENESIS_NUMBER)
     return { bench, rival }
   }
-  // One: some of flat state is written; two: the undo rows; three: the trie.
-  const slices = [1, 2, 3]
+  // One: some of flat state is written; two: the undo rows; three: the trie; four: the postings of its logs.
+  const slices = [1, 2, 3, 4]
 
   test.each(slices)('is taken back by a reorg to its parent (%i slices)', (count) => {
     const { bench } = begun(count)
@@ -163,6 +163,7 @@ describe('a fold in progress', () => {
     bench.crash()
     expect(bench.folded).toBe(GENESIS_NUMBER + 1)
     bench.check()
+    bench.checkIndexes()
   })
 
   test('lets a question about an unknown block be answered without reading a diff', () => {
