@@ -78,14 +78,28 @@ const transactionOf = (number: number) =>
 const dataOf = (number: number): `0x${string}` =>
   `0x${word(number % HOLDERS).slice(2)}${word(number).slice(2)}`
 
-/** The same, by a transaction each. */
+/** Flags of an anvil whose blocks hold one transaction each. */
+export const ONE_IN_BLOCK = ['--no-mining', '--gas-limit', '50000']
+
+/** The same, by transactions that are mined when all are there. */
 export async function sendLogs({ url }: Server, blocks: number): Promise<void> {
   const [from] = (await rpc(url, 'eth_accounts', [])) as string[]
   for (const contract of [COMMON, RARE]) await rpc(url, 'anvil_setCode', [contract, LOGGER_CODE])
-  for (let number = 1; number <= blocks; number++) {
-    const data = dataOf(number)
-    await rpc(url, 'eth_sendTransaction', [{ from, to: contractOf(number), data, gas: '0xc350' }])
+  for (let first = 1; first <= blocks; first += 250) {
+    const batch = Array.from({ length: Math.min(250, blocks - first + 1) }, (_, at) => {
+      const number = first + at
+      const transaction = {
+        ...{ from, to: contractOf(number), data: dataOf(number), gas: '0xc350' },
+        nonce: `0x${(number - 1).toString(16)}`,
+        gasPrice: '0x3b9aca00',
+      }
+      return { jsonrpc: '2.0', id: number, method: 'eth_sendTransaction', params: [transaction] }
+    })
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(batch) })
+    const answers = (await response.json()) as { readonly error?: { readonly message: string } }[]
+    const refused = answers.find(({ error }) => error !== undefined)?.error
+    if (refused !== undefined) throw new Error(`eth_sendTransaction: ${refused.message}`)
   }
-  const head = Number(await rpc(url, 'eth_blockNumber', []))
-  if (head !== blocks) throw new Error(`${head} blocks instead of ${blocks}`)
+  await rpc(url, 'anvil_mine', [`0x${blocks.toString(16)}`])
 }

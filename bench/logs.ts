@@ -8,7 +8,7 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
-import { COMMON, EVENT, RARE, sendLogs, word, writeLogs } from './logs-chain.ts'
+import { COMMON, EVENT, ONE_IN_BLOCK, RARE, sendLogs, word, writeLogs } from './logs-chain.ts'
 import { rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
 
 const { values } = parseArgs({
@@ -106,7 +106,7 @@ try {
   await writeLogs(join(path, 'data'), BLOCKS)
   servers.push(await startCommand(['serve', '--datadir', join(path, 'data')]))
   if (!values['no-anvil']) {
-    const anvil = await startBareAnvil([])
+    const anvil = await startBareAnvil(ONE_IN_BLOCK)
     servers.push(anvil)
     await sendLogs(anvil, BLOCKS)
   }
