@@ -1,12 +1,16 @@
-/** The rules of the shared views, each proven by switching it off. Usage: npm run model -- [--short] [--seed S] [--seconds N] */
+/**
+ * The rules of the shared views, each proven by switching it off, and a start on many blocks.
+ * Usage: npm run model -- [--short] [--seed S] [--seconds N]
+ */
 import { checks } from '../outside/checks.ts'
 import { runOptions } from '../outside/run-options.ts'
 import { histories, rulesOff } from './histories/part.ts'
 import { life } from './life.ts'
+import { manyBlocks } from './many-blocks/part.ts'
 import type { Part } from './part.ts'
 import { protocol } from './protocol/part.ts'
 
-const parts: readonly Part[] = [life, protocol, histories, rulesOff]
+const parts: readonly Part[] = [life, protocol, histories, rulesOff, manyBlocks]
 
 const options = runOptions('model', { full: 600, short: 45 })
 const { check, close } = checks('model')

@@ -1,0 +1,179 @@
+/**
+ * A development network on one thread, as fast as it goes: the real sequencer, pool, journals, writer and keeper over a data directory,
+ * and a clock that moves by what the sequencer asks for.
+ */
+import { join } from 'node:path'
+import { openChainReader } from '../../../engine/chain/reader.ts'
+import type { SealedBlock } from '../../../engine/chain/types.ts'
+import { type ChainOption, chainSpec } from '../../../engine/chainspec/registry.ts'
+import { referenceEngine } from '../../../engine/evm/reference.ts'
+import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { checksum } from '../../../engine/primitives/checksum.ts'
+import { createSequencer } from '../../../engine/sources/sequencer.ts'
+import type { Roots, SequencerPorts } from '../../../engine/sources/sequencer-types.ts'
+import { openWriter } from '../../../engine/sources/writer.ts'
+import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer-types.ts'
+import { importGenesis } from '../../../engine/storage/genesis-import.ts'
+import { openJournal } from '../../../engine/storage/journal.ts'
+import { createKeeper } from '../../../engine/storage/keeper.ts'
+import { openDirectory } from '../../../engine/storage/schema.ts'
+import { openStore } from '../../../engine/storage/store.ts'
+import type { KeeperAnswer, KeeperRequest } from '../../../engine/storage/types.ts'
+import { createViews, keeperWords } from '../../../engine/views/arena.ts'
+import { viewMemory } from '../../../engine/views/memory.ts'
+import { openPublisher } from '../../../engine/views/publisher.ts'
+import { FRONT_ROW, SEQUENCER_ROW, WRITER_ROW } from '../../../workers/threads.ts'
+import { createTransactions } from '../../../workers/transactions.ts'
+
+const BLOCK_TIME_MS = 1000
+const FLASHBLOCK_TIME_MS = 200
+/** What `flashnode dev` opens its database with. */
+const CACHE_BYTES = 64 * 2 ** 20
+
+export type Network = {
+  /** Does what is due and moves the clock on. */
+  step(): Promise<void>
+  /** Into the pool. @throws {Error} when it is refused. */
+  submit(raw: Bytes): void
+  canonical(): { readonly number: number; readonly hash: Bytes }
+  readonly chainId: bigint
+}
+
+/** `startMs`: milliseconds since 1970, where the clock begins and the genesis lies. */
+export async function openNetwork(path: string, startMs: number): Promise<Network> {
+  const clock = { ms: startMs }
+  const option: ChainOption = {
+    name: 'xlayer',
+    dev: { genesisTimestamp: Math.floor(startMs / 1000), blockTime: BLOCK_TIME_MS / 1000 },
+  }
+  const chain = chainSpec(option)
+  const cacheBytes = CACHE_BYTES
+  const database = await openDirectory({ path, chain, chainName: option.name, cacheBytes })
+  importGenesis(database, chain)
+  const { bytes } = viewMemory({
+    gasLimit: Number(chain.genesisHeader.gasLimit),
+    blockTimeMs: BLOCK_TIME_MS,
+    deadlineMs: 1000,
+  })
+  const views = createViews({ bytes, threads: SEQUENCER_ROW + 1, seed: 1 })
+  const now = () => clock.ms
+  const keeper = createKeeper({ database, words: keeperWords(views), now })
+  const store = openStore(database)
+  const publisher = openPublisher(views, keeper.opened.foldHead)
+  const readerOf = (thread: number) => openChainReader({ views, store, chain, thread })
+  const { writer, effects } = openWriter(
+    { chain, engine: referenceEngine, store, publisher, now, reader: readerOf(WRITER_ROW) },
+    keeper.opened,
+  )
+  const requests: KeeperRequest[] = []
+  const events: WriterEvent[] = [{ type: 'feed', isConnected: true }]
+  const previews = new Map<number, Roots | undefined>()
+  const take = (list: readonly WriterEffect[]) => {
+    for (const effect of list)
+      if (effect.type === 'keeper') requests.push(effect.request)
+      else if (effect.type === 'halted') throw new Error(effect.message)
+      else if (effect.type === 'published') transactions.published()
+  }
+  const hear = (answers: readonly KeeperAnswer[]) => {
+    for (const answer of answers)
+      if (answer.type === 'preview') previews.set(answer.request, answer.roots)
+      else events.push({ type: 'answer', answer })
+  }
+  async function settle(): Promise<void> {
+    for (;;) {
+      const dueMs = writer.wakeAtMs()
+      const event = events.shift()
+      if (event !== undefined) take(await writer.apply(event))
+      else if (requests.length > 0) hear(keeper.handle(requests.shift()!))
+      else if (keeper.hasWork()) hear(keeper.step())
+      else if (dueMs !== undefined && dueMs <= clock.ms) take(await writer.apply({ type: 'tick' }))
+      else return
+    }
+  }
+  const front = readerOf(FRONT_ROW)
+  const transactions = createTransactions({
+    reader: front,
+    chain,
+    journal: openJournal(join(path, 'transactions.journal')),
+    transactionBytes: 2 ** 17,
+    now,
+    onFailure: (message) => {
+      throw new Error(message)
+    },
+  })
+  let hasNews = false
+  transactions.onNews(() => {
+    hasNews = true
+  })
+  let asked = 0
+  const reader = readerOf(SEQUENCER_ROW)
+  const journal = openJournal(join(path, 'flashblocks.journal'))
+  const ports: SequencerPorts = {
+    now,
+    leaseParent() {
+      const { view, release } = reader.lease('flashblocks')
+      const block = view.block({ tag: 'latest' })!
+      const { number } = view.canonical
+      const { hash } = view.latest
+      return { hash, header: block.header, reader: view.state(block), canonical: number, release }
+    },
+    isShown: () => true,
+    async transactions(wanted) {
+      hasNews = false
+      const number = Number(wanted.number)
+      return transactions.wanted({ ...wanted, type: 'want', request: 0, number })
+    },
+    hasNews: () => hasNews,
+    giveBack: (hashes) => transactions.returned(hashes),
+    async roots(parentStateRoot, diff) {
+      const request = ++asked
+      hear(keeper.handle({ type: 'preview', request, parentStateRoot, diff }))
+      while (!previews.has(request)) hear(keeper.step())
+      const roots = previews.get(request)
+      previews.delete(request)
+      return roots
+    },
+    journal,
+    send(frame) {
+      const decoded = decodeFrame(frame)
+      if (!('message' in decoded)) throw new Error('the sequencer sent what nobody can read')
+      const { message } = decoded
+      const received = { message, digest: checksum(frame), receivedAtMs: clock.ms }
+      events.push({ type: 'frame', frame: received })
+    },
+    late: () => {},
+    seal: (block: SealedBlock) => void events.push({ type: 'sealed', block }),
+    reject(list) {
+      throw new Error(`the sequencer refuses ${list[0]?.reason}`)
+    },
+    count: () => {},
+  }
+  const times = { blockTimeMs: BLOCK_TIME_MS, flashblockTimeMs: FLASHBLOCK_TIME_MS }
+  const sequencer = createSequencer(
+    { chain, engine: referenceEngine, ...times, form: 'xlayer' },
+    ports,
+    journal.found,
+  )
+  take(effects)
+  await settle()
+  return {
+    async step() {
+      const { ms } = await sequencer.step()
+      await settle()
+      // What is due in between is not missed: the next question comes as early as that.
+      clock.ms += Math.max(1, ms)
+    },
+    submit(raw) {
+      const result = transactions.service.submit(raw)
+      if ('error' in result) throw new Error(result.error.message)
+    },
+    canonical() {
+      const { view, release } = front.lease('flashblocks')
+      const { number, hash } = view.canonical
+      release()
+      return { number: Number(number), hash }
+    },
+    chainId: chain.chainId,
+  }
+}

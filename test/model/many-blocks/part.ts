@@ -1,0 +1,117 @@
+/** Ten thousand blocks, a kill, and a start that is as fast as the first one. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { call, callMany, type RunningNode, startNode } from '../../outside/node-process.ts'
+import type { Part } from '../part.ts'
+import type { Made } from './child.ts'
+
+const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url))
+const READY_MS = 2_000
+/** Where the machine is busy with something else: beyond the CPU time of a start on an empty directory. */
+const EXTRA_CPU_MS = 500
+const STARTS = 3
+const MAX_LOG_BYTES = 150e6
+
+export const manyBlocks: Part = {
+  name: 'a start on many blocks',
+  async run({ isShort }, check) {
+    const root = mkdtempSync(join(tmpdir(), 'flashnode-blocks-'))
+    const folder = join(root, 'many')
+    mkdirSync(folder)
+    try {
+      const empty = await start(join(root, 'none'))
+      await empty.node.stop('SIGKILL')
+      const began = performance.now()
+      const made = await makeBlocks(folder, isShort ? 100 : 10_000)
+      const seconds = Math.round((performance.now() - began) / 1000)
+      const logs = [logBytes(folder)]
+      const starts: Start[] = []
+      const found: string[] = []
+      for (let n = 0; n < STARTS; n++) {
+        const started = await start(folder)
+        const { node } = started
+        starts.push(started)
+        found.push(...(await differences(node.url, made)))
+        await node.stop('SIGKILL')
+        logs.push(logBytes(folder))
+      }
+      check(
+        'blocks made under an injected clock have the same hashes after each kill',
+        found.length === 0,
+        `${made.blocks} blocks, ${made.transactions} transactions in ${seconds} s, ${made.hashes.length} hashes after each of ${STARTS} kills, ${found.length} differences ${found.slice(0, 3).join('; ')}`,
+      )
+      check(
+        `the log is shorter than ${MAX_LOG_BYTES / 1e6} MB`,
+        Math.max(...logs) < MAX_LOG_BYTES,
+        `${logs.map((bytes) => (bytes / 1e6).toFixed(1)).join(', ')} MB`,
+      )
+      const least = (name: 'readyMs' | 'cpuMs') => Math.min(...starts.map((one) => one[name]))
+      const text = ({ readyMs, cpuMs }: Start) => `${readyMs} ms with ${cpuMs} ms of CPU`
+      check(
+        `a start on them takes less than ${READY_MS / 1000} s`,
+        least('readyMs') < READY_MS || least('cpuMs') - empty.cpuMs < EXTRA_CPU_MS,
+        `${starts.map(text).join(', ')}; on an empty directory ${text(empty)}`,
+      )
+    } finally {
+      rmSync(root, { recursive: true, force: true })
+    }
+  },
+}
+
+type Start = { readonly node: RunningNode; readonly readyMs: number; readonly cpuMs: number }
+
+async function start(folder: string): Promise<Start> {
+  const node = await startNode(['--datadir', folder, '--rate-limit', 'off'])
+  return { node, readyMs: Math.round(node.readyMs), cpuMs: cpuMsOf(node.pid) }
+}
+
+/** Of all its threads so far; where the system does not tell, more than any. */
+function cpuMsOf(pid: number): number {
+  if (process.platform !== 'linux') return Number.POSITIVE_INFINITY
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ')
+  // Fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+/** In a process of their own, which is then killed: nothing is closed. */
+async function makeBlocks(folder: string, blocks: number): Promise<Made> {
+  const child = fork(CHILD, [folder, `${blocks}`], { execArgv: [] })
+  const end = () => child.kill('SIGKILL')
+  process.once('exit', end)
+  const ended = once(child, 'exit')
+  const first = await Promise.race([once(child, 'message'), ended])
+  const [made] = first as [Made]
+  if (typeof made !== 'object') throw new Error(`the process that makes blocks ended: ${first}`)
+  end()
+  await ended
+  process.off('exit', end)
+  return made
+}
+
+const logBytes = (folder: string): number =>
+  readdirSync(join(folder, 'state'))
+    .filter((name) => name.endsWith('.log'))
+    .reduce((sum, name) => sum + statSync(join(folder, 'state', name)).size, 0)
+
+/** Hashes of all blocks, the receipt of the last transaction, and what it paid, also as of the block before the last. */
+async function differences(
+  url: string,
+  { blocks, hashes, lastHash, recipient }: Made,
+): Promise<string[]> {
+  const tagOf = (number: number) => `0x${number.toString(16)}`
+  const lists = hashes.map(([number]) => [tagOf(number), false])
+  const answers = (await callMany(url, 'eth_getBlockByNumber', lists)) as { hash?: string }[]
+  const found = hashes.flatMap(([number, hash], at) =>
+    answers[at]?.hash === hash ? [] : [`block ${number} was ${hash}, is ${answers[at]?.hash}`],
+  )
+  const receipt = (await call(url, 'eth_getTransactionReceipt', [lastHash])) as { status: string }
+  if (receipt?.status !== '0x1') found.push(`${lastHash} has no receipt`)
+  for (const tag of ['latest', tagOf(blocks - 1)])
+    if ((await call(url, 'eth_getBalance', [recipient, tag])) !== '0x1')
+      found.push(`${recipient} has another balance at ${tag}`)
+  return found
+}
