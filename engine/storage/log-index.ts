@@ -9,7 +9,7 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { decodeStoredReceipt } from '../primitives/receipt-codec.ts'
 import { latin1 } from '../state/words.ts'
-import { decodeList, decodeNumber, encodeNumber, withNumber } from './block-codec.ts'
+import { decodeList, decodeNumber, encodeNumber } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
 import type { LogValues, ShardBits } from './types.ts'
 
@@ -21,18 +21,17 @@ export function* logPostings(
   number: number,
   receipts: Iterable<Bytes>,
 ): Generator<{ readonly key: Bytes; readonly value: Bytes }, void> {
-  const shard = Math.floor(number / LOG_SHARD_BLOCKS)
+  const shard = encodeNumber(Math.floor(number / LOG_SHARD_BLOCKS))
   const offset = number % LOG_SHARD_BLOCKS
   const value = Uint8Array.of(offset >> 8, offset & 0xff)
-  const seen = new Set<string>()
+  const seen = [0, 1, 2, 3, 4].map(() => new Set<string>())
   for (const receipt of receipts)
     for (const { address, topics } of decodeStoredReceipt(receipt).logs)
       for (const [kind, one] of [address, ...topics].entries()) {
-        const key = keyOf(kind, one, shard)
-        const name = latin1(key)
-        if (seen.has(name)) continue
-        seen.add(name)
-        yield { key, value }
+        const name = latin1(one)
+        if (seen[kind]!.has(name)) continue
+        seen[kind]!.add(name)
+        yield { key: keyOf(kind, one, shard), value }
       }
 }
 
@@ -42,12 +41,13 @@ export function logBlocks(
   values: LogValues,
   shard: number,
 ): ShardBits {
+  const suffix = encodeNumber(shard)
   let found: ShardBits | undefined
   // A group of a thousand values is not read where one of a single value has found nothing.
   const groups = [...values.entries()].filter(([, group]) => group.length > 0)
   groups.sort(([, a], [, b]) => a.length - b.length)
   for (const [kind, group] of groups) {
-    const keys = group.map((one) => keyOf(kind, one, shard))
+    const keys = group.map((one) => keyOf(kind, one, suffix))
     const bits = new Uint32Array(WORDS)
     for (const row of database.getMany('logs', keys)) if (row !== undefined) setBits(bits, row)
     for (let word = 0; found !== undefined && word < WORDS; word++) bits[word]! &= found[word]!
@@ -87,12 +87,13 @@ const BLOCKS_IN_SLICE = 256
 const POSTINGS_IN_SLICE = 4096
 const WORDS = LOG_SHARD_BLOCKS / 32
 
-/** Kind 0: an address; 1 to 4: a topic at this position. */
-function keyOf(kind: number, value: Bytes, shard: number): Bytes {
-  const name = new Uint8Array(1 + value.length)
-  name[0] = kind
-  name.set(value, 1)
-  return withNumber(name, shard)
+/** Kind 0: an address; 1 to 4: a topic at this position. `shard`: its number as bytes. */
+function keyOf(kind: number, value: Bytes, shard: Bytes): Bytes {
+  const key = new Uint8Array(1 + value.length + shard.length)
+  key[0] = kind
+  key.set(value, 1)
+  key.set(shard, 1 + value.length)
+  return key
 }
 
 function setBits(bits: ShardBits, row: Bytes): void {
