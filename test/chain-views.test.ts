@@ -265,7 +265,7 @@ describe('logs', () => {
     return { ...world, view, logs }
   }
   const all = { fromBlock: 0n, toBlock: 5000n, addresses: [], topics: [] }
-  const limits = { maxLogs: 1000, maxReads: 1000, isExpired: () => false }
+  const limits = { maxLogs: 1000, maxReads: 1000, maxBytes: 1e9, isExpired: () => false }
   const keys = (logs: readonly { log: Log; block: Block; transactionIndex: number }[]) =>
     logs.map(({ log, block, transactionIndex }) => [block.number, transactionIndex, log.data])
 

@@ -219,6 +219,15 @@ describe('logs', () => {
     const filtered = await narrow.ask('eth_getLogs', [{ fromBlock: '0x0', address: contract }])
     expect(filtered.error).toMatchObject({ data: { limit: 3, suggestedRange: { toBlock: '0x2' } } })
   })
+  test('too many bytes: the blocks before are suggested', async () => {
+    const few = testRpc({ memory, limits: { responseBytes: 1700 } })
+    const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    expect(many.error).toMatchObject({
+      code: -32005,
+      message: 'query exceeds max response bytes 1700, retry with the range 0-1',
+      data: { limit: 1700, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
+    })
+  })
   test('too many receipts to read: the blocks before are suggested, and are fewer', async () => {
     const few = testRpc({ memory, limits: { logsReads: 1 } })
     const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])

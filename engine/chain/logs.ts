@@ -15,6 +15,7 @@ export const findLogs: FindLogs = (view, filter, limits) => {
   const values = [filter.addresses, ...filter.topics]
   const range = { first: filter.fromBlock, last: filter.toBlock }
   let reads = 0
+  let bytes = 0
   for (const { first, numbers } of view.logSpans(values, range)) {
     if (numbers.length === 0 && limits.isExpired())
       return { status: 'expired', firstLeftOut: first }
@@ -22,18 +23,23 @@ export const findLogs: FindLogs = (view, filter, limits) => {
       if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
       const block = view.block({ number })
       if (block === undefined || !mayMatch(block.logsBloom, pattern)) continue
-      if (reads >= limits.maxReads)
+      if (reads > 0 && reads >= limits.maxReads)
         return { status: 'tooMany', what: 'reads', found: logs.length, firstLeftOut: number }
       const { found, receipts } = search(block, pattern)
       reads += receipts
       const count = logs.length + found.length
-      if (logs.length > 0 && count > limits.maxLogs)
-        return { status: 'tooMany', what: 'logs', found: count, firstLeftOut: number }
+      bytes += found.reduce((sum, { log }) => sum + LOG_TEXT_BYTES + 2 * log.data.length, 0)
+      const what = count > limits.maxLogs ? 'logs' : bytes > limits.maxBytes ? 'bytes' : undefined
+      if (logs.length > 0 && what !== undefined)
+        return { status: 'tooMany', what, found: count, firstLeftOut: number }
       for (const log of found) logs.push(log)
     }
   }
   return { status: 'found', logs }
 }
+
+/** Of a log with four topics, its data aside. */
+const LOG_TEXT_BYTES = 800
 
 /** Logs of one block that match, in order. */
 export const logsIn = (block: Block, pattern: PreparedPattern): readonly FoundLog[] =>

@@ -143,19 +143,21 @@ export type FoundLog = {
 }
 export type LogLimits = {
   readonly maxLogs: number
+  /** Of their JSON text, about. */
+  readonly maxBytes: number
   /** Receipts: no further block is read when so many have been. */
   readonly maxReads: number
   readonly isExpired: () => boolean
 }
 /**
- * `tooMany` logs, or receipts to read. What comes before `firstLeftOut` is within the limits; the first block that was read is never left
+ * `tooMany` logs, bytes of them, or receipts to read. What comes before `firstLeftOut` is within the limits; the first block that was read is never left
  * out, so that [fromBlock, firstLeftOut - 1] is a smaller range that can be answered.
  */
 export type LogSearch =
   | { readonly status: 'found'; readonly logs: readonly FoundLog[] }
   | {
       readonly status: 'tooMany'
-      readonly what: 'logs' | 'reads'
+      readonly what: 'logs' | 'bytes' | 'reads'
       readonly found: number
       readonly firstLeftOut: bigint
     }

@@ -55,9 +55,13 @@ function search(context: MethodContext, query: LogQuery, range: LogRange): reado
   const { view, limits, isExpired } = context
   // One block is answered whole: there is no smaller range to suggest.
   const isOne = range.fromBlock === range.toBlock
-  const maxLogs = isOne ? Number.MAX_SAFE_INTEGER : limits.logsResults
   const filter = { ...range, addresses: query.addresses, topics: query.topics }
-  const result = findLogs(view, filter, { maxLogs, maxReads: limits.logsReads, isExpired })
+  const result = findLogs(view, filter, {
+    maxLogs: isOne ? Number.MAX_SAFE_INTEGER : limits.logsResults,
+    maxBytes: isOne ? Number.MAX_SAFE_INTEGER : limits.responseBytes,
+    maxReads: limits.logsReads,
+    isExpired,
+  })
   if (result.status === 'found') return result.logs
   if (result.status === 'expired') throw timedOut()
   throw tooMany(result, range, limits)
@@ -68,13 +72,15 @@ function tooMany(
   { fromBlock }: LogRange,
   limits: Limits,
 ): RpcError {
-  const isReads = result.what === 'reads'
-  const limit = isReads ? limits.logsReads : limits.logsResults
-  const most = isReads ? `max receipts ${limit}` : `max results ${limit}`
-  const last = result.firstLeftOut > fromBlock ? result.firstLeftOut - 1n : fromBlock
+  const { name, limit } = {
+    logs: { name: 'results', limit: limits.logsResults },
+    bytes: { name: 'response bytes', limit: limits.responseBytes },
+    reads: { name: 'receipts', limit: limits.logsReads },
+  }[result.what]
+  const last = result.firstLeftOut - 1n
   const suggested = rangeText({ fromBlock, toBlock: last })
   return tooManyLogs({
-    message: `query exceeds ${most}, retry with the range ${fromBlock}-${last}`,
+    message: `query exceeds max ${name} ${limit}, retry with the range ${fromBlock}-${last}`,
     limit,
     found: result.found,
     suggested,

@@ -184,7 +184,7 @@ function askLogs(reading: Reading): void {
     addresses: [],
     topics: [[blockTopic(point.salt)]],
   }
-  const limits = { maxLogs: 10_000, maxReads: 10_000, isExpired: () => false }
+  const limits = { maxLogs: 10_000, maxReads: 10_000, maxBytes: 1e9, isExpired: () => false }
   const search = findLogs(reading.view, filter, limits)
   const found: readonly FoundLog[] = search.status === 'found' ? search.logs : []
   const wanted: Log[] = []

@@ -281,6 +281,7 @@ function checkLogs(
     const found = findLogs(view, filter, {
       maxLogs: 10_000,
       maxReads: 10_000,
+      maxBytes: 1e9,
       isExpired: () => false,
     })
     if (found.status !== 'found') throw new Mismatch(`logs: ${found.status}`)
