@@ -150,6 +150,10 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
   let step = steps.next()
   while (step.done !== true) step = steps.next()
   const writes = step.value
+  for (const column of ['accountTrie', 'storageTrie'] as const) {
+    const put = writes.filter((write) => write.column === column && write.value !== undefined)
+    expect(put).toEqual(put.toSorted((a, b) => Buffer.compare(a.key, b.key)))
+  }
   const batch = database.batch()
   for (const row of undoRows(name, writes)) batch.put('undo', row.key, row.value)
   for (const { column, key, value } of writes)

@@ -38,7 +38,7 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   const { database, block, diff, rowsInPiece = ROWS_IN_PIECE } = fold
   const batch = database.batch()
   batch.put('meta', META.folding, encodeHead(block))
-  for (const piece of pieces(rowsOf(diff), rowsInPiece)) {
+  for (const piece of pieces(sortedRowsOf(diff), rowsInPiece)) {
     for (const row of piece) putRow(batch, row, block.number)
     batch.commit()
     yield
@@ -117,6 +117,15 @@ function* rowsOf(diff: StateDiff): Generator<Row, void> {
     const { address, before, after, slots } = account
     if (!isSameAccount(before, after)) yield { account }
     for (const slot of slots) if (!equalBytes(slot.before, slot.after)) yield { address, slot }
+  }
+}
+
+/** In the order of their keys: a commit of sorted rows costs a third. */
+function* sortedRowsOf(diff: StateDiff): Generator<Row, void> {
+  const changes = diff.toSorted((a, b) => Buffer.compare(a.address, b.address))
+  for (const change of changes) {
+    const slots = change.slots.toSorted((a, b) => Buffer.compare(a.key, b.key))
+    yield* rowsOf([{ ...change, slots }])
   }
 }
 

@@ -106,12 +106,13 @@ export function openTrie(options: {
       expected,
     }: { readonly space: TrieSpace; readonly place: Place; readonly expected: Bytes },
   ): TrieNode => {
-    if (raw === undefined || !equalBytes(keccak256(raw), expected))
+    const hash = raw && keccak256(raw)
+    if (raw === undefined || hash === undefined || !equalBytes(hash, expected))
       throw new TrieError(
         `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
     const node = decodeNode(raw, place, memory.epoch)
-    node.reference = expected.slice()
+    node.reference = hash
     memory.nodes++
     return node
   }
