@@ -18,7 +18,18 @@ export const STORE_RULES: readonly Rule[] = [
   {
     name: 'clearDead',
     rule: 'the row of a thread that has ended is cleared',
-    edits: [edit('workers/threads', '  clearThread(from.views, POOL_ROW + index)\n', '')],
+    edits: [
+      edit('workers/threads', '  clearThread(from.views, POOL_ROW + index)\n', ''),
+      // The next thread would take the row, and clear it with its first lease.
+      edit(
+        'workers/threads',
+        'claims.length; index++)\n    if (Atomics.compareExchange(claims, index, 0, thread) === 0) return POOL_ROW + index',
+        `claims.length; index++)
+    if (Atomics.compareExchange(claims, (index + thread) % claims.length, 0, thread) === 0)
+      return POOL_ROW + ((index + thread) % claims.length)`,
+      ),
+    ],
+    isStarving: true,
     expect: ['torture', 'model'],
   },
   {
@@ -27,9 +38,23 @@ export const STORE_RULES: readonly Rule[] = [
     edits: [
       edit(
         'test/torture/readers',
+        '{ type Claims, releaseEnded }',
+        '{ type Claims, POOL_ROW, releaseEnded }',
+      ),
+      edit(
+        'test/torture/readers',
+        'import { beatsOf, type',
+        "import { clearThread } from '../../engine/views/arena.ts'\nimport { beatsOf, type",
+      ),
+      // It goes on reading: what it leases meanwhile is cleared as well.
+      edit(
+        'test/torture/readers',
         '    thread.isEnding = true\n    void thread.worker.terminate()\n',
-        `    this.#forget(thread)
-    await sleep(300)
+        `    const row = this.#options.claims.indexOf(thread.id)
+    for (let ms = 0; ms < 300 && row >= 0; ms += 2) {
+      clearThread(this.#options.views, POOL_ROW + row)
+      await sleep(2)
+    }
     thread.isEnding = true
     void thread.worker.terminate()
 `,

@@ -16,6 +16,8 @@ export type Rule = {
   readonly edits: readonly Edit[]
   /** Waits where threads must meet for the fault to show. With the rule on they change nothing. */
   readonly race?: readonly Edit[]
+  /** Without it the writer waits for memory: of the others that is no finding. */
+  readonly isStarving?: true
   readonly expect: readonly [Finder, ...Finder[]]
 }
 

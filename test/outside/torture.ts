@@ -4,6 +4,7 @@
  * Usage: node test/outside/torture.ts [--short] [--seconds N] [--seed S] [--rules | --rule NAME]
  */
 import type { Counts } from '../torture/counters.ts'
+import { STAYED_FULL } from '../torture/options.ts'
 import type { TortureResult } from '../torture/run.ts'
 import { MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
 import { type RunEnd, startRun } from '../torture/start.ts'
@@ -149,7 +150,7 @@ function report(name: string, result: TortureResult, least: Partial<Counts>): vo
 }
 
 /** The product without the rule must fail; with its waits alone it must not. */
-async function switchOff({ name, edits, race = [] }: Rule): Promise<void> {
+async function switchOff({ name, edits, race = [], isStarving }: Rule): Promise<void> {
   const scenario = scenarioOf(name)
   const job = (mostCpuSeconds: number) => ({
     options: { ...scenario, seed: nextSeed() },
@@ -161,13 +162,14 @@ async function switchOff({ name, edits, race = [] }: Rule): Promise<void> {
   const result = await startRun(job(RULE_CPU_SECONDS), [POISON, ...edits, ...race])
   const fault = faultOf(result)
   const reads = 'counts' in result ? `after ${result.counts.reads} reads by ` : ''
-  const isCaught = fault !== undefined && !('crash' in result)
+  const isFull = fault?.includes(STAYED_FULL) === true
+  const isCaught = fault !== undefined && !('crash' in result) && isFull === (isStarving === true)
   check(
     `rule ${name} switched off`,
     isCaught,
     `${reads}${fault ?? 'nobody'}`.split('\n')[0]!.slice(0, 240),
   )
-  if (race.length === 0 || options.isShort) return
+  if ((race.length === 0 && isStarving !== true) || options.isShort) return
   const control = await startRun(job(CONTROL_CPU_SECONDS), [POISON, ...race])
   check(`rule ${name} on, with the same waits`, faultOf(control) === undefined, faultOf(control))
 }

@@ -10,6 +10,7 @@ import { GENESIS_NUMBER, tortureChain } from './content.ts'
 import type { Count } from './counters.ts'
 import { cpuSeconds } from './cpu-time.ts'
 import { beginBlock, noteFinal, noteRecord, type SharedLedger, WHOLE } from './ledger.ts'
+import { STAYED_FULL } from './options.ts'
 import { openTruth, type Truth } from './truth.ts'
 
 /** How often each thing is done, of 1000 steps. */
@@ -225,7 +226,7 @@ export class Driver {
     const now = cpuSeconds()
     this.#fullSince ??= now
     if (now - this.#fullSince > graceSeconds)
-      throw new Error(`the arena stayed full for ${graceSeconds} s of processor time`)
+      throw new Error(`${STAYED_FULL} for ${graceSeconds} s of processor time`)
     this.#options.cancel(this.publisher.stats().oldestLease)
     this.#patience = PATIENCE
     // What is complete makes place as well, when pending was not enough.

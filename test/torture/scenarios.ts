@@ -123,7 +123,7 @@ const BY_RULE: Readonly<Record<string, Scenario>> = {
   coverChecked: { ...LENT, heldLoans: 0, front: { ...LENT.front, leases: 1, longestMs: 3 } },
   prefixOfBase: { ...QUICK, driver: { ...QUICK.driver, rest: 100 } },
   clearAfterExit: { ...CROWDED, killEveryMs: 400 },
-  clearDead: { ...CROWDED, killEveryMs: 400, graceSeconds: 4 },
+  clearDead: { ...CROWDED, killEveryMs: 5_000, graceSeconds: 1 },
 }
 
 /** Where the lack of a rule shows. */
