@@ -27,7 +27,7 @@ const flags = allocFlags(directory)
 // Something over a minute is the same for every length.
 const share = Math.max(0, seconds - 80)
 const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
-  workers: (tell) => overloadWorkers(tell, { rounds: 1 + Math.round(share / 80), random, flags }),
+  workers: (tell) => overloadWorkers(tell, { rounds: 1 + Math.round(share / 150), random, flags }),
   transactions: (tell) =>
     overloadByTransactions(tell, { seconds: 8 + Math.round(share / 4), flags }),
   readers: (tell) => overloadBySlowReaders(tell, { random, flags }),
