@@ -32,11 +32,13 @@ export function trim(node: TrieNode, keep: Keep): number {
   return below === 0 && isOld(node, keep) ? 0 : below + 1
 }
 
-/** A short node is in no row of its own and cannot be read again. */
+/** The age first: most nodes are young, and the rest of what is asked lies elsewhere in memory. */
 function isOld(node: TrieNode, { epoch, epochs }: Keep): boolean {
-  if (!node.owner.isStored || node.reference?.length !== 32) return false
-  const weight = node.kind === 'branch' ? childCount(node.present) : 1
-  return (epoch - node.seen) * 16 > epochs * weight
+  const age = 16 * (epoch - node.seen)
+  if (age <= epochs) return false
+  if (node.kind === 'branch' && age <= epochs * childCount(node.present)) return false
+  // A short node is in no row of its own and cannot be read again.
+  return node.owner.isStored && node.reference?.length === 32
 }
 
 function childCount(present: number): number {
