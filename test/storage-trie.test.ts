@@ -21,6 +21,8 @@ import {
 import { MemoryTrie } from './fixtures/trie-memory.ts'
 
 const hex = (bytes: Bytes) => bytesToHex(bytes)
+// Seconds of work: a busy machine makes a minute of it.
+const timeout = 120_000
 const text = (value: string): Bytes => new TextEncoder().encode(value)
 
 describe('ethereum/tests, secure tries', () => {
@@ -105,7 +107,7 @@ const value = fc.option(
 )
 const change = fc.record({ key, value })
 
-test('any changes to any trie give the root of the whole', () => {
+test('any changes to any trie give the root of the whole', { timeout }, () => {
   const rounds = fc.array(
     fc.record({ changes: fc.array(change, { maxLength: 12 }), store: fc.constantFrom(0, 1, 2) }),
     { maxLength: 8 },
@@ -186,7 +188,9 @@ function freshRows(world: World): string[] {
   return rows(database)
 }
 
-test('versions of a chain: roots by flashblock, rows after each fold, undone one by one', () => {
+test('versions of a chain: roots by flashblock, rows after each fold, undone one by one', {
+  timeout,
+}, () => {
   const block = fc.record({
     flashblocks: fc.array(fc.array(action, { maxLength: 6 }), { minLength: 1, maxLength: 3 }),
     rival: fc.array(action, { maxLength: 4 }),
