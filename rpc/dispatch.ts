@@ -48,6 +48,7 @@ export function createAnswerer(
     depth: limits.jsonDepth,
     keys: limits.objectKeys,
     hexKeys: limits.overrideItems,
+    values: limits.jsonValues,
     items: limits.batchItems * HOPELESS,
   }
   const cache = createResultCache({

@@ -6,6 +6,8 @@ export type ScanLimits = {
   /** Keys of one object. Keys that begin with 0x (addresses, slots) are counted apart: they are data, bounded by `hexKeys`. */
   readonly keys: number
   readonly hexKeys: number
+  /** Lists, objects, and what stands in them: a small value costs JSON.parse as much as a long one, and a list a hundred times that. */
+  readonly values: number
   /** Scanning stops beyond so many items of a batch. */
   readonly items: number
 }
@@ -38,6 +40,7 @@ export function scan(text: string, limits: ScanLimits): Scan {
   let depth = 0
   let envelope = 1
   let items = 1
+  let values = 0
   let paramsFrom = -1
   let keyFrom = 0
   let keyTo = 0
@@ -66,10 +69,12 @@ export function scan(text: string, limits: ScanLimits): Scan {
         if (!isStarted) envelope = 2
         isStarted = true
         if (++depth > limits.depth) return result(`nested deeper than ${limits.depth}`)
+        if (++values > limits.values) return result(`more than ${limits.values} values`)
         break
       case OPEN_OBJECT:
         isStarted = true
         if (++depth > limits.depth) return result(`nested deeper than ${limits.depth}`)
+        if (++values > limits.values) return result(`more than ${limits.values} values`)
         keys[depth] = 0
         hexKeys[depth] = 0
         break
@@ -84,6 +89,7 @@ export function scan(text: string, limits: ScanLimits): Scan {
         depth--
         break
       case 44: // ,
+        if (++values > limits.values) return result(`more than ${limits.values} values`)
         if (depth === 1 && envelope === 2 && ++items > limits.items)
           return result(`more than ${limits.items} items`)
         break

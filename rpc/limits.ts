@@ -14,6 +14,7 @@ export const LIMITS = {
   bodyBytes: limit(2_000_000, 'bytes', 'request body, HTTP and WebSocket'),
   jsonDepth: limit(64, 'items', 'nesting of a request'),
   objectKeys: limit(64, 'items', 'keys of one object in a request'),
+  jsonValues: limit(100_000, 'items', 'lists, objects and their entries in a request'),
   batchItems: limit(100, 'items', 'calls in one batch'),
   batchResponseBytes: limit(25_000_000, 'bytes', 'all answers of one batch'),
   responseBytes: limit(25_000_000, 'bytes', 'one answer'),

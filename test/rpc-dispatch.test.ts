@@ -262,6 +262,8 @@ describe('hostile bodies', () => {
         `"id":1,"method":"eth_chainId","params":[{${Array.from({ length: 300_000 }, (_, at) => `"${at}":0`).join(',')}}]`,
       ),
     ],
+    ['two megabytes of empty lists', `{"params":[${Array(666_000).fill('[]').join(',')}]}`],
+    ['two megabytes of numbers', `{"params":[${Array(999_000).fill('1').join(',')}]}`],
     ['a string of a million backslashes', `"${'\\'.repeat(1_000_001)}"`],
   ]
   test.each(cases)('%s: refused at once', async (_name, body) => {
@@ -271,7 +273,7 @@ describe('hostile bodies', () => {
     expect(performance.now() - started).toBeLessThan(200)
   })
   test('64 keys, and thousands that are slots, are taken', () => {
-    const limits = { depth: 64, keys: 64, hexKeys: 10_000, items: 1_000 }
+    const limits = { depth: 64, keys: 64, hexKeys: 10_000, values: 20_000, items: 1_000 }
     const keys = (count: number, prefix: string) =>
       `{${Array.from({ length: count }, (_, at) => `"${prefix}${at}":0`).join(',')}}`
     expect(scan(keys(64, 'k'), limits).fault).toBeUndefined()
@@ -279,8 +281,17 @@ describe('hostile bodies', () => {
     expect(scan(keys(10_000, '0x'), limits).fault).toBeUndefined()
     expect(scan(keys(10_001, '0x'), limits).fault).toBe('object with more than 10000 keys')
   })
+  test('so many values, whatever they are', () => {
+    const limits = { depth: 64, keys: 64, hexKeys: 64, values: 10, items: 1_000 }
+    const fault = (params: string) => scan(`{"params":[${params}]}`, limits).fault
+    // Two are around them.
+    expect(fault('1,1,1,1,1,1,1,1,1')).toBeUndefined()
+    expect(fault('1,1,1,1,1,1,1,1,1,1')).toBe('more than 10 values')
+    expect(fault('[[],[]],[{}]')).toBeUndefined()
+    expect(fault('[[],[]],[{},[[]]]')).toBe('more than 10 values')
+  })
   test('what the scan cuts out is what the parser sees', () => {
-    const limits = { depth: 64, keys: 64, hexKeys: 64, items: 1_000 }
+    const limits = { depth: 64, keys: 64, hexKeys: 64, values: 1_000, items: 1_000 }
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.double(), (params, id) => {
         const body = JSON.stringify({ id, other: { id: 7, params: [0] }, params })
