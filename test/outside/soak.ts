@@ -112,7 +112,10 @@ check(
   `${blocks} in ${Math.round(last.at - samples[0]!.at)} s, ${Math.round((last.diskBytes - samples[0]!.diskBytes) / blocks)} bytes of disk each`,
 )
 // Of a machine that has no time for the subscriber the node is not to blame.
-const latest = Math.max(...seen.late)
+// An hour has too many of them to be arguments of one call.
+const greatest = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), 0)
+const latest = greatest(seen.late)
+const ownLatest = greatest(seen.ownLag)
 check(
   'an outside subscriber saw every flashblock once, in order',
   seen.gaps.length === 0 && seen.blocks >= blocks,
@@ -120,8 +123,8 @@ check(
 )
 check(
   `none came later than one cadence (${CADENCE_MS} ms)`,
-  latest <= CADENCE_MS + Math.max(...seen.ownLag),
-  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${Math.max(...seen.ownLag).toFixed(1)} at most`,
+  latest <= CADENCE_MS + ownLatest,
+  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most`,
 )
 // The first is that of the start.
 const lags = samples.slice(1).map(({ lagMs }) => lagMs)
