@@ -21,12 +21,12 @@ import { decodeAccount } from '../engine/state/account-codec.ts'
 import { memoryDatabase } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
 import { JournalError, openJournal } from '../engine/storage/journal.ts'
-import { readMarker } from '../engine/storage/marker.ts'
+import { PREDEPLOYS, readMarker } from '../engine/storage/marker.ts'
 import { openDirectory, SCHEMA_VERSION } from '../engine/storage/schema.ts'
 import { openStore } from '../engine/storage/store.ts'
 import { openTrie } from '../engine/storage/trie.ts'
 import type { Config } from '../workers/config.ts'
-import { chainOption } from '../workers/datadir.ts'
+import { chainOption, providePredeploys } from '../workers/datadir.ts'
 import { conformance, isAbsent } from './fixtures/blocks.ts'
 import { temporaryDirectory } from './fixtures/databases.ts'
 import { olderSchema } from './fixtures/older-schema.ts'
@@ -87,6 +87,33 @@ describe('a directory', () => {
     expect(await faultOf(open(path, asked({ command: 'dev', gasLimit: 30_000_000 })))).toMatch(
       /^chain: /,
     )
+  })
+
+  test('of a development chain keeps the contracts it was made with, or that it has none', async () => {
+    const [older, newer] = [temporaryDirectory(), temporaryDirectory()]
+    const config = { command: 'dev', blockTimeMs: 1_000 } as Config
+    const chainIn = (path: string, command: Config['command'] = 'dev') =>
+      chainSpec(chainOption({ ...config, command }, path, 1_700_000_000))
+    const provide = (path: string) => providePredeploys(config, path, () => {})
+    const before = chainIn(older)
+    await (await open(older, before)).close()
+    await provide(older)
+    expect(existsSync(join(older, PREDEPLOYS))).toBe(false)
+    expect(chainIn(older).genesisHash).toEqual(before.genesisHash)
+
+    // A start that is cut off before the marker is written is made up for.
+    await provide(newer)
+    expect(readMarker(newer)).toBeUndefined()
+    await provide(newer)
+    const made = chainIn(newer)
+    expect(made.genesisHash).not.toEqual(before.genesisHash)
+    await (await open(newer, made)).close()
+    const file = join(newer, PREDEPLOYS)
+    const kept = readFileSync(file, 'utf8')
+    await provide(newer)
+    expect(readFileSync(file, 'utf8')).toBe(kept)
+    for (const command of ['dev', 'serve'] as const)
+      expect(chainIn(newer, command).genesisHash).toEqual(made.genesisHash)
   })
 
   test('of something else is not touched', async () => {

@@ -58,6 +58,8 @@ const importers: Record<string, readonly string[]> = {
   'prom-client': ['workers/metrics.ts'],
   'rate-limiter-flexible': ['rpc/limiter.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],
+  solc: ['workers/compile-contracts.ts'],
+  'solc/package.json': ['workers/contracts.ts'],
   ws: ['rpc/websocket.ts'],
   zod: ['workers/config-file.ts'],
 }

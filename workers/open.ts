@@ -10,7 +10,7 @@ import { createViews } from '../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../engine/views/memory.ts'
 import type { Config } from './config.ts'
 import { type NodeContext, StartError } from './context.ts'
-import { chainOption, type DataDirectory, openDataDirectory } from './datadir.ts'
+import { chainOption, type DataDirectory, openDataDirectory, providePredeploys } from './datadir.ts'
 import type { SharedNode } from './messages.ts'
 import { allRows } from './threads.ts'
 
@@ -35,6 +35,9 @@ export async function openData({ config, log, lifecycle }: NodeContext): Promise
   const directory = openDataDirectory(config.datadir)
   // However it ends, short of a kill: a second signal closes nothing.
   process.once('exit', directory.release)
+  await providePredeploys(config, directory.path, () =>
+    log.info('compiling the contracts of the development chain, which is done once'),
+  )
   const option = chainOption(config, directory.path, Math.floor(Date.now() / 1_000))
   const chain = chainSpec(option)
   const database = await openDirectory({

@@ -4,7 +4,7 @@ import { hashHeader } from '../primitives/header-codec.ts'
 import { devChain } from './dev-genesis.ts'
 import { ChainError } from './error.ts'
 import { rulesOf } from './forks.ts'
-import { allocationRoots, genesisHeader } from './genesis.ts'
+import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
 import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
 import { NETWORKS, type Network, xlayerParameters } from './networks.ts'
 import type { ChainSpec } from './types.ts'
@@ -16,6 +16,8 @@ export type ChainOption = {
   /** Present: a development chain with the rules of that one. */
   readonly dev?: {
     readonly chainId?: number | undefined
+    /** Path of a JSON file: an `alloc` with the contracts of the OP stack; without it the chain has none of them. */
+    readonly predeploysFile?: string | undefined
     /** Path of a JSON file: an `alloc` of further accounts. */
     readonly allocFile?: string | undefined
     /** Seconds. */
@@ -85,11 +87,12 @@ function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): 
     chainId,
     timestamp: BigInt(dev.genesisTimestamp),
     ...(dev.gasLimit === undefined ? {} : { gasLimit: BigInt(dev.gasLimit) }),
-    ...(dev.allocFile === undefined
-      ? {}
-      : { alloc: decodeAlloc(readJson(dev.allocFile), dev.allocFile) }),
+    alloc: new Map([...allocOf(dev.predeploysFile), ...allocOf(dev.allocFile)]),
   })
 }
+
+const allocOf = (path: string | undefined): Allocation =>
+  path === undefined ? new Map() : decodeAlloc(readJson(path), path)
 
 function baseOfFile(path: string): Pick<Network, 'name' | 'parameters' | 'blockTime'> {
   const { parameters } = decodeGenesis(readJson(path))

@@ -37,7 +37,7 @@ export function readMarker(path: string): Marker | undefined {
   if (!existsSync(path)) return undefined
   const file = join(path, MARKER)
   if (!existsSync(file)) {
-    const entries = readdirSync(path).filter((name) => name !== `${MARKER}.next`)
+    const entries = readdirSync(path).filter((name) => !UNFINISHED.includes(name))
     if (entries.length === 0) return undefined
     throw new DirectoryError(
       'foreign',
@@ -52,8 +52,13 @@ export function readMarker(path: string): Marker | undefined {
 
 /** On the disk when it returns. @throws {DirectoryError} 'io' */
 export function writeMarker(path: string, marker: Marker): void {
+  writeDurable(path, MARKER, `${JSON.stringify({ format: 'flashnode', ...marker }, null, 2)}\n`)
+}
+
+/** A file of a directory that is being made; the marker comes last. Whole or not at all, on the disk when it returns. @throws {DirectoryError} 'io' */
+export function writeDurable(path: string, name: string, text: string): void {
   try {
-    write(path, marker)
+    write(path, name, text)
   } catch (error) {
     throw ioFault(path, error)
   }
@@ -66,17 +71,17 @@ export function ioFault(path: string, error: unknown): DirectoryError {
   return new DirectoryError('io', `${path} cannot be used: ${message}; ${advice}`)
 }
 
-function write(path: string, marker: Marker): void {
+function write(path: string, name: string, text: string): void {
   mkdirSync(path, { recursive: true })
-  const next = join(path, `${MARKER}.next`)
+  const next = join(path, `${name}.next`)
   const file = openSync(next, 'w')
   try {
-    writeSync(file, `${JSON.stringify({ format: 'flashnode', ...marker }, null, 2)}\n`)
+    writeSync(file, text)
     fsyncSync(file)
   } finally {
     closeSync(file)
   }
-  renameSync(next, join(path, MARKER))
+  renameSync(next, join(path, name))
   // The new name is safe with the directory only.
   const directory = openSync(path, 'r')
   try {
@@ -87,6 +92,10 @@ function write(path: string, marker: Marker): void {
 }
 
 const MARKER = 'flashnode.json'
+/** Contracts in the genesis of a development chain: an `alloc`, as JSON. The chain is made from it again at every start. */
+export const PREDEPLOYS = 'predeploys.json'
+/** What a start that was cut off may leave in a directory without a marker. */
+const UNFINISHED = [`${MARKER}.next`, PREDEPLOYS, `${PREDEPLOYS}.next`]
 
 function decodeMarker(text: string): Marker | undefined {
   let value: Record<string, unknown>

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
-import { readMarker } from '../../../engine/storage/marker.ts'
+import { PREDEPLOYS, readMarker } from '../../../engine/storage/marker.ts'
 import { PlainChain } from '../../fixtures/plain-chain.ts'
 import { call, type RunningNode, startNode } from '../node-process.ts'
 import { mulberry32 } from '../run-options.ts'
@@ -162,9 +162,9 @@ async function goOn(round: number): Promise<void> {
   problem((await node.stop()) !== 0, `round ${round}: the node with space again did not end well`)
   problems.push(...differences.found)
   const { chain, chainId, genesisTimestamp } = readMarker(DATADIR)!
-  plain ??= new PlainChain(
-    chainSpec({ name: chain, dev: { chainId, genesisTimestamp, blockTime: 1 } }),
-  )
+  const predeploysFile = join(DATADIR, PREDEPLOYS)
+  const dev = { chainId, genesisTimestamp, predeploysFile, blockTime: 1 }
+  plain ??= new PlainChain(chainSpec({ name: chain, dev }))
   const stored = await checkStored(DATADIR, { plain, random })
   notes.push(
     `${differences.receipts} receipts and ${differences.hashes} hashes as before, ${stored.durable} blocks executed again`,

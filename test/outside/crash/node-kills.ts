@@ -1,9 +1,10 @@
 /** A node under load, killed at chosen places again and again on one data directory. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
-import { readMarker } from '../../../engine/storage/marker.ts'
+import { PREDEPLOYS, readMarker } from '../../../engine/storage/marker.ts'
 import { PlainChain } from '../../fixtures/plain-chain.ts'
 import { type RunningNode, startNode } from '../node-process.ts'
 import { checkStored } from './check-stored.ts'
@@ -148,7 +149,12 @@ class Run {
     if (marker === undefined) return
     const chain = chainSpec({
       name: marker.chain,
-      dev: { chainId: marker.chainId, genesisTimestamp: marker.genesisTimestamp, blockTime: 1 },
+      dev: {
+        chainId: marker.chainId,
+        genesisTimestamp: marker.genesisTimestamp,
+        predeploysFile: join(this.#datadir, PREDEPLOYS),
+        blockTime: 1,
+      },
     })
     this.#plain ??= new PlainChain(chain)
     try {
