@@ -22,6 +22,7 @@ import { type PackedRequest, unpackRequest } from '../workers/keeper-request.ts'
 import type { FromSequencer, ToSequencer } from '../workers/messages.ts'
 import type { SequencerData } from '../workers/sequencer.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
+import { L1_FIGURES } from './fixtures/l1-figures.ts'
 
 let folder: string
 let database: Database
@@ -64,6 +65,7 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     blockTimeMs: 1000,
     flashblockTimeMs: 200,
     form: 'xlayer',
+    l1: L1_FIGURES,
   }
   ours.on('message', (question: PackedRequest) => {
     const answers = [...node.keeper.handle(unpackRequest(question))]

@@ -1,5 +1,7 @@
 /** The threads that move the chain: writer and keeper, and in `dev` the sequencer. */
 import { MessageChannel } from 'node:worker_threads'
+import type { L1Figures } from '../engine/sources/sequencer-attributes.ts'
+import type { Config } from './config.ts'
 import type { NodeContext } from './context.ts'
 import { createInbox, type Inbox } from './inbox.ts'
 import type { KeeperData } from './keeper.ts'
@@ -90,6 +92,7 @@ function startSequencer(
     blockTimeMs: config.blockTimeMs,
     flashblockTimeMs: config.flashblockTimeMs,
     form: config.feedForm,
+    l1: l1Figures(config),
   }
   const sequencer = startThread<ToSequencer, FromSequencer>({
     ...{ ...handlers, name: 'sequencer', file: './sequencer.ts', data },
@@ -98,6 +101,16 @@ function startSequencer(
   lifecycle.onStop('the sequencer', () => sequencer.stop({ type: 'stop' }, STOP_MS))
   return sequencer
 }
+
+const l1Figures = (config: Config): L1Figures => ({
+  baseFee: BigInt(config.l1BaseFee),
+  blobBaseFee: BigInt(config.l1BlobBaseFee),
+  baseFeeScalar: BigInt(config.l1BaseFeeScalar),
+  blobBaseFeeScalar: BigInt(config.l1BlobBaseFeeScalar),
+  operatorFeeScalar: BigInt(config.operatorFeeScalar),
+  operatorFeeConstant: BigInt(config.operatorFeeConstant),
+  daFootprintGasScalar: BigInt(config.daFootprintScalar),
+})
 
 type SequencerHandlers = {
   readonly onMessage: (message: FromSequencer) => void

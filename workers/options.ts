@@ -26,6 +26,7 @@ const DEV: readonly CommandName[] = ['dev']
 const EVERY: readonly CommandName[] = [...ALL, 'migrate']
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 const DAY_MS = 86_400_000
+const UINT32 = 0xffff_ffff
 
 export const OPTIONS = {
   chain: option('NAME|FILE', optional(text), {
@@ -177,6 +178,42 @@ export const OPTIONS = {
   genesisAlloc: option('FILE', optional(text), {
     fallback: undefined,
     text: 'further accounts of the genesis (JSON)',
+    commands: DEV,
+  }),
+  l1BaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 1_000_000_000,
+    text: 'base fee of the made-up L1',
+    commands: DEV,
+  }),
+  l1BlobBaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 1,
+    text: 'blob base fee of the made-up L1',
+    commands: DEV,
+  }),
+  // Both as X Layer's system configuration had them at its first block.
+  l1BaseFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 1_368,
+    text: 'part of the L1 base fee in the L1 fee, in millionths',
+    commands: DEV,
+  }),
+  l1BlobBaseFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 801_949,
+    text: 'part of the blob base fee in the L1 fee, in millionths',
+    commands: DEV,
+  }),
+  operatorFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 0,
+    text: 'operator fee, in hundreds of wei per gas',
+    commands: DEV,
+  }),
+  operatorFeeConstant: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 0,
+    text: 'operator fee per transaction',
+    commands: DEV,
+  }),
+  daFootprintScalar: option('GAS', integer(0, 65_535), {
+    fallback: 400,
+    text: 'block gas that an estimated byte of a transaction on L1 takes',
     commands: DEV,
   }),
 }

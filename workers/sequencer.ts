@@ -5,6 +5,7 @@ import { chainSpec } from '../engine/chainspec/registry.ts'
 import { engineByName } from '../engine/evm/registry.ts'
 import type { WireForm } from '../engine/flashblocks/codec.ts'
 import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
+import type { L1Figures } from '../engine/sources/sequencer-attributes.ts'
 import type { Offered, Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
 import { storageFailure } from '../engine/storage/failure.ts'
@@ -25,6 +26,7 @@ export type SequencerData = SharedNode & {
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
   readonly form: WireForm
+  readonly l1: L1Figures
 }
 
 type Thread = {
@@ -51,6 +53,7 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
         blockTimeMs: data.blockTimeMs,
         flashblockTimeMs: data.flashblockTimeMs,
         form: data.form,
+        l1: data.l1,
       },
       thread.ports,
       journal.found,

@@ -2,6 +2,7 @@
 import { decodeExtraData, encodeExtraData, nextBaseFee } from '../chainspec/base-fee.ts'
 import {
   attributesForm,
+  L1_BLOCK,
   type L1Attributes,
   l1AttributesDeposit,
   SEQUENCER_FEE_VAULT,
@@ -15,20 +16,23 @@ import { keccak256 } from '../primitives/keccak.ts'
 import type { DepositTransaction } from '../primitives/transaction.ts'
 import { bigintToBytes, concatBytes } from '../primitives/words.ts'
 
-/** What the made-up L1 and the system configuration say; the figures are X Layer's own where it publishes them (wei, seconds). */
-export const L1 = {
+/** What fees are made of: prices on the made-up L1 (wei), and what the system configuration says. */
+export type L1Figures = Pick<
+  L1Attributes,
+  | 'baseFee'
+  | 'blobBaseFee'
+  | 'baseFeeScalar'
+  | 'blobBaseFeeScalar'
+  | 'operatorFeeScalar'
+  | 'operatorFeeConstant'
+  | 'daFootprintGasScalar'
+>
+
+/** The made-up L1 (seconds), by X Layer's own figures. */
+const L1 = {
   blockTime: 12n,
   /** Height at the genesis of the chain. */
   genesisNumber: 23_668_700n,
-  baseFee: 1_000_000_000n,
-  blobBaseFee: 1n,
-  /**
-   * Zero as long as the genesis has no L1Block contract: fees are charged by its storage, receipts show the calldata, and the two must
-   * agree.
-   */
-  baseFeeScalar: 0n,
-  blobBaseFeeScalar: 0n,
-  daFootprintGasScalar: 0n,
   batcher: '0xdfd6c636dcb5a013c2431316c4a0762b84e70a5d',
 } as const
 
@@ -40,10 +44,10 @@ export function nextAttributes(
   timestamp: bigint,
 ): BlockAttributes {
   const { header } = parent
-  const l1 = l1Of(chain, timestamp)
+  const beaconRoot = concatBytes(l1BlockOf(chain, timestamp).hash, text('beacon block root'))
   return {
     parentHash: parent.hash,
-    parentBeaconBlockRoot: keccak256(concatBytes(l1.hash, text('beacon block root'))),
+    parentBeaconBlockRoot: keccak256(beaconRoot),
     coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
     prevRandao: keccak256(concatBytes(parent.hash, text('prevRandao'))),
     number: header.number + 1n,
@@ -58,9 +62,18 @@ export function nextAttributes(
 export function attributesDeposit(
   chain: ChainSpec,
   attributes: BlockAttributes,
+  figures: L1Figures,
 ): DepositTransaction {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
-  return l1AttributesDeposit(l1Of(chain, attributes.timestamp), attributesForm(rules))
+  const l1: L1Attributes = {
+    ...figures,
+    ...(hasL1Block(chain) ? {} : FREE),
+    ...l1BlockOf(chain, attributes.timestamp),
+    batcherHash: concatBytes(new Uint8Array(12), hexToBytes(L1.batcher)),
+    overhead: 0n,
+    scalar: 0n,
+  }
+  return l1AttributesDeposit(l1, attributesForm(rules))
 }
 
 /** The parameters of the parent go on; at the fork that brings them, the chain's constants. */
@@ -74,26 +87,29 @@ function nextExtraData(chain: ChainSpec, parent: Header, timestamp: bigint): Byt
   return encodeExtraData(parameters, rules.extraData)
 }
 
+/** Fees are charged by the contract's storage, receipts show the calldata: without the contract the two agree on nothing else. */
+const FREE = {
+  baseFeeScalar: 0n,
+  blobBaseFeeScalar: 0n,
+  operatorFeeScalar: 0n,
+  operatorFeeConstant: 0n,
+  daFootprintGasScalar: 0n,
+}
+const hasL1Block = ({ alloc }: ChainSpec) => alloc?.get(L1_BLOCK)?.code !== undefined
+
 /** The L1 block that an L2 block of this timestamp (seconds) is derived from: a new one every 12 s. */
-function l1Of(chain: ChainSpec, timestamp: bigint): L1Attributes {
+function l1BlockOf(
+  chain: ChainSpec,
+  timestamp: bigint,
+): Pick<L1Attributes, 'number' | 'timestamp' | 'hash' | 'sequenceNumber'> {
   const age = timestamp - chain.genesisHeader.timestamp
   const blocks = age / L1.blockTime
   const number = L1.genesisNumber + blocks
   return {
     number,
     timestamp: chain.genesisHeader.timestamp + blocks * L1.blockTime,
-    baseFee: L1.baseFee,
-    blobBaseFee: L1.blobBaseFee,
     hash: keccak256(concatBytes(chain.genesisHash, bigintToBytes(number, 8))),
     sequenceNumber: (age % L1.blockTime) / BigInt(chain.blockTime),
-    batcherHash: concatBytes(new Uint8Array(12), hexToBytes(L1.batcher)),
-    baseFeeScalar: L1.baseFeeScalar,
-    blobBaseFeeScalar: L1.blobBaseFeeScalar,
-    operatorFeeScalar: 0n,
-    operatorFeeConstant: 0n,
-    daFootprintGasScalar: L1.daFootprintGasScalar,
-    overhead: 0n,
-    scalar: 0n,
   }
 }
 

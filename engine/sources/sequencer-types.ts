@@ -7,6 +7,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { StateReader } from '../state/reader.ts'
+import type { L1Figures } from './sequencer-attributes.ts'
 
 /** The newest block whose final hash is known, its state held until `release`. */
 export type ParentBlock = {
@@ -94,4 +95,6 @@ export type SequencerOptions = {
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
   readonly form: WireForm
+  /** Of the made-up L1. */
+  readonly l1: L1Figures
 }

@@ -212,10 +212,10 @@ class StateMachine implements Sequencer {
 
   /** Index 0: the base and the L1-attributes deposit. */
   async #open(parent: ParentBlock, timestamp: bigint): Promise<Building> {
-    const { chain } = this.#options
+    const { chain, l1 } = this.#options
     const attributes = nextAttributes(chain, parent, timestamp)
     const payload = await this.#openPayload(parent, attributes)
-    const done = await payload.execution.execute(attributesDeposit(chain, attributes))
+    const done = await payload.execution.execute(attributesDeposit(chain, attributes, l1))
     if (done.status !== 'executed')
       throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
     this.#emit(await payload.cut(0), attributes.number)

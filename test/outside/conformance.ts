@@ -62,8 +62,11 @@ async function clients(chain: string): Promise<void> {
   await node.stop()
 }
 
+/** L1 fees are charged in any case. */
+const OPERATOR_FEES = ['--operator-fee-scalar', '3', '--operator-fee-constant', '12345']
+
 async function checkers(): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', ...OPERATOR_FEES])
   const socket = node.url.replace('http', 'ws')
   await set('fb-coherence', [
     'fb-coherence',

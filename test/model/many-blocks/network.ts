@@ -25,6 +25,7 @@ import { viewMemory } from '../../../engine/views/memory.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import { FRONT_ROW, SEQUENCER_ROW, WRITER_ROW } from '../../../workers/threads.ts'
 import { createTransactions } from '../../../workers/transactions.ts'
+import { L1_FIGURES } from '../../fixtures/l1-figures.ts'
 
 const BLOCK_TIME_MS = 1000
 const FLASHBLOCK_TIME_MS = 200
@@ -151,7 +152,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   }
   const times = { blockTimeMs: BLOCK_TIME_MS, flashblockTimeMs: FLASHBLOCK_TIME_MS }
   const sequencer = createSequencer(
-    { chain, engine: referenceEngine, ...times, form: 'xlayer' },
+    { chain, engine: referenceEngine, ...times, form: 'xlayer', l1: L1_FIGURES },
     ports,
     journal.found,
   )
