@@ -1,9 +1,9 @@
-/** Compiles contracts/*.sol and writes their code to standard output as JSON. A process of its own: the compiler takes 200 MB and its time. */
+/** Compiles engine/contracts/*.sol and writes their code to standard output as JSON. A process of its own: the compiler takes 200 MB and its time. */
 import { readdirSync, readFileSync } from 'node:fs'
 import solc from 'solc'
 import { CONTRACTS } from '../engine/chainspec/predeploys.ts'
 
-const folder = new URL('../contracts/', import.meta.url)
+const folder = new URL('../engine/contracts/', import.meta.url)
 const sources = Object.fromEntries(
   readdirSync(folder).map((name) => [
     name,

@@ -19,7 +19,7 @@ export async function contractCode(onCompile: () => void): Promise<ContractCode>
 }
 
 const CACHE = new URL('../node_modules/.cache/flashnode/', import.meta.url)
-const SOURCES = new URL('../contracts/', import.meta.url)
+const SOURCES = new URL('../engine/contracts/', import.meta.url)
 const COMPILER = new URL('./compile-contracts.ts', import.meta.url)
 /** Of the JSON that the compiler's process writes. */
 const MAX_BYTES = 1024 * 1024
