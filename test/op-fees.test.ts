@@ -1,6 +1,6 @@
 /** L1 and operator fees of a development chain, and transactions that pay none, with viem as an application does it. */
 
-import { type Hex, hexToBigInt, numberToHex } from 'viem'
+import { encodeFunctionData, type Hex, hexToBigInt, numberToHex, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { accountOf, opClient, PREDEPLOY } from './fixtures/op-client.ts'
@@ -99,4 +99,75 @@ test('the pool counts both fees, calls and estimates count none', SECONDS, async
   await expect(call(`${node.url}/flashblocks`, 'eth_sendRawTransaction', [raw])).rejects.toThrow(
     `-32003 insufficient funds for gas * price + value: have ${funds} want ${funds + l1Fee + operatorFee(21_000n)}`,
   )
+})
+
+test('gasless: refused while off, free when the owner has turned it on', SECONDS, async () => {
+  const abi = parseAbi([
+    'function setGaslessEnabled(bool)',
+    'function setFullyGaslessTarget(address, bool, uint64)',
+    'function getGaslessAllowance(address, bytes) view returns (bool, uint64)',
+  ])
+  const whitelist = { address: PREDEPLOY.gaslessWhitelist, abi } as const
+  const endpoint = `${node.url}/flashblocks`
+  // Nothing but value 0 is asked of who pays nothing.
+  const account = privateKeyToAccount(generatePrivateKey())
+  const data = encodeFunctionData({
+    abi: parseAbi(['function approve(address, uint256) returns (bool)']),
+    args: [account.address, 5n],
+  })
+  const request = { to: PREDEPLOY.weth, data, gas: 60_000n, gasPrice: 0n, nonce: 0, chainId: 196 }
+  const raw = await account.signTransaction({ ...request, type: 'legacy' })
+  const send = (signed: Hex) => call(endpoint, 'eth_sendRawTransaction', [signed])
+  const refusal = '-32000 max fee per gas less than block base fee'
+  await expect(send(raw)).rejects.toThrow(refusal)
+
+  const mined = async (hash: Hex) =>
+    expect((await client.waitForTransactionReceipt({ hash })).status).toBe('success')
+  await mined(
+    await client.writeContract({
+      ...whitelist,
+      functionName: 'setFullyGaslessTarget',
+      args: [PREDEPLOY.weth, true, 60_000n],
+    }),
+  )
+  await expect(send(raw)).rejects.toThrow(refusal)
+  await mined(
+    await client.writeContract({ ...whitelist, functionName: 'setGaslessEnabled', args: [true] }),
+  )
+  const thirsty = await account.signTransaction({ ...request, type: 'legacy', gas: 60_001n })
+  await expect(send(thirsty)).rejects.toThrow(refusal)
+  await expect(
+    opClient(node.url, 1).writeContract({
+      ...whitelist,
+      functionName: 'setGaslessEnabled',
+      args: [false],
+    }),
+  ).rejects.toThrow()
+
+  const estimate = (await call(endpoint, 'eth_estimateGas', [
+    { from: account.address, to: PREDEPLOY.weth, data, gasPrice: '0x0' },
+    'pending',
+  ])) as Hex
+  expect(hexToBigInt(estimate)).toBeGreaterThan(40_000n)
+  const hash = (await send(raw)) as Hex
+  const { blockNumber } = await client.waitForTransactionReceipt({ hash })
+  const preconfirmed = await receiptOf(hash)
+  await sealed(blockNumber)
+  const receipt = await receiptOf(hash, '/')
+  for (const one of [preconfirmed, receipt])
+    expect(one).toMatchObject({ status: '0x1', effectiveGasPrice: '0x0' })
+  expect(receipt['gasUsed']).toBe(preconfirmed['gasUsed'])
+  const transaction = (await call(node.url, 'eth_getTransactionByHash', [hash])) as Fields
+  expect(transaction['gasPrice']).toBe('0x0')
+  expect(await client.getBalance({ address: account.address, blockNumber })).toBe(0n)
+  expect(await client.getTransactionCount({ address: account.address, blockNumber })).toBe(1)
+  const trace = await call(node.url, 'debug_traceTransaction', [hash, { tracer: 'callTracer' }])
+  expect(trace).toMatchObject({ from: account.address.toLowerCase(), gasUsed: receipt['gasUsed'] })
+  expect(trace).not.toHaveProperty('error')
+
+  await mined(
+    await client.writeContract({ ...whitelist, functionName: 'setGaslessEnabled', args: [false] }),
+  )
+  const next = await account.signTransaction({ ...request, type: 'legacy', nonce: 1 })
+  await expect(send(next)).rejects.toThrow(refusal)
 })

@@ -7,6 +7,7 @@ import { type Config, version } from './config.ts'
 import { type NodeContext, StartError } from './context.ts'
 import { startNetwork } from './dev.ts'
 import { createFront, type Front } from './front.ts'
+import { withGaslessGate } from './gasless-gate.ts'
 import { HEALTH_PROBE_MS } from './health.ts'
 import { now, openParts, type Parts, type StartedNode } from './parts.ts'
 
@@ -25,7 +26,10 @@ export async function serve(context: NodeContext, started: StartedNode): Promise
   const front = await createFront({
     ...{ config, chain, reader, accounts, feed, metrics, log, now },
     executor: pool,
-    pool: transactions.service,
+    pool: withGaslessGate(transactions.service, {
+      ...{ chain, executor: pool, now },
+      patienceMs: config.limits.callMs,
+    }),
     readiness: health.readiness,
   })
   parts.later.front = front

@@ -28,17 +28,22 @@ export function isGasless(
 /** getGaslessAllowance(address to, bytes data) */
 const SELECTOR = Uint8Array.of(0xba, 0xd1, 0x2e, 0xbe)
 
-function allowanceCall(to: Bytes, data: Bytes): Bytes {
+/** Calldata that asks whether a call of `to` with `data` pays nothing. */
+export function allowanceCall(to: Bytes, data: Bytes): Bytes {
   const padding = new Uint8Array(-data.length & 31)
   const word = (value: number) => bigintToBytes(BigInt(value), 32)
   return concatBytes(SELECTOR, new Uint8Array(12), to, word(64), word(data.length), data, padding)
 }
 
-/** (bool, uint64): exactly 1, and the gas limit within the number. */
 function allows(outcome: Outcome, gasLimit: bigint): boolean {
   if (outcome.status === 'missing') throw new MissingError(outcome.what)
-  if (outcome.status !== 'success' || outcome.output.length < 64) return false
-  const isAllowed = bytesToBigint(outcome.output.subarray(0, 32)) === 1n
-  const most = bytesToBigint(outcome.output.subarray(32, 64))
+  return outcome.status === 'success' && isAllowance(outcome.output, gasLimit)
+}
+
+/** (bool, uint64): exactly 1, and the gas limit within the number. */
+export function isAllowance(output: Bytes, gasLimit: bigint): boolean {
+  if (output.length < 64) return false
+  const isAllowed = bytesToBigint(output.subarray(0, 32)) === 1n
+  const most = bytesToBigint(output.subarray(32, 64))
   return isAllowed && most < 2n ** 64n && gasLimit <= most
 }

@@ -8,7 +8,8 @@ import { MissingError } from '../state/reader.ts'
 import { andThen, type Maybe, orUndo } from './maybe.ts'
 import type { BlockAttributes } from './types.ts'
 
-const SYSTEM = hexToBytes('0xfffffffffffffffffffffffffffffffffffffffe')
+/** Who calls. */
+export const SYSTEM = hexToBytes('0xfffffffffffffffffffffffffffffffffffffffe')
 const GAS = 30_000_000n
 
 /** Calls before the first transaction: the parent's hash (EIP-2935) and its beacon root (EIP-4788) go into storage. */
