@@ -11,8 +11,6 @@ import type { Made } from './child.ts'
 
 const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url))
 const READY_MS = 2_000
-/** Where the machine is busy with something else: beyond the CPU time of a start on an empty directory. */
-const EXTRA_CPU_MS = 500
 const STARTS = 3
 const MAX_LOG_BYTES = 150e6
 
@@ -49,13 +47,16 @@ export const manyBlocks: Part = {
         Math.max(...logs) < MAX_LOG_BYTES,
         `${logs.map((bytes) => (bytes / 1e6).toFixed(1)).join(', ')} MB`,
       )
-      const least = (name: 'readyMs' | 'cpuMs') => Math.min(...starts.map((one) => one[name]))
       const text = ({ readyMs, cpuMs }: Start) => `${readyMs} ms with ${cpuMs} ms of CPU`
-      check(
-        `a start on them takes less than ${READY_MS / 1000} s`,
-        least('readyMs') < READY_MS || least('cpuMs') - empty.cpuMs < EXTRA_CPU_MS,
-        `${starts.map(text).join(', ')}; on an empty directory ${text(empty)}`,
-      )
+      const times = `${starts.map(text).join(', ')}, the first after the longest log; on an empty directory ${text(empty)}`
+      // Where a start on nothing takes as long, the machine is busy with something else.
+      if (empty.readyMs < READY_MS)
+        check(
+          `each start on them takes less than ${READY_MS / 1000} s`,
+          starts.every(({ readyMs }) => readyMs < READY_MS),
+          times,
+        )
+      else console.log(`     starts not judged on a busy machine: ${times}`)
     } finally {
       rmSync(root, { recursive: true, force: true })
     }
