@@ -1,7 +1,15 @@
-/** The list of rules keeps up with the source: every edit finds its place, and what comes out is a module. */
+/** The lists of rules and of places to die keep up with the source: every edit finds its place, and what comes out is a module. */
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { expect, test } from 'vitest'
+import {
+  KEEPER_POINTS,
+  killAt,
+  MIGRATION_POINTS,
+  NODE_POINTS,
+  START_POINTS,
+  WITH_OLDER_SCHEMA,
+} from './outside/crash/points.ts'
 import { applyEdits } from './outside/edits.ts'
 import { RULES } from './outside/rules.ts'
 import { POISON } from './torture/scenarios.ts'
@@ -14,6 +22,20 @@ test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
     expect(stripTypeScriptTypes(applyEdits(file, source, race))).toBeTypeOf('string')
     expect(stripTypeScriptTypes(applyEdits(file, source, all))).not.toBe(plain)
   }
+})
+
+test.each([...NODE_POINTS, ...START_POINTS, ...KEEPER_POINTS, ...MIGRATION_POINTS])(
+  'a process can be killed at: $name',
+  (point) => {
+    const source = applyEdits(point.file, readFileSync(point.file, 'utf8'), [killAt(point, 1)])
+    expect(stripTypeScriptTypes(source)).toContain('SIGKILL')
+  },
+)
+
+test('a directory can be older than this build', () => {
+  const { file } = WITH_OLDER_SCHEMA
+  const source = readFileSync(file, 'utf8')
+  expect(applyEdits(file, source, [WITH_OLDER_SCHEMA])).not.toBe(source)
 })
 
 test('pages that are given back can be filled', () => {

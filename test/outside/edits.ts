@@ -50,9 +50,9 @@ if (json !== undefined) {
         const source = applyEdits(file, String(loaded.source), edits)
         return { ...loaded, source }
       } catch (error) {
-        // Whoever loads the module may catch what it throws; nothing may run without its edit.
+        // Whoever loads the module may catch what it throws; nothing may run without its edit. No SIGKILL: who counts kills counts those.
         console.error((error as Error).message)
-        process.kill(process.pid, 'SIGKILL')
+        process.kill(process.pid, 'SIGABRT')
         throw error
       }
     },

@@ -126,7 +126,7 @@ export const KEEPER_POINTS: readonly Point[] = [
   {
     ...{ name: 'prune, of what unfolds need', file: PRUNE, times: 40 },
     ...after(
-      "for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)\n    }\n    batch.commit()",
+      "for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)\n      batch.delete('bodies', tailKey(hash))\n    }\n    batch.commit()",
     ),
   },
   {
@@ -147,7 +147,7 @@ export const EACH_SLICE = Number.POSITIVE_INFINITY
 export const MIGRATION_POINTS: readonly Point[] = [
   {
     ...{ name: 'migration, before its first slice', file: MIGRATE, times: 1 },
-    ...before('runSlices(database, migration, to)\n      writeMarker'),
+    ...before('runSlices(log, migration, to)\n      writeMarker'),
   },
   {
     ...{ name: 'migration, before the commit of a slice', file: MIGRATE, times: EACH_SLICE },
@@ -159,7 +159,7 @@ export const MIGRATION_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'migration, before its end is marked', file: MIGRATE, times: 1 },
-    ...after('runSlices(database, migration, to)\n      '),
+    ...after('runSlices(log, migration, to)\n      '),
   },
 ]
 
