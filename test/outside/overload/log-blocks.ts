@@ -17,8 +17,8 @@ import {
 } from './overloaded-node.ts'
 import { createSender, mined, type Sender } from './sender.ts'
 
-/** Of a block, and of each of the transactions that fill it but for a tenth: one for each flashblock. */
-const BLOCK_GAS = 220_000_000
+/** Of a block: five of the transactions that fill it come into it although it lacks one of its flashblocks. */
+const BLOCK_GAS = 300_000_000
 const GAS = 40_000_000n
 const EACH = 5
 /** Rounds of a transaction, by its gas: five logs of 8 KB each. */
@@ -60,7 +60,12 @@ export async function overloadByLogs(
   )
   // What is looked at here is memory, not time.
   const node = await startOverloaded(
-    [...flags, '--view-memory', String(least), ...['--limit-response-bytes', '200000000']],
+    [
+      ...flags,
+      '--view-memory',
+      String(least),
+      ...['--limit-response-bytes', '200000000', '--limit-logs-ms', '60000'],
+    ],
     NO_QUOTA,
   )
   const clients = startClients(node.url, options.random)
@@ -155,12 +160,12 @@ type Log = {
 async function readAll(node: OverloadedNode, blocks: readonly Seen[]): Promise<readonly string[]> {
   const wrong: string[] = []
   for (const { number, count } of blocks) {
-    const receipts = (await call(`${node.url}/`, 'eth_getBlockReceipts', [hex(number)])) as {
+    const receipts = (await read(node, 'eth_getBlockReceipts', hex(number))) as {
       logs: readonly Log[]
     }[]
     const ofReceipts = receipts.flatMap(({ logs }) => logs)
     const range = { fromBlock: hex(number), toBlock: hex(number) }
-    const logs = (await call(`${node.url}/`, 'eth_getLogs', [range])) as readonly Log[]
+    const logs = (await read(node, 'eth_getLogs', range)) as readonly Log[]
     if (JSON.stringify(logs) !== JSON.stringify(ofReceipts))
       wrong.push(`block ${number}: ${logs.length} logs, ${ofReceipts.length} in the receipts`)
     const off = logs.findIndex((log, index) => !isMade(log, index))
@@ -170,6 +175,16 @@ async function readAll(node: OverloadedNode, blocks: readonly Seen[]): Promise<r
       )
   }
   return wrong
+}
+
+/** Whoever reads the oldest view is stopped where its pages are needed, and asks again. @throws what the last try was told */
+async function read(node: OverloadedNode, method: string, parameter: unknown): Promise<unknown> {
+  for (let time = 1; ; time++)
+    try {
+      return await call(`${node.url}/`, method, [parameter])
+    } catch (error) {
+      if (time === TRIES || !/-32002/.test((error as Error).message)) throw error
+    }
 }
 
 /** As the contract makes the log of this place in a block. */
