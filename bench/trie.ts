@@ -72,6 +72,7 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
   }
   batch.commit()
   trie.stored(version, writes)
+  for (const _ of trie.trim());
   return { ...stop(), root: bytesToHex(root) }
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
-import { keccak256 } from '../engine/primitives/keccak.ts'
+import { EMPTY_HASH, keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
 import { type Database, memoryDatabase } from '../engine/storage/database.ts'
@@ -148,6 +148,13 @@ function rows(database: Database): string[] {
 
 /** Writes the version, as the fold does; what was there before can be restored under `name`. */
 function store(database: Database, trie: StateTrie, version: TrieVersion, name: Bytes): void {
+  for (const _ of storeInSteps(database, trie, version, name));
+}
+
+/** The steps are those of the choice which nodes stay. */
+function* storeInSteps(
+  ...[database, trie, version, name]: [Database, StateTrie, TrieVersion, Bytes]
+): Generator<undefined, void> {
   const steps = trie.writes(version)
   let step = steps.next()
   while (step.done !== true) step = steps.next()
@@ -163,6 +170,7 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
     else batch.put(column, key, value)
   batch.commit()
   trie.stored(version, writes)
+  yield* trie.trim()
 }
 
 function freshRows(world: World): string[] {
@@ -250,6 +258,49 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
     ),
     { numRuns: 60 },
   )
+})
+
+test('nodes are dropped in steps, and blocks come in between', { timeout }, () => {
+  const address = ADDRESSES[0]!
+  const account = { nonce: 1n, balance: 0n, codeHash: EMPTY_HASH }
+  const word = (value: number) => {
+    const bytes = new Uint8Array(32)
+    new DataView(bytes.buffer).setUint32(28, value)
+    return bytes
+  }
+  /** What the slots were before is not known. */
+  const diffOf = (first: number, step: number, value: number) => [
+    {
+      ...{ address, before: undefined, after: account, code: undefined },
+      slots: Array.from({ length: Math.ceil((8_000 - first) / step) }, (_, at) => ({
+        ...{ key: word(first + at * step), before: word(0), after: word(value) },
+      })),
+    },
+  ]
+  const database = memoryDatabase()
+  const trie = openTrie({ database, cacheNodes: 100 })
+  const known = openTrie({ database: memoryDatabase() })
+  let version = trie.fork(trie.base())
+  const plain = known.fork(known.base())
+  const change = (first: number, step: number, value: number) => {
+    const diff = diffOf(first, step, value)
+    trie.apply(version, diff)
+    known.apply(plain, diff)
+    expect(hex(trie.stateRoot(version))).toBe(hex(known.stateRoot(plain)))
+  }
+  change(0, 1, 1)
+  for (let block = 2; block < 5; block++) {
+    const folded = version
+    version = trie.fork(folded)
+    let steps = 0
+    for (const _ of storeInSteps(database, trie, folded, Uint8Array.of(block)))
+      change(steps++, 97, block)
+    // More than 10,000 nodes the first time, then what was used since.
+    expect(steps).toBeGreaterThanOrEqual(block === 2 ? 8 : 1)
+  }
+  store(database, trie, version, Uint8Array.of(9))
+  trie.reload()
+  expect(hex(trie.stateRoot(trie.base()))).toBe(hex(known.stateRoot(plain)))
 })
 
 test('a leaf is not read where its diff says what it was, and read where it says something else', () => {

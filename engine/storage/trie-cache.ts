@@ -9,27 +9,57 @@ export type Keep = {
 
 /**
  * Drops stored nodes below this one that were not used for long: they can be read again. Returns how many stay, 0: not even this one
- * needs to.
+ * needs to. Each `next` looks at about a thousand; in between others may read nodes and use them, but replace none.
  */
-export function trim(node: TrieNode, keep: Keep): number {
-  let below = 0
-  if (node.kind === 'branch') {
-    const { children } = node
-    for (let nibble = 0; nibble < 16; nibble++) {
-      const child = children[nibble]
-      if (child === undefined) continue
-      const kept = trim(child, keep)
-      if (kept === 0) children[nibble] = undefined
-      below += kept
+export function* trim(root: TrieNode, keep: Keep): Generator<undefined, number> {
+  const way: Visit[] = [{ node: root, at: 0, below: 0 }]
+  for (let seen = 1; ; ) {
+    const visit = way[way.length - 1]!
+    const child = nextChild(visit)
+    if (child !== undefined) {
+      way.push({ node: child, at: 0, below: 0 })
+      if (++seen % NODES_IN_STEP === 0) yield
+      continue
     }
-  } else if (node.kind === 'extension') {
-    if (node.child !== undefined) below = trim(node.child, keep)
-    if (below === 0) node.child = undefined
-  } else if (node.storage !== undefined) {
-    below = trim(node.storage, keep)
-    if (below === 0) node.storage = undefined
+    way.pop()
+    const { node, below } = visit
+    const kept = below === 0 && isOld(node, keep) ? 0 : below + 1
+    const parent = way[way.length - 1]
+    if (parent === undefined) return kept
+    if (kept === 0) dropChild(parent)
+    parent.below += kept
   }
-  return below === 0 && isOld(node, keep) ? 0 : below + 1
+}
+
+const NODES_IN_STEP = 1024
+
+/** A node on the way to what is looked at. */
+type Visit = {
+  readonly node: TrieNode
+  /** How many of its places for children were looked at. */
+  at: number
+  /** Nodes below that stay. */
+  below: number
+}
+
+function nextChild(visit: Visit): TrieNode | undefined {
+  const { node } = visit
+  if (node.kind === 'branch') {
+    while (visit.at < 16) {
+      const child = node.children[visit.at++]
+      if (child !== undefined) return child
+    }
+    return undefined
+  }
+  if (visit.at++ > 0) return undefined
+  return node.kind === 'extension' ? node.child : node.storage
+}
+
+/** The one that was looked at last. */
+function dropChild({ node, at }: Visit): void {
+  if (node.kind === 'branch') node.children[at - 1] = undefined
+  else if (node.kind === 'extension') node.child = undefined
+  else node.storage = undefined
 }
 
 /** The age first: most nodes are young, and the rest of what is asked lies elsewhere in memory. */

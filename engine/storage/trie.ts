@@ -83,6 +83,8 @@ export interface StateTrie {
   writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
   /** The writes are in the database. Every version that does not stand on this one is void. */
   stored(version: TrieVersion, writes: readonly TrieWrite[]): void
+  /** After `stored`: drops stored nodes until no more stay in memory than may, in steps; others may use the trie in between. */
+  trim(): Generator<undefined, void>
   /** Forgets everything in memory and reads the stored version again. Every version is void. */
   reload(): void
 }
@@ -197,6 +199,14 @@ export function openTrie(options: {
   }
   reload()
 
+  function* keepNodes(epochs: number): Generator<undefined, void> {
+    const before = memory.nodes
+    const { epoch } = memory
+    const kept = base.root === undefined ? 0 : yield* trim(base.root, { epoch, epochs })
+    // Others have read some meanwhile; the next look counts those anew.
+    memory.nodes = kept + memory.nodes - before
+  }
+
   const trie: StateTrie = {
     base: () => base,
     fork(parent) {
@@ -263,16 +273,17 @@ export function openTrie(options: {
       for (const { previous } of writes) if (previous === undefined) memory.nodes++
       version.replaced.clear()
       base = version
+    },
+    *trim() {
       if (memory.nodes <= cacheNodes) return
-      const { epoch, keepEpochs } = memory
-      const kept = (epochs: number) => (version.root ? trim(version.root, { epoch, epochs }) : 0)
-      memory.nodes = kept(keepEpochs)
+      const { keepEpochs } = memory
+      yield* keepNodes(keepEpochs)
       // Moves to where what blocks touch just fits; a second look only where the limit is not kept.
       if (memory.nodes < 0.6 * cacheNodes) memory.keepEpochs = Math.min(1024, keepEpochs + 4)
       else if (memory.nodes > 0.8 * cacheNodes) memory.keepEpochs = Math.floor(keepEpochs * 0.9)
       while (memory.nodes > cacheNodes && memory.keepEpochs > 0) {
         memory.keepEpochs >>= 1
-        memory.nodes = kept(memory.keepEpochs)
+        yield* keepNodes(memory.keepEpochs)
       }
     },
     reload,
