@@ -1,6 +1,6 @@
 /** Moves a block's diff into flat state and history, and its trie nodes into the stored trie; in pieces, each one commit. */
 import type { Bytes } from '../primitives/bytes.ts'
-import { equalBytes } from '../primitives/words.ts'
+import { compareBytes, equalBytes } from '../primitives/words.ts'
 import { encodeAccount } from '../state/account-codec.ts'
 import type { AccountChange, SlotChange, StateDiff } from '../state/diff.ts'
 import { isSameAccount } from '../state/diff-codec.ts'
@@ -38,7 +38,8 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   const { database, block, diff, rowsInPiece = ROWS_IN_PIECE } = fold
   const batch = database.batch()
   batch.put('meta', META.folding, encodeHead(block))
-  for (const piece of pieces(sortedRowsOf(diff), rowsInPiece)) {
+  const sorted = yield* sortDiff(diff)
+  for (const piece of pieces(rowsOf(sorted), rowsInPiece)) {
     for (const row of piece) putRow(batch, row, block.number)
     batch.commit()
     yield
@@ -63,6 +64,7 @@ type Row =
 
 const ROWS_IN_PIECE = 256
 const NODES_IN_PIECE = 400
+const SORTED_IN_STEP = 1_024
 const POSTINGS_IN_PIECE = 512
 
 /** Every key that the diff changes: 20 bytes for an account, 52 for a slot. */
@@ -122,13 +124,35 @@ function* rowsOf(diff: StateDiff): Generator<Row, void> {
   }
 }
 
-/** In the order of their keys: a commit of sorted rows costs a third. */
-function* sortedRowsOf(diff: StateDiff): Generator<Row, void> {
-  const changes = diff.toSorted((a, b) => Buffer.compare(a.address, b.address))
+/** In the order of the keys: a commit of sorted rows costs a third. */
+function* sortDiff(diff: StateDiff): Generator<undefined, StateDiff> {
+  const changes = yield* sort(diff, (a, b) => compareBytes(a.address, b.address))
+  const sorted: AccountChange[] = []
   for (const change of changes) {
-    const slots = change.slots.toSorted((a, b) => Buffer.compare(a.key, b.key))
-    yield* rowsOf([{ ...change, slots }])
+    const slots = yield* sort(change.slots, (a, b) => compareBytes(a.key, b.key))
+    sorted.push({ ...change, slots })
   }
+  return sorted
+}
+
+/** 10,000 slots at once took 20 ms: runs of a step each are sorted, then merged. */
+function* sort<T>(
+  items: readonly T[],
+  compare: (a: T, b: T) => number,
+): Generator<undefined, readonly T[]> {
+  if (items.length <= SORTED_IN_STEP) return items.toSorted(compare)
+  const middle = items.length >> 1
+  const left = yield* sort(items.slice(0, middle), compare)
+  yield
+  const right = yield* sort(items.slice(middle), compare)
+  yield
+  const merged: T[] = []
+  for (let l = 0, r = 0; merged.length < items.length; ) {
+    const isLeft = r === right.length || (l < left.length && compare(left[l]!, right[r]!) <= 0)
+    merged.push(isLeft ? left[l++]! : right[r++]!)
+    if (merged.length % SORTED_IN_STEP === 0) yield
+  }
+  return merged
 }
 
 /** Undo rows are complete before the first node is overwritten; the mark says from when on they are needed. */
