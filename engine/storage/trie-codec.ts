@@ -1,7 +1,8 @@
 /** Nodes of the trie as RLP: encoded and hashed once when they change, decoded when they are read. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
-import { encodePath, nibbleAt } from '../primitives/trie-root.ts'
+import { nibbleAt } from '../primitives/trie-root.ts'
+import { newSlab, take } from './slab.ts'
 import {
   type Branch,
   type Extension,
@@ -17,9 +18,9 @@ import {
   withNibble,
 } from './trie-node.ts'
 
-/** Hash of a root; EMPTY_ROOT without one. */
+/** Hash of a root, a copy for others to keep; EMPTY_ROOT without one. */
 export const rootHash = (root: TrieNode | undefined): Bytes =>
-  root === undefined ? EMPTY_ROOT : hashNode(root)
+  root === undefined ? EMPTY_ROOT : hashNode(root).slice()
 
 /**
  * Computes what changed since the last time, each node once; returns the reference. Roots are never shorter than 32 bytes: a lone
@@ -35,29 +36,60 @@ export function hashNode(node: TrieNode): Bytes {
     if (node.kind === 'extension' && node.child !== undefined) hashNode(node.child)
     node.raw = encodeNode(node)
   }
-  const { raw } = node
-  node.reference = raw.length < 32 ? raw : keccak256(raw)
+  node.reference = node.raw.length < 32 ? node.raw : hashForNode(node.raw)
   return node.reference
+}
+
+// Blocks are small, because a node that stays in memory keeps the whole of its own.
+const NODES = newSlab(4_096)
+
+/** Bytes, all zero, for a node to hold. */
+export const newBytes = (length: number): Bytes => take(NODES, length)
+
+/** Hash for a node to hold. */
+export const hashForNode = (bytes: Bytes): Bytes => copyForNode(keccak256(bytes))
+
+function copyForNode(bytes: Bytes): Bytes {
+  const copy = newBytes(bytes.length)
+  copy.set(bytes)
+  return copy
 }
 
 function encodeNode(node: Extension | Leaf): Bytes {
   if (node.kind === 'extension') {
     const reference = node.child?.reference ?? childHash(node, 0)
-    return encodePair(packNibbles(node.path), reference, false)
+    return encodeExtension(packNibbles(node.path), reference)
   }
-  return encodePair(encodePath(node.key, { start: node.start, end: 64 }, true), node.value, true)
+  return encodeLeaf(node)
 }
 
-/** [path, value]; a child's reference that is a short node stands there as it is. */
-function encodePair(path: Bytes, second: Bytes, isValue: boolean): Bytes {
-  const pathSize = stringSize(path)
-  const size = pathSize + (isValue || second.length === 32 ? stringSize(second) : second.length)
+/** [path, value]: what follows the first byte of the path is whole bytes of the key. */
+function encodeLeaf({ key, start, value }: Leaf): Bytes {
+  const rest = (start + 1) >> 1
+  const pathLength = 33 - rest
+  const pathSize = pathLength === 1 ? 1 : pathLength + 1
+  const size = pathSize + stringSize(value)
   const head = headSize(size)
-  const raw = new Uint8Array(head + size)
+  const raw = newBytes(head + size)
+  writeListHead(raw, head, size)
+  let at = head
+  if (pathLength > 1) raw[at++] = 0x80 + pathLength
+  raw[at++] = start % 2 === 1 ? 0x30 | nibbleAt(key, start) : 0x20
+  for (let from = rest; from < 32; from++) raw[at++] = key[from]!
+  writeString(raw, at, value)
+  return raw
+}
+
+/** [path, child]; a child's reference that is a short node stands there as it is. */
+function encodeExtension(path: Bytes, child: Bytes): Bytes {
+  const pathSize = stringSize(path)
+  const size = pathSize + (child.length === 32 ? 33 : child.length)
+  const head = headSize(size)
+  const raw = newBytes(head + size)
   writeListHead(raw, head, size)
   writeString(raw, head, path)
-  if (isValue || second.length === 32) writeString(raw, head + pathSize, second)
-  else raw.set(second, head + pathSize)
+  if (child.length === 32) writeString(raw, head + pathSize, child)
+  else raw.set(child, head + pathSize)
   return raw
 }
 
@@ -74,7 +106,7 @@ function patchBranch(branch: Branch): boolean {
   if (branch.hashed !== present) return false
   for (let rest = stale; rest !== 0; rest &= rest - 1)
     if (children[lowestBit(rest)]!.reference!.length !== 32) return false
-  if (!branch.isRawOwn) branch.raw = branch.raw.slice()
+  if (!branch.isRawOwn) branch.raw = copyForNode(branch.raw)
   const { raw } = branch
   const start = listStart(raw)
   for (let rest = stale; rest !== 0; rest &= rest - 1) {
@@ -103,7 +135,7 @@ function rebuildBranch(branch: Branch): void {
     at += length
   }
   const head = headSize(size)
-  const raw = new Uint8Array(head + size)
+  const raw = newBytes(head + size)
   writeListHead(raw, head, size)
   let to = head
   for (let nibble = 0; nibble < 16; nibble++) {
@@ -149,7 +181,7 @@ export function decodeNode(raw: Bytes, place: Place, seen: number): TrieNode {
   if (isLeaf ? place.depth + length !== 64 : length < 1 || place.depth + length > 63)
     throw new TrieError(`node at depth ${place.depth} has a path of ${length} nibbles`)
   if (isLeaf) {
-    const key = place.key.slice()
+    const key = copyForNode(place.key)
     for (let at = 0; at < length; at++)
       setNibble(key, place.depth + at, nibbleAt(packed, at + (isOdd ? 1 : 2)))
     const entry = { key, value: stringAt(raw, second), storage: undefined }

@@ -3,6 +3,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { latin1 } from '../state/words.ts'
 import { decodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
+import { newSlab, type Slab, take } from './slab.ts'
 import { type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
@@ -18,9 +19,10 @@ export type TrieWrite = {
 }
 
 /** Prefix ‖ depth (1) ‖ the nibbles, two a byte, the last one padded with zero. */
-export function nodeKey({ prefix }: TrieSpace, { key, depth }: Place): Bytes {
+export function nodeKey({ prefix }: TrieSpace, { key, depth }: Place, slab?: Slab): Bytes {
   const length = (depth + 1) >> 1
-  const bytes = new Uint8Array(prefix.length + 1 + length)
+  const size = prefix.length + 1 + length
+  const bytes = slab === undefined ? new Uint8Array(size) : take(slab, size)
   bytes.set(prefix)
   bytes[prefix.length] = depth
   for (let at = 0; at < length; at++) bytes[prefix.length + 1 + at] = key[at]!
@@ -43,6 +45,7 @@ export function* collectWrites(
   owner: Owner,
   replaced: ReplacedRows,
 ): Generator<undefined, readonly TrieWrite[]> {
+  const keys = newSlab(KEYS_BYTES)
   const walks: Walk[] = [newWalk(ACCOUNTS)]
   const open: Visit[] = [{ node: root, walk: walks[0]!, depth: 0 }]
   for (let seen = 1; open.length > 0; seen++) {
@@ -53,7 +56,7 @@ export function* collectWrites(
     const value = node.reference!.length === 32 ? node.raw : undefined
     if (value !== undefined || node.previous !== undefined) {
       const { column } = walk.space
-      const key = nodeKey(walk.space, { key: walk.key, depth })
+      const key = nodeKey(walk.space, { key: walk.key, depth }, keys)
       const previous = node.previous ?? takeReplaced(replaced, column, key)
       walk.levels[depth] ??= []
       walk.levels[depth].push({ column, key, value, previous })
@@ -176,6 +179,8 @@ const UNDO_PART = 500
 /** Usually enough for a part. */
 const UNDO_BYTES = 262_144
 const NODES_IN_STEP = 1024
+/** Of about 400 keys. */
+export const KEYS_BYTES = 16_384
 
 const undoSize = ({ key, previous }: TrieWrite): number => 3 + key.length + (previous?.length ?? 0)
 

@@ -8,8 +8,9 @@ import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { AccountState, SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
+import { newSlab } from './slab.ts'
 import { trim } from './trie-cache.ts'
-import { childHash, decodeNode, hashNode, rootHash } from './trie-codec.ts'
+import { childHash, decodeNode, hashForNode, hashNode, newBytes, rootHash } from './trie-codec.ts'
 import {
   type Branch,
   type Extension,
@@ -25,6 +26,7 @@ import {
 import { type Absent, prefetch, type Route } from './trie-prefetch.ts'
 import {
   collectWrites,
+  KEYS_BYTES,
   nodeKey,
   type ReplacedRows,
   rowName,
@@ -91,7 +93,7 @@ export interface StateTrie {
 
 type TrieRows = Pick<Database, 'get' | 'getMany'>
 
-/** `cacheNodes`: stored nodes kept in memory, about 700 bytes each. */
+/** `cacheNodes`: stored nodes kept in memory, about a kilobyte each. */
 export function openTrie(options: {
   readonly database: TrieRows
   readonly cacheNodes?: number
@@ -108,7 +110,7 @@ export function openTrie(options: {
       expected,
     }: { readonly space: TrieSpace; readonly place: Place; readonly expected: Bytes },
   ): TrieNode => {
-    const hash = raw && keccak256(raw)
+    const hash = raw && hashForNode(raw)
     if (raw === undefined || hash === undefined || !equalBytes(hash, expected))
       throw new TrieError(
         `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
@@ -331,17 +333,20 @@ function accountRoute(root: TrieNode | undefined, diff: StateDiff, keys: readonl
   }
 }
 
+/** Bytes of a node's key at the most. */
+const MAX_KEY = 65
 /** Nodes of one read. */
 const MAX_READ = 1_024
 
 /** Rows in the order of their places. */
 function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Bytes | undefined)[] {
   const rows: (Bytes | undefined)[] = []
+  const slab = newSlab(Math.min(KEYS_BYTES, absent.length * MAX_KEY))
   for (let from = 0; from < absent.length; ) {
     const { column } = absent[from]!.space
     let to = from + 1
     while (to < absent.length && to - from < MAX_READ && absent[to]!.space.column === column) to++
-    const keys = absent.slice(from, to).map(({ space, place }) => nodeKey(space, place))
+    const keys = absent.slice(from, to).map(({ space, place }) => nodeKey(space, place, slab))
     rows.push(...database.getMany(column, keys))
     from = to
   }
@@ -352,7 +357,7 @@ const encodeLeaf = ({ nonce, balance, codeHash }: AccountState, storageRoot: Byt
   encodeRlp([rlpUint(nonce), rlpUint(balance), storageRoot, codeHash])
 
 const slotChange = ({ key, before, after }: SlotChange): Change => ({
-  key: keccak256(key),
+  key: hashForNode(key),
   value: encodeWord(after),
   storage: undefined,
   before,
@@ -364,7 +369,7 @@ function encodeWord(word: Bytes): Bytes | undefined {
   while (zeros < 32 && word[zeros] === 0) zeros++
   if (zeros === 32) return undefined
   if (zeros === 31 && word[31]! < 0x80) return word.slice(31)
-  const rlp = new Uint8Array(33 - zeros)
+  const rlp = newBytes(33 - zeros)
   rlp[0] = 0x80 + 32 - zeros
   for (let at = zeros; at < 32; at++) rlp[1 + at - zeros] = word[at]!
   return rlp
