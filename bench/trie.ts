@@ -12,6 +12,7 @@ import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeRlp } from '../engine/primitives/rlp.ts'
+import { decodeDiff, encodeDiff } from '../engine/state/diff-codec.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { type Database, openDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie } from '../engine/storage/trie.ts'
@@ -51,7 +52,9 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
     before: wordOf(index, version - 1),
     after: wordOf(index, version),
   }))
-  const diff = [{ address: ADDRESS, before: ACCOUNT, after: ACCOUNT, slots, code: undefined }]
+  const change = { address: ADDRESS, before: ACCOUNT, after: ACCOUNT, slots, code: undefined }
+  // As the keeper gets it.
+  const diff = decodeDiff(encodeDiff([change]))
   const stop = startClock()
   const version = trie.fork(trie.base())
   trie.apply(version, diff)
