@@ -6,6 +6,7 @@ import { decodeL1Attributes } from '../engine/chainspec/l1-attributes.ts'
 import type { FeedMessage } from '../engine/flashblocks/types.ts'
 import type { Bytes, Hex } from '../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
+import { keccak256 } from '../engine/primitives/keccak.ts'
 import { decodeTransaction, signTransaction } from '../engine/primitives/transaction-codec.ts'
 import { equalBytes, ZERO_32 } from '../engine/primitives/words.ts'
 import { MAX_TRIES, TOO_LONG } from '../engine/sources/sequencer-fill.ts'
@@ -16,6 +17,7 @@ import type {
   Rejected,
   Wanted,
 } from '../engine/sources/sequencer-types.ts'
+import type { Deposited } from '../engine/sources/user-deposits.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { brokenRules } from './fixtures/feed-rules.ts'
 import {
@@ -483,4 +485,31 @@ describe('a view that is gone', () => {
     expect(chain.flashblocks(1n).map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5])
     expect(chain.leases).toBeLessThanOrEqual(1)
   })
+})
+
+test('deposits of users lead the next block, and stay in it over a restart', async () => {
+  const [from, to] = [new Uint8Array(20).fill(0xd1), new Uint8Array(20).fill(0xd2)]
+  const figures = { mint: 7n, value: 5n, gasLimit: 50_000n, input: new Uint8Array(0) }
+  const waiting = [1, 2].map((request) => ({ request, from, to, ...figures }))
+  const done: Deposited[] = []
+  const deposits = {
+    take: () => [...waiting],
+    done(deposited: Deposited) {
+      waiting.shift()
+      done.push(deposited)
+    },
+  }
+  const chain = sequencedChain({ over: { deposits } })
+  await chain.until(() => chain.flashblocks(1n).length === 2)
+  const { transactions } = chain.flashblocks(1n)[0]!.delta
+  expect(transactions).toHaveLength(3)
+  expect(done).toEqual(
+    [1, 2].map((request) => ({ request, hash: keccak256(transactions[request]!) })),
+  )
+  chain.restart()
+  await chain.until(() => chain.sealed.length === 2)
+  expect(chain.sealed.map((block) => block.transactions.length)).toEqual([3, 1])
+  expect(chain.sealed[0]!.transactions).toEqual(transactions)
+  expect(done).toHaveLength(2)
+  expect(chain.counts).toEqual([])
 })

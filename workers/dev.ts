@@ -46,6 +46,9 @@ export async function startNetwork(
       case 'frame':
         feed?.broadcast(socketData(message.frame))
         return
+      case 'deposited':
+        parts.deposits?.answer(message.deposited)
+        return
       case 'late':
         metrics.late(message.ms)
         return

@@ -1,17 +1,20 @@
 /** What lives on the front thread for JSON-RPC: services, dispatch and the server. */
-import type { ChainReader } from '../engine/chain/types.ts'
+import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
 import { trustedProxies } from '../rpc/address.ts'
 import type { Executor } from '../rpc/executor.ts'
 import type { FeedHub } from '../rpc/feed.ts'
 import { type Charge, createLimiter, type Limiter } from '../rpc/limiter.ts'
+import type { Methods } from '../rpc/method.ts'
+import { depositMethod } from '../rpc/methods/development.ts'
 import { methodsOf } from '../rpc/methods/index.ts'
 import { createRpc } from '../rpc/rpc.ts'
 import { createServer, type Readiness, type Server } from '../rpc/server.ts'
 import type { AccountService, PoolService } from '../rpc/services.ts'
 import { page } from './banner.ts'
 import { type Config, version } from './config.ts'
+import type { Deposits } from './deposits.ts'
 import { type Log, loggable } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -22,6 +25,8 @@ export type FrontParts = {
   readonly executor: Executor
   readonly pool: PoolService
   readonly accounts: AccountService
+  /** Serves dev_deposit; undefined: nobody can deposit here. */
+  readonly deposit: Deposits['send'] | undefined
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
   readonly readiness: () => Readiness
@@ -63,10 +68,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     chain,
     engine: NO_ENGINE,
     limits,
-    methods: {
-      standard: methodsOf('standard', config.methods, config.traceModeOptional),
-      flashblocks: methodsOf('flashblocks', config.methods, config.traceModeOptional),
-    },
+    methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
     limiter: counted(limiter, metrics),
     receiptHoldMs: config.receiptHold,
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
@@ -122,6 +124,13 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       }
     },
   }
+}
+
+function servedBy({ config, deposit }: FrontParts, endpoint: Endpoint): Methods {
+  const served = methodsOf(endpoint, config.methods, config.traceModeOptional)
+  if (deposit === undefined || config.methods === 'standard') return served
+  const method = depositMethod(deposit)
+  return new Map([...served, [method.name, method]])
 }
 
 const urlOf = (host: string, port: number): string =>

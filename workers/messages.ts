@@ -9,6 +9,7 @@ import type {
   Rejected,
   SequencerCount,
 } from '../engine/sources/sequencer-types.ts'
+import type { Deposited, UserDeposit } from '../engine/sources/user-deposits.ts'
 import type { WriterEffect } from '../engine/sources/writer-types.ts'
 import type { SharedDatabase } from '../engine/storage/database.ts'
 import type { KeeperStats } from '../engine/storage/keeper.ts'
@@ -73,6 +74,8 @@ export type ToSequencer =
   | ({ readonly type: 'transactions'; readonly request: number } & Offered)
   /** The pool may have something that it had not when it answered last: said once until the next answer. */
   | { readonly type: 'news' }
+  /** For the next block. */
+  | { readonly type: 'deposit'; readonly deposit: UserDeposit }
   | { readonly type: 'published' }
   | { readonly type: 'stop' }
 
@@ -106,6 +109,7 @@ export type FromSequencer =
       readonly type: 'rejected'
       readonly transactions: readonly Rejected[]
     }
+  | { readonly type: 'deposited'; readonly deposited: Deposited }
   /** For metrics and the log; nothing stops. */
   | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
   /** No further block will come from this thread. */

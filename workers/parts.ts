@@ -5,6 +5,7 @@ import { createFeedHub, type FeedHub } from '../rpc/feed.ts'
 import { methods } from '../rpc/methods/index.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import type { NodeContext } from './context.ts'
+import { createDeposits, type Deposits } from './deposits.ts'
 import { createFailing, type Failing } from './failing.ts'
 import type { Front } from './front.ts'
 import { createHealth, type Health } from './health.ts'
@@ -25,6 +26,8 @@ export type StartedNode = OpenedData &
   }
 export type Parts = StartedNode & {
   readonly transactions: Transactions
+  /** `dev` only. */
+  readonly deposits: Deposits | undefined
   readonly feed: FeedHub | undefined
   /** What the node's own writer shows at /feed. */
   readonly feedToken: string
@@ -80,7 +83,18 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
     now,
   )
   const served = { feed: isDev ? feed : undefined, feedToken, isFollowed: followed.promise }
-  const parts: Parts = { ...started, ...served, transactions, health, metrics, failing, later }
+  const { sequencer } = threads
+  const deposits = sequencer && createDeposits(sequencer, config.blockTimeMs)
+  const parts: Parts = {
+    ...started,
+    ...served,
+    deposits,
+    transactions,
+    health,
+    metrics,
+    failing,
+    later,
+  }
   jobs.open(metrics.job)
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
   threads.fromWriter.open((message) => onWriter(message, parts, context))

@@ -7,6 +7,7 @@ import type { WireForm } from '../engine/flashblocks/codec.ts'
 import { createSequencer, type Sequencer, type Wait } from '../engine/sources/sequencer.ts'
 import type { L1Figures } from '../engine/sources/sequencer-attributes.ts'
 import type { Offered, Roots, SequencerPorts } from '../engine/sources/sequencer-types.ts'
+import { MAX_DEPOSITS, type UserDeposit } from '../engine/sources/user-deposits.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
 import { storageFailure } from '../engine/storage/failure.ts'
 import { openJournal } from '../engine/storage/journal.ts'
@@ -137,6 +138,7 @@ function connect(
   const patienceMs = data.flashblockTimeMs / 2
   const pool = createQuestions<Offered>(patienceMs)
   let hasNews = false
+  const deposits: UserDeposit[] = []
   const keeper = createQuestions<Roots>(patienceMs)
   data.keeper.on('message', (answer: KeeperAnswer) => {
     if (answer.type === 'preview') keeper.answer(answer.request, answer.roots)
@@ -172,10 +174,18 @@ function connect(
       seal: (block) => tell({ type: 'sealed', block }),
       reject: (transactions) => tell({ type: 'rejected', transactions }),
       count: (what, message) => tell({ type: 'count', what, message }),
+      deposits: {
+        take: () => deposits.slice(0, MAX_DEPOSITS),
+        done(deposited) {
+          deposits.splice(0, 1)
+          tell({ type: 'deposited', deposited })
+        },
+      },
     },
     onMain(message) {
       if (message.type === 'transactions') pool.answer(message.request, message)
       if (message.type === 'news') hasNews = true
+      if (message.type === 'deposit') deposits.push(message.deposit)
       return message.type === 'stop'
     },
     close: () => journal.close(),

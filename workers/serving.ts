@@ -31,6 +31,7 @@ export async function serve(context: NodeContext, started: StartedNode): Promise
       patienceMs: config.limits.callMs,
     }),
     readiness: health.readiness,
+    deposit: parts.deposits?.send,
   })
   parts.later.front = front
   front.server.setPaused('starting')

@@ -98,7 +98,7 @@ const FREE = {
 const hasL1Block = ({ alloc }: ChainSpec) => alloc?.get(L1_BLOCK)?.code !== undefined
 
 /** The L1 block that an L2 block of this timestamp (seconds) is derived from: a new one every 12 s. */
-function l1BlockOf(
+export function l1BlockOf(
   chain: ChainSpec,
   timestamp: bigint,
 ): Pick<L1Attributes, 'number' | 'timestamp' | 'hash' | 'sequenceNumber'> {

@@ -8,6 +8,7 @@ import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { StateReader } from '../state/reader.ts'
 import type { L1Figures } from './sequencer-attributes.ts'
+import type { DepositPort } from './user-deposits.ts'
 
 /** The newest block whose final hash is known, its state held until `release`. */
 export type ParentBlock = {
@@ -77,6 +78,8 @@ export type SequencerPorts = {
   reject(transactions: readonly Rejected[]): void
   /** Something worth counting happened: `what` is a name in snake case. */
   count(what: SequencerCount, message: string): void
+  /** undefined: nobody deposits. */
+  readonly deposits?: DepositPort
 }
 export type SequencerCount =
   /** A root was not at hand: index 0 went out with a zero state root, or an index with its predecessor's withdrawals root. */

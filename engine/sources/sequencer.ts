@@ -35,6 +35,7 @@ import type {
   SequencerOptions,
   SequencerPorts,
 } from './sequencer-types.ts'
+import { executeDeposits } from './user-deposits.ts'
 
 /** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the pool. */
 export type Wait = { readonly ms: number; readonly until: 'parent' | 'pool' | 'time' }
@@ -210,7 +211,7 @@ class StateMachine implements Sequencer {
     return !this.#ports.isShown({ number: Number(number), index: replayed.index })
   }
 
-  /** Index 0: the base and the L1-attributes deposit. */
+  /** Index 0: the base, the L1-attributes deposit, deposits of users. */
   async #open(parent: ParentBlock, timestamp: bigint): Promise<Building> {
     const { chain, l1 } = this.#options
     const attributes = nextAttributes(chain, parent, timestamp)
@@ -218,7 +219,10 @@ class StateMachine implements Sequencer {
     const done = await payload.execution.execute(attributesDeposit(chain, attributes, l1))
     if (done.status !== 'executed')
       throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
+    const { deposits } = this.#ports
+    const deposited = await executeDeposits(chain, payload.execution, deposits?.take() ?? [])
     this.#emit(await payload.cut(0), attributes.number)
+    for (const one of deposited) deposits?.done(one)
     return this.#built(parent, payload, scheduleOf(timestamp, this.#clock.now(), this.#options))
   }
 

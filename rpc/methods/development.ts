@@ -1,0 +1,47 @@
+/** What only a development chain has. */
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { invalidArgument } from '../errors.ts'
+import { address, bytes, uint64, uint256 } from '../ethereum.ts'
+import { frontMethod, type Method, param } from '../method.ts'
+import { hashResult } from '../results.ts'
+import { object } from '../schema.ts'
+
+type Deposit = {
+  readonly from: Bytes
+  readonly to: Bytes | undefined
+  readonly mint: bigint
+  readonly value: bigint
+  readonly gasLimit: bigint
+  readonly input: Bytes
+}
+
+const DEFAULT_GAS = 200_000n
+/** As much as a deposit may buy on L1. */
+const MAX_GAS = 20_000_000n
+const depositArguments = object('DepositArgs', {
+  from: address,
+  to: address,
+  mint: uint256,
+  value: uint256,
+  gas: uint64,
+  data: bytes,
+})
+
+/** @param send resolves to the hash of the deposit's transaction when that is in a flashblock @throws {RpcError} as `send` does */
+export const depositMethod = (send: (deposit: Deposit) => Promise<Bytes>): Method =>
+  frontMethod({
+    name: 'dev_deposit',
+    summary: 'A deposit on the made-up L1: answers with the hash of its transaction here.',
+    hasEffect: true,
+    isWaiting: true,
+    params: [param('Deposit', depositArguments)],
+    result: hashResult('Transaction hash'),
+    async handler(_context, { from, to, mint, value, gas, data }) {
+      if (from === undefined) throw invalidArgument(0, 'from is missing')
+      if (gas !== undefined && gas > MAX_GAS)
+        throw invalidArgument(0, `gas is at most ${MAX_GAS} in a deposit`)
+      const input = data ?? new Uint8Array(0)
+      const gasLimit = gas ?? DEFAULT_GAS
+      return send({ from, to, mint: mint ?? 0n, value: value ?? 0n, gasLimit, input })
+    },
+  })
