@@ -10,7 +10,7 @@ import {
   parseError,
   rateLimited,
 } from './errors.ts'
-import type { Answer, Answerer } from './exchange.ts'
+import { type Answer, type Answerer, LARGE } from './exchange.ts'
 import type { ReceiptHold } from './hold.ts'
 import type { Charge, Limiter } from './limiter.ts'
 import type { Client, Methods } from './method.ts'
@@ -35,8 +35,6 @@ export type AnswererOptions = RunnerOptions & {
 
 /** More items than this many times the limit get one error instead of one each. */
 const HOPELESS = 10
-/** Characters from which an answer goes out in a turn of the event loop of its own: ten megabytes take it some ten milliseconds. */
-const LARGE = 262_144
 /** A body of nothing but space gets no answer, as go-ethereum has it; a long one is a parse error. */
 const SHORT_CHARACTERS = 32
 
@@ -73,6 +71,8 @@ export function createAnswerer(
     }
   }
   function inTurn(answered: Answer): Answer | Promise<Answer> {
+    // A socket sends parts in turns of its own.
+    if (answered.parts !== undefined) return answered
     const { text } = answered
     if (text === undefined || text.length < LARGE) return answered
     const turn = lastLarge.then(() => new Promise((resolve) => setImmediate(resolve, answered)))

@@ -8,6 +8,7 @@ import { clientAddress, type TrustedProxies } from './address.ts'
 import { readBody } from './body.ts'
 import type { Answer, Answerer } from './exchange.ts'
 import type { Client } from './method.ts'
+import { createOutgoing } from './outgoing.ts'
 import type { ServerState } from './server.ts'
 import type { Unsent } from './unsent.ts'
 
@@ -46,6 +47,8 @@ export type HttpExchange = {
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   const { state, onBug, bodyBytes, trustedProxies, isAnyOrigin, headersWithoutOrigin } = options
 
+  const outgoing = createOutgoing()
+
   function isUsual({ method, headers }: IncomingMessage): boolean {
     return (
       method === 'POST' &&
@@ -67,10 +70,15 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   }
 
   function end(answer: Answer, { response, headers }: HttpExchange): void {
+    if (answer.parts !== undefined) {
+      endLarge(answer, answer.parts, { response, headers })
+      return
+    }
     try {
       write(response, answer, headers)
       // What the system has not taken at once is kept until its client reads.
-      if (!response.writableFinished && !response.destroyed) watch(response, answer)
+      if (!response.writableFinished && !response.destroyed)
+        watch(response, answer.text?.length ?? 0)
     } catch (error) {
       onBug(error)
       response.destroy()
@@ -78,8 +86,31 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
     state.ended()
   }
 
-  function watch(response: ServerResponse, { text }: Answer): void {
-    const taken = options.unsent.add(text?.length ?? 0, () => response.destroy())
+  function endLarge(
+    { status, headers }: Answer,
+    parts: readonly string[],
+    exchange: Pick<HttpExchange, 'response' | 'headers'>,
+  ): void {
+    const { response } = exchange
+    if (response.destroyed) {
+      state.ended()
+      return
+    }
+    let length = 0
+    for (const part of parts) length += part.length
+    response.writeHead(status, {
+      'content-type': 'application/json',
+      'content-length': length,
+      ...exchange.headers,
+      ...headers,
+    })
+    response.once('close', state.ended)
+    watch(response, length)
+    outgoing.send(response, parts, onBug)
+  }
+
+  function watch(response: ServerResponse, bytes: number): void {
+    const taken = options.unsent.add(bytes, () => response.destroy())
     response.once('finish', taken)
     response.once('close', taken)
   }

@@ -6,7 +6,7 @@ import type { ResultCache } from './cache.ts'
 import { createCaller, laneMs, outOfTime } from './call.ts'
 import { asciiJson, type BadRequest, type Request } from './envelope.ts'
 import { internalError, type RpcErrorObject, responseTooLarge } from './errors.ts'
-import type { Answer } from './exchange.ts'
+import { type Answer, LARGE, LargeAnswer } from './exchange.ts'
 import type { Executor, PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
 import type { Client, Method } from './method.ts'
@@ -99,6 +99,8 @@ export function createRunner(
     scope.answered()
     const headers = headersOf(scope)
     scope.release()
+    if ('result' in reply && reply.result.length >= LARGE && item.id !== undefined)
+      return new LargeAnswer([resultHead(item.id), reply.result, '}'], headers)
     const text = textOf(item, reply)
     return { text, status: text === undefined ? 204 : 200, headers }
   }
@@ -136,7 +138,10 @@ export function createRunner(
       const said = texts.filter((text) => text !== undefined)
       scope.answered()
       if (said.length === 0) return { text: undefined, status: 204, headers }
-      return { text: `[${said.join(',')}]`, status: 200, headers }
+      const length = said.reduce((sum, text) => sum + text.length, 0)
+      if (length < LARGE) return { text: `[${said.join(',')}]`, status: 200, headers }
+      const parts = said.flatMap((text, at) => [at === 0 ? '[' : ',', text])
+      return new LargeAnswer([...parts, ']'], headers)
     } finally {
       scope.release()
     }
@@ -252,9 +257,11 @@ const placeOf = ({ record, pending }: ChainView): Place => ({
 
 function textOf(item: Item, reply: PoolReply): string | undefined {
   if (item.id === undefined) return undefined
-  if ('result' in reply) return `{"jsonrpc":"2.0","id":${item.id},"result":${reply.result}}`
+  if ('result' in reply) return `${resultHead(item.id)}${reply.result}}`
   return errorText(item.id, 'error' in reply ? reply.error : internalError().toObject())
 }
+
+const resultHead = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":`
 
 export const errorText = (id: string, error: RpcErrorObject): string =>
   `{"jsonrpc":"2.0","id":${id},"error":${asciiJson(error)}}`
