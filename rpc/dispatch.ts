@@ -71,10 +71,7 @@ export function createAnswerer(
     }
   }
   function inTurn(answered: Answer): Answer | Promise<Answer> {
-    // A socket sends parts in turns of its own.
-    if (answered.parts !== undefined) return answered
-    const { text } = answered
-    if (text === undefined || text.length < LARGE) return answered
+    if (answered.parts === undefined && (answered.text?.length ?? 0) < LARGE) return answered
     const turn = lastLarge.then(() => new Promise((resolve) => setImmediate(resolve, answered)))
     lastLarge = turn
     return turn as Promise<Answer>

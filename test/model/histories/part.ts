@@ -84,6 +84,8 @@ export const histories: Part = {
       counts.list(['invariants']),
     )
     const missing = KINDS.filter((kind) => counts.get(kind) === 0)
+      // Some three hundred in ten thousand histories, several in one: a short run in twenty has none.
+      .filter((kind) => !(isShort && kind === 'pruned under a lease'))
     check(
       'everything that may happen has happened',
       missing.length === 0,
