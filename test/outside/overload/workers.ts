@@ -16,7 +16,7 @@ const LATE_MS = 1_000
 const THREADS = 4
 const LIMITS = ['--limit-call-ms', String(CALL_MS), '--limit-grace-ms', String(GRACE_MS)]
 /** A fast machine ends an endless loop by its gas in less than the deadline, where nothing asks for that. */
-const MUCH_GAS = ['--limit-call-gas', '2000000000']
+const MUCH_GAS = '0x77359400'
 
 type Bad = {
   readonly name: string
@@ -90,10 +90,15 @@ const edited: readonly Bad[] = [
     codes: [-32002, -32603],
     costs: 2,
   },
-  { name: 'endless without polls', call: { to: ENDLESS.address }, codes: [-32002], costs: 1 },
+  {
+    name: 'endless without polls',
+    call: { to: ENDLESS.address, gas: MUCH_GAS },
+    codes: [-32002],
+    costs: 1,
+  },
   {
     name: 'pairs without polls',
-    call: { to: PAIRINGS.address, data: PAIR },
+    call: { to: PAIRINGS.address, data: PAIR, gas: MUCH_GAS },
     codes: [-32002],
     costs: 1,
   },
@@ -119,7 +124,10 @@ export async function overloadWorkers(
     ['calls that take all they may', real, []],
     ['calls that end their worker', edited, BAD_BUILD],
   ] as const) {
-    const node = await startOverloaded(edits.length > 0 ? [...flags, ...MUCH_GAS] : flags, edits)
+    const node = await startOverloaded(
+      edits.length > 0 ? [...flags, '--limit-call-gas', String(Number(MUCH_GAS))] : flags,
+      edits,
+    )
     const clients = startClients(node.url, options.random)
     const seen = await makeAll(node, bad, { rounds: options.rounds, isOneByOne: edits.length > 0 })
     const beside = await clients.stop()
