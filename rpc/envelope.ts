@@ -6,7 +6,7 @@ export type ScanLimits = {
   /** Keys of one object. Keys that begin with 0x (addresses, slots) are counted apart: they are data, bounded by `hexKeys`. */
   readonly keys: number
   readonly hexKeys: number
-  /** Lists, objects, and what stands in them: a small value costs JSON.parse as much as a long one, and a list a hundred times that. */
+  /** Lists, objects, and what stands in them: a small value costs JSON.parse as much as a long one, a list several times that. */
   readonly values: number
   /** Scanning stops beyond so many items of a batch. */
   readonly items: number

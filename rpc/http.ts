@@ -96,17 +96,22 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
       state.ended()
       return
     }
-    let length = 0
-    for (const part of parts) length += part.length
-    response.writeHead(status, {
-      'content-type': 'application/json',
-      'content-length': length,
-      ...exchange.headers,
-      ...headers,
-    })
     response.once('close', state.ended)
-    watch(response, length)
-    outgoing.send(response, parts, onBug)
+    try {
+      let length = 0
+      for (const part of parts) length += part.length
+      response.writeHead(status, {
+        'content-type': 'application/json',
+        'content-length': length,
+        ...exchange.headers,
+        ...headers,
+      })
+      watch(response, length)
+      outgoing.send(response, parts, onBug)
+    } catch (error) {
+      onBug(error)
+      response.destroy()
+    }
   }
 
   function watch(response: ServerResponse, bytes: number): void {

@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../engine/chainspec/error.ts'
+import { NETWORKS } from '../engine/chainspec/networks.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import {
   decodeDumpAccount,
@@ -51,7 +52,8 @@ export async function runStateImport(config: Config, context: Context): Promise<
   const name = config.chain ?? 'xlayer'
   const chain = chainSpec({ name })
   const header = readHeader(files.block)
-  const isFile = name.endsWith('.json')
+  // Whatever is no network's name is a file.
+  const isFile = !NETWORKS.has(name)
   const directory = {
     path: files.datadir,
     chain,

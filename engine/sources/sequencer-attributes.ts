@@ -7,6 +7,7 @@ import {
   l1AttributesDeposit,
   SEQUENCER_FEE_VAULT,
 } from '../chainspec/l1-attributes.ts'
+import type { L1FeeParameters } from '../chainspec/l1-fee.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { BlockAttributes } from '../execution/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -17,16 +18,7 @@ import type { DepositTransaction } from '../primitives/transaction.ts'
 import { bigintToBytes, concatBytes } from '../primitives/words.ts'
 
 /** What fees are made of: prices on the made-up L1 (wei), and what the system configuration says. */
-export type L1Figures = Pick<
-  L1Attributes,
-  | 'baseFee'
-  | 'blobBaseFee'
-  | 'baseFeeScalar'
-  | 'blobBaseFeeScalar'
-  | 'operatorFeeScalar'
-  | 'operatorFeeConstant'
-  | 'daFootprintGasScalar'
->
+export type L1Figures = Omit<L1FeeParameters, 'overhead' | 'scalar'>
 
 /** The made-up L1 (seconds), by X Layer's own figures. */
 const L1 = {

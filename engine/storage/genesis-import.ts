@@ -1,15 +1,13 @@
 /** Writes a genesis into an empty database, in one batch. */
 
 import type { ChainSpec } from '../chainspec/types.ts'
-import type { Bytes } from '../primitives/bytes.ts'
-import { encodeHeader } from '../primitives/header-codec.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { encodeAccount } from '../state/account-codec.ts'
 import type { AccountChange } from '../state/diff.ts'
-import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
+import { putFirstBlock } from './first-block.ts'
 import { slotKey } from './fold.ts'
 import { META } from './meta.ts'
 import { isStateImportCut } from './state-import.ts'
@@ -30,8 +28,6 @@ export function importGenesis(database: Database, chain: ChainSpec): boolean {
     throw new GenesisError(
       `the genesis allocation of ${chain.name} is not part of this program: give --chain a genesis.json`,
     )
-  const number = Number(chain.genesisNumber)
-  const hash = chain.genesisHash
   const changes = [...chain.alloc].map(([address, account]) => changeOf(address, account))
   const batch = database.batch()
   const trie = openTrie({ database })
@@ -44,15 +40,7 @@ export function importGenesis(database: Database, chain: ChainSpec): boolean {
     )
   for (const { column, key, value } of lastOf(trie.writes(version))) batch.put(column, key, value!)
   for (const change of changes) putFlat(batch, change)
-  batch.put('headers', hash, encodeHeader(chain.genesisHeader))
-  batch.put('bodies', hash, encodeBody([]))
-  batch.put('receipts', hash, encodeList([]))
-  batch.put('numbers', encodeNumber(number), hash)
-  const head = encodeHead({ number, hash })
-  batch.put('meta', META.durableHead, head)
-  batch.put('meta', META.foldHead, head)
-  batch.put('meta', META.oldest, encodeNumber(number))
-  batch.put('meta', META.marks, twice(encodeNumber(number)))
+  putFirstBlock(batch, chain.genesisHeader)
   batch.commit({ isSynced: true })
   return true
 }
@@ -85,13 +73,6 @@ function putFlat(batch: WriteBatch, { address, after, slots, code }: AccountChan
   if (code !== undefined) batch.put('code', after!.codeHash, code)
   for (const slot of slots)
     if (!equalBytes(slot.after, ZERO_32)) batch.put('slots', slotKey(address, slot.key), slot.after)
-}
-
-const twice = (bytes: Bytes): Bytes => {
-  const both = new Uint8Array(bytes.length * 2)
-  both.set(bytes)
-  both.set(bytes, bytes.length)
-  return both
 }
 
 export class GenesisError extends Error {

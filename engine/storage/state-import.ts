@@ -2,15 +2,14 @@
 import type { DumpedAccount } from '../chainspec/state-dump.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
-import { encodeHeader, hashHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
-import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
 import { bytesToBigint, compareBytes, equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { encodeAccount } from '../state/account-codec.ts'
 import { latin1 } from '../state/words.ts'
-import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
 import type { Database } from './database.ts'
+import { putFirstBlock } from './first-block.ts'
 import { slotKey } from './fold.ts'
 import { openLogLength } from './log-length.ts'
 import { META } from './meta.ts'
@@ -96,24 +95,7 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
         throw new StateImportError(
           `${count} accounts have the state root ${bytesToHex(root)}, the header of block ${header.number} says ${bytesToHex(header.stateRoot)}`,
         )
-      const hash = hashHeader(header)
-      const number = Number(header.number)
-      batch.put('headers', hash, encodeHeader(header))
-      // Transactions that are not known are not said to be none.
-      if (equalBytes(header.transactionsRoot, EMPTY_ROOT)) {
-        batch.put('bodies', hash, encodeBody([]))
-        batch.put('receipts', hash, encodeList([]))
-      }
-      batch.put('numbers', encodeNumber(number), hash)
-      const head = encodeHead({ number, hash })
-      batch.put('meta', META.durableHead, head)
-      batch.put('meta', META.foldHead, head)
-      batch.put('meta', META.oldest, encodeNumber(number))
-      batch.put(
-        'meta',
-        META.marks,
-        Uint8Array.from([...encodeNumber(number), ...encodeNumber(number)]),
-      )
+      const hash = putFirstBlock(batch, header)
       batch.delete('meta', META.importing)
       batch.commit({ isSynced: true })
       return hash

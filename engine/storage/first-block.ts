@@ -1,0 +1,28 @@
+/** The block that a database begins with: durable, folded, safe and finalized. Its state is the caller's to write. */
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
+import { encodeHeader, hashHeader } from '../primitives/header-codec.ts'
+import { EMPTY_ROOT } from '../primitives/keccak.ts'
+import { concatBytes, equalBytes } from '../primitives/words.ts'
+import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
+import type { WriteBatch } from './database.ts'
+import { META } from './meta.ts'
+
+/** @returns its hash */
+export function putFirstBlock(batch: WriteBatch, header: Header): Bytes {
+  const hash = hashHeader(header)
+  const number = Number(header.number)
+  batch.put('headers', hash, encodeHeader(header))
+  // Transactions that are not known are not said to be none.
+  if (equalBytes(header.transactionsRoot, EMPTY_ROOT)) {
+    batch.put('bodies', hash, encodeBody([]))
+    batch.put('receipts', hash, encodeList([]))
+  }
+  batch.put('numbers', encodeNumber(number), hash)
+  const head = encodeHead({ number, hash })
+  batch.put('meta', META.durableHead, head)
+  batch.put('meta', META.foldHead, head)
+  batch.put('meta', META.oldest, encodeNumber(number))
+  batch.put('meta', META.marks, concatBytes(encodeNumber(number), encodeNumber(number)))
+  return hash
+}
