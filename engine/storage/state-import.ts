@@ -1,4 +1,4 @@
-/** An account dump becomes the state of a block, in a database that holds nothing yet: flat state, code and trie, in flat memory. */
+/** An account dump becomes the state of a block, in a database that holds nothing yet: flat state, code and trie, account by account. */
 import type { DumpedAccount } from '../chainspec/state-dump.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
