@@ -2,19 +2,21 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { encodeHeader, hashHeader } from '../primitives/header-codec.ts'
-import { EMPTY_ROOT } from '../primitives/keccak.ts'
-import { concatBytes, equalBytes } from '../primitives/words.ts'
+import { concatBytes } from '../primitives/words.ts'
 import { encodeBody, encodeHead, encodeList, encodeNumber } from './block-codec.ts'
 import type { WriteBatch } from './database.ts'
 import { META } from './meta.ts'
 
-/** @returns its hash */
-export function putFirstBlock(batch: WriteBatch, header: Header): Bytes {
+/** @param isEmpty it is known to have no transactions (those that are not known are not said to be none) @returns its hash */
+export function putFirstBlock(
+  batch: WriteBatch,
+  header: Header,
+  { isEmpty }: { readonly isEmpty: boolean },
+): Bytes {
   const hash = hashHeader(header)
   const number = Number(header.number)
   batch.put('headers', hash, encodeHeader(header))
-  // Transactions that are not known are not said to be none.
-  if (equalBytes(header.transactionsRoot, EMPTY_ROOT)) {
+  if (isEmpty) {
     batch.put('bodies', hash, encodeBody([]))
     batch.put('receipts', hash, encodeList([]))
   }

@@ -40,7 +40,7 @@ export function importGenesis(database: Database, chain: ChainSpec): boolean {
     )
   for (const { column, key, value } of lastOf(trie.writes(version))) batch.put(column, key, value!)
   for (const change of changes) putFlat(batch, change)
-  putFirstBlock(batch, chain.genesisHeader)
+  putFirstBlock(batch, chain.genesisHeader, { isEmpty: true })
   batch.commit({ isSynced: true })
   return true
 }

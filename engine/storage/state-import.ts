@@ -3,7 +3,7 @@ import type { DumpedAccount } from '../chainspec/state-dump.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
-import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
+import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
 import { bytesToBigint, compareBytes, equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { encodeAccount } from '../state/account-codec.ts'
@@ -95,7 +95,9 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
         throw new StateImportError(
           `${count} accounts have the state root ${bytesToHex(root)}, the header of block ${header.number} says ${bytesToHex(header.stateRoot)}`,
         )
-      const hash = putFirstBlock(batch, header)
+      const hash = putFirstBlock(batch, header, {
+        isEmpty: equalBytes(header.transactionsRoot, EMPTY_ROOT),
+      })
       batch.delete('meta', META.importing)
       batch.commit({ isSynced: true })
       return hash
