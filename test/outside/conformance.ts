@@ -1,6 +1,6 @@
 /**
- * The third-party sets against nodes of our own: stock viem and ethers on both endpoints and both chains, and the flashblocks
- * checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
+ * The third-party sets against nodes of our own: stock viem and ethers on both endpoints and both chains, bad inputs, and the
+ * flashblocks checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -102,6 +102,15 @@ async function checkers(): Promise<void> {
   await node.stop()
 }
 
+/** Bad inputs on a new chain, beside what geth says to them. The deadline of a call is no busy machine's to decide. */
+async function errors(): Promise<void> {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--limit-call-ms', '14000'])
+  const at = ['--url', `${node.url}/`, ...expected]
+  await set('errors', ['errors', '--key', KEYS[0], ...at])
+  await set('errors-ws', ['errors-ws', ...at])
+  await node.stop()
+}
+
 /** Real Ethereum chains, imported and served: geth's own answers, and roots rebuilt from ours. */
 async function imported(): Promise<void> {
   const chains = [
@@ -134,6 +143,7 @@ if (existsSync(`${directory}/run.sh`)) {
   await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])
   await imported()
   await checkers()
+  await errors()
   for (const chain of ['xlayer', 'xlayer-testnet']) await clients(chain)
 } else {
   console.log(`conformance sets skipped: no ${directory}/run.sh (set CONFORMANCE_DIR)`)
