@@ -168,7 +168,10 @@ function pruned(error: ViewError, scope: Scope): RpcError {
 }
 
 export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
-  historyPruned(error.message, { oldest: view.oldestState, newest: view.latest.number })
+  historyPruned(error.message, {
+    oldest: error.oldest ?? view.oldestState,
+    newest: view.latest.number,
+  })
 
 /** Milliseconds that a lane's calls may take, time in the queue included. */
 export function laneMs(runs: Runs, limits: Limits): number {

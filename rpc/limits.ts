@@ -84,6 +84,10 @@ export const LIMITS = {
   unsentMs: limit(30_000, 'ms', 'for a client to take an answer'),
   unsentBytes: limit(512 * 1024 * 1024, 'bytes', 'answers that clients have not taken yet'),
   keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),
+  legacyMs: limit(30_000, 'ms', 'a call of the legacy chain'),
+  legacyResponseBytes: limit(8_000_000, 'bytes', 'one answer of the legacy chain'),
+  legacyCallsPerClient: limit(100, 'items', 'calls of the legacy chain at a time, for one address'),
+  legacyCallsTotal: limit(500, 'items', 'calls of the legacy chain at a time, for all'),
   resultCacheItems: limit(10_000, 'items', 'results kept by the front'),
   resultCacheBytes: limit(64 * 1024 * 1024, 'bytes', 'results kept by the front'),
 } as const satisfies Record<string, LimitDefinition>

@@ -1,4 +1,5 @@
 /** Which blocks a log query covers, and when it is too wide. */
+import { onChain } from '../engine/chain/reader.ts'
 import type { ChainView } from '../engine/chain/types.ts'
 import { invalidParams, tooManyLogs } from './errors.ts'
 import type { BlockNumber } from './ethereum.ts'
@@ -10,7 +11,7 @@ export type LogRange = { readonly fromBlock: bigint; readonly toBlock: bigint }
 /**
  * Left out, the range is latest to pending (on the standard endpoint the same block).
  * @returns undefined: no block at all, which is no error when the range begins at pending.
- * @throws {RpcError}
+ * @throws {RpcError} {ViewError} when it begins before the chain
  */
 export function resolveRange(
   view: ChainView,
@@ -31,6 +32,7 @@ export function resolveRange(
         `block range extends beyond current head block: requested ${height}, head ${head}`,
       )
   if (range.fromBlock > range.toBlock) throw invalidParams('invalid block range params')
+  onChain(range.fromBlock, { genesisNumber: view.earliest })
   checkWidth(range, query, limits)
   return range
 }

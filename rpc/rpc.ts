@@ -9,6 +9,7 @@ import type { Answerer } from './exchange.ts'
 import type { Executor } from './executor.ts'
 import { createFilters } from './filters.ts'
 import { createReceiptHold, type HoldStats } from './hold.ts'
+import { createLegacy, type LegacyStats } from './legacy.ts'
 import type { Limiter } from './limiter.ts'
 import type { Limits } from './limits.ts'
 import type { Methods } from './method.ts'
@@ -35,6 +36,8 @@ export type RpcOptions = Pick<RunnerOptions, 'onBug' | 'onCall'> &
     readonly methods: Readonly<Record<Endpoint, Methods>>
     /** 0: receipts are never held. */
     readonly receiptHoldMs: number
+    /** Of the node that has the chain before this one's first block. */
+    readonly legacyUrl?: string | undefined
   }
 
 export type Rpc = {
@@ -49,6 +52,7 @@ export type RpcStats = {
   readonly syncSends: number
   readonly hold: HoldStats
   readonly shown: ShownStats
+  readonly legacy: LegacyStats | undefined
   readonly cache: {
     readonly hits: number
     readonly misses: number
@@ -95,7 +99,12 @@ export function createRpc(options: RpcOptions): Rpc {
     syncing,
     now,
   }
-  const answer = createAnswerer({ ...options, services, hold, shown })
+  const { legacyUrl } = options
+  const legacy =
+    legacyUrl === undefined
+      ? undefined
+      : createLegacy({ url: legacyUrl, cutoff: options.chain.genesisNumber, limits })
+  const answer = createAnswerer({ ...options, services, legacy, hold, shown })
   return {
     answer,
     stats: () => ({
@@ -106,6 +115,7 @@ export function createRpc(options: RpcOptions): Rpc {
       syncSends: syncSends.total,
       hold: hold.stats,
       shown: shown.stats,
+      legacy: legacy?.stats,
       cache: answer.cache.stats,
     }),
   }

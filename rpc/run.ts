@@ -3,11 +3,12 @@ import type { ChainView, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
 import type { ResultCache } from './cache.ts'
-import { createCaller, laneMs, outOfTime } from './call.ts'
+import { type Caller, createCaller, laneMs, outOfTime } from './call.ts'
 import { asciiJson, type BadRequest, type Request } from './envelope.ts'
 import { internalError, type RpcErrorObject, responseTooLarge } from './errors.ts'
 import { type Answer, LARGE, LargeAnswer } from './exchange.ts'
 import type { Executor, PoolReply } from './executor.ts'
+import type { Legacy } from './legacy.ts'
 import type { Limits } from './limits.ts'
 import type { Client, Method } from './method.ts'
 import { readNewest, Scope } from './scope.ts'
@@ -19,6 +20,8 @@ export type RunnerOptions = {
   readonly chain: ChainSpec
   readonly engine: Engine
   readonly limits: Limits
+  /** undefined: there is no chain before this one, or nobody has it. */
+  readonly legacy?: Legacy | undefined
   /** A thrown thing that is no answer: for the log. */
   readonly onBug: (error: unknown, method: string) => void
   /** After each call; `method` is 'unknown' for a name that is not served, `code` undefined for a result. */
@@ -36,6 +39,14 @@ export type Ready = Request & { readonly found: Method }
 export type Item = Ready | BadRequest
 export const isReady = (item: Item): item is Ready => 'found' in item
 
+type Running = {
+  readonly item: Ready
+  readonly scope: Scope
+  readonly startedAt: number
+  readonly by: Caller
+}
+/** Of a batch, by their place in it. */
+type Waiting = Map<number, Promise<PoolReply>>
 type Ran = {
   readonly texts: readonly (string | undefined)[]
   readonly headers: Readonly<Record<string, string>>
@@ -49,8 +60,9 @@ export function createRunner(
   cache: ResultCache,
   endpoint: Endpoint,
 ): Runner {
-  const { limits, services, executor, onBug, chain, engine } = options
-  const call = createCaller({ endpoint, limits, executor, cache, onBug })
+  const { limits, services, executor, onBug, chain, engine, legacy } = options
+  const local = createCaller({ endpoint, limits, executor, cache, onBug })
+  const call = legacy?.callerOver(local) ?? local
   /** Of the newest record that was asked for. */
   let place: Place | undefined
   const parts = {
@@ -63,6 +75,7 @@ export function createRunner(
       retried(
         { id: 'null', method: method.name, params, text: JSON.stringify(params), found: method },
         scope,
+        local,
       ),
   }
 
@@ -105,20 +118,24 @@ export function createRunner(
     return { text, status: text === undefined ? 204 : 200, headers }
   }
 
+  /** The legacy chain is not asked for an answer that nobody gets. */
+  function callerOf(item: Ready): Caller {
+    return item.id === undefined ? local : call
+  }
+
   /** Until the view stands still under the call, or its time is up. */
-  function retried(item: Ready, scope: Scope): PoolReply | Promise<PoolReply> {
+  function retried(item: Ready, scope: Scope, by = callerOf(item)) {
     const startedAt = services.now()
-    const reply = call(item, scope, false)
-    if (reply instanceof Promise || 'stale' in reply) return again(reply, item, scope, startedAt)
+    const reply = by(item, scope, false)
+    if (reply instanceof Promise || 'stale' in reply)
+      return again(reply, { item, scope, startedAt, by })
     count(reply, item.method, services.now() - startedAt)
     return reply
   }
 
   async function again(
     first: PoolReply | Promise<PoolReply>,
-    item: Ready,
-    scope: Scope,
-    startedAt: number,
+    { item, scope, startedAt, by }: Running,
   ): Promise<PoolReply> {
     const end = scope.startedAt + laneMs(item.found.runs, limits)
     let reply = await first
@@ -126,7 +143,7 @@ export function createRunner(
       scope.release()
       const now = services.now()
       if (now > end) reply = { error: outOfTime(scope, now).toObject() }
-      else reply = await call(item, scope, false)
+      else reply = await by(item, scope, false)
     }
     count(reply, item.method, services.now() - startedAt)
     return reply
@@ -152,12 +169,11 @@ export function createRunner(
     const replies: (PoolReply | undefined)[] = items.map((item) =>
       isReady(item) ? undefined : { error: item.error },
     )
-    const waiting = new Map<number, PoolReply | Promise<PoolReply>>()
+    const waiting: Waiting = new Map()
     for (const [at, item] of items.entries())
-      if (isReady(item) && item.found.isWaiting)
-        waiting.set(at, retried(item, new Scope(parts, scope.client, scope.startedAt)))
+      if (isReady(item) && item.found.isWaiting) waiting.set(at, apart(item, scope))
     for (;;) {
-      await runRound(items, replies, scope)
+      await runRound(items, replies, { scope, waiting })
       if (!replies.some((one) => one !== undefined && 'stale' in one)) break
       if (services.now() > scope.deadline) break
       scope.release()
@@ -171,17 +187,27 @@ export function createRunner(
     return { texts: batchTexts(items, replies, scope), headers }
   }
 
+  /** Of a batch, but over a view of its own. */
+  async function apart(item: Ready, { client, startedAt }: Scope): Promise<PoolReply> {
+    const scope = new Scope(parts, client, startedAt)
+    try {
+      return await retried(item, scope)
+    } finally {
+      scope.release()
+    }
+  }
+
   async function runRound(
     items: readonly Item[],
     replies: (PoolReply | undefined)[],
-    scope: Scope,
+    { scope, waiting }: { readonly scope: Scope; readonly waiting: Waiting },
   ): Promise<void> {
     const running: Promise<void>[] = []
     let effects: Promise<void>[] = []
     let now = services.now()
     let sliceEnd = now + SLICE_MS
     for (const [at, item] of items.entries()) {
-      if (replies[at] !== undefined || !isReady(item) || item.found.isWaiting) continue
+      if (replies[at] !== undefined || !isReady(item) || waiting.has(at)) continue
       const { found } = item
       // What follows a send in its batch may ask for what the send did.
       if (!found.hasEffect && effects.length > 0) {
@@ -194,8 +220,13 @@ export function createRunner(
         now = services.now()
         sliceEnd = now + SLICE_MS
       }
+      // The other node may take longer than a view can be held.
+      if (item.id !== undefined && legacy?.isRouted(item, scope)) {
+        waiting.set(at, apart(item, scope))
+        continue
+      }
       const startedAt = now
-      const reply = call(item, scope, true)
+      const reply = local(item, scope, true)
       now = services.now()
       if (!(reply instanceof Promise)) {
         replies[at] = reply

@@ -71,6 +71,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
     limiter: counted(limiter, metrics),
     receiptHoldMs: config.receiptHold,
+    legacyUrl: config.legacyRpc,
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
     onPublish: publishes.add,
     // A development chain and a directory that is served as it is are never behind anybody.
@@ -106,7 +107,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       return { ...hold, waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired }
     },
     stats() {
-      const { filters, subscriptions, syncSends, cache } = rpc.stats()
+      const { filters, subscriptions, syncSends, cache, legacy } = rpc.stats()
       const { inFlight, webSockets, unsent } = server
       const { hits, misses } = cache
       return {
@@ -121,6 +122,13 @@ export async function createFront(parts: FrontParts): Promise<Front> {
         syncSends,
         cacheHits: hits,
         cacheMisses: misses,
+        ...(legacy === undefined
+          ? {}
+          : {
+              legacyCalls: legacy.calls,
+              legacyErrors: legacy.errors,
+              legacyInFlight: legacy.inFlight,
+            }),
       }
     },
   }

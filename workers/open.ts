@@ -40,6 +40,10 @@ export async function openData({ config, log, lifecycle }: NodeContext): Promise
   )
   const option = chainOption(config, directory.path, Math.floor(Date.now() / 1_000))
   const chain = chainSpec(option)
+  if (config.legacyRpc !== undefined && chain.genesisNumber === 0n)
+    throw new StartError(
+      `--legacy-rpc is for a chain that goes on from an older one: ${chain.name} begins at block 0, leave it out`,
+    )
   const database = await openDirectory({
     path: directory.path,
     chain,

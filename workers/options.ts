@@ -19,6 +19,7 @@ export type Option<T> = {
 }
 
 const SERVING: readonly CommandName[] = ['dev', 'serve']
+const SERVE: readonly CommandName[] = ['serve']
 const ALL: readonly CommandName[] = ['dev', 'serve', 'import', 'import-state']
 const IMPORT: readonly CommandName[] = ['import']
 const IMPORT_STATE: readonly CommandName[] = ['import-state']
@@ -148,6 +149,11 @@ export const OPTIONS = {
     text: 'form of the log on standard error',
     shown: 'pretty on a terminal, else json',
     commands: ALL,
+  }),
+  legacyRpc: option('URL', optional(httpUrl), {
+    fallback: undefined,
+    text: 'node of the chain before this one: answers for blocks below the first',
+    commands: SERVE,
   }),
   blockTimeMs: option('MS', wholeSeconds, {
     fallback: 1_000,
@@ -330,6 +336,12 @@ function range(wire: string): string {
 function blockHash(wire: string): `0x${string}` {
   if (!/^0x[0-9a-fA-F]{64}$/.test(wire)) throw new Error('expected 0x and 64 hex digits')
   return wire.toLowerCase() as `0x${string}`
+}
+
+function httpUrl(wire: string): string {
+  if (!URL.canParse(wire) || !/^https?:$/.test(new URL(wire).protocol))
+    throw new Error('expected a URL such as https://host/path')
+  return wire
 }
 
 function address(wire: string): string {

@@ -124,7 +124,7 @@ function openView(context: Context): ChainView {
     block(selector: BlockSelector) {
       assertHeld(lease)
       if ('tag' in selector) return byTag(selector.tag)
-      if ('number' in selector) return blocks.byNumber(selector.number)
+      if ('number' in selector) return blocks.byNumber(onChain(selector.number, chain))
       return byHash(selector.hash, selector.requireCanonical)
     },
     logSpans(values, range) {
@@ -156,6 +156,16 @@ function openView(context: Context): ChainView {
     trieAt: (block, limits) => thread.store.trieAt(block.hash, limits),
     env: (block) => envOf(block.header, chain),
   }
+}
+
+/** @throws {ViewError} for a block of an older chain, which others may have: not the same as one that is not there yet. */
+export function onChain(
+  number: bigint,
+  { genesisNumber }: Pick<ChainSpec, 'genesisNumber'>,
+): bigint {
+  if (number >= genesisNumber) return number
+  const problem = `block ${number} is older than this chain, which begins at block ${genesisNumber}`
+  throw new ViewError('pruned', problem, genesisNumber)
 }
 
 function openBlocks(context: Context, top: Position): Blocks {

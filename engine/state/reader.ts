@@ -35,9 +35,12 @@ export interface StateReader {
 export class ViewError extends Error {
   override name = 'ViewError'
   readonly reason: 'void' | 'gone' | 'pruned'
-  constructor(reason: 'void' | 'gone' | 'pruned', message: string) {
+  /** First block that could have been asked for; undefined: the first whose state is kept. */
+  readonly oldest: bigint | undefined
+  constructor(reason: 'void' | 'gone' | 'pruned', message: string, oldest?: bigint) {
     super(message)
     this.reason = reason
+    this.oldest = oldest
   }
 }
 
