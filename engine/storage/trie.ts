@@ -259,7 +259,8 @@ export function openTrie(options: {
       const accounts = trieIn(ACCOUNTS, scratch)
       const leaf = findLeaf(accounts, version.root, key)
       const space: TrieSpace = { column: 'storageTrie', prefix: key }
-      const storage = storageOf(leaf, space)
+      // Who asks for the account alone reads no node of its storage.
+      const storage = keys.length === 0 ? undefined : storageOf(leaf, space)
       const slots = trieIn(space, scratch)
       return {
         accountProof: provePath(accounts, version.root, key),

@@ -1,8 +1,9 @@
 /** Merkle proofs (EIP-1186). */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { EMPTY_HASH, EMPTY_ROOT } from '../../engine/primitives/keccak.ts'
 import { decodeRlp, readFixed, readList, readUint } from '../../engine/primitives/rlp.ts'
-import { bytesToBigint, ZERO_32 } from '../../engine/primitives/words.ts'
+import { bytesToBigint } from '../../engine/primitives/words.ts'
 import { readSlot } from '../../engine/state/read.ts'
 import type { Proof } from '../../engine/storage/trie.ts'
 import { onBlock } from '../basis.ts'
@@ -62,10 +63,10 @@ function canonicalBlock(view: ChainView, at: BlockSelector): Block {
   return resolveBlock(view, { hash: view.canonical.hash, requireCanonical: false })
 }
 
-/** Hashes of an account that is not there are zero, as go-ethereum shows them. */
+/** An account that is not there is shown as an empty one, as nodes of OP chains do; go-ethereum shows hashes of zeros. */
 function accountOf({ account }: Proof) {
   if (account === undefined)
-    return { nonce: 0n, balance: 0n, storageRoot: ZERO_32, codeHash: ZERO_32 }
+    return { nonce: 0n, balance: 0n, storageRoot: EMPTY_ROOT, codeHash: EMPTY_HASH }
   const [nonce, balance, storageRoot, codeHash] = readList(decodeRlp(account))
   return {
     nonce: readUint(nonce!, 8),
