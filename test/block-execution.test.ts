@@ -293,6 +293,12 @@ describe('invalid transactions', () => {
     expect(await open.execute(transaction({ ...small, nonce: 2n }))).toMatchObject({
       reason: { message: 'exceeds block DA footprint limit' },
     })
+    const { block: tiny } = block({ l1: L1, attributes: { gasLimit: 39_999n } })
+    expect(await tiny.execute(transaction({ gasLimit: 21_000n }))).toMatchObject({
+      reason: {
+        message: 'DA footprint exceeds block gas limit: footprint 40000, limit 39999',
+      },
+    })
   })
 
   test('a contract cannot send, a delegated account can', async () => {

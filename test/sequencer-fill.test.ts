@@ -33,6 +33,29 @@ test('what cannot be stopped in time is given up at the second try', async () =>
   expect((await fill()).rejected).toEqual([{ hash: endless.hash, reason: TOO_LONG, isFinal: true }])
 })
 
+test('what has more data than a block takes is given up, what has more than is left waits', async () => {
+  // Footprint 400 for an estimated byte: 40,000 for a transfer.
+  const l1 = { 8: 400n << 96n }
+  const fill = async (gasLimit: bigint) => {
+    const { block: execution } = block({ l1, attributes: { gasLimit } })
+    await execution.begin()
+    const filling = createFiller().begin(execution, { gas: gasLimit, ms: 100, now: () => 0 })
+    await filling.offer([0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n }).raw))
+    return filling.finish()
+  }
+  const [first, second] = [0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n }).hash)
+  expect(await fill(79_999n)).toMatchObject({ executed: 1, rejected: [], left: [second] })
+  expect(await fill(39_999n)).toMatchObject({
+    executed: 0,
+    rejected: [
+      {
+        hash: first,
+        reason: 'DA footprint exceeds block gas limit: footprint 40000, limit 39999',
+      },
+    ],
+  })
+})
+
 test('what needs most of the time has it when nobody else wants it', async () => {
   const filler = createFiller()
   const { block: execution } = block({ accounts: ENDLESS })

@@ -82,12 +82,18 @@ async function execute(
 describe('funds', () => {
   const fees = { maxFeePerGas: 10n ** 9n, maxPriorityFeePerGas: 1n }
   const open = openHead()
-  const extra = open.head.extraFee(transfer(0, 0, { ...fees, value: BALANCE }))
+  const extra = open.head.rollup(transfer(0, 0, { ...fees, value: BALANCE })).fee
   // The envelope of a value of the same length is as long: the fee does not change.
   const left = BALANCE - 21_000n * fees.maxFeePerGas - extra
 
   test('L1 fee and operator fee are asked for', () => {
-    expect(open.head.extraFee(transfer(0, 0, fees))).toBeGreaterThan(21_000n * 300n + 11n)
+    expect(open.head.rollup(transfer(0, 0, fees)).fee).toBeGreaterThan(21_000n * 300n + 11n)
+  })
+  test('the DA footprint is that of the receipt', async () => {
+    const transaction = transfer(0, 0, { ...fees, value: left })
+    const executed = await execute(open, transaction)
+    const { daFootprint } = open.head.rollup(transaction)
+    expect(executed).toMatchObject({ executed: { receipt: { l1: { blobGasUsed: daFootprint } } } })
   })
   const cases: [name: string, value: bigint, isCovered: boolean][] = [
     ['all there is', left, true],

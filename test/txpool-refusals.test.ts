@@ -180,6 +180,20 @@ describe('refusals', () => {
     expect(pool.counts()).toEqual({ pending: 0, queued: 0 })
   })
 
+  test('more data than any block takes', () => {
+    const { pool, head } = testPool()
+    head.footprint = head.gasLimit
+    expect(pool.submit(transfer(0, 0).raw, head)).toHaveProperty('hash')
+    head.footprint = head.gasLimit + 1n
+    expect(pool.submit(transfer(1, 0).raw, head)).toEqual({
+      error: {
+        code: -32000,
+        message: 'DA footprint exceeds block gas limit: footprint 30000001, limit 30000000',
+      },
+    })
+    expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
+  })
+
   test('the same again', () => {
     const { pool, head } = testPool()
     pool.submit(transfer(0, 0).raw, head)

@@ -222,10 +222,11 @@ class Block implements BlockExecution {
   }
 
   #room(): Room {
-    const left = this.attributes.gasLimit - this.#blobGasUsed
+    const limit = this.attributes.gasLimit
+    const left = limit - this.#blobGasUsed
     return {
-      gas: this.attributes.gasLimit - this.gasUsed,
-      daFootprint: this.rules.hasDaFootprint ? left : undefined,
+      gas: limit - this.gasUsed,
+      daFootprint: this.rules.hasDaFootprint ? { left, limit } : undefined,
       blobGas: (this.rules.blobs?.max ?? 0n) * GAS_PER_BLOB - this.#blobGasUsed,
     }
   }

@@ -13,6 +13,9 @@ export const invalid = {
   chainId: () => input('invalid chain ID'),
   exceedsBlockGasLimit: () => input('exceeds block gas limit'),
   exceedsDaFootprintLimit: () => input('exceeds block DA footprint limit'),
+  /** No block takes it: another than the one that is full already. */
+  daFootprintTooLarge: (footprint: bigint, limit: bigint) =>
+    input(`DA footprint exceeds block gas limit: footprint ${footprint}, limit ${limit}`),
   exceedsGasCap: (cap: bigint, gas: bigint) =>
     input(`transaction gas limit too high (cap: ${cap}, tx: ${gas})`),
   initCodeSize: () => input('max initcode size exceeded'),

@@ -15,8 +15,8 @@ import type { InvalidTransaction } from './types.ts'
 /** What the block leaves for a transaction. */
 export type Room = {
   readonly gas: bigint
-  /** DA footprint (Jovian); undefined: not limited. */
-  readonly daFootprint: bigint | undefined
+  /** DA footprint (Jovian): what is left, and what the empty block had; undefined: not limited. */
+  readonly daFootprint: { readonly left: bigint; readonly limit: bigint } | undefined
   readonly blobGas: bigint
 }
 
@@ -88,10 +88,11 @@ export function checkRoom(
   if (transaction.gasLimit > room.gas) return invalid.exceedsBlockGasLimit()
   if (transaction.type === 3 && blobGasOf(transaction) > room.blobGas)
     return invalid.blobHashes('blob gas limit of the block exceeded')
-  if (l1 !== undefined && room.daFootprint !== undefined)
-    if (daFootprint(l1.data, l1.parameters, l1.rules) > room.daFootprint)
-      return invalid.exceedsDaFootprintLimit()
-  return undefined
+  if (l1 === undefined || room.daFootprint === undefined) return undefined
+  const { left, limit } = room.daFootprint
+  const footprint = daFootprint(l1.data, l1.parameters, l1.rules)
+  if (footprint > limit) return invalid.daFootprintTooLarge(footprint, limit)
+  return footprint > left ? invalid.exceedsDaFootprintLimit() : undefined
 }
 
 /** Bytes 0xef0100 and an address (EIP-7702). */

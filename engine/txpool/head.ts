@@ -2,6 +2,7 @@
 import type { ChainView } from '../chain/types.ts'
 import { L1_BLOCK } from '../chainspec/l1-attributes.ts'
 import {
+  daFootprint,
   type L1FeeParameters,
   l1Cost,
   l1FeeParameters,
@@ -33,11 +34,15 @@ export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
     gasLimit: header.gasLimit,
     baseFee: header.baseFeePerGas ?? 0n,
     account,
-    extraFee(transaction) {
-      if (rules.l1Fee === 'none') return 0n
+    rollup(transaction) {
+      if (rules.l1Fee === 'none') return NO_ROLLUP
       parameters ??= readParameters(state, rules)
-      const { fee } = l1Cost(rollupData(transaction.raw), parameters, rules)
-      return fee + operatorFee(transaction.gasLimit, parameters, rules)
+      const data = rollupData(transaction.raw)
+      const { fee } = l1Cost(data, parameters, rules)
+      return {
+        fee: fee + operatorFee(transaction.gasLimit, parameters, rules),
+        daFootprint: daFootprint(data, parameters, rules),
+      }
     },
     leastGas(transaction) {
       const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
@@ -49,6 +54,8 @@ export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
     },
   }
 }
+
+const NO_ROLLUP = { fee: 0n, daFootprint: 0n }
 
 /** As the contract holds them after the pending block's attributes. */
 function readParameters(state: StateReader, rules: Rules): L1FeeParameters {

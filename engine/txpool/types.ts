@@ -18,8 +18,8 @@ export type PoolHead = {
   readonly gasLimit: bigint
   readonly baseFee: bigint
   account(address: Bytes): AccountState | undefined
-  /** L1 data fee and operator fee of a transaction, in wei, at this head. */
-  extraFee(transaction: SignedTransaction): bigint
+  /** What an OP chain adds at this head: L1 data fee and operator fee, in wei, and the DA footprint, in gas. */
+  rollup(transaction: SignedTransaction): { readonly fee: bigint; readonly daFootprint: bigint }
   /** Gas that a transaction needs before its first step, and the floor its calldata sets. */
   leastGas(transaction: SignedTransaction): { readonly intrinsic: bigint; readonly floor: bigint }
   /** Whether code stands at an address. */

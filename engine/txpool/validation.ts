@@ -1,4 +1,5 @@
 /** What the pool refuses, in geth's words; the codes are those of the service's error table. */
+import { invalid as reasons } from '../execution/invalid.ts'
 import type { InvalidTransaction } from '../execution/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
@@ -36,10 +37,11 @@ export function checkTransaction(
     checkGas(transaction, head, limits.minimumTip)
   if (error !== undefined) return { error }
   if (transaction.nonce < nonce) return { error: nonceTooLow(transaction.nonce, nonce) }
+  const { fee, daFootprint } = head.rollup(transaction)
+  if (daFootprint > head.gasLimit)
+    return { error: reasons.daFootprintTooLarge(daFootprint, head.gasLimit) }
   const isGasless = isGaslessCandidate(transaction, head)
-  const fees = isGasless
-    ? 0n
-    : transaction.gasLimit * feeCapOf(transaction) + head.extraFee(transaction)
+  const fees = isGasless ? 0n : transaction.gasLimit * feeCapOf(transaction) + fee
   return { cost: fees + transaction.value, isGasless }
 }
 
