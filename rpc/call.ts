@@ -176,6 +176,7 @@ export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
 /** Milliseconds that a lane's calls may take, time in the queue included. */
 export function laneMs(runs: Runs, limits: Limits): number {
   if (runs === 'trace') return limits.traceMs
+  if (runs === 'sidecar') return limits.sidecarMs
   return runs === 'logs' ? limits.logsMs : limits.callMs
 }
 

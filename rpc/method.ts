@@ -10,7 +10,7 @@ import { type Codec, type JsonSchema, SchemaError } from './schema.ts'
 import type { FrontServices } from './services.ts'
 
 /** `front` methods answer from memory or by a point read; `pool` methods run the EVM or scan. Lanes bound each other (hot-path.md). */
-export type Runs = 'front' | 'call' | 'trace' | 'logs'
+export type Runs = 'front' | 'call' | 'trace' | 'logs' | 'sidecar'
 
 /** What every handler gets, on the front and in a worker alike. */
 export type MethodContext = {

@@ -244,7 +244,7 @@ describe('lanes', () => {
   const job = (lane: Lane, predicted = 100) => ({ call: poolCall('x'), lane, predicted })
   const idle = { threads: 2, free: 2, light: 0, heavy: 0 }
   const lastFree = { ...idle, free: 1 }
-  const all: Lane[] = ['light', 'medium', 'dear', 'logs', 'trace']
+  const all: Lane[] = ['light', 'medium', 'dear', 'logs', 'trace', 'sidecar']
 
   test('light calls share a task up to its length in calls and in work', () => {
     const lanes = createLanes(DEFAULT_LIMITS)
@@ -281,32 +281,39 @@ describe('lanes', () => {
     expect(lanes.next({ ...lastFree, light: 1 })?.length).toBe(2)
   })
 
-  test.each<Lane>(['dear', 'logs', 'trace'])('%s never holds the last worker', (lane) => {
-    const lanes = createLanes(DEFAULT_LIMITS)
-    lanes.push(job(lane))
-    expect(lanes.next({ ...lastFree, heavy: 1 })).toBe(undefined)
-    expect(lanes.next({ ...idle, threads: 3, heavy: 1 })?.length).toBe(1)
-  })
+  test.each<Lane>(['dear', 'logs', 'trace', 'sidecar'])(
+    '%s never holds the last worker',
+    (lane) => {
+      const lanes = createLanes(DEFAULT_LIMITS)
+      lanes.push(job(lane))
+      expect(lanes.next({ ...lastFree, heavy: 1 })).toBe(undefined)
+      expect(lanes.next({ ...idle, threads: 3, heavy: 1 })?.length).toBe(1)
+    },
+  )
 
   test('every lane gets its turn', () => {
     const lanes = createLanes(DEFAULT_LIMITS)
     for (let round = 0; round < 3; round++) for (const lane of all) lanes.push(job(lane, 2_000))
-    const order = Array.from({ length: 10 }, () => lanes.next(idle)?.[0]?.lane)
+    const order = Array.from({ length: 12 }, () => lanes.next(idle)?.[0]?.lane)
     expect(order).toEqual([...all, ...all])
   })
 
   test('each queue is bounded, the three lanes of calls together', () => {
-    const limits = { ...DEFAULT_LIMITS, callQueue: 3, logsQueue: 1, traceQueue: 1 }
+    const own = { callQueue: 3, logsQueue: 1, traceQueue: 1, sidecarQueue: 1 }
+    const limits = { ...DEFAULT_LIMITS, ...own }
     const lanes = createLanes(limits)
     expect((['light', 'medium', 'dear'] as const).map((lane) => lanes.push(job(lane)))).toEqual([
       true,
       true,
       true,
     ])
-    expect(all.map((lane) => lanes.push(job(lane)))).toEqual([false, false, false, true, true])
+    expect(all.map((lane) => lanes.push(job(lane)))).toEqual([
+      ...[false, false, false],
+      ...[true, true, true],
+    ])
     expect(lanes.remove(({ lane }) => lane === 'medium').length).toBe(1)
     expect(lanes.push(job('light'))).toBe(true)
-    expect(lanes.size).toBe(5)
+    expect(lanes.size).toBe(6)
   })
 })
 

@@ -8,6 +8,7 @@ import { openStore } from '../engine/storage/store.ts'
 import type { Limits } from '../rpc/limits.ts'
 import { methods } from '../rpc/methods/index.ts'
 import { createPoolRunner } from '../rpc/pool-call.ts'
+import { proveSidecar } from '../rpc/sidecar.ts'
 import { createLog, type LogOptions, loggable } from './log.ts'
 import type { SharedNode } from './messages.ts'
 import { type PoolTask, serveTask, type TaskRunner } from './task.ts'
@@ -40,7 +41,8 @@ function openRunner({ node, claims, limits, log: logOptions }: PoolWorkerData): 
     chain,
     engine: engineByName(node.engine),
     limits,
-    methods,
+    // What the node asks itself is not among the methods that it serves.
+    methods: new Map([...methods, [proveSidecar.name, proveSidecar]]),
     onBug: (error, method) => log.error({ err: error, method: loggable(method) }, 'a call failed'),
   })
 }

@@ -4,10 +4,10 @@ import type { Limits } from '../rpc/limits.ts'
 import { MAX_CALLS } from './slab.ts'
 
 /**
- * light, medium: as many to a task as fit its length. dear, logs, trace: a task of its own, and together they never hold the last worker,
+ * light, medium: as many to a task as fit its length. dear, logs, trace, sidecar: a task of its own, and together they never hold the last worker,
  * so that light calls always find one.
  */
-export type Lane = 'light' | 'medium' | 'dear' | 'logs' | 'trace'
+export type Lane = 'light' | 'medium' | 'dear' | 'logs' | 'trace' | 'sidecar'
 export type Waiting = { readonly call: PoolCall; readonly lane: Lane; readonly predicted: number }
 
 export interface Lanes<T extends Waiting> {
@@ -29,7 +29,7 @@ export type Load = {
   readonly heavy: number
 }
 
-const ORDER: readonly Lane[] = ['light', 'medium', 'dear', 'logs', 'trace']
+const ORDER: readonly Lane[] = ['light', 'medium', 'dear', 'logs', 'trace', 'sidecar']
 /** A task holds at most this much predicted work, or one call: it answers as one. */
 const TASK_US: Readonly<Record<Lane, number>> = {
   light: 1_500,
@@ -37,20 +37,40 @@ const TASK_US: Readonly<Record<Lane, number>> = {
   dear: 0,
   logs: 0,
   trace: 0,
+  sidecar: 0,
 }
 /** Less work than this is not worth waking a further worker: the one that runs light calls takes it next. */
 const WAKE_US = 300
 
+/** Lanes for what always takes long, with a queue of their own. */
+export const isLong = (lane: Lane): boolean =>
+  lane === 'logs' || lane === 'trace' || lane === 'sidecar'
+
+/** How many calls may wait in a lane; the lanes that are not long count together. */
+export function queueLimit(lane: Lane, limits: Limits): number {
+  if (lane === 'trace') return limits.traceQueue
+  if (lane === 'logs') return limits.logsQueue
+  return lane === 'sidecar' ? limits.sidecarQueue : limits.callQueue
+}
+
 export function createLanes<T extends Waiting>(limits: Limits): Lanes<T> {
-  const queues: Record<Lane, T[]> = { light: [], medium: [], dear: [], logs: [], trace: [] }
+  const queues: Record<Lane, T[]> = {
+    light: [],
+    medium: [],
+    dear: [],
+    logs: [],
+    trace: [],
+    sidecar: [],
+  }
   /** Where the round begins, so that no lane waits for another to be empty. */
   let turn = 0
   let lightUs = 0
 
   function room(lane: Lane): number {
-    if (lane === 'trace') return limits.traceQueue - queues.trace.length
-    if (lane === 'logs') return limits.logsQueue - queues.logs.length
-    return limits.callQueue - queues.light.length - queues.medium.length - queues.dear.length
+    const own = isLong(lane)
+      ? queues[lane].length
+      : queues.light.length + queues.medium.length + queues.dear.length
+    return queueLimit(lane, limits) - own
   }
   function mayRun(lane: Lane, load: Load): boolean {
     if (queues[lane].length === 0) return false
@@ -112,6 +132,7 @@ export function createLanes<T extends Waiting>(limits: Limits): Lanes<T> {
       dear: queues.dear.length,
       logs: queues.logs.length,
       trace: queues.trace.length,
+      sidecar: queues.sidecar.length,
     }),
   }
 }
@@ -148,7 +169,7 @@ export function createCosts(): Costs {
   return {
     classify(call) {
       const { runs, name } = call.method
-      if (runs === 'trace' || runs === 'logs') return { key: name, lane: runs, predicted: DEAR_US }
+      if (runs !== 'front' && runs !== 'call') return { key: name, lane: runs, predicted: DEAR_US }
       const { to, gas } = targetOf(call.params)
       const key = `${name} ${to}`
       const predicted = means.get(key) ?? (gas > LARGE_GAS ? DEAR_US : UNKNOWN_US)

@@ -15,6 +15,7 @@ import { onKeeper, onWriter } from './on-messages.ts'
 import type { OpenedData } from './open.ts'
 import type { OpenedPool } from './open-pool.ts'
 import type { Pool } from './pool.ts'
+import { createProver } from './prover.ts'
 import { createTransactions, type Transactions } from './transactions.ts'
 
 /** What runs already while the main thread loads the rest. */
@@ -50,7 +51,6 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
   const { limits } = config
   const isDev = config.command === 'dev'
   const { chain, reader, pool, jobs, journal, threads } = started
-  const { transactionBytes } = limits
   const feedToken = randomBytes(32).toString('hex')
   const followed = Promise.withResolvers<void>()
   const feed = createFeedHub({
@@ -68,7 +68,8 @@ export function openParts(context: NodeContext, started: StartedNode): Parts {
   })
   const failing = createFailing(context, health)
   const transactions = createTransactions({
-    ...{ reader, chain, journal, transactionBytes, now },
+    ...{ reader, chain, journal, limits, now },
+    prove: createProver({ executor: pool, patienceMs: limits.sidecarMs, now }),
     onFailure: failing,
   })
   const metrics = createMetrics(

@@ -4,10 +4,11 @@
  */
 
 import type { Worker } from 'node:worker_threads'
+import { laneMs } from '../rpc/call.ts'
 import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
 import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
 import type { Limits } from '../rpc/limits.ts'
-import { createCosts, createLanes, type Lane } from './lanes.ts'
+import { createCosts, createLanes, isLong, type Lane, queueLimit } from './lanes.ts'
 import { type PoolThreadOptions, startPoolThreads } from './pool-threads.ts'
 import {
   answeredOf,
@@ -112,7 +113,9 @@ export function createPool(options: PoolOptions): Pool {
         answer: resolve,
       }
       if (isStopped || !lanes.push(job)) {
-        const why = isStopped ? 'the node is stopping' : `${laneLimit(job.lane)} calls wait`
+        const why = isStopped
+          ? 'the node is stopping'
+          : `${queueLimit(job.lane, limits)} calls wait`
         resolve({ error: overloaded(why, retryAfter(job.lane)).toObject() })
         return
       }
@@ -302,18 +305,10 @@ export function createPool(options: PoolOptions): Pool {
       replaced: workers.replaced,
     }),
   }
-
-  function laneLimit(lane: Lane): number {
-    return lane === 'trace'
-      ? limits.traceQueue
-      : lane === 'logs'
-        ? limits.logsQueue
-        : limits.callQueue
-  }
 }
 
 const NO_TIME = { elapsedMs: 0, limitMs: 0 }
-const retryAfter = (lane: Lane) => (lane === 'trace' || lane === 'logs' ? 1_000 : 200)
+const retryAfter = (lane: Lane) => (isLong(lane) ? 1_000 : 200)
 
 function settle(job: Job, reply: PoolReply): void {
   if (job.isAnswered) return
@@ -323,9 +318,7 @@ function settle(job: Job, reply: PoolReply): void {
 
 /** The deadline passed; the time in the queue is part of it and told. */
 function expired({ call, queuedAt, startedAt }: Job, limits: Limits): PoolReply {
-  const { runs } = call.method
-  const limitMs =
-    runs === 'trace' ? limits.traceMs : runs === 'logs' ? limits.logsMs : limits.callMs
+  const limitMs = laneMs(call.method.runs, limits)
   const now = performance.now()
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)

@@ -1,6 +1,8 @@
 /** The transaction pool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
 import type { ChainReader } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
+import type { InvalidTransaction } from '../engine/execution/types.ts'
+import type { BlobSidecar } from '../engine/primitives/blob-sidecar.ts'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import type { Offered } from '../engine/sources/sequencer-types.ts'
 import { ViewError } from '../engine/state/reader.ts'
@@ -8,8 +10,9 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { JournalError } from '../engine/storage/journal.ts'
 import { followViews, noncesOf, pendingBlock, restorePool } from '../engine/txpool/follow.ts'
 import { headOf } from '../engine/txpool/head.ts'
+import type { PoolLimits } from '../engine/txpool/limits.ts'
 import { TransactionPool } from '../engine/txpool/pool.ts'
-import { keyOf, type PoolJournal } from '../engine/txpool/types.ts'
+import { keyOf, type PoolHead, type PoolJournal, type Submitted } from '../engine/txpool/types.ts'
 import { invalid } from '../engine/txpool/validation.ts'
 import { readNewest } from '../rpc/scope.ts'
 import type { PoolService } from '../rpc/services.ts'
@@ -37,21 +40,22 @@ export function createTransactions(options: {
   readonly reader: ChainReader
   readonly chain: ChainSpec
   readonly journal: PoolJournal
-  /** Largest raw transaction in bytes. */
-  readonly transactionBytes: number
+  readonly limits: Pick<PoolLimits, 'transactionBytes' | 'blobTransactionBytes'>
+  /** Checks the proofs of blobs; undefined: they are right. */
+  readonly prove: (sidecar: BlobSidecar) => Promise<InvalidTransaction | undefined>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** The journal cannot be written: what is wrong and what to do. */
   readonly onFailure: (message: string) => void
 }): Transactions {
   const { reader, chain } = options
-  const { journal, now, transactionBytes } = options
+  const { journal, limits, now, prove } = options
   let onNews = () => {}
   let isTold = false
   const pool = new TransactionPool({
     journal,
     now,
-    limits: { transactionBytes },
+    limits,
     onNews() {
       if (isTold) return
       isTold = true
@@ -60,17 +64,25 @@ export function createTransactions(options: {
   })
   const follower = followViews(pool)
 
+  function submitTo<T>(submit: (head: PoolHead) => T): T | Submitted {
+    try {
+      return readNewest(reader, 'flashblocks', (view) => submit(headOf(view, chain)))
+    } catch (error) {
+      if (!(error instanceof JournalError)) throw error
+      if (error.reason === 'full') return { error: invalid('txpool is full', -32003) }
+      options.onFailure(storageFailure(error)!)
+      return { error: invalid('the transaction cannot be stored: the disk fails', -32603) }
+    }
+  }
+
   return {
     service: {
       submit(raw) {
-        try {
-          return readNewest(reader, 'flashblocks', (view) => pool.submit(raw, headOf(view, chain)))
-        } catch (error) {
-          if (!(error instanceof JournalError)) throw error
-          if (error.reason === 'full') return { error: invalid('txpool is full', -32003) }
-          options.onFailure(storageFailure(error)!)
-          return { error: invalid('the transaction cannot be stored: the disk fails', -32603) }
-        }
+        const submitted = submitTo((head) => pool.submit(raw, head))
+        if (!('unproven' in submitted)) return submitted
+        return prove(submitted.unproven).then((error) =>
+          error === undefined ? submitTo((head) => pool.submit(raw, head, 'proven')) : { error },
+        )
       },
       get: (hash) => pool.get(hash),
       nextNonce: (sender, stateNonce) => pool.nextNonce(sender, stateNonce),

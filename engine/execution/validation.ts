@@ -127,7 +127,8 @@ export const intrinsicInput = (transaction: SignedTransaction) => ({
   authorizations: authorizationsOf(transaction).length,
 })
 
-function isTypeKnown({ type }: SignedTransaction, rules: Rules): boolean {
+/** Whether transactions of its type are there by now. */
+export function isTypeKnown({ type }: SignedTransaction, rules: Rules): boolean {
   switch (type) {
     case 0:
       return true
@@ -143,7 +144,7 @@ function isTypeKnown({ type }: SignedTransaction, rules: Rules): boolean {
 }
 
 /** EIP-7594: fewer than in a block. */
-const MAX_BLOBS_OF_TRANSACTION = 6
+export const MAX_BLOBS_OF_TRANSACTION = 6
 
 /** EIP-4844, EIP-7594 and EIP-7702: what their lists must hold. */
 function checkLists(transaction: SignedTransaction, rules: Rules): InvalidTransaction | undefined {

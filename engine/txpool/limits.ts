@@ -1,10 +1,14 @@
 /** Every bound of the transaction pool in one place. */
 
 export type PoolLimits = {
-  /** Bytes of one raw transaction. */
+  /** Bytes of one raw transaction; of a blob transaction without its sidecar. */
   readonly transactionBytes: number
+  /** Bytes of a blob transaction with its sidecar. */
+  readonly blobTransactionBytes: number
   /** Transactions of one sender that are not in a block yet. */
   readonly perSender: number
+  /** The same of one whose transactions carry blobs. */
+  readonly blobsPerSender: number
   /** Of those, how many may wait behind a missing nonce. */
   readonly queuedPerSender: number
   /** Transactions of all senders that are not in a block yet. */
@@ -13,6 +17,8 @@ export type PoolLimits = {
   readonly totalBytes: number
   /** Least rise of both fee fields that replaces a transaction of the same nonce, in percent. */
   readonly priceBumpPercent: number
+  /** The same of all three fee fields of a blob transaction. */
+  readonly blobPriceBumpPercent: number
   /** Largest gas limit × fee cap in wei; 0n: no cap. */
   readonly feeCap: bigint
   /** Least priority fee in wei. */
@@ -34,11 +40,14 @@ export type PoolLimits = {
 
 export const POOL_LIMITS: PoolLimits = {
   transactionBytes: 131_072,
+  blobTransactionBytes: 1_048_576,
   perSender: 1_024,
+  blobsPerSender: 16,
   queuedPerSender: 64,
   total: 20_000,
   totalBytes: 128 * 1024 * 1024,
   priceBumpPercent: 10,
+  blobPriceBumpPercent: 100,
   feeCap: 10n ** 18n,
   minimumTip: 0n,
   expiryMs: 3 * 60 * 60 * 1000,

@@ -5,6 +5,7 @@ import { keccak256 } from '../primitives/keccak.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { chooseBest } from './best.ts'
 import { candidate, victims } from './eviction.ts'
+import { outdated } from './expiry.ts'
 import { POOL_LIMITS, type PoolLimits } from './limits.ts'
 import { createJournalWriter, type JournalWriter } from './pool-journal.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
@@ -17,28 +18,23 @@ import {
   type Offered,
   type PendingListener,
   type PoolHead,
-  type PoolJournal,
+  type PoolOptions,
   type Position,
   type RejectedTransaction,
   type Submitted,
+  type Unproven,
   type Wanted,
 } from './types.ts'
 import {
   checkFunds,
   checkReplacement,
+  checkReserved,
   checkTransaction,
   decodeSubmitted,
   invalid,
+  openSubmitted,
+  type Sidecar,
 } from './validation.ts'
-
-export type PoolOptions = {
-  readonly limits?: Partial<PoolLimits>
-  readonly journal: PoolJournal
-  /** Monotonic milliseconds. */
-  readonly now: () => number
-  /** `best` may give something that it did not give before. */
-  readonly onNews?: () => void
-}
 
 export class TransactionPool {
   readonly limits: PoolLimits
@@ -71,20 +67,26 @@ export class TransactionPool {
     this.#onNews = options.onNews ?? (() => {})
   }
 
-  /** Validates against the pending head, journals, accepts; a refusal is a value. @throws {ViewError} from the head's reads. */
-  submit(raw: Bytes, head: PoolHead): Submitted {
-    if (raw.length > this.limits.transactionBytes)
-      return refuse(
-        `oversized data: transaction size ${raw.length}, limit ${this.limits.transactionBytes}`,
-      )
-    const key = keyOf(keccak256(raw))
+  /**
+   * Validates against the pending head, journals, accepts; a refusal is a value. `raw`: an envelope, or the network form of a blob
+   * transaction, which is accepted when it comes back proven. @throws {ViewError} from the head's reads.
+   */
+  submit(raw: Bytes, head: PoolHead): Submitted | Unproven
+  submit(raw: Bytes, head: PoolHead, proofs: 'proven'): Submitted
+  submit(raw: Bytes, head: PoolHead, proofs?: 'proven'): Submitted | Unproven {
+    const opened = openSubmitted(raw, this.limits)
+    if ('error' in opened) return opened
+    const key = keyOf(keccak256(opened.envelope))
     const known = this.#byHash.get(key)
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
     const reason = this.#refusals.reasonOf(key)
     if (reason !== undefined) return refuse(reason)
-    const decoded = decodeSubmitted(raw)
+    const decoded = decodeSubmitted(opened.envelope)
     if ('error' in decoded) return decoded
-    const result = this.#accept(decoded.transaction, head, this.#journal.append)
+    const result = this.#accept(decoded.transaction, head, {
+      journal: this.#journal.append,
+      sidecar: opened.sidecar && (proofs ?? opened.sidecar),
+    })
     this.#announce(decoded.transaction.from)
     return result
   }
@@ -98,7 +100,8 @@ export class TransactionPool {
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return false
     this.#journal.noteFound()
-    return !('error' in this.#accept(decoded.transaction, head, undefined))
+    const sidecar = 'proven'
+    return !('error' in this.#accept(decoded.transaction, head, { journal: undefined, sidecar }))
   }
 
   get(hash: Bytes): SignedTransaction | undefined {
@@ -251,13 +254,14 @@ export class TransactionPool {
   #accept(
     transaction: SignedTransaction,
     head: PoolHead,
-    journal: ((raw: Bytes) => void) | undefined,
-  ): Submitted {
+    { journal, sidecar }: Acceptance,
+  ): Submitted | Unproven {
     const account = head.account(transaction.from)
     const nonce = account?.nonce ?? 0n
     const checked = checkTransaction(transaction, {
       head,
       nonce,
+      sidecar,
       limits: journal === undefined ? { ...this.limits, feeCap: 0n } : this.limits,
     })
     if ('error' in checked) return checked
@@ -268,10 +272,13 @@ export class TransactionPool {
     const replaced = sender.entries.get(transaction.nonce)
     const spent = spending(sender, nonce, transaction.nonce)
     const error =
+      checkReserved(sender, transaction) ??
       (replaced && checkReplacement(replaced, entry, this.limits)) ??
-      (journal && checkFunds({ balance: account?.balance ?? 0n, cost: entry.cost, spent })) ??
-      (replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee))
+      (journal && checkFunds({ balance: account?.balance ?? 0n, cost: entry.cost, spent }))
     if (error !== undefined) return { error }
+    if (sidecar !== undefined && sidecar !== 'proven') return { unproven: sidecar }
+    const noRoom = replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee)
+    if (noRoom !== undefined) return { error: noRoom }
     journal?.(transaction.raw)
     if (replaced !== undefined) this.#remove(replaced)
     this.#insert(sender, entry)
@@ -284,7 +291,8 @@ export class TransactionPool {
   }
 
   #makeRoom(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {
-    const { perSender, queuedPerSender, total, totalBytes } = this.limits
+    const { blobsPerSender, queuedPerSender, total, totalBytes } = this.limits
+    const perSender = entry.transaction.type === 3 ? blobsPerSender : this.limits.perSender
     const newcomer = candidate(sender, entry, baseFee)
     let executables = 0
     for (const _ of executable(sender)) executables++
@@ -369,24 +377,22 @@ export class TransactionPool {
     }
   }
 
-  #forget(canonical: number, now: number): void {
-    let settledBytes = 0
-    for (const { place, transaction } of this.#byHash.values())
-      if (place.status === 'included' && place.blockNumber <= canonical)
-        settledBytes += transaction.raw.length
-    for (const entry of [...this.#byHash.values()]) {
-      const { place } = entry
-      if (place.status === 'included') {
-        const isSettled = place.blockNumber <= canonical
-        const isOld = place.blockNumber + this.limits.keepBlocks < canonical
-        if (!isOld && !(isSettled && settledBytes > this.limits.includedBytes)) continue
-        settledBytes -= entry.transaction.raw.length
+  #forget(canonical: number, nowMs: number): void {
+    const { limits } = this
+    for (const entry of outdated([...this.#byHash.values()], { canonical, nowMs, limits })) {
+      if (entry.place.status !== 'included') this.#remove(entry)
+      else {
         this.#dropIncluded(entry)
         this.#byHash.delete(entry.key)
-      } else if (place.status === 'waiting' && now - entry.addedAtMs > this.limits.expiryMs)
-        this.#remove(entry)
+      }
     }
   }
+}
+
+type Acceptance = {
+  /** undefined: it comes out of the journal. */
+  readonly journal: ((raw: Bytes) => void) | undefined
+  readonly sidecar: Sidecar
 }
 
 const refuse = (message: string) => ({ error: invalid(message) })

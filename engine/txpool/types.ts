@@ -1,9 +1,11 @@
 /** What the pool holds and what it is asked. */
 import type { Rules } from '../chainspec/types.ts'
 import type { InvalidTransaction } from '../execution/types.ts'
+import type { BlobSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import type { AccountState } from '../state/diff.ts'
+import type { PoolLimits } from './limits.ts'
 
 /** A flashblock: those of a whole block have index Infinity. */
 export type Position = { readonly number: number; readonly index: number }
@@ -27,6 +29,8 @@ export type PoolHead = {
 }
 
 export type Submitted = { readonly hash: Bytes } | { readonly error: InvalidTransaction }
+/** Nothing is wrong with the transaction but what its proofs, which take long to check, may say. */
+export type Unproven = { readonly unproven: BlobSidecar }
 
 export type Entry = {
   readonly transaction: SignedTransaction
@@ -102,6 +106,15 @@ export interface PoolJournal {
   append(raw: Bytes): void
   /** Replaces the whole content. */
   rewrite(all: Iterable<Bytes>): void
+}
+
+export type PoolOptions = {
+  readonly limits?: Partial<PoolLimits>
+  readonly journal: PoolJournal
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** `best` may give something that it did not give before. */
+  readonly onNews?: () => void
 }
 
 /** A map key of a hash or an address: one character per byte. */

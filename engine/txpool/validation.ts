@@ -1,47 +1,75 @@
 /** What the pool refuses, in geth's words; the codes are those of the service's error table. */
+import { isAtLeast } from '../chainspec/evm-fork.ts'
 import { invalid as reasons } from '../execution/invalid.ts'
 import type { InvalidTransaction } from '../execution/types.ts'
+import { blobGasOf, GAS_CAP, isTypeKnown } from '../execution/validation.ts'
+import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
+import { checkBlobReplacement, checkSidecar } from './blob-rules.ts'
 import type { PoolLimits } from './limits.ts'
+import type { Sender } from './sender.ts'
 import type { Entry, PoolHead } from './types.ts'
 
 export const invalid = (message: string, code = -32000): InvalidTransaction => ({ code, message })
 
 type Refused = { readonly error: InvalidTransaction }
 
-/** A transaction of a type that a pool may hold: blob transactions and deposits are refused. */
-export function decodeSubmitted(raw: Bytes): { readonly transaction: SignedTransaction } | Refused {
-  try {
-    const transaction = decodeTransaction(raw)
-    if (transaction.type === 3 || transaction.type === 0x7e)
-      return { error: invalid('transaction type not supported') }
-    return { transaction }
-  } catch (error) {
-    if (error instanceof TransactionError) return { error: invalid(error.message) }
-    throw error
-  }
+/** What was sent, within the limits: its envelope, and the sidecar of a blob transaction. */
+export function openSubmitted(
+  raw: Bytes,
+  limits: PoolLimits,
+): { readonly envelope: Bytes; readonly sidecar: BlobSidecar | undefined } | Refused {
+  const { transactionBytes, blobTransactionBytes } = limits
+  const most = raw[0] === 3 ? blobTransactionBytes : transactionBytes
+  if (raw.length > most) return oversized(raw.length, most)
+  return orRefused(() => {
+    const opened = splitSidecar(raw)
+    const { length } = opened.envelope
+    return length > transactionBytes ? oversized(length, transactionBytes) : opened
+  })
 }
+
+/** A transaction of a type that a pool may hold: deposits are refused. */
+export function decodeSubmitted(
+  envelope: Bytes,
+): { readonly transaction: SignedTransaction } | Refused {
+  return orRefused(() => {
+    const transaction = decodeTransaction(envelope)
+    return transaction.type === 0x7e ? { error: typeNotSupported() } : { transaction }
+  })
+}
+
+/** A sidecar whose proofs were checked before is `proven`; that of a transaction that comes out of a journal or a block was. */
+export type Sidecar = BlobSidecar | 'proven' | undefined
 
 /** Checks that need no other transaction of the pool, in geth's order. `nonce`: the sender's in the pending state. */
 export function checkTransaction(
   transaction: SignedTransaction,
-  context: { readonly head: PoolHead; readonly nonce: bigint; readonly limits: PoolLimits },
+  context: {
+    readonly head: PoolHead
+    readonly nonce: bigint
+    readonly limits: PoolLimits
+    readonly sidecar: Sidecar
+  },
 ): { readonly cost: bigint; readonly isGasless: boolean } | Refused {
-  const { head, nonce, limits } = context
+  const { head, nonce, limits, sidecar } = context
   const error =
     checkSubmission(transaction, limits.feeCap) ??
     checkForm(transaction, head) ??
     checkSigner(transaction, head) ??
-    checkGas(transaction, head, limits.minimumTip)
+    checkGas(transaction, head, limits.minimumTip) ??
+    checkLists(transaction, head, sidecar)
   if (error !== undefined) return { error }
   if (transaction.nonce < nonce) return { error: nonceTooLow(transaction.nonce, nonce) }
   const { fee, daFootprint } = head.rollup(transaction)
   if (daFootprint > head.gasLimit)
     return { error: reasons.daFootprintTooLarge(daFootprint, head.gasLimit) }
   const isGasless = isGaslessCandidate(transaction, head)
-  const fees = isGasless ? 0n : transaction.gasLimit * feeCapOf(transaction) + fee
+  const fees = isGasless
+    ? 0n
+    : transaction.gasLimit * feeCapOf(transaction) + blobFeeOf(transaction) + fee
   return { cost: fees + transaction.value, isGasless }
 }
 
@@ -59,12 +87,21 @@ export function checkFunds(sums: {
   )
 }
 
-/** Both fee fields must rise by the bump, and at all; what the sequencer has is as good as included, unless it was stopped before. */
+/** As in geth, whose pool of blob transactions and whose other pool share no sender. */
+export function checkReserved(sender: Sender, { type }: SignedTransaction) {
+  const [other] = sender.entries.values()
+  if (other === undefined || (other.transaction.type === 3) === (type === 3)) return undefined
+  return invalid('address already reserved')
+}
+
+/** All fee fields must rise by the bump, and at all; what the sequencer has is as good as included, unless it was stopped before. */
 export function checkReplacement(
   old: Entry,
   entry: Entry,
   limits: PoolLimits,
 ): InvalidTransaction | undefined {
+  if (old.transaction.type === 3 && entry.transaction.type === 3)
+    return checkBlobReplacement(old.transaction, entry.transaction, limits.blobPriceBumpPercent)
   const factor = 100n + BigInt(limits.priceBumpPercent)
   const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
   if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
@@ -91,15 +128,15 @@ function checkSubmission(
 }
 
 function checkForm(transaction: SignedTransaction, head: PoolHead): InvalidTransaction | undefined {
+  if (!isTypeKnown(transaction, head.rules)) return typeNotSupported()
   const { header } = head.rules
-  const isKnown =
-    transaction.type < 2 || (transaction.type === 2 ? header.baseFee : header.requests)
-  if (!isKnown) return invalid('transaction type not supported')
   const isInitcode = transaction.to === undefined && header.withdrawals !== 'none'
   if (isInitcode && transaction.input.length > MAX_INITCODE_BYTES)
     return invalid(
       `max initcode size exceeded: code size ${transaction.input.length} limit ${MAX_INITCODE_BYTES}`,
     )
+  if (isAtLeast(head.rules, 'osaka') && transaction.gasLimit > GAS_CAP)
+    return reasons.exceedsGasCap(GAS_CAP, transaction.gasLimit)
   if (transaction.gasLimit > head.gasLimit) return invalid('exceeds block gas limit')
   if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
     return invalid('max priority fee per gas higher than max fee per gas', -32003)
@@ -136,10 +173,22 @@ function checkGas(
     'maxFeePerGas' in transaction ? transaction.maxPriorityFeePerGas : transaction.gasPrice
   if (tip < minimumTip && !isGaslessCandidate(transaction, head))
     return invalid(`transaction underpriced: gas tip cap ${tip}, minimum needed ${minimumTip}`)
-  if (transaction.type === 4 && transaction.authorizationList.length === 0)
-    return invalid('set code tx must have at least one authorization tuple')
   return undefined
 }
+
+function checkLists(
+  transaction: SignedTransaction,
+  head: PoolHead,
+  sidecar: Sidecar,
+): InvalidTransaction | undefined {
+  if (transaction.type === 4 && transaction.authorizationList.length === 0)
+    return invalid('set code tx must have at least one authorization tuple')
+  if (transaction.type !== 3 || sidecar === 'proven') return undefined
+  return checkSidecar(transaction, sidecar, head.rules)
+}
+
+const blobFeeOf = (transaction: SignedTransaction) =>
+  transaction.type === 3 ? blobGasOf(transaction) * transaction.maxFeePerBlobGas : 0n
 
 /** A call that offers no fee at all, on a chain whose contract may let it pass. */
 const isGaslessCandidate = (transaction: SignedTransaction, head: PoolHead) =>
@@ -150,6 +199,20 @@ const isGaslessCandidate = (transaction: SignedTransaction, head: PoolHead) =>
 
 const feeCapOf = (transaction: SignedTransaction) =>
   'maxFeePerGas' in transaction ? transaction.maxFeePerGas : transaction.gasPrice
+
+const typeNotSupported = () => invalid('transaction type not supported')
+const oversized = (size: number, limit: number): Refused => ({
+  error: invalid(`oversized data: transaction size ${size}, limit ${limit}`),
+})
+
+function orRefused<T>(decode: () => T): T | Refused {
+  try {
+    return decode()
+  } catch (error) {
+    if (error instanceof TransactionError) return { error: invalid(error.message) }
+    throw error
+  }
+}
 
 const MAX_INITCODE_BYTES = 49_152
 const MAX_NONCE = 0xffff_ffff_ffff_ffffn

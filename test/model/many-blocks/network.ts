@@ -97,7 +97,8 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     reader: front,
     chain,
     journal: openJournal(join(path, 'transactions.journal')),
-    transactionBytes: 2 ** 17,
+    limits: { transactionBytes: 2 ** 17, blobTransactionBytes: 2 ** 20 },
+    prove: () => Promise.reject(new Error('an OP chain has no blobs')),
     now,
     onFailure: (message) => {
       throw new Error(message)

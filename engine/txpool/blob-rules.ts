@@ -1,0 +1,90 @@
+/** What the pool asks of blob transactions beyond what it asks of all, in geth's words; their proofs are not checked here. */
+import { isAtLeast } from '../chainspec/evm-fork.ts'
+import type { Rules } from '../chainspec/types.ts'
+import type { InvalidTransaction } from '../execution/types.ts'
+import { MAX_BLOBS_OF_TRANSACTION } from '../execution/validation.ts'
+import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/blob-sidecar.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import type { BlobTransaction } from '../primitives/transaction.ts'
+import { equalBytes } from '../primitives/words.ts'
+
+/** Fee cap, counts, versioned hashes, and the sidecar's form at this fork. */
+export function checkSidecar(
+  transaction: BlobTransaction,
+  sidecar: BlobSidecar | undefined,
+  rules: Rules,
+): InvalidTransaction | undefined {
+  const { blobVersionedHashes: hashes, maxFeePerBlobGas } = transaction
+  if (maxFeePerBlobGas < MIN_BLOB_FEE)
+    return invalid(
+      `transaction gas price below minimum: blob fee cap ${maxFeePerBlobGas}, minimum needed ${MIN_BLOB_FEE}`,
+    )
+  if (sidecar === undefined) return invalid('missing sidecar in blob transaction')
+  const limit = isAtLeast(rules, 'osaka')
+    ? MAX_BLOBS_OF_TRANSACTION
+    : Number(rules.blobs?.max ?? 0n)
+  if (hashes.length > limit)
+    return invalid(`transaction blob limit exceeded: blob count ${hashes.length}, limit ${limit}`)
+  return checkHashes(hashes, sidecar.commitments) ?? checkSidecarForm(sidecar, rules)
+}
+
+/** Every fee field must rise by `bumpPercent`, and at all. */
+export function checkBlobReplacement(
+  old: BlobTransaction,
+  now: BlobTransaction,
+  bumpPercent: number,
+): InvalidTransaction | undefined {
+  const fees: readonly [name: string, old: bigint, now: bigint][] = [
+    ['gas fee cap', old.maxFeePerGas, now.maxFeePerGas],
+    ['gas tip cap', old.maxPriorityFeePerGas, now.maxPriorityFeePerGas],
+    ['blob gas fee cap', old.maxFeePerBlobGas, now.maxFeePerBlobGas],
+  ]
+  const underpriced = (why: string) => invalid(`replacement transaction underpriced: new tx ${why}`)
+  for (const [name, before, after] of fees)
+    if (after <= before) return underpriced(`${name} ${after} <= ${before} queued`)
+  for (const [name, before, after] of fees)
+    if (after < (before * BigInt(100 + bumpPercent)) / 100n)
+      return underpriced(
+        `${name} ${after} < ${before} queued + ${bumpPercent}% replacement penalty`,
+      )
+  return undefined
+}
+
+const MIN_BLOB_FEE = 1n
+const invalid = (message: string): InvalidTransaction => ({ code: -32000, message })
+
+function checkHashes(
+  hashes: BlobTransaction['blobVersionedHashes'],
+  commitments: BlobSidecar['commitments'],
+): InvalidTransaction | undefined {
+  if (commitments.length !== hashes.length)
+    return invalid(
+      `invalid number of ${commitments.length} blob commitments compared to ${hashes.length} blob hashes`,
+    )
+  for (const [index, hash] of hashes.entries()) {
+    const computed = versionedHash(commitments[index]!)
+    if (!equalBytes(computed, hash))
+      return invalid(
+        `blob ${index}: computed hash ${bytesToHex(computed)} mismatches transaction one ${bytesToHex(hash)}`,
+      )
+  }
+  return undefined
+}
+
+function checkSidecarForm(sidecar: BlobSidecar, rules: Rules): InvalidTransaction | undefined {
+  const { blobs, commitments, proofs, version } = sidecar
+  const wanted = isAtLeast(rules, 'osaka') ? 1 : 0
+  if (version !== wanted)
+    return wrongForm(`unexpected sidecar version, want: ${wanted}, got: ${version}`)
+  const wantedProofs = commitments.length * (version === 1 ? CELLS_PER_BLOB : 1)
+  if (proofs.length !== wantedProofs)
+    return wrongForm(`invalid number of ${proofs.length} blob proofs expected ${wantedProofs}`)
+  if (blobs.length === 0) return invalid('blobless blob transaction')
+  if (blobs.length !== commitments.length)
+    return invalid(
+      `invalid number of ${blobs.length} blobs compared to ${commitments.length} commitments`,
+    )
+  return undefined
+}
+
+const wrongForm = (why: string) => invalid(`Wrong sidecar format: ${why}`)
