@@ -11,14 +11,13 @@ import { createMPT, type MerklePatriciaTrie } from '@ethereumjs/mpt'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
-import { encodeRlp } from '../engine/primitives/rlp.ts'
 import { decodeDiff, encodeDiff } from '../engine/state/diff-codec.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { type Database, openDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie } from '../engine/storage/trie.ts'
 import { undoRows } from '../engine/storage/trie-rows.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
-import { ACCOUNT, ADDRESS, buildTrie, slotOf, wordOf } from './trie-build.ts'
+import { ACCOUNT, ADDRESS, buildTrie, slotOf, wordOf, wordRlp } from './trie-build.ts'
 
 const { values } = parseArgs({
   options: {
@@ -32,11 +31,11 @@ const leaves = Number(values.leaves)
 const keys = Number(values.keys)
 const rounds = Number(values.rounds)
 /** Rounds that fill the caches of both and are not counted. */
-const WARM_UP = 3
+const WARM_UP = 10
 /** Of one commit, as a fold has it. */
 const ROWS_IN_PIECE = 400
 /** Of both: nodes in memory. */
-const CACHE_NODES = 65_536
+const CACHE_NODES = 131_072
 
 type Update = { readonly index: number; readonly version: number }
 type Sample = {
@@ -81,7 +80,7 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
 
 async function theirs(trie: MerklePatriciaTrie, updates: readonly Update[]): Promise<Sample> {
   const entries = updates.map(
-    ({ index, version }) => [slotOf(index), encodeRlp(wordOf(index, version))] as const,
+    ({ index, version }) => [slotOf(index), wordRlp(index, version)] as const,
   )
   const stop = startClock()
   trie.checkpoint()

@@ -2,14 +2,16 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
 import type { WriteBatch } from './database.ts'
-import { rootHash } from './trie-codec.ts'
+import { encodeLeaf, encodeNode, hasRow, rootHash } from './trie-codec.ts'
 import {
   type Branch,
+  keepChildren,
   NO_RAW,
   newBranch,
   newExtension,
   newLeaf,
   type Owner,
+  setChild,
   type TrieNode,
 } from './trie-node.ts'
 import { nodeKey, type TrieSpace } from './trie-rows.ts'
@@ -29,18 +31,13 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
   let last: { readonly key: Bytes; readonly value: Bytes } | undefined
 
   const write = (node: TrieNode, key: Bytes, depth: number): TrieNode => {
-    const { length } = rootHash(node)
-    if (length === 32) {
+    encodeNode(node)
+    if (hasRow(node)) {
       batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
       // Only its hash is needed above; a short node is part of its parent.
-      if (node.kind === 'branch') node.children.fill(undefined)
+      if (node.kind === 'branch') keepChildren(node, () => false)
     }
     return node
-  }
-  const attach = (branch: Branch, nibble: number, child: TrieNode) => {
-    branch.present |= 1 << nibble
-    branch.stale |= 1 << nibble
-    branch.children[nibble] = child
   }
   /** `node` stands at `depth`; what holds it looks for it at `from`. */
   const extended = (node: TrieNode, key: Bytes, from: number, depth: number): TrieNode => {
@@ -58,7 +55,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
       top = { depth: shared, branch: newBranch(owner, 0) }
       open.push(top)
     }
-    attach(top.branch, nibbleAt(key, top.depth), leaf(key, value, top.depth + 1))
+    setChild(top.branch, nibbleAt(key, top.depth), leaf(key, value, top.depth + 1))
     while (top.depth > shared) {
       open.pop()
       const node = write(top.branch, key, top.depth)
@@ -69,7 +66,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
           ? { depth: shared, branch: newBranch(owner, 0) }
           : above
       if (holder !== above) open.push(holder)
-      attach(
+      setChild(
         holder.branch,
         nibbleAt(key, holder.depth),
         extended(node, key, holder.depth + 1, top.depth),
@@ -79,7 +76,11 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
     return undefined
   }
   const leaf = (key: Bytes, value: Bytes, start: number) =>
-    write(newLeaf(owner, { key, value, storage: undefined }, { start, seen: 0 }), key, start)
+    write(
+      newLeaf(owner, encodeLeaf(key, start, value), { start, seen: 0, storage: undefined }),
+      key,
+      start,
+    )
 
   return {
     add(key, value) {

@@ -1,10 +1,26 @@
 /** Which stored nodes stay in memory: those used lately, and the longer the more stands below them. */
-import type { TrieNode } from './trie-node.ts'
+import { bitCount, hasRow } from './trie-codec.ts'
+import { keepChild, type TrieNode } from './trie-node.ts'
 
 export type Keep = {
   readonly epoch: number
   /** How long a full branch stays unused; others in proportion to their children, leaves and extensions as if they had one. */
   readonly epochs: number
+  /** Of nodes that stay, how many need at least so many `epochs`; the last place is for all above. Counted up. */
+  readonly needs: Uint32Array
+}
+
+export const newNeeds = (): Uint32Array => new Uint32Array(MOST_EPOCHS + 1)
+export const MOST_EPOCHS = 1_024
+
+/** The most epochs that keep no more than `nodes` of those counted. */
+export function epochsFor(needs: Uint32Array, nodes: number): number {
+  let epochs = -1
+  for (let kept = 0; epochs + 1 < MOST_EPOCHS; epochs++) {
+    kept += needs[epochs + 1]!
+    if (kept > nodes) break
+  }
+  return Math.max(0, epochs)
 }
 
 /**
@@ -23,7 +39,10 @@ export function* trim(root: TrieNode, keep: Keep): Generator<undefined, number> 
     }
     way.pop()
     const { node, below } = visit
-    const kept = below === 0 && isOld(node, keep) ? 0 : below + 1
+    const need = epochsNeeded(node, keep.epoch)
+    const isOld = need > keep.epochs && canBeRead(node)
+    if (!isOld || below > 0) keep.needs[Math.min(need, MOST_EPOCHS)]!++
+    const kept = isOld && below === 0 ? 0 : below + 1
     const parent = way[way.length - 1]
     if (parent === undefined) return kept
     if (kept === 0) dropChild(parent)
@@ -57,22 +76,16 @@ function nextChild(visit: Visit): TrieNode | undefined {
 
 /** The one that was looked at last. */
 function dropChild({ node, at }: Visit): void {
-  if (node.kind === 'branch') node.children[at - 1] = undefined
-  else if (node.kind === 'extension') node.child = undefined
-  else node.storage = undefined
+  if (node.kind === 'leaf') node.storage = undefined
+  else keepChild(node, at - 1, undefined)
 }
 
-/** The age first: most nodes are young, and the rest of what is asked lies elsewhere in memory. */
-function isOld(node: TrieNode, { epoch, epochs }: Keep): boolean {
+/** The least `Keep.epochs` with which the node stays. */
+function epochsNeeded(node: TrieNode, epoch: number): number {
   const age = 16 * (epoch - node.seen)
-  if (age <= epochs) return false
-  if (node.kind === 'branch' && age <= epochs * childCount(node.present)) return false
-  // A short node is in no row of its own and cannot be read again.
-  return node.owner.isStored && node.reference?.length === 32
+  if (age === 0 || node.kind !== 'branch') return age
+  return Math.ceil(age / bitCount(node.present))
 }
 
-function childCount(present: number): number {
-  let count = 0
-  for (let rest = present; rest !== 0; rest &= rest - 1) count++
-  return count
-}
+/** A short node is in no row of its own. */
+const canBeRead = (node: TrieNode): boolean => node.owner.isStored && node.isEncoded && hasRow(node)

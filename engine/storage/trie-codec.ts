@@ -6,39 +6,41 @@ import { newSlab, take } from './slab.ts'
 import {
   type Branch,
   type Extension,
+  keepChild,
   type Leaf,
   newBranch,
   newExtension,
   newLeaf,
-  type Place,
   STORED,
-  setNibble,
   TrieError,
   type TrieNode,
-  withNibble,
 } from './trie-node.ts'
 
-/** Hash of a root, a copy for others to keep; EMPTY_ROOT without one. */
+/** 32 bytes, new at each call; EMPTY_ROOT without a root. Roots are never shorter than 32 bytes: a lone leaf has a path of 33. */
 export const rootHash = (root: TrieNode | undefined): Bytes =>
-  root === undefined ? EMPTY_ROOT : hashNode(root).slice()
+  root === undefined ? EMPTY_ROOT : keccak256(encodeNode(root))
 
-/**
- * Computes what changed since the last time, each node once; returns the reference. Roots are never shorter than 32 bytes: a lone
- * leaf has a path of 33.
- */
-export function hashNode(node: TrieNode): Bytes {
-  if (node.reference !== undefined) return node.reference
-  if (node.kind === 'branch') {
-    for (let rest = node.stale & node.present; rest !== 0; rest &= rest - 1)
-      hashNode(node.children[lowestBit(rest)]!)
-    encodeBranch(node)
-  } else {
-    if (node.kind === 'extension' && node.child !== undefined) hashNode(node.child)
-    node.raw = encodeNode(node)
-  }
-  node.reference = node.raw.length < 32 ? node.raw : hashForNode(node.raw)
-  return node.reference
+/** The node as RLP; what changed since the last time is encoded and hashed, each node once. */
+export function encodeNode(node: TrieNode): Bytes {
+  if (node.isEncoded) return node.raw
+  if (node.kind === 'branch') encodeBranch(node)
+  else if (node.kind === 'extension')
+    node.raw = encodeExtension(
+      packNibbles(node.path),
+      node.child === undefined ? childHash(node, 0) : referenceOf(node.child),
+    )
+  node.isEncoded = true
+  return node.raw
 }
+
+/** What a parent holds: the hash, or the RLP itself when that is shorter than 32 bytes. */
+function referenceOf(node: TrieNode): Bytes {
+  const raw = encodeNode(node)
+  return raw.length < 32 ? raw : keccak256(raw)
+}
+
+/** The node has a row of its own; a shorter one lives in its parent's. */
+export const hasRow = ({ raw }: TrieNode): boolean => raw.length >= 32
 
 // Blocks are small, because a node that stays in memory keeps the whole of its own.
 const NODES = newSlab(4_096)
@@ -46,25 +48,14 @@ const NODES = newSlab(4_096)
 /** Bytes, all zero, for a node to hold. */
 export const newBytes = (length: number): Bytes => take(NODES, length)
 
-/** Hash for a node to hold. */
-export const hashForNode = (bytes: Bytes): Bytes => copyForNode(keccak256(bytes))
-
-function copyForNode(bytes: Bytes): Bytes {
+export function copyForNode(bytes: Bytes): Bytes {
   const copy = newBytes(bytes.length)
   copy.set(bytes)
   return copy
 }
 
-function encodeNode(node: Extension | Leaf): Bytes {
-  if (node.kind === 'extension') {
-    const reference = node.child?.reference ?? childHash(node, 0)
-    return encodeExtension(packNibbles(node.path), reference)
-  }
-  return encodeLeaf(node)
-}
-
 /** [path, value]: what follows the first byte of the path is whole bytes of the key. */
-function encodeLeaf({ key, start, value }: Leaf): Bytes {
+export function encodeLeaf(key: Bytes, start: number, value: Bytes): Bytes {
   const rest = (start + 1) >> 1
   const pathLength = 33 - rest
   const pathSize = pathLength === 1 ? 1 : pathLength + 1
@@ -78,6 +69,36 @@ function encodeLeaf({ key, start, value }: Leaf): Bytes {
   for (let from = rest; from < 32; from++) raw[at++] = key[from]!
   writeString(raw, at, value)
   return raw
+}
+
+/** RLP of what the leaf holds. */
+export function leafValue({ raw }: Leaf): Bytes {
+  const path = listStart(raw)
+  return stringAt(raw, path + itemSize(raw, path))
+}
+
+/** The whole key of a leaf, for its holder to keep; `way` has the nibbles above the leaf. */
+export function leafKey({ raw, start }: Leaf, way: Bytes): Bytes {
+  const key = way.slice()
+  const path = pathStart(raw)
+  if (start % 2 === 1) key[start >> 1] = (key[start >> 1]! & 0xf0) | (raw[path]! & 15)
+  for (let from = (start + 1) >> 1, at = path + 1; from < 32; from++, at++) key[from] = raw[at]!
+  return key
+}
+
+/** `key` shares the nibbles above the leaf. */
+export function isLeafOf({ raw, start }: Leaf, key: Bytes): boolean {
+  const path = pathStart(raw)
+  if (start % 2 === 1 && (raw[path]! & 15) !== (key[start >> 1]! & 15)) return false
+  for (let from = (start + 1) >> 1, at = path + 1; from < 32; from++, at++)
+    if (raw[at] !== key[from]) return false
+  return true
+}
+
+/** Where the bytes of the path begin, the one with its flags first. */
+function pathStart(raw: Bytes): number {
+  const start = listStart(raw)
+  return raw[start]! < 0x80 ? start : start + 1
 }
 
 /** [path, child]; a child's reference that is a short node stands there as it is. */
@@ -95,42 +116,45 @@ function encodeExtension(path: Bytes, child: Bytes): Bytes {
 
 /** Brings `raw` up to date. Where no child came or went, only the hashes that changed are written. */
 function encodeBranch(branch: Branch): void {
-  if (!patchBranch(branch)) rebuildBranch(branch)
+  const { present, stale, children } = branch
+  let isHashed = branch.hashed === present
+  for (let rest = stale & present; rest !== 0; rest &= rest - 1)
+    if (encodeNode(children[lowestBit(rest)]!).length < 32) isHashed = false
+  if (isHashed) patchBranch(branch)
+  else rebuildBranch(branch)
   branch.stale = 0
   branch.isRawOwn = true
 }
 
-/** False: a child came or went, or is short. */
-function patchBranch(branch: Branch): boolean {
-  const { present, stale, children } = branch
-  if (branch.hashed !== present) return false
-  for (let rest = stale; rest !== 0; rest &= rest - 1)
-    if (children[lowestBit(rest)]!.reference!.length !== 32) return false
+/** The same children, all by their hashes. */
+function patchBranch(branch: Branch): void {
   if (!branch.isRawOwn) branch.raw = copyForNode(branch.raw)
-  const { raw } = branch
+  const { raw, present, children } = branch
   const start = listStart(raw)
-  for (let rest = stale; rest !== 0; rest &= rest - 1) {
+  for (let rest = branch.stale; rest !== 0; rest &= rest - 1) {
     const nibble = lowestBit(rest)
-    raw.set(children[nibble]!.reference!, start + hashAt(present, nibble) + 1)
+    raw.set(keccak256(children[nibble]!.raw), start + hashAt(present, nibble) + 1)
   }
-  return true
 }
 
-/** Children in memory by their references, the others as the RLP before the change has them. */
+/** Children that changed by their references, the others as the RLP before has them. */
 function rebuildBranch(branch: Branch): void {
-  const { present, children, raw: before } = branch
+  const { present, stale, children, raw: before } = branch
   const hasBefore = before.length > 0
+  /** Hashes with their prefix. */
   const items: (Bytes | undefined)[] = new Array(16)
   let size = 17
   let isHashed = true
   for (let nibble = 0, at = hasBefore ? listStart(before) : 0; nibble < 16; nibble++) {
     const length = hasBefore ? itemSize(before, at) : 0
-    if ((present & (1 << nibble)) !== 0) {
-      const child = children[nibble]
-      const item = child === undefined ? before.subarray(at + 1, at + length) : child.reference!
+    const bit = 1 << nibble
+    if ((present & bit) !== 0) {
+      const isStale = (stale & bit) !== 0
+      const item = isStale ? referenceOf(children[nibble]!) : before.subarray(at, at + length)
       items[nibble] = item
-      size += item.length === 32 ? 32 : item.length - 1
-      isHashed &&= item.length === 32
+      const isHash = isStale ? item.length === 32 : before[at] === 0xa0
+      isHashed &&= isHash
+      size += isHash ? 32 : item.length - 1
     }
     at += length
   }
@@ -159,7 +183,7 @@ const hashAt = (present: number, nibble: number): number =>
 const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
 
 /** Of 16 bits. */
-function bitCount(mask: number): number {
+export function bitCount(mask: number): number {
   let count = mask - ((mask >> 1) & 0x5555)
   count = (count & 0x3333) + ((count >> 2) & 0x3333)
   count = (count + (count >> 4)) & 0x0f0f
@@ -168,42 +192,31 @@ function bitCount(mask: number): number {
 
 /**
  * The node that `raw` encodes. Branch values do not exist: every key has 32 bytes.
- * @throws {TrieError} when it is no node
+ * @throws {TrieError} when it is no node of this depth
  */
-export function decodeNode(raw: Bytes, place: Place, seen: number): TrieNode {
+export function decodeNode(raw: Bytes, depth: number, seen: number): TrieNode {
   const start = listStart(raw)
   const second = start + itemSize(raw, start)
-  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, place, seen)
+  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, depth, seen)
   const packed = stringAt(raw, start)
   const isLeaf = (packed[0]! & 0x20) !== 0
   const isOdd = (packed[0]! & 0x10) !== 0
   const length = packed.length * 2 - (isOdd ? 1 : 2)
-  if (isLeaf ? place.depth + length !== 64 : length < 1 || place.depth + length > 63)
-    throw new TrieError(`node at depth ${place.depth} has a path of ${length} nibbles`)
-  if (isLeaf) {
-    const key = copyForNode(place.key)
-    for (let at = 0; at < length; at++)
-      setNibble(key, place.depth + at, nibbleAt(packed, at + (isOdd ? 1 : 2)))
-    const entry = { key, value: stringAt(raw, second), storage: undefined }
-    const leaf = newLeaf(STORED, entry, { start: place.depth, seen })
-    leaf.raw = raw
-    return leaf
-  }
+  if (isLeaf ? depth + length !== 64 : length < 1 || depth + length > 63)
+    throw new TrieError(`node at depth ${depth} has a path of ${length} nibbles`)
+  if (isLeaf) return newLeaf(STORED, raw, { start: depth, seen, storage: undefined })
   const path = new Uint8Array(length)
   for (let at = 0; at < length; at++) path[at] = nibbleAt(packed, at + (isOdd ? 1 : 2))
   const extension = newExtension(STORED, path, { child: undefined, raw, seen })
-  if (raw[second] === 0xa0) return extension
-  const key = place.key.slice()
-  path.forEach((nibble, at) => {
-    setNibble(key, place.depth + at, nibble)
-  })
-  extension.child = decodeShort(raw.slice(second), { key, depth: place.depth + length }, seen)
+  extension.isEncoded = true
+  if (raw[second] !== 0xa0) extension.child = decodeNode(raw.slice(second), depth + length, seen)
   return extension
 }
 
-function decodeBranch(raw: Bytes, place: Place, seen: number): Branch {
+function decodeBranch(raw: Bytes, depth: number, seen: number): Branch {
   const branch = newBranch(STORED, seen)
   branch.raw = raw
+  branch.isEncoded = true
   let isHashed = true
   let at = listStart(raw)
   for (let nibble = 0; nibble < 16; nibble++) {
@@ -211,24 +224,16 @@ function decodeBranch(raw: Bytes, place: Place, seen: number): Branch {
     if (raw[at] !== 0x80) {
       branch.present |= 1 << nibble
       if (raw[at] !== 0xa0) {
-        const key = withNibble(place.key, place.depth, nibble)
-        const short = raw.slice(at, at + size)
-        branch.children[nibble] = decodeShort(short, { key, depth: place.depth + 1 }, seen)
+        keepChild(branch, nibble, decodeNode(raw.slice(at, at + size), depth + 1, seen))
         isHashed = false
       }
     }
     at += size
   }
   if (raw[at] !== 0x80 || at + 1 !== raw.length)
-    throw new TrieError(`branch at depth ${place.depth} has a value or bytes too many`)
+    throw new TrieError(`branch at depth ${depth} has a value or bytes too many`)
   branch.hashed = isHashed ? branch.present : -1
   return branch
-}
-
-function decodeShort(raw: Bytes, place: Place, seen: number): TrieNode {
-  const node = decodeNode(raw, place, seen)
-  node.reference = raw
-  return node
 }
 
 /** Hash of a child that is not in memory, from the parent's RLP. */

@@ -13,8 +13,8 @@ type Common = {
   readonly owner: Owner
   /** RLP. Of a branch or extension that changed since, the RLP before: what it says of children not in memory holds. */
   raw: Bytes
-  /** What the parent holds: the hash, or the RLP itself when that is shorter than 32 bytes. undefined: changed since hashed. */
-  reference: Bytes | undefined
+  /** `raw` is what the node is now. What the parent holds of it, its hash as a rule, stands in the parent's RLP only. */
+  isEncoded: boolean
   /** Epoch of the last use. */
   seen: number
   /** RLP of the row that was at this place before its maker's version; undefined where there was none, or it is not known here. */
@@ -30,8 +30,8 @@ export type Branch = Common & {
   hashed: number
   /** Nobody else holds `raw`: it can be changed in place. */
   isRawOwn: boolean
-  /** In memory; a child that is present and not here is read from the database. Short ones are always here. */
-  readonly children: (TrieNode | undefined)[]
+  /** In memory; a child that is present and not here is read from the database. Short ones are always here. Set by `keepChild`. */
+  children: readonly (TrieNode | undefined)[]
 }
 export type Extension = Common & {
   readonly kind: 'extension'
@@ -41,10 +41,8 @@ export type Extension = Common & {
 }
 export type Leaf = Common & {
   readonly kind: 'leaf'
-  /** All 32 bytes of the hashed key; the node's own path starts at nibble `start`. */
-  readonly key: Bytes
+  /** Nibble of the hashed key where the node's own path starts. Path and value are in `raw`: `leafKey`, `leafValue`. */
   readonly start: number
-  readonly value: Bytes
   /** Root of the account's storage trie, when in memory. */
   storage: TrieNode | undefined
 }
@@ -55,19 +53,24 @@ export type Place = { readonly key: Bytes; readonly depth: number }
 
 export const NO_RAW: Bytes = new Uint8Array(0)
 
+/** Most branches have no child in memory: 16 places of its own would be a third of such a branch. */
+const NO_CHILDREN: readonly (TrieNode | undefined)[] = Object.freeze(
+  new Array<TrieNode | undefined>(16).fill(undefined),
+)
+
 // Nodes of a kind have their fields in one order wherever they are made: V8 then has one hidden class for each kind.
 export const newBranch = (owner: Owner, seen: number): Branch => ({
   kind: 'branch',
   owner,
   raw: NO_RAW,
-  reference: undefined,
+  isEncoded: false,
   seen,
   previous: undefined,
   present: 0,
   stale: 0,
   hashed: -1,
   isRawOwn: false,
-  children: new Array<TrieNode | undefined>(16).fill(undefined),
+  children: NO_CHILDREN,
 })
 export const copyBranch = (
   { raw, seen, present, stale, hashed, children }: Branch,
@@ -77,14 +80,14 @@ export const copyBranch = (
   kind: 'branch',
   owner,
   raw,
-  reference: undefined,
+  isEncoded: false,
   seen,
   previous,
   present,
   stale,
   hashed,
   isRawOwn: false,
-  children: children.slice(),
+  children: children === NO_CHILDREN ? NO_CHILDREN : children.slice(),
 })
 /** `above`: where the child is not in memory, `raw` of an extension above it. */
 export const newExtension = (
@@ -95,7 +98,7 @@ export const newExtension = (
   kind: 'extension',
   owner,
   raw,
-  reference: undefined,
+  isEncoded: false,
   seen,
   previous: undefined,
   path,
@@ -106,30 +109,67 @@ export type Entry = {
   readonly value: Bytes
   readonly storage: TrieNode | undefined
 }
+/** `raw` is the RLP of the leaf. */
 export const newLeaf = (
   owner: Owner,
-  { key, value, storage }: Entry,
-  { start, seen, previous }: Pick<Leaf, 'start' | 'seen'> & Partial<Pick<Leaf, 'previous'>>,
+  raw: Bytes,
+  {
+    start,
+    seen,
+    storage,
+    previous,
+  }: Pick<Leaf, 'start' | 'seen' | 'storage'> & Partial<Pick<Leaf, 'previous'>>,
 ): Leaf => ({
   kind: 'leaf',
   owner,
-  raw: NO_RAW,
-  reference: undefined,
+  raw,
+  isEncoded: true,
   seen,
   previous,
-  key,
   start,
-  value,
   storage,
 })
 
+/** The child is the same, in memory or not any more. */
+export function keepChild(
+  parent: Branch | Extension,
+  nibble: number,
+  child: TrieNode | undefined,
+): void {
+  if (parent.kind === 'extension') parent.child = child
+  else {
+    if (parent.children === NO_CHILDREN) {
+      if (child === undefined) return
+      parent.children = NO_CHILDREN.slice()
+    }
+    const children = parent.children as (TrieNode | undefined)[]
+    children[nibble] = child
+  }
+}
+
+/** Nothing of what stands below stays in memory, but for what is kept. */
+export function keepChildren(
+  branch: Branch,
+  isKept: (child: TrieNode, nibble: number) => boolean,
+): void {
+  if (branch.children === NO_CHILDREN) return
+  let kept: (TrieNode | undefined)[] | undefined
+  for (let nibble = 0; nibble < 16; nibble++) {
+    const child = branch.children[nibble]
+    if (child === undefined || !isKept(child, nibble)) continue
+    kept ??= NO_CHILDREN.slice()
+    kept[nibble] = child
+  }
+  branch.children = kept ?? NO_CHILDREN
+}
+
 /** A child that is not what it was when the branch was last hashed. */
 export function setChild(branch: Branch, nibble: number, child: TrieNode | undefined): void {
-  branch.children[nibble] = child
+  keepChild(branch, nibble, child)
   if (child === undefined) branch.present &= ~(1 << nibble)
   else branch.present |= 1 << nibble
   branch.stale |= 1 << nibble
-  branch.reference = undefined
+  branch.isEncoded = false
 }
 
 /** A copy of `key` with another nibble at `at`. */

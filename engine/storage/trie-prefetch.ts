@@ -1,6 +1,7 @@
 /** Brings the stored nodes that an update will walk over into memory, a level of all tries at a time: one read for many nodes. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
+import { bitCount } from './trie-codec.ts'
 import type { Branch, Extension, Place, TrieNode } from './trie-node.ts'
 import type { TrieSpace } from './trie-rows.ts'
 
@@ -65,9 +66,13 @@ export function prefetch(routes: readonly Route[], { load, recall }: Source): vo
   }
 }
 
-/** Below a full branch stand branches, as a rule: a try would be lost. */
+/**
+ * Below a branch with p of its 16 children a hashed key has the next slot to itself with a chance of 1 − p/16: a lost try costs about a
+ * third of a read.
+ */
 const mayBeLeaf = (parent: Branch | Extension, { from, to }: Omit<Step, 'node'>): boolean =>
-  to - from === 1 && parent.kind === 'branch' && parent.present !== 0xffff
+  to - from === 1 && parent.kind === 'branch' && bitCount(parent.present) <= MOST_SIBLINGS
+const MOST_SIBLINGS = 11
 
 /** Keys of a trie that share the way to a node. */
 type Step = {

@@ -4,7 +4,8 @@ import { latin1 } from '../state/words.ts'
 import { decodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
 import { newSlab, type Slab, take } from './slab.ts'
-import { type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
+import { hasRow, leafKey } from './trie-codec.ts'
+import { type Branch, type Owner, type Place, setNibble, type TrieNode } from './trie-node.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
 /** `prefix`: none, or the hash of the account whose storage it is. */
@@ -37,13 +38,13 @@ export const rowName = (column: TrieColumn, key: Bytes): string =>
 
 /**
  * Nodes that `owner` made, put; rows they replaced and nothing took the place of, deleted. Uses up `replaced` and what the nodes say
- * of the rows before them. Each `next` looks at about a thousand nodes. What is put is in the order of the keys: a commit then takes
+ * of the rows before them; adds to `branches` those that it made. Each `next` looks at about a thousand nodes. What is put is in the order of the keys: a commit then takes
  * 0.6 instead of 1.9 µs a row (2026-11).
  */
 export function* collectWrites(
   root: TrieNode | undefined,
   owner: Owner,
-  replaced: ReplacedRows,
+  { replaced, branches }: { readonly replaced: ReplacedRows; readonly branches: Branch[] },
 ): Generator<undefined, readonly TrieWrite[]> {
   const keys = newSlab(KEYS_BYTES)
   const walks: Walk[] = [newWalk(ACCOUNTS)]
@@ -53,7 +54,7 @@ export function* collectWrites(
     if (nibble !== undefined) setNibble(walk.key, depth - 1, nibble)
     if (node === undefined || node.owner !== owner) continue
     // A short node has no row; it may have become short here.
-    const value = node.reference!.length === 32 ? node.raw : undefined
+    const value = hasRow(node) ? node.raw : undefined
     if (value !== undefined || node.previous !== undefined) {
       const { column } = walk.space
       const key = nodeKey(walk.space, { key: walk.key, depth }, keys)
@@ -62,8 +63,9 @@ export function* collectWrites(
       walk.levels[depth].push({ column, key, value, previous })
     }
     node.previous = undefined
+    if (node.kind === 'branch') branches.push(node)
     if (node.kind === 'leaf' && node.storage !== undefined) {
-      const below = newWalk({ column: 'storageTrie', prefix: node.key })
+      const below = newWalk({ column: 'storageTrie', prefix: leafKey(node, walk.key) })
       walks.push(below)
       open.push({ node: node.storage, walk: below, depth: 0 })
     } else pushChildren(open, node, { walk, depth })

@@ -3,17 +3,35 @@
  * did not change with its parent's, so branches and second payloads cost what they change.
  */
 import type { Bytes } from '../primitives/bytes.ts'
-import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
-import { encodeRlp, rlpUint } from '../primitives/rlp.ts'
+import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
-import type { AccountState, SlotChange, StateDiff } from '../state/diff.ts'
+import type { SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
 import { newSlab } from './slab.ts'
-import { trim } from './trie-cache.ts'
-import { childHash, decodeNode, hashForNode, hashNode, newBytes, rootHash } from './trie-codec.ts'
+import { epochsFor, MOST_EPOCHS, newNeeds, trim } from './trie-cache.ts'
+import {
+  childHash,
+  copyForNode,
+  decodeNode,
+  encodeLeaf,
+  hasRow,
+  leafValue,
+  rootHash,
+} from './trie-codec.ts'
+import {
+  accountRoute,
+  encodeAccount,
+  groupsOf,
+  type OpenAccount,
+  routeOf,
+  slotChange,
+  storageRootAt,
+} from './trie-diff.ts'
 import {
   type Branch,
   type Extension,
+  keepChild,
+  keepChildren,
   type Leaf,
   newLeaf,
   type Owner,
@@ -23,7 +41,7 @@ import {
   TrieError,
   type TrieNode,
 } from './trie-node.ts'
-import { type Absent, prefetch, type Route } from './trie-prefetch.ts'
+import { type Absent, prefetch } from './trie-prefetch.ts'
 import {
   collectWrites,
   KEYS_BYTES,
@@ -40,6 +58,7 @@ import {
   sortChanges,
   type Trie,
   updateTrie,
+  wholeOf,
 } from './trie-update.ts'
 
 /** The trie after one block, or after its flashblocks so far. Valid until a version that does not stand on it is folded. */
@@ -48,8 +67,12 @@ export type TrieVersion = {
   /** Others share its nodes: it changes no more. */
   isForked: boolean
   root: TrieNode | undefined
+  /** Of the root, once someone asked. */
+  hash: Bytes | undefined
   /** Rows of earlier versions whose place has another kind of node now, or none. */
   readonly replaced: ReplacedRows
+  /** Those that it made and `writes` found. */
+  readonly branches: Branch[]
 }
 
 /** RLP nodes from the root down, for an account and some of its slots (EIP-1186). */
@@ -93,12 +116,12 @@ export interface StateTrie {
 
 type TrieRows = Pick<Database, 'get' | 'getMany'>
 
-/** `cacheNodes`: stored nodes kept in memory, about a kilobyte each. */
+/** `cacheNodes`: stored nodes kept in memory, half a kilobyte to one each. */
 export function openTrie(options: {
   readonly database: TrieRows
   readonly cacheNodes?: number
 }): StateTrie {
-  const { database, cacheNodes = 65_536 } = options
+  const { database, cacheNodes = 131_072 } = options
   const memory = { epoch: 1, nodes: 0, keepEpochs: 64 }
   let base: TrieVersion
 
@@ -110,15 +133,13 @@ export function openTrie(options: {
       expected,
     }: { readonly space: TrieSpace; readonly place: Place; readonly expected: Bytes },
   ): TrieNode => {
-    const hash = raw && hashForNode(raw)
-    if (raw === undefined || hash === undefined || !equalBytes(hash, expected))
+    if (raw === undefined || !equalBytes(keccak256(raw), expected))
       throw new TrieError(
         `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
-    const node = decodeNode(raw, place, memory.epoch)
-    node.reference = hash
     memory.nodes++
-    return node
+    // Of its own a row of the database is three objects for the collector to move.
+    return decodeNode(copyForNode(raw), place.depth, memory.epoch)
   }
   const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode =>
     decode(database.get(space.column, nodeKey(space, place)), { space, place, expected })
@@ -126,17 +147,17 @@ export function openTrie(options: {
     readMany(database, absent).map((raw, at) => {
       const { space, parent, nibble, place } = absent[at]!
       const node = decode(raw, { space, place, expected: childHash(parent, nibble) })
-      if (parent.kind === 'branch') parent.children[nibble] = node
-      else parent.child = node
+      keepChild(parent, nibble, node)
       return node
     })
   /** A leaf that a diff names with its value before is hashed to see whether it is the one that stands there: cheaper than a read. */
   const recall = ({ parent, nibble, place }: Absent, value: Bytes): boolean => {
     if (parent.kind !== 'branch') return false
-    const entry = { key: place.key, value, storage: undefined }
-    const leaf = newLeaf(STORED, entry, { start: place.depth, seen: memory.epoch })
-    if (!equalBytes(hashNode(leaf), childHash(parent, nibble))) return false
-    parent.children[nibble] = leaf
+    const start = place.depth
+    const raw = encodeLeaf(place.key, start, value)
+    if (!equalBytes(keccak256(raw), childHash(parent, nibble))) return false
+    const leaf = newLeaf(STORED, raw, { start, seen: memory.epoch, storage: undefined })
+    keepChild(parent, nibble, leaf)
     memory.nodes++
     return true
   }
@@ -147,8 +168,7 @@ export function openTrie(options: {
       const known = parent.kind === 'branch' ? parent.children[nibble] : parent.child
       if (known !== undefined) return known
       const child = read(space, place, childHash(parent, nibble))
-      if (parent.kind === 'branch') parent.children[nibble] = child
-      else parent.child = child
+      keepChild(parent, nibble, child)
       return child
     },
     replaced(previous, place) {
@@ -158,9 +178,9 @@ export function openTrie(options: {
   })
   const storageOf = (leaf: Leaf | undefined, space: TrieSpace): TrieNode | undefined => {
     if (leaf === undefined) return undefined
-    const expected = storageRootOf(leaf.value)
+    const expected = storageRootOf(leafValue(leaf))
     if (leaf.storage === undefined && !equalBytes(expected, EMPTY_ROOT))
-      leaf.storage = read(space, { key: leaf.key, depth: 0 }, expected)
+      leaf.storage = read(space, { key: space.prefix, depth: 0 }, expected)
     return leaf.storage
   }
   /** The leaf and the storage of an account before the changes of its slots. */
@@ -176,20 +196,21 @@ export function openTrie(options: {
       leaf,
       space,
       changes,
-      storage: changes.length === 0 ? undefined : storageOf(leaf, space),
+      storage: changes.length === 0 ? leaf?.storage : storageOf(leaf, space),
     }
   }
-  const updateStorage = (
+  /** Brings the storages of these accounts forward, some hundred changes at a time: their nodes are still in the processor's caches. */
+  const updateStorages = (
     version: Pick<TrieVersion, 'owner' | 'replaced'>,
-    { leaf, space, changes, storage: before }: OpenAccount,
-  ): { readonly storage: TrieNode | undefined; readonly root: Bytes } => {
-    if (changes.length === 0)
-      return {
-        storage: leaf?.storage,
-        root: leaf === undefined ? EMPTY_ROOT : storageRootOf(leaf.value),
+    accounts: readonly OpenAccount[],
+  ): void => {
+    for (const group of groupsOf(accounts)) {
+      prefetch(group.map(routeOf), { load, recall })
+      for (const { account, from, to } of group) {
+        const { space, storage, changes } = account
+        account.storage = updateTrie(trieIn(space, version), storage, { changes, from, to })
       }
-    const storage = updateTrie(trieIn(space, version), before, changes)
-    return { storage, root: rootHash(storage) }
+    }
   }
 
   const reload = () => {
@@ -197,16 +218,31 @@ export function openTrie(options: {
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
     const root = raw === undefined ? undefined : read(ACCOUNTS, place, keccak256(raw))
     memory.nodes = root === undefined ? 0 : 1
-    base = { owner: { isStored: true }, isForked: true, root, replaced: new Map() }
+    base = {
+      owner: { isStored: true },
+      isForked: true,
+      root,
+      hash: undefined,
+      replaced: new Map(),
+      branches: [],
+    }
   }
   reload()
 
-  function* keepNodes(epochs: number): Generator<undefined, void> {
+  const isWorthKeeping = (child: TrieNode): boolean => {
+    if (child.kind !== 'leaf' || child.storage !== undefined || !hasRow(child)) return true
+    memory.nodes--
+    return false
+  }
+
+  function* keepNodes(epochs: number): Generator<undefined, Uint32Array> {
     const before = memory.nodes
     const { epoch } = memory
-    const kept = base.root === undefined ? 0 : yield* trim(base.root, { epoch, epochs })
+    const needs = newNeeds()
+    const kept = base.root === undefined ? 0 : yield* trim(base.root, { epoch, epochs, needs })
     // Others have read some meanwhile; the next look counts those anew.
     memory.nodes = kept + memory.nodes - before
+    return needs
   }
 
   const trie: StateTrie = {
@@ -226,15 +262,16 @@ export function openTrie(options: {
       const accounts = trieIn(ACCOUNTS, version)
       const { root } = version
       const keys = diff.map(({ address }) => keccak256(address))
-      prefetch([accountRoute(root, diff, keys)], { load, recall })
+      prefetch([accountRoute(ACCOUNTS, root, { diff, keys })], { load, recall })
       const opened = diff.map(({ slots }, at) => open(accounts, root, { key: keys[at]!, slots }))
-      prefetch(opened.map(routeOf), { load, recall })
+      updateStorages(version, opened)
       const changes: Change[] = []
       for (const [at, { address, after }] of diff.entries()) {
         const key = keys[at]!
-        const { storage, root } = updateStorage(version, opened[at]!)
+        const { storage } = opened[at]!
+        const root = storageRootAt(opened[at]!)
         if (after !== undefined)
-          changes.push({ key, value: encodeLeaf(after, root), storage, before: undefined })
+          changes.push({ key, value: encodeAccount(after, root), storage, before: undefined })
         else if (equalBytes(root, EMPTY_ROOT))
           changes.push({ key, value: undefined, storage: undefined, before: undefined })
         else
@@ -242,16 +279,20 @@ export function openTrie(options: {
             `account 0x${Buffer.from(address).toString('hex')} is deleted but keeps slots`,
           )
       }
-      version.root = updateTrie(accounts, version.root, sortChanges(changes))
-      rootHash(version.root)
+      version.root = updateTrie(accounts, version.root, wholeOf(sortChanges(changes)))
+      version.hash = rootHash(version.root)
     },
-    stateRoot: (version) => rootHash(version.root),
+    stateRoot(version) {
+      version.hash ??= rootHash(version.root)
+      return version.hash
+    },
     storageRoot: (version, address) => trie.storageRootAfter(version, address, []),
     storageRootAfter(version, address, slots) {
       const key = keccak256(address)
       const scratch = scratchOn(version)
       const account = open(trieIn(ACCOUNTS, scratch), version.root, { key, slots })
-      return updateStorage(scratch, account).root
+      updateStorages(scratch, [account])
+      return storageRootAt(account)
     },
     prove(version, address, keys) {
       const scratch = scratchOn(version)
@@ -264,30 +305,32 @@ export function openTrie(options: {
       const slots = trieIn(space, scratch)
       return {
         accountProof: provePath(accounts, version.root, key),
-        account: leaf?.value,
+        account: leaf && leafValue(leaf),
         storageProofs: keys.map((slot) => provePath(slots, storage, keccak256(slot))),
       }
     },
-    writes: ({ root, owner, replaced }) => collectWrites(root, owner, replaced),
+    writes: ({ root, owner, replaced, branches }) =>
+      collectWrites(root, owner, { replaced, branches }),
     stored(version, writes) {
       version.owner.isStored = true
       memory.epoch++
       // The others take the place of nodes that were in memory.
       for (const { previous } of writes) if (previous === undefined) memory.nodes++
       version.replaced.clear()
+      // The next change of a leaf says what it was, mostly, and in memory there is room for more branches.
+      for (const branch of version.branches) keepChildren(branch, isWorthKeeping)
+      version.branches.length = 0
       base = version
     },
     *trim() {
       if (memory.nodes <= cacheNodes) return
-      const { keepEpochs } = memory
-      yield* keepNodes(keepEpochs)
-      // Moves to where what blocks touch just fits; a second look only where the limit is not kept.
-      if (memory.nodes < 0.6 * cacheNodes) memory.keepEpochs = Math.min(1024, keepEpochs + 4)
-      else if (memory.nodes > 0.8 * cacheNodes) memory.keepEpochs = Math.floor(keepEpochs * 0.9)
-      while (memory.nodes > cacheNodes && memory.keepEpochs > 0) {
-        memory.keepEpochs >>= 1
-        yield* keepNodes(memory.keepEpochs)
-      }
+      const needs = yield* keepNodes(memory.keepEpochs)
+      if (memory.nodes < 0.5 * cacheNodes)
+        memory.keepEpochs = Math.min(MOST_EPOCHS, memory.keepEpochs + 4)
+      if (memory.nodes <= 0.75 * cacheNodes) return
+      // Room for some blocks, so that not each of them is followed by a walk.
+      memory.keepEpochs = epochsFor(needs, 0.75 * cacheNodes)
+      yield* keepNodes(memory.keepEpochs)
     },
     reload,
   }
@@ -298,41 +341,12 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
   owner: { isStored: false },
   isForked: false,
   root: parent.root,
+  hash: parent.hash,
   replaced: new Map(),
+  branches: [],
 })
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
-
-/** An account of a diff while it is applied: what it had, and the sorted changes of its slots. */
-type OpenAccount = {
-  readonly leaf: Leaf | undefined
-  readonly space: TrieSpace
-  readonly changes: readonly Change[]
-  /** Read only where slots change. */
-  readonly storage: TrieNode | undefined
-}
-const routeOf = ({ space, storage, changes }: OpenAccount): Route => ({
-  space,
-  root: storage,
-  keys: changes.map(({ key }) => key),
-  valueBefore: (at) => changes[at]!.before && encodeWord(changes[at]!.before),
-})
-
-/** What an account without code was is known whole; the storage root of another one is not. */
-function accountRoute(root: TrieNode | undefined, diff: StateDiff, keys: readonly Bytes[]): Route {
-  const order = keys.map((_, at) => at)
-  order.sort((a, b) => Buffer.compare(keys[a]!, keys[b]!))
-  return {
-    space: ACCOUNTS,
-    root,
-    keys: order.map((at) => keys[at]!),
-    valueBefore(at) {
-      const { before } = diff[order[at]!]!
-      if (before === undefined || !equalBytes(before.codeHash, EMPTY_HASH)) return undefined
-      return encodeLeaf(before, EMPTY_ROOT)
-    },
-  }
-}
 
 /** Bytes of a node's key at the most. */
 const MAX_KEY = 65
@@ -352,26 +366,4 @@ function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Byte
     from = to
   }
   return rows
-}
-
-const encodeLeaf = ({ nonce, balance, codeHash }: AccountState, storageRoot: Bytes): Bytes =>
-  encodeRlp([rlpUint(nonce), rlpUint(balance), storageRoot, codeHash])
-
-const slotChange = ({ key, before, after }: SlotChange): Change => ({
-  key: hashForNode(key),
-  value: encodeWord(after),
-  storage: undefined,
-  before,
-})
-
-/** RLP of a slot's value; undefined for zero, which no leaf holds. */
-function encodeWord(word: Bytes): Bytes | undefined {
-  let zeros = 0
-  while (zeros < 32 && word[zeros] === 0) zeros++
-  if (zeros === 32) return undefined
-  if (zeros === 31 && word[31]! < 0x80) return word.slice(31)
-  const rlp = newBytes(33 - zeros)
-  rlp[0] = 0x80 + 32 - zeros
-  for (let at = zeros; at < 32; at++) rlp[1 + at - zeros] = word[at]!
-  return rlp
 }
