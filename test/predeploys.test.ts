@@ -7,13 +7,16 @@ import {
   decodeFunctionResult,
   encodeAbiParameters,
   encodeFunctionData,
+  getAddress,
   getContractAddress,
   type Hex,
   hexToBigInt,
   keccak256,
   numberToHex,
+  pad,
   parseAbi,
   serializeTransaction,
+  zeroAddress,
   zeroHash,
 } from 'viem'
 import { getWithdrawals } from 'viem/op-stack'
@@ -21,7 +24,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { fastlzLength } from '../engine/chainspec/fastlz.ts'
 import { decodeL1Attributes } from '../engine/chainspec/l1-attributes.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
-import { hexToBytes } from '../engine/primitives/hex.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { accountOf, opClient, PREDEPLOY } from './fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from './outside/node-process.ts'
 
@@ -49,11 +52,107 @@ test('every one has code, and the header knows the message passer', SECONDS, asy
     blockNumber: 0n,
   })
   expect(genesis['withdrawalsRoot']).toBe(storageHash)
+  // Of nothing but the two slots of its proxy, as in X Layer's own first header.
+  expect(storageHash).toBe(bytesToHex(chainSpec({ name: 'xlayer' }).genesisHeader.withdrawalsRoot!))
   const options = { name: 'xlayer', dev: { genesisTimestamp: Number(genesis['timestamp']) } }
   const bare = chainSpec(options)
   expect(genesis['extraData']).toBe(
     `0x${Buffer.from(bare.genesisHeader.extraData).toString('hex')}`,
   )
+})
+
+describe('proxies', () => {
+  const IMPLEMENTATION = '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc'
+  const ADMIN = '0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103'
+  const proxyAbi = parseAbi([
+    'function implementation() view returns (address)',
+    'function admin() view returns (address)',
+    'function upgradeTo(address)',
+  ])
+  const adminAbi = parseAbi([
+    'function owner() view returns (address)',
+    'function getProxyImplementation(address) view returns (address)',
+    'function getProxyAdmin(address) view returns (address)',
+    'function upgrade(address, address)',
+    'function upgradeAndCall(address, address, bytes) payable',
+  ])
+  const admin = { address: PREDEPLOY.proxyAdmin, abi: adminAbi } as const
+  const implementationOf = (address: Hex): Hex =>
+    `0x${'c0d3'.repeat(9)}${address.slice(-4).toLowerCase()}`
+  const proxied = Object.entries(PREDEPLOY).filter(
+    ([name, address]) => address.startsWith('0x4200') && name !== 'weth',
+  )
+
+  test.each(proxied)('%s', SECONDS, async (_name, address) => {
+    const implementation = implementationOf(address)
+    const slot = (name: Hex) => client.getStorageAt({ address, slot: name })
+    expect(await slot(IMPLEMENTATION)).toBe(pad(implementation))
+    expect(await slot(ADMIN)).toBe(pad(PREDEPLOY.proxyAdmin))
+    expect((await client.getCode({ address: implementation }))!.length).toBeGreaterThan(200)
+    // Who asks without a name sees the proxy, as on every OP chain.
+    const asked = { address, abi: proxyAbi } as const
+    const read = { ...asked, functionName: 'implementation' } as const
+    expect(await client.readContract({ ...read, account: zeroAddress })).toBe(
+      getAddress(implementation),
+    )
+    expect(
+      await client.readContract({ ...asked, functionName: 'admin', account: zeroAddress }),
+    ).toBe(PREDEPLOY.proxyAdmin)
+    await expect(client.readContract({ ...read, account: accountOf(1).address })).rejects.toThrow()
+    expect(
+      await client.readContract({
+        ...admin,
+        functionName: 'getProxyImplementation',
+        args: [address],
+      }),
+    ).toBe(getAddress(implementation))
+    expect(
+      await client.readContract({ ...admin, functionName: 'getProxyAdmin', args: [address] }),
+    ).toBe(PREDEPLOY.proxyAdmin)
+  })
+
+  test('the owner upgrades, nobody else', SECONDS, async () => {
+    const vault = PREDEPLOY.operatorFeeVault
+    const abi = parseAbi(['function totalProcessed() view returns (uint256)'])
+    const upgrade = { ...admin, functionName: 'upgrade', args: [vault, PREDEPLOY.weth] } as const
+    expect(await client.readContract({ ...admin, functionName: 'owner' })).toBe(
+      accountOf(0).address,
+    )
+    await expect(opClient(node.url, 1).writeContract(upgrade)).rejects.toThrow(
+      'Ownable: caller is not the owner',
+    )
+    await expect(
+      client.writeContract({
+        address: vault,
+        abi: proxyAbi,
+        functionName: 'upgradeTo',
+        args: [PREDEPLOY.weth],
+      }),
+    ).rejects.toThrow('reverted')
+    const mined = async (hash: Hex) =>
+      expect((await client.waitForTransactionReceipt({ hash })).status).toBe('success')
+    await mined(await client.writeContract(upgrade))
+    const symbol = { address: vault, abi: parseAbi(['function symbol() view returns (string)']) }
+    expect(
+      await client.readContract({ ...symbol, functionName: 'symbol', blockTag: 'pending' }),
+    ).toBe('WETH')
+    const call = encodeFunctionData({ abi, functionName: 'totalProcessed' })
+    await mined(
+      await client.writeContract({
+        ...admin,
+        functionName: 'upgradeAndCall',
+        args: [vault, implementationOf(vault), call],
+      }),
+    )
+    expect(
+      await client.readContract({
+        address: vault,
+        abi,
+        functionName: 'totalProcessed',
+        blockTag: 'pending',
+      }),
+    ).toBe(0n)
+  })
 })
 
 const l1BlockAbi = parseAbi([
