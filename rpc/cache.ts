@@ -1,5 +1,5 @@
 /** Results that depend on a view alone, bounded in items and bytes: the oldest make room, so those of heads that are gone do. */
-import type { PoolReply } from './executor.ts'
+import { type PoolReply, sizeOfReply } from './executor.ts'
 
 export interface ResultCache {
   /** @param key what the answer depends on (ChainView.cacheKey), the method and its parameters */
@@ -46,6 +46,4 @@ export function createResultCache(limits: {
   }
 }
 
-const ERROR_BYTES = 256
-const sizeOf = (key: string, reply: PoolReply): number =>
-  key.length + ('result' in reply ? reply.result.length : ERROR_BYTES)
+const sizeOf = (key: string, reply: PoolReply): number => key.length + sizeOfReply(reply)

@@ -156,6 +156,7 @@ export function createCaller(options: CallerOptions): Caller {
 function isLasting(reply: PoolReply): reply is Exclude<PoolReply, { stale: true }> {
   return (
     'result' in reply ||
+    'pieces' in reply ||
     ('error' in reply && (reply.error.code === 3 || reply.error.code === -32000))
   )
 }

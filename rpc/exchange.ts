@@ -4,29 +4,35 @@ import type { Client } from './method.ts'
 export type Answer = {
   /** undefined: only notifications were sent, there is nothing to say. */
   readonly text: string | undefined
-  /** Of a large answer, in order; then `text` is all of them, and takes some ten milliseconds to make. Plain ASCII. */
-  readonly parts?: readonly string[] | undefined
+  /** Of a large answer, in order; then `text` is all of them, and takes some ten milliseconds to make. */
+  readonly parts?: readonly Part[] | undefined
   /** HTTP status; of no meaning on a WebSocket. */
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** Plain ASCII, or the bytes of text. */
+export type Part = string | Uint8Array
+
 /** Characters from which an answer is large. */
 export const LARGE = 262_144
 
+const textOfPart = (part: Part): string =>
+  typeof part === 'string' ? part : Buffer.from(part).toString()
+
 /** Joined only for those who cannot send it in parts. */
 export class LargeAnswer implements Answer {
-  readonly parts: readonly string[]
+  readonly parts: readonly Part[]
   readonly status = 200
   readonly headers: Readonly<Record<string, string>>
 
-  constructor(parts: readonly string[], headers: Readonly<Record<string, string>>) {
+  constructor(parts: readonly Part[], headers: Readonly<Record<string, string>>) {
     this.parts = parts
     this.headers = headers
   }
 
   get text(): string {
-    return this.parts.join('')
+    return this.parts.map(textOfPart).join('')
   }
 }
 

@@ -6,7 +6,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { Endpoint } from '../engine/chain/types.ts'
 import { clientAddress, type TrustedProxies } from './address.ts'
 import { readBody } from './body.ts'
-import type { Answer, Answerer } from './exchange.ts'
+import type { Answer, Answerer, Part } from './exchange.ts'
 import type { Client } from './method.ts'
 import { createOutgoing } from './outgoing.ts'
 import type { ServerState } from './server.ts'
@@ -88,7 +88,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
 
   function endLarge(
     { status, headers }: Answer,
-    parts: readonly string[],
+    parts: readonly Part[],
     exchange: Pick<HttpExchange, 'response' | 'headers'>,
   ): void {
     const { response } = exchange

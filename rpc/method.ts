@@ -2,6 +2,7 @@
 import type { ChainView, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
+import type { TraceOutput } from '../engine/tracers/types.ts'
 import type { BasisOf } from './basis.ts'
 import { invalidArgument, missingValue, tooManyArguments } from './errors.ts'
 import type { PoolReply } from './executor.ts'
@@ -22,6 +23,8 @@ export type MethodContext = {
   /** True once the request's deadline has passed or its client has gone: long work polls it. */
   readonly isExpired: () => boolean
 }
+/** Handlers in a worker may write their result where it goes out in pieces, instead of giving it. */
+export type PoolContext = MethodContext & { readonly output: TraceOutput }
 /** Front handlers also get the services that live there. */
 export type FrontContext = MethodContext & {
   readonly services: FrontServices
@@ -78,7 +81,7 @@ export type Method = {
   readonly result: { readonly name: string; readonly schema: JsonSchema }
   /** Decodes the positional parameters. @throws {RpcError} */
   readonly decode: (params: readonly unknown[]) => readonly unknown[]
-  /** Decodes the positional parameters, runs the handler, gives the result as JSON text. @throws {RpcError} {ViewError} */
+  /** Decodes the positional parameters, runs the handler, gives the result as JSON text; '' when it is written. @throws {RpcError} {ViewError} */
   readonly invoke: (context: MethodContext, params: readonly unknown[]) => string | Promise<string>
 }
 export type Methods = ReadonlyMap<string, Method>
@@ -124,9 +127,10 @@ export function frontMethod<const P extends Params, R>(
 
 /** A method that runs in a worker of the pool. */
 export function poolMethod<const P extends Params, R>(
-  definition: Definition<P, R, MethodContext> & { readonly runs: Exclude<Runs, 'front'> },
+  definition: Definition<P, R, PoolContext> & { readonly runs: Exclude<Runs, 'front'> },
 ): Method {
-  return build(definition)
+  // Only a worker calls it, with a PoolContext.
+  return build(definition as Definition<P, R, MethodContext> & { runs: Runs })
 }
 
 function build<P extends Params, R>(

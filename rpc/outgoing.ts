@@ -3,16 +3,16 @@
  * 25 MB held the front for 60 ms: it is joined, measured, encoded and handed to the system, each over memory that is touched first there.
  */
 import type { ServerResponse } from 'node:http'
-import { LARGE } from './exchange.ts'
+import { LARGE, type Part } from './exchange.ts'
 
 export interface Outgoing {
   /** The headers are written. `onBug`: the text is not what it must be, and the connection is destroyed. */
-  send(response: ServerResponse, parts: readonly string[], onBug: (error: unknown) => void): void
+  send(response: ServerResponse, parts: readonly Part[], onBug: (error: unknown) => void): void
 }
 
 type Sending = {
   readonly response: ServerResponse
-  readonly pieces: Iterator<string, void>
+  readonly pieces: Iterator<Part, void>
   readonly onBug: (error: unknown) => void
 }
 
@@ -37,7 +37,7 @@ export function createOutgoing(): Outgoing {
     try {
       const piece = pieces.next()
       if (piece.done === true) response.end()
-      else if (response.write(asciiOf(piece.value), 'latin1')) ready.push(sending)
+      else if (write(response, piece.value)) ready.push(sending)
       else
         response.once('drain', () => {
           ready.push(sending)
@@ -57,16 +57,28 @@ export function createOutgoing(): Outgoing {
   }
 }
 
+function write(response: ServerResponse, piece: Part): boolean {
+  return typeof piece === 'string'
+    ? response.write(asciiOf(piece), 'latin1')
+    : response.write(piece)
+}
+
 /** Its length was announced in characters. */
 function asciiOf(text: string): string {
   if (Buffer.byteLength(text) !== text.length) throw new Error('an answer is not plain ASCII')
   return text
 }
 
-/** Of the size of a large answer, but for the last; no part is copied but to be joined with its neighbours. */
-function* piecesOf(parts: readonly string[]): Generator<string, void> {
+/** Of the size of a large answer, but for the last; no part is copied but text to be joined with its neighbours. */
+function* piecesOf(parts: readonly Part[]): Generator<Part, void> {
   let text = ''
-  for (const part of parts)
+  for (const part of parts) {
+    if (typeof part !== 'string') {
+      if (text !== '') yield text
+      text = ''
+      yield part
+      continue
+    }
     for (let from = 0; from < part.length; from += LARGE) {
       const slice = part.length <= LARGE ? part : part.slice(from, from + LARGE)
       if (text.length + slice.length > LARGE && text !== '') {
@@ -75,5 +87,6 @@ function* piecesOf(parts: readonly string[]): Generator<string, void> {
       }
       text += slice
     }
+  }
   if (text !== '') yield text
 }

@@ -4,10 +4,11 @@ import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
 import { ViewError } from '../engine/state/reader.ts'
 import { prunedHistory } from './call.ts'
-import { internalError, methodNotFound, RpcError, timedOut } from './errors.ts'
+import { internalError, methodNotFound, RpcError, responseTooLarge, timedOut } from './errors.ts'
 import type { PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
-import type { MethodContext, Methods } from './method.ts'
+import type { Methods, PoolContext } from './method.ts'
+import { type Piece, PieceWriter } from './pieces.ts'
 
 export type WorkerCall = {
   readonly method: string
@@ -17,9 +18,18 @@ export type WorkerCall = {
   /** The record that the front holds for the call; undefined: the newest. */
   readonly record: number | undefined
 }
+/** `written`: bytes of the result, all of which went out in pieces before. */
+export type WorkerReply =
+  | Exclude<PoolReply, { readonly pieces: unknown }>
+  | { readonly written: number; readonly record?: number | undefined }
+/** How far a call may go, and where a result goes that is large. */
+export type CallBounds = {
+  readonly isExpired: () => boolean
+  readonly put: (piece: Piece) => void
+}
 export interface PoolRunner {
   /** Never throws. */
-  run(call: WorkerCall, isExpired: () => boolean): PoolReply | Promise<PoolReply>
+  run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
   /** Gives every view back: to be called after the last call of a task. */
   endTask(): void
 }
@@ -35,6 +45,8 @@ export function createPoolRunner(parts: {
   const { reader, chain, engine, limits, methods } = parts
   /** Views of the running task, shared by its calls. */
   const leases = new Map<string, LeasedView>()
+  /** Of the running call. */
+  const output = new PieceWriter()
 
   function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
     const key = `${endpoint} ${record}`
@@ -51,7 +63,9 @@ export function createPoolRunner(parts: {
     leases.delete(key)
   }
 
-  function run(call: WorkerCall, isExpired: () => boolean): PoolReply | Promise<PoolReply> {
+  function run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply> {
+    const { isExpired } = bounds
+    output.begin(limits.responseBytes, bounds.put)
     try {
       const method = methods.get(call.method)
       if (method === undefined) return { error: methodNotFound(call.method).toObject() }
@@ -59,24 +73,31 @@ export function createPoolRunner(parts: {
       const leased = lease(call)
       if (leased === undefined) return { stale: true }
       const { view, record } = leased
-      const context: MethodContext = { view, chain, engine, limits, isExpired }
+      const context: PoolContext = { view, chain, engine, limits, isExpired, output }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
         ? { result, record }
         : result.then(
-            (text): PoolReply => ({ result: text, record }),
-            (error: unknown) => failure(error, call, isExpired),
+            (text) => (text === '' ? written(record) : { result: text, record }),
+            (error: unknown) => failure(error, call, bounds),
           )
     } catch (error) {
-      return failure(error, call, isExpired)
+      return failure(error, call, bounds)
     }
+  }
+
+  function written(record: number): WorkerReply {
+    if (output.isFull)
+      return { error: responseTooLarge(output.length, limits.responseBytes).toObject(), record }
+    const text = output.end()
+    return text === undefined ? { written: output.length, record } : { result: text, record }
   }
 
   function failure(
     error: unknown,
     call: WorkerCall,
-    isExpired: () => boolean,
-  ): PoolReply | Promise<PoolReply> {
+    bounds: CallBounds,
+  ): WorkerReply | Promise<WorkerReply> {
     const leased = leases.get(`${call.endpoint} ${call.record}`)
     if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
     if (error instanceof ViewError) {
@@ -86,7 +107,8 @@ export function createPoolRunner(parts: {
       drop(call)
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.
-      return Promise.resolve().then(() => run(call, isExpired))
+      output.cutTo(0)
+      return Promise.resolve().then(() => run(call, bounds))
     }
     parts.onBug(error, call.method)
     return { error: internalError().toObject() }
@@ -102,4 +124,4 @@ export function createPoolRunner(parts: {
 }
 
 /** The front knows how long the call took; here only that it is over. */
-const late = (): PoolReply => ({ error: timedOut().toObject() })
+const late = (): WorkerReply => ({ error: timedOut().toObject() })

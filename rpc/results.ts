@@ -30,6 +30,12 @@ export const stringResult = (name: string): Result<string> => ({
   schema: { type: 'string' },
   text: asciiJson,
 })
+/** The handler has written it to the output. */
+export const writtenResult = (name: string, schema: JsonSchema): Result<void> => ({
+  name,
+  schema,
+  text: () => '',
+})
 /** JSON text that the handler has put together itself; undefined is null. */
 export const textResult = (name: string, schema: JsonSchema): Result<string | undefined> => ({
   name,

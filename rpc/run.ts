@@ -6,8 +6,8 @@ import type { ResultCache } from './cache.ts'
 import { type Caller, createCaller, laneMs, outOfTime } from './call.ts'
 import { asciiJson, type BadRequest, type Request } from './envelope.ts'
 import { internalError, type RpcErrorObject, responseTooLarge } from './errors.ts'
-import { type Answer, LARGE, LargeAnswer } from './exchange.ts'
-import type { Executor, PoolReply } from './executor.ts'
+import { type Answer, LARGE, LargeAnswer, type Part } from './exchange.ts'
+import { type Executor, type PoolReply, sizeOfReply } from './executor.ts'
 import type { Legacy } from './legacy.ts'
 import type { Limits } from './limits.ts'
 import type { Client, Method } from './method.ts'
@@ -47,8 +47,10 @@ type Running = {
 }
 /** Of a batch, by their place in it. */
 type Waiting = Map<number, Promise<PoolReply>>
+/** What an item is answered: text, or the parts of a result that came in pieces. */
+type Said = string | readonly Part[]
 type Ran = {
-  readonly texts: readonly (string | undefined)[]
+  readonly texts: readonly (Said | undefined)[]
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -114,8 +116,9 @@ export function createRunner(
     scope.release()
     if ('result' in reply && reply.result.length >= LARGE && item.id !== undefined)
       return new LargeAnswer([resultHead(item.id), reply.result, '}'], headers)
-    const text = textOf(item, reply)
-    return { text, status: text === undefined ? 204 : 200, headers }
+    const said = saidOf(item, reply)
+    if (typeof said === 'object') return new LargeAnswer(said, headers)
+    return { text: said, status: said === undefined ? 204 : 200, headers }
   }
 
   /** The legacy chain is not asked for an answer that nobody gets. */
@@ -155,9 +158,10 @@ export function createRunner(
       const said = texts.filter((text) => text !== undefined)
       scope.answered()
       if (said.length === 0) return { text: undefined, status: 204, headers }
-      const length = said.reduce((sum, text) => sum + text.length, 0)
-      if (length < LARGE) return { text: `[${said.join(',')}]`, status: 200, headers }
-      const parts = said.flatMap((text, at) => [at === 0 ? '[' : ',', text])
+      const length = said.reduce((sum, one) => sum + lengthOf(one), 0)
+      if (length < LARGE && said.every((one) => typeof one === 'string'))
+        return { text: `[${said.join(',')}]`, status: 200, headers }
+      const parts = said.flatMap((one, at) => [at === 0 ? '[' : ',', ...partsOf(one)])
       return new LargeAnswer([...parts, ']'], headers)
     } finally {
       scope.release()
@@ -203,6 +207,17 @@ export function createRunner(
     { scope, waiting }: { readonly scope: Scope; readonly waiting: Waiting },
   ): Promise<void> {
     const running: Promise<void>[] = []
+    let left = replies.reduce(
+      (sum, reply) => sum - (reply === undefined ? 0 : sizeOfReply(reply)),
+      limits.batchResponseBytes,
+    )
+    // What will not be sent is not kept until the others are there.
+    const keep = (at: number, reply: PoolReply) => {
+      const size = sizeOfReply(reply)
+      const fits = size <= left || 'error' in reply || 'stale' in reply
+      replies[at] = fits ? reply : tooLarge(size - left)
+      if (fits) left -= size
+    }
     let effects: Promise<void>[] = []
     let now = services.now()
     let sliceEnd = now + SLICE_MS
@@ -229,12 +244,12 @@ export function createRunner(
       const reply = local(item, scope, true)
       now = services.now()
       if (!(reply instanceof Promise)) {
-        replies[at] = reply
+        keep(at, reply)
         count(reply, item.method, now - startedAt)
         continue
       }
       const settled = reply.then((value) => {
-        replies[at] = value
+        keep(at, value)
         count(value, item.method, services.now() - startedAt)
       })
       running.push(settled)
@@ -247,22 +262,24 @@ export function createRunner(
     items: readonly Item[],
     replies: readonly (PoolReply | undefined)[],
     scope: Scope,
-  ): (string | undefined)[] {
+  ): (Said | undefined)[] {
     let bytes = 0
     return items.map((item, at) => {
       const reply = replies[at]
-      const text =
+      const said =
         reply === undefined || 'stale' in reply
-          ? textOf(item, { error: outOfTime(scope, services.now()).toObject() })
-          : textOf(item, reply)
-      if (text === undefined) return undefined
-      bytes += text.length
-      if (bytes <= limits.batchResponseBytes) return text
-      return errorText(
-        item.id ?? 'null',
-        responseTooLarge(bytes, limits.batchResponseBytes).toObject(),
-      )
+          ? saidOf(item, { error: outOfTime(scope, services.now()).toObject() })
+          : saidOf(item, reply)
+      if (said === undefined) return undefined
+      bytes += lengthOf(said)
+      if (bytes <= limits.batchResponseBytes) return said
+      return saidOf(item, tooLarge(bytes - limits.batchResponseBytes))
     })
+  }
+
+  function tooLarge(excess: number): PoolReply {
+    const limit = limits.batchResponseBytes
+    return { error: responseTooLarge(limit + excess, limit).toObject() }
   }
 
   function count(reply: PoolReply, method: string, ms: number): void {
@@ -286,11 +303,17 @@ const placeOf = ({ record, pending }: ChainView): Place => ({
   headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
 })
 
-function textOf(item: Item, reply: PoolReply): string | undefined {
+/** undefined: to a notification, nothing. */
+function saidOf(item: Item, reply: PoolReply): Said | undefined {
   if (item.id === undefined) return undefined
+  if ('pieces' in reply) return [resultHead(item.id), ...reply.pieces, '}']
   if ('result' in reply) return `${resultHead(item.id)}${reply.result}}`
   return errorText(item.id, 'error' in reply ? reply.error : internalError().toObject())
 }
+
+const partsOf = (said: Said): readonly Part[] => (typeof said === 'string' ? [said] : said)
+const lengthOf = (said: Said): number =>
+  typeof said === 'string' ? said.length : said.reduce((sum, { length }) => sum + length, 0)
 
 const resultHead = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":`
 

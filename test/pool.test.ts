@@ -1,9 +1,11 @@
 /** The pool with real workers: batches, deadlines, full queues, dead workers; and its parts alone. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LARGE } from '../rpc/exchange.ts'
 import type { PoolCall, PoolReply } from '../rpc/executor.ts'
 import { DEFAULT_LIMITS, type Limits } from '../rpc/limits.ts'
 import type { Method, Runs } from '../rpc/method.ts'
+import type { WorkerReply } from '../rpc/pool-call.ts'
 import { createCosts, createLanes, type Lane } from '../workers/lanes.ts'
 import { createPool, type Pool } from '../workers/pool.ts'
 import {
@@ -100,6 +102,22 @@ describe('calls', () => {
     ])
     expect(resultOf(echoed)).toMatchObject({ text: text.length + 4 })
     expect((resultOf(long) as string).length).toBe(SLAB_BYTES * 2)
+  })
+
+  test('come in pieces where they are larger than one, without what was taken back', async () => {
+    const ask = (size: number) =>
+      pool.execute(poolCall('pieces', { runs: 'trace', params: [{ size }] }))
+    const [small, large, larger] = await Promise.all([ask(10), ask(LARGE), ask(LARGE * 2)])
+    expect(resultOf(small)).toBe('0123456789'.repeat(10))
+    for (const [reply, count] of [
+      [large, LARGE],
+      [larger, LARGE * 2],
+    ] as const) {
+      if (!('pieces' in reply)) throw new Error('not in pieces')
+      expect(reply.pieces.every(({ length }) => length <= LARGE)).toBe(true)
+      expect(Buffer.concat(reply.pieces).toString()).toBe(`"${'0123456789'.repeat(count)}"`)
+    }
+    expect(await pool.execute(poolCall('echo'))).toMatchObject({ result: expect.any(String) })
   })
 
   test('that wait inside the worker are awaited', async () => {
@@ -376,10 +394,11 @@ describe('slab', () => {
     record: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
     deadline: fc.double({ noNaN: true }),
   })
-  const replyOf: fc.Arbitrary<PoolReply> = fc.oneof(
+  const replyOf: fc.Arbitrary<WorkerReply> = fc.oneof(
     fc.string({ unit: 'grapheme-ascii' }).map((text) => ({ result: JSON.stringify(text) })),
     fc.constant({ result: `"${'x'.repeat(SLAB_BYTES / 3)}"` }),
     fc.constant({ stale: true as const }),
+    fc.nat().map((written) => ({ written })),
     fc
       .string({ unit: 'binary' })
       .map((message) => ({ error: { code: -32000, message: message.toWellFormed() } })),

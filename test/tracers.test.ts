@@ -5,12 +5,13 @@ import { precompilesOf } from '../engine/execution/trace.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { createAddress } from '../engine/primitives/transaction-codec.ts'
 import { makeTracer, type TracerChoice } from '../engine/tracers/registry.ts'
-import { TraceBudget, TracerError } from '../engine/tracers/types.ts'
+import { TracerError } from '../engine/tracers/types.ts'
 import { duration } from '../rpc/trace-config.ts'
 import { CONTRACT, execute, SENDER, transfer } from './fixtures/executed.ts'
 import { memoryChain } from './fixtures/memory-chain.ts'
 import { block, deposit, SENDER as SIGNER, transaction } from './fixtures/op-block.ts'
 import { testRpc } from './fixtures/rpc.ts'
+import { testOutput } from './fixtures/trace-output.ts'
 import type { WorldAccount } from './fixtures/world.ts'
 import { address, push, worldDiff } from './fixtures/world.ts'
 
@@ -37,16 +38,19 @@ type Run = {
 async function trace(choice: TracerChoice, code: string, run: Run = {}): Promise<unknown> {
   const accounts = { 2: { code }, ...run.accounts }
   const opened = block({ accounts, l1: {} })
+  const { output, budget, parsed } = testOutput(run.bytes)
   const tracer = makeTracer(choice, {
     place: undefined,
     firstLog: 7,
     precompiles: precompilesOf(engine, opened.block),
-    budget: new TraceBudget(run.bytes ?? 1_000_000),
+    budget,
+    output,
   })
   const one = run.isDeposit === true ? deposit(run.changes) : transaction(run.changes)
   const done = await opened.block.execute(one, undefined, tracer)
   expect(done.status).toBe('executed')
-  return JSON.parse(tracer.result().join(''))
+  tracer.writeResult()
+  return parsed()
 }
 type Steps = { structLogs: Record<string, unknown>[]; failed: boolean; returnValue: string }
 
@@ -181,7 +185,7 @@ describe('refused', () => {
     place: undefined,
     firstLog: 0,
     precompiles: new Set<string>(),
-    budget: new TraceBudget(9),
+    ...testOutput(),
   }
   test.each([
     ['nope', undefined, 'unknown tracer "nope", expected one of callTracer,'],
@@ -300,12 +304,38 @@ describe('debug_trace*', () => {
     })
   })
   test('more than the response may hold: the traces so far, then an error each', async () => {
-    const small = testRpc({ memory, limits: { responseBytes: 700 } })
-    const { result } = await small.ask('debug_traceBlockByHash', [blockHash, CALLS])
-    expect(result).toMatchObject([
-      { txHash: hashes[0], result: {} },
-      { txHash: hashes[1], result: {} },
-      { txHash: hashes[2], error: 'trace of more than 700 bytes' },
-    ])
+    const seen = new Set<string>()
+    for (let bytes = 0; bytes < 3_000; bytes += 37) {
+      const small = testRpc({ memory, limits: { responseBytes: bytes } })
+      for (const config of [CALLS, {}, { tracer: 'prestateTracer' }]) {
+        const { result, error } = await small.ask('debug_traceBlockByHash', [blockHash, config])
+        if (error !== undefined) {
+          expect(error).toMatchObject({ code: -32003, data: { limit: bytes } })
+          seen.add('nothing fits')
+          continue
+        }
+        expect(JSON.stringify(result).length).toBeLessThanOrEqual(bytes)
+        const traces = result as { txHash: string; result?: object; error?: string }[]
+        expect(traces.map(({ txHash }) => txHash)).toEqual(hashes)
+        const count = traces.filter((one) => one.result !== undefined).length
+        seen.add(`${count} of ${traces.length}`)
+        for (const [at, trace] of traces.entries())
+          expect(trace.error).toBe(at < count ? undefined : `trace of more than ${bytes} bytes`)
+      }
+    }
+    expect([...seen].toSorted()).toEqual(['0 of 3', '1 of 3', '2 of 3', '3 of 3', 'nothing fits'])
+  })
+  const PRESTATE = { tracer: 'prestateTracer' }
+  test.each([
+    ['steps', {}, { traceSteps: 900 }, 'trace of more than 900 steps'],
+    ['steps', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
+    ['bytes', {}, { responseBytes: 9_000 }, 'trace of more than 9000 bytes'],
+    ['bytes that are kept', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
+  ])('more %s than allowed end an endless call', async (_, config, limits, message) => {
+    const small = testRpc({ memory, limits })
+    const to = bytesToHex(CONTRACT)
+    const endless = { ...config, stateOverrides: { [to]: { code: '0x5b5f56' } } }
+    const { error } = await small.ask('debug_traceCall', [{ to }, 'latest', endless])
+    expect(error).toEqual({ code: -32000, message })
   })
 })

@@ -83,7 +83,7 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
 
   return {
     run: (task) =>
-      piscina.run(task).catch((error: unknown) => {
+      piscina.run(task, task.port && { transferList: [task.port] }).catch((error: unknown) => {
         watch()
         throw error
       }),

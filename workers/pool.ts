@@ -8,7 +8,9 @@ import { laneMs } from '../rpc/call.ts'
 import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
 import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
 import type { Limits } from '../rpc/limits.ts'
+import { bytesOf } from '../rpc/pieces.ts'
 import { createCosts, createLanes, isLong, type Lane, queueLimit } from './lanes.ts'
+import { openPieceChannel, type PieceChannel } from './piece-channel.ts'
 import { type PoolThreadOptions, startPoolThreads } from './pool-threads.ts'
 import {
   answeredOf,
@@ -71,6 +73,8 @@ type Job = {
 type Task = {
   readonly jobs: readonly Job[]
   readonly slab: Slab
+  /** Of a trace, which is alone in its task. */
+  readonly pieces: PieceChannel | undefined
   /** When a worker was first seen to have it. */
   begunAt: number | undefined
   isDoomed: boolean
@@ -150,7 +154,9 @@ export function createPool(options: PoolOptions): Pool {
   function start(jobs: readonly Job[]): void {
     const now = performance.now()
     const slab = slabs.pop() ?? createSlab()
-    const task: Task = { jobs, slab, begunAt: undefined, isDoomed: false, isHeapAsked: false }
+    const pieces = jobs[0]!.call.method.runs === 'trace' ? openPieceChannel() : undefined
+    const state = { begunAt: undefined, isDoomed: false, isHeapAsked: false }
+    const task: Task = { jobs, slab, pieces, ...state }
     const calls = jobs.map(({ call }) => ({
       method: call.method.name,
       text: call.text,
@@ -165,7 +171,7 @@ export function createPool(options: PoolOptions): Pool {
       job.record = job.call.record ?? newest
     }
     running.add(task)
-    workers.run({ slab: slab.words.buffer, long }).then(
+    workers.run({ slab: slab.words.buffer, long, port: pieces?.port }).then(
       (replies) => finish(task, replies),
       () => fail(task),
     )
@@ -177,12 +183,13 @@ export function createPool(options: PoolOptions): Pool {
       if (job.isAnswered) continue
       const micros = microsOf(task.slab, index)
       costs.learn(job.key, micros)
-      const reply = readReply(task.slab, index, long) ?? { error: internalError().toObject() }
+      const reply = replyOf(task, index, long)
       const isTimeout = 'error' in reply && reply.error.code === timedOut(NO_TIME).code
       settle(job, isTimeout ? expired(job, limits) : reply)
       const queuedMs = job.startedAt! - job.queuedAt
       options.onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
     }
+    task.pieces?.close()
     if (slabs.length < threads) slabs.push(task.slab)
     flush()
   }
@@ -190,6 +197,7 @@ export function createPool(options: PoolOptions): Pool {
   /** The worker has ended under the task. The slab is left to the collector: nothing says that nobody writes to it. */
   function fail(task: Task): void {
     running.delete(task)
+    task.pieces?.close()
     const now = performance.now()
     for (const job of task.jobs) {
       const isLate = now >= job.call.deadline
@@ -314,6 +322,14 @@ function settle(job: Job, reply: PoolReply): void {
   if (job.isAnswered) return
   job.isAnswered = true
   job.answer(reply)
+}
+
+function replyOf({ slab, pieces }: Task, index: number, long: LongTexts): PoolReply {
+  const reply = readReply(slab, index, long) ?? { error: internalError().toObject() }
+  if (!('written' in reply)) return reply
+  const taken = pieces?.take() ?? []
+  if (bytesOf(taken) !== reply.written) return { error: internalError().toObject() }
+  return { pieces: taken, record: reply.record }
 }
 
 /** The deadline passed; the time in the queue is part of it and told. */

@@ -3,7 +3,7 @@
  * was ended keeps it, and it is never used again.
  */
 import type { Endpoint } from '../engine/chain/types.ts'
-import type { PoolReply } from '../rpc/executor.ts'
+import type { WorkerReply } from '../rpc/pool-call.ts'
 
 export type Slab = {
   readonly words: Int32Array<SharedArrayBuffer>
@@ -52,7 +52,9 @@ const WAITING = 0
 const RESULT = 1
 const ERROR = 2
 const STALE = 3
-const LONG = 4
+const WRITTEN = 4
+/** Added to what did not fit the slab. */
+const LONG = 8
 
 /** Part of the slab that a request may take, so that its reply has room too. */
 const REQUEST_SHARE = 0.5
@@ -130,7 +132,7 @@ export const isCancelled = (slab: Slab, index: number): boolean =>
 export function writeReply(
   slab: Slab,
   index: number,
-  { reply, micros }: { readonly reply: PoolReply; readonly micros: number },
+  { reply, micros }: { readonly reply: WorkerReply; readonly micros: number },
 ): string | undefined {
   const { words, bytes } = slab
   const line = lineOf(index)
@@ -140,6 +142,11 @@ export function writeReply(
     return undefined
   }
   words[line + RECORD] = reply.record ?? 0
+  if ('written' in reply) {
+    words[line + REPLY_BYTES] = reply.written
+    words[line + STATUS] = WRITTEN
+    return undefined
+  }
   const isResult = 'result' in reply
   const text = isResult ? reply.result : JSON.stringify(reply.error)
   const used = words[USED]!
@@ -156,12 +163,14 @@ export function writeReply(
 }
 
 /** The front's side, when the task is done. undefined: the worker did not get to it. */
-export function readReply(slab: Slab, index: number, long: LongTexts): PoolReply | undefined {
+export function readReply(slab: Slab, index: number, long: LongTexts): WorkerReply | undefined {
   const { words, bytes } = slab
   const line = lineOf(index)
   const status = words[line + STATUS]!
   if (status === WAITING) return undefined
   if (status === STALE) return { stale: true }
+  if (status === WRITTEN)
+    return { written: words[line + REPLY_BYTES]!, record: recordOf(words, line) }
   const start = words[line + REPLY_START]!
   const end = start + words[line + REPLY_BYTES]!
   const text =

@@ -1,6 +1,7 @@
 /** The worker's side of the pool: runs the calls of one task, one after the other. */
-import { threadId } from 'node:worker_threads'
-import type { PoolReply } from '../rpc/executor.ts'
+import { type MessagePort, threadId } from 'node:worker_threads'
+import type { CallBounds, WorkerReply } from '../rpc/pool-call.ts'
+import { putPiece } from './piece-channel.ts'
 import {
   beginSlab,
   countOf,
@@ -14,11 +15,16 @@ import {
 } from './slab.ts'
 
 /** What Piscina carries. */
-export type PoolTask = { readonly slab: SharedArrayBuffer; readonly long: LongTexts }
+export type PoolTask = {
+  readonly slab: SharedArrayBuffer
+  readonly long: LongTexts
+  /** For the pieces of a large result; undefined: the task's one call has none. */
+  readonly port: MessagePort | undefined
+}
 
 export type TaskRunner = {
   /** Never throws. */
-  run(call: SlabCall, isExpired: () => boolean): PoolReply | Promise<PoolReply>
+  run(call: SlabCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
   /** After the last call: nothing may be held by a worker that sleeps. */
   endTask(): void
 }
@@ -27,14 +33,13 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
   const slab = createSlab(task.slab)
   beginSlab(slab, threadId)
   const long: [number, string][] = []
+  const put = task.port === undefined ? noPieces : putPiece(task.port)
   try {
     for (let index = 0; index < countOf(slab); index++) {
       const started = performance.now()
       const call = readCall(slab, index, task.long)
-      const running = runner.run(
-        call,
-        expiry(call.deadline, () => isCancelled(slab, index)),
-      )
+      const isExpired = expiry(call.deadline, () => isCancelled(slab, index))
+      const running = runner.run(call, { isExpired, put })
       const reply = running instanceof Promise ? await running : running
       const micros = Math.round((performance.now() - started) * 1_000)
       const text = writeReply(slab, index, { reply, micros })
@@ -44,6 +49,10 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
     runner.endTask()
   }
   return long
+}
+
+function noPieces(): never {
+  throw new Error('this call has no way for pieces')
 }
 
 /** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */

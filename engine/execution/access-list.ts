@@ -7,7 +7,7 @@ import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import type { AccessList } from '../primitives/transaction.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { bigintToBytes, ZERO_20 } from '../primitives/words.ts'
-import type { Tracer } from '../tracers/types.ts'
+import type { Observer } from '../tracers/types.ts'
 import { type CallFailure, type CallOptions, call } from './call.ts'
 import { andThen, type Maybe } from './maybe.ts'
 
@@ -49,12 +49,11 @@ export function createAccessList(
     const accessList = listOf(list)
     const next = touchedOf(accessList, excluded)
     let gasUsed: bigint | undefined
-    const tracer: Tracer = {
+    const tracer: Observer = {
       sink: { step: (step) => note(next, step, excluded) },
       end(gas) {
         gasUsed = gas
       },
-      result: () => [],
     }
     return andThen(call({ ...options, request: { ...request, accessList }, tracer }), (result) => {
       if (gasUsed === undefined) return result as Exclude<CallFailure, { status: 'revert' }>

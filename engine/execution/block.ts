@@ -24,7 +24,7 @@ import type { Transaction } from '../primitives/transaction.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { ZERO_32 } from '../primitives/words.ts'
 import { MissingError } from '../state/reader.ts'
-import type { Tracer, TraceScene } from '../tracers/types.ts'
+import type { Observer, TraceScene } from '../tracers/types.ts'
 import { blobBaseFee } from './blob-fee.ts'
 import { type RollupFees, readL1Parameters } from './fees.ts'
 import { finishBlock } from './finish.ts'
@@ -150,7 +150,7 @@ class Block implements BlockExecution {
     await beforeTransactions(this.#session, this.attributes, this.rules)
   }
 
-  async execute(transaction: Transaction, limits?: Limits, tracer?: Tracer) {
+  async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
     const gasless = await isGasless(this.#session, transaction, this.rules)
     const rollup = this.#rollup(transaction)
     tracer?.start?.(this.#sceneOf(transaction))

@@ -8,7 +8,7 @@ import type { Log } from '../primitives/receipt.ts'
 import type { AccessList, Authorization } from '../primitives/transaction.ts'
 import { ZERO_20 } from '../primitives/words.ts'
 import type { StateReader } from '../state/reader.ts'
-import type { Tracer } from '../tracers/types.ts'
+import type { Observer } from '../tracers/types.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import {
   type AccountOverride,
@@ -54,7 +54,7 @@ export type CallOptions = {
   readonly limits: Limits
   readonly stateOverrides?: readonly AccountOverride[]
   readonly blockOverrides?: BlockOverrides
-  readonly tracer?: Tracer
+  readonly tracer?: Observer
 }
 
 export type CallFailure =
@@ -89,7 +89,7 @@ export function call(options: CallOptions): Maybe<CallResult> {
 }
 
 function startTrace(
-  tracer: Tracer,
+  tracer: Observer,
   message: SimulatedMessage,
   { session, env, rules }: OpenedCall,
 ): Pick<SimulationContext, 'onEnd'> {

@@ -8,7 +8,13 @@ import type { Transaction } from '../primitives/transaction.ts'
 import { overlayReader } from '../state/overlay.ts'
 import type { StateReader } from '../state/reader.ts'
 import { makeTracer, type TracerChoice } from '../tracers/registry.ts'
-import { type TraceBudget, type Tracer, TracerError } from '../tracers/types.ts'
+import {
+  type Observer,
+  type TraceBudget,
+  type TraceOutput,
+  type Tracer,
+  TracerError,
+} from '../tracers/types.ts'
 import { attributesOfHeader, openBlock } from './block.ts'
 import type { BlockExecution } from './types.ts'
 
@@ -26,14 +32,14 @@ export type ReplayOptions = {
 export type TraceOptions = ReplayOptions & {
   readonly choice: TracerChoice
   readonly budget: TraceBudget
+  readonly output: TraceOutput
   /** Indices; those before `first` are executed only. */
   readonly first: number
   readonly last: number
+  /** What stands before a trace and behind it in the output; with a problem, all of it, in the place of the trace. */
+  readonly open: (transactionHash: Bytes) => void
+  readonly close: (transactionHash: Bytes, problem: string | undefined) => void
 }
-/** JSON in pieces, or why there is none. */
-export type Trace =
-  | { readonly transactionHash: Bytes; readonly pieces: readonly string[] }
-  | { readonly transactionHash: Bytes; readonly error: string }
 
 /** The limits ended the replay. */
 export class ReplayStopped extends Error {
@@ -41,14 +47,13 @@ export class ReplayStopped extends Error {
 }
 
 /**
- * One trace for each transaction from `first` to `last`. Where the budget is spent, that transaction and those after it have an error in
- * its place. @throws {ViewError} {MissingError} {ReplayStopped} {TracerError} for a tracer that cannot be made
+ * Writes one trace for each transaction from `first` to `last`. Where the budget is spent, that transaction and those after it have a
+ * problem in its place. @throws {ViewError} {MissingError} {ReplayStopped} {TracerError} for a tracer that cannot be made
  */
-export async function traceTransactions(options: TraceOptions): Promise<readonly Trace[]> {
-  const { engine, hash, header, transactions, budget, limits, choice } = options
+export async function traceTransactions(options: TraceOptions): Promise<void> {
+  const { engine, hash, header, transactions, budget, output, limits, choice } = options
   const block = openReplay(options)
   const precompiles = precompilesOf(engine, block)
-  const traces: Trace[] = []
   await block.begin()
   for (const [index, transaction] of transactions.slice(0, options.last + 1).entries()) {
     if (index < options.first) {
@@ -56,6 +61,8 @@ export async function traceTransactions(options: TraceOptions): Promise<readonly
       continue
     }
     const { hash: transactionHash } = transaction
+    const start = output.length
+    options.open(transactionHash)
     const tracer = makeTracer(choice, {
       place: {
         blockHash: hash,
@@ -66,23 +73,21 @@ export async function traceTransactions(options: TraceOptions): Promise<readonly
       firstLog: block.executed.reduce((sum, { receipt }) => sum + receipt.logs.length, 0),
       precompiles,
       budget,
+      output,
     })
-    const isExpired = () => budget.isSpent || limits.isExpired?.() === true
-    const isWhole = await replay(block, transaction, { ...limits, isExpired }, tracer).catch(
-      (error: unknown) => {
-        if (error instanceof ReplayStopped && budget.isSpent) return false
-        throw error
-      },
-    )
-    if (!isWhole || budget.isSpent) {
-      const error = `trace of more than ${budget.bytes} bytes`
-      for (const left of transactions.slice(index, options.last + 1))
-        traces.push({ transactionHash: left.hash, error })
-      break
-    }
-    traces.push(traceOf(transactionHash, tracer))
+    const isExpired = () => budget.excess !== undefined || limits.isExpired?.() === true
+    await replay(block, transaction, { ...limits, isExpired }, tracer).catch((error: unknown) => {
+      if (!(error instanceof ReplayStopped) || budget.excess === undefined) throw error
+    })
+    const problem = budget.excess ?? problemOf(tracer) ?? budget.excess
+    const { excess } = budget
+    if (problem !== undefined) output.cutTo(start)
+    options.close(transactionHash, problem)
+    if (excess === undefined) continue
+    for (const left of transactions.slice(index + 1, options.last + 1))
+      options.close(left.hash, excess)
+    return
   }
-  return traces
 }
 
 /** The state after the first `count` transactions of the block. @throws as traceTransactions does */
@@ -106,7 +111,7 @@ async function replay(
   block: BlockExecution,
   transaction: Transaction,
   limits: Limits,
-  tracer?: Tracer,
+  tracer?: Observer,
 ): Promise<true> {
   if (limits.isExpired?.() === true) throw new ReplayStopped('the deadline has passed')
   const done = await block.execute(transaction, limits, tracer)
@@ -118,11 +123,13 @@ async function replay(
   )
 }
 
-function traceOf(transactionHash: Bytes, tracer: Tracer): Trace {
+/** Writes the result; gives why there is none. */
+function problemOf(tracer: Tracer): string | undefined {
   try {
-    return { transactionHash, pieces: tracer.result() }
+    tracer.writeResult()
+    return undefined
   } catch (error) {
-    if (error instanceof TracerError) return { transactionHash, error: error.message }
+    if (error instanceof TracerError) return error.message
     throw error
   }
 }

@@ -8,7 +8,7 @@ import type { Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { StateReader } from '../state/reader.ts'
-import type { Tracer } from '../tracers/types.ts'
+import type { Observer } from '../tracers/types.ts'
 
 export type ExecutedTransaction = { readonly transaction: Transaction; readonly receipt: Receipt }
 
@@ -55,7 +55,7 @@ export interface BlockExecution {
   execute(
     transaction: Transaction,
     limits?: Limits,
-    tracer?: Tracer,
+    tracer?: Observer,
   ): Promise<
     | { readonly status: 'executed'; readonly executed: ExecutedTransaction }
     | { readonly status: 'invalid'; readonly reason: InvalidTransaction }

@@ -1,46 +1,57 @@
 /** callTracer: the tree of calls, optionally with logs. */
 import { switches } from './config.ts'
 import { type Frame, type FrameLog, Frames } from './frames.ts'
-import { hexText, Pieces, quantityText, stringText } from './json.ts'
-import type { TraceContext, Tracer } from './types.ts'
+import { hexText, quantityText, stringText, writeHex } from './json.ts'
+import type { TraceContext, TraceOutput, Tracer } from './types.ts'
 
-export function callTracer(config: unknown, { firstLog, budget }: TraceContext): Tracer {
+export function callTracer(config: unknown, { firstLog, budget, output }: TraceContext): Tracer {
   const { onlyTopCall, withLog } = switches(config, ['onlyTopCall', 'withLog'])
   const frames = new Frames({ onlyTop: onlyTopCall, withLogs: withLog, firstLog, budget })
   return {
     sink: frames.sink,
     start: (scene) => frames.start(scene),
     end: (gasUsed) => frames.end(gasUsed),
-    result() {
-      const pieces = new Pieces()
-      writeFrame(pieces, frames.top)
-      return pieces.take()
-    },
+    writeResult: () => writeFrame(output, frames.top),
   }
 }
 
-function writeFrame(pieces: Pieces, frame: Frame): void {
-  const { kind, from, to, value, gas, gasUsed, input, output, error, revertReason } = frame
-  pieces.push(
-    `{"from":${hexText(from)},"gas":${quantityText(gas)},"gasUsed":${quantityText(gasUsed)}` +
-      `${to === undefined ? '' : `,"to":${hexText(to)}`},"input":${hexText(input)}` +
-      (output.length === 0 ? '' : `,"output":${hexText(output)}`) +
-      (error === undefined ? '' : `,"error":${stringText(error)}`) +
-      (revertReason === undefined || revertReason === ''
-        ? ''
-        : `,"revertReason":${stringText(revertReason)}`),
+function writeFrame(to: TraceOutput, frame: Frame): void {
+  const { kind, gas, gasUsed, output, error, revertReason } = frame
+  to.write(
+    `{"from":${hexText(frame.from)},"gas":${quantityText(gas)},"gasUsed":${quantityText(gasUsed)}` +
+      `${frame.to === undefined ? '' : `,"to":${hexText(frame.to)}`},"input":`,
   )
-  for (const [index, call] of frame.calls.entries()) {
-    pieces.push(index === 0 ? ',"calls":[' : ',')
-    writeFrame(pieces, call)
+  writeHex(to, frame.input)
+  if (output.length > 0) {
+    to.write(',"output":')
+    writeHex(to, output)
   }
-  if (frame.calls.length > 0) pieces.push(']')
-  if (frame.logs.length > 0) pieces.push(`,"logs":[${frame.logs.map(logText).join(',')}]`)
+  if (error !== undefined) to.write(`,"error":${stringText(error)}`)
+  if (revertReason !== undefined && revertReason !== '')
+    to.write(`,"revertReason":${stringText(revertReason)}`)
+  writeList(to, '"calls"', frame.calls, writeFrame)
+  writeList(to, '"logs"', frame.logs, writeLog)
   // A static call has no value, not one of zero.
-  if (kind !== 'STATICCALL') pieces.push(`,"value":${quantityText(value)}`)
-  pieces.push(`,"type":"${kind}"}`)
+  if (kind !== 'STATICCALL') to.write(`,"value":${quantityText(frame.value)}`)
+  to.write(`,"type":"${kind}"}`)
 }
 
-const logText = ({ address, topics, data, index, position }: FrameLog): string =>
-  `{"address":${hexText(address)},"topics":[${topics.map(hexText).join(',')}],"data":${hexText(data)},` +
-  `"index":${quantityText(index)},"position":${quantityText(position)}}`
+function writeLog(to: TraceOutput, { address, topics, data, index, position }: FrameLog): void {
+  to.write(`{"address":${hexText(address)},"topics":[${topics.map(hexText).join(',')}],"data":`)
+  writeHex(to, data)
+  to.write(`,"index":${quantityText(index)},"position":${quantityText(position)}}`)
+}
+
+/** A further member, unless the list is empty. */
+function writeList<T>(
+  to: TraceOutput,
+  name: string,
+  list: readonly T[],
+  write: (to: TraceOutput, item: T) => void,
+): void {
+  for (const [index, item] of list.entries()) {
+    to.write(index === 0 ? `,${name}:[` : ',')
+    write(to, item)
+  }
+  if (list.length > 0) to.write(']')
+}

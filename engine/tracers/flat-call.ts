@@ -2,7 +2,7 @@
 import { bytesToHex } from '../primitives/hex.ts'
 import { switches } from './config.ts'
 import { type Frame, Frames } from './frames.ts'
-import { hexText, Pieces, quantityText, stringText } from './json.ts'
+import { hexText, quantityText, stringText } from './json.ts'
 import type { TraceContext, TracePlace, Tracer } from './types.ts'
 
 export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
@@ -25,19 +25,18 @@ export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
     sink: frames.sink,
     start: (scene) => frames.start(scene),
     end: (gasUsed) => frames.end(gasUsed),
-    result() {
-      const pieces = new Pieces()
+    writeResult() {
+      const { output } = context
       const place = placeText(context.place)
       const write = (frame: Frame, address: readonly number[]) => {
-        pieces.push(
+        output.write(
           (address.length === 0 ? '[' : ',') +
             traceText(frame, { address, place, convertsErrors: convertParityErrors }),
         )
         for (const [index, call] of frame.calls.entries()) write(call, [...address, index])
       }
       write(frames.top, [])
-      pieces.push(']')
-      return pieces.take()
+      output.write(']')
     },
   }
 }

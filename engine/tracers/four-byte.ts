@@ -6,7 +6,8 @@ const CALLS = new Set(['CALL', 'CALLCODE', 'DELEGATECALL', 'STATICCALL'])
 /** About what one entry takes. */
 const ENTRY_BYTES = 32
 
-export function fourByteTracer(_config: unknown, { precompiles, budget }: TraceContext): Tracer {
+export function fourByteTracer(_config: unknown, context: TraceContext): Tracer {
+  const { precompiles, budget, output } = context
   const counts = new Map<string, number>()
   return {
     sink: {
@@ -19,8 +20,9 @@ export function fourByteTracer(_config: unknown, { precompiles, budget }: TraceC
         counts.set(key, (count ?? 0) + 1)
       },
     },
-    result: () => [
-      JSON.stringify(Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1)))),
-    ],
+    writeResult() {
+      const sorted = [...counts].sort(([a], [b]) => (a < b ? -1 : 1))
+      output.write(JSON.stringify(Object.fromEntries(sorted)))
+    },
   }
 }

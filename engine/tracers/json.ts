@@ -1,5 +1,6 @@
 /** JSON text of traces. */
 import type { Bytes } from '../primitives/bytes.ts'
+import type { TraceOutput } from './types.ts'
 
 export const hexText = (bytes: Bytes): string => `"0x${Buffer.from(bytes).toString('hex')}"`
 /** A JSON-RPC quantity. */
@@ -12,23 +13,12 @@ export const stringText = (text: string): string =>
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 
-/** Pieces of about 64 KiB, so that a long trace is never one string. */
-export class Pieces {
-  readonly #done: string[] = []
-  #open: string[] = []
-  #length = 0
-
-  push(text: string): void {
-    this.#open.push(text)
-    this.#length += text.length
-    if (this.#length < PIECE) return
-    this.#done.push(this.#open.join(''))
-    this.#open = []
-    this.#length = 0
-  }
-  take(): readonly string[] {
-    return this.#open.length === 0 ? this.#done : [...this.#done, this.#open.join('')]
-  }
+/** Hex text of bytes that may be many, a slice after the other. */
+export function writeHex(output: TraceOutput, bytes: Bytes): void {
+  output.write('"0x')
+  for (let at = 0; at < bytes.length && !output.isFull; at += SLICE)
+    output.write(Buffer.from(bytes.subarray(at, at + SLICE)).toString('hex'))
+  output.write('"')
 }
 
-const PIECE = 65_536
+const SLICE = 16_384

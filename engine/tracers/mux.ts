@@ -1,9 +1,12 @@
 /** muxTracer: several tracers over one run, each with its result under its name. */
 import type { TraceSink } from '../evm/engine.ts'
 import { stringText } from './json.ts'
-import type { Tracer } from './types.ts'
+import type { TraceContext, Tracer } from './types.ts'
 
-export function muxTracer(tracers: readonly (readonly [name: string, tracer: Tracer])[]): Tracer {
+export function muxTracer(
+  tracers: readonly (readonly [name: string, tracer: Tracer])[],
+  { output }: TraceContext,
+): Tracer {
   const all = tracers.map(([, tracer]) => tracer)
   return {
     sink: {
@@ -18,14 +21,14 @@ export function muxTracer(tracers: readonly (readonly [name: string, tracer: Tra
     end(gasUsed) {
       for (const tracer of all) tracer.end?.(gasUsed)
     },
-    result: () => [
-      '{',
-      ...tracers.flatMap(([name, tracer], index) => [
-        `${index === 0 ? '' : ','}${stringText(name)}:`,
-        ...tracer.result(),
-      ]),
-      '}',
-    ],
+    writeResult() {
+      output.write('{')
+      for (const [index, [name, tracer]] of tracers.entries()) {
+        output.write(`${index === 0 ? '' : ','}${stringText(name)}:`)
+        tracer.writeResult()
+      }
+      output.write('}')
+    },
   }
 }
 

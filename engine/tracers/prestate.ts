@@ -8,10 +8,12 @@ import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { bigintToBytes, concatBytes, equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { switches } from './config.ts'
-import { hexText, Pieces, quantityText } from './json.ts'
+import { hexText, quantityText } from './json.ts'
 import {
+  type TraceBudget,
   type TraceContext,
   type TracedState,
+  type TraceOutput,
   type Tracer,
   TracerError,
   type TraceScene,
@@ -38,26 +40,28 @@ type Config = Readonly<
   Record<'diffMode' | 'disableCode' | 'disableStorage' | 'includeEmpty', boolean>
 >
 
-export function prestateTracer(config: unknown, { budget }: TraceContext): Tracer {
+export function prestateTracer(config: unknown, context: TraceContext): Tracer {
   const options = switches(config, ['diffMode', 'disableCode', 'disableStorage', 'includeEmpty'])
   if (options.diffMode && options.includeEmpty)
     throw new TracerError('cannot use diffMode with includeEmpty', true)
-  return new Prestate(options, (bytes) => budget.spend(bytes))
+  return new Prestate(options, context)
 }
 
 class Prestate implements Tracer {
   readonly sink: Tracer['sink']
   readonly #config: Config
-  readonly #spend: (bytes: number) => void
+  readonly #budget: TraceBudget
+  readonly #output: TraceOutput
   readonly #touched = new Map<string, Account>()
   readonly #created = new Set<string>()
   readonly #deleted = new Set<string>()
   #scene: TraceScene | undefined
   #result: readonly string[] | undefined
 
-  constructor(config: Config, spend: (bytes: number) => void) {
+  constructor(config: Config, { budget, output }: TraceContext) {
     this.#config = config
-    this.#spend = spend
+    this.#budget = budget
+    this.#output = output
     this.sink = { step: (step) => this.#step(step) }
   }
 
@@ -73,22 +77,18 @@ class Prestate implements Tracer {
   }
 
   end(): void {
-    const pieces = new Pieces()
-    if (this.#config.diffMode) this.#writeDiff(pieces)
-    else {
-      const { includeEmpty } = this.#config
-      const shown = [...this.#touched].filter(([, { isEmpty }]) => includeEmpty || !isEmpty)
-      writeAccounts(
-        pieces,
-        shown.map(([name, account]) => [name, this.#shown(account)]),
-      )
+    const { diffMode, includeEmpty } = this.#config
+    if (diffMode) {
+      this.#result = this.#diffTexts()
+      return
     }
-    this.#result = pieces.take()
+    const shown = [...this.#touched].filter(([, { isEmpty }]) => includeEmpty || !isEmpty)
+    this.#result = accountTexts(shown.map(([name, account]) => [name, this.#shown(account)]))
   }
 
-  result(): readonly string[] {
+  writeResult(): void {
     if (this.#result === undefined) throw new TracerError('the transaction was not applied')
-    return this.#result
+    for (const text of this.#result) this.#output.write(text)
   }
 
   get #state(): TracedState {
@@ -96,6 +96,7 @@ class Prestate implements Tracer {
   }
 
   #step(step: TraceStep): void {
+    this.#budget.step()
     const { op, address, error } = step
     if (error !== undefined) return
     const stack = step.stack()
@@ -167,7 +168,7 @@ class Prestate implements Tracer {
     const isEmpty = balance === 0n && nonce === 0n && code.length === 0
     const account = { balance, nonce, code, codeHash, isEmpty, storage: new Map<string, Bytes>() }
     this.#touched.set(name, account)
-    this.#spend(ACCOUNT_BYTES + (this.#config.disableCode ? 0 : code.length * 2))
+    this.#budget.spend(ACCOUNT_BYTES + (this.#config.disableCode ? 0 : code.length * 2))
     return account
   }
 
@@ -177,7 +178,7 @@ class Prestate implements Tracer {
     const name = bytesToHex(key)
     if (storage.has(name)) return
     storage.set(name, this.#state.slot(address, key).slice())
-    this.#spend(SLOT_BYTES)
+    this.#budget.spend(SLOT_BYTES)
   }
 
   #shown({ balance, nonce, code, codeHash, storage }: Account): Shown {
@@ -190,7 +191,7 @@ class Prestate implements Tracer {
     }
   }
 
-  #writeDiff(pieces: Pieces): void {
+  #diffTexts(): readonly string[] {
     const pre: [string, Shown][] = []
     const post: [string, Shown][] = []
     for (const [name, account] of this.#touched) {
@@ -204,11 +205,7 @@ class Prestate implements Tracer {
       if (!account.isEmpty)
         pre.push([name, { ...this.#shown(account), storage: changes.storageBefore }])
     }
-    pieces.push('{"post":')
-    writeAccounts(pieces, post)
-    pieces.push(',"pre":')
-    writeAccounts(pieces, pre)
-    pieces.push('}')
+    return ['{"post":', ...accountTexts(post), ',"pre":', ...accountTexts(pre), '}']
   }
 
   /** undefined: nothing changed. */
@@ -258,12 +255,12 @@ function memoryAt(memory: Bytes, offset: bigint, length: bigint): Bytes {
   return bytes
 }
 
-function writeAccounts(pieces: Pieces, accounts: readonly (readonly [string, Shown])[]): void {
+function accountTexts(accounts: readonly (readonly [string, Shown])[]): readonly string[] {
   const sorted = [...accounts].sort(([a], [b]) => (a < b ? -1 : 1))
-  pieces.push('{')
-  for (const [index, [name, account]] of sorted.entries())
-    pieces.push(`${index === 0 ? '' : ','}"${name}":${accountText(account)}`)
-  pieces.push('}')
+  const texts = sorted.map(
+    ([name, account], index) => `${index === 0 ? '' : ','}"${name}":${accountText(account)}`,
+  )
+  return ['{', ...texts, '}']
 }
 
 function accountText({ balance, code, codeHash, nonce, storage }: Shown): string {

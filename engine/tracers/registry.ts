@@ -22,6 +22,7 @@ const TRACERS: Readonly<Record<string, MakeTracer>> = {
         name,
         namedTracer(name, inner, context),
       ]),
+      context,
     ),
   noopTracer,
 }

@@ -1,11 +1,11 @@
-/** The struct logger: every step of the run, as debug_trace* shows it when no tracer is named. */
+/** The struct logger: every step of the run, written as it happens, as debug_trace* shows it when no tracer is named. */
 import type { TraceStep } from '../evm/engine.ts'
 import { OPCODES } from '../evm/opcodes.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { bigintToBytes } from '../primitives/words.ts'
-import { hexText, Pieces, quantityText, stringText } from './json.ts'
-import type { TraceContext, TracedState, Tracer } from './types.ts'
+import { hexText, quantityText, stringText, writeHex } from './json.ts'
+import type { TraceContext, TracedState, TraceOutput, Tracer } from './types.ts'
 
 export type StructLogOptions = {
   readonly enableMemory: boolean
@@ -16,8 +16,9 @@ export type StructLogOptions = {
   readonly limit: number
 }
 
-export function structLogger(options: StructLogOptions, { budget }: TraceContext): Tracer {
-  const steps = new Pieces()
+/** What is known only at the end stands behind the steps: members of an object have no order. */
+export function structLogger(options: StructLogOptions, context: TraceContext): Tracer {
+  const { budget, output: to } = context
   /** By contract: the slots read or written so far, all of them in each step that reads or writes one, keys and values in hex. */
   const storage = new Map<string, Map<string, string>>()
   let state: TracedState
@@ -48,12 +49,13 @@ export function structLogger(options: StructLogOptions, { budget }: TraceContext
   return {
     sink: {
       step(step) {
+        budget.step()
         if (options.limit !== 0 && length > options.limit) return
-        const text = stepText(step, options, touchedBy(step))
-        steps.push(count === 0 ? text : `,${text}`)
-        length += text.length
+        if (count === 0) to.write(HEAD)
+        const before = to.length
+        writeStep(to, { step, options, storage: touchedBy(step), isFirst: count === 0 })
+        length += to.length - before
         count++
-        budget.spend(text.length)
       },
       enter() {
         depth++
@@ -71,45 +73,71 @@ export function structLogger(options: StructLogOptions, { budget }: TraceContext
     end(gasUsed) {
       gas = gasUsed
     },
-    result: () => [
-      `{"gas":${gas},"failed":${error !== undefined},"returnValue":${hexText(output)},"structLogs":[`,
-      ...steps.take(),
-      ']}',
-    ],
+    writeResult() {
+      if (count === 0) to.write(HEAD)
+      to.write(`],"gas":${gas},"failed":${error !== undefined},"returnValue":`)
+      writeHex(to, output)
+      to.write('}')
+    },
   }
 }
 
+const HEAD = '{"structLogs":['
 const SLOAD = 0x54
 const SSTORE = 0x55
 
-function stepText(
-  step: TraceStep,
-  options: StructLogOptions,
-  storage: ReadonlyMap<string, string> | undefined,
-): string {
+function writeStep(
+  to: TraceOutput,
+  shown: {
+    readonly step: TraceStep
+    readonly options: StructLogOptions
+    readonly storage: ReadonlyMap<string, string> | undefined
+    readonly isFirst: boolean
+  },
+): void {
+  const { step, options, storage, isFirst } = shown
   const { pc, op, gas, cost, depth, error, refund } = step
-  let text = `{"pc":${pc},"op":"${nameOf(op)}","gas":${gas},"gasCost":${cost},"depth":${depth + 1}`
+  let text = `${isFirst ? '' : ','}{"pc":${pc},"op":"${nameOf(op)}","gas":${gas},"gasCost":${cost},"depth":${depth + 1}`
   if (error !== undefined) text += `,"error":${stringText(error)}`
   if (!options.disableStack) text += `,"stack":[${step.stack().map(quantityText).join(',')}]`
-  if (options.enableReturnData) {
-    const data = step.returnData()
-    if (data.length > 0) text += `,"returnData":${hexText(data)}`
+  if (options.enableReturnData || options.enableMemory || storage !== undefined) {
+    to.write(text)
+    text = ''
+    if (options.enableReturnData) writeReturnData(to, step.returnData())
+    if (options.enableMemory) writeMemory(to, step.memory())
+    if (storage !== undefined) writeStorage(to, storage)
   }
-  if (options.enableMemory) {
-    const memory = step.memory()
-    if (memory.length > 0) text += `,"memory":[${wordsOf(memory).join(',')}]`
-  }
-  if (storage !== undefined && storage.size > 0)
-    text += `,"storage":{${[...storage].map(([key, value]) => `"${key}":"${value}"`).join(',')}}`
-  if (refund !== 0n) text += `,"refund":${refund}`
-  return `${text}}`
+  to.write(`${text}${refund === 0n ? '' : `,"refund":${refund}`}}`)
 }
 
 const nameOf = (op: number): string =>
   OPCODES[op]?.name ?? `opcode 0x${op.toString(16)} not defined`
 
-function wordsOf(memory: Bytes): string[] {
-  const words: string[] = []
-  for (let at = 0; at < memory.length; at += 32) words.push(hexText(memory.subarray(at, at + 32)))
-  return words
+function writeReturnData(to: TraceOutput, data: Bytes): void {
+  if (data.length === 0) return
+  to.write(',"returnData":')
+  writeHex(to, data)
+}
+
+/** In words, some at a time. */
+function writeMemory(to: TraceOutput, memory: Bytes): void {
+  if (memory.length === 0) return
+  to.write(',"memory":[')
+  for (let from = 0; from < memory.length && !to.isFull; from += MEMORY_BYTES) {
+    const words: string[] = []
+    for (let at = from; at < Math.min(memory.length, from + MEMORY_BYTES); at += 32)
+      words.push(hexText(memory.subarray(at, at + 32)))
+    to.write(`${from === 0 ? '' : ','}${words.join(',')}`)
+  }
+  to.write(']')
+}
+const MEMORY_BYTES = 4_096
+
+function writeStorage(to: TraceOutput, slots: ReadonlyMap<string, string>): void {
+  let separator = ',"storage":{'
+  for (const [key, value] of slots) {
+    to.write(`${separator}"${key}":"${value}"`)
+    separator = ','
+  }
+  if (slots.size > 0) to.write('}')
 }

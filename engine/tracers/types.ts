@@ -1,16 +1,31 @@
-/** What a tracer is: an observer of one transaction or call that ends in JSON (go-ethereum: eth/tracers). */
+/** What a tracer is: an observer of one transaction or call that writes JSON (go-ethereum: eth/tracers). */
 import type { Rules } from '../chainspec/types.ts'
 import type { Session, TraceSink } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 
-export interface Tracer {
+export interface Observer {
   readonly sink: TraceSink
   /** Before anything of the transaction is applied. */
   start?(scene: TraceScene): void
   /** After all of it is: `gasUsed` as in its receipt. Not called when it could not be applied. */
   end?(gasUsed: bigint): void
-  /** JSON in pieces, ASCII. @throws {TracerError} when there is nothing to show */
-  result(): readonly string[]
+}
+export interface Tracer extends Observer {
+  /** Writes its JSON to the output, as far as it has not written it before. @throws {TracerError} when there is nothing to show */
+  writeResult(): void
+}
+
+/** Where the JSON of a request's traces goes, in ASCII. What does not fit is left out, and everything behind it, until it is taken back. */
+export interface TraceOutput {
+  /** Bytes written so far. */
+  readonly length: number
+  /** Bytes that may be written. */
+  limit: number
+  /** Something was left out. */
+  readonly isFull: boolean
+  write(text: string): void
+  /** Takes back what was written behind this length. */
+  cutTo(length: number): void
 }
 
 /** The state a tracer may look at, as it is at that moment. */
@@ -40,6 +55,8 @@ export type TraceContext = {
   /** Precompiled contracts, addresses in lower-case hex. */
   readonly precompiles: ReadonlySet<string>
   readonly budget: TraceBudget
+  /** Shared with the traces before and after it: one that is written as the run goes on has it alone. */
+  readonly output: TraceOutput
 }
 export type TracePlace = {
   readonly blockHash: Bytes
@@ -48,20 +65,31 @@ export type TracePlace = {
   readonly transactionIndex: number
 }
 
-/** How much one request may collect, over all its transactions. */
+/** How much one request may collect and look at, over all its transactions. */
 export class TraceBudget {
-  readonly bytes: number
-  #spent = 0
+  readonly #output: TraceOutput
+  readonly #bytes: number
+  readonly #steps: number
+  #spentBytes = 0
+  #spentSteps = 0
 
-  constructor(bytes: number) {
-    this.bytes = bytes
+  constructor(output: TraceOutput, limits: { readonly bytes: number; readonly steps: number }) {
+    this.#output = output
+    this.#bytes = limits.bytes
+    this.#steps = limits.steps
   }
+  /** Bytes that are kept until the trace is written. */
   spend(bytes: number): void {
-    this.#spent += bytes
+    this.#spentBytes += bytes
   }
-  /** Nothing more may be collected: the run is to be ended. */
-  get isSpent(): boolean {
-    return this.#spent > this.bytes
+  step(): void {
+    this.#spentSteps++
+  }
+  /** Why the run is to be ended; undefined: it may go on. */
+  get excess(): string | undefined {
+    if (this.#spentSteps > this.#steps) return `trace of more than ${this.#steps} steps`
+    if (this.#spentBytes <= this.#bytes && !this.#output.isFull) return undefined
+    return `trace of more than ${this.#bytes} bytes`
   }
 }
 

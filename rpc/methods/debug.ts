@@ -6,21 +6,21 @@ import {
   type ReplayOptions,
   ReplayStopped,
   stateWithin,
-  type Trace,
+  type TraceOptions,
   traceTransactions,
 } from '../../engine/execution/trace.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { makeTracer, TRACER_NAMES } from '../../engine/tracers/registry.ts'
-import { TraceBudget, type Tracer, TracerError } from '../../engine/tracers/types.ts'
+import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/types.ts'
 import { onBlock } from '../basis.ts'
 import { callOptions, failureOf } from '../call-options.ts'
 import { asciiJson } from '../envelope.ts'
 import { failed, invalidParams, timedOut } from '../errors.ts'
 import { blockId, blockNumber, hash, hexText, transactionCall } from '../ethereum.ts'
 import type { CallFields } from '../fill.ts'
-import { type Method, type MethodContext, optional, param, poolMethod } from '../method.ts'
+import { type Method, optional, type PoolContext, param, poolMethod } from '../method.ts'
 import { LATEST, resolveBlock } from '../resolve.ts'
-import { textResult } from '../results.ts'
+import { writtenResult } from '../results.ts'
 import {
   choiceOf,
   type TraceCallConfig,
@@ -30,8 +30,8 @@ import {
 } from '../trace-config.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
-const traceResult = textResult('Trace', { title: 'Trace', type: 'object' })
-const blockTraceResult = textResult('Traces', { type: 'array', items: { type: 'object' } })
+const traceResult = writtenResult('Trace', { title: 'Trace', type: 'object' })
+const blockTraceResult = writtenResult('Traces', { type: 'array', items: { type: 'object' } })
 
 export const debug_traceTransaction = poolMethod({
   name: 'debug_traceTransaction',
@@ -41,12 +41,19 @@ export const debug_traceTransaction = poolMethod({
   cost: 10,
   params: [param('Transaction hash', hash), optional('Options', traceConfig)],
   result: traceResult,
-  async handler(context, transactionHash, config) {
+  handler(context, transactionHash, config) {
     const found = context.view.findTransaction(transactionHash)
     if (found === undefined) throw failed('transaction not found')
     const { block, index } = found
-    const [trace] = await traced(context, block, { config, first: index, last: index })
-    return resultOf(trace!)
+    return traced(context, block, {
+      config,
+      first: index,
+      last: index,
+      open() {},
+      close(_hash, problem) {
+        if (problem !== undefined) throw failed(problem)
+      },
+    })
   },
 })
 
@@ -117,98 +124,116 @@ export const debug_traceCall = poolMethod({
 })
 
 async function tracedCall(
-  context: MethodContext,
+  context: PoolContext,
   asked: {
     readonly request: CallFields
     readonly at: BlockSelector
     readonly config: TraceCallConfig
     readonly isExpired: () => boolean
   },
-): Promise<string> {
-  const { view, engine, limits } = context
+): Promise<void> {
+  const { view, engine, output } = context
   const { request, at, config, isExpired } = asked
   const block = resolveBlock(view, at)
   const { stateOverrides, blockOverrides, txIndex } = config
-  const budget = new TraceBudget(limits.responseBytes)
+  const budget = budgetOf(context)
   const options = callOptions(context, { request, block, stateOverrides, blockOverrides })
   const rules = context.chain.rulesAt(block.number, block.header.timestamp)
   const reader =
     txIndex === undefined
       ? options.reader
       : await stateWithin({ ...replayOf(context, block), limits: { isExpired } }, txIndex + 1)
-  const inner = makeTracer(choiceOf(config), {
+  const tracer = makeTracer(choiceOf(config), {
     place: undefined,
     firstLog: 0,
     precompiles: precompilesOf(engine, { rules }),
     budget,
+    output,
   })
   let isApplied = false
-  const tracer: Tracer = {
-    sink: inner.sink,
-    start: (scene) => inner.start?.(scene),
+  const observer: Observer = {
+    sink: tracer.sink,
+    start: (scene) => tracer.start?.(scene),
     end(gasUsed) {
       isApplied = true
-      inner.end?.(gasUsed)
+      tracer.end?.(gasUsed)
     },
-    result: () => inner.result(),
   }
   const done = await call({
     ...options,
     reader,
-    tracer,
-    limits: { ...options.limits, isExpired: () => isExpired() || budget.isSpent },
+    tracer: observer,
+    limits: { ...options.limits, isExpired: () => isExpired() || budget.excess !== undefined },
   })
-  if (budget.isSpent) throw failed(`trace of more than ${budget.bytes} bytes`)
+  if (budget.excess !== undefined) throw failed(budget.excess)
   if (!isApplied && done.status === 'refused')
     throw failed(`tracing failed: ${bareRefusal(done.message)}`)
   if (!isApplied && done.status !== 'success') throw failureOf(done)
-  return tracer.result().join('')
+  tracer.writeResult()
+  if (budget.excess !== undefined) throw failed(budget.excess)
 }
 
 async function blockTraces(
-  context: MethodContext,
+  context: PoolContext,
   block: Block,
   config: TraceConfig | undefined,
-): Promise<string> {
-  const traces = await traced(context, block, {
+): Promise<void> {
+  const { output } = context
+  const { limit } = output
+  let left = block.transactionCount
+  let separator = '['
+  await traced(context, block, {
     config,
     first: 0,
     last: block.transactionCount - 1,
+    open(transactionHash) {
+      // Those after it may have to say that nothing more fits.
+      output.limit = limit - left * PROBLEM_BYTES
+      output.write(`${separator}{"txHash":${hexText(transactionHash)},"result":`)
+    },
+    close(transactionHash, problem) {
+      output.limit = limit
+      left--
+      if (problem === undefined) output.write('}')
+      else {
+        const name = `{"txHash":${hexText(transactionHash)}`
+        output.write(`${separator}${name},"error":${asciiJson(problem)}}`)
+      }
+      separator = ','
+    },
   })
-  const texts = traces.map((trace) => {
-    const name = `{"txHash":${hexText(trace.transactionHash)}`
-    return 'error' in trace
-      ? `${name},"error":${asciiJson(trace.error)}}`
-      : `${name},"result":${trace.pieces.join('')}}`
-  })
-  return `[${texts.join(',')}]`
+  output.write(block.transactionCount === 0 ? '[]' : ']')
 }
+/** At least what one takes that has no trace. */
+const PROBLEM_BYTES = 256
 
 /** @throws {RpcError} */
 async function traced(
-  context: MethodContext,
+  context: PoolContext,
   block: Block,
-  asked: {
+  asked: Pick<TraceOptions, 'first' | 'last' | 'open' | 'close'> & {
     readonly config: TraceConfig | undefined
-    readonly first: number
-    readonly last: number
   },
-): Promise<readonly Trace[]> {
-  const { config = {}, first, last } = asked
+): Promise<void> {
+  const { config = {}, ...rest } = asked
   return replaying(context, config, (isExpired) =>
     traceTransactions({
       ...replayOf(context, block),
       choice: choiceOf(config),
-      budget: new TraceBudget(context.limits.responseBytes),
+      budget: budgetOf(context),
+      output: context.output,
       limits: { isExpired, memoryBytes: context.limits.evmMemoryBytes },
-      first,
-      last,
+      ...rest,
     }),
   )
 }
 
+function budgetOf({ output, limits }: PoolContext): TraceBudget {
+  return new TraceBudget(output, { bytes: limits.responseBytes, steps: limits.traceSteps })
+}
+
 function replayOf(
-  { view, chain, engine }: MethodContext,
+  { view, chain, engine }: PoolContext,
   block: Block,
 ): Omit<ReplayOptions, 'limits'> {
   if (block.number === chain.genesisNumber) throw failed('genesis is not traceable')
@@ -221,7 +246,7 @@ function replayOf(
 
 /** Runs under the request's deadline and the caller's own. */
 async function replaying<T>(
-  context: MethodContext,
+  context: PoolContext,
   config: TraceConfig,
   run: (isExpired: () => boolean) => Promise<T>,
 ): Promise<T> {
@@ -237,11 +262,6 @@ async function replaying<T>(
     if (error instanceof ReplayStopped) throw isOwn ? failed('execution timeout') : timedOut()
     throw asRpcError(error)
   }
-}
-
-function resultOf(trace: Trace): string {
-  if ('error' in trace) throw failed(trace.error)
-  return trace.pieces.join('')
 }
 
 function asRpcError(error: unknown): unknown {
