@@ -1,8 +1,10 @@
-/** What a header may say on its parent, before anything of its block is executed (Ethereum: yellow paper 4.4, EIP-1559, 4844, 7918). */
-import { nextBaseFee } from '../chainspec/base-fee.ts'
+/** What a header may say on its parent, before anything of its block is executed (Ethereum: yellow paper 4.4, EIP-1559, 3675, 4844, 7918). */
+import { decodeExtraData, ExtraDataError, nextBaseFee } from '../chainspec/base-fee.ts'
 import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
 import type { Header } from '../primitives/header.ts'
+import { EMPTY_OMMERS } from '../primitives/keccak.ts'
+import { bytesToBigint, equalBytes } from '../primitives/words.ts'
 import { blobBaseFee } from './blob-fee.ts'
 import { GAS_PER_BLOB } from './validation.ts'
 
@@ -27,10 +29,30 @@ export function headerFault(
     (rules.blobs === undefined
       ? undefined
       : differs('excessBlobGas', header.excessBlobGas, nextExcessBlobGas(rules, parent))) ??
-    (rules.optimism === undefined && isAtLeast(rules, 'paris')
-      ? differs('difficulty', header.difficulty, 0n)
-      : undefined)
+    (isAtLeast(rules, 'paris') ? unminedFault(header) : undefined) ??
+    (rules.optimism === undefined ? undefined : optimismFault(header, rules))
   )
+}
+
+/** What only mined blocks have. */
+function unminedFault(header: Header): string | undefined {
+  if (!equalBytes(header.ommersHash, EMPTY_OMMERS)) return 'ommersHash is not that of no ommers'
+  return (
+    differs('difficulty', header.difficulty, 0n) ??
+    differs('nonce', bytesToBigint(header.nonce), 0n)
+  )
+}
+
+/** An OP chain has no blobs; the parameters of the next base fee must be readable (Holocene, Jovian). */
+function optimismFault(header: Header, rules: Rules): string | undefined {
+  if (rules.extraData !== 'free')
+    try {
+      decodeExtraData(header.extraData, rules.extraData)
+    } catch (error) {
+      if (error instanceof ExtraDataError) return error.message
+      throw error
+    }
+  return rules.header.blobs ? differs('excessBlobGas', header.excessBlobGas, 0n) : undefined
 }
 
 const differs = (name: string, theirs: bigint | undefined, ours: bigint | undefined) =>

@@ -1,4 +1,5 @@
 /** Executes and verifies the blocks of a file, one after the other, into a database that nobody else has open. */
+import { MESSAGE_PASSER } from '../chainspec/genesis.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
 import { attributesOfHeader, buildHeader, openBlock } from '../execution/block.ts'
@@ -8,7 +9,7 @@ import { encodeTail, encodeWithdrawal, type RlpBlock } from '../primitives/block
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { decodeHeader, encodeHeader, hashHeader, headerItems } from '../primitives/header-codec.ts'
-import { bytesToHex } from '../primitives/hex.ts'
+import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
 import { encodeStoredReceipt } from '../primitives/receipt-codec.ts'
@@ -120,6 +121,7 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
   const { header } = block
   const fault = headerFault(chain.chain, parent, header)
   if (fault !== undefined) throw new BlockFault(fault)
+  checkOptimism(chain.chain, block, parent)
   const transactions = block.transactions.map(transactionAt)
   const rootAfter = (diff: StateDiff) => trie.stateRoot(trie.preview(trie.base(), diff))
   const execution = openBlock({
@@ -145,11 +147,11 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     attributes: execution.attributes,
     sums: execution.sums(),
     stateRoot: trie.stateRoot(version),
-    withdrawalsRoot: undefined,
+    withdrawalsRoot: trie.storageRoot(version, MESSAGE_PASSER_ADDRESS),
     tail: {
       nonce: header.nonce,
       ommersHash: keccak256(encodeRlp(block.ommers.map(headerItems))),
-      ...(block.withdrawals === undefined
+      ...(block.withdrawals === undefined || execution.rules.optimism !== undefined
         ? {}
         : { withdrawalsRoot: orderedRoot(block.withdrawals.map(encodeWithdrawal)) }),
       ...(requestsHash === undefined ? {} : { requestsHash }),
@@ -173,6 +175,22 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
   })
   for (const _ of foldBlock({ database, trie, version, block: { number, hash }, diff }));
 }
+
+/** What an OP block may not have, and what cannot be done here. */
+function checkOptimism({ rulesAt }: ChainSpec, block: RlpBlock, parent: Header): void {
+  const { number, timestamp } = block.header
+  const rules = rulesAt(number, timestamp)
+  if (rules.optimism === undefined) return
+  const count = block.withdrawals?.length ?? 0
+  if (count > 0) throw new BlockFault(`${count} withdrawals, an OP block has none`)
+  const before = rulesAt(parent.number, parent.timestamp)
+  if (before.optimism !== undefined && before.depositReceiptVersion !== rules.depositReceiptVersion)
+    throw new BlockFault(
+      'Canyon puts the code of a contract into the state that is not known here (0x13b0D85CcB8bf860b6b79AF3029fCA081AE9beF2): load the state of a later block by import-state',
+    )
+}
+
+const MESSAGE_PASSER_ADDRESS = hexToBytes(MESSAGE_PASSER)
 
 /** Withdrawals are written down where there is a list of them, an empty one too: since Shanghai it is part of the block. */
 const hasTail = ({ ommers, withdrawals }: RlpBlock): boolean =>
