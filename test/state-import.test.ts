@@ -333,9 +333,14 @@ describe('import-state', () => {
         ).rejects.toThrow(
           /history not available: (block 0 is|the receipts of block 0x\w{64} is) not here/,
         )
-    await expect(call(node.url, 'eth_getBalance', [of(4), '0x6'])).rejects.toThrow(
-      /not found|not avail/,
-    )
+    for (const [method, ...params] of [
+      ['eth_getBalance', of(4), '0x6'],
+      ['eth_getBlockByNumber', '0x6', false],
+      ['debug_traceBlockByNumber', '0x6', { tracer: 'callTracer' }],
+    ] as const)
+      await expect(call(node.url, method, params)).rejects.toThrow(
+        '-32001 history not available: block 6 is not here; the oldest kept is block 7',
+      )
     expect(await node.stop('SIGTERM')).toBe(0)
   }, 180_000)
 })

@@ -102,6 +102,17 @@ function openView(context: Context): ChainView {
     const number = tag === 'safe' ? record.safe : record.finalized
     return blocks.byNumber(BigInt(Math.min(number, canonical.height)))
   }
+  const oldestState = (): bigint => {
+    const oldest = BigInt(Atomics.load(thread.arena.words, OLDEST))
+    return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
+  }
+  function byNumber(number: bigint): Block | undefined {
+    const block = blocks.byNumber(onChain(number, chain))
+    // Blocks are kept when their state is not, but where a state was loaded there are none below it.
+    if (block === undefined && number < oldestState())
+      throw new ViewError('pruned', `block ${number} is not here`)
+    return block
+  }
   function byHash(hash: Bytes, requireCanonical: boolean): Block | undefined {
     const block = blocks.byHash(hash)
     const isPrefix = block?.flashblockIndex !== undefined
@@ -117,14 +128,13 @@ function openView(context: Context): ChainView {
     pending: { ...placeOf(context, blocks.top), ...progressOf(context, blocks.top) },
     earliest: chain.genesisNumber,
     get oldestState() {
-      const oldest = BigInt(Atomics.load(context.thread.arena.words, OLDEST))
-      return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
+      return oldestState()
     },
     cacheKey: (basis) => cacheKeyOf(context, basis),
     block(selector: BlockSelector) {
       assertHeld(lease)
       if ('tag' in selector) return byTag(selector.tag)
-      if ('number' in selector) return blocks.byNumber(onChain(selector.number, chain))
+      if ('number' in selector) return byNumber(selector.number)
       return byHash(selector.hash, selector.requireCanonical)
     },
     logSpans(values, range) {
