@@ -1,7 +1,5 @@
 /** Precompiled contracts: a sample of go-ethereum's vectors (CONFORMANCE_DIR, precompiles), and what OP forks change. */
 import { createHash, createSign, generateKeyPairSync } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { EvmRules } from '../engine/chainspec/types.ts'
@@ -9,77 +7,30 @@ import { makeReferenceEngine } from '../engine/evm/reference.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { bigintToBytes, bytesToBigint } from '../engine/primitives/words.ts'
 import { CURVES } from './fixtures/curve-inputs.ts'
+import {
+  areVectorsHere,
+  runPrecompile,
+  runVector,
+  VECTOR_FILES,
+  VECTORS,
+  vectorsOf,
+} from './fixtures/precompile-vectors.ts'
 import { BLOCK, bytes, message, PRAGUE, word, world } from './fixtures/world.ts'
 
 const engine = makeReferenceEngine()
-const GAS = 100_000_000n
 
-/** Output and gas, or that it failed. */
-async function run(
-  precompile: number,
-  input: Uint8Array,
-  rules: Omit<EvmRules, 'chainId'>,
-  gas = GAS,
-) {
-  const session = engine.openSession(world({}), BLOCK, { ...rules, chainId: 1n })
-  session.beginTransaction()
-  const to = hexToBytes(`0x${precompile.toString(16).padStart(40, '0')}`)
-  const outcome = await session.run(message({ to, input, gas }))
-  return outcome.status === 'success'
-    ? { output: bytesToHex(outcome.output), gas: Number(gas - outcome.gasLeft) }
-    : outcome.status
-}
-
-/** File, address, fork whose gas it tells, and how many of its vectors are worth their time. */
-const FILES: [name: string, precompile: number, spec: string, count: number][] = [
-  ['ecRecover', 1, 'prague', 20],
-  ['modexp', 5, 'byzantium', 6],
-  ['modexp_eip2565', 5, 'prague', 6],
-  ['modexp_eip7883', 5, 'osaka', 6],
-  ['bn256Add', 6, 'prague', 10],
-  ['bn256ScalarMul', 7, 'prague', 10],
-  ['bn256Pairing', 8, 'prague', 4],
-  ['blake2F', 9, 'prague', 3],
-  ['fail-blake2f', 9, 'prague', 5],
-  ['pointEvaluation', 10, 'prague', 2],
-  ['blsG1Add', 11, 'prague', 5],
-  ['blsG1MultiExp', 12, 'prague', 4],
-  ['fail-blsG1MultiExp', 12, 'prague', 4],
-  ['blsG2Add', 13, 'prague', 4],
-  ['blsG2MultiExp', 14, 'prague', 3],
-  ['blsPairing', 15, 'prague', 3],
-  ['fail-blsPairing', 15, 'prague', 3],
-  ['blsMapG1', 16, 'prague', 2],
-  ['blsMapG2', 17, 'prague', 2],
-  ['p256Verify', 256, 'osaka', 10],
-]
-type Vector = {
-  readonly Name: string
-  readonly Input: string
-  readonly Expected?: string
-  readonly Gas?: number
-}
-
-const vectors = join(
-  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
-  'precompiles/vectors',
-)
-describe.skipIf(!existsSync(vectors))(`vectors of ${vectors}`, () => {
-  test.each(FILES)('%s', async (name, precompile, spec, count) => {
-    const all = JSON.parse(readFileSync(join(vectors, `${name}.json`), 'utf8')) as Vector[]
-    const every = Math.max(1, Math.floor(all.length / count))
-    for (const vector of all.filter((_, index) => index % every === 0).slice(0, count)) {
-      const result = await run(precompile, bytes(vector.Input), { spec, precompiles: 'ethereum' })
-      if (name.startsWith('fail-')) expect(result, vector.Name).toBe('halt')
-      else
-        expect(result, vector.Name).toEqual({
-          output: `0x${vector.Expected}`,
-          gas: vector.Gas ?? (result as { gas: number }).gas,
-        })
+describe.skipIf(!areVectorsHere)(`vectors of ${VECTORS}`, () => {
+  test.each(VECTOR_FILES)('%s', async (...file) => {
+    const all = vectorsOf(file)
+    const [, , , sample] = file
+    const every = Math.max(1, Math.floor(all.length / sample))
+    for (const vector of all.filter((_, index) => index % every === 0).slice(0, sample)) {
+      const { result, expected } = await runVector(file, vector)
+      expect(result, vector.Name).toEqual(expected)
     }
   })
 })
-if (!existsSync(vectors)) test('no vectors here: set CONFORMANCE_DIR', ({ skip }) => skip())
+if (!areVectorsHere) test('no vectors here: set CONFORMANCE_DIR', ({ skip }) => skip())
 
 describe('MODEXP', () => {
   const length = (bytes: Uint8Array) => word(BigInt(bytes.length))
@@ -96,7 +47,7 @@ describe('MODEXP', () => {
         let power = m === 0n ? 0n : 1n % m
         for (let n = bytesToBigint(exponent); m > 0n && n > 0n; n--)
           power = (power * bytesToBigint(base)) % m
-        expect(await run(5, input(base, exponent, modulus), rules)).toMatchObject({
+        expect(await runPrecompile(5, input(base, exponent, modulus), rules)).toMatchObject({
           output: bytesToHex(bigintToBytes(power, modulus.length)),
         })
       }),
@@ -107,14 +58,14 @@ describe('MODEXP', () => {
   test('what is missing of the input is zero', async () => {
     const whole = input(bytes('03'), bytes('0200'), bytes('ff00'))
     const cut = whole.subarray(0, -1)
-    expect(await run(5, cut, rules)).toEqual(await run(5, whole, rules))
-    expect(await run(5, whole.subarray(0, 98), rules)).toMatchObject({ output: '0x0000' })
+    expect(await runPrecompile(5, cut, rules)).toEqual(await runPrecompile(5, whole, rules))
+    expect(await runPrecompile(5, whole.subarray(0, 98), rules)).toMatchObject({ output: '0x0000' })
   })
 
   test('takes an exponent as long as it is paid for', async () => {
     // As one number that is shifted bit by bit it would take a minute.
     const exponent = new Uint8Array(400_000).fill(0xff)
-    const result = await run(5, input(bytes('03'), exponent, bytes('fffffffb')), rules)
+    const result = await runPrecompile(5, input(bytes('03'), exponent, bytes('fffffffb')), rules)
     // 3 to the power of 2^3200000 − 1: the exponent modulo the order of the prime field.
     const order = 0xfffffffan
     let power = 1n
@@ -148,8 +99,8 @@ describe('curves', () => {
         (_, index) => [BigInt(index + 1), 1n << 200n] as const,
       )
       const [many, one] = [input(terms), input([[190n, 1n << 200n]])]
-      const { output } = (await run(precompile, one, rules)) as { output: string }
-      expect(await run(precompile, many, rules)).toMatchObject({ output })
+      const { output } = (await runPrecompile(precompile, one, rules)) as { output: string }
+      expect(await runPrecompile(precompile, many, rules)).toMatchObject({ output })
     },
   )
 
@@ -161,7 +112,7 @@ describe('curves', () => {
     // Σ ab = 1 + 2 + … + 9, less 45.
     const pairs = Array.from({ length: 9 }, (_, index) => [BigInt(index + 1), 1n] as const)
     const word = async (given: Uint8Array) =>
-      ((await run(precompile, given, rules)) as { output: string }).output
+      ((await runPrecompile(precompile, given, rules)) as { output: string }).output
     const cancelled = input([...pairs, [order - 9n, 5n]])
     const infinite = new Uint8Array(input([[1n, 1n]]).length)
     expect(await word(cancelled)).toBe(`0x${'1'.padStart(64, '0')}`)
@@ -173,7 +124,7 @@ describe('curves', () => {
     const last = Buffer.from(input([[1n, 1n]]))
     last[last.length - 1]! ^= 1
     const bad = Buffer.concat([input(Array.from({ length: 5 }, () => [1n, 1n])), last])
-    expect(await run(precompile, bad, rules)).toBe('halt')
+    expect(await runPrecompile(precompile, bad, rules)).toBe('halt')
   })
 })
 
@@ -237,13 +188,15 @@ describe('OP forks', () => {
         Buffer.from(y!, 'base64url'),
       ])
       const rules = { spec: 'prague', precompiles }
-      expect(await run(0x100, input, rules)).toEqual({
+      expect(await runPrecompile(0x100, input, rules)).toEqual({
         output: `0x${'1'.padStart(64, '0')}`,
         gas: 3450,
       })
-      expect(await run(0x100, input, rules, 3449n)).toBe('halt')
-      expect(await run(0x100, input.fill(0, 0, 1), rules)).toMatchObject({ gas: 3450 })
-      expect(await run(0x100, input, { spec: 'prague', precompiles: 'ethereum' })).toEqual({
+      expect(await runPrecompile(0x100, input, rules, 3449n)).toBe('halt')
+      expect(await runPrecompile(0x100, input.fill(0, 0, 1), rules)).toMatchObject({ gas: 3450 })
+      expect(
+        await runPrecompile(0x100, input, { spec: 'prague', precompiles: 'ethereum' }),
+      ).toEqual({
         output: '0x',
         gas: 0,
       })
@@ -273,10 +226,14 @@ describe('OP forks', () => {
       const rules = { spec: 'prague', precompiles }
       // Points at infinity cost gas but no time.
       const enough = 10_000_000_000n
-      expect(await run(precompile, new Uint8Array(fit * unit), rules, enough)).toMatchObject({
+      expect(
+        await runPrecompile(precompile, new Uint8Array(fit * unit), rules, enough),
+      ).toMatchObject({
         gas: expect.any(Number),
       })
-      expect(await run(precompile, new Uint8Array((fit + 1) * unit), rules, enough)).toBe('halt')
+      expect(await runPrecompile(precompile, new Uint8Array((fit + 1) * unit), rules, enough)).toBe(
+        'halt',
+      )
     },
   )
 })
