@@ -5,7 +5,7 @@ import { makeReferenceEngine } from '../engine/evm/reference.ts'
 import { buildHeader, openBlock } from '../engine/execution/block.ts'
 import { checkForm } from '../engine/execution/validation.ts'
 import { encodeHeader } from '../engine/primitives/header-codec.ts'
-import { hexToBytes } from '../engine/primitives/hex.ts'
+import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { orderedRoot } from '../engine/primitives/ordered-root.ts'
 import { encodeReceipt } from '../engine/primitives/receipt-codec.ts'
@@ -155,6 +155,29 @@ describe('block', () => {
       status: 'executed',
       executed: { receipt: { status: 0, gasUsed: 100_000n } },
     })
+  })
+})
+
+describe('what a contract reads of an OP block', () => {
+  const { prevRandao, coinbase, gasLimit, baseFee, number, timestamp } = ATTRIBUTES
+  const cases: [name: string, opcode: string, value: bigint][] = [
+    ['COINBASE', '41', BigInt(bytesToHex(coinbase))],
+    ['TIMESTAMP', '42', timestamp],
+    ['NUMBER', '43', number],
+    ['PREVRANDAO', '44', BigInt(bytesToHex(prevRandao))],
+    ['GASLIMIT', '45', gasLimit],
+    ['CHAINID', '46', 196n],
+    ['BASEFEE', '48', baseFee],
+    ['BLOBBASEFEE, which is 1 without blobs', '4a', 1n],
+    ['BLOBHASH', '5f49', 0n],
+    ['GASPRICE', '3a', 9n],
+  ]
+  test.each(cases)('%s', async (_, code, value) => {
+    // Stored with 1 more, because a slot that stays 0 is no change.
+    const { block: open } = block({ l1: L1, accounts: { 3: { code: `${code}6001015f55` } } })
+    expect((await open.execute(transaction({ to: address(3) }))).status).toBe('executed')
+    const change = open.diff().find((each) => Buffer.compare(each.address, address(3)) === 0)
+    expect(change!.slots[0]!.after).toEqual(word(value + 1n))
   })
 })
 
