@@ -6,6 +6,7 @@ import { historyPruned, internalError, RpcError, responseTooLarge, timedOut } fr
 import type { Executor, PoolReply } from './executor.ts'
 import type { Limits } from './limits.ts'
 import type { Method, Runs } from './method.ts'
+import { SchemaError } from './schema.ts'
 import { readNewest, type Scope } from './scope.ts'
 
 /** A method with its parameters, as values and as the text they were cut from. */
@@ -67,7 +68,7 @@ export function createCaller(options: CallerOptions): Caller {
       const { client } = scope
       return executor
         .execute({ method, params, text, endpoint, record, deadline, client })
-        .then(capped)
+        .then((reply) => capped(withLateData(reply, call, scope)))
     }
     const result = method.invoke(scope, params)
     return typeof result === 'string'
@@ -136,6 +137,22 @@ export function createCaller(options: CallerOptions): Caller {
     )
   }
 
+  /** A call that waited in vain for a worker, or whose worker was ended: the method itself could say nothing. */
+  function withLateData(reply: PoolReply, { found, params }: Call, scope: Scope): PoolReply {
+    if (found.lateData === undefined || !('error' in reply)) return reply
+    const { error } = reply
+    const known = error.data as { readonly suggestedRange?: unknown } | undefined
+    if (error.code !== timedOut().code || known?.suggestedRange !== undefined) return reply
+    const { lateData } = found
+    try {
+      const more = scope.readNewest((view) => lateData(view, params, limits))
+      return { ...reply, error: { ...error, data: { ...known, ...more } } }
+    } catch (problem) {
+      if (isAnswer(problem)) return reply
+      throw problem
+    }
+  }
+
   function capped(reply: PoolReply): PoolReply {
     if (!('result' in reply) || reply.result.length <= limits.responseBytes) return reply
     return { error: responseTooLarge(reply.result.length, limits.responseBytes).toObject() }
@@ -151,6 +168,10 @@ export function createCaller(options: CallerOptions): Caller {
     return { error: internalError().toObject() }
   }
 }
+
+/** Thrown at whom it concerns, as against a bug. */
+const isAnswer = (error: unknown): boolean =>
+  error instanceof RpcError || error instanceof ViewError || error instanceof SchemaError
 
 /** Reverts and refusals that the view alone decides are answers like any other. */
 function isLasting(reply: PoolReply): reply is Exclude<PoolReply, { stale: true }> {

@@ -124,11 +124,12 @@ export const tooManyLogs = (options: {
     ...(suggested === undefined ? {} : { suggestedRange: suggested }),
   })
 }
-/** `data` where the times are known. */
+/** The times where they are known, and a range that is strictly smaller where a log query took too long. */
 export const timedOut = (data?: {
-  readonly elapsedMs: number
-  readonly limitMs: number
+  readonly elapsedMs?: number
+  readonly limitMs?: number
   readonly queuedMs?: number
+  readonly suggestedRange?: { readonly fromBlock: string; readonly toBlock: string }
 }): RpcError => new RpcError(-32002, 'request timed out', data)
 export const responseTooLarge = (bytes: number, limit: number): RpcError =>
   new RpcError(-32003, 'response too large', { bytes, limit })

@@ -51,6 +51,20 @@ function checkWidth(
   })
 }
 
+/**
+ * Data of a deadline's error: half of the blocks that there was time for, because that time is all there is; half of the range where there
+ * was none. undefined: one block is no range to be made smaller.
+ */
+export function lateData(
+  { fromBlock, toBlock }: LogRange,
+  firstLeftOut = fromBlock,
+): { readonly suggestedRange: ReturnType<typeof rangeText> } | undefined {
+  if (fromBlock === toBlock) return undefined
+  const blocks = firstLeftOut > fromBlock ? firstLeftOut - fromBlock : toBlock - fromBlock + 1n
+  const half = blocks > 1n ? blocks / 2n : 1n
+  return { suggestedRange: rangeText({ fromBlock, toBlock: fromBlock + half - 1n }) }
+}
+
 export const rangeText = ({
   fromBlock,
   toBlock,

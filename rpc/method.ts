@@ -62,6 +62,9 @@ export type Result<T> = {
   text(value: T): string // Method syntax, so that a Result<bigint> is a Result<unknown>.
 }
 
+/** `params` as they came over the wire. @throws {RpcError} {ViewError} {SchemaError} where there is nothing to say */
+type LateData = (view: ChainView, params: readonly unknown[], limits: Limits) => object | undefined
+
 export type Method = {
   readonly name: string
   readonly summary: string
@@ -69,6 +72,8 @@ export type Method = {
   readonly endpoints: readonly Endpoint[]
   /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
   readonly basis: BasisOf | undefined
+  /** What a caller is told beside the times when its call ran out of time and no worker said more. */
+  readonly lateData: LateData | undefined
   /** Changes something, so that it never runs twice for one request. */
   readonly hasEffect: boolean
   /** Waits for events: holds no lease, and no other item of its batch waits for it. */
@@ -109,6 +114,7 @@ type Definition<P extends Params, R, C> = {
   readonly endpoints?: readonly Endpoint[]
   readonly listed?: readonly Endpoint[]
   readonly basis?: BasisOf
+  readonly lateData?: LateData
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly cost?: number
@@ -147,6 +153,7 @@ function build<P extends Params, R>(
     endpoints: definition.endpoints ?? BOTH,
     listed: definition.listed ?? [],
     basis: definition.basis,
+    lateData: definition.lateData,
     hasEffect: definition.hasEffect ?? false,
     isWaiting: definition.isWaiting ?? false,
     cost: definition.cost ?? 1,

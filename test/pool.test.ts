@@ -249,6 +249,18 @@ describe('a full pool', () => {
     expect(await pool.execute(poolCall('echo'))).toMatchObject({ error: { code: -32005 } })
   })
 
+  test('tells the times of a call that was too long, beside what its worker knew', async () => {
+    const pool = newPool(2)
+    const known = { suggestedRange: { fromBlock: '0x1', toBlock: '0x2' } }
+    const params = [{ ms: 60_000, known }]
+    const late = await pool.execute(poolCall('spin', { runs: 'logs', params, withinMs: 50 }))
+    const times = { limitMs: 10_000, elapsedMs: expect.any(Number), queuedMs: expect.any(Number) }
+    expect(late).toEqual({
+      error: { code: -32002, message: 'request timed out', data: { ...times, ...known } },
+    })
+    await pool.stop()
+  })
+
   test('stopping answers what still runs', async () => {
     const pool = newPool(2)
     const running = pool.execute(poolCall('hang', { params: [{ gas: '0x2faf080' }] }))

@@ -184,8 +184,8 @@ export function createPool(options: PoolOptions): Pool {
       const micros = microsOf(task.slab, index)
       costs.learn(job.key, micros)
       const reply = replyOf(task, index, long)
-      const isTimeout = 'error' in reply && reply.error.code === timedOut(NO_TIME).code
-      settle(job, isTimeout ? expired(job, limits) : reply)
+      const isTimeout = 'error' in reply && reply.error.code === timedOut().code
+      settle(job, isTimeout ? expired(job, limits, reply.error.data as object) : reply)
       const queuedMs = job.startedAt! - job.queuedAt
       options.onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
     }
@@ -315,7 +315,6 @@ export function createPool(options: PoolOptions): Pool {
   }
 }
 
-const NO_TIME = { elapsedMs: 0, limitMs: 0 }
 const retryAfter = (lane: Lane) => (isLong(lane) ? 1_000 : 200)
 
 function settle(job: Job, reply: PoolReply): void {
@@ -332,11 +331,11 @@ function replyOf({ slab, pieces }: Task, index: number, long: LongTexts): PoolRe
   return { pieces: taken, record: reply.record }
 }
 
-/** The deadline passed; the time in the queue is part of it and told. */
-function expired({ call, queuedAt, startedAt }: Job, limits: Limits): PoolReply {
+/** The deadline passed; the time in the queue is part of it and told, beside what the worker knew. */
+function expired({ call, queuedAt, startedAt }: Job, limits: Limits, known?: object): PoolReply {
   const limitMs = laneMs(call.method.runs, limits)
   const now = performance.now()
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)
-  return { error: timedOut({ elapsedMs, limitMs, queuedMs }).toObject() }
+  return { error: timedOut({ elapsedMs, limitMs, queuedMs, ...known }).toObject() }
 }

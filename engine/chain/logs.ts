@@ -30,7 +30,9 @@ export const findLogs: FindLogs = (view, filter, limits) => {
       const count = logs.length + found.length
       bytes += found.reduce((sum, { log }) => sum + LOG_TEXT_BYTES + 2 * log.data.length, 0)
       const what = count > limits.maxLogs ? 'logs' : bytes > limits.maxBytes ? 'bytes' : undefined
-      if (logs.length > 0 && what !== undefined)
+      // A block that has more logs than may be is answered whole; one with more bytes can not be, but the blocks before it can.
+      const isLeftOut = logs.length > 0 || (what === 'bytes' && number > range.first)
+      if (isLeftOut && what !== undefined)
         return { status: 'tooMany', what, found: count, firstLeftOut: number }
       for (const log of found) logs.push(log)
     }

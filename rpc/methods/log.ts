@@ -7,7 +7,7 @@ import { resultText } from '../executor.ts'
 import { logText } from '../json.ts'
 import type { Limits } from '../limits.ts'
 import { type LogQuery, logQuery } from '../log-filter.ts'
-import { type LogRange, rangeText, resolveRange } from '../log-range.ts'
+import { type LogRange, lateData, rangeText, resolveRange } from '../log-range.ts'
 import {
   type FrontContext,
   frontMethod,
@@ -28,6 +28,11 @@ export const eth_getLogs = poolMethod({
   runs: 'logs',
   listed: LISTED,
   basis: (view, [query]) => basisOf(view, query),
+  lateData(view, [wire], limits) {
+    const query = logQuery.decode(wire)
+    const range = query.blockHash === undefined ? resolveRange(view, query, limits) : undefined
+    return range && lateData(range)
+  },
   params: [param('Filter', logQuery)],
   result: logsResult,
   handler(context, query) {
@@ -63,7 +68,7 @@ function search(context: MethodContext, query: LogQuery, range: LogRange): reado
     isExpired,
   })
   if (result.status === 'found') return result.logs
-  if (result.status === 'expired') throw timedOut()
+  if (result.status === 'expired') throw timedOut(lateData(range, result.firstLeftOut))
   throw tooMany(result, range, limits)
 }
 
