@@ -8,7 +8,7 @@ import { clientAddress, type TrustedProxies } from './address.ts'
 import { readBody } from './body.ts'
 import type { Answer, Answerer, Part } from './exchange.ts'
 import type { Client } from './method.ts'
-import { createOutgoing } from './outgoing.ts'
+import type { Outgoing, Taker } from './outgoing.ts'
 import type { ServerState } from './server.ts'
 import type { Unsent } from './unsent.ts'
 
@@ -29,6 +29,7 @@ export type HttpCallOptions = {
   readonly isAnyOrigin: boolean
   readonly state: ServerState
   readonly unsent: Unsent
+  readonly outgoing: Outgoing
 }
 
 export interface HttpCalls {
@@ -46,8 +47,6 @@ export type HttpExchange = {
 
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   const { state, onBug, bodyBytes, trustedProxies, isAnyOrigin, headersWithoutOrigin } = options
-
-  const outgoing = createOutgoing()
 
   function isUsual({ method, headers }: IncomingMessage): boolean {
     return (
@@ -107,7 +106,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
         ...headers,
       })
       watch(response, length)
-      outgoing.send(response, parts, onBug)
+      options.outgoing.send(parts, takerOf(response), onBug)
     } catch (error) {
       onBug(error)
       response.destroy()
@@ -190,6 +189,25 @@ function write(
   })
   // Plain ASCII, which nearly every answer is, is written without being encoded.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
+}
+
+function takerOf(response: ServerResponse): Taker {
+  return {
+    get isGone() {
+      return response.destroyed
+    },
+    write: (piece) =>
+      typeof piece === 'string' ? response.write(asciiOf(piece), 'latin1') : response.write(piece),
+    onceRoom: (go) => void response.once('drain', go),
+    end: () => void response.end(),
+    destroy: () => void response.destroy(),
+  }
+}
+
+/** Its length was announced in characters. */
+function asciiOf(text: string): string {
+  if (Buffer.byteLength(text) !== text.length) throw new Error('an answer is not plain ASCII')
+  return text
 }
 
 export function addressOf(request: IncomingMessage, trusted: TrustedProxies): string {

@@ -51,7 +51,12 @@ export const LIMITS = {
   connectionsPerClient: limit(50, 'items', 'WebSocket connections of one address'),
   connectionsTotal: limit(2_000, 'items', 'WebSocket connections of all'),
   subscriptionsPerConnection: limit(128, 'items', 'subscriptions of one connection'),
-  sendQueueBytes: limit(4_000_000, 'bytes', 'unsent bytes of one WebSocket before it is closed'),
+  sendQueueBytes: limit(4_000_000, 'bytes', 'unsent messages of one WebSocket before it is closed'),
+  sendAnswersBytes: limit(
+    100_000_000,
+    'bytes',
+    'large answers that wait for another one on their WebSocket before it is closed',
+  ),
   pingMs: limit(15_000, 'ms', 'between pings'),
   pongMs: limit(10_000, 'ms', 'for the answer to a ping'),
   holdsPerClient: limit(64, 'items', 'receipt holds of one address'),

@@ -29,13 +29,20 @@ export function serveMessages(
     },
   }
   let inFlight = 0
-  function send({ text }: Answer): void {
+  function send(answer: Answer): void {
     try {
-      if (text !== undefined) connection.send(text)
+      if (answer.parts !== undefined) {
+        connection.sendParts(answer.parts, over)
+        return
+      }
+      if (answer.text !== undefined) connection.send(answer.text)
     } catch (error) {
       onBug(error)
       connection.close(1011, 'internal error')
     }
+    over()
+  }
+  function over(): void {
     if (inFlight-- === limits.messagesInFlight) connection.resume()
     state.ended()
   }

@@ -2,22 +2,32 @@
  * Large answers on their way out: each gives a piece in its turn, and the event loop runs between two pieces. As one string an answer of
  * 25 MB held the front for 60 ms: it is joined, measured, encoded and handed to the system, each over memory that is touched first there.
  */
-import type { ServerResponse } from 'node:http'
 import { LARGE, type Part } from './exchange.ts'
 
+/** A connection that takes an answer piece by piece. */
+export interface Taker {
+  readonly isGone: boolean
+  /** False: the next piece shall wait until there is room. */
+  write(piece: Part): boolean
+  onceRoom(go: () => void): void
+  /** All is written. */
+  end(): void
+  /** Ends the connection. */
+  destroy(): void
+}
 export interface Outgoing {
-  /** The headers are written. `onBug`: the text is not what it must be, and the connection is destroyed. */
-  send(response: ServerResponse, parts: readonly Part[], onBug: (error: unknown) => void): void
+  /** `onBug`: a piece cannot be written, which no client can cause, and the connection is destroyed. */
+  send(parts: readonly Part[], taker: Taker, onBug: (error: unknown) => void): void
 }
 
 type Sending = {
-  readonly response: ServerResponse
+  readonly taker: Taker
   readonly pieces: Iterator<Part, void>
   readonly onBug: (error: unknown) => void
 }
 
 export function createOutgoing(): Outgoing {
-  /** Those whose socket takes more; bounded by the answers that clients have not taken (`unsent.ts`). */
+  /** Those whose connection takes more; bounded by the answers that clients have not taken (`unsent.ts`). */
   const ready: Sending[] = []
   let isScheduled = false
 
@@ -29,44 +39,32 @@ export function createOutgoing(): Outgoing {
   function turn(): void {
     isScheduled = false
     const sending = ready.shift()
-    if (sending !== undefined && !sending.response.destroyed) sendPiece(sending)
+    if (sending !== undefined && !sending.taker.isGone) sendPiece(sending)
     schedule()
   }
   function sendPiece(sending: Sending): void {
-    const { response, pieces, onBug } = sending
+    const { taker, pieces, onBug } = sending
     try {
       const piece = pieces.next()
-      if (piece.done === true) response.end()
-      else if (write(response, piece.value)) ready.push(sending)
+      if (piece.done === true) taker.end()
+      else if (taker.write(piece.value)) ready.push(sending)
       else
-        response.once('drain', () => {
+        taker.onceRoom(() => {
           ready.push(sending)
           schedule()
         })
     } catch (error) {
       onBug(error)
-      response.destroy()
+      taker.destroy()
     }
   }
 
   return {
-    send(response, parts, onBug) {
-      ready.push({ response, pieces: piecesOf(parts), onBug })
+    send(parts, taker, onBug) {
+      ready.push({ taker, pieces: piecesOf(parts), onBug })
       schedule()
     },
   }
-}
-
-function write(response: ServerResponse, piece: Part): boolean {
-  return typeof piece === 'string'
-    ? response.write(asciiOf(piece), 'latin1')
-    : response.write(piece)
-}
-
-/** Its length was announced in characters. */
-function asciiOf(text: string): string {
-  if (Buffer.byteLength(text) !== text.length) throw new Error('an answer is not plain ASCII')
-  return text
 }
 
 /** Of the size of a large answer, but for the last; no part is copied but text to be joined with its neighbours. */

@@ -17,6 +17,7 @@ import { createHostCheck } from './hosts.ts'
 import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls } from './http.ts'
 import type { Limits } from './limits.ts'
 import { serveMessages } from './messages.ts'
+import { createOutgoing, type Outgoing } from './outgoing.ts'
 import { createUnsent, type Unsent } from './unsent.ts'
 import { createWebSockets, type Open, refuseUpgrade, type WebSockets } from './websocket.ts'
 
@@ -70,11 +71,12 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const { limits } = options
   const state = createState()
   const unsent = createUnsent(limits)
+  const outgoing = createOutgoing()
   const isHostAllowed = createHostCheck(options.hosts)
   const isAnyOrigin = options.cors.includes('*')
   const calls = createHttpCalls({
     ...options,
-    ...{ isHostAllowed, isAnyOrigin, state, unsent },
+    ...{ isHostAllowed, isAnyOrigin, state, unsent, outgoing },
     bodyBytes: limits.bodyBytes,
     headersWithoutOrigin: {
       ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
@@ -120,7 +122,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
   addPages(server, options)
   addEndpoints(server, calls, state)
-  const webSockets = addWebSockets(server, { ...options, isHostAllowed, state, unsent })
+  const sending = { unsent, outgoing }
+  const webSockets = addWebSockets(server, { ...options, isHostAllowed, state, sending })
 
   return {
     async listen(address) {
@@ -209,12 +212,12 @@ function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerSt
 type WebSocketOptions = ServerOptions & {
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly state: ServerState
-  readonly unsent: Unsent
+  readonly sending: { readonly unsent: Unsent; readonly outgoing: Outgoing }
 }
 
 function addWebSockets(server: FastifyInstance, options: WebSocketOptions): WebSockets {
   const { limits, state, feed } = options
-  const webSockets = createWebSockets(limits, options.unsent)
+  const webSockets = createWebSockets(limits, { ...options.sending, onBug: options.onBug })
   const isOriginAllowed = (origin: string | undefined) =>
     origin === undefined || options.cors.includes('*') || options.cors.includes(origin)
   server.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {

@@ -4,7 +4,10 @@ import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { limiterKey } from './address.ts'
+import type { Part } from './exchange.ts'
 import type { Limits } from './limits.ts'
+import { createMessageQueue, type Frames, type QueueBounds } from './message-queue.ts'
+import type { Outgoing } from './outgoing.ts'
 import type { Unsent } from './unsent.ts'
 
 /** 1001 going away, 1011 our fault, 1013 try again later (too slow). */
@@ -25,6 +28,11 @@ export interface Connection {
    * wait already: then it is closed with 1013.
    */
   send(data: string | Bytes): boolean
+  /**
+   * A large text message, in fragments. `done` once, when it is with the system or never will be; closed with 1013 when too much waits
+   * behind one that is on its way.
+   */
+  sendParts(parts: readonly Part[], done: () => void): void
   /** Stops reading; a chunk already read is still delivered. */
   pause(): void
   resume(): void
@@ -60,17 +68,15 @@ const CLOSE_MS = 2_000
 /** In the place of an address. */
 const OWN = 'own'
 
-type Bounds = {
-  readonly queueBytes: number
-  readonly pingMs: number
-  readonly pongMs: number
-  /** undefined: nothing large is sent this way. */
-  readonly unsent?: Unsent
+type Bounds = QueueBounds & { readonly pingMs: number; readonly pongMs: number }
+/** What all connections share. */
+type Sending = {
+  readonly unsent: Unsent
+  readonly outgoing: Outgoing
+  readonly onBug: (error: unknown) => void
 }
-/** Characters or bytes from which a message counts as one that its client must take in time. */
-const LARGE = 65_536
 
-export function createWebSockets(limits: Limits, unsent: Unsent): WebSockets {
+export function createWebSockets(limits: Limits, sending: Sending): WebSockets {
   const options = {
     noServer: true,
     clientTracking: false,
@@ -105,9 +111,10 @@ export function createWebSockets(limits: Limits, unsent: Unsent): WebSockets {
         if (left === 0) counts.delete(key)
         else counts.set(key, left)
       })
-      const bounds = { queueBytes, pingMs: limits.pingMs, pongMs: limits.pongMs, unsent }
+      const { pingMs, pongMs, sendAnswersBytes } = limits
+      const bounds = { queueBytes, answersBytes: sendAnswersBytes, pingMs, pongMs }
       server.handleUpgrade(request, socket, head, (webSocket) => {
-        const connection = wrap(webSocket, { address, isOwn, bounds, open: handle })
+        const connection = serve(webSocket, { address, isOwn, bounds, sending, open: handle })
         open.add(connection)
         connection.signal.addEventListener('abort', () => open.delete(connection))
       })
@@ -161,13 +168,7 @@ export function connectWebSocket(url: string, options: ConnectOptions): ClientSo
   webSocket.on('close', early)
   webSocket.once('open', () => {
     webSocket.off('close', early)
-    const bounds = { ...options, queueBytes: options.maxBytes }
-    wrap(webSocket, {
-      address: url,
-      isOwn: false,
-      bounds,
-      open: () => ({ onMessage: options.onMessage, onClose }),
-    })
+    attach(webSocket, options, { onMessage: options.onMessage, onClose })
     options.onOpen?.()
   })
   return {
@@ -181,60 +182,92 @@ export function connectWebSocket(url: string, options: ConnectOptions): ClientSo
   }
 }
 
-function wrap(
+function serve(
   webSocket: WebSocket,
   options: {
     readonly address: string
     readonly isOwn: boolean
     readonly bounds: Bounds
+    readonly sending: Sending
     readonly open: Open
   },
 ): Connection {
   const ended = new AbortController()
-  const { unsent } = options.bounds
+  const { bounds, sending } = options
+  const queue = createMessageQueue({ ...sending, bounds, frames: framesOf(webSocket) })
+  const tooSlow = () => webSocket.close(1013, 'too slow: too many bytes wait to be sent')
   const connection: Connection = {
     address: options.address,
     isOwn: options.isOwn,
     signal: ended.signal,
     get queuedBytes() {
-      return webSocket.bufferedAmount
+      return queue.waitingBytes
     },
     send(data) {
       if (webSocket.readyState !== WebSocket.OPEN) return false
-      // What waits is looked at before adding, so that one large answer always passes.
-      if (webSocket.bufferedAmount > options.bounds.queueBytes) {
-        webSocket.close(1013, 'too slow: too many bytes wait to be sent')
-        return false
-      }
-      if (unsent === undefined || data.length < LARGE) webSocket.send(data)
-      else
-        webSocket.send(
-          data,
-          unsent.add(data.length, () => webSocket.terminate()),
-        )
-      return true
+      const isSent = queue.send(data)
+      if (!isSent) tooSlow()
+      return isSent
+    },
+    sendParts(parts, done) {
+      if (webSocket.readyState === WebSocket.OPEN && queue.sendParts(parts, done)) return
+      if (webSocket.readyState === WebSocket.OPEN) tooSlow()
+      done()
     },
     pause: () => webSocket.pause(),
     resume: () => webSocket.resume(),
     close: (code, reason) => webSocket.close(code, reason),
   }
-  const stopPings = keepAlive(webSocket, options.bounds)
-  // ws closes after an error by itself, with the code that says why; without a listener the error would be thrown.
-  webSocket.on('error', () => {})
-  const handlers = options.open(connection)
-  webSocket.on('message', (data, isBinary) => {
-    if (webSocket.readyState === WebSocket.OPEN) handlers.onMessage(data as Buffer, isBinary)
-  })
-  webSocket.once('close', (code, reason) => {
-    stopPings()
-    ended.abort()
-    handlers.onClose?.(code, reason.toString())
+  const { onMessage, onClose } = options.open(connection)
+  attach(webSocket, bounds, {
+    onMessage,
+    onClose(code, reason) {
+      ended.abort()
+      queue.end()
+      onClose?.(code, reason)
+    },
   })
   return connection
 }
 
+function framesOf(webSocket: WebSocket): Frames {
+  return {
+    get isOpen() {
+      return webSocket.readyState === WebSocket.OPEN
+    },
+    get bufferedBytes() {
+      return webSocket.bufferedAmount
+    },
+    send: (data, done) => webSocket.send(data, done),
+    sendFragment: (part, isLast, done) =>
+      webSocket.send(part, { binary: false, fin: isLast }, done),
+    cut: () => webSocket.terminate(),
+  }
+}
+
+/** What both sides do with an open connection. */
+function attach(
+  webSocket: WebSocket,
+  times: Pick<Bounds, 'pingMs' | 'pongMs'>,
+  { onMessage, onClose }: ConnectionHandlers,
+): void {
+  const stopPings = keepAlive(webSocket, times)
+  // ws closes after an error by itself, with the code that says why; without a listener the error would be thrown.
+  webSocket.on('error', () => {})
+  webSocket.on('message', (data, isBinary) => {
+    if (webSocket.readyState === WebSocket.OPEN) onMessage(data as Buffer, isBinary)
+  })
+  webSocket.once('close', (code, reason) => {
+    stopPings()
+    onClose?.(code, reason.toString())
+  })
+}
+
 /** A peer that leaves a ping unanswered is ended without a handshake: it is not there. */
-function keepAlive(webSocket: WebSocket, { pingMs, pongMs }: Bounds): () => void {
+function keepAlive(
+  webSocket: WebSocket,
+  { pingMs, pongMs }: Pick<Bounds, 'pingMs' | 'pongMs'>,
+): () => void {
   let timer = setTimeout(ping, pingMs).unref()
   function ping() {
     webSocket.ping()
