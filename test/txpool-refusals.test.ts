@@ -126,8 +126,8 @@ describe('refusals', () => {
       'max initcode size exceeded: code size 49153 limit 49152',
     ],
     [
-      'gas above the block',
-      () => transfer(0, 0, { gasLimit: 30_000_001n }).raw,
+      'gas above what the first transaction of a block leaves',
+      () => transfer(0, 0, { gasLimit: 29_930_001n }).raw,
       -32000,
       'exceeds block gas limit',
     ],
@@ -178,6 +178,16 @@ describe('refusals', () => {
     })
     expect(journal).toEqual([])
     expect(pool.counts()).toEqual({ pending: 0, queued: 0 })
+  })
+
+  test('all the gas that a block has for it', () => {
+    const { pool, head } = testPool()
+    expect(pool.submit(transfer(0, 0, { gasLimit: 29_930_000n }).raw, head)).toHaveProperty('hash')
+    head.rules = { ...head.rules, optimism: undefined }
+    expect(pool.submit(transfer(1, 0, { gasLimit: 30_000_000n }).raw, head)).toHaveProperty('hash')
+    expect(pool.submit(transfer(2, 0, { gasLimit: 30_000_001n }).raw, head)).toMatchObject({
+      error: { message: 'exceeds block gas limit' },
+    })
   })
 
   test('more data than any block takes', () => {

@@ -137,7 +137,9 @@ function checkForm(transaction: SignedTransaction, head: PoolHead): InvalidTrans
     )
   if (isAtLeast(head.rules, 'osaka') && transaction.gasLimit > GAS_CAP)
     return reasons.exceedsGasCap(GAS_CAP, transaction.gasLimit)
-  if (transaction.gasLimit > head.gasLimit) return invalid('exceeds block gas limit')
+  const attributesGas = head.rules.optimism === undefined ? 0n : ATTRIBUTES_GAS
+  if (transaction.gasLimit > head.gasLimit - attributesGas)
+    return invalid('exceeds block gas limit')
   if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
     return invalid('max priority fee per gas higher than max fee per gas', -32003)
   return undefined
@@ -215,4 +217,6 @@ function orRefused<T>(decode: () => T): T | Refused {
 }
 
 const MAX_INITCODE_BYTES = 49_152
+/** What the first transaction of an OP block, its L1 attributes, may use: no other has that much left (op-geth: l1InfoGasOverhead). */
+const ATTRIBUTES_GAS = 70_000n
 const MAX_NONCE = 0xffff_ffff_ffff_ffffn
