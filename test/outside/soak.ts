@@ -124,7 +124,7 @@ check(
 check(
   `none came later than one cadence (${CADENCE_MS} ms)`,
   latest <= CADENCE_MS + ownLatest,
-  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most`,
+  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most${['', ...seen.worst.slice(0, 20)].join('\n       ')}`,
 )
 // The first is that of the start.
 const lags = samples.slice(1).map(({ lagMs }) => lagMs)

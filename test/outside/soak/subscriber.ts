@@ -11,6 +11,8 @@ export type FeedSeen = {
   readonly late: readonly number[]
   /** Milliseconds that timers of this thread were late: what a busy machine adds to everything. */
   readonly ownLag: readonly number[]
+  /** Those that came later than a cadence, the first hundred: when, which, by how much. */
+  readonly worst: readonly string[]
   /** What came out of order, twice or not at all. */
   readonly gaps: readonly string[]
 }
@@ -23,6 +25,9 @@ const { url, blockTimeMs, flashblockTimeMs } = workerData as {
 const TICK_MS = 20
 const late: number[] = []
 const gaps: string[] = []
+const worst: string[] = []
+const MOST_WORST = 100
+const startedAt = Date.now()
 const ownLag: number[] = []
 let flashblocks = 0
 let blocks = 0
@@ -47,7 +52,7 @@ const timer = setInterval(() => {
 }, TICK_MS)
 parentPort!.on('message', () => {
   clearInterval(timer)
-  const seen: FeedSeen = { flashblocks, blocks, late, gaps, ownLag }
+  const seen: FeedSeen = { flashblocks, blocks, late, worst, gaps, ownLag }
   socket.removeAllListeners('close')
   socket.terminate()
   parentPort!.postMessage(seen)
@@ -69,5 +74,8 @@ function take({ index, base }: Flashblock, now: number): void {
   block!.next = index + 1
   flashblocks++
   // Index 0 announces the block, index 1 opens it, the others follow one cadence after another.
-  late.push(now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs))
+  const ms = now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs)
+  late.push(ms)
+  if (ms > flashblockTimeMs && worst.length < MOST_WORST)
+    worst.push(`${Math.round((now - startedAt) / 1_000)} s: ${block!.number}.${index} ${ms} ms`)
 }
