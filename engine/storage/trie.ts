@@ -41,13 +41,14 @@ import {
   TrieError,
   type TrieNode,
 } from './trie-node.ts'
-import { type Absent, prefetch } from './trie-prefetch.ts'
+import { type Absent, keyOf, prefetch } from './trie-prefetch.ts'
 import {
   collectWrites,
   KEYS_BYTES,
   nodeKey,
   type ReplacedRows,
   rowName,
+  type TrieColumn,
   type TrieSpace,
   type TrieWrite,
 } from './trie-rows.ts'
@@ -128,33 +129,36 @@ export function openTrie(options: {
   const decode = (
     raw: Bytes | undefined,
     {
-      space,
-      place,
+      column,
+      depth,
       expected,
-    }: { readonly space: TrieSpace; readonly place: Place; readonly expected: Bytes },
+    }: { readonly column: TrieColumn; readonly depth: number; readonly expected: Bytes },
   ): TrieNode => {
     if (raw === undefined || !equalBytes(keccak256(raw), expected))
       throw new TrieError(
-        `${space.column}: the node at depth ${place.depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
+        `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
     memory.nodes++
     // Of its own a row of the database is three objects for the collector to move.
-    return decodeNode(copyForNode(raw), place.depth, memory.epoch)
+    return decodeNode(copyForNode(raw), depth, memory.epoch)
   }
-  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode =>
-    decode(database.get(space.column, nodeKey(space, place)), { space, place, expected })
+  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode => {
+    const { column } = space
+    const raw = database.get(column, nodeKey(space, place))
+    return decode(raw, { column, depth: place.depth, expected })
+  }
   const load = (absent: readonly Absent[]): readonly TrieNode[] =>
     readMany(database, absent).map((raw, at) => {
-      const { space, parent, nibble, place } = absent[at]!
-      const node = decode(raw, { space, place, expected: childHash(parent, nibble) })
+      const { route, parent, nibble, depth } = absent[at]!
+      const expected = childHash(parent, nibble)
+      const node = decode(raw, { column: route.space.column, depth, expected })
       keepChild(parent, nibble, node)
       return node
     })
   /** A leaf that a diff names with its value before is hashed to see whether it is the one that stands there: cheaper than a read. */
-  const recall = ({ parent, nibble, place }: Absent, value: Bytes): boolean => {
-    if (parent.kind !== 'branch') return false
-    const start = place.depth
-    const raw = encodeLeaf(place.key, start, value)
+  const recall = (absent: Absent, value: Bytes): boolean => {
+    const { parent, nibble, depth: start } = absent
+    const raw = encodeLeaf(keyOf(absent), start, value)
     if (!equalBytes(keccak256(raw), childHash(parent, nibble))) return false
     const leaf = newLeaf(STORED, raw, { start, seen: memory.epoch, storage: undefined })
     keepChild(parent, nibble, leaf)
@@ -357,11 +361,14 @@ const MAX_READ = 1_024
 function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Bytes | undefined)[] {
   const rows: (Bytes | undefined)[] = []
   const slab = newSlab(Math.min(KEYS_BYTES, absent.length * MAX_KEY))
+  const columnAt = (at: number) => absent[at]!.route.space.column
   for (let from = 0; from < absent.length; ) {
-    const { column } = absent[from]!.space
+    const column = columnAt(from)
     let to = from + 1
-    while (to < absent.length && to - from < MAX_READ && absent[to]!.space.column === column) to++
-    const keys = absent.slice(from, to).map(({ space, place }) => nodeKey(space, place, slab))
+    while (to < absent.length && to - from < MAX_READ && columnAt(to) === column) to++
+    const keys = absent
+      .slice(from, to)
+      .map((one) => nodeKey(one.route.space, { key: keyOf(one), depth: one.depth }, slab))
     rows.push(...database.getMany(column, keys))
     from = to
   }
