@@ -6,13 +6,13 @@ import { nibbleAt } from '../engine/primitives/trie-root.ts'
 import type { Database } from '../engine/storage/database.ts'
 import { encodeLeaf, encodeNode, rootHash } from '../engine/storage/trie-codec.ts'
 import {
-  keepChildren,
   newBranch,
   newExtension,
   newLeaf,
   type Place,
   setChild,
   type TrieNode,
+  unlink,
 } from '../engine/storage/trie-node.ts'
 import { nodeKey, type TrieSpace } from '../engine/storage/trie-rows.ts'
 import { indexIn, sortedHashes } from './sorted-hashes.ts'
@@ -64,7 +64,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     batch.put('accountTrie', keccak256(node.raw), node.raw)
     if (batch.length >= ROWS_IN_BATCH) batch.commit()
     // It is written: only its hash is needed above.
-    if (node.kind === 'branch') keepChildren(node, () => false)
+    unlink(node)
     return node
   }
   const build = (from: number, to: number, depth: number): TrieNode => {
@@ -72,11 +72,11 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     if (to - from === 1) {
       const value = wordRlp(indexAt(from), 0)
       const raw = encodeLeaf(place.key, depth, value)
-      return write(newLeaf(owner, raw, { start: depth, seen: 0, storage: undefined }), place)
+      return write(newLeaf(owner, raw, { start: depth, storage: undefined }), place)
     }
     let end = depth
     while (nibble(from, end) === nibble(to - 1, end)) end++
-    const branch = newBranch(owner, 0)
+    const branch = newBranch(owner)
     for (let at = from; at < to; ) {
       const own = nibble(at, end)
       let next = at + 1
@@ -89,10 +89,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     const path = Uint8Array.from({ length: end - depth }, (_, at) =>
       nibbleAt(place.key, depth + at),
     )
-    return write(
-      newExtension(owner, path, { child: branch, raw: new Uint8Array(0), seen: 0 }),
-      place,
-    )
+    return write(newExtension(owner, path, { child: branch, raw: new Uint8Array(0) }), place)
   }
   const root = rootHash(build(0, leaves, 0))
   const { nonce, balance, codeHash } = ACCOUNT

@@ -14,7 +14,7 @@ import { keccak256 } from '../engine/primitives/keccak.ts'
 import { decodeDiff, encodeDiff } from '../engine/state/diff-codec.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { type Database, openDatabase } from '../engine/storage/database.ts'
-import { openTrie, type StateTrie } from '../engine/storage/trie.ts'
+import { openTrie, type StateTrie, TRIE_CACHE_BYTES } from '../engine/storage/trie.ts'
 import { undoRows } from '../engine/storage/trie-rows.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
 import { ACCOUNT, ADDRESS, buildTrie, slotOf, wordOf, wordRlp } from './trie-build.ts'
@@ -34,7 +34,7 @@ const rounds = Number(values.rounds)
 const WARM_UP = 10
 /** Of one commit, as a fold has it. */
 const ROWS_IN_PIECE = 400
-/** Of both: nodes in memory. */
+/** Of the other: nodes in memory, of about half a kilobyte, as many as ours has room for. */
 const CACHE_NODES = 131_072
 
 type Update = { readonly index: number; readonly version: number }
@@ -73,8 +73,8 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
     if (batch.length >= ROWS_IN_PIECE) batch.commit()
   }
   batch.commit()
-  trie.stored(version, writes)
-  for (const _ of trie.trim());
+  trie.stored(version)
+  for (const _ of trie.keep(version, writes));
   return { ...stop(), root: bytesToHex(root) }
 }
 
@@ -150,7 +150,7 @@ try {
     ? new Uint16Array(new Uint8Array(readFileSync(versionsFile)).buffer)
     : new Uint16Array(leaves)
   const random = mulberry32(leaves + versions.reduce((sum, count) => sum + count, 0))
-  const trie = openTrie({ database, cacheNodes: CACHE_NODES })
+  const trie = openTrie({ database, cacheBytes: TRIE_CACHE_BYTES })
   const root = trie.storageRoot(trie.base(), ADDRESS)
   const mpt = await openTheirs(database, root)
   const samples: [Sample[], Sample[]] = [[], []]

@@ -151,7 +151,7 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
   for (const _ of storeInSteps(database, trie, version, name));
 }
 
-/** The steps are those of the choice which nodes stay. */
+/** The steps are those of keeping what was written. */
 function* storeInSteps(
   ...[database, trie, version, name]: [Database, StateTrie, TrieVersion, Bytes]
 ): Generator<undefined, void> {
@@ -169,8 +169,8 @@ function* storeInSteps(
     if (value === undefined) batch.delete(column, key)
     else batch.put(column, key, value)
   batch.commit()
-  trie.stored(version, writes)
-  yield* trie.trim()
+  trie.stored(version)
+  yield* trie.keep(version, writes)
 }
 
 function freshRows(world: World): string[] {
@@ -208,10 +208,10 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
     fc.property(
       chain,
       fc.integer({ min: 1, max: 3 }),
-      fc.constantFrom(0, 8, 1000),
-      (blocks, depth, cacheNodes) => {
+      fc.constantFrom(0, 4_096, 1_048_576),
+      (blocks, depth, cacheBytes) => {
         const database = memoryDatabase()
-        const trie = openTrie({ database, cacheNodes })
+        const trie = openTrie({ database, cacheBytes })
         const worlds: World[] = [new Map()]
         const unfolded: { version: TrieVersion; world: World }[] = []
         let folded = 0
@@ -260,7 +260,7 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
   )
 })
 
-test('nodes are dropped in steps, and blocks come in between', { timeout }, () => {
+test('nodes are kept in steps, and blocks come in between', { timeout }, () => {
   const address = ADDRESSES[0]!
   const account = { nonce: 1n, balance: 0n, codeHash: EMPTY_HASH }
   const word = (value: number) => {
@@ -278,7 +278,7 @@ test('nodes are dropped in steps, and blocks come in between', { timeout }, () =
     },
   ]
   const database = memoryDatabase()
-  const trie = openTrie({ database, cacheNodes: 100 })
+  const trie = openTrie({ database, cacheBytes: 65_536 })
   const known = openTrie({ database: memoryDatabase() })
   let version = trie.fork(trie.base())
   const plain = known.fork(known.base())

@@ -48,6 +48,7 @@ export function startChainThreads(context: NodeContext, data: OpenedData): Chain
     writer: toWriter.port1,
     sequencer: toSequencer?.port1,
     ...(config.historyBlocks === 'all' ? {} : { historyBlocks: config.historyBlocks }),
+    trieCacheBytes: config.trieCacheBytes,
   }
   const keeper = startThread<ToKeeper, FromKeeper>({
     ...{ ...ends, name: 'keeper', file: './keeper.ts', data: keeperData },

@@ -21,6 +21,8 @@ export type Config = Omit<Options, 'adminPort' | 'datadir' | 'dbCache'> & {
   readonly adminPort: number
   /** Megabytes. */
   readonly dbCache: number
+  /** Bytes of trie nodes in memory. */
+  readonly trieCacheBytes: number
   /** undefined: ephemeral. */
   readonly datadir: string | undefined
   readonly limits: Limits
@@ -236,6 +238,9 @@ function pick(
   return layers.find(([text]) => text !== undefined) ?? [undefined, 'default']
 }
 
+/** What trie nodes may take, beside the caches of the database. */
+const TRIE_CACHE_SHARE = 4
+
 function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): Config {
   const read = (name: string) => {
     const key = kebab(name)
@@ -255,14 +260,16 @@ function assemble(command: CommandName, values: ReadonlyMap<string, unknown>): C
   const chainName = (options.genesis ?? chain ?? 'xlayer')
     .replace(/^.*\//, '')
     .replace(/\.json$/, '')
+  // A chain that begins empty would fill a large one for hours, and memory would seem to leak.
+  const dbCache = options.dbCache ?? (command === 'dev' ? 64 : 512)
   return {
     ...options,
     command,
     chain,
     limits,
     adminPort: options.adminPort ?? (command === 'dev' ? 8_546 : 0),
-    // A chain that begins empty would fill a large one for hours, and memory would seem to leak.
-    dbCache: options.dbCache ?? (command === 'dev' ? 64 : 512),
+    dbCache,
+    trieCacheBytes: (dbCache * 2 ** 20) / TRIE_CACHE_SHARE,
     datadir: options.ephemeral
       ? undefined
       : (options.datadir ?? `.flashnode/${command}-${chainName}`),

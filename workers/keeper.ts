@@ -16,6 +16,7 @@ export type KeeperData = Pick<SharedNode, 'database' | 'views'> & {
   readonly foldDepth?: number
   readonly undoWindow?: number
   readonly historyBlocks?: number
+  readonly trieCacheBytes?: number
 }
 
 const BEAT_MS = 1_000

@@ -125,7 +125,7 @@ export const OPTIONS = {
   }),
   dbCache: option('MB', optional(integer(16, 65_536)), {
     fallback: undefined,
-    text: 'block caches of the database',
+    text: 'block caches of the database; a quarter of it again for trie nodes',
     shown: 'dev: 64; else 512',
     commands: ALL,
   }),

@@ -52,9 +52,9 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   batch.delete('meta', META.folding)
   batch.delete('meta', META.foldingTrie)
   batch.commit()
-  fold.trie.stored(fold.version, writes)
+  fold.trie.stored(fold.version)
   // The block is folded: who stops here loses nothing.
-  yield* fold.trie.trim()
+  yield* fold.trie.keep(fold.version, writes)
 }
 
 /** Writes of one key: its flat value and its history row stand in one batch. */

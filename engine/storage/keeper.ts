@@ -54,8 +54,8 @@ export type KeeperOptions = {
   readonly rowsInPiece?: number
   /** Of the log: a column that has written nothing to a file for so long is made to. */
   readonly logSpanBytes?: number
-  /** Trie nodes kept in memory. */
-  readonly cacheNodes?: number
+  /** Bytes of trie nodes kept in memory. */
+  readonly trieCacheBytes?: number
 }
 
 export interface Keeper {
@@ -136,7 +136,7 @@ class KeeperState {
     this.#database = this.#log.database
     this.#words = options.words
     this.#store = openStore(this.#database)
-    const { trie, opened, versions } = recover(this.#database, options.cacheNodes)
+    const { trie, opened, versions } = recover(this.#database, options.trieCacheBytes)
     this.#trie = trie
     this.opened = opened
     this.#words.setOldest(this.#store.oldestState())

@@ -7,7 +7,7 @@ import type { Database } from './database.ts'
 import { foldBlock } from './fold.ts'
 import { META } from './meta.ts'
 import { openStore } from './store.ts'
-import { openTrie, type StateTrie, type TrieVersion } from './trie.ts'
+import { openTrie, type StateTrie, TRIE_CACHE_BYTES, type TrieVersion } from './trie.ts'
 import { TrieError } from './trie-node.ts'
 import type { OpenedChain, StoredHead, UnfoldedBlock } from './types.ts'
 import { restoreInterruptedTrie, unfoldBlock } from './unfold.ts'
@@ -24,10 +24,10 @@ export type Recovered = {
  * roots of what is left. May take as long as a few full blocks.
  * @throws {DatabaseError}, {TrieError}, {UnfoldError}, {StoredChainError}
  */
-export function recover(database: Database, cacheNodes: number | undefined): Recovered {
+export function recover(database: Database, cacheBytes: number | undefined): Recovered {
   restoreInterruptedTrie(database)
   leaveOtherBranch(database)
-  const trie = openTrie({ database, ...(cacheNodes === undefined ? {} : { cacheNodes }) })
+  const trie = openTrie({ database, cacheBytes: cacheBytes ?? TRIE_CACHE_BYTES })
   checkBaseRoot(database, trie)
   let blocks = readUnfolded(database)
   if (database.get('meta', META.folding) !== undefined) {

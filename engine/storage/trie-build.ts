@@ -2,10 +2,10 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
 import type { WriteBatch } from './database.ts'
-import { encodeLeaf, encodeNode, hasRow, rootHash } from './trie-codec.ts'
+import { encodeLeaf, encodeNode, rootHash } from './trie-codec.ts'
 import {
   type Branch,
-  keepChildren,
+  hasRow,
   NO_RAW,
   newBranch,
   newExtension,
@@ -13,6 +13,7 @@ import {
   type Owner,
   setChild,
   type TrieNode,
+  unlink,
 } from './trie-node.ts'
 import { nodeKey, type TrieSpace } from './trie-rows.ts'
 
@@ -35,7 +36,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
     if (hasRow(node)) {
       batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
       // Only its hash is needed above; a short node is part of its parent.
-      if (node.kind === 'branch') keepChildren(node, () => false)
+      unlink(node)
     }
     return node
   }
@@ -43,7 +44,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
   const extended = (node: TrieNode, key: Bytes, from: number, depth: number): TrieNode => {
     if (from === depth) return node
     const path = Uint8Array.from({ length: depth - from }, (_, at) => nibbleAt(key, from + at))
-    return write(newExtension(owner, path, { child: node, raw: NO_RAW, seen: 0 }), key, from)
+    return write(newExtension(owner, path, { child: node, raw: NO_RAW }), key, from)
   }
 
   /** Places the last entry; what it shares with the next one are `shared` nibbles, −1 without one. Returns the root at the end. */
@@ -52,7 +53,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
     let top = open.at(-1)
     if (top === undefined || top.depth < shared) {
       if (shared < 0) return leaf(key, value, 0)
-      top = { depth: shared, branch: newBranch(owner, 0) }
+      top = { depth: shared, branch: newBranch(owner) }
       open.push(top)
     }
     setChild(top.branch, nibbleAt(key, top.depth), leaf(key, value, top.depth + 1))
@@ -63,7 +64,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
       if (shared < 0 && above === undefined) return extended(node, key, 0, top.depth)
       const holder =
         above === undefined || above.depth < shared
-          ? { depth: shared, branch: newBranch(owner, 0) }
+          ? { depth: shared, branch: newBranch(owner) }
           : above
       if (holder !== above) open.push(holder)
       setChild(
@@ -76,11 +77,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
     return undefined
   }
   const leaf = (key: Bytes, value: Bytes, start: number) =>
-    write(
-      newLeaf(owner, encodeLeaf(key, start, value), { start, seen: 0, storage: undefined }),
-      key,
-      start,
-    )
+    write(newLeaf(owner, encodeLeaf(key, start, value), { start, storage: undefined }), key, start)
 
   return {
     add(key, value) {

@@ -39,9 +39,6 @@ function referenceOf(node: TrieNode): Bytes {
   return raw.length < 32 ? raw : keccak256(raw)
 }
 
-/** The node has a row of its own; a shorter one lives in its parent's. */
-export const hasRow = ({ raw }: TrieNode): boolean => raw.length >= 32
-
 // Blocks are small, because a node that stays in memory keeps the whole of its own.
 const NODES = newSlab(4_096)
 
@@ -194,27 +191,27 @@ export function bitCount(mask: number): number {
  * The node that `raw` encodes. Branch values do not exist: every key has 32 bytes.
  * @throws {TrieError} when it is no node of this depth
  */
-export function decodeNode(raw: Bytes, depth: number, seen: number): TrieNode {
+export function decodeNode(raw: Bytes, depth: number): TrieNode {
   const start = listStart(raw)
   const second = start + itemSize(raw, start)
-  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, depth, seen)
+  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, depth)
   const packed = stringAt(raw, start)
   const isLeaf = (packed[0]! & 0x20) !== 0
   const isOdd = (packed[0]! & 0x10) !== 0
   const length = packed.length * 2 - (isOdd ? 1 : 2)
   if (isLeaf ? depth + length !== 64 : length < 1 || depth + length > 63)
     throw new TrieError(`node at depth ${depth} has a path of ${length} nibbles`)
-  if (isLeaf) return newLeaf(STORED, raw, { start: depth, seen, storage: undefined })
+  if (isLeaf) return newLeaf(STORED, raw, { start: depth, storage: undefined })
   const path = new Uint8Array(length)
   for (let at = 0; at < length; at++) path[at] = nibbleAt(packed, at + (isOdd ? 1 : 2))
-  const extension = newExtension(STORED, path, { child: undefined, raw, seen })
+  const extension = newExtension(STORED, path, { child: undefined, raw })
   extension.isEncoded = true
-  if (raw[second] !== 0xa0) extension.child = decodeNode(raw.slice(second), depth + length, seen)
+  if (raw[second] !== 0xa0) extension.child = decodeNode(raw.slice(second), depth + length)
   return extension
 }
 
-function decodeBranch(raw: Bytes, depth: number, seen: number): Branch {
-  const branch = newBranch(STORED, seen)
+function decodeBranch(raw: Bytes, depth: number): Branch {
+  const branch = newBranch(STORED)
   branch.raw = raw
   branch.isEncoded = true
   let isHashed = true
@@ -224,7 +221,7 @@ function decodeBranch(raw: Bytes, depth: number, seen: number): Branch {
     if (raw[at] !== 0x80) {
       branch.present |= 1 << nibble
       if (raw[at] !== 0xa0) {
-        keepChild(branch, nibble, decodeNode(raw.slice(at, at + size), depth + 1, seen))
+        keepChild(branch, nibble, decodeNode(raw.slice(at, at + size), depth + 1))
         isHashed = false
       }
     }
@@ -238,12 +235,18 @@ function decodeBranch(raw: Bytes, depth: number, seen: number): Branch {
 
 /** Hash of a child that is not in memory, from the parent's RLP. */
 export function childHash(node: Branch | Extension, nibble: number): Bytes {
+  const at = childHashAt(node, nibble)
+  return node.raw.subarray(at, at + 32)
+}
+
+/** Where in `raw` it stands. */
+export function childHashAt(node: Branch | Extension, nibble: number): number {
   const { raw } = node
   let at = listStart(raw)
   if (node.kind === 'extension') at += itemSize(raw, at)
   else if (node.hashed !== -1) at += hashAt(node.hashed, nibble)
   else for (let i = 0; i < nibble; i++) at += itemSize(raw, at)
-  return raw.subarray(at + 1, at + 33)
+  return at + 1
 }
 
 /** RLP of a branch whose only child has this hash. */

@@ -15,8 +15,6 @@ type Common = {
   raw: Bytes
   /** `raw` is what the node is now. What the parent holds of it, its hash as a rule, stands in the parent's RLP only. */
   isEncoded: boolean
-  /** Epoch of the last use. */
-  seen: number
   /** RLP of the row that was at this place before its maker's version; undefined where there was none, or it is not known here. */
   previous: Bytes | undefined
 }
@@ -59,12 +57,11 @@ const NO_CHILDREN: readonly (TrieNode | undefined)[] = Object.freeze(
 )
 
 // Nodes of a kind have their fields in one order wherever they are made: V8 then has one hidden class for each kind.
-export const newBranch = (owner: Owner, seen: number): Branch => ({
+export const newBranch = (owner: Owner): Branch => ({
   kind: 'branch',
   owner,
   raw: NO_RAW,
   isEncoded: false,
-  seen,
   previous: undefined,
   present: 0,
   stale: 0,
@@ -73,7 +70,7 @@ export const newBranch = (owner: Owner, seen: number): Branch => ({
   children: NO_CHILDREN,
 })
 export const copyBranch = (
-  { raw, seen, present, stale, hashed, children }: Branch,
+  { raw, present, stale, hashed, children }: Branch,
   owner: Owner,
   previous: Bytes | undefined,
 ): Branch => ({
@@ -81,7 +78,6 @@ export const copyBranch = (
   owner,
   raw,
   isEncoded: false,
-  seen,
   previous,
   present,
   stale,
@@ -93,13 +89,12 @@ export const copyBranch = (
 export const newExtension = (
   owner: Owner,
   path: Bytes,
-  { child, raw, seen }: Pick<Extension, 'child' | 'raw' | 'seen'>,
+  { child, raw }: Pick<Extension, 'child' | 'raw'>,
 ): Extension => ({
   kind: 'extension',
   owner,
   raw,
   isEncoded: false,
-  seen,
   previous: undefined,
   path,
   child,
@@ -113,18 +108,12 @@ export type Entry = {
 export const newLeaf = (
   owner: Owner,
   raw: Bytes,
-  {
-    start,
-    seen,
-    storage,
-    previous,
-  }: Pick<Leaf, 'start' | 'seen' | 'storage'> & Partial<Pick<Leaf, 'previous'>>,
+  { start, storage, previous }: Pick<Leaf, 'start' | 'storage'> & Partial<Pick<Leaf, 'previous'>>,
 ): Leaf => ({
   kind: 'leaf',
   owner,
   raw,
   isEncoded: true,
-  seen,
   previous,
   start,
   storage,
@@ -147,21 +136,17 @@ export function keepChild(
   }
 }
 
-/** Nothing of what stands below stays in memory, but for what is kept. */
-export function keepChildren(
-  branch: Branch,
-  isKept: (child: TrieNode, nibble: number) => boolean,
-): void {
-  if (branch.children === NO_CHILDREN) return
-  let kept: (TrieNode | undefined)[] | undefined
-  for (let nibble = 0; nibble < 16; nibble++) {
-    const child = branch.children[nibble]
-    if (child === undefined || !isKept(child, nibble)) continue
-    kept ??= NO_CHILDREN.slice()
-    kept[nibble] = child
-  }
-  branch.children = kept ?? NO_CHILDREN
+/** Nothing that has a row of its own is held by the node any more. Nodes are encoded. */
+export function unlink(node: TrieNode): void {
+  if (node.kind === 'leaf') node.storage = undefined
+  else if (node.kind === 'extension') {
+    if (node.child !== undefined && hasRow(node.child)) node.child = undefined
+  } else if (node.hashed === node.present) node.children = NO_CHILDREN
+  else node.children = node.children.map((child) => (child && hasRow(child) ? undefined : child))
 }
+
+/** The node has a row of its own; a shorter one lives in its parent's. */
+export const hasRow = ({ raw }: TrieNode): boolean => raw.length >= 32
 
 /** A child that is not what it was when the branch was last hashed. */
 export function setChild(branch: Branch, nibble: number, child: TrieNode | undefined): void {
@@ -185,7 +170,9 @@ export function setNibble(key: Bytes, at: number, nibble: number): void {
 
 /** Storage root in the RLP of an account: the last two items are hashes. */
 export const storageRootOf = (account: Bytes): Bytes =>
-  account.subarray(account.length - 65, account.length - 33)
+  account.subarray(storageRootIn(account), account.length - 33)
+/** Where it stands in the RLP of an account, or of its leaf, which the account ends. */
+export const storageRootIn = ({ length }: Bytes): number => length - 65
 
 /** The stored trie is not what its hashes say: the database is damaged, or a rule of ours was broken. */
 export class TrieError extends Error {

@@ -5,7 +5,6 @@ import {
   childHash,
   encodeLeaf,
   encodeNode,
-  hasRow,
   isLeafOf,
   leafKey,
   leafValue,
@@ -16,6 +15,7 @@ import {
   copyBranch,
   type Entry,
   type Extension,
+  hasRow,
   type Leaf,
   NO_RAW,
   newBranch,
@@ -40,8 +40,6 @@ export type Change = {
 /** One trie while it is changed. */
 export type Trie = {
   readonly owner: Owner
-  /** Epoch, set on each node that is walked over. */
-  readonly seen: number
   /** The child at `place`, read when it is not in memory and kept in its parent. */
   child(parent: Branch | Extension, nibble: number, place: Place): TrieNode
   /** The row that was at `place` before this version, as RLP, is not there any more, or another node took its place. */
@@ -99,7 +97,6 @@ function sortWhole(changes: readonly Change[]): readonly Change[] {
 export function findLeaf(trie: Trie, root: TrieNode | undefined, key: Bytes): Leaf | undefined {
   let node = root
   for (let depth = 0; node !== undefined; ) {
-    node.seen = trie.seen
     if (node.kind === 'leaf') return isLeafOf(node, key) ? node : undefined
     if (node.kind === 'extension') {
       if (sharedWith(node.path, key, depth) < node.path.length) return undefined
@@ -146,28 +143,28 @@ const keyOf = (span: Span): Bytes => span.changes[span.from]!.key
 /** The same node when nothing changed. */
 function update(trie: Trie, node: TrieNode | undefined, span: Span): TrieNode | undefined {
   if (node === undefined) return build(trie, entriesOf(span), span.depth)
-  node.seen = trie.seen
   if (node.kind === 'leaf') return updateLeaf(trie, node, span)
   if (node.kind === 'extension') return updateExtension(trie, node, span)
   return updateBranch(trie, node, span)
 }
 
 function updateLeaf(trie: Trie, leaf: Leaf, span: Span): TrieNode | undefined {
-  const { owner, seen } = trie
+  const { owner } = trie
   const { start } = leaf
   const only = span.to - span.from === 1 ? span.changes[span.from] : undefined
   if (only?.value !== undefined && isLeafOf(leaf, only.key)) {
     const { storage } = only
     const raw = encodeLeaf(only.key, start, only.value)
-    if (storage === leaf.storage && isSame(raw, leaf.raw)) return leaf
-    return newLeaf(owner, raw, { start, seen, storage, previous: rowBefore(trie, leaf) })
+    // The root of its storage is in the RLP: another node of the same hash is the same.
+    if (isSame(raw, leaf.raw)) return leaf
+    return newLeaf(owner, raw, { start, storage, previous: rowBefore(trie, leaf) })
   }
   const entries = entriesOf(span)
   const own = span.changes.slice(span.from, span.to).find(({ key }) => isLeafOf(leaf, key))
   const value = leafValue(leaf)
   const isSameValue = own?.value !== undefined && isSame(own.value, value)
   if (entries.length === 0 && own === undefined) return leaf
-  if (entries.length === 1 && isSameValue && own.storage === leaf.storage) return leaf
+  if (entries.length === 1 && isSameValue) return leaf
   const whole = leafKey(leaf, keyOf(span))
   replace(trie, leaf, { key: whole, depth: start })
   if (own === undefined) {
@@ -257,8 +254,8 @@ function collapse(trie: Trie, branch: Branch, place: Place): TrieNode | undefine
 }
 
 /** A branch with one child: that of `from`, in memory or not, or one that the caller sets. */
-function branchAbove({ owner, seen }: Trie, nibble: number, from: Extension | undefined): Branch {
-  const branch = newBranch(owner, seen)
+function branchAbove({ owner }: Trie, nibble: number, from: Extension | undefined): Branch {
+  const branch = newBranch(owner)
   if (from?.child !== undefined) setChild(branch, nibble, from.child)
   else if (from !== undefined) {
     branch.present = 1 << nibble
@@ -287,22 +284,22 @@ function prepend(
   return newExtension(trie.owner, whole, node)
 }
 
-const leafOf = ({ owner, seen }: Trie, { key, value, storage }: Entry, start: number): Leaf =>
-  newLeaf(owner, encodeLeaf(key, start, value), { start, seen, storage })
+const leafOf = ({ owner }: Trie, { key, value, storage }: Entry, start: number): Leaf =>
+  newLeaf(owner, encodeLeaf(key, start, value), { start, storage })
 
-const extendTo = ({ owner, seen }: Trie, path: Bytes, child: Branch): Extension =>
-  newExtension(owner, path, { child, raw: NO_RAW, seen })
+const extendTo = ({ owner }: Trie, path: Bytes, child: Branch): Extension =>
+  newExtension(owner, path, { child, raw: NO_RAW })
 
 /** A subtree of entries that share the first `depth` nibbles. */
 function build(trie: Trie, entries: readonly Entry[], depth: number): TrieNode | undefined {
   const [first] = entries
   if (first === undefined) return undefined
-  const { owner, seen } = trie
+  const { owner } = trie
   if (entries.length === 1) return leafOf(trie, first, depth)
   const last = entries[entries.length - 1]!
   let at = depth
   while (nibbleAt(first.key, at) === nibbleAt(last.key, at)) at++
-  const branch = newBranch(owner, seen)
+  const branch = newBranch(owner)
   for (let from = 0; from < entries.length; ) {
     const nibble = nibbleAt(entries[from]!.key, at)
     let to = from + 1

@@ -7,15 +7,16 @@ import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
+import { createNodeCache } from './node-cache.ts'
 import { newSlab } from './slab.ts'
-import { epochsFor, MOST_EPOCHS, newNeeds, trim } from './trie-cache.ts'
 import {
   childHash,
+  childHashAt,
   copyForNode,
   decodeNode,
   encodeLeaf,
-  hasRow,
   leafValue,
+  newBytes,
   rootHash,
 } from './trie-codec.ts'
 import {
@@ -31,7 +32,6 @@ import {
   type Branch,
   type Extension,
   keepChild,
-  keepChildren,
   type Leaf,
   newLeaf,
   type Owner,
@@ -40,6 +40,7 @@ import {
   storageRootOf,
   TrieError,
   type TrieNode,
+  unlink,
 } from './trie-node.ts'
 import { type Absent, keyOf, prefetch } from './trie-prefetch.ts'
 import {
@@ -72,8 +73,8 @@ export type TrieVersion = {
   hash: Bytes | undefined
   /** Rows of earlier versions whose place has another kind of node now, or none. */
   readonly replaced: ReplacedRows
-  /** Those that it made and `writes` found. */
-  readonly branches: Branch[]
+  /** Those that it made and that hold others in memory, found by `writes`. */
+  readonly linked: TrieNode[]
 }
 
 /** RLP nodes from the root down, for an account and some of its slots (EIP-1186). */
@@ -108,70 +109,74 @@ export interface StateTrie {
   /** What storing this version changes in the database, where its parent is stored now; in steps, once for a version. */
   writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
   /** The writes are in the database. Every version that does not stand on this one is void. */
-  stored(version: TrieVersion, writes: readonly TrieWrite[]): void
-  /** After `stored`: drops stored nodes until no more stay in memory than may, in steps; others may use the trie in between. */
-  trim(): Generator<undefined, void>
+  stored(version: TrieVersion): void
+  /** After `stored`, in steps: the nodes that were written stay in memory for the next blocks, as long as there is room. */
+  keep(version: TrieVersion, writes: readonly TrieWrite[]): Generator<undefined, void>
   /** Forgets everything in memory and reads the stored version again. Every version is void. */
   reload(): void
 }
 
 type TrieRows = Pick<Database, 'get' | 'getMany'>
 
-/** `cacheNodes`: stored nodes kept in memory, half a kilobyte to one each. */
+/** Bytes of stored nodes in memory, for a writer. */
+export const TRIE_CACHE_BYTES = 67_108_864
+/** For who asks about a few accounts once. */
+const SMALL_CACHE_BYTES = 262_144
+
+/** `cacheBytes`: stored nodes kept in memory. */
 export function openTrie(options: {
   readonly database: TrieRows
-  readonly cacheNodes?: number
+  readonly cacheBytes?: number
 }): StateTrie {
-  const { database, cacheNodes = 131_072 } = options
-  const memory = { epoch: 1, nodes: 0, keepEpochs: 64 }
+  const { database, cacheBytes = SMALL_CACHE_BYTES } = options
+  const cache = createNodeCache(cacheBytes)
   let base: TrieVersion
 
-  const decode = (
-    raw: Bytes | undefined,
-    {
-      column,
-      depth,
-      expected,
-    }: { readonly column: TrieColumn; readonly depth: number; readonly expected: Bytes },
-  ): TrieNode => {
-    if (raw === undefined || !equalBytes(keccak256(raw), expected))
+  /** @throws {TrieError} */
+  const decode = (raw: Bytes | undefined, { column, depth, source, at }: Wanted): TrieNode => {
+    if (raw === undefined || !equalBytes(keccak256(raw), source.subarray(at, at + 32)))
       throw new TrieError(
         `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
-    memory.nodes++
+    cache.put(source, at, raw)
     // Of its own a row of the database is three objects for the collector to move.
-    return decodeNode(copyForNode(raw), depth, memory.epoch)
+    return decodeNode(copyForNode(raw), depth)
   }
-  const read = (space: TrieSpace, place: Place, expected: Bytes): TrieNode => {
+  const recent = ({ depth, source, at }: Wanted): TrieNode | undefined => {
+    const raw = cache.copy(source, at, newBytes)
+    return raw && decodeNode(raw, depth)
+  }
+  const read = (space: TrieSpace, place: Place, [source, at]: readonly [Bytes, number]) => {
     const { column } = space
-    const raw = database.get(column, nodeKey(space, place))
-    return decode(raw, { column, depth: place.depth, expected })
+    const wanted = { column, depth: place.depth, source, at }
+    return recent(wanted) ?? decode(database.get(column, nodeKey(space, place)), wanted)
   }
-  const load = (absent: readonly Absent[]): readonly TrieNode[] =>
-    readMany(database, absent).map((raw, at) => {
-      const { route, parent, nibble, depth } = absent[at]!
-      const expected = childHash(parent, nibble)
-      const node = decode(raw, { column: route.space.column, depth, expected })
-      keepChild(parent, nibble, node)
+  const load = (absent: readonly Absent[]): readonly TrieNode[] => {
+    const nodes = absent.map((one) => recent(wantedOf(one)))
+    const missing = absent.filter((_, at) => nodes[at] === undefined)
+    const rows = readMany(database, missing)
+    let next = 0
+    return absent.map((one, at) => {
+      const node = nodes[at] ?? decode(rows[next++], wantedOf(one))
+      keepChild(one.parent, one.nibble, node)
       return node
     })
+  }
   /** A leaf that a diff names with its value before is hashed to see whether it is the one that stands there: cheaper than a read. */
   const recall = (absent: Absent, value: Bytes): boolean => {
     const { parent, nibble, depth: start } = absent
     const raw = encodeLeaf(keyOf(absent), start, value)
     if (!equalBytes(keccak256(raw), childHash(parent, nibble))) return false
-    const leaf = newLeaf(STORED, raw, { start, seen: memory.epoch, storage: undefined })
+    const leaf = newLeaf(STORED, raw, { start, storage: undefined })
     keepChild(parent, nibble, leaf)
-    memory.nodes++
     return true
   }
   const trieIn = (space: TrieSpace, version: Pick<TrieVersion, 'owner' | 'replaced'>): Trie => ({
     owner: version.owner,
-    seen: memory.epoch,
     child(parent: Branch | Extension, nibble: number, place: Place): TrieNode {
       const known = parent.kind === 'branch' ? parent.children[nibble] : parent.child
       if (known !== undefined) return known
-      const child = read(space, place, childHash(parent, nibble))
+      const child = read(space, place, [parent.raw, childHashAt(parent, nibble)])
       keepChild(parent, nibble, child)
       return child
     },
@@ -184,7 +189,7 @@ export function openTrie(options: {
     if (leaf === undefined) return undefined
     const expected = storageRootOf(leafValue(leaf))
     if (leaf.storage === undefined && !equalBytes(expected, EMPTY_ROOT))
-      leaf.storage = read(space, { key: space.prefix, depth: 0 }, expected)
+      leaf.storage = read(space, { key: space.prefix, depth: 0 }, [expected, 0])
     return leaf.storage
   }
   /** The leaf and the storage of an account before the changes of its slots. */
@@ -218,36 +223,20 @@ export function openTrie(options: {
   }
 
   const reload = () => {
+    cache.clear()
     const place = { key: new Uint8Array(32), depth: 0 }
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
-    const root = raw === undefined ? undefined : read(ACCOUNTS, place, keccak256(raw))
-    memory.nodes = root === undefined ? 0 : 1
+    const hash = raw === undefined ? EMPTY_ROOT : keccak256(raw)
     base = {
       owner: { isStored: true },
       isForked: true,
-      root,
-      hash: undefined,
+      root: raw && decodeNode(copyForNode(raw), 0),
+      hash,
       replaced: new Map(),
-      branches: [],
+      linked: [],
     }
   }
   reload()
-
-  const isWorthKeeping = (child: TrieNode): boolean => {
-    if (child.kind !== 'leaf' || child.storage !== undefined || !hasRow(child)) return true
-    memory.nodes--
-    return false
-  }
-
-  function* keepNodes(epochs: number): Generator<undefined, Uint32Array> {
-    const before = memory.nodes
-    const { epoch } = memory
-    const needs = newNeeds()
-    const kept = base.root === undefined ? 0 : yield* trim(base.root, { epoch, epochs, needs })
-    // Others have read some meanwhile; the next look counts those anew.
-    memory.nodes = kept + memory.nodes - before
-    return needs
-  }
 
   const trie: StateTrie = {
     base: () => base,
@@ -313,28 +302,23 @@ export function openTrie(options: {
         storageProofs: keys.map((slot) => provePath(slots, storage, keccak256(slot))),
       }
     },
-    writes: ({ root, owner, replaced, branches }) =>
-      collectWrites(root, owner, { replaced, branches }),
-    stored(version, writes) {
+    writes: ({ root, owner, replaced, linked }) => collectWrites(root, owner, { replaced, linked }),
+    stored(version) {
       version.owner.isStored = true
-      memory.epoch++
-      // The others take the place of nodes that were in memory.
-      for (const { previous } of writes) if (previous === undefined) memory.nodes++
       version.replaced.clear()
-      // The next change of a leaf says what it was, mostly, and in memory there is room for more branches.
-      for (const branch of version.branches) keepChildren(branch, isWorthKeeping)
-      version.branches.length = 0
+      // What stands below is in the database: held here it would never go.
+      for (const node of version.linked) unlink(node)
+      version.linked.length = 0
+      if (base.root !== undefined) unlink(base.root)
       base = version
     },
-    *trim() {
-      if (memory.nodes <= cacheNodes) return
-      const needs = yield* keepNodes(memory.keepEpochs)
-      if (memory.nodes < 0.5 * cacheNodes)
-        memory.keepEpochs = Math.min(MOST_EPOCHS, memory.keepEpochs + 4)
-      if (memory.nodes <= 0.75 * cacheNodes) return
-      // Room for some blocks, so that not each of them is followed by a walk.
-      memory.keepEpochs = epochsFor(needs, 0.75 * cacheNodes)
-      yield* keepNodes(memory.keepEpochs)
+    *keep(version, writes) {
+      const root = trie.stateRoot(version)
+      let rows = 0
+      for (const { value, hashIn, hashAt } of writes) {
+        if (++rows % ROWS_IN_STEP === 0) yield
+        if (value !== undefined && hashAt >= 0) cache.put(hashIn ?? root, hashAt, value)
+      }
     },
     reload,
   }
@@ -347,11 +331,27 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
   root: parent.root,
   hash: parent.hash,
   replaced: new Map(),
-  branches: [],
+  linked: [],
 })
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 
+/** A node of which the hash is known: it stands in `source` at `at`. */
+type Wanted = {
+  readonly column: TrieColumn
+  readonly depth: number
+  readonly source: Bytes
+  readonly at: number
+}
+const wantedOf = ({ route, depth, parent, nibble }: Absent): Wanted => ({
+  column: route.space.column,
+  depth,
+  source: parent.raw,
+  at: childHashAt(parent, nibble),
+})
+
+/** Nodes of one step of `keep`. */
+const ROWS_IN_STEP = 1_024
 /** Bytes of a node's key at the most. */
 const MAX_KEY = 65
 /** Nodes of one read. */
