@@ -7,7 +7,7 @@ import type { LogSummary, Receipt } from '../primitives/receipt.ts'
 import { decodeStoredReceipt, summariseStoredLogs } from '../primitives/receipt-codec.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
-import type { MomentaryHeader, StoredBody, StoreReader } from '../storage/types.ts'
+import type { MomentaryHeader, StoredBody, StoredRows, StoreReader } from '../storage/types.ts'
 import { TRANSACTION_VALUE } from '../views/build.ts'
 import type { Lease } from '../views/lease.ts'
 import { assertHeld, type ViewThread } from '../views/reader.ts'
@@ -90,7 +90,11 @@ function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: 
 /** A folded block of height `height`; `momentary`: only the prefix that had this header. */
 export function storedBlock(place: StoredPlace): Block {
   const { store, decoded, hash, momentary, missing } = place
-  const rlp = momentary?.header ?? store.header(hash) ?? missing(`header of block ${hex(hash)}`)
+  const rlp =
+    momentary?.header ??
+    place.header ??
+    store.header(hash) ??
+    missing(`header of block ${hex(hash)}`)
   const contents = () => storedContents(place, decoded.get(hex(hash)))
   return makeBlock({
     number: BigInt(place.height),
@@ -113,6 +117,8 @@ type StoredPlace = {
   readonly decoded: DecodedBlocks
   readonly hash: Bytes
   readonly height: number
+  /** RLP, where it was read before. */
+  readonly header?: Bytes | undefined
   readonly momentary?: MomentaryHeader
   /** The store does not have it. @throws {ViewError} when the view may not ask any more; {Error} otherwise. */
   readonly missing: (what: string) => never
@@ -226,6 +232,17 @@ export function openDecodedBlocks(limit: number): DecodedBlocks {
     },
   }
 }
+
+/** So that the block finds there what was read before. */
+export function keepRows(decoded: DecodedBlocks, { hash, body, receipts }: StoredRows): void {
+  if (body === undefined || receipts === undefined) return
+  const kept = decoded.get(hex(hash))
+  kept.body ??= body
+  kept.storedReceipts ??= receipts
+}
+
+/** Of a header as it is stored. */
+export const hasLogs = (rlp: Bytes): boolean => bloomIn(rlp).some((byte) => byte !== 0)
 
 /** The fields before the bloom have one length in every header: a list of more than 255 bytes, five hashes, an address. */
 const BLOOM_AT = 3 + 5 * 33 + 21 + 3

@@ -5,7 +5,7 @@ import { decodeHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
-import type { StoreReader } from '../storage/types.ts'
+import type { StoredRows, StoreReader } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import {
@@ -27,13 +27,21 @@ import {
   indexOf,
   prepare,
 } from '../views/walk.ts'
-import { type DecodedBlocks, openDecodedBlocks, storedBlock, tableBlock } from './block.ts'
+import {
+  type DecodedBlocks,
+  hasLogs,
+  keepRows,
+  openDecodedBlocks,
+  storedBlock,
+  tableBlock,
+} from './block.ts'
 import { envOf } from './env.ts'
 import { logSpans } from './log-blocks.ts'
 import type {
   Basis,
   Block,
   BlockSelector,
+  BlockSpan,
   BlockTag,
   ChainReader,
   ChainView,
@@ -83,6 +91,8 @@ type Blocks = {
   readonly top: Position
   at(position: Position): Block
   byNumber(number: bigint): Block | undefined
+  /** Reads those that are in the store and have logs together, for whoever asks for them next. */
+  readAhead(numbers: readonly bigint[]): void
   byHash(hash: Bytes): Block | undefined
   positionOf(block: Block): Position | undefined
 }
@@ -148,7 +158,8 @@ function openView(context: Context): ChainView {
         if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
         block.logSummaries()
       }
-      return logSpans({ store, base: record.base.height }, values, { first, last })
+      const spans = logSpans({ store, base: record.base.height }, values, { first, last })
+      return inParts(spans, blocks.readAhead)
     },
     findTransaction(hash) {
       assertHeld(lease)
@@ -165,6 +176,23 @@ function openView(context: Context): ChainView {
     },
     trieAt: (block, limits) => thread.store.trieAt(block.hash, limits),
     env: (block) => envOf(block.header, chain),
+  }
+}
+
+/** Stored blocks that a search for logs reads at a time: they must fit into DECODED_BLOCKS together. */
+const AHEAD_BLOCKS = 16
+
+function* inParts(
+  spans: Iterable<BlockSpan>,
+  readAhead: (numbers: readonly bigint[]) => void,
+): Generator<BlockSpan, void> {
+  for (const span of spans) {
+    if (span.numbers.length === 0) yield span
+    for (let at = 0; at < span.numbers.length; at += AHEAD_BLOCKS) {
+      const numbers = span.numbers.slice(at, at + AHEAD_BLOCKS)
+      readAhead(numbers)
+      yield { first: at === 0 ? span.first : numbers[0]!, numbers }
+    }
   }
 }
 
@@ -201,8 +229,9 @@ function openBlocks(context: Context, top: Position): Blocks {
         throw new ViewError('pruned', `the ${what} is not here, only its state was loaded`)
       throw new Error(`store: no ${what}`)
     }
-  const stored = (hash: Bytes, height: number) =>
-    remember(storedBlock({ store, decoded, hash, height, missing: missingAt(height) }), {
+  const ahead = new Map<number, StoredRows>()
+  const stored = (hash: Bytes, height: number, header?: Bytes) =>
+    remember(storedBlock({ store, decoded, hash, height, header, missing: missingAt(height) }), {
       id: 0,
       height,
       table: 0,
@@ -216,9 +245,21 @@ function openBlocks(context: Context, top: Position): Blocks {
     const found = blockAt(arena, top, base.height, height)
     if (found !== undefined) return at(found)
     if (height === base.height) return stored(base.hash, height)
-    const hash = store.hashOfNumber(height)
+    const known = ahead.get(height)
+    const hash = known?.hash ?? store.hashOfNumber(height)
+    // Without an unfold since, no number below the base has got another hash.
     assertValid(arena, record)
-    return hash === undefined ? undefined : stored(hash, height)
+    return hash === undefined ? undefined : stored(hash, height, known?.header)
+  }
+  function readAhead(numbers: readonly bigint[]): void {
+    assertHeld(lease)
+    ahead.clear()
+    const heights = numbers.map(Number).filter((height) => height < base.height)
+    if (heights.length < 2) return
+    for (const rows of store.blocksOf(heights, hasLogs)) {
+      ahead.set(rows.number, rows)
+      keepRows(decoded, rows)
+    }
   }
   /** A whole block of this chain that is folded. */
   function byFinalHash(hash: Bytes): Block | undefined {
@@ -249,6 +290,7 @@ function openBlocks(context: Context, top: Position): Blocks {
     top,
     at,
     byNumber,
+    readAhead,
     byHash(hash) {
       const found = findHash(arena, hash, top, base.height)
       const isShown = found !== undefined && (endpoint === 'flashblocks' || found.tag === FINAL)

@@ -17,7 +17,7 @@ import type { Database } from './database.ts'
 import { logBlocks } from './log-index.ts'
 import { META } from './meta.ts'
 import { trieAt } from './proof.ts'
-import type { StoreReader } from './types.ts'
+import type { StoredRows, StoreReader } from './types.ts'
 
 /**
  * Every call is synchronous and may throw {DatabaseError}. State as of block N: the flat value first, then the history after N
@@ -63,6 +63,7 @@ export function openStore(database: Database): StoreReader {
       return row === undefined ? undefined : decodeDiff(row)
     },
     hashOfNumber: (number) => database.get('numbers', encodeNumber(number)),
+    blocksOf: (numbers, hasContents) => blocksOf(database, numbers, hasContents),
     transactionPlace(hash) {
       const row = database.get('transactions', hash)
       return row === undefined ? undefined : decodePlace(row)
@@ -93,6 +94,36 @@ export function openStore(database: Database): StoreReader {
 }
 
 const LAST = Number.MAX_SAFE_INTEGER
+
+/** One read for each column. */
+function blocksOf(
+  database: Pick<Database, 'getMany'>,
+  numbers: readonly number[],
+  hasContents: (header: Bytes) => boolean,
+): readonly StoredRows[] {
+  const hashes = database.getMany('numbers', numbers.map(encodeNumber))
+  const found = numbers.flatMap((number, at) => {
+    const hash = hashes[at]
+    return hash === undefined ? [] : [{ number, hash }]
+  })
+  const headers = database.getMany(
+    'headers',
+    found.map(({ hash }) => hash),
+  )
+  const rows = found.flatMap((place, at) => {
+    const header = headers[at]
+    return header === undefined ? [] : [{ ...place, header }]
+  })
+  const wanted = rows.flatMap(({ header, hash }) => (hasContents(header) ? [hash] : []))
+  const [bodies, receipts] = (['bodies', 'receipts'] as const).map((column) => {
+    const values = database.getMany(column, wanted)
+    return new Map(wanted.map((hash, at) => [hash, values[at]]))
+  })
+  return rows.map((row) => {
+    const [body, list] = [bodies!.get(row.hash), receipts!.get(row.hash)]
+    return { ...row, body: body && decodeBody(body), receipts: list && decodeList(list) }
+  })
+}
 
 function slotKey(address: Bytes, fill: number): Bytes {
   const key = new Uint8Array(52).fill(fill)

@@ -42,6 +42,14 @@ export interface StoreReader {
   diff(hash: Bytes): StateDiff | undefined
   /** Folded blocks only. */
   hashOfNumber(number: number): Bytes | undefined
+  /**
+   * Several folded blocks at a time, in half the time of one after the other; those that are not there are left out. Transactions and
+   * receipts of those whose header `hasContents` alone.
+   */
+  blocksOf(
+    numbers: readonly number[],
+    hasContents: (header: Bytes) => boolean,
+  ): readonly StoredRows[]
   /** Folded blocks only. */
   transactionPlace(hash: Bytes): TransactionPlace | undefined
   /**
@@ -61,6 +69,16 @@ export interface StoreReader {
   marks(): Marks
   /** May take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
   trieAt(hash: Bytes, limits: ProofLimits): TrieAt
+}
+
+/** What is stored of a block. */
+export type StoredRows = {
+  readonly number: number
+  readonly hash: Bytes
+  /** RLP. */
+  readonly header: Bytes
+  readonly body: StoredBody | undefined
+  readonly receipts: readonly Bytes[] | undefined
 }
 
 /** Alternatives: emitted by one of the first group, one of the second as first topic, and so on; empty: anything. At most five groups. */

@@ -30,6 +30,7 @@ export function watchStore(
       accountHistory: held(store.accountHistory),
       slotHistory: held(store.slotHistory),
       hashOfNumber: held(store.hashOfNumber),
+      blocksOf: held(store.blocksOf),
       transactionPlace: held(store.transactionPlace),
       momentary: held(store.momentary),
     },

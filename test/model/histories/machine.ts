@@ -376,6 +376,7 @@ function racedStore(store: StoreReader, onRead: () => void): StoreReader {
     flatSlots: raced(store.flatSlots),
     header: raced(store.header),
     hashOfNumber: raced(store.hashOfNumber),
+    blocksOf: raced(store.blocksOf),
     transactionPlace: raced(store.transactionPlace),
   }
 }
