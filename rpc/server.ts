@@ -5,7 +5,7 @@ import {
   type IncomingMessage,
   type OutgoingHttpHeaders,
 } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
@@ -83,17 +83,18 @@ export async function createServer(options: ServerOptions): Promise<Server> {
       'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
     },
   })
+  const isLast = countRequests(limits.requestsPerSocket)
   const server = fastify({
     serverFactory(route) {
       const http = createHttpServer(
         { headersTimeout: limits.headersMs, connectionsCheckingInterval: 1_000 },
         (request, response) => {
+          if (isLast(request.socket)) response.shouldKeepAlive = false
           if (!calls.take(request, response)) route(request, response)
         },
       )
       http.requestTimeout = limits.requestMs
       http.keepAliveTimeout = limits.keepAliveMs
-      http.maxRequestsPerSocket = limits.requestsPerSocket
       http.maxConnections = limits.sockets
       // Longer than any answer takes: what is silent for so long does not read its answer.
       return http.setTimeout(limits.requestMs + limits.traceMs)
@@ -270,6 +271,16 @@ function answerFailure(error: HttpError, reply: FastifyReply): FastifyReply {
   reply.raw.write(text)
   endBeforeRequest(reply.request.raw, reply.raw)
   return reply
+}
+
+/** Whether a connection has had as many requests as it may. Node's own count keeps it open and refuses what follows with 503. */
+function countRequests(most: number): (socket: Socket) => boolean {
+  const requests = new WeakMap<Socket, number>()
+  return (socket) => {
+    const count = (requests.get(socket) ?? 0) + 1
+    requests.set(socket, count)
+    return count >= most
+  }
 }
 
 function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {

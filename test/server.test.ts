@@ -1,5 +1,6 @@
 /** The HTTP face: paths, refusals and hostile input, over real sockets where it matters. */
 import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { trustedProxies } from '../rpc/address.ts'
 import type { Answerer } from '../rpc/exchange.ts'
@@ -351,4 +352,33 @@ describe('life', () => {
     await (await other).server.close()
     await second.close()
   })
+})
+
+test('a connection that had its requests is closed after the last answer, and none is refused', async () => {
+  const started = await startServer({ limits: { requestsPerSocket: 3 } })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const ports = new Set<number | undefined>()
+  const statuses: (number | undefined)[] = []
+  try {
+    for (let at = 0; at < 7; at++) {
+      const asked = request(`${started.url}/`, { method: 'POST', agent, headers: json })
+      asked.end('1')
+      const [response] = (await once(asked, 'response')) as [IncomingMessage]
+      ports.add(asked.socket?.localPort)
+      statuses.push(response.statusCode)
+      response.resume()
+      await once(response, 'end')
+    }
+    expect(statuses).toEqual(Array(7).fill(200))
+    expect(ports.size).toBe(3)
+    const piped = `${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`.repeat(
+      5,
+    )
+    const text = await talk(started.port, piped)
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(Array(3).fill('HTTP/1.1 200'))
+    expect(text.toLowerCase().match(/connection: close/g)).toHaveLength(1)
+  } finally {
+    agent.destroy()
+    await started.server.close()
+  }
 })
