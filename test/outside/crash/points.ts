@@ -54,7 +54,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'fold, after its last slice', file: FOLD, times: 5 },
-    ...before('fold.trie.stored(fold.version, writes)'),
+    ...before('fold.trie.stored(fold.version)'),
   },
   {
     ...{ name: 'between journal and send', file: SEQUENCER, times: 25 },
