@@ -20,7 +20,7 @@ const HOLDERS = 100
 const contractOf = (block: number) => (block % 100 === 50 ? RARE : COMMON)
 
 /** CALLDATALOAD(32), CALLDATALOAD(0) and the event as topics, 32 zero bytes as data: LOG3. */
-const LOGGER_CODE = `0x6020356000357f${EVENT.slice(2)}60206000a3`
+export const LOGGER_CODE = `0x6020356000357f${EVENT.slice(2)}60206000a3`
 
 /** Blocks 1 to `blocks` in a directory for `serve`: as appended and folded, but nothing is executed. */
 export async function writeLogs(path: string, blocks: number): Promise<void> {

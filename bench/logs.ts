@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import autocannon from 'autocannon'
+import { columnsOf, compare } from './compare.ts'
 import { COMMON, EVENT, ONE_IN_BLOCK, RARE, sendLogs, word, writeLogs } from './logs-chain.ts'
 import { rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
 
@@ -22,7 +22,11 @@ const { values } = parseArgs({
     'no-anvil': { type: 'boolean', default: false },
   },
 })
-const rounds = Number(values.rounds)
+const load = {
+  rounds: Number(values.rounds),
+  seconds: Number(values.seconds),
+  connections: Number(values.connections),
+}
 const BLOCKS = Number(values.blocks)
 
 type Workload = { readonly name: string; readonly width: number; readonly filter: object }
@@ -48,40 +52,13 @@ const paramsOf = ({ width, filter }: Workload, first: number) => {
   return [{ ...filter, fromBlock: hex(first), toBlock: hex(first + width - 1) }]
 }
 
-type Sample = { readonly rate: number; readonly perCpu: number; readonly errors: number }
-
-async function measure(server: Server, workload: Workload): Promise<Sample> {
-  const firsts = Array.from(
-    { length: 400 },
-    (_, at) => 1 + ((at * 197) % (BLOCKS - workload.width)),
-  )
-  const requests = firsts.map((first) => ({
-    method: 'POST' as const,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'eth_getLogs',
-      params: paramsOf(workload, first),
-    }),
+const requestsOf = (workload: Workload) =>
+  Array.from({ length: 400 }, (_, at) => ({
+    method: 'eth_getLogs',
+    params: paramsOf(workload, 1 + ((at * 197) % (BLOCKS - workload.width))),
   }))
-  const cpu = server.cpuSeconds()
-  const started = performance.now()
-  const result = await autocannon({
-    url: server.url,
-    connections: Number(values.connections),
-    duration: Number(values.seconds),
-    requests,
-  })
-  const done = result['2xx']
-  return {
-    rate: (done * 1000) / (performance.now() - started),
-    perCpu: done / (server.cpuSeconds() - cpu),
-    errors: result.non2xx + result.errors,
-  }
-}
 
-async function compare(workload: Workload, servers: readonly Server[]): Promise<string> {
+async function rowOf(workload: Workload, servers: readonly Server[]): Promise<string> {
   const counts = await Promise.all(
     servers.map(
       async ({ url }) =>
@@ -89,17 +66,8 @@ async function compare(workload: Workload, servers: readonly Server[]): Promise<
     ),
   )
   if (new Set(counts).size > 1) throw new Error(`${workload.name}: ${counts.join(' and ')} logs`)
-  const samples = servers.map((): Sample[] => [])
-  for (let round = 0; round < rounds; round++)
-    for (const [at, server] of servers.entries()) samples[at]!.push(await measure(server, workload))
-  const median = (of: readonly Sample[], key: keyof Sample) =>
-    of.map((sample) => sample[key]).toSorted((a, b) => a - b)[rounds >> 1]!
-  const cells = (['rate', 'perCpu'] as const).flatMap((key) => {
-    const each = samples.map((of) => median(of, key))
-    const ratio = each.length > 1 ? [(each[0]! / each[1]!).toFixed(2)] : []
-    return [...each.map((value) => value.toPrecision(3)), ...ratio]
-  })
-  const errors = samples.flat().reduce((sum, sample) => sum + sample.errors, 0)
+  const requests = requestsOf(workload)
+  const { cells, errors } = await compare(servers, () => requests, load)
   return `| ${workload.name}${errors > 0 ? ` (${errors} errors)` : ''} | ${counts[0]} | ${cells.join(' | ')} |`
 }
 
@@ -114,15 +82,12 @@ try {
     await sendLogs(anvil, BLOCKS)
   }
   console.log(
-    `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${values.seconds} s, ${values.connections} connections\n`,
+    `${cpus().length} cores, Node ${process.version}, ${load.rounds} rounds of ${load.seconds} s, ${load.connections} connections\n`,
   )
-  const columns = ['/s', '/CPU-s'].flatMap((unit) => [
-    ...servers.map(({ name }) => `${name} ${unit}`),
-    ...(servers.length > 1 ? ['ratio'] : []),
-  ])
+  const columns = columnsOf(servers)
   console.log(`| workload | logs | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 2)}`)
   for (const workload of workloads)
-    if (workload.name.includes(values.only)) console.log(await compare(workload, servers))
+    if (workload.name.includes(values.only)) console.log(await rowOf(workload, servers))
 } finally {
   for (const server of servers) await server.stop()
   rmSync(path, { recursive: true, force: true })
