@@ -4,7 +4,12 @@ import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { KEYS } from '../node-process.ts'
 
-export type Input = { readonly name: string; readonly body: string }
+export type Input = {
+  readonly name: string
+  readonly body: string
+  /** Over so many WebSockets at once, so many times on each; undefined: over HTTP. */
+  readonly over?: { readonly sockets: number; readonly times: number } | undefined
+}
 /** What the inputs ask about. */
 export type Subject = {
   readonly block: string
@@ -83,7 +88,13 @@ export async function hostileInputs({
     address: many(1_000, address),
     topics: many(4, () => many(1_000, word)),
   }
-  const inputs: readonly (readonly [name: string, body: string])[] = [
+  /** A loop of cheap opcodes until the gas is gone; the answer is kept with its block. */
+  const log = text('debug_traceCall', [
+    { to: address(0xc0de), gas: `0x${(800_000).toString(16)}` },
+    block,
+    { stateOverrides: { [address(0xc0de)]: { code: '0x5b5f5f5f5050505f56' } } },
+  ])
+  const inputs: readonly (readonly [name: string, body: string, over?: Input['over']])[] = [
     ['hex of 2 MB', text('web3_sha3', [hexOf(MAX_BYTES)])],
     ['hex of 2 MB with a wrong digit at its end', text('web3_sha3', [`${hexOf(MAX_BYTES - 1)}xy`])],
     ['a string of 2 MB of escapes', filled(`"${'\\u0041'.repeat(1_000)}"`)],
@@ -130,6 +141,9 @@ export async function hostileInputs({
       '100 traces',
       batch(100, () => ({ method: 'debug_traceTransaction', params: [transaction, {}] })),
     ],
+    ['a struct log of 22 MB', log],
+    ['the same over a WebSocket', log, { sockets: 1, times: 1 }],
+    ['twice over each of 2 WebSockets', log, { sockets: 2, times: 2 }],
     [
       'eth_feeHistory of all blocks',
       text('eth_feeHistory', ['0x400', 'latest', many(100, (at) => at)]),
@@ -232,5 +246,5 @@ export async function hostileInputs({
       text('debug_traceCall', [{ to: address(4) }, 'latest', { tracer: 't'.repeat(1_900_000) }]),
     ],
   ]
-  return inputs.map(([name, body]) => ({ name, body }))
+  return inputs.map(([name, body, over]) => ({ name, body, over }))
 }
