@@ -16,6 +16,7 @@ import { mergeDiffs } from '../engine/state/diff-codec.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { openDatabase } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
+import { TRIE_CACHE_BYTES } from '../engine/storage/trie.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
@@ -51,6 +52,7 @@ const toSequencer = new MessageChannel()
 const data: KeeperData = {
   ...{ database: database.share(), views },
   ...{ writer: toWriter.port1, sequencer: toSequencer.port1 },
+  trieCacheBytes: TRIE_CACHE_BYTES,
 }
 const keeper = new Worker(new URL('../workers/keeper.ts', import.meta.url), {
   workerData: data,

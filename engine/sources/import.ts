@@ -26,7 +26,7 @@ import { openLogLength } from '../storage/log-length.ts'
 import { type PruneLimits, prune } from '../storage/prune.ts'
 import { recover } from '../storage/recover.ts'
 import { openStore } from '../storage/store.ts'
-import type { StateTrie } from '../storage/trie.ts'
+import { type StateTrie, TRIE_CACHE_BYTES } from '../storage/trie.ts'
 import type { StoreReader } from '../storage/types.ts'
 
 /** A block that is not taken; everything before it is in the database. */
@@ -62,7 +62,7 @@ export function openImport(options: ImportOptions): {
   const log = openLogLength(options.database)
   const { database } = log
   // Nothing was left unfolded by an import; what a node left there is folded by the next node, not here.
-  const { trie, opened } = recover(database, undefined)
+  const { trie, opened } = recover(database, TRIE_CACHE_BYTES)
   if (opened.unfolded.length > 0)
     throw new ImportError(
       'the directory holds blocks that a node has not folded yet: import into a directory of its own',

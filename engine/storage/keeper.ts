@@ -54,7 +54,7 @@ export type KeeperOptions = {
   readonly rowsInPiece?: number
   /** Of the log: a column that has written nothing to a file for so long is made to. */
   readonly logSpanBytes?: number
-  /** Bytes of trie nodes kept in memory. */
+  /** Bytes of trie nodes kept in memory: few unless said, because they are reserved at once. */
   readonly trieCacheBytes?: number
 }
 

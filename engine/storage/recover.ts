@@ -7,7 +7,7 @@ import type { Database } from './database.ts'
 import { foldBlock } from './fold.ts'
 import { META } from './meta.ts'
 import { openStore } from './store.ts'
-import { openTrie, type StateTrie, TRIE_CACHE_BYTES, type TrieVersion } from './trie.ts'
+import { openTrie, type StateTrie, type TrieVersion } from './trie.ts'
 import { TrieError } from './trie-node.ts'
 import type { OpenedChain, StoredHead, UnfoldedBlock } from './types.ts'
 import { restoreInterruptedTrie, unfoldBlock } from './unfold.ts'
@@ -27,7 +27,7 @@ export type Recovered = {
 export function recover(database: Database, cacheBytes: number | undefined): Recovered {
   restoreInterruptedTrie(database)
   leaveOtherBranch(database)
-  const trie = openTrie({ database, cacheBytes: cacheBytes ?? TRIE_CACHE_BYTES })
+  const trie = openTrie({ database, ...(cacheBytes === undefined ? {} : { cacheBytes }) })
   checkBaseRoot(database, trie)
   let blocks = readUnfolded(database)
   if (database.get('meta', META.folding) !== undefined) {

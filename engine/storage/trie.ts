@@ -120,7 +120,7 @@ type TrieRows = Pick<Database, 'get' | 'getMany'>
 
 /** Bytes of stored nodes in memory, for a writer. */
 export const TRIE_CACHE_BYTES = 67_108_864
-/** For who asks about a few accounts once. */
+/** For who asks about a few accounts once, and small chains. */
 const SMALL_CACHE_BYTES = 262_144
 
 /** `cacheBytes`: stored nodes kept in memory. */
