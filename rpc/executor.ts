@@ -18,8 +18,8 @@ export type PoolCall = {
   readonly client: { readonly isGone: boolean }
 }
 /**
- * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where a worker has read. `stale`: the
- * record named in the call is gone, the front starts its batch again; a call without a record never gets it.
+ * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where
+ * a worker has read. `stale`: the record named in the call is gone, the front starts its batch again; a call without a record never gets it.
  */
 export type PoolReply =
   | { readonly result: string; readonly record?: number | undefined }

@@ -48,8 +48,8 @@ export const rowName = (column: TrieColumn, key: Bytes): string =>
 
 /**
  * Nodes that `owner` made, put; rows they replaced and nothing took the place of, deleted. Uses up `replaced` and what the nodes say
- * of the rows before them; adds to `linked` those that it made and that hold others in memory. Each `next` looks at about a thousand nodes. What is put is in the order of the keys: a commit then takes
- * 0.6 instead of 1.9 µs a row (2026-11).
+ * of the rows before them; adds to `linked` those that it made and that hold others in memory. Each `next` looks at about a thousand
+ * nodes. What is put is in the order of the keys: a commit then takes 0.6 instead of 1.9 µs a row (2026-11).
  */
 export function* collectWrites(
   root: TrieNode | undefined,
