@@ -119,6 +119,10 @@ class SharedView implements ChainView {
     return this.#read(() => this.#view.findTransaction(hash))
   }
 
+  foldedNumbers(hashes: readonly Uint8Array[]): ReturnType<ChainView['foldedNumbers']> {
+    return this.#read(() => this.#view.foldedNumbers(hashes))
+  }
+
   /** Kept for the blocks that tags name: few, and asked for again. */
   state(block: Block): StateReader {
     const known = this.#states.get(block)

@@ -5,7 +5,7 @@ import { decodeHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
-import type { StoredRows, StoreReader } from '../storage/types.ts'
+import type { StoredRows, StoreReader, TransactionPlace } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import {
@@ -15,7 +15,7 @@ import {
   openViewThread,
   type ViewThread,
 } from '../views/reader.ts'
-import type { Position } from '../views/record.ts'
+import type { Position, ViewRecord } from '../views/record.ts'
 import { FINAL, payloadOf, TRANSACTION_HASH, valueAt } from '../views/table.ts'
 import type { SharedViews } from '../views/types.ts'
 import {
@@ -164,6 +164,12 @@ function openView(context: Context): ChainView {
     findTransaction(hash) {
       assertHeld(lease)
       return findTransaction(context, blocks, hash)
+    },
+    foldedNumbers(hashes) {
+      assertHeld(lease)
+      const places = context.thread.store.transactionPlaces(hashes)
+      assertValid(context.thread.arena, record)
+      return places.map((place) => (isFolded(place, record) ? place.blockNumber : undefined))
     },
     state(block) {
       const position = blocks.positionOf(block)
@@ -324,11 +330,16 @@ function findTransaction(
     return { block: blocks.at(found.block), index: arena.words[valueAt(arena, found.entry)]! }
   const place = store.transactionPlace(hash)
   assertValid(arena, lease.record)
-  // A row above the base is of a block folded since: this view has it in its tables, or does not have it.
-  if (place === undefined || place.blockNumber > base.height) return undefined
+  if (!isFolded(place, lease.record)) return undefined
   const block = blocks.byNumber(BigInt(place.blockNumber))
   return block === undefined ? undefined : { block, index: place.index }
 }
+
+/** A row above the base is of a block folded since: this view has it in its tables, or does not have it. */
+const isFolded = (
+  place: TransactionPlace | undefined,
+  { base }: ViewRecord,
+): place is TransactionPlace => place !== undefined && place.blockNumber <= base.height
 
 function placeOf({ thread, lease }: Context, head: Position) {
   const hash = head.table === 0 ? lease.record.base.hash : hashOf(thread.arena, head)

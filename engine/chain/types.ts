@@ -75,6 +75,8 @@ export interface ChainView {
     range: { readonly first: bigint; readonly last: bigint },
   ): Iterable<BlockSpan>
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
+  /** Of many transactions the numbers of their blocks, as far as those are folded: the others are for `findTransaction`. */
+  foldedNumbers(hashes: readonly Bytes[]): readonly (number | undefined)[]
   state(block: Block): StateReader
   /** Of a whole block at or below `canonical`. @throws {ProofError} {ProofRaceError} begin again */
   trieAt(block: Block, limits: ProofLimits): TrieAt

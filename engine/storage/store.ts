@@ -64,10 +64,9 @@ export function openStore(database: Database): StoreReader {
     },
     hashOfNumber: (number) => database.get('numbers', encodeNumber(number)),
     blocksOf: (numbers, hasContents) => blocksOf(database, numbers, hasContents),
-    transactionPlace(hash) {
-      const row = database.get('transactions', hash)
-      return row === undefined ? undefined : decodePlace(row)
-    },
+    transactionPlace: (hash) => store.transactionPlaces([hash])[0],
+    transactionPlaces: (hashes) =>
+      database.getMany('transactions', hashes).map((row) => row && decodePlace(row)),
     logBlocks: (values, shard) => logBlocks(database, values, shard),
     momentary(hash) {
       const row = database.get('momentary', hash)

@@ -52,6 +52,8 @@ export interface StoreReader {
   ): readonly StoredRows[]
   /** Folded blocks only. */
   transactionPlace(hash: Bytes): TransactionPlace | undefined
+  /** The same of many in one read. */
+  transactionPlaces(hashes: readonly Bytes[]): readonly (TransactionPlace | undefined)[]
   /**
    * Which blocks of a shard may have a log of these values, one bit for each: all that do, of folded blocks, and perhaps some others.
    * At least one group is not empty.

@@ -57,12 +57,18 @@ export function restorePool(
   at: { readonly view: ChainView; readonly head: PoolHead },
 ): number {
   let restored = 0
-  for (const raw of journalled) {
-    const place = placeOf(at.view, raw)
-    if (place === undefined) {
-      if (pool.restore(raw, at.head)) restored++
-    } else if (place.number + pool.limits.keepBlocks >= Number(at.view.canonical.number))
-      pool.include(place.transaction, place.number)
+  const raws = [...journalled]
+  const hashes = raws.map((raw) => keccak256(raw))
+  const oldest = Number(at.view.canonical.number) - pool.limits.keepBlocks
+  // Thousands after a busy hour, nearly all of them in older blocks.
+  const numbers = at.view.foldedNumbers(hashes)
+  for (const [index, raw] of raws.entries()) {
+    if ((numbers[index] ?? oldest) < oldest) continue
+    const place = at.view.findTransaction(hashes[index]!)
+    const included = place?.block.transaction(place.index)
+    if (place !== undefined && included !== undefined && included.type !== 0x7e)
+      pool.include(copyOf(included), Number(place.block.number))
+    else if (pool.restore(raw, at.head)) restored++
   }
   pool.rewriteJournal()
   return restored
@@ -119,12 +125,4 @@ const copyOf = (transaction: SignedTransaction) =>
 function numberOf(view: ChainView, hash: Bytes): number | undefined {
   const found = view.findTransaction(hash)
   return found && Number(found.block.number)
-}
-
-function placeOf(view: ChainView, raw: Bytes) {
-  const found = view.findTransaction(keccak256(raw))
-  const transaction = found?.block.transaction(found.index)
-  if (found === undefined || transaction === undefined || transaction.type === 0x7e)
-    return undefined
-  return { transaction: copyOf(transaction), number: Number(found.block.number) }
 }

@@ -32,6 +32,7 @@ export function watchStore(
       hashOfNumber: held(store.hashOfNumber),
       blocksOf: held(store.blocksOf),
       transactionPlace: held(store.transactionPlace),
+      transactionPlaces: held(store.transactionPlaces),
       momentary: held(store.momentary),
     },
   }

@@ -197,9 +197,14 @@ function checkPlace(machine: Machine, held: Held, hash: Bytes): void {
   const { top, index } = headsOf(held)
   const wanted = placeOf(top, index, hash)
   allowing(machine, held, { number: wanted?.node.number ?? top.number }, () => {
-    const found = held.leased.view.findTransaction(hash)
+    const { view } = held.leased
+    const found = view.findTransaction(hash)
     same(found && Number(found.block.number), wanted?.node.number, 'block of a transaction')
     same(found?.index, wanted?.at, 'index of a transaction')
+    const [folded] = view.foldedNumbers([hash])
+    if (folded === undefined) return
+    machine.counts.add('found in a folded block')
+    same(folded, wanted?.node.number, 'folded block of a transaction')
   })
 }
 

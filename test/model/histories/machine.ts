@@ -378,5 +378,6 @@ function racedStore(store: StoreReader, onRead: () => void): StoreReader {
     hashOfNumber: raced(store.hashOfNumber),
     blocksOf: raced(store.blocksOf),
     transactionPlace: raced(store.transactionPlace),
+    transactionPlaces: raced(store.transactionPlaces),
   }
 }
