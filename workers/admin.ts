@@ -1,7 +1,10 @@
 /** The admin port: metrics and details, on loopback only. */
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHostCheck } from '../rpc/hosts.ts'
+
+// As in the server of requests: an import would load undici.
+const { createServer } = process.getBuiltinModule('node:http')
 
 export type AdminPage = { readonly type: string; readonly text: string }
 export type AdminServer = { readonly port: number; close(): Promise<void> }

@@ -1,10 +1,15 @@
 /** The configuration file: a JSON object whose keys are the flags without their dashes. */
 import { readFileSync } from 'node:fs'
-import { z } from 'zod'
+import { createRequire } from 'node:module'
+import type { core } from 'zod'
 import { nearest } from './nearest.ts'
 
-const scalar = z.union([z.string(), z.number(), z.boolean()])
-const schema = z.record(z.string(), z.union([scalar, z.array(scalar)]))
+/** Most starts have no file and need not load what checks one: 60 ms (2026-11). */
+function openSchema() {
+  const { z }: typeof import('zod') = createRequire(import.meta.url)('zod')
+  const scalar = z.union([z.string(), z.number(), z.boolean()])
+  return z.record(z.string(), z.union([scalar, z.array(scalar)]))
+}
 
 export type FileSettings = {
   /** Values in the text form that a flag would have. */
@@ -22,7 +27,7 @@ export function readConfigFile(path: string, keys: Iterable<string>): FileSettin
     const why = (error as Error).message.replaceAll('\n', ' ')
     return { values: nothing, problems: [`configuration file ${path}: ${why}`] }
   }
-  const parsed = schema.safeParse(json)
+  const parsed = openSchema().safeParse(json)
   if (!parsed.success)
     return { values: nothing, problems: parsed.error.issues.map((issue) => explain(issue, path)) }
   const known = new Set(keys)
@@ -34,7 +39,7 @@ export function readConfigFile(path: string, keys: Iterable<string>): FileSettin
   return { values, problems }
 }
 
-function explain(issue: z.core.$ZodIssue, path: string): string {
+function explain(issue: core.$ZodIssue, path: string): string {
   const where = issue.path.length === 0 ? '' : `, key "${issue.path.join('.')}"`
   const expected =
     issue.path.length === 0 ? 'an object' : 'a text, a number, true or false, or a list of them'
