@@ -398,8 +398,8 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit(
         'chain/reader',
-        'if (place === undefined || place.blockNumber > base.height) return undefined',
-        'if (place === undefined) return undefined',
+        'place is TransactionPlace => place !== undefined && place.blockNumber <= base.height',
+        'place is TransactionPlace => place !== undefined',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
