@@ -84,9 +84,19 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
   }
   writer.on('message', onRequest)
   sequencer?.on('message', onRequest)
+  let isMeasured = true
   const beat = setInterval(() => {
     attempt(tell, () => send(keeper.flush()))
-    tell({ type: 'stats', stats: keeper.stats() })
+    if (!isMeasured) return
+    isMeasured = false
+    const stats = keeper.stats()
+    keeper.logBytes().then(
+      (logBytes) => {
+        isMeasured = true
+        tell({ type: 'stats', stats: { ...stats, logBytes } })
+      },
+      (error) => attempt(tell, () => throwAgain(error)),
+    )
   }, BEAT_MS)
   schedule()
   return () => {
@@ -94,6 +104,10 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
     clearImmediate(slice)
     attempt(tell, () => send(keeper.flush()))
   }
+}
+
+function throwAgain(error: unknown): never {
+  throw error
 }
 
 /** A failure of ours: main ends the process. What is committed stays. */

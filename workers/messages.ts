@@ -60,7 +60,7 @@ export type FromKeeper =
       readonly dropped: number
     }
   /** Once a second. */
-  | { readonly type: 'stats'; readonly stats: KeeperStats }
+  | { readonly type: 'stats'; readonly stats: KeeperStats & { readonly logBytes: number } }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 

@@ -1,5 +1,6 @@
 /** Typed wrapper of RocksDB; the only file that imports the binding. The native code trusts its caller, so everything is checked here. */
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -51,6 +52,8 @@ export interface Database {
   /** Makes every earlier commit survive a power loss. Commits survive the death of the process without it. */
   flush(): void
   stats(): DatabaseStats
+  /** Bytes of the write-ahead log, which the next start has to read. Rejects with a {DatabaseError} `io`. */
+  logBytes(): Promise<number>
   /** For `attachDatabase` in another thread of this process. */
   share(): SharedDatabase
   /** Call when a thread has exited (its id, remembered before): one that was terminated inside a call never left. */
@@ -82,8 +85,6 @@ export type DatabaseStats = {
   readonly isWriteStopped: boolean
   readonly delayedWriteRate: number
   readonly runningCompactions: number
-  /** Of the write-ahead log, which the next start has to read. */
-  readonly logBytes: number
 }
 
 /**
@@ -278,9 +279,12 @@ class RocksDatabase implements Database {
         isWriteStopped: number('is-write-stopped') === 1,
         delayedWriteRate: number('actual-delayed-write-rate'),
         runningCompactions: number('num-running-compactions'),
-        logBytes: logBytes(native.db_get_location(this.#context)),
       }
     })
+  }
+
+  logBytes(): Promise<number> {
+    return logBytes(this.#run(() => native.db_get_location(this.#context)))
   }
 
   share(): SharedDatabase {
@@ -348,14 +352,14 @@ function entriesOf(rows: readonly (Bytes | undefined)[]): Entry[] {
 const plain = (value: Bytes | undefined): Bytes | undefined =>
   value && new Uint8Array(value.buffer, value.byteOffset, value.length)
 
-function logBytes(path: string): number {
-  let names: readonly string[]
+/** Dozens of files while RocksDB makes and deletes some: not a thing to wait for. */
+async function logBytes(path: string): Promise<number> {
   try {
-    names = readdirSync(path).filter((name) => name.endsWith('.log'))
+    const names = (await readdir(path)).filter((name) => name.endsWith('.log'))
+    // RocksDB may have deleted one meanwhile.
+    const sizes = names.map((name) => stat(join(path, name)).catch(() => ({ size: 0 })))
+    return (await Promise.all(sizes)).reduce((sum, { size }) => sum + size, 0)
   } catch (error) {
     throw new DatabaseError('io', (error as Error).message)
   }
-  // RocksDB may have deleted one meanwhile.
-  const size = (name: string) => statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0
-  return names.reduce((sum, name) => sum + size(name), 0)
 }

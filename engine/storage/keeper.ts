@@ -68,6 +68,8 @@ export interface Keeper {
   /** Also looks for errors of RocksDB's own threads. */
   flush(): readonly KeeperAnswer[]
   stats(): KeeperStats
+  /** Of the database. */
+  logBytes(): Promise<number>
 }
 
 export type KeeperStats = DatabaseStats & {
@@ -89,6 +91,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
     hasWork: () => state.hasWork(),
     flush: () => (state.isFailed ? [] : state.guard(() => state.flush())),
     stats: () => state.stats(),
+    logBytes: () => options.database.logBytes(),
   }
 }
 

@@ -109,6 +109,7 @@ function counted(
     scan: (column, range) => inner.scan(column, range),
     flush: () => inner.flush(),
     stats: () => inner.stats(),
+    logBytes: () => inner.logBytes(),
     share: () => inner.share(),
     threadEnded: (thread) => inner.threadEnded(thread),
     close: (timeoutMs) => inner.close(timeoutMs),

@@ -80,8 +80,8 @@ export function createMemoryDatabase(): Database {
       isWriteStopped: false,
       delayedWriteRate: 0,
       runningCompactions: 0,
-      logBytes: 0,
     }),
+    logBytes: async () => 0,
     share() {
       throw new DatabaseError('invalid', 'a memory database lives in one thread')
     },

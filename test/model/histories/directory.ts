@@ -48,6 +48,7 @@ export class Directory {
       },
       flush: () => database.flush(),
       stats: () => database.stats(),
+      logBytes: () => database.logBytes(),
       share: () => database.share(),
       threadEnded: (thread) => database.threadEnded(thread),
       close: () => database.close(),
