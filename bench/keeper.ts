@@ -1,6 +1,7 @@
 /**
  * The keeper's thread over RocksDB under blocks of many changed keys: how long a writer waits for an append and a root, how long a slice
- * of a fold keeps everyone waiting. Flashblocks come at their pace, and what was appended is folded meanwhile, as in a node.
+ * of a fold keeps everyone waiting. Flashblocks come at their pace, and what was appended is folded meanwhile, as in a node. What the
+ * making of the state leaves behind, in the heap and in RocksDB, is over when it begins to count.
  * Usage: npm run bench:keeper -- [--keys 10000] [--blocks 100] [--state 1000000] [--pace 200 (ms between flashblocks)]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -20,6 +21,7 @@ import { TRIE_CACHE_BYTES } from '../engine/storage/trie.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
+import { KEEPER_YOUNG_HEAP_MB } from '../workers/heaps.ts'
 import type { KeeperData } from '../workers/keeper.ts'
 import { postRequest } from '../workers/keeper-request.ts'
 import type { FromKeeper, ToKeeper } from '../workers/messages.ts'
@@ -38,6 +40,8 @@ const blocks = Number(values.blocks)
 const stateSize = Number(values.state)
 const paceMs = Number(values.pace)
 const FLASHBLOCKS = 5
+/** Blocks that are not counted. */
+const WARM_UP = 20
 
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-bench-'))
 const database = await openDatabase(join(folder, 'state'), columnOptions(), {
@@ -56,6 +60,7 @@ const data: KeeperData = {
 }
 const keeper = new Worker(new URL('../workers/keeper.ts', import.meta.url), {
   workerData: data,
+  resourceLimits: { maxYoungGenerationSizeMb: KEEPER_YOUNG_HEAP_MB },
   transferList: [toWriter.port1, toSequencer.port1],
 })
 keeper.on('message', (message: FromKeeper) => {
@@ -103,7 +108,7 @@ async function ping(): Promise<number> {
   return performance.now() - started
 }
 
-const state = new ChangingState(stateSize + keys * (blocks + 1), mulberry32(1))
+const state = new ChangingState(stateSize + keys * (blocks + WARM_UP + 1), mulberry32(1))
 let head = { id: 1, header: genesis.genesisHeader, hash: genesis.genesisHash }
 let foldedId = 1
 toWriter.port2.on('message', (answer: KeeperAnswer) => {
@@ -187,6 +192,8 @@ async function block(
 
 while (state.size < stateSize)
   await block((count) => state.grow(count), { count: Math.min(50_000, stateSize), pace: 0 })
+for (let at = 0; at < WARM_UP; at++)
+  await block((count) => state.touch(count), { count: keys, pace: paceMs })
 for (const list of [...Object.values(times), ...Object.values(cpuTimes)]) list.length = 0
 const cpuBefore = await cpuMs()
 for (let at = 0; at < blocks; at++)

@@ -46,6 +46,19 @@ describe.each(databases)('%s', (_, open) => {
     database.flush()
   })
 
+  test('what is committed can be made safe from beside it', async () => {
+    const batch = database.batch()
+    batch.put('meta', text('safe'), text('1'))
+    batch.commit()
+    const synced = database.sync()
+    batch.put('meta', text('safe'), text('2'))
+    batch.commit()
+    await synced
+    await database.sync()
+    expect(read(database.get('meta', text('safe')))).toBe('2')
+    expect(await database.logBytes()).toBeGreaterThanOrEqual(0)
+  })
+
   test('keys and values are copied', () => {
     const key = text('mine')
     const value = text('mine')

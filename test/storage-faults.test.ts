@@ -83,14 +83,49 @@ describe('when a commit fails', { timeout }, () => {
     expect(failures).toBeGreaterThan(40)
   })
 
-  test('an error of RocksDB itself counts as one', () => {
-    const { database } = failing(memoryDatabase())
-    const stats = { ...database.stats(), backgroundErrors: 1 }
-    const bench = new Bench({ database: { ...database, stats: () => stats } })
-    bench.note(bench.keeper.flush())
-    expect(bench.failures()[0]).toMatchObject({
-      message: expect.stringContaining('background errors'),
-    })
+  test.each(['flush', 'sync'] as const)(
+    'an error of RocksDB itself counts as one: %s',
+    async (call) => {
+      const { database } = failing(memoryDatabase())
+      const stats = { ...database.stats(), backgroundErrors: 1 }
+      const bench = new Bench({ database: { ...database, stats: () => stats } })
+      bench.note(await bench.keeper[call]())
+      expect(bench.failures()[0]).toMatchObject({
+        message: expect.stringContaining('background errors'),
+      })
+    },
+  )
+
+  test('so does a disk that does not take the log', async () => {
+    const { database, state } = failing(memoryDatabase())
+    const problem = new DatabaseError('io', 'EIO: i/o error, fdatasync')
+    const bench = new Bench({ database: { ...database, sync: () => Promise.reject(problem) } })
+    bench.note(await bench.keeper.sync())
+    expect(bench.failures()).toEqual([])
+    bench.append([actionsOf(0)], true)
+    const { written } = state
+    bench.note(await bench.keeper.sync())
+    expect(bench.failures()[0]).toMatchObject({ message: expect.stringContaining('fdatasync') })
+    expect(await bench.keeper.sync()).toEqual([])
+    expect(bench.keeper.hasWork()).toBe(false)
+    bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
+    expect(state.written).toBe(written)
+  })
+
+  test('the end does not rely on a log that is still on its way to the disk', async () => {
+    const taken = Promise.withResolvers<void>()
+    let flushes = 0
+    const flush = () => void flushes++
+    const inner = memoryDatabase()
+    const bench = new Bench({ database: { ...inner, flush, sync: () => taken.promise } })
+    bench.append([actionsOf(0)], true)
+    const synced = bench.keeper.sync()
+    bench.keeper.flush()
+    expect(flushes).toBe(1)
+    taken.resolve()
+    await synced
+    bench.keeper.flush()
+    expect(flushes).toBe(1)
   })
 })
 

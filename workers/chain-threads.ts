@@ -3,6 +3,7 @@ import { MessageChannel } from 'node:worker_threads'
 import type { L1Figures } from '../engine/sources/sequencer-attributes.ts'
 import type { Config } from './config.ts'
 import type { NodeContext } from './context.ts'
+import { KEEPER_YOUNG_HEAP_MB } from './heaps.ts'
 import { createInbox, type Inbox } from './inbox.ts'
 import type { KeeperData } from './keeper.ts'
 import type {
@@ -52,6 +53,7 @@ export function startChainThreads(context: NodeContext, data: OpenedData): Chain
   }
   const keeper = startThread<ToKeeper, FromKeeper>({
     ...{ ...ends, name: 'keeper', file: './keeper.ts', data: keeperData },
+    youngHeapMb: KEEPER_YOUNG_HEAP_MB,
     transfer: [toWriter.port1, ...(toSequencer === undefined ? [] : [toSequencer.port1])],
     onMessage: fromKeeper.push,
   })

@@ -84,20 +84,21 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
   }
   writer.on('message', onRequest)
   sequencer?.on('message', onRequest)
-  let isMeasured = true
-  const beat = setInterval(() => {
-    attempt(tell, () => send(keeper.flush()))
-    if (!isMeasured) return
-    isMeasured = false
-    const stats = keeper.stats()
-    keeper.logBytes().then(
-      (logBytes) => {
-        isMeasured = true
-        tell({ type: 'stats', stats: { ...stats, logBytes } })
-      },
-      (error) => attempt(tell, () => throwAgain(error)),
-    )
-  }, BEAT_MS)
+  let isBeating = false
+  async function beatOnce(): Promise<void> {
+    if (isBeating) return
+    isBeating = true
+    try {
+      send(await keeper.sync())
+      const stats = keeper.stats()
+      tell({ type: 'stats', stats: { ...stats, logBytes: await keeper.logBytes() } })
+    } catch (error) {
+      attempt(tell, () => throwAgain(error))
+    } finally {
+      isBeating = false
+    }
+  }
+  const beat = setInterval(() => void beatOnce(), BEAT_MS)
   schedule()
   return () => {
     clearInterval(beat)

@@ -15,6 +15,7 @@ export type ThreadOptions<From> = {
   readonly file: string
   readonly data: unknown
   readonly transfer?: readonly TransferListItem[]
+  readonly youngHeapMb?: number
   readonly onMessage: (message: From) => void
   /** It ended without being told to, and without having said why by a message 'failed'. */
   readonly onLost: (reason: string) => void
@@ -28,7 +29,7 @@ export function startThread<To, From extends { readonly type: string }>(
   const worker = new Worker(new URL(options.file, import.meta.url), {
     name: options.name,
     workerData: options.data,
-    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
+    resourceLimits: { maxYoungGenerationSizeMb: options.youngHeapMb ?? YOUNG_HEAP_MB },
     transferList: [...(options.transfer ?? [])],
   })
   const { threadId } = worker

@@ -1,6 +1,5 @@
 /** Typed wrapper of RocksDB; the only file that imports the binding. The native code trusts its caller, so everything is checked here. */
 import { existsSync, mkdirSync } from 'node:fs'
-import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -22,6 +21,7 @@ import {
   type DatabaseOptions,
   toDatabaseError,
 } from './database-options.ts'
+import { type LogFiles, openLogFiles } from './log-files.ts'
 import { createMemoryDatabase } from './memory-database.ts'
 
 /** Plain data: goes through workerData and messages. */
@@ -51,6 +51,8 @@ export interface Database {
   batch(): WriteBatch
   /** Makes every earlier commit survive a power loss. Commits survive the death of the process without it. */
   flush(): void
+  /** The same without waiting for the disk in this thread. Rejects with a {DatabaseError} `io`. */
+  sync(): Promise<void>
   stats(): DatabaseStats
   /** Bytes of the write-ahead log, which the next start has to read. Rejects with a {DatabaseError} `io`. */
   logBytes(): Promise<number>
@@ -180,6 +182,7 @@ class RocksDatabase implements Database {
     { readonly column: Column; readonly valueEncoding: string }
   >
   readonly #single: Bytes[] = [new Uint8Array(0)]
+  #logFiles: LogFiles | undefined
 
   constructor({ context, handles, words, isOwner, isWriter }: RocksOptions) {
     this.#context = context
@@ -283,8 +286,17 @@ class RocksDatabase implements Database {
     })
   }
 
+  sync(): Promise<void> {
+    return this.#log().sync()
+  }
+
   logBytes(): Promise<number> {
-    return logBytes(this.#run(() => native.db_get_location(this.#context)))
+    return this.#log().bytes()
+  }
+
+  #log(): LogFiles {
+    this.#logFiles ??= openLogFiles(this.#run(() => native.db_get_location(this.#context)))
+    return this.#logFiles
   }
 
   share(): SharedDatabase {
@@ -351,15 +363,3 @@ function entriesOf(rows: readonly (Bytes | undefined)[]): Entry[] {
 /** A Buffer's `slice` shares its memory, that of other bytes copies: whoever keeps or aligns a part by `slice` would not get one. */
 const plain = (value: Bytes | undefined): Bytes | undefined =>
   value && new Uint8Array(value.buffer, value.byteOffset, value.length)
-
-/** Dozens of files while RocksDB makes and deletes some: not a thing to wait for. */
-async function logBytes(path: string): Promise<number> {
-  try {
-    const names = (await readdir(path)).filter((name) => name.endsWith('.log'))
-    // RocksDB may have deleted one meanwhile.
-    const sizes = names.map((name) => stat(join(path, name)).catch(() => ({ size: 0 })))
-    return (await Promise.all(sizes)).reduce((sum, { size }) => sum + size, 0)
-  } catch (error) {
-    throw new DatabaseError('io', (error as Error).message)
-  }
-}

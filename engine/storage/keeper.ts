@@ -6,8 +6,8 @@
  *    `opened.foldHead`, makes a table for each unfolded block and sends an 'adopt' for each.
  * 2. `send(keeper.handle(request))` for each message. Appends, marks, names and forgotten blocks are done at once, roots are queued.
  * 3. while `keeper.hasWork()`: `send(keeper.step())` from a `setImmediate`, so that an append never waits longer than one slice.
- * 4. `send(keeper.flush())` each second, and at each new safe head: what is committed survives a kill anyway, a power loss only after it.
- * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 16 MB keeps the pauses of
+ * 4. `send(await keeper.sync())` each second: what is committed survives a kill anyway, a power loss only after it.
+ * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 12 MB keeps the pauses of
  * the thread's garbage collection within a slice.
  */
 import type { StateDiff } from '../state/diff.ts'
@@ -48,7 +48,7 @@ export type KeeperOptions = {
   readonly undoWindow?: number
   /** Blocks below the fold head whose state stays readable, at least the undo window; undefined: all. */
   readonly historyBlocks?: number | undefined
-  /** Length of a slice in milliseconds. */
+  /** Length of a slice in milliseconds: with a collection of garbage in it a root still waits no longer than 10. */
   readonly sliceMs?: number
   /** Flat values in one commit of a fold. */
   readonly rowsInPiece?: number
@@ -65,7 +65,9 @@ export interface Keeper {
   /** One slice of the most urgent work that waits: unfold, roots, a shorter log, fold, prune. */
   step(): readonly KeeperAnswer[]
   hasWork(): boolean
-  /** Also looks for errors of RocksDB's own threads. */
+  /** Also looks for errors of RocksDB's own threads. Everything else may go on meanwhile. */
+  sync(): Promise<readonly KeeperAnswer[]>
+  /** The same at once, for the end. */
   flush(): readonly KeeperAnswer[]
   stats(): KeeperStats
   /** Of the database. */
@@ -89,6 +91,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
     handle: (request) => state.guard(() => state.handle(request)),
     step: () => (state.isFailed ? [] : state.guard(() => state.step())),
     hasWork: () => state.hasWork(),
+    sync: async () => (state.isFailed ? [] : state.sync()),
     flush: () => (state.isFailed ? [] : state.guard(() => state.flush())),
     stats: () => state.stats(),
     logBytes: () => options.database.logBytes(),
@@ -130,9 +133,10 @@ class KeeperState {
   #isTurnOfLog = false
   #failure: string | undefined
   #isDirty = false
+  #isSyncing = false
 
   constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 10, historyBlocks, rowsInPiece } = options
+    const { foldDepth = 4, undoWindow = 256, sliceMs = 5, historyBlocks, rowsInPiece } = options
     this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
     this.#log = openLogLength(options.database, options.logSpanBytes)
@@ -211,13 +215,35 @@ class KeeperState {
     return []
   }
 
+  async sync(): Promise<readonly KeeperAnswer[]> {
+    try {
+      this.#checkBackground()
+      if (!this.#isDirty) return []
+      // What is committed while the disk works is for the next time.
+      this.#isDirty = false
+      this.#isSyncing = true
+      await this.#database.sync()
+      return []
+    } catch (error) {
+      return this.guard(() => {
+        throw error
+      })
+    } finally {
+      this.#isSyncing = false
+    }
+  }
+
   flush(): readonly KeeperAnswer[] {
+    this.#checkBackground()
+    if (this.#isDirty || this.#isSyncing) this.#database.flush()
+    this.#isDirty = false
+    return []
+  }
+
+  #checkBackground(): void {
     const { backgroundErrors } = this.#database.stats()
     if (backgroundErrors > 0)
       throw new DatabaseError('io', `RocksDB reports ${backgroundErrors} background errors`)
-    if (this.#isDirty) this.#database.flush()
-    this.#isDirty = false
-    return []
   }
 
   stats(): KeeperStats {

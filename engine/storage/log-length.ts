@@ -108,6 +108,7 @@ function counted(
     range: (column, range) => inner.range(column, range),
     scan: (column, range) => inner.scan(column, range),
     flush: () => inner.flush(),
+    sync: () => inner.sync(),
     stats: () => inner.stats(),
     logBytes: () => inner.logBytes(),
     share: () => inner.share(),

@@ -74,6 +74,9 @@ export function createMemoryDatabase(): Database {
     flush: () => {
       find('meta')
     },
+    sync: async () => {
+      find('meta')
+    },
     stats: () => ({
       sequence,
       backgroundErrors: 0,

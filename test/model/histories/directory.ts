@@ -47,6 +47,7 @@ export class Directory {
         }
       },
       flush: () => database.flush(),
+      sync: () => database.sync(),
       stats: () => database.stats(),
       logBytes: () => database.logBytes(),
       share: () => database.share(),
