@@ -11,7 +11,6 @@ import type { Made } from './child.ts'
 
 const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url))
 const READY_MS = 2_000
-const SLOWER = 1.3
 const STARTS = 3
 const MAX_LOG_BYTES = 150e6
 
@@ -50,13 +49,14 @@ export const manyBlocks: Part = {
       )
       const text = ({ readyMs, cpuMs }: Start) => `${readyMs} ms with ${cpuMs} ms of CPU`
       const times = `${starts.map(text).join(', ')}, the first after the longest log; on an empty directory ${text(empty)}`
-      // Where a start on nothing takes nearly as long, the machine is slow or busy with something else.
-      const limitMs = Math.max(READY_MS, SLOWER * empty.readyMs)
-      check(
-        `each start on them takes less than ${READY_MS / 1000} s, or a third more than one on nothing where that is slow`,
-        starts.every(({ readyMs }) => readyMs < limitMs),
-        times,
-      )
+      // Where a start on nothing takes as long, the machine is busy with something else.
+      if (empty.readyMs < READY_MS)
+        check(
+          `each start on them takes less than ${READY_MS / 1000} s`,
+          starts.every(({ readyMs }) => readyMs < READY_MS),
+          times,
+        )
+      else console.log(`     starts not judged on a busy machine: ${times}`)
     } finally {
       rmSync(root, { recursive: true, force: true })
     }
