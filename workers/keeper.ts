@@ -93,7 +93,9 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
       const stats = keeper.stats()
       tell({ type: 'stats', stats: { ...stats, logBytes: await keeper.logBytes() } })
     } catch (error) {
-      attempt(tell, () => throwAgain(error))
+      attempt(tell, () => {
+        throw error
+      })
     } finally {
       isBeating = false
     }
@@ -105,10 +107,6 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
     clearImmediate(slice)
     attempt(tell, () => send(keeper.flush()))
   }
-}
-
-function throwAgain(error: unknown): never {
-  throw error
 }
 
 /** A failure of ours: main ends the process. What is committed stays. */
