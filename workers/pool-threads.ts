@@ -7,7 +7,11 @@ import type { LongTexts } from './slab.ts'
 import type { PoolTask } from './task.ts'
 
 export type PoolThreadOptions = {
-  /** Module whose default export runs a PoolTask: `serveTask` bound to what the worker opened. */
+  /**
+   * Module whose default export, or what it resolves to, runs a PoolTask: `serveTask` bound to what the worker opened. Exported as
+   * 'module.exports' too: Piscina requires the file, and Node aborts the process (a failed assertion in CreateRequiredModuleFacade of
+   * 24.21) when the thread is terminated while it wraps a default export without that.
+   */
   readonly filename: string
   readonly workerData: unknown
   readonly threads: number
@@ -15,7 +19,7 @@ export type PoolThreadOptions = {
   readonly heapMb: number
   /** The thread has ended: its lease can be cleared and its place at the database's gate. */
   readonly onThreadEnded: (thread: number) => void
-  /** The thread has loaded its modules; left out: taken for granted. */
+  /** The thread has loaded its modules and addons; left out: it loads no addon. */
   readonly isLoaded?: (thread: number) => boolean
   /** A worker failed while it had no task. */
   readonly onProblem: (error: Error) => void
@@ -42,7 +46,6 @@ const SPARE_HEAP_MB = 512
 /** How long a stop waits for threads that are still loading, and how often it looks. */
 const LOAD_MS = 3_000
 const LOOK_MS = 5
-const SETTLE_MS = 50
 
 export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
   const { threads } = options
@@ -68,17 +71,13 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     },
   })
 
-  /** A thread that is ended while it loads modules which await (a WASM hasher does) takes the process with it: V8 aborts. */
+  /** A thread that is terminated while it loads an addon (that of `secp256k1` throws then) takes the process with it. */
   async function loaded(): Promise<void> {
     const { isLoaded } = options
     if (isLoaded === undefined) return
+    const isLoading = ({ threadId }: Worker) => threadId >= 0 && !isLoaded(threadId)
     const until = performance.now() + LOAD_MS
-    while (performance.now() < until) {
-      if (piscina.threads.every(({ threadId }) => threadId < 0 || isLoaded(threadId)))
-        // It says so a moment before its module's evaluation is over.
-        return sleep(SETTLE_MS)
-      await sleep(LOOK_MS)
-    }
+    while (piscina.threads.some(isLoading) && performance.now() < until) await sleep(LOOK_MS)
   }
 
   return {

@@ -39,7 +39,8 @@ type Thread = {
   close(): void
 }
 
-if (parentPort) await run(parentPort, workerData as SequencerData)
+// Not awaited: V8 aborts the process when a thread is terminated while its modules await.
+if (parentPort) void run(parentPort, workerData as SequencerData)
 
 async function run(main: MessagePort, data: SequencerData): Promise<void> {
   const tell = (message: FromSequencer) => main.postMessage(message)

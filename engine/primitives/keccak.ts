@@ -1,13 +1,23 @@
-/** Keccak-256; the only file that imports the hash package. */
-import { createKeccak } from 'hash-wasm'
+/** Keccak-256; the only file that imports the hash packages. */
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import { createKeccak, type IHasher } from 'hash-wasm'
 import type { Bytes } from './bytes.ts'
 
 // One hasher per thread: init, update and digest run back to back, so nobody sees it half used.
 // 2.0 M hashes of 32 bytes a second against 0.3 M for @noble/hashes (2026-11).
-const hasher = await createKeccak(256)
+let hasher: IHasher | undefined
+
+/**
+ * Resolves when hashes are fast: WebAssembly compiles in the background. What a module hashes while it is loaded is hashed by the slow
+ * one, for a module must not await that: V8 aborts the process when a thread is terminated while its modules await (2026-11).
+ */
+export const keccakReady: Promise<void> = createKeccak(256).then((created) => {
+  hasher = created
+})
 
 /** 32 bytes, new at each call. */
 export function keccak256(data: Bytes): Bytes {
+  if (hasher === undefined) return keccak_256(data)
   return hasher.init().update(data).digest('binary')
 }
 
