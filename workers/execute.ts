@@ -11,6 +11,7 @@ import type { Limits } from '../rpc/limits.ts'
 import { methods } from '../rpc/methods/index.ts'
 import { createPoolRunner } from '../rpc/pool-call.ts'
 import { proveSidecar } from '../rpc/sidecar.ts'
+import { saveCompiled } from './compiled.ts'
 import type { Log, LogOptions } from './log.ts'
 import type { SharedNode } from './messages.ts'
 import { type PoolTask, serveTask, type TaskRunner } from './task.ts'
@@ -27,7 +28,10 @@ export type PoolWorkerData = {
 const runner = openRunner(workerData as PoolWorkerData)
 
 /** A thread that serves before its loop has turned once would never have the fast hasher. */
-const serve = keccakReady.then(() => (task: PoolTask) => serveTask(task, runner))
+const serve = keccakReady.then(() => {
+  saveCompiled()
+  return (task: PoolTask) => serveTask(task, runner)
+})
 
 export { serve as default, serve as 'module.exports' }
 

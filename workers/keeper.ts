@@ -5,6 +5,7 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { createKeeper, type Keeper } from '../engine/storage/keeper.ts'
 import type { KeeperAnswer } from '../engine/storage/types.ts'
 import { keeperWords } from '../engine/views/arena.ts'
+import { saveCompiled } from './compiled.ts'
 import { type PackedRequest, unpackRequest } from './keeper-request.ts'
 import type { FromKeeper, KeeperOpened, SharedNode, ToKeeper } from './messages.ts'
 
@@ -45,6 +46,7 @@ function run(main: MessagePort, data: KeeperData): void {
     durableNumber: opened.durableHead.number,
     dropped: opened.dropped.length,
   })
+  saveCompiled()
   const stop = serve(keeper, data, tell)
   main.on('message', (message: ToKeeper) => {
     if (message.type !== 'stop') return

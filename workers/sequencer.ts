@@ -13,6 +13,7 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { openJournal } from '../engine/storage/journal.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
+import { saveCompiled } from './compiled.ts'
 import { postRequest } from './keeper-request.ts'
 import type { FromSequencer, SharedNode, ToSequencer } from './messages.ts'
 import { createQuestions } from './questions.ts'
@@ -115,6 +116,7 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
       if (!isReady && sequencer.isReplayed) {
         isReady = true
         thread.main.postMessage({ type: 'ready', newest: sequencer.newest } satisfies FromSequencer)
+        saveCompiled()
       }
       await (wait.ms > 0 ? pause(wait) : breathe())
     }

@@ -3,6 +3,7 @@ import { readNewest } from '../rpc/scope.ts'
 import { openAccounts } from './accounts.ts'
 import { startAdmin } from './admin.ts'
 import { banner, readyLine } from './banner.ts'
+import { saveCompiled } from './compiled.ts'
 import { type Config, version } from './config.ts'
 import { type NodeContext, StartError } from './context.ts'
 import { startNetwork } from './dev.ts'
@@ -75,6 +76,7 @@ async function becomeReady(
   front.server.setPaused(undefined)
   if (config.command === 'dev') process.stdout.write(banner(chain, version()))
   process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
+  saveCompiled()
 }
 
 async function listen({ host, port }: Config, front: Front) {

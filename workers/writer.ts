@@ -13,6 +13,7 @@ import { storageFailure } from '../engine/storage/failure.ts'
 import { openStore } from '../engine/storage/store.ts'
 import type { KeeperAnswer, OpenedChain } from '../engine/storage/types.ts'
 import { openPublisher } from '../engine/views/publisher.ts'
+import { saveCompiled } from './compiled.ts'
 import { type FeedClient, followFeed } from './feed-client.ts'
 import { postRequest } from './keeper-request.ts'
 import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from './messages.ts'
@@ -72,6 +73,7 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
   carryOut(thread, effects)
   serve(main, thread)
   thread.tell({ type: 'ready', record: reader.newestRecord() })
+  saveCompiled()
 }
 
 function serve(main: MessagePort, thread: Thread): void {
