@@ -1,19 +1,23 @@
-/** Trie nodes in a ring: what comes out is what was put under its hash, and the last ones are there. */
+/** Trie nodes in a ring: what comes out is what was put there last, with its hash, and the last ones are there. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
-import { createNodeCache } from '../engine/storage/node-cache.ts'
+import { createNodeCache, type NodeName, nameOf } from '../engine/storage/node-cache.ts'
 
 const take = (length: number) => new Uint8Array(length)
-/** A node and its hash, which stands somewhere in other bytes. */
-function node(index: number, length: number) {
+/** A node at a place, and its hash, which stands somewhere in other bytes. */
+function node(index: number, length: number, version = 0) {
   const raw = new Uint8Array(length).fill(index & 0xff)
   new DataView(raw.buffer).setUint32(0, index)
+  new DataView(raw.buffer).setUint32(4, version)
   const source = new Uint8Array(40)
   source.set(keccak256(raw), 5)
-  return { raw, source, at: 5 }
+  const key = new Uint8Array(32)
+  new DataView(key.buffer).setUint32(0, index)
+  return { raw, name: nameOf(NOTHING, key, 8), source, at: 5 }
 }
+const NOTHING = new Uint8Array(0)
 const length = fc.integer({ min: 32, max: 600 })
 
 test('what is found is what was put, wherever the ring wraps', () => {
@@ -26,12 +30,13 @@ test('what is found is what was put, wherever the ring wraps', () => {
         const cache = createNodeCache(size)
         const put = new Set<string>()
         for (const { index, length, isPut } of steps) {
-          const { raw, source, at } = node(index, length)
+          const one = node(index, length)
+          const { raw } = one
           if (isPut) {
-            cache.put(source, at, raw)
+            cache.put(one, raw)
             put.add(`${index} ${length}`)
           }
-          const found = cache.copy(source, at, take)
+          const found = cache.copy(one, take)
           if (found !== undefined) {
             expect(put.has(`${index} ${length}`)).toBe(true)
             expect(found).toEqual(raw)
@@ -46,28 +51,57 @@ test('what is found is what was put, wherever the ring wraps', () => {
 test('what is used stays, what is not goes', () => {
   const cache = createNodeCache(64 * 1_024)
   const used = Array.from({ length: 20 }, (_, index) => node(index, 500))
-  for (const { source, at, raw } of used) cache.put(source, at, raw)
+  for (const one of used) cache.put(one, one.raw)
   const unused = node(20, 500)
-  cache.put(unused.source, unused.at, unused.raw)
+  cache.put(unused, unused.raw)
   for (let index = 100; index < 2_000; index++) {
     const other = node(index, 500)
-    cache.put(other.source, other.at, other.raw)
-    for (const { source, at, raw } of used) expect(cache.copy(source, at, take)).toEqual(raw)
+    cache.put(other, other.raw)
+    for (const one of used) expect(cache.copy(one, take)).toEqual(one.raw)
   }
-  expect(cache.copy(unused.source, unused.at, take)).toBeUndefined()
+  expect(cache.copy(unused, take)).toBeUndefined()
 })
 
 test('most of what fits is there', () => {
   const cache = createNodeCache(1_048_576)
-  const nodes: { readonly raw: Bytes; readonly source: Bytes; readonly at: number }[] = []
+  const nodes: (NodeName & { readonly raw: Bytes })[] = []
   for (let index = 0; index < 20_000; index++) {
     const one = node(index, 300)
-    cache.put(one.source, one.at, one.raw)
+    cache.put(one, one.raw)
     nodes.push(one)
   }
   const last = nodes.slice(-1_500)
-  const found = last.filter(({ source, at }) => cache.copy(source, at, take) !== undefined)
+  const found = last.filter((one) => cache.copy(one, take) !== undefined)
   expect(found.length).toBeGreaterThan(1_450)
   cache.clear()
-  expect(last.some(({ source, at }) => cache.copy(source, at, take) !== undefined)).toBe(false)
+  expect(last.some((one) => cache.copy(one, take) !== undefined)).toBe(false)
+})
+
+test('what replaces a node takes its bytes: the others stay', () => {
+  const cache = createNodeCache(65_536)
+  const others = Array.from({ length: 50 }, (_, index) => node(index, 500))
+  for (const one of others) cache.put(one, one.raw)
+  let last = node(99, 500)
+  cache.put(last, last.raw)
+  for (let version = 1; version < 1_000; version++) {
+    const before = last
+    last = node(99, 500, version)
+    cache.put(last, last.raw)
+    expect(cache.copy(before, take)).toBeUndefined()
+    expect(cache.copy(last, take)).toEqual(last.raw)
+  }
+  for (const one of others) expect(cache.copy(one, take)).toEqual(one.raw)
+})
+
+test('a name is of the first nibbles alone, and of the trie', () => {
+  const key = keccak256(Uint8Array.of(1))
+  const names = new Set<number>()
+  for (let depth = 0; depth < 16; depth++) {
+    const other = key.slice()
+    other[depth >> 1]! ^= depth % 2 === 0 ? 0x30 : 0x03
+    expect(nameOf(NOTHING, other, depth)).toBe(nameOf(NOTHING, key, depth))
+    for (const each of [key, other]) names.add(nameOf(NOTHING, each, depth + 1))
+    names.add(nameOf(key, key, depth))
+  }
+  expect(names.size).toBe(3 * 16)
 })

@@ -1,25 +1,52 @@
 /**
- * Stored trie nodes in one buffer, found by their hash, the last used ones: a ring that overwrites what was put longest ago. What is found
- * in its older half is put again. A hash names one content for good, so nothing in it is ever wrong, and no node of it is an object that
- * the collector would have to move.
+ * Stored trie nodes in one buffer, found by their place in the trie: a ring that overwrites what was put longest ago. A node that takes
+ * the place of another one of its length takes its bytes too: what was replaced is not room lost. What is found in the oldest part is
+ * put again. What comes out has the hash that was asked for, so nothing in it is ever wrong, and no node of it is an object that the
+ * collector would have to move.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 
+/** A node's name (`nameOf`), and its hash, which stands in `source` at `at`. */
+export type NodeName = { readonly name: number; readonly source: Bytes; readonly at: number }
+
 export interface NodeCache {
-  /** A copy of the node whose hash stands in `source` at `at`, in what `take` gives. */
-  copy(source: Bytes, at: number, take: (length: number) => Bytes): Bytes | undefined
-  /** `raw` is the RLP of the hash that stands in `source` at `at`. */
-  put(source: Bytes, at: number, raw: Bytes): void
+  /** A copy of the node, in what `take` gives. */
+  copy(node: NodeName, take: (length: number) => Bytes): Bytes | undefined
+  put(node: NodeName, row: Bytes): void
   clear(): void
 }
 
 const HASH_BYTES = 32
 /** Hash ‖ length (2). */
 const HEAD_BYTES = HASH_BYTES + 2
-/** Places of the index that one hash may have. */
+/** Places of the index that one name may have. */
 const WAYS = 4
 /** Nodes are twice as large and more, so that the index is half empty. */
 const BYTES_IN_PLACE = 128
+/** Of the ring: what is found there would be overwritten next. */
+const OLDEST_PART = 1 / 8
+
+/**
+ * 32 bits of the first `depth` nibbles of `key`, of 16 at the most, in the trie that `prefix` names. Two nodes that have one are in each
+ * other's way, no more.
+ */
+export function nameOf(prefix: Bytes, key: Bytes, depth: number): number {
+  let name = Math.imul(depth + 1, 0x9e37_79b1)
+  if (prefix.length > 0) name ^= wordAt(prefix, 0)
+  const high = depth >= 8 ? -1 : depth === 0 ? 0 : -1 << (32 - 4 * depth)
+  name = Math.imul(name ^ (wordAt(key, 0) & high), 0x85eb_ca6b)
+  name ^= name >>> 15
+  if (depth > 8) {
+    const low = depth >= 16 ? -1 : -1 << (64 - 4 * depth)
+    name = Math.imul(name ^ (wordAt(key, 4) & low), 0xc2b2_ae35)
+    name ^= name >>> 13
+  }
+  name = Math.imul(name, 0x27d4_eb2f)
+  return (name ^ (name >>> 16)) >>> 0
+}
+
+const wordAt = (bytes: Bytes, at: number): number =>
+  (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!
 
 /** @param size bytes, reserved at once and taken from the system as they fill; below 1,024 nothing is kept */
 export function createNodeCache(size: number): NodeCache {
@@ -27,57 +54,68 @@ export function createNodeCache(size: number): NodeCache {
   const places = 2 ** Math.max(2, Math.ceil(Math.log2(size / BYTES_IN_PLACE + 1)))
   /** Where a node was put, counted in bytes since the beginning; -1: nowhere. */
   const index = new Float64Array(places).fill(-1)
+  const names = new Uint32Array(places)
   /** Bytes put since the beginning: a node lives until `size` more were put. */
   let written = 0
 
-  const first = (source: Bytes, at: number): number => {
-    const low = source[at]! | (source[at + 1]! << 8) | (source[at + 2]! << 16)
-    return (low | ((source[at + 3]! & 127) << 24)) & (places - WAYS)
-  }
-  /** -1: not here. */
-  const find = (source: Bytes, at: number): number => {
-    const from = first(source, at)
-    for (let place = from; place < from + WAYS; place++) {
-      const position = index[place]!
-      if (position < 0 || position < written - size) continue
-      if (isSame(ring, position % size, source, at)) return position
-    }
+  /** The place of a node of this name, or -1. */
+  const find = (name: number): number => {
+    const from = name & (places - WAYS)
+    for (let place = from; place < from + WAYS; place++)
+      if (names[place] === name && index[place]! >= 0 && index[place]! >= written - size)
+        return place
     return -1
   }
   /** The place whose node was put longest ago. */
-  const oldest = (source: Bytes, at: number): number => {
-    const from = first(source, at)
+  const oldest = (name: number): number => {
+    const from = name & (places - WAYS)
     let best = from
     for (let place = from + 1; place < from + WAYS; place++)
       if (index[place]! < index[best]!) best = place
     return best
   }
-  const put = (source: Bytes, at: number, raw: Bytes): void => {
-    const bytes = HEAD_BYTES + raw.length
+  const isOldest = (position: number) => position < written - size * (1 - OLDEST_PART)
+  const write = (to: number, { source, at }: NodeName, row: Bytes): void => {
+    for (let i = 0; i < HASH_BYTES; i++) ring[to + i] = source[at + i]!
+    ring[to + HASH_BYTES] = row.length >> 8
+    ring[to + HASH_BYTES + 1] = row.length & 0xff
+    ring.set(row, to + HEAD_BYTES)
+  }
+  const lengthAt = (position: number): number => {
+    const at = (position % size) + HASH_BYTES
+    return (ring[at]! << 8) | ring[at + 1]!
+  }
+  const put = (known: number, node: NodeName, row: Bytes): void => {
+    const bytes = HEAD_BYTES + row.length
     if (bytes > size / 2) return
+    if (known >= 0) {
+      const position = index[known]!
+      if (!isOldest(position) && lengthAt(position) === row.length) {
+        write(position % size, node, row)
+        return
+      }
+    }
     const rest = size - (written % size)
     if (bytes > rest) written += rest
-    const to = written % size
-    for (let i = 0; i < HASH_BYTES; i++) ring[to + i] = source[at + i]!
-    ring[to + HASH_BYTES] = raw.length >> 8
-    ring[to + HASH_BYTES + 1] = raw.length & 0xff
-    ring.set(raw, to + HEAD_BYTES)
-    index[oldest(source, at)] = written
+    write(written % size, node, row)
+    const place = known >= 0 ? known : oldest(node.name)
+    names[place] = node.name
+    index[place] = written
     written += bytes
   }
 
   return {
-    put(source, at, raw) {
-      if (find(source, at) < 0) put(source, at, raw)
-    },
-    copy(source, at, take) {
-      const position = find(source, at)
-      if (position < 0) return undefined
-      const from = (position % size) + HEAD_BYTES
-      const raw = take((ring[from - 2]! << 8) | ring[from - 1]!)
-      raw.set(ring.subarray(from, from + raw.length))
-      if (position < written - size / 2) put(source, at, raw)
-      return raw
+    put: (node, row) => put(find(node.name), node, row),
+    copy(node, take) {
+      const place = find(node.name)
+      if (place < 0) return undefined
+      const position = index[place]!
+      const from = position % size
+      if (!isSame(ring, from, node)) return undefined
+      const row = take(lengthAt(position))
+      row.set(ring.subarray(from + HEAD_BYTES, from + HEAD_BYTES + row.length))
+      if (isOldest(position)) put(place, node, row)
+      return row
     },
     clear() {
       index.fill(-1)
@@ -85,7 +123,7 @@ export function createNodeCache(size: number): NodeCache {
   }
 }
 
-function isSame(ring: Bytes, from: number, source: Bytes, at: number): boolean {
+function isSame(ring: Bytes, from: number, { source, at }: NodeName): boolean {
   for (let i = 0; i < HASH_BYTES; i++) if (ring[from + i] !== source[at + i]) return false
   return true
 }

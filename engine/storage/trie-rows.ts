@@ -3,6 +3,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { latin1 } from '../state/words.ts'
 import { decodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
+import { nameOf } from './node-cache.ts'
 import { newSlab, type Slab, take } from './slab.ts'
 import { childHashAt, leafKey } from './trie-codec.ts'
 import {
@@ -24,6 +25,8 @@ export type TrieWrite = {
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly previous: Bytes | undefined
+  /** `nameOf` it. */
+  readonly name: number
   /** Where the hash of `value` stands: undefined for the root of all; `hashAt` -1: nobody will ask for it by its hash. */
   readonly hashIn: Bytes | undefined
   readonly hashAt: number
@@ -72,8 +75,9 @@ export function* collectWrites(
       walk.levels[depth] ??= []
       // The next diff says what a leaf without storage was.
       const isKept = node.kind !== 'leaf' || column === 'accountTrie'
+      const name = isKept ? nameOf(walk.space.prefix, walk.key, depth) : 0
       walk.levels[depth].push({
-        ...{ column, key, value, previous, hashIn, hashAt: isKept ? hashAt : -1 },
+        ...{ column, key, value, previous, name, hashIn, hashAt: isKept ? hashAt : -1 },
       })
     }
     node.previous = undefined
@@ -92,7 +96,7 @@ export function* collectWrites(
   const writes = walks.flatMap(({ levels }) => levels.flat())
   for (const { column, key, raw } of replaced.values())
     writes.push({
-      ...{ column, key, value: undefined, previous: raw, hashIn: undefined, hashAt: -1 },
+      ...{ column, key, value: undefined, previous: raw, name: 0, hashIn: undefined, hashAt: -1 },
     })
   return writes
 }

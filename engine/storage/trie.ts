@@ -7,7 +7,7 @@ import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
-import { createNodeCache } from './node-cache.ts'
+import { createNodeCache, type NodeName, nameOf } from './node-cache.ts'
 import { newSlab } from './slab.ts'
 import {
   childHash,
@@ -133,22 +133,24 @@ export function openTrie(options: {
   let base: TrieVersion
 
   /** @throws {TrieError} */
-  const decode = (raw: Bytes | undefined, { column, depth, source, at }: Wanted): TrieNode => {
+  const decode = (raw: Bytes | undefined, wanted: Wanted): TrieNode => {
+    const { column, depth, source, at } = wanted
     if (raw === undefined || !equalBytes(keccak256(raw), source.subarray(at, at + 32)))
       throw new TrieError(
         `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
-    cache.put(source, at, raw)
+    cache.put(wanted, raw)
     // Of its own a row of the database is three objects for the collector to move.
     return decodeNode(copyForNode(raw), depth)
   }
-  const recent = ({ depth, source, at }: Wanted): TrieNode | undefined => {
-    const raw = cache.copy(source, at, newBytes)
-    return raw && decodeNode(raw, depth)
+  const recent = (wanted: Wanted): TrieNode | undefined => {
+    const raw = cache.copy(wanted, newBytes)
+    return raw && decodeNode(raw, wanted.depth)
   }
   const read = (space: TrieSpace, place: Place, [source, at]: readonly [Bytes, number]) => {
-    const { column } = space
-    const wanted = { column, depth: place.depth, source, at }
+    const { column, prefix } = space
+    const { key, depth } = place
+    const wanted = { column, depth, name: nameOf(prefix, key, depth), source, at }
     return recent(wanted) ?? decode(database.get(column, nodeKey(space, place)), wanted)
   }
   const load = (absent: readonly Absent[]): readonly TrieNode[] => {
@@ -315,9 +317,10 @@ export function openTrie(options: {
     *keep(version, writes) {
       const root = trie.stateRoot(version)
       let rows = 0
-      for (const { value, hashIn, hashAt } of writes) {
+      for (const { name, value, hashIn, hashAt } of writes) {
         if (++rows % ROWS_IN_STEP === 0) yield
-        if (value !== undefined && hashAt >= 0) cache.put(hashIn ?? root, hashAt, value)
+        if (value !== undefined && hashAt >= 0)
+          cache.put({ name, source: hashIn ?? root, at: hashAt }, value)
       }
     },
     reload,
@@ -336,19 +339,14 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 
-/** A node of which the hash is known: it stands in `source` at `at`. */
-type Wanted = {
-  readonly column: TrieColumn
-  readonly depth: number
-  readonly source: Bytes
-  readonly at: number
+/** A node of which the hash is known. */
+type Wanted = NodeName & { readonly column: TrieColumn; readonly depth: number }
+const wantedOf = (absent: Absent): Wanted => {
+  const { route, depth, parent, nibble } = absent
+  const { column, prefix } = route.space
+  const name = nameOf(prefix, keyOf(absent), depth)
+  return { column, depth, name, source: parent.raw, at: childHashAt(parent, nibble) }
 }
-const wantedOf = ({ route, depth, parent, nibble }: Absent): Wanted => ({
-  column: route.space.column,
-  depth,
-  source: parent.raw,
-  at: childHashAt(parent, nibble),
-})
 
 /** Nodes of one step of `keep`. */
 const ROWS_IN_STEP = 1_024
