@@ -5,11 +5,14 @@ import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { nibbleAt } from '../engine/primitives/trie-root.ts'
 import type { Database } from '../engine/storage/database.ts'
 import { encodeLeaf, encodeNode, rootHash } from '../engine/storage/trie-codec.ts'
+import { isSmall } from '../engine/storage/trie-inline.ts'
 import {
+  isShort,
   newBranch,
   newExtension,
   newLeaf,
   type Place,
+  rlpOf,
   setChild,
   type TrieNode,
   unlink,
@@ -59,10 +62,13 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     return nibbleAt(keyAt(at), depth)
   }
   const write = (node: TrieNode, place: Place) => {
-    if (encodeNode(node).length < 32) throw new Error('a node of 30 bytes of path is never short')
-    batch.put('storageTrie', nodeKey(space, place), node.raw)
-    batch.put('accountTrie', keccak256(node.raw), node.raw)
+    encodeNode(node)
+    if (isShort(node)) throw new Error('a node of 30 bytes of path is never short')
+    batch.put('accountTrie', keccak256(rlpOf(node)), rlpOf(node))
     if (batch.length >= ROWS_IN_BATCH) batch.commit()
+    // Its row is its parent's.
+    if (isSmall(node) && place.depth > 0) return node
+    batch.put('storageTrie', nodeKey(space, place), node.raw)
     // It is written: only its hash is needed above.
     unlink(node)
     return node

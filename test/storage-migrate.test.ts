@@ -90,7 +90,7 @@ test('from the format before the log index writes it for every folded block, in 
     slices++
     return real.slice(...args)
   }
-  await migrateDirectory({ path, migrations: { 1: { ...real, slice } } })
+  await migrateDirectory({ path, migrations: { ...MIGRATIONS, 1: { ...real, slice } } })
   expect(slices).toBe(2)
   expect(await rowsIn(path)).toEqual(rows)
 })

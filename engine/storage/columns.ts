@@ -15,9 +15,9 @@ import { type ColumnOptions, DatabaseError } from './database-options.ts'
  * | transactions | hash → block (8) ‖ index (4), folded blocks |
  * | logs | kind (1) ‖ address or topic ‖ shard (8) → offsets (2) of blocks in the shard, appended; log-index.ts |
  * | momentary | hash → encodeMomentary; block (8) ‖ hash → nothing, for pruning |
- * | accountTrie | path → node (RLP) |
- * | storageTrie | keccak of address ‖ path → node (RLP) |
- * | undo | block hash ‖ part (4) → trie nodes before that block |
+ * | accountTrie | path → node (RLP), small ones below it; trie-inline.ts |
+ * | storageTrie | keccak of address ‖ path → the same |
+ * | undo | block hash ‖ part (4) → rows of both tries before that block |
  * | meta | a name → heads, marks, horizon, what is in progress |
  */
 export const COLUMN_NAMES = [

@@ -3,9 +3,10 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
 import type { WriteBatch } from './database.ts'
 import { encodeLeaf, encodeNode, rootHash } from './trie-codec.ts'
+import { isSmall } from './trie-inline.ts'
 import {
   type Branch,
-  hasRow,
+  isShort,
   NO_RAW,
   newBranch,
   newExtension,
@@ -33,11 +34,11 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
 
   const write = (node: TrieNode, key: Bytes, depth: number): TrieNode => {
     encodeNode(node)
-    if (hasRow(node)) {
-      batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
-      // Only its hash is needed above; a short node is part of its parent.
-      unlink(node)
-    }
+    // A short node is part of its parent, a small one of its parent's row.
+    if (isShort(node) || (isSmall(node) && depth > 0)) return node
+    batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
+    // Only its hash is needed above.
+    unlink(node)
     return node
   }
   /** `node` stands at `depth`; what holds it looks for it at `from`. */

@@ -4,39 +4,58 @@ import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
 import { newSlab, take } from './slab.ts'
 import {
+  inlineAt,
+  inlineOf,
+  inlineSize,
+  placeBelow,
+  readInlined,
+  writeInline,
+} from './trie-inline.ts'
+import {
   type Branch,
   type Extension,
+  isShort,
   keepChild,
   type Leaf,
   newBranch,
   newExtension,
   newLeaf,
+  rlpOf,
   STORED,
   TrieError,
   type TrieNode,
 } from './trie-node.ts'
+import {
+  headSize,
+  itemSize,
+  listSize,
+  listStart,
+  stringAt,
+  stringSize,
+  writeListHead,
+  writeString,
+} from './trie-rlp.ts'
 
 /** 32 bytes, new at each call; EMPTY_ROOT without a root. Roots are never shorter than 32 bytes: a lone leaf has a path of 33. */
 export const rootHash = (root: TrieNode | undefined): Bytes =>
-  root === undefined ? EMPTY_ROOT : keccak256(encodeNode(root))
+  root === undefined ? EMPTY_ROOT : hashOf(root)
 
-/** The node as RLP; what changed since the last time is encoded and hashed, each node once. */
-export function encodeNode(node: TrieNode): Bytes {
-  if (node.isEncoded) return node.raw
+/** Makes the row; what changed since the last time is encoded and hashed, each node once. */
+export function encodeNode(node: TrieNode): void {
+  if (node.isEncoded) return
   if (node.kind === 'branch') encodeBranch(node)
-  else if (node.kind === 'extension')
-    node.raw = encodeExtension(
-      packNibbles(node.path),
-      node.child === undefined ? childHash(node, 0) : referenceOf(node.child),
-    )
+  else if (node.kind === 'extension') encodeExtension(node)
   node.isEncoded = true
-  return node.raw
 }
 
+function hashOf(node: TrieNode): Bytes {
+  encodeNode(node)
+  return keccak256(rlpOf(node))
+}
 /** What a parent holds: the hash, or the RLP itself when that is shorter than 32 bytes. */
 function referenceOf(node: TrieNode): Bytes {
-  const raw = encodeNode(node)
-  return raw.length < 32 ? raw : keccak256(raw)
+  encodeNode(node)
+  return isShort(node) ? node.raw : keccak256(rlpOf(node))
 }
 
 // Blocks are small, because a node that stays in memory keeps the whole of its own.
@@ -99,38 +118,56 @@ function pathStart(raw: Bytes): number {
 }
 
 /** [path, child]; a child's reference that is a short node stands there as it is. */
-function encodeExtension(path: Bytes, child: Bytes): Bytes {
+function encodeExtension(extension: Extension): void {
+  const { child } = extension
+  const path = packNibbles(extension.path)
+  const reference = child === undefined ? childHash(extension, 0) : referenceOf(child)
   const pathSize = stringSize(path)
-  const size = pathSize + (child.length === 32 ? 33 : child.length)
-  const head = headSize(size)
-  const raw = newBytes(head + size)
-  writeListHead(raw, head, size)
+  const bytes = pathSize + (reference.length === 32 ? 33 : reference.length)
+  const head = headSize(bytes)
+  const size = head + bytes
+  const inline = child !== undefined && placeBelow(extension, child) ? [child.raw] : []
+  const raw = newBytes(size + inlineSize(inline))
+  writeListHead(raw, head, bytes)
   writeString(raw, head, path)
-  if (child.length === 32) writeString(raw, head + pathSize, child)
-  else raw.set(child, head + pathSize)
-  return raw
+  if (reference.length === 32) writeString(raw, head + pathSize, reference)
+  else raw.set(reference, head + pathSize)
+  writeInline(raw, size, inline)
+  extension.raw = raw
+  extension.size = size
 }
 
-/** Brings `raw` up to date. Where no child came or went, only the hashes that changed are written. */
+/** Brings the row up to date. Where no child came or went, only what changed is written. */
 function encodeBranch(branch: Branch): void {
   const { present, stale, children } = branch
-  let isHashed = branch.hashed === present
-  for (let rest = stale & present; rest !== 0; rest &= rest - 1)
-    if (encodeNode(children[lowestBit(rest)]!).length < 32) isHashed = false
-  if (isHashed) patchBranch(branch)
+  let isPatch = branch.hashed === present
+  for (let rest = stale & present; rest !== 0; rest &= rest - 1) {
+    const nibble = lowestBit(rest)
+    const child = children[nibble]!
+    encodeNode(child)
+    const isInline = placeBelow(branch, child)
+    if (isShort(child)) isPatch = false
+    else if (isPatch) {
+      const at = inlineAt(branch, nibble)
+      isPatch = isInline ? at !== -1 && branch.raw[at - 1] === child.raw.length : at === -1
+    }
+  }
+  if (isPatch) patchBranch(branch)
   else rebuildBranch(branch)
   branch.stale = 0
   branch.isRawOwn = true
 }
 
-/** The same children, all by their hashes. */
+/** The same children, all by their hashes, and the inline ones as long as before. */
 function patchBranch(branch: Branch): void {
   if (!branch.isRawOwn) branch.raw = copyForNode(branch.raw)
   const { raw, present, children } = branch
   const start = listStart(raw)
   for (let rest = branch.stale; rest !== 0; rest &= rest - 1) {
     const nibble = lowestBit(rest)
-    raw.set(keccak256(children[nibble]!.raw), start + hashAt(present, nibble) + 1)
+    const child = children[nibble]!
+    raw.set(keccak256(rlpOf(child)), start + hashAt(present, nibble) + 1)
+    if (child.isInline) raw.set(child.raw, inlineAt(branch, nibble))
   }
 }
 
@@ -140,7 +177,9 @@ function rebuildBranch(branch: Branch): void {
   const hasBefore = before.length > 0
   /** Hashes with their prefix. */
   const items: (Bytes | undefined)[] = new Array(16)
-  let size = 17
+  const inline: Bytes[] = []
+  let inlined = 0
+  let bytes = 17
   let isHashed = true
   for (let nibble = 0, at = hasBefore ? listStart(before) : 0; nibble < 16; nibble++) {
     const length = hasBefore ? itemSize(before, at) : 0
@@ -151,13 +190,19 @@ function rebuildBranch(branch: Branch): void {
       items[nibble] = item
       const isHash = isStale ? item.length === 32 : before[at] === 0xa0
       isHashed &&= isHash
-      size += isHash ? 32 : item.length - 1
+      bytes += isHash ? 32 : item.length - 1
+      const row = isStale ? inlineRow(children[nibble]!) : inlineOf(branch, nibble)
+      if (row !== undefined) {
+        inlined |= bit
+        inline.push(row)
+      }
     }
     at += length
   }
-  const head = headSize(size)
-  const raw = newBytes(head + size)
-  writeListHead(raw, head, size)
+  const head = headSize(bytes)
+  const size = head + bytes
+  const raw = newBytes(size + inlineSize(inline))
+  writeListHead(raw, head, bytes)
   let to = head
   for (let nibble = 0; nibble < 16; nibble++) {
     const item = items[nibble]
@@ -169,9 +214,14 @@ function rebuildBranch(branch: Branch): void {
     }
   }
   raw[to] = 0x80
+  writeInline(raw, size, inline, inlined)
   branch.raw = raw
+  branch.size = size
+  branch.inlined = inlined
   branch.hashed = isHashed ? present : -1
 }
+
+const inlineRow = (node: TrieNode): Bytes | undefined => (node.isInline ? node.raw : undefined)
 
 /** Where a child stands among the items of a branch whose children are all hashes. */
 const hashAt = (present: number, nibble: number): number =>
@@ -188,49 +238,88 @@ export function bitCount(mask: number): number {
 }
 
 /**
- * The node that `raw` encodes. Branch values do not exist: every key has 32 bytes.
+ * The node of a row. Branch values do not exist: every key has 32 bytes.
  * @throws {TrieError} when it is no node of this depth
  */
 export function decodeNode(raw: Bytes, depth: number): TrieNode {
   const start = listStart(raw)
+  const size = start + listSize(raw)
   const second = start + itemSize(raw, start)
-  if (second + itemSize(raw, second) !== raw.length) return decodeBranch(raw, depth)
+  if (second + itemSize(raw, second) !== size) return decodeBranch(raw, { start, size, depth })
   const packed = stringAt(raw, start)
   const isLeaf = (packed[0]! & 0x20) !== 0
   const isOdd = (packed[0]! & 0x10) !== 0
   const length = packed.length * 2 - (isOdd ? 1 : 2)
   if (isLeaf ? depth + length !== 64 : length < 1 || depth + length > 63)
     throw new TrieError(`node at depth ${depth} has a path of ${length} nibbles`)
+  const inlined = readInlined(raw, size)
+  if (inlined !== (isLeaf ? 0 : inlined & 1)) throw new TrieError(`row of depth ${depth} goes on`)
   if (isLeaf) return newLeaf(STORED, raw, { start: depth, storage: undefined })
   const path = new Uint8Array(length)
   for (let at = 0; at < length; at++) path[at] = nibbleAt(packed, at + (isOdd ? 1 : 2))
   const extension = newExtension(STORED, path, { child: undefined, raw })
+  extension.size = size
   extension.isEncoded = true
-  if (raw[second] !== 0xa0) extension.child = decodeNode(raw.slice(second), depth + length)
+  const below = depth + length
+  if (raw[second] !== 0xa0) extension.child = decodeNode(raw.slice(second, size), below)
+  else if (inlined !== 0) extension.child = decodeInline(extension, 0, below)
   return extension
 }
 
-function decodeBranch(raw: Bytes, depth: number): Branch {
+function decodeBranch(
+  raw: Bytes,
+  { start, size, depth }: { readonly start: number; readonly size: number; readonly depth: number },
+): Branch {
   const branch = newBranch(STORED)
   branch.raw = raw
+  branch.size = size
   branch.isEncoded = true
   let isHashed = true
-  let at = listStart(raw)
+  let at = start
   for (let nibble = 0; nibble < 16; nibble++) {
-    const size = itemSize(raw, at)
+    const bytes = itemSize(raw, at)
     if (raw[at] !== 0x80) {
       branch.present |= 1 << nibble
       if (raw[at] !== 0xa0) {
-        keepChild(branch, nibble, decodeNode(raw.slice(at, at + size), depth + 1))
+        keepChild(branch, nibble, decodeNode(raw.slice(at, at + bytes), depth + 1))
         isHashed = false
       }
     }
-    at += size
+    at += bytes
   }
-  if (raw[at] !== 0x80 || at + 1 !== raw.length)
+  if (raw[at] !== 0x80 || at + 1 !== size)
     throw new TrieError(`branch at depth ${depth} has a value or bytes too many`)
   branch.hashed = isHashed ? branch.present : -1
+  branch.inlined = readInlined(raw, size)
+  if ((branch.inlined & ~branch.present) !== 0)
+    throw new TrieError(`branch at depth ${depth} has no child for a node in its row`)
   return branch
+}
+
+/** Of its node. @throws {TrieError} when it begins with no list */
+export const hashOfRow = (raw: Bytes): Bytes =>
+  keccak256(raw.subarray(0, listStart(raw) + listSize(raw)))
+
+/** A child that stands in the row of its parent, kept there; undefined when it does not. @throws {TrieError} for another hash */
+export function inlineChild(parent: Branch, nibble: number, depth: number): TrieNode | undefined {
+  if ((parent.inlined & (1 << nibble)) === 0) return undefined
+  const child = decodeInline(parent, nibble, depth)
+  keepChild(parent, nibble, child)
+  return child
+}
+
+function decodeInline(parent: Branch | Extension, nibble: number, depth: number): TrieNode {
+  const row = inlineOf(parent, nibble)!
+  if (!isHashAt(parent.raw, childHashAt(parent, nibble), hashOfRow(row)))
+    throw new TrieError(`the node at depth ${depth} in its parent's row is another`)
+  const child = decodeNode(row, depth)
+  child.isInline = true
+  return child
+}
+
+const isHashAt = (raw: Bytes, at: number, hash: Bytes): boolean => {
+  for (let i = 0; i < 32; i++) if (raw[at + i] !== hash[i]) return false
+  return true
 }
 
 /** Hash of a child that is not in memory, from the parent's RLP. */
@@ -256,57 +345,6 @@ export function rawBranch(nibble: number, hash: Bytes): Bytes {
   raw[headSize(49) + nibble] = 0xa0
   raw.set(hash, headSize(49) + nibble + 1)
   return raw
-}
-
-/** Where the items of a list begin. Nodes are shorter than 2¹⁶ bytes. */
-function listStart(raw: Bytes): number {
-  const first = raw[0]!
-  if (first < 0xc0 || first > 0xf9) throw new TrieError(`node begins with byte ${first}, no list`)
-  return first <= 0xf7 ? 1 : first - 0xf7 + 1
-}
-
-/** Bytes of the item at `at`, its prefix included. */
-function itemSize(raw: Bytes, at: number): number {
-  const first = raw[at]
-  if (first === undefined) throw new TrieError(`node of ${raw.length} bytes is cut short`)
-  if (first < 0x80) return 1
-  if (first <= 0xb7) return first - 0x7f
-  if (first === 0xb8) return raw[at + 1]! + 2
-  if (first >= 0xc0 && first <= 0xf7) return first - 0xbf
-  throw new TrieError(`node has an item that begins with byte ${first}`)
-}
-
-function stringAt(raw: Bytes, at: number): Bytes {
-  const size = itemSize(raw, at)
-  if (raw[at]! < 0x80) return raw.subarray(at, at + 1)
-  return raw.subarray(at + (raw[at]! <= 0xb7 ? 1 : 2), at + size)
-}
-
-const stringSize = (bytes: Bytes): number =>
-  bytes.length === 1 && bytes[0]! < 0x80 ? 1 : bytes.length + (bytes.length <= 55 ? 1 : 2)
-
-/** Values are accounts and slots: at most 255 bytes. */
-function writeString(raw: Bytes, at: number, bytes: Bytes): void {
-  if (bytes.length === 1 && bytes[0]! < 0x80) raw[at] = bytes[0]!
-  else if (bytes.length <= 55) {
-    raw[at] = 0x80 + bytes.length
-    raw.set(bytes, at + 1)
-  } else {
-    raw[at] = 0xb8
-    raw[at + 1] = bytes.length
-    raw.set(bytes, at + 2)
-  }
-}
-
-const headSize = (size: number): number => (size <= 55 ? 1 : size <= 255 ? 2 : 3)
-
-function writeListHead(raw: Bytes, head: number, size: number): void {
-  raw[0] = head === 1 ? 0xc0 + size : 0xf6 + head
-  if (head === 2) raw[1] = size
-  if (head === 3) {
-    raw[1] = size >> 8
-    raw[2] = size & 0xff
-  }
 }
 
 function packNibbles(path: Bytes): Bytes {

@@ -11,8 +11,14 @@ export const STORED: Owner = { isStored: true }
 
 type Common = {
   readonly owner: Owner
-  /** RLP. Of a branch or extension that changed since, the RLP before: what it says of children not in memory holds. */
+  /**
+   * The row: RLP, of `size` bytes, and the inline nodes below it (`trie-inline.ts`). Of a branch or extension that changed since, the
+   * row before: what it says of children not in memory holds.
+   */
   raw: Bytes
+  size: number
+  /** It has no row: it stands in that of its parent, as it was when that was encoded or read. */
+  isInline: boolean
   /** `raw` is what the node is now. What the parent holds of it, its hash as a rule, stands in the parent's RLP only. */
   isEncoded: boolean
   /** RLP of the row that was at this place before its maker's version; undefined where there was none, or it is not known here. */
@@ -24,17 +30,20 @@ export type Branch = Common & {
   present: number
   /** Bit per child that changed since `raw` was made. */
   stale: number
+  /** Bit per child that stands in `raw` whole. */
+  inlined: number
   /** `present` as `raw` has it, when every child stands there by its hash; else -1. */
   hashed: number
   /** Nobody else holds `raw`: it can be changed in place. */
   isRawOwn: boolean
-  /** In memory; a child that is present and not here is read from the database. Short ones are always here. Set by `keepChild`. */
+  /** In memory; a child that is present and not here is read from the database. Short ones are always here, inline ones not. Set by `keepChild`. */
   children: readonly (TrieNode | undefined)[]
 }
 export type Extension = Common & {
   readonly kind: 'extension'
   /** Nibbles, at least one. */
   readonly path: Bytes
+  /** In memory always when it is short or inline. */
   child: TrieNode | undefined
 }
 export type Leaf = Common & {
@@ -61,31 +70,37 @@ export const newBranch = (owner: Owner): Branch => ({
   kind: 'branch',
   owner,
   raw: NO_RAW,
+  size: 0,
+  isInline: false,
   isEncoded: false,
   previous: undefined,
   present: 0,
   stale: 0,
+  inlined: 0,
   hashed: -1,
   isRawOwn: false,
   children: NO_CHILDREN,
 })
 export const copyBranch = (
-  { raw, present, stale, hashed, children }: Branch,
+  { raw, size, present, stale, inlined, hashed, children }: Branch,
   owner: Owner,
   previous: Bytes | undefined,
 ): Branch => ({
   kind: 'branch',
   owner,
   raw,
+  size,
+  isInline: false,
   isEncoded: false,
   previous,
   present,
   stale,
+  inlined,
   hashed,
   isRawOwn: false,
   children: children === NO_CHILDREN ? NO_CHILDREN : children.slice(),
 })
-/** `above`: where the child is not in memory, `raw` of an extension above it. */
+/** Where the child is not in memory, `raw` is that of an extension above it. */
 export const newExtension = (
   owner: Owner,
   path: Bytes,
@@ -94,6 +109,8 @@ export const newExtension = (
   kind: 'extension',
   owner,
   raw,
+  size: 0,
+  isInline: false,
   isEncoded: false,
   previous: undefined,
   path,
@@ -113,6 +130,8 @@ export const newLeaf = (
   kind: 'leaf',
   owner,
   raw,
+  size: raw.length,
+  isInline: false,
   isEncoded: true,
   previous,
   start,
@@ -136,17 +155,23 @@ export function keepChild(
   }
 }
 
-/** Nothing that has a row of its own is held by the node any more. Nodes are encoded. */
+/** Nothing that can be read again is held by the node any more. Nodes are encoded. */
 export function unlink(node: TrieNode): void {
   if (node.kind === 'leaf') node.storage = undefined
   else if (node.kind === 'extension') {
-    if (node.child !== undefined && hasRow(node.child)) node.child = undefined
+    if (node.child?.isInline) unlink(node.child)
+    else if (node.child !== undefined && !isShort(node.child)) node.child = undefined
   } else if (node.hashed === node.present) node.children = NO_CHILDREN
-  else node.children = node.children.map((child) => (child && hasRow(child) ? undefined : child))
+  else node.children = node.children.map((child) => (child && isShort(child) ? child : undefined))
 }
 
-/** The node has a row of its own; a shorter one lives in its parent's. */
-export const hasRow = ({ raw }: TrieNode): boolean => raw.length >= 32
+/** Parents hold it as it is, not its hash. */
+export const isShort = ({ size }: TrieNode): boolean => size < 32
+/** The node has a row of its own; another one lives in its parent's. */
+export const hasRow = (node: TrieNode): boolean => !isShort(node) && !node.isInline
+/** As its parent names it. */
+export const rlpOf = ({ raw, size }: TrieNode): Bytes =>
+  raw.length === size ? raw : raw.subarray(0, size)
 
 /** A child that is not what it was when the branch was last hashed. */
 export function setChild(branch: Branch, nibble: number, child: TrieNode | undefined): void {

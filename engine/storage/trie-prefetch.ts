@@ -1,7 +1,7 @@
 /** Brings the stored nodes that an update will walk over into memory, a level of all tries at a time: one read for many nodes. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
-import { bitCount } from './trie-codec.ts'
+import { bitCount, inlineChild } from './trie-codec.ts'
 import type { Branch, Extension, TrieNode } from './trie-node.ts'
 import type { TrieSpace } from './trie-rows.ts'
 
@@ -73,13 +73,13 @@ function throughBranch(step: Step, branch: Branch, { next, absent, recall }: Fou
   const { route, to } = step
   const { keys } = route
   const depth = step.depth + 1
-  const mayHaveLeaves = bitCount(branch.present) <= MOST_SIBLINGS
+  const mayHaveLeaves = bitCount(branch.present & ~branch.inlined) <= MOST_SIBLINGS
   for (let from = step.from; from < to; ) {
     const nibble = nibbleAt(keys[from]!, step.depth)
     let end = from + 1
     while (end < to && nibbleAt(keys[end]!, step.depth) === nibble) end++
     if ((branch.present & (1 << nibble)) !== 0) {
-      const node = branch.children[nibble]
+      const node = branch.children[nibble] ?? inlineChild(branch, nibble, depth)
       if (node === undefined) {
         const child: Absent = { route, from, to: end, depth, parent: branch, nibble }
         const value = mayHaveLeaves && end - from === 1 ? route.valueBefore(from) : undefined

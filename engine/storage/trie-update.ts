@@ -16,6 +16,7 @@ import {
   type Entry,
   type Extension,
   hasRow,
+  isShort,
   type Leaf,
   NO_RAW,
   newBranch,
@@ -23,6 +24,7 @@ import {
   newLeaf,
   type Owner,
   type Place,
+  rlpOf,
   setChild,
   type TrieNode,
   withNibble,
@@ -120,7 +122,7 @@ export function provePath(trie: Trie, root: TrieNode | undefined, key: Bytes): r
   const proof: Bytes[] = []
   let node = root
   for (let depth = 0; node !== undefined; ) {
-    if (depth === 0 || hasRow(node)) proof.push(node.raw)
+    if (depth === 0 || !isShort(node)) proof.push(rlpOf(node))
     if (node.kind === 'leaf') break
     if (node.kind === 'extension') {
       if (sharedWith(node.path, key, depth) < node.path.length) break

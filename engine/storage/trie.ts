@@ -15,6 +15,8 @@ import {
   copyForNode,
   decodeNode,
   encodeLeaf,
+  hashOfRow,
+  inlineChild,
   leafValue,
   newBytes,
   rootHash,
@@ -135,7 +137,7 @@ export function openTrie(options: {
   /** @throws {TrieError} */
   const decode = (raw: Bytes | undefined, wanted: Wanted): TrieNode => {
     const { column, depth, source, at } = wanted
-    if (raw === undefined || !equalBytes(keccak256(raw), source.subarray(at, at + 32)))
+    if (raw === undefined || !equalBytes(hashOfRow(raw), source.subarray(at, at + 32)))
       throw new TrieError(
         `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
@@ -176,7 +178,10 @@ export function openTrie(options: {
   const trieIn = (space: TrieSpace, version: Pick<TrieVersion, 'owner' | 'replaced'>): Trie => ({
     owner: version.owner,
     child(parent: Branch | Extension, nibble: number, place: Place): TrieNode {
-      const known = parent.kind === 'branch' ? parent.children[nibble] : parent.child
+      const known =
+        parent.kind === 'branch'
+          ? (parent.children[nibble] ?? inlineChild(parent, nibble, place.depth))
+          : parent.child
       if (known !== undefined) return known
       const child = read(space, place, [parent.raw, childHashAt(parent, nibble)])
       keepChild(parent, nibble, child)
@@ -228,7 +233,7 @@ export function openTrie(options: {
     cache.clear()
     const place = { key: new Uint8Array(32), depth: 0 }
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
-    const hash = raw === undefined ? EMPTY_ROOT : keccak256(raw)
+    const hash = raw === undefined ? EMPTY_ROOT : hashOfRow(raw)
     base = {
       owner: { isStored: true },
       isForked: true,
