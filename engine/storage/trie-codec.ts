@@ -13,6 +13,8 @@ import {
 } from './trie-inline.ts'
 import {
   type Branch,
+  bitCount,
+  childAt,
   type Extension,
   isShort,
   keepChild,
@@ -139,11 +141,11 @@ function encodeExtension(extension: Extension): void {
 
 /** Brings the row up to date. Where no child came or went, only what changed is written. */
 function encodeBranch(branch: Branch): void {
-  const { present, stale, children } = branch
+  const { present, stale } = branch
   let isPatch = branch.hashed === present
   for (let rest = stale & present; rest !== 0; rest &= rest - 1) {
     const nibble = lowestBit(rest)
-    const child = children[nibble]!
+    const child = childAt(branch, nibble)!
     encodeNode(child)
     const isInline = placeBelow(branch, child)
     if (isShort(child)) isPatch = false
@@ -161,11 +163,11 @@ function encodeBranch(branch: Branch): void {
 /** The same children, all by their hashes, and the inline ones as long as before. */
 function patchBranch(branch: Branch): void {
   if (!branch.isRawOwn) branch.raw = copyForNode(branch.raw)
-  const { raw, present, children } = branch
+  const { raw, present } = branch
   const start = listStart(raw)
   for (let rest = branch.stale; rest !== 0; rest &= rest - 1) {
     const nibble = lowestBit(rest)
-    const child = children[nibble]!
+    const child = childAt(branch, nibble)!
     raw.set(keccak256(rlpOf(child)), start + hashAt(present, nibble) + 1)
     if (child.isInline) raw.set(child.raw, inlineAt(branch, nibble))
   }
@@ -173,7 +175,7 @@ function patchBranch(branch: Branch): void {
 
 /** Children that changed by their references, the others as the RLP before has them. */
 function rebuildBranch(branch: Branch): void {
-  const { present, stale, children, raw: before } = branch
+  const { present, stale, raw: before } = branch
   const hasBefore = before.length > 0
   /** Hashes with their prefix. */
   const items: (Bytes | undefined)[] = new Array(16)
@@ -186,12 +188,13 @@ function rebuildBranch(branch: Branch): void {
     const bit = 1 << nibble
     if ((present & bit) !== 0) {
       const isStale = (stale & bit) !== 0
-      const item = isStale ? referenceOf(children[nibble]!) : before.subarray(at, at + length)
+      const child = isStale ? childAt(branch, nibble)! : undefined
+      const item = child ? referenceOf(child) : before.subarray(at, at + length)
       items[nibble] = item
       const isHash = isStale ? item.length === 32 : before[at] === 0xa0
       isHashed &&= isHash
       bytes += isHash ? 32 : item.length - 1
-      const row = isStale ? inlineRow(children[nibble]!) : inlineOf(branch, nibble)
+      const row = child ? inlineRow(child) : inlineOf(branch, nibble)
       if (row !== undefined) {
         inlined |= bit
         inline.push(row)
@@ -228,14 +231,6 @@ const hashAt = (present: number, nibble: number): number =>
   nibble + 32 * bitCount(present & ((1 << nibble) - 1))
 
 const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
-
-/** Of 16 bits. */
-export function bitCount(mask: number): number {
-  let count = mask - ((mask >> 1) & 0x5555)
-  count = (count & 0x3333) + ((count >> 2) & 0x3333)
-  count = (count + (count >> 4)) & 0x0f0f
-  return (count + (count >> 8)) & 0x1f
-}
 
 /**
  * The node of a row. Branch values do not exist: every key has 32 bytes.
@@ -297,8 +292,10 @@ function decodeBranch(
 }
 
 /** Of its node. @throws {TrieError} when it begins with no list */
-export const hashOfRow = (raw: Bytes): Bytes =>
-  keccak256(raw.subarray(0, listStart(raw) + listSize(raw)))
+export function hashOfRow(raw: Bytes): Bytes {
+  const size = listStart(raw) + listSize(raw)
+  return keccak256(size === raw.length ? raw : raw.subarray(0, size))
+}
 
 /** A child that stands in the row of its parent, kept there; undefined when it does not. @throws {TrieError} for another hash */
 export function inlineChild(parent: Branch, nibble: number, depth: number): TrieNode | undefined {
@@ -317,7 +314,8 @@ function decodeInline(parent: Branch | Extension, nibble: number, depth: number)
   return child
 }
 
-const isHashAt = (raw: Bytes, at: number, hash: Bytes): boolean => {
+/** The hash stands there. */
+export const isHashAt = (raw: Bytes, at: number, hash: Bytes): boolean => {
   for (let i = 0; i < 32; i++) if (raw[at + i] !== hash[i]) return false
   return true
 }

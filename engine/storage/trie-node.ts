@@ -36,8 +36,10 @@ export type Branch = Common & {
   hashed: number
   /** Nobody else holds `raw`: it can be changed in place. */
   isRawOwn: boolean
-  /** In memory; a child that is present and not here is read from the database. Short ones are always here, inline ones not. Set by `keepChild`. */
-  children: readonly (TrieNode | undefined)[]
+  /** Bit per child in memory. */
+  held: number
+  /** Those, by nibble (`childAt`); another that is present is read from the database. Short ones are always here. Set by `keepChild`. */
+  children: readonly TrieNode[]
 }
 export type Extension = Common & {
   readonly kind: 'extension'
@@ -60,10 +62,8 @@ export type Place = { readonly key: Bytes; readonly depth: number }
 
 export const NO_RAW: Bytes = new Uint8Array(0)
 
-/** Most branches have no child in memory: 16 places of its own would be a third of such a branch. */
-const NO_CHILDREN: readonly (TrieNode | undefined)[] = Object.freeze(
-  new Array<TrieNode | undefined>(16).fill(undefined),
-)
+/** Most branches have one child in memory or none: places for 16 would be a third of such a branch. */
+const NO_CHILDREN: readonly TrieNode[] = Object.freeze([])
 
 // Nodes of a kind have their fields in one order wherever they are made: V8 then has one hidden class for each kind.
 export const newBranch = (owner: Owner): Branch => ({
@@ -79,10 +79,11 @@ export const newBranch = (owner: Owner): Branch => ({
   inlined: 0,
   hashed: -1,
   isRawOwn: false,
+  held: 0,
   children: NO_CHILDREN,
 })
 export const copyBranch = (
-  { raw, size, present, stale, inlined, hashed, children }: Branch,
+  { raw, size, present, stale, inlined, hashed, held, children }: Branch,
   owner: Owner,
   previous: Bytes | undefined,
 ): Branch => ({
@@ -98,7 +99,8 @@ export const copyBranch = (
   inlined,
   hashed,
   isRawOwn: false,
-  children: children === NO_CHILDREN ? NO_CHILDREN : children.slice(),
+  held,
+  children: held === 0 ? NO_CHILDREN : children.slice(),
 })
 /** Where the child is not in memory, `raw` is that of an extension above it. */
 export const newExtension = (
@@ -138,21 +140,46 @@ export const newLeaf = (
   storage,
 })
 
+export const childAt = ({ held, children }: Branch, nibble: number): TrieNode | undefined =>
+  (held & (1 << nibble)) === 0 ? undefined : children[bitCount(held & ((1 << nibble) - 1))]
+
 /** The child is the same, in memory or not any more. */
 export function keepChild(
   parent: Branch | Extension,
   nibble: number,
   child: TrieNode | undefined,
 ): void {
-  if (parent.kind === 'extension') parent.child = child
-  else {
-    if (parent.children === NO_CHILDREN) {
-      if (child === undefined) return
-      parent.children = NO_CHILDREN.slice()
-    }
-    const children = parent.children as (TrieNode | undefined)[]
-    children[nibble] = child
+  if (parent.kind === 'extension') {
+    parent.child = child
+    return
   }
+  const { held, children } = parent
+  const bit = 1 << nibble
+  const at = bitCount(held & (bit - 1))
+  if (child === undefined) {
+    if ((held & bit) === 0) return
+    parent.children = children.toSpliced(at, 1)
+    parent.held = held & ~bit
+  } else if ((held & bit) !== 0) {
+    const own = children as TrieNode[]
+    own[at] = child
+  } else {
+    // Not by a push, which reserves places for 16 more.
+    const more = new Array<TrieNode>(children.length + 1)
+    for (let i = 0; i < at; i++) more[i] = children[i]!
+    more[at] = child
+    for (let i = at; i < children.length; i++) more[i + 1] = children[i]!
+    parent.children = more
+    parent.held = held | bit
+  }
+}
+
+/** Of 16 bits. */
+export function bitCount(mask: number): number {
+  let count = mask - ((mask >> 1) & 0x5555)
+  count = (count & 0x3333) + ((count >> 2) & 0x3333)
+  count = (count + (count >> 4)) & 0x0f0f
+  return (count + (count >> 8)) & 0x1f
 }
 
 /** Nothing that can be read again is held by the node any more. Nodes are encoded. */
@@ -161,8 +188,14 @@ export function unlink(node: TrieNode): void {
   else if (node.kind === 'extension') {
     if (node.child?.isInline) unlink(node.child)
     else if (node.child !== undefined && !isShort(node.child)) node.child = undefined
-  } else if (node.hashed === node.present) node.children = NO_CHILDREN
-  else node.children = node.children.map((child) => (child && isShort(child) ? child : undefined))
+  } else if (node.hashed === node.present) {
+    node.held = 0
+    node.children = NO_CHILDREN
+  } else
+    for (let nibble = 0; nibble < 16; nibble++) {
+      const child = childAt(node, nibble)
+      if (child !== undefined && !isShort(child)) keepChild(node, nibble, undefined)
+    }
 }
 
 /** Parents hold it as it is, not its hash. */

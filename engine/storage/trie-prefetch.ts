@@ -1,8 +1,8 @@
 /** Brings the stored nodes that an update will walk over into memory, a level of all tries at a time: one read for many nodes. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
-import { bitCount, inlineChild } from './trie-codec.ts'
-import type { Branch, Extension, TrieNode } from './trie-node.ts'
+import { inlineChild } from './trie-codec.ts'
+import { type Branch, bitCount, childAt, type Extension, type TrieNode } from './trie-node.ts'
 import type { TrieSpace } from './trie-rows.ts'
 
 /** One trie and where an update of it will go. */
@@ -79,7 +79,7 @@ function throughBranch(step: Step, branch: Branch, { next, absent, recall }: Fou
     let end = from + 1
     while (end < to && nibbleAt(keys[end]!, step.depth) === nibble) end++
     if ((branch.present & (1 << nibble)) !== 0) {
-      const node = branch.children[nibble] ?? inlineChild(branch, nibble, depth)
+      const node = childAt(branch, nibble) ?? inlineChild(branch, nibble, depth)
       if (node === undefined) {
         const child: Absent = { route, from, to: end, depth, parent: branch, nibble }
         const value = mayHaveLeaves && end - from === 1 ? route.valueBefore(from) : undefined

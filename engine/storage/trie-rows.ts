@@ -7,6 +7,7 @@ import { nameOf } from './node-cache.ts'
 import { newSlab, type Slab, take } from './slab.ts'
 import { childHashAt, leafKey } from './trie-codec.ts'
 import {
+  childAt,
   hasRow,
   type Owner,
   type Place,
@@ -61,10 +62,11 @@ export function* collectWrites(
 ): Generator<undefined, readonly TrieWrite[]> {
   const keys = newSlab(KEYS_BYTES)
   const walks: Walk[] = [newWalk(ACCOUNTS)]
-  const open: Visit[] = [{ node: root, walk: walks[0]!, depth: 0, hashIn: undefined, hashAt: 0 }]
+  const top = { depth: 0, nibble: -1, hashIn: undefined, hashAt: 0 }
+  const open: Visit[] = [{ node: root, walk: walks[0]!, ...top }]
   for (let seen = 1; open.length > 0; seen++) {
     const { node, walk, depth, nibble, hashIn, hashAt } = open.pop()!
-    if (nibble !== undefined) setNibble(walk.key, depth - 1, nibble)
+    if (nibble >= 0) setNibble(walk.key, depth - 1, nibble)
     if (node === undefined || node.owner !== owner) continue
     // A short node has no row; it may have become short here.
     const value = hasRow(node) ? node.raw : undefined
@@ -76,30 +78,28 @@ export function* collectWrites(
       // The next diff says what a leaf without storage was.
       const isKept = node.kind !== 'leaf' || column === 'accountTrie'
       const name = isKept ? nameOf(walk.space.prefix, walk.key, depth) : 0
-      walk.levels[depth].push({
-        ...{ column, key, value, previous, name, hashIn, hashAt: isKept ? hashAt : -1 },
-      })
+      const at = isKept ? hashAt : -1
+      walk.levels[depth].push({ column, key, value, previous, name, hashIn, hashAt: at })
     }
     node.previous = undefined
     if (node.kind !== 'leaf' || node.storage !== undefined) linked.push(node)
     if (node.kind === 'leaf' && node.storage !== undefined) {
       const below = newWalk({ column: 'storageTrie', prefix: leafKey(node, walk.key) })
       walks.push(below)
-      open.push({
-        ...{ node: node.storage, walk: below, depth: 0 },
-        ...{ hashIn: node.raw, hashAt: storageRootIn(node.raw) },
-      })
+      const { raw: hashIn, storage } = node
+      const hashAt = storageRootIn(hashIn)
+      open.push({ node: storage, walk: below, depth: 0, nibble: -1, hashIn, hashAt })
     } else pushChildren(open, node, { walk, depth })
     if (seen % NODES_IN_STEP === 0) yield
   }
   // Levels are sparse: extensions leave some out.
   const writes = walks.flatMap(({ levels }) => levels.flat())
   for (const { column, key, raw } of replaced.values())
-    writes.push({
-      ...{ column, key, value: undefined, previous: raw, name: 0, hashIn: undefined, hashAt: -1 },
-    })
+    writes.push({ column, key, value: undefined, previous: raw, ...NOT_KEPT })
   return writes
 }
+
+const NOT_KEPT = { name: 0, hashIn: undefined, hashAt: -1 } as const
 
 function takeReplaced(replaced: ReplacedRows, column: TrieColumn, key: Bytes): Bytes | undefined {
   if (replaced.size === 0) return undefined
@@ -121,8 +121,8 @@ type Visit = {
   readonly node: TrieNode | undefined
   readonly walk: Walk
   readonly depth: number
-  /** Nibble before `depth`, where the parent is a branch. */
-  readonly nibble?: number
+  /** Nibble before `depth`, where the parent is a branch; else -1. */
+  readonly nibble: number
   /** Where the node's hash stands, if it has one. */
   readonly hashIn: Bytes | undefined
   readonly hashAt: number
@@ -136,19 +136,17 @@ function pushChildren(
   if (node.kind === 'branch') {
     // The last one that is pushed is visited first.
     for (let nibble = 15; nibble >= 0; nibble--) {
-      const child = node.children[nibble]
-      if (child?.owner === node.owner)
-        open.push({
-          ...{ node: child, walk, depth: depth + 1, nibble },
-          ...{ hashIn: node.raw, hashAt: childHashAt(node, nibble) },
-        })
+      const child = childAt(node, nibble)
+      if (child?.owner === node.owner) {
+        const hashAt = childHashAt(node, nibble)
+        open.push({ node: child, walk, depth: depth + 1, nibble, hashIn: node.raw, hashAt })
+      }
     }
   } else if (node.kind === 'extension') {
     for (const [i, nibble] of node.path.entries()) setNibble(walk.key, depth + i, nibble)
-    open.push({
-      ...{ node: node.child, walk, depth: depth + node.path.length },
-      ...{ hashIn: node.raw, hashAt: childHashAt(node, 0) },
-    })
+    const hashAt = childHashAt(node, 0)
+    const below = depth + node.path.length
+    open.push({ node: node.child, walk, depth: below, nibble: -1, hashIn: node.raw, hashAt })
   }
 }
 

@@ -12,6 +12,7 @@ import {
 } from './trie-codec.ts'
 import {
   type Branch,
+  childAt,
   copyBranch,
   type Entry,
   type Extension,
@@ -225,7 +226,9 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
     let end = from + 1
     while (end < to && nibbleAt(changes[end]!.key, depth) === nibble) end++
     const isPresent = (branch.present & (1 << nibble)) !== 0
-    const child = isPresent ? trie.child(branch, nibble, { key, depth: depth + 1 }) : undefined
+    const child = isPresent
+      ? (childAt(branch, nibble) ?? trie.child(branch, nibble, { key, depth: depth + 1 }))
+      : undefined
     const updated = update(trie, child, { changes, from, to: end, depth: depth + 1 })
     if (updated !== child || (updated !== undefined && !updated.isEncoded)) {
       if (branch.owner !== trie.owner)
@@ -351,4 +354,10 @@ function withPath({ key, depth }: Place, path: Bytes): Place {
   return { key: whole, depth: depth + path.length }
 }
 
-const isSame = (a: Bytes, b: Bytes): boolean => a.length === b.length && Buffer.compare(a, b) === 0
+/** From the end, where values are: leaves of one key begin alike. */
+function isSame(a: Bytes, b: Bytes): boolean {
+  let at = a.length
+  if (at !== b.length) return false
+  while (at > 0 && a[at - 1] === b[at - 1]) at--
+  return at === 0
+}

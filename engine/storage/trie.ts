@@ -10,13 +10,13 @@ import type { Database } from './database.ts'
 import { createNodeCache, type NodeName, nameOf } from './node-cache.ts'
 import { newSlab } from './slab.ts'
 import {
-  childHash,
   childHashAt,
   copyForNode,
   decodeNode,
   encodeLeaf,
   hashOfRow,
   inlineChild,
+  isHashAt,
   leafValue,
   newBytes,
   rootHash,
@@ -32,6 +32,7 @@ import {
 } from './trie-diff.ts'
 import {
   type Branch,
+  childAt,
   type Extension,
   keepChild,
   type Leaf,
@@ -137,7 +138,7 @@ export function openTrie(options: {
   /** @throws {TrieError} */
   const decode = (raw: Bytes | undefined, wanted: Wanted): TrieNode => {
     const { column, depth, source, at } = wanted
-    if (raw === undefined || !equalBytes(hashOfRow(raw), source.subarray(at, at + 32)))
+    if (raw === undefined || !isHashAt(source, at, hashOfRow(raw)))
       throw new TrieError(
         `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
@@ -170,7 +171,7 @@ export function openTrie(options: {
   const recall = (absent: Absent, value: Bytes): boolean => {
     const { parent, nibble, depth: start } = absent
     const raw = encodeLeaf(keyOf(absent), start, value)
-    if (!equalBytes(keccak256(raw), childHash(parent, nibble))) return false
+    if (!isHashAt(parent.raw, childHashAt(parent, nibble), keccak256(raw))) return false
     const leaf = newLeaf(STORED, raw, { start, storage: undefined })
     keepChild(parent, nibble, leaf)
     return true
@@ -180,7 +181,7 @@ export function openTrie(options: {
     child(parent: Branch | Extension, nibble: number, place: Place): TrieNode {
       const known =
         parent.kind === 'branch'
-          ? (parent.children[nibble] ?? inlineChild(parent, nibble, place.depth))
+          ? (childAt(parent, nibble) ?? inlineChild(parent, nibble, place.depth))
           : parent.child
       if (known !== undefined) return known
       const child = read(space, place, [parent.raw, childHashAt(parent, nibble)])
