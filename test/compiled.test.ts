@@ -1,8 +1,8 @@
 /** A node that is killed leaves what V8 compiled to the next start. */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { temporaryDirectory } from './fixtures/databases.ts'
 
 const folder = temporaryDirectory()
@@ -13,17 +13,23 @@ function compiledModules(): number {
   ).length
 }
 
-async function start() {
+const started: ChildProcess[] = []
+afterEach(() => {
+  for (const child of started) child.kill('SIGKILL')
+})
+
+async function start(): Promise<ChildProcess> {
   const child = spawn(
     process.execPath,
     ['workers/main.ts', 'dev', '--ephemeral', '--port', '0', '--admin-port', '0'],
     { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, NODE_COMPILE_CACHE: folder } },
   )
+  started.push(child)
   for await (const chunk of child.stdout) if (/^flashnode ready/m.test(String(chunk))) break
   return child
 }
 
-async function end(child: Awaited<ReturnType<typeof start>>, signal: NodeJS.Signals) {
+async function end(child: ChildProcess, signal: NodeJS.Signals) {
   const ended = once(child, 'exit')
   child.kill(signal)
   await ended
