@@ -2,10 +2,10 @@
 import type { Bytes } from '../primitives/bytes.ts'
 
 /** `block` is what parts are cut from now; a block lives as long as one of its parts. */
-export type Slab = { block: Bytes; used: number; readonly blockBytes: number }
+export type Slab = { block: ArrayBuffer; used: number; readonly blockBytes: number }
 
 export const newSlab = (blockBytes: number): Slab => ({
-  block: new Uint8Array(0),
+  block: new ArrayBuffer(0),
   used: 0,
   blockBytes,
 })
@@ -15,11 +15,11 @@ export const newSlab = (blockBytes: number): Slab => ({
  * young, and one of up to 64 bytes is moved out of that heap when native code asks for it.
  */
 export function take(slab: Slab, length: number): Bytes {
-  if (slab.used + length > slab.block.length) {
-    slab.block = new Uint8Array(Math.max(length, slab.blockBytes))
+  if (slab.used + length > slab.block.byteLength) {
+    slab.block = new ArrayBuffer(Math.max(length, slab.blockBytes))
     slab.used = 0
   }
-  const part = new Uint8Array(slab.block.buffer, slab.used, length)
+  const part = new Uint8Array(slab.block, slab.used, length)
   slab.used += length
   return part
 }

@@ -61,7 +61,7 @@ function referenceOf(node: TrieNode): Bytes {
 }
 
 // Blocks are small, because a node that stays in memory keeps the whole of its own.
-const NODES = newSlab(4_096)
+const NODES = newSlab(16_384)
 
 /** Bytes, all zero, for a node to hold. */
 export const newBytes = (length: number): Bytes => take(NODES, length)

@@ -82,26 +82,32 @@ export const newBranch = (owner: Owner): Branch => ({
   held: 0,
   children: NO_CHILDREN,
 })
-export const copyBranch = (
-  { raw, size, present, stale, inlined, hashed, held, children }: Branch,
-  owner: Owner,
-  previous: Bytes | undefined,
-): Branch => ({
-  kind: 'branch',
-  owner,
-  raw,
-  size,
-  isInline: false,
-  isEncoded: false,
-  previous,
-  present,
-  stale,
-  inlined,
-  hashed,
-  isRawOwn: false,
-  held,
-  children: held === 0 ? NO_CHILDREN : children.slice(),
-})
+/** Of a stored branch the copy takes what is in memory below it: who asks the branch itself reads it again. */
+export function copyBranch(from: Branch, owner: Owner, previous: Bytes | undefined): Branch {
+  const { raw, size, present, stale, inlined, hashed, held } = from
+  const isTaken = from.owner.isStored && hashed === present
+  const children = isTaken || held === 0 ? from.children : from.children.slice()
+  if (isTaken) {
+    from.held = 0
+    from.children = NO_CHILDREN
+  }
+  return {
+    kind: 'branch',
+    owner,
+    raw,
+    size,
+    isInline: false,
+    isEncoded: false,
+    previous,
+    present,
+    stale,
+    inlined,
+    hashed,
+    isRawOwn: false,
+    held,
+    children,
+  }
+}
 /** Where the child is not in memory, `raw` is that of an extension above it. */
 export const newExtension = (
   owner: Owner,
