@@ -97,8 +97,10 @@ describe.each(databases)('%s', (_, open) => {
     batch.put('code', text('x'), text('X'))
     batch.put('code', text('y'), text('Y'))
     batch.commit()
-    const found = database.getMany('code', ['y', 'none', 'x', 'y'].map(text))
-    expect(found.map(read)).toEqual(['Y', undefined, 'X', 'Y'])
+    for (const isOnce of [false, true]) {
+      const found = database.getMany('code', ['y', 'none', 'x', 'y'].map(text), { isOnce })
+      expect(found.map(read)).toEqual(['Y', undefined, 'X', 'Y'])
+    }
   })
 
   test('a scan sees one moment', () => {

@@ -104,7 +104,7 @@ function counted(
 ): Database {
   return {
     get: (column, key) => inner.get(column, key),
-    getMany: (column, keys) => inner.getMany(column, keys),
+    getMany: (column, keys, options) => inner.getMany(column, keys, options),
     range: (column, range) => inner.range(column, range),
     scan: (column, range) => inner.scan(column, range),
     flush: () => inner.flush(),

@@ -127,12 +127,16 @@ export const TRIE_CACHE_BYTES = 67_108_864
 const SMALL_CACHE_BYTES = 262_144
 
 /** `cacheBytes`: stored nodes kept in memory. */
-export function openTrie(options: {
+export function openTrie({
+  database,
+  cacheBytes = SMALL_CACHE_BYTES,
+}: {
   readonly database: TrieRows
   readonly cacheBytes?: number
 }): StateTrie {
-  const { database, cacheBytes = SMALL_CACHE_BYTES } = options
   const cache = createNodeCache(cacheBytes)
+  /** The database's own cache is for those who keep little themselves. */
+  const options = { isOnce: cacheBytes > SMALL_CACHE_BYTES }
   let base: TrieVersion
 
   /** @throws {TrieError} */
@@ -159,7 +163,7 @@ export function openTrie(options: {
   const load = (absent: readonly Absent[]): readonly TrieNode[] => {
     const nodes = absent.map((one) => recent(wantedOf(one)))
     const missing = absent.filter((_, at) => nodes[at] === undefined)
-    const rows = readMany(database, missing)
+    const rows = readMany(database, missing, options)
     let next = 0
     return absent.map((one, at) => {
       const node = nodes[at] ?? decode(rows[next++], wantedOf(one))
@@ -362,7 +366,11 @@ const MAX_KEY = 65
 const MAX_READ = 1_024
 
 /** Rows in the order of their places. */
-function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Bytes | undefined)[] {
+function readMany(
+  database: TrieRows,
+  absent: readonly Absent[],
+  options: { readonly isOnce: boolean },
+): readonly (Bytes | undefined)[] {
   const rows: (Bytes | undefined)[] = []
   const slab = newSlab(Math.min(KEYS_BYTES, absent.length * MAX_KEY))
   const columnAt = (at: number) => absent[at]!.route.space.column
@@ -373,7 +381,7 @@ function readMany(database: TrieRows, absent: readonly Absent[]): readonly (Byte
     const keys = absent
       .slice(from, to)
       .map((one) => nodeKey(one.route.space, { key: keyOf(one), depth: one.depth }, slab))
-    rows.push(...database.getMany(column, keys))
+    rows.push(...database.getMany(column, keys, options))
     from = to
   }
   return rows
