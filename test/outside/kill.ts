@@ -117,10 +117,10 @@ const node = await startNode(flags)
 starts.push(node.readyMs)
 starts.sort((a, b) => a - b)
 const slow = starts.filter((ms) => ms >= 2_000)
-// One in twenty may meet a machine that is busy with something else.
+// Fewer than one in twenty may meet a machine that is busy with something else: none of twenty.
 check(
   'restarts were ready in under 2 s',
-  slow.length <= starts.length / 20 && slow.every((ms) => ms < 4_000),
+  slow.length < starts.length / 20 && slow.every((ms) => ms < 4_000),
   `${Math.round(starts[starts.length >> 1]!)} ms in the middle, slowest ${Math.round(starts.at(-1)!)} ms`,
 )
 
