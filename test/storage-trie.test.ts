@@ -8,7 +8,7 @@ import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
 import { type Database, memoryDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie, type TrieVersion } from '../engine/storage/trie.ts'
-import { restoreNodes, undoRows } from '../engine/storage/trie-rows.ts'
+import { restoreNodes, undoRows } from '../engine/storage/trie-undo.ts'
 import {
   ADDRESSES,
   act,

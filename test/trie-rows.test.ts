@@ -13,7 +13,8 @@ import { buildTrie } from '../engine/storage/trie-build.ts'
 import { decodeNode } from '../engine/storage/trie-codec.ts'
 import { inlineOf } from '../engine/storage/trie-inline.ts'
 import { rlpOf, setNibble, withNibble } from '../engine/storage/trie-node.ts'
-import { nodeKey, restoreNodes, undoRows } from '../engine/storage/trie-rows.ts'
+import { nodeKey } from '../engine/storage/trie-rows.ts'
+import { restoreNodes, undoRows } from '../engine/storage/trie-undo.ts'
 import { ALL_KEYS } from './fixtures/stored-rows.ts'
 
 beforeAll(() => keccakReady)

@@ -17,7 +17,7 @@ import { type ColumnOptions, DatabaseError } from './database-options.ts'
  * | momentary | hash → encodeMomentary; block (8) ‖ hash → nothing, for pruning |
  * | accountTrie | path → node (RLP), small ones below it; trie-inline.ts |
  * | storageTrie | keccak of address ‖ path → the same |
- * | undo | block hash ‖ part (4) → rows of both tries before that block |
+ * | undo | block hash ‖ part (4) → rows of both tries before that block, or patches; trie-undo.ts |
  * | meta | a name → heads, marks, horizon, what is in progress |
  */
 export const COLUMN_NAMES = [

@@ -16,7 +16,8 @@ import type { Database, WriteBatch } from './database.ts'
 import { logPostings } from './log-index.ts'
 import { META } from './meta.ts'
 import type { StateTrie, TrieVersion } from './trie.ts'
-import { type TrieWrite, undoRows } from './trie-rows.ts'
+import type { TrieWrite } from './trie-rows.ts'
+import { undoRows } from './trie-undo.ts'
 import type { StoredHead } from './types.ts'
 
 export type Fold = {

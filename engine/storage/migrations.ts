@@ -25,6 +25,8 @@ export const MIGRATIONS: Migrations = {
   1: { text: 'an index of the logs of all blocks', slice: indexOlderLogs },
   // Rows of both forms are read, and written again in the new one when they change: an older flashnode must not open it any more.
   2: { text: 'small trie nodes in the rows of their parents', slice: () => undefined },
+  // The same: what a block replaced is read in both forms, and an older flashnode would take a patch for a node.
+  3: { text: 'what blocks replaced in the tries as patches', slice: () => undefined },
 }
 
 export type MigrationStep = { readonly from: number; readonly migration: Migration }

@@ -12,7 +12,8 @@ import type { Database } from './database.ts'
 import { META } from './meta.ts'
 import { openTrie, type Proof, type StateTrie, type TrieVersion } from './trie.ts'
 import { TrieError } from './trie-node.ts'
-import { replacedNodes, rowName } from './trie-rows.ts'
+import { rowName } from './trie-rows.ts'
+import { type ReplacedNode, replacedNodes, rowBefore } from './trie-undo.ts'
 import type { StoreReader } from './types.ts'
 
 /** The proof cannot be made: `message` says why, and which block is the oldest that can. */
@@ -124,14 +125,19 @@ function withoutBlocks(
   blocks: readonly Bytes[],
   limits: ProofLimits,
 ): Pick<Database, 'get' | 'getMany'> {
-  const rows = new Map<string, Bytes | undefined>()
+  /** Of each row what the blocks did to it, newest first, down to where one says what it was. */
+  const rows = new Map<string, ReplacedNode[]>()
   let bytes = 0
   for (const hash of blocks) {
     let count = 0
-    for (const { column, key, raw } of replacedNodes(database, hash)) {
+    for (const node of replacedNodes(database, hash)) {
       count++
-      rows.set(rowName(column, key), raw)
-      bytes += key.length + (raw?.length ?? 0)
+      const { column, key, raw, patch } = node
+      const name = rowName(column, key)
+      const newer = patch === undefined ? undefined : rows.get(name)
+      if (newer === undefined) rows.set(name, [node])
+      else newer.push(node)
+      bytes += key.length + (raw?.length ?? patch?.length ?? 0)
       if (bytes > limits.bytes)
         throw new ProofError(
           `more than ${limits.bytes} bytes of nodes were replaced since that block`,
@@ -145,8 +151,10 @@ function withoutBlocks(
   }
   const get: Database['get'] = (column, key) => {
     if (column !== 'accountTrie' && column !== 'storageTrie') return database.get(column, key)
-    const name = rowName(column, key)
-    return rows.has(name) ? rows.get(name) : database.get(column, key)
+    const replaced = rows.get(rowName(column, key))
+    if (replaced === undefined) return database.get(column, key)
+    const now = replaced[0]!.patch === undefined ? undefined : database.get(column, key)
+    return replaced.reduce<Bytes | undefined>((row, node) => rowBefore(node, row), now)
   }
   return { get, getMany: (column, keys) => keys.map((key) => get(column, key)) }
 }

@@ -7,7 +7,7 @@ import type { Database } from './database.ts'
 import { changedKeys } from './fold.ts'
 import { META } from './meta.ts'
 import { openStore } from './store.ts'
-import { deleteUndo } from './trie-rows.ts'
+import { deleteUndo } from './trie-undo.ts'
 
 export type PruneLimits = {
   /** Folded blocks that can be unfolded. */

@@ -154,8 +154,13 @@ function encodeBranch(branch: Branch): void {
       isPatch = isInline ? at !== -1 && branch.raw[at - 1] === child.raw.length : at === -1
     }
   }
-  if (isPatch) patchBranch(branch)
-  else rebuildBranch(branch)
+  if (isPatch) {
+    patchBranch(branch)
+    if (branch.changed !== -1) branch.changed |= stale
+  } else {
+    rebuildBranch(branch)
+    branch.changed = -1
+  }
   branch.stale = 0
   branch.isRawOwn = true
 }
@@ -227,10 +232,10 @@ function rebuildBranch(branch: Branch): void {
 const inlineRow = (node: TrieNode): Bytes | undefined => (node.isInline ? node.raw : undefined)
 
 /** Where a child stands among the items of a branch whose children are all hashes. */
-const hashAt = (present: number, nibble: number): number =>
+export const hashAt = (present: number, nibble: number): number =>
   nibble + 32 * bitCount(present & ((1 << nibble) - 1))
 
-const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
+export const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
 
 /**
  * The node of a row. Branch values do not exist: every key has 32 bytes.

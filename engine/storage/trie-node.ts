@@ -36,6 +36,8 @@ export type Branch = Common & {
   hashed: number
   /** Nobody else holds `raw`: it can be changed in place. */
   isRawOwn: boolean
+  /** Bit per child in which alone `raw` differs from `previous`; -1: it may differ anywhere. */
+  changed: number
   /** Bit per child in memory. */
   held: number
   /** Those, by nibble (`childAt`); another that is present is read from the database. Short ones are always here. Set by `keepChild`. */
@@ -79,6 +81,7 @@ export const newBranch = (owner: Owner): Branch => ({
   inlined: 0,
   hashed: -1,
   isRawOwn: false,
+  changed: -1,
   held: 0,
   children: NO_CHILDREN,
 })
@@ -104,6 +107,7 @@ export function copyBranch(from: Branch, owner: Owner, previous: Bytes | undefin
     inlined,
     hashed,
     isRawOwn: false,
+    changed: from.isEncoded ? 0 : -1,
     held,
     children,
   }

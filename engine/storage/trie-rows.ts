@@ -1,12 +1,11 @@
-/** Trie nodes as rows: keyed by path, one version per path; what a block changes in them, and how that is undone. */
+/** Trie nodes as rows: keyed by path, one version per path; what a block changes in them. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { latin1 } from '../state/words.ts'
-import { decodeList } from './block-codec.ts'
-import type { Database, WriteBatch } from './database.ts'
 import { nameOf } from './node-cache.ts'
 import { newSlab, type Slab, take } from './slab.ts'
 import { childHashAt, leafKey } from './trie-codec.ts'
 import {
+  type Branch,
   childAt,
   hasRow,
   type Owner,
@@ -26,6 +25,8 @@ export type TrieWrite = {
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly previous: Bytes | undefined
+  /** It knows in which children alone `value` differs from `previous`; undefined: perhaps anywhere. */
+  readonly patched: Branch | undefined
   /** `nameOf` it. */
   readonly name: number
   /** Where the hash of `value` stands: undefined for the root of all; `hashAt` -1: nobody will ask for it by its hash. */
@@ -74,12 +75,15 @@ export function* collectWrites(
       const { column } = walk.space
       const key = nodeKey(walk.space, { key: walk.key, depth }, keys)
       const previous = node.previous ?? takeReplaced(replaced, column, key)
+      const isPatched = node.previous !== undefined && node.kind === 'branch' && node.changed !== -1
+      const patched = isPatched ? node : undefined
       walk.levels[depth] ??= []
       // The next diff says what a leaf without storage was.
       const isKept = node.kind !== 'leaf' || column === 'accountTrie'
       const name = isKept ? nameOf(walk.space.prefix, walk.key, depth) : 0
       const at = isKept ? hashAt : -1
-      walk.levels[depth].push({ column, key, value, previous, name, hashIn, hashAt: at })
+      const kept = { name, hashIn, hashAt: at }
+      walk.levels[depth].push({ column, key, value, previous, patched, ...kept })
     }
     node.previous = undefined
     if (node.kind !== 'leaf' || node.storage !== undefined) linked.push(node)
@@ -99,7 +103,7 @@ export function* collectWrites(
   return writes
 }
 
-const NOT_KEPT = { name: 0, hashIn: undefined, hashAt: -1 } as const
+const NOT_KEPT = { patched: undefined, name: 0, hashIn: undefined, hashAt: -1 } as const
 
 function takeReplaced(replaced: ReplacedRows, column: TrieColumn, key: Bytes): Bytes | undefined {
   if (replaced.size === 0) return undefined
@@ -150,98 +154,7 @@ function pushChildren(
   }
 }
 
-/** Rows of the column "undo" for a block, to be complete before the first of the writes. A value holds until the next one is asked for. */
-export function* undoRows(
-  blockHash: Bytes,
-  writes: readonly TrieWrite[],
-): Generator<UndoRow, void> {
-  // One row at least: a block that changed nothing can be told from one whose undo is gone.
-  // Of one size they would be taken from the system and given back again and again.
-  let space: Bytes = new Uint8Array(UNDO_BYTES)
-  for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
-    const part = writes.slice(from, from + UNDO_PART)
-    const size = part.reduce((sum, write) => sum + 4 + undoSize(write), 4)
-    if (size > space.length) space = new Uint8Array(size)
-    const value = space.subarray(0, size)
-    encodeUndo(part, value)
-    yield { key: undoKey(blockHash, from / UNDO_PART), value }
-  }
-}
-export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
-
-/** Puts the nodes as they were before the block into the batch; returns how many undo rows there were. */
-export function restoreNodes(database: Database, batch: WriteBatch, blockHash: Bytes): number {
-  let rows = 0
-  for (const { value } of database.scan('undo', undoRange(blockHash))) {
-    rows++
-    for (const { column, key, raw } of decodeUndo(value))
-      if (raw === undefined) batch.delete(column, key)
-      else batch.put(column, key, raw)
-  }
-  return rows
-}
-
-/** A node that a block replaced; `raw` undefined: there was none. */
-export type ReplacedNode = {
-  readonly column: TrieColumn
-  readonly key: Bytes
-  readonly raw: Bytes | undefined
-}
-/** The nodes as they were before the block. */
-export function* replacedNodes(
-  database: Pick<Database, 'scan'>,
-  blockHash: Bytes,
-): Generator<ReplacedNode, void> {
-  for (const { value } of database.scan('undo', undoRange(blockHash))) yield* decodeUndo(value)
-}
-
-function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {
-  for (const item of decodeList(row)) {
-    const key = item.subarray(3, 3 + item[2]!)
-    const raw = item[1] === 1 ? item.subarray(3 + key.length) : undefined
-    yield { column: item[0] === 0 ? 'accountTrie' : 'storageTrie', key, raw }
-  }
-}
-
-export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Bytes): void {
-  for (const { key } of database.scan('undo', undoRange(blockHash))) batch.delete('undo', key)
-}
-
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
-const UNDO_PART = 500
-/** Usually enough for a part. */
-const UNDO_BYTES = 262_144
 const NODES_IN_STEP = 1024
 /** Of about 400 keys. */
 export const KEYS_BYTES = 16_384
-
-const undoSize = ({ key, previous }: TrieWrite): number => 3 + key.length + (previous?.length ?? 0)
-
-/** A list (`encodeList`) of: column (1) ‖ whether there was a node (1) ‖ length of the key (1) ‖ key ‖ node. */
-function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset)
-  view.setUint32(0, writes.length)
-  let at = 4
-  for (const write of writes) {
-    const { column, key, previous } = write
-    view.setUint32(at, undoSize(write))
-    bytes[at + 4] = column === 'accountTrie' ? 0 : 1
-    bytes[at + 5] = previous === undefined ? 0 : 1
-    bytes[at + 6] = key.length
-    bytes.set(key, at + 7)
-    if (previous !== undefined) bytes.set(previous, at + 7 + key.length)
-    at += 4 + undoSize(write)
-  }
-}
-
-function undoKey(blockHash: Bytes, part: number): Bytes {
-  const key = new Uint8Array(36)
-  key.set(blockHash)
-  new DataView(key.buffer).setUint32(32, part)
-  return key
-}
-
-const undoRange = (blockHash: Bytes) => ({
-  gte: undoKey(blockHash, 0),
-  lt: undoKey(blockHash, 0xffff_ffff),
-})

@@ -7,7 +7,7 @@ import type { Database } from './database.ts'
 import { putPrevious } from './fold.ts'
 import { META } from './meta.ts'
 import { openStore } from './store.ts'
-import { deleteUndo, restoreNodes } from './trie-rows.ts'
+import { deleteUndo, restoreNodes } from './trie-undo.ts'
 import type { StoredHead } from './types.ts'
 
 /**

@@ -166,7 +166,7 @@ export const MIGRATION_POINTS: readonly Point[] = [
 /** The format that never was becomes one that this build migrates from. */
 export const WITH_OLDER_SCHEMA: Edit = {
   file: 'engine/storage/migrations.ts',
-  find: "  2: { text: 'small trie nodes in the rows of their parents', slice: () => undefined },\n}",
+  find: "  3: { text: 'what blocks replaced in the tries as patches', slice: () => undefined },\n}",
   replace:
-    "  2: olderSchema,\n}\nimport { olderSchema } from '../../test/fixtures/older-schema.ts'",
+    "  3: olderSchema,\n}\nimport { olderSchema } from '../../test/fixtures/older-schema.ts'",
 }
