@@ -10,6 +10,7 @@ import { keccak256, keccakReady } from '../engine/primitives/keccak.ts'
 import { decodeDiff, encodeDiff } from '../engine/state/diff-codec.ts'
 import { attachDatabase, type Database, type SharedDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie } from '../engine/storage/trie.ts'
+import { putNode } from '../engine/storage/trie-rows.ts'
 import { undoRows } from '../engine/storage/trie-undo.ts'
 import { ACCOUNT, ADDRESS, slotOf, wordOf, wordRlp } from './trie-build.ts'
 
@@ -55,9 +56,8 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
     batch.put('undo', key, value)
     batch.commit()
   }
-  for (const { column, key, value } of writes) {
-    if (value === undefined) batch.delete(column, key)
-    else batch.put(column, key, value)
+  for (const write of writes) {
+    putNode(batch, write)
     if (batch.length >= ROWS_IN_PIECE) batch.commit()
   }
   batch.commit()

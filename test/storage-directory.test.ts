@@ -133,24 +133,24 @@ describe('a directory', () => {
   test('of a newer or older format is refused with what to do', async () => {
     const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
     expect(await faultOf(open(newer))).toBe(
-      `newer: ${newer} was written by a newer flashnode (format 4, this one reads 3): update flashnode, or give --datadir another directory`,
+      `newer: ${newer} was written by a newer flashnode (format 5, this one reads 4): update flashnode, or give --datadir another directory`,
     )
     const older = marked({ version: 0, chainId: 196 })
     expect(await faultOf(open(older))).toBe(
-      `older: ${older} has format 0, which cannot be migrated to 3: give --datadir another directory`,
+      `older: ${older} has format 0, which cannot be migrated to 4: give --datadir another directory`,
     )
     const options = {
       path: older,
       chain: dev,
       chainName: 'xlayer',
-      migrations: { 0: olderSchema, 1: olderSchema, 2: olderSchema },
+      migrations: { 0: olderSchema, 1: olderSchema, 2: olderSchema, 3: olderSchema },
     }
     expect(await faultOf(openDirectory(options))).toBe(
-      `older: ${older} has format 0, this flashnode needs 3: run \`flashnode migrate --datadir ${older}\` first`,
+      `older: ${older} has format 0, this flashnode needs 4: run \`flashnode migrate --datadir ${older}\` first`,
     )
     const cut = marked({ version: SCHEMA_VERSION, migratesFrom: 0, chainId: 196 })
     expect(await faultOf(openDirectory({ ...options, path: cut }))).toBe(
-      `older: the migration of ${cut} from format 0 to 3 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
+      `older: the migration of ${cut} from format 0 to 4 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
     )
     expect(existsSync(join(older, 'state'))).toBe(false)
   })

@@ -8,6 +8,7 @@ import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
 import { type Database, memoryDatabase } from '../engine/storage/database.ts'
 import { openTrie, type StateTrie, type TrieVersion } from '../engine/storage/trie.ts'
+import { putNode } from '../engine/storage/trie-rows.ts'
 import { restoreNodes, undoRows } from '../engine/storage/trie-undo.ts'
 import {
   ADDRESSES,
@@ -18,6 +19,7 @@ import {
   SLOTS,
   type World,
 } from './fixtures/chain-model.ts'
+import { unpatched } from './fixtures/stored-rows.ts'
 import { MemoryTrie } from './fixtures/trie-memory.ts'
 
 const hex = (bytes: Bytes) => bytesToHex(bytes)
@@ -141,7 +143,7 @@ function rows(database: Database): string[] {
   for (const column of ['accountTrie', 'storageTrie'] as const) {
     const bounds = { gte: new Uint8Array(0), lt: new Uint8Array(70).fill(0xff) }
     for (const { key, value } of database.scan(column, bounds))
-      found.push(`${column} ${hex(key)} ${hex(value)}`)
+      found.push(`${column} ${hex(key)} ${hex(unpatched(column, value))}`)
   }
   return found
 }
@@ -165,9 +167,7 @@ function* storeInSteps(
   }
   const batch = database.batch()
   for (const row of undoRows(name, writes)) batch.put('undo', row.key, row.value)
-  for (const { column, key, value } of writes)
-    if (value === undefined) batch.delete(column, key)
-    else batch.put(column, key, value)
+  for (const write of writes) putNode(batch, write)
   batch.commit()
   trie.stored(version)
   yield* trie.keep(version, writes)

@@ -13,9 +13,9 @@ import { buildTrie } from '../engine/storage/trie-build.ts'
 import { decodeNode } from '../engine/storage/trie-codec.ts'
 import { inlineOf } from '../engine/storage/trie-inline.ts'
 import { rlpOf, setNibble, withNibble } from '../engine/storage/trie-node.ts'
-import { nodeKey } from '../engine/storage/trie-rows.ts'
+import { nodeKey, putNode } from '../engine/storage/trie-rows.ts'
 import { restoreNodes, undoRows } from '../engine/storage/trie-undo.ts'
-import { ALL_KEYS } from './fixtures/stored-rows.ts'
+import { ALL_KEYS, unpatched } from './fixtures/stored-rows.ts'
 
 beforeAll(() => keccakReady)
 
@@ -60,16 +60,16 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
   while (step.done !== true) step = steps.next()
   const batch = database.batch()
   for (const { key, value } of undoRows(name, step.value)) batch.put('undo', key, value)
-  for (const { column, key, value } of step.value)
-    if (value === undefined) batch.delete(column, key)
-    else batch.put(column, key, value)
+  for (const write of step.value) putNode(batch, write)
   batch.commit()
   trie.stored(version)
   for (const _ of trie.keep(version, step.value));
 }
 
 const rowsOf = (database: Database): readonly string[] =>
-  Array.from(database.scan('storageTrie', ALL_KEYS), (row) => named(row.key, row.value))
+  Array.from(database.scan('storageTrie', ALL_KEYS), (row) =>
+    named(row.key, unpatched('storageTrie', row.value)),
+  )
 const named = (key: Bytes, value: Bytes) => `${bytesToHex(key)} ${bytesToHex(value)}`
 
 /** As a load writes them, which knows nothing of updates. */
@@ -108,7 +108,7 @@ function plainRows(
   for (const { key, value } of database.scan('storageTrie', ALL_KEYS)) {
     const way = new Uint8Array(32)
     way.set(key.subarray(33))
-    visit(value, way, key[32]!)
+    visit(unpatched('storageTrie', value), way, key[32]!)
   }
   return rows
 }

@@ -15,7 +15,7 @@ import { type ColumnOptions, DatabaseError } from './database-options.ts'
  * | transactions | hash → block (8) ‖ index (4), folded blocks |
  * | logs | kind (1) ‖ address or topic ‖ shard (8) → offsets (2) of blocks in the shard, appended; log-index.ts |
  * | momentary | hash → encodeMomentary; block (8) ‖ hash → nothing, for pruning |
- * | accountTrie | path → node (RLP), small ones below it; trie-inline.ts |
+ * | accountTrie | path → node (RLP), small ones below it, then patches; trie-inline.ts, trie-patch.ts |
  * | storageTrie | keccak of address ‖ path → the same |
  * | undo | block hash ‖ part (4) → rows of both tries before that block, or patches; trie-undo.ts |
  * | meta | a name → heads, marks, horizon, what is in progress |
@@ -49,7 +49,7 @@ const USUAL_CACHE = 256 * MIB
 
 /** Joins what was merged into a key, with nothing in between. */
 const APPEND = 'id=stringappend;delimiter='
-const MERGED: readonly string[] = ['logs'] satisfies ColumnName[]
+const MERGED: readonly string[] = ['logs', 'accountTrie', 'storageTrie'] satisfies ColumnName[]
 
 /** Said here, not by RocksDB in the middle of a commit. @throws {DatabaseError} in a column that appends nothing */
 export function checkMerge(column: ColumnName): void {
@@ -117,8 +117,9 @@ export function columnOptions(
     // Postings are appended without reading the list; RocksDB joins them when it is read or compacted.
     logs: column('logs', 4, { ...point, mergeOperator: APPEND }),
     momentary: column('momentary', 1),
-    accountTrie: column('accountTrie', 8, { ...point, ...hashes }),
-    storageTrie: column('storageTrie', 8, { ...point, ...hashes }),
+    // What changes in a node is appended; trie-patch.ts.
+    accountTrie: column('accountTrie', 8, { ...point, ...hashes, mergeOperator: APPEND }),
+    storageTrie: column('storageTrie', 8, { ...point, ...hashes, mergeOperator: APPEND }),
     undo: column('undo', 1, { ...large, ...hashes }),
     meta: column('meta', 1),
   }

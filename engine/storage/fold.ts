@@ -16,7 +16,7 @@ import type { Database, WriteBatch } from './database.ts'
 import { logPostings } from './log-index.ts'
 import { META } from './meta.ts'
 import type { StateTrie, TrieVersion } from './trie.ts'
-import type { TrieWrite } from './trie-rows.ts'
+import { putNode, type TrieWrite } from './trie-rows.ts'
 import { undoRows } from './trie-undo.ts'
 import type { StoredHead } from './types.ts'
 
@@ -169,9 +169,7 @@ function* storeTrie(
   }
   batch.put('meta', META.foldingTrie, block.hash)
   for (const piece of pieces(writes, NODES_IN_PIECE)) {
-    for (const { column, key, value } of piece)
-      if (value === undefined) batch.delete(column, key)
-      else batch.put(column, key, value)
+    for (const write of piece) putNode(batch, write)
     batch.commit()
     yield
   }

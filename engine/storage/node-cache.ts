@@ -5,20 +5,23 @@
  * collector would have to move.
  */
 import type { Bytes } from '../primitives/bytes.ts'
+import type { PlainRow } from './trie-patch.ts'
 
 /** A node's name (`nameOf`), and its hash, which stands in `source` at `at`. */
 export type NodeName = { readonly name: number; readonly source: Bytes; readonly at: number }
 
 export interface NodeCache {
   /** A copy of the node, in what `take` gives. */
-  copy(node: NodeName, take: (length: number) => Bytes): Bytes | undefined
-  put(node: NodeName, row: Bytes): void
+  copy(node: NodeName, take: (length: number) => Bytes): PlainRow | undefined
+  /** Rows of at least 4,096 bytes are left out. */
+  put(node: NodeName, row: PlainRow): void
   clear(): void
 }
 
 const HASH_BYTES = 32
-/** Hash ‖ length (2). */
+/** Hash ‖ patches in 4 bits and length in 12. */
 const HEAD_BYTES = HASH_BYTES + 2
+const LONGEST_ROW = 0xfff
 /** Places of the index that one name may have. */
 const WAYS = 4
 /** Nodes are twice as large and more, so that the index is half empty. */
@@ -75,29 +78,30 @@ export function createNodeCache(size: number): NodeCache {
     return best
   }
   const isOldest = (position: number) => position < written - size * (1 - OLDEST_PART)
-  const write = (to: number, { source, at }: NodeName, row: Bytes): void => {
+  const write = (to: number, { source, at }: NodeName, { row, patches }: PlainRow): void => {
     for (let i = 0; i < HASH_BYTES; i++) ring[to + i] = source[at + i]!
-    ring[to + HASH_BYTES] = row.length >> 8
+    ring[to + HASH_BYTES] = (patches << 4) | (row.length >> 8)
     ring[to + HASH_BYTES + 1] = row.length & 0xff
     ring.set(row, to + HEAD_BYTES)
   }
   const lengthAt = (position: number): number => {
     const at = (position % size) + HASH_BYTES
-    return (ring[at]! << 8) | ring[at + 1]!
+    return ((ring[at]! & 15) << 8) | ring[at + 1]!
   }
-  const put = (known: number, node: NodeName, row: Bytes): void => {
+  const put = (known: number, node: NodeName, plain: PlainRow): void => {
+    const { row } = plain
     const bytes = HEAD_BYTES + row.length
-    if (bytes > size / 2) return
+    if (bytes > size / 2 || row.length > LONGEST_ROW) return
     if (known >= 0) {
       const position = index[known]!
       if (!isOldest(position) && lengthAt(position) === row.length) {
-        write(position % size, node, row)
+        write(position % size, node, plain)
         return
       }
     }
     const rest = size - (written % size)
     if (bytes > rest) written += rest
-    write(written % size, node, row)
+    write(written % size, node, plain)
     const place = known >= 0 ? known : oldest(node.name)
     names[place] = node.name
     index[place] = written
@@ -114,8 +118,9 @@ export function createNodeCache(size: number): NodeCache {
       if (!isSame(ring, from, node)) return undefined
       const row = take(lengthAt(position))
       row.set(ring.subarray(from + HEAD_BYTES, from + HEAD_BYTES + row.length))
-      if (isOldest(position)) put(place, node, row)
-      return row
+      const plain = { row, patches: ring[from + HASH_BYTES]! >> 4 }
+      if (isOldest(position)) put(place, node, plain)
+      return plain
     },
     clear() {
       index.fill(-1)

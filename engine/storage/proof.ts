@@ -11,7 +11,9 @@ import { fromLatin1 } from '../state/words.ts'
 import type { Database } from './database.ts'
 import { META } from './meta.ts'
 import { openTrie, type Proof, type StateTrie, type TrieVersion } from './trie.ts'
+import { newBytes } from './trie-codec.ts'
 import { TrieError } from './trie-node.ts'
+import { plainRow } from './trie-patch.ts'
 import { rowName } from './trie-rows.ts'
 import { type ReplacedNode, replacedNodes, rowBefore } from './trie-undo.ts'
 import type { StoreReader } from './types.ts'
@@ -153,7 +155,8 @@ function withoutBlocks(
     if (column !== 'accountTrie' && column !== 'storageTrie') return database.get(column, key)
     const replaced = rows.get(rowName(column, key))
     if (replaced === undefined) return database.get(column, key)
-    const now = replaced[0]!.patch === undefined ? undefined : database.get(column, key)
+    const stored = replaced[0]!.patch && database.get(column, key)
+    const now = stored && plainRow(stored, newBytes).row
     return replaced.reduce<Bytes | undefined>((row, node) => rowBefore(node, row), now)
   }
   return { get, getMany: (column, keys) => keys.map((key) => get(column, key)) }

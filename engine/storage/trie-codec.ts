@@ -13,12 +13,12 @@ import {
 } from './trie-inline.ts'
 import {
   type Branch,
-  bitCount,
   childAt,
   type Extension,
   isShort,
   keepChild,
   type Leaf,
+  lowestBit,
   newBranch,
   newExtension,
   newLeaf,
@@ -28,6 +28,7 @@ import {
   type TrieNode,
 } from './trie-node.ts'
 import {
+  hashAt,
   headSize,
   itemSize,
   listSize,
@@ -231,12 +232,6 @@ function rebuildBranch(branch: Branch): void {
 
 const inlineRow = (node: TrieNode): Bytes | undefined => (node.isInline ? node.raw : undefined)
 
-/** Where a child stands among the items of a branch whose children are all hashes. */
-export const hashAt = (present: number, nibble: number): number =>
-  nibble + 32 * bitCount(present & ((1 << nibble) - 1))
-
-export const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
-
 /**
  * The node of a row. Branch values do not exist: every key has 32 bytes.
  * @throws {TrieError} when it is no node of this depth
@@ -274,6 +269,7 @@ function decodeBranch(
   branch.raw = raw
   branch.size = size
   branch.isEncoded = true
+  branch.changed = 0
   let isHashed = true
   let at = start
   for (let nibble = 0; nibble < 16; nibble++) {

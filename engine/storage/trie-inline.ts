@@ -53,13 +53,20 @@ export function writeInline(raw: Bytes, size: number, rows: readonly Bytes[], in
   }
 }
 
+/** Where they end, when there are some after a node of this size. */
+export function inlineEnd(raw: Bytes, size: number): number {
+  let at = size + MASK_BYTES
+  for (let rest = inlinedAt(raw, size); rest !== 0 && at < raw.length; rest &= rest - 1)
+    at += 1 + raw[at]!
+  return at
+}
+const inlinedAt = (raw: Bytes, size: number): number => (raw[size]! << 8) | raw[size + 1]!
+
 /** The bits, 0 without. @throws {TrieError} when the row ends elsewhere */
 export function readInlined(raw: Bytes, size: number): number {
   if (raw.length === size) return 0
-  const inlined = (raw[size]! << 8) | raw[size + 1]!
-  let at = size + MASK_BYTES
-  for (let rest = inlined; rest !== 0 && at < raw.length; rest &= rest - 1) at += 1 + raw[at]!
-  if (inlined === 0 || at !== raw.length)
+  const inlined = inlinedAt(raw, size)
+  if (inlined === 0 || inlineEnd(raw, size) !== raw.length)
     throw new TrieError(
       `row of ${raw.length} bytes has a node of ${size} and no whole ones after it`,
     )

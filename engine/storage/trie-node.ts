@@ -36,8 +36,10 @@ export type Branch = Common & {
   hashed: number
   /** Nobody else holds `raw`: it can be changed in place. */
   isRawOwn: boolean
-  /** Bit per child in which alone `raw` differs from `previous`; -1: it may differ anywhere. */
+  /** Bit per child in which alone `raw` differs from `previous`, or from the row in the database; -1: it may differ anywhere. */
   changed: number
+  /** Appended to the row that was before those changes (`patchesAfter`). */
+  patches: number
   /** Bit per child in memory. */
   held: number
   /** Those, by nibble (`childAt`); another that is present is read from the database. Short ones are always here. Set by `keepChild`. */
@@ -82,11 +84,16 @@ export const newBranch = (owner: Owner): Branch => ({
   hashed: -1,
   isRawOwn: false,
   changed: -1,
+  patches: 0,
   held: 0,
   children: NO_CHILDREN,
 })
 /** Of a stored branch the copy takes what is in memory below it: who asks the branch itself reads it again. */
-export function copyBranch(from: Branch, owner: Owner, previous: Bytes | undefined): Branch {
+export function copyBranch(
+  from: Branch,
+  owner: Owner,
+  { previous, patches }: Pick<Branch, 'previous' | 'patches'>,
+): Branch {
   const { raw, size, present, stale, inlined, hashed, held } = from
   const isTaken = from.owner.isStored && hashed === present
   const children = isTaken || held === 0 ? from.children : from.children.slice()
@@ -108,6 +115,7 @@ export function copyBranch(from: Branch, owner: Owner, previous: Bytes | undefin
     hashed,
     isRawOwn: false,
     changed: from.isEncoded ? 0 : -1,
+    patches,
     held,
     children,
   }
@@ -191,6 +199,8 @@ export function bitCount(mask: number): number {
   count = (count + (count >> 4)) & 0x0f0f
   return (count + (count >> 8)) & 0x1f
 }
+
+export const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
 
 /** Nothing that can be read again is held by the node any more. Nodes are encoded. */
 export function unlink(node: TrieNode): void {

@@ -1,6 +1,6 @@
 /** The RLP of trie nodes, in place: lists of strings and short lists, all shorter than 2¹⁶ bytes. */
 import type { Bytes } from '../primitives/bytes.ts'
-import { TrieError } from './trie-node.ts'
+import { bitCount, TrieError } from './trie-node.ts'
 
 /** Where the items of a list begin. Nodes are shorter than 2¹⁶ bytes. */
 export function listStart(raw: Bytes): number {
@@ -48,6 +48,10 @@ export function writeString(raw: Bytes, at: number, bytes: Bytes): void {
     raw.set(bytes, at + 2)
   }
 }
+
+/** Where a child stands among the items of a branch whose children are all hashes. */
+export const hashAt = (present: number, nibble: number): number =>
+  nibble + 32 * bitCount(present & ((1 << nibble) - 1))
 
 export const headSize = (size: number): number => (size <= 55 ? 1 : size <= 255 ? 2 : 3)
 

@@ -1,11 +1,11 @@
 /** Trie nodes as rows: keyed by path, one version per path; what a block changes in them. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { latin1 } from '../state/words.ts'
+import type { WriteBatch } from './database.ts'
 import { nameOf } from './node-cache.ts'
 import { newSlab, type Slab, take } from './slab.ts'
 import { childHashAt, leafKey } from './trie-codec.ts'
 import {
-  type Branch,
   childAt,
   hasRow,
   type Owner,
@@ -14,6 +14,7 @@ import {
   storageRootIn,
   type TrieNode,
 } from './trie-node.ts'
+import { encodePatch, patchesAfter } from './trie-patch.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
 /** `prefix`: none, or the hash of the account whose storage it is. */
@@ -25,8 +26,10 @@ export type TrieWrite = {
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly previous: Bytes | undefined
-  /** It knows in which children alone `value` differs from `previous`; undefined: perhaps anywhere. */
-  readonly patched: Branch | undefined
+  /** What makes `value` of `previous` (`encodePatch`); undefined: it may differ anywhere. */
+  readonly patch: Bytes | undefined
+  /** Appended to the row afterwards: 0 when it is written whole. */
+  readonly patches: number
   /** `nameOf` it. */
   readonly name: number
   /** Where the hash of `value` stands: undefined for the root of all; `hashAt` -1: nobody will ask for it by its hash. */
@@ -75,15 +78,27 @@ export function* collectWrites(
       const { column } = walk.space
       const key = nodeKey(walk.space, { key: walk.key, depth }, keys)
       const previous = node.previous ?? takeReplaced(replaced, column, key)
-      const isPatched = node.previous !== undefined && node.kind === 'branch' && node.changed !== -1
-      const patched = isPatched ? node : undefined
+      const patch = patchOf(node, keys)
+      const patches = node.kind === 'branch' ? patchesAfter(node) : 0
       walk.levels[depth] ??= []
       // The next diff says what a leaf without storage was.
       const isKept = node.kind !== 'leaf' || column === 'accountTrie'
       const name = isKept ? nameOf(walk.space.prefix, walk.key, depth) : 0
-      const at = isKept ? hashAt : -1
-      const kept = { name, hashIn, hashAt: at }
-      walk.levels[depth].push({ column, key, value, previous, patched, ...kept })
+      walk.levels[depth].push({
+        column,
+        key,
+        value,
+        previous,
+        patch,
+        patches,
+        name,
+        hashIn,
+        hashAt: isKept ? hashAt : -1,
+      })
+      if (node.kind === 'branch') {
+        node.patches = patches
+        node.changed = 0
+      }
     }
     node.previous = undefined
     if (node.kind !== 'leaf' || node.storage !== undefined) linked.push(node)
@@ -103,7 +118,25 @@ export function* collectWrites(
   return writes
 }
 
-const NOT_KEPT = { patched: undefined, name: 0, hashIn: undefined, hashAt: -1 } as const
+const NOT_KEPT = { patch: undefined, patches: 0, name: 0, hashIn: undefined, hashAt: -1 } as const
+
+function patchOf(node: TrieNode, slab: Slab): Bytes | undefined {
+  const { previous } = node
+  if (node.kind !== 'branch' || previous === undefined || node.changed === -1 || !hasRow(node))
+    return undefined
+  return encodePatch(node, previous, (length) => take(slab, length))
+}
+
+/** What a write does to its row. */
+export function putNode(
+  batch: WriteBatch,
+  { column, key, value, patch, patches }: TrieWrite,
+): void {
+  if (value === undefined) batch.delete(column, key)
+  else if (patch?.length === 0) return
+  else if (patch === undefined || patches === 0) batch.put(column, key, value)
+  else batch.merge(column, key, patch)
+}
 
 function takeReplaced(replaced: ReplacedRows, column: TrieColumn, key: Bytes): Bytes | undefined {
   if (replaced.size === 0) return undefined

@@ -6,10 +6,9 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { decodeList } from './block-codec.ts'
 import type { Database, WriteBatch } from './database.ts'
-import { hashAt, lowestBit } from './trie-codec.ts'
-import { inlineAt } from './trie-inline.ts'
-import { type Branch, TrieError } from './trie-node.ts'
-import { listStart } from './trie-rlp.ts'
+import { newBytes } from './trie-codec.ts'
+import { TrieError } from './trie-node.ts'
+import { applyRuns, inverseSize, plainRow, writeDifferences, writeInverse } from './trie-patch.ts'
 import type { TrieColumn, TrieWrite } from './trie-rows.ts'
 
 export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
@@ -59,7 +58,10 @@ function rowsNow(
       column,
       patched.map(({ key }) => key),
     )
-    for (const [at, node] of patched.entries()) now.set(node, rows[at])
+    for (const [at, node] of patched.entries()) {
+      const row = rows[at]
+      now.set(node, row && plainRow(row, newBytes).row)
+    }
   }
   return now
 }
@@ -70,7 +72,7 @@ export type ReplacedNode = {
   readonly key: Bytes
   /** The row that was there; undefined: there was none, or there is a patch. */
   readonly raw: Bytes | undefined
-  /** Length of the row (2), then of each run of bytes that were others: its place in the row (2), its length (1), its bytes. */
+  /** Length of the row (2), then runs (`trie-patch.ts`) of the bytes that were others. */
   readonly patch: Bytes | undefined
 }
 
@@ -83,7 +85,8 @@ export function* replacedNodes(
 }
 
 /**
- * The row at the node's place before the block. `now`: the one after it, or already the one before; looked at for a patch only.
+ * The row at the node's place before the block. `now`: the one after it, or already the one before, as `plainRow` has it; looked at for
+ * a patch only.
  * @throws {TrieError} when `now` is neither
  */
 export function rowBefore(
@@ -97,12 +100,8 @@ export function rowBefore(
       `${column}: a row of ${now?.length ?? 'no'} bytes where a block wrote one of ${length}: the database is damaged`,
     )
   const before = now.slice()
-  for (let at = PATCH_HEAD; at < patch.length; ) {
-    const place = (patch[at]! << 8) | patch[at + 1]!
-    const end = at + RUN_HEAD + patch[at + 2]!
-    before.set(patch.subarray(at + RUN_HEAD, end), place)
-    at = end
-  }
+  if (!applyRuns(before, patch, PATCH_HEAD))
+    throw new TrieError(`${column}: what a block replaced does not fit: the database is damaged`)
   return before
 }
 
@@ -121,11 +120,7 @@ const PATCH = 2
 /** Length of the item, column, kind, length of the key. */
 const ITEM_HEAD = 7
 const PATCH_HEAD = 2
-const RUN_HEAD = 3
-const LONGEST_RUN = 0xff
 const LONGEST_ROW = 0xffff
-/** Equal bytes that end a run: fewer cost less than the head of another one. */
-const GAP = 4
 
 const mostBytes = ({ key, previous }: TrieWrite): number =>
   ITEM_HEAD + key.length + (previous?.length ?? 0)
@@ -135,16 +130,14 @@ function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset)
   view.setUint32(0, writes.length)
   let at = 4
-  for (const { column, key, previous, value, patched } of writes) {
+  for (const write of writes) {
+    const { column, key, previous } = write
     const from = at
     bytes[at + 4] = column === 'accountTrie' ? 0 : 1
     bytes[at + 6] = key.length
     bytes.set(key, at + ITEM_HEAD)
     at += ITEM_HEAD + key.length
-    const end =
-      previous === undefined || previous.length !== value?.length
-        ? -1
-        : writePatch(bytes, at, { before: previous, after: value, patched })
+    const end = writePatch(bytes, at, write)
     bytes[from + 5] = previous === undefined ? ABSENT : end === -1 ? WHOLE : PATCH
     if (end !== -1) at = end
     else if (previous !== undefined) {
@@ -156,61 +149,19 @@ function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): number {
   return at
 }
 
-type Rows = {
-  readonly before: Bytes
-  /** As long. */
-  readonly after: Bytes
-  readonly patched: Branch | undefined
-}
-
-/** Where it ends; -1 when it would be no shorter than the row. */
-function writePatch(bytes: Bytes, start: number, rows: Rows): number {
-  const { before, patched } = rows
-  if (before.length > LONGEST_ROW) return -1
-  bytes[start] = before.length >> 8
-  bytes[start + 1] = before.length & 0xff
-  let to = start + PATCH_HEAD
-  const runs = patched === undefined ? differences(rows) : placesOf(patched)
-  for (const { from, length } of runs) {
-    if (to + RUN_HEAD + length - start >= before.length) return -1
-    bytes[to] = from >> 8
-    bytes[to + 1] = from & 0xff
-    bytes[to + 2] = length
-    for (let at = 0; at < length; at++) bytes[to + RUN_HEAD + at] = before[from + at]!
-    to += RUN_HEAD + length
-  }
-  return to
-}
-
-type Run = { readonly from: number; readonly length: number }
-
-/** Of the children that changed: their hashes, and those that are inline. Looks at no other byte: most rows have left the caches. */
-function placesOf(branch: Branch): readonly Run[] {
-  const { raw, present, changed } = branch
-  const runs: Run[] = []
-  const start = listStart(raw)
-  for (let rest = changed; rest !== 0; rest &= rest - 1) {
-    const nibble = lowestBit(rest)
-    runs.push({ from: start + hashAt(present, nibble) + 1, length: 32 })
-    const inline = inlineAt(branch, nibble)
-    if (inline !== -1) runs.push({ from: inline, length: raw[inline - 1]! })
-  }
-  return runs
-}
-
-function differences({ before, after }: Rows): readonly Run[] {
-  const { length } = before
-  const runs: Run[] = []
-  for (let at = 0; at < length; at++) {
-    if (before[at] === after[at]) continue
-    const from = at
-    let end = at + 1
-    while (++at < length && at - from < LONGEST_RUN && at - end < GAP)
-      if (before[at] !== after[at]) end = at + 1
-    runs.push({ from, length: end - from })
-    at = end - 1
-  }
-  return runs
+/** Where it ends; -1 when it would be no shorter than the row, or the rows have nothing to do with each other. */
+function writePatch(bytes: Bytes, start: number, { previous, value, patch }: TrieWrite): number {
+  const length = previous?.length ?? 0
+  if (previous === undefined || length !== value?.length || length > LONGEST_ROW) return -1
+  const [from, end] = [start + PATCH_HEAD, start + length]
+  bytes[start] = length >> 8
+  bytes[start + 1] = length & 0xff
+  if (patch !== undefined)
+    return from + inverseSize(patch) < end ? writeInverse(bytes, from, previous, patch) : -1
+  // No run begins at 0.
+  if (previous[0] !== value[0]) return -1
+  const place = { from: 1, length: length - 1 }
+  return writeDifferences(bytes, from, { row: previous, other: value, place, end: end - 1 })
 }
 
 function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {

@@ -30,6 +30,7 @@ import {
   type TrieNode,
   withNibble,
 } from './trie-node.ts'
+import { patchesAfter } from './trie-patch.ts'
 
 /** `key` is hashed, 32 bytes; `value` undefined: not in the trie afterwards. */
 export type Change = {
@@ -232,7 +233,10 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
     const updated = update(trie, child, { changes, from, to: end, depth: depth + 1 })
     if (updated !== child || (updated !== undefined && !updated.isEncoded)) {
       if (branch.owner !== trie.owner)
-        branch = copyBranch(branch, trie.owner, rowBefore(trie, branch))
+        branch = copyBranch(branch, trie.owner, {
+          previous: rowBefore(trie, branch),
+          patches: patchesAfter(branch),
+        })
       setChild(branch, nibble, updated)
       // Now, while what stands below it is in the processor's caches.
       if (updated !== undefined) encodeNode(updated)

@@ -11,8 +11,7 @@ import { createNodeCache, type NodeName, nameOf } from './node-cache.ts'
 import { newSlab } from './slab.ts'
 import {
   childHashAt,
-  copyForNode,
-  decodeNode,
+  decodeNode as decodeRow,
   encodeLeaf,
   hashOfRow,
   inlineChild,
@@ -45,6 +44,7 @@ import {
   type TrieNode,
   unlink,
 } from './trie-node.ts'
+import { type PlainRow, plainRow } from './trie-patch.ts'
 import { type Absent, keyOf, prefetch } from './trie-prefetch.ts'
 import {
   collectWrites,
@@ -142,17 +142,17 @@ export function openTrie({
   /** @throws {TrieError} */
   const decode = (raw: Bytes | undefined, wanted: Wanted): TrieNode => {
     const { column, depth, source, at } = wanted
-    if (raw === undefined || !isHashAt(source, at, hashOfRow(raw)))
+    const plain = raw && plainRow(raw, newBytes)
+    if (plain === undefined || !isHashAt(source, at, hashOfRow(plain.row)))
       throw new TrieError(
         `${column}: the node at depth ${depth} is ${raw === undefined ? 'absent' : 'another'}: the database is damaged`,
       )
-    cache.put(wanted, raw)
-    // Of its own a row of the database is three objects for the collector to move.
-    return decodeNode(copyForNode(raw), depth)
+    cache.put(wanted, plain)
+    return decodeNode(plain, depth)
   }
   const recent = (wanted: Wanted): TrieNode | undefined => {
-    const raw = cache.copy(wanted, newBytes)
-    return raw && decodeNode(raw, wanted.depth)
+    const plain = cache.copy(wanted, newBytes)
+    return plain && decodeNode(plain, wanted.depth)
   }
   const read = (space: TrieSpace, place: Place, [source, at]: readonly [Bytes, number]) => {
     const { column, prefix } = space
@@ -238,11 +238,12 @@ export function openTrie({
     cache.clear()
     const place = { key: new Uint8Array(32), depth: 0 }
     const raw = database.get('accountTrie', nodeKey(ACCOUNTS, place))
-    const hash = raw === undefined ? EMPTY_ROOT : hashOfRow(raw)
+    const plain = raw && plainRow(raw, newBytes)
+    const hash = plain === undefined ? EMPTY_ROOT : hashOfRow(plain.row)
     base = {
       owner: { isStored: true },
       isForked: true,
-      root: raw && decodeNode(copyForNode(raw), 0),
+      root: plain && decodeNode(plain, 0),
       hash,
       replaced: new Map(),
       linked: [],
@@ -327,10 +328,10 @@ export function openTrie({
     *keep(version, writes) {
       const root = trie.stateRoot(version)
       let rows = 0
-      for (const { name, value, hashIn, hashAt } of writes) {
+      for (const { name, value, patches, hashIn, hashAt } of writes) {
         if (++rows % ROWS_IN_STEP === 0) yield
         if (value !== undefined && hashAt >= 0)
-          cache.put({ name, source: hashIn ?? root, at: hashAt }, value)
+          cache.put({ name, source: hashIn ?? root, at: hashAt }, { row: value, patches })
       }
     },
     reload,
@@ -346,6 +347,13 @@ const scratchOn = (parent: TrieVersion): TrieVersion => ({
   replaced: new Map(),
   linked: [],
 })
+
+/** The node of a stored row. @throws {TrieError} */
+function decodeNode({ row, patches }: PlainRow, depth: number): TrieNode {
+  const node = decodeRow(row, depth)
+  if (node.kind === 'branch') node.patches = patches
+  return node
+}
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
 

@@ -46,7 +46,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'fold, between slices of the trie', file: FOLD, times: 5 },
-    ...after('else batch.put(column, key, value)\n    batch.commit()'),
+    ...after('for (const write of piece) putNode(batch, write)\n    batch.commit()'),
   },
   {
     ...{ name: 'fold, before its last slice', file: FOLD, times: 5 },
