@@ -136,7 +136,7 @@ class KeeperState {
   #isSyncing = false
 
   constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 5, historyBlocks, rowsInPiece } = options
+    const { foldDepth = 4, undoWindow = 256, sliceMs = 3, historyBlocks, rowsInPiece } = options
     this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
     this.#log = openLogLength(options.database, options.logSpanBytes)
