@@ -30,7 +30,7 @@ export type Sample = {
 }
 
 /** Of one commit, as a fold has it. */
-const ROWS_IN_PIECE = 400
+const ROWS_IN_PIECE = 256
 /** Of a branch of 16 children. */
 const NODE_BYTES = 532
 

@@ -32,7 +32,7 @@ export type Fold = {
 }
 
 /**
- * Each `next` does about 2 ms of work; appends may come in between. Idempotent: the previous values come from the appended diff, so a
+ * Each `next` does about a millisecond of work; appends may come in between. Idempotent: the previous values come from the appended diff, so a
  * fold cut by a crash is begun again. The fold word must name the block before the first `next`.
  */
 export function* foldBlock(fold: Fold): Generator<undefined, void> {
@@ -63,8 +63,8 @@ type Row =
   | { readonly account: AccountChange }
   | { readonly address: Bytes; readonly slot: SlotChange }
 
-const ROWS_IN_PIECE = 256
-const NODES_IN_PIECE = 400
+const ROWS_IN_PIECE = 128
+const NODES_IN_PIECE = 256
 const SORTED_IN_STEP = 1_024
 const POSTINGS_IN_PIECE = 512
 

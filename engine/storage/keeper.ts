@@ -48,7 +48,10 @@ export type KeeperOptions = {
   readonly undoWindow?: number
   /** Blocks below the fold head whose state stays readable, at least the undo window; undefined: all. */
   readonly historyBlocks?: number | undefined
-  /** Length of a slice in milliseconds: with a collection of garbage in it a root still waits no longer than 10. */
+  /**
+   * Length of a slice in milliseconds: with a collection of garbage in it, and with others on its core, a root still waits no longer
+   * than 10.
+   */
   readonly sliceMs?: number
   /** Flat values in one commit of a fold. */
   readonly rowsInPiece?: number
@@ -136,7 +139,7 @@ class KeeperState {
   #isSyncing = false
 
   constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 3, historyBlocks, rowsInPiece } = options
+    const { foldDepth = 4, undoWindow = 256, sliceMs = 2, historyBlocks, rowsInPiece } = options
     this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
     this.#log = openLogLength(options.database, options.logSpanBytes)
