@@ -98,7 +98,7 @@ export function columnOptions(
   })
   const point = { optimize: 'point-lookup', filterPolicy: 'bloomfilter:10' } as const
   const large = { blockSize: 16_384 }
-  // They do not compress, and a read that misses the cache has a block to decompress.
+  // They do not compress. From the second level on the binding has RocksDB try it all the same (ADR 18).
   const hashes = { compression: false } as const
   return {
     accounts: column('accounts', 15, { ...point, blockSize: 4096 }),
