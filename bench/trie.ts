@@ -1,7 +1,7 @@
 /**
  * Random updates of a large trie, ours and `@ethereumjs/mpt` in one run over the same RocksDB with the same keys: A B A B, medians. Both
  * read the same 10,000 keys, hash to the same root and have the new nodes in the store; ours also writes what undoes them. Each has a
- * thread of its own, the caches that `serve` would give it and a heap like the keeper's, the other one as large as it likes.
+ * thread of its own with a young generation of 48 MB, the keeper's is smaller, and as much memory for nodes as `serve` gives them.
  * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--warm-up 20] [--folder F]: a trie built in F stays there
  * for the next run
  */

@@ -48,10 +48,7 @@ export type KeeperOptions = {
   readonly undoWindow?: number
   /** Blocks below the fold head whose state stays readable, at least the undo window; undefined: all. */
   readonly historyBlocks?: number | undefined
-  /**
-   * Length of a slice in milliseconds: with a collection of garbage in it, and with others on its core, a root still waits no longer
-   * than 10.
-   */
+  /** Length of a slice in milliseconds. A collection of garbage in it, or others on its core, make 9 to 14 of it for one in a hundred. */
   readonly sliceMs?: number
   /** Flat values in one commit of a fold. */
   readonly rowsInPiece?: number
