@@ -36,6 +36,13 @@ const real: readonly Bad[] = [
     codes: [-32002],
     costs: 0,
   },
+  // A fast machine burns the default within the deadline.
+  {
+    name: 'endless by the default gas',
+    call: { to: ENDLESS.address },
+    codes: [-32000, -32002],
+    costs: 0,
+  },
   { name: 'hoards transient slots', call: { to: HOARD.address }, codes: [-32002], costs: 0 },
   // It may end by itself: each frame keeps a 64th of its gas.
   { name: 'grows memory in every frame', call: { to: DEEP.address }, codes: [0, -32002], costs: 0 },
