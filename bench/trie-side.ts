@@ -20,7 +20,10 @@ export type SideData = {
   readonly root: string
   /** Of ours; the other one keeps as many nodes as have room in it. */
   readonly cacheBytes: number
+  /** Of the other one: the hash function that it comes with, or ours. */
+  readonly hash: PeerHash
 }
+export type PeerHash = 'shipped' | 'ours'
 export type Update = { readonly index: number; readonly version: number }
 export type Sample = {
   readonly ms: number
@@ -80,7 +83,7 @@ async function theirs(trie: MerklePatriciaTrie, updates: readonly Update[]): Pro
 /** Its nodes by hash in a column that has the options of ours. */
 async function openTheirs(
   database: Database,
-  { root, cacheBytes }: Pick<SideData, 'root' | 'cacheBytes'>,
+  { root, cacheBytes, hash }: Pick<SideData, 'root' | 'cacheBytes' | 'hash'>,
 ): Promise<MerklePatriciaTrie> {
   const column = 'accountTrie'
   const bytes = (hex: string) => Buffer.from(hex, 'hex')
@@ -105,7 +108,7 @@ async function openTheirs(
     root: bytes(root.slice(2)),
     valueEncoding: 'view',
     useKeyHashing: true,
-    useKeyHashingFunction: keccak256,
+    ...(hash === 'ours' ? { useKeyHashingFunction: keccak256 } : {}),
     cacheSize: Math.round(cacheBytes / NODE_BYTES),
   })
 }

@@ -2,8 +2,8 @@
  * Random updates of a large trie, ours and `@ethereumjs/mpt` in one run over the same RocksDB with the same keys: A B A B, medians. Both
  * read the same 10,000 keys, hash to the same root and have the new nodes in the store; ours also writes what undoes them. Each has a
  * thread of its own with a young generation of 48 MB, the keeper's is smaller, and as much memory for nodes as `serve` gives them.
- * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--warm-up 20] [--folder F]: a trie built in F stays there
- * for the next run
+ * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--warm-up 20] [--peer-hash shipped|ours] [--folder F]: a
+ * trie built in F stays there for the next run. The package hashes in JavaScript, with what it comes with; or with our WebAssembly.
  */
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -29,6 +29,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     /** Rounds that fill the caches of both and are not counted. */
     'warm-up': { type: 'string', default: '20' },
+    'peer-hash': { type: 'string', default: 'shipped' },
     folder: { type: 'string' },
   },
 })
@@ -36,6 +37,8 @@ const leaves = Number(values.leaves)
 const keys = Number(values.keys)
 const rounds = Number(values.rounds)
 const warmUp = Number(values['warm-up'])
+const hash = values['peer-hash']
+if (hash !== 'shipped' && hash !== 'ours') throw new Error('--peer-hash: shipped or ours')
 /** As `serve` shares out its 512 MB (`--db-cache`). */
 const CACHE_BYTES = 2 ** 29
 const TRIE_CACHE_BYTES = CACHE_BYTES / 4
@@ -90,7 +93,7 @@ try {
   const random = mulberry32(leaves + versions.reduce((sum, count) => sum + count, 0))
   const trie = openTrie({ database })
   const root = bytesToHex(trie.storageRoot(trie.base(), ADDRESS))
-  const common = { database: database.share(), root, cacheBytes: TRIE_CACHE_BYTES }
+  const common = { database: database.share(), root, cacheBytes: TRIE_CACHE_BYTES, hash } as const
   const sides = (['flashnode', 'mpt'] as const).map((side) => startSide({ side, ...common }))
   const samples: readonly Sample[][] = sides.map(() => [])
   for (let round = -warmUp; round < rounds; round++) {
@@ -112,7 +115,9 @@ try {
   for (const side of sides) await side.stop()
   await database.close()
   writeFileSync(versionsFile, versions)
-  console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${keys} keys\n`)
+  console.log(
+    `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${keys} keys; @ethereumjs/mpt hashes with ${hash === 'ours' ? 'our function' : 'its own function'}\n`,
+  )
   console.log(
     '| leaves | flashnode keys/s | @ethereumjs/mpt keys/s | ratio | flashnode /CPU-s | @ethereumjs/mpt /CPU-s | ratio |\n|---|---|---|---|---|---|---|',
   )

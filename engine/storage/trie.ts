@@ -161,12 +161,13 @@ export function openTrie({
     return recent(wanted) ?? decode(database.get(column, nodeKey(space, place)), wanted)
   }
   const load = (absent: readonly Absent[]): readonly TrieNode[] => {
-    const nodes = absent.map((one) => recent(wantedOf(one)))
+    const wanted = absent.map(wantedOf)
+    const nodes = wanted.map(recent)
     const missing = absent.filter((_, at) => nodes[at] === undefined)
     const rows = readMany(database, missing, options)
     let next = 0
     return absent.map((one, at) => {
-      const node = nodes[at] ?? decode(rows[next++], wantedOf(one))
+      const node = nodes[at] ?? decode(rows[next++], wanted[at]!)
       keepChild(one.parent, one.nibble, node)
       return node
     })
