@@ -23,7 +23,7 @@ export type OpenPart = { readonly account: OpenAccount; readonly from: number; r
 
 /**
  * What 64 random slots of a large trie touch is some hundred kilobytes: it stays in the nearer caches of the processor. Groups of 512 took
- * a sixth more (2026-11).
+ * a quarter more (2026-11).
  */
 const CHANGES_IN_GROUP = 64
 
