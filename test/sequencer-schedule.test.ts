@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   CATCH_UP_BLOCKS,
   createChainClock,
+  firstTimestamp,
   gasQuota,
   nextTimestamp,
   SEAL_LEAD_MS,
@@ -23,6 +24,19 @@ describe('timestamps', () => {
   ]
   test.each(cases)('%s', (_, parent, now, next) => {
     expect(nextTimestamp(parent, now, timing)).toBe(next)
+  })
+
+  const firsts: [name: string, now: number, next: bigint][] = [
+    ['the genesis lies ahead', at(98, 500), 101n],
+    ['at the genesis', at(100), 101n],
+    ['a timer was late', at(100, 100), 101n],
+    ['in the slot after it', at(100, 101), 102n],
+    ['a slow start', at(102, 111), 104n],
+    ['an old genesis', at(30_000), 30_001n],
+  ]
+  test.each(firsts)('of the first block: %s', (_, now, next) => {
+    expect(firstTimestamp(100n, now, timing)).toBe(next)
+    expect(scheduleOf(next, now, timing).targetIndex).toBe(5)
   })
 
   test('blocks of two seconds keep their grid', () => {

@@ -25,6 +25,7 @@ import { openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
 import {
   type ChainClock,
   createChainClock,
+  firstTimestamp,
   nextTimestamp,
   type Schedule,
   scheduleOf,
@@ -155,7 +156,9 @@ class StateMachine implements Sequencer {
     const resumed = await this.#resume(parent, number)
     if (resumed) return resumed
     const now = this.#clock.now()
-    const timestamp = nextTimestamp(parent.header.timestamp, now, this.#options)
+    const isFirst = parent.header.number === this.#options.chain.genesisNumber
+    const timestampOf = isFirst ? firstTimestamp : nextTimestamp
+    const timestamp = timestampOf(parent.header.timestamp, now, this.#options)
     const { beginAt } = scheduleOf(timestamp, now, this.#options)
     if (now < beginAt) return { ms: beginAt - now, until: 'time' }
     return this.#open(parent, timestamp)
