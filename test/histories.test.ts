@@ -60,6 +60,19 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
       ['grow', 14, 63083],
     ],
   ],
+  [
+    'the prefix of a block that came from the store, in a view that outlives its rows there',
+    { backlog: 2, undoBlocks: 4, blocks: 44 },
+    [
+      ['settle', 0, 0],
+      ['die', 1, 18698],
+      ['grow', 2, 49433],
+      ['reorg', 1, 20989],
+      ['lease', 0, 10434],
+      ['keeper', 27, 16557],
+      ['grow', 13, 22406],
+    ],
+  ],
 ]
 const setup: Setup = {
   pages: 400,

@@ -25,22 +25,24 @@ type Contents = {
   firstLogIndex(index: number): number
 }
 
-/** A block, or prefix, in the tables of a leased record. */
+/** A block, or prefix, in the tables of a leased record; `momentary`: only the prefix that had this header, which the store has kept. */
 export function tableBlock(
   thread: ViewThread,
   lease: Lease,
   at: Position,
   decoded: DecodedBlocks,
+  momentary?: MomentaryHeader,
 ): Block {
   const { arena } = thread
+  const shown = { ...at, transactions: momentary?.transactionCount ?? at.transactions }
   return makeBlock({
     number: BigInt(at.height),
-    hash: hashOf(arena, at),
-    flashblockIndex: at.tag === FINAL ? undefined : indexOf(arena, at),
-    rlp: headerOf(arena, at),
-    transactionCount: at.transactions,
+    hash: momentary?.hash ?? hashOf(arena, at),
+    flashblockIndex: momentary?.index ?? (at.tag === FINAL ? undefined : indexOf(arena, at)),
+    rlp: momentary?.header ?? headerOf(arena, at),
+    transactionCount: shown.transactions,
     tail: () => NO_TAIL,
-    contents: () => tableContents(thread, lease, at, decoded.get(`id ${at.id}`)),
+    contents: () => tableContents(thread, lease, shown, decoded.get(`id ${at.id}`)),
   })
 }
 

@@ -283,12 +283,17 @@ function openBlocks(context: Context, top: Position): Blocks {
     const momentary = store.momentary(hash)
     if (momentary === undefined) return undefined
     const { blockHash } = momentary
-    const height =
-      findHash(arena, blockHash, top, base.height)?.height ?? byFinalHash(blockHash)?.number
-    if (height === undefined || Number(height) <= top.height - MOMENTARY_BLOCKS) return undefined
-    const place = { hash: blockHash, height: Number(height), momentary }
+    const place = findHash(arena, blockHash, top, base.height)
+    const number = place?.height ?? byFinalHash(blockHash)?.number
+    if (number === undefined) return undefined
+    const height = Number(number)
+    if (height <= top.height - MOMENTARY_BLOCKS) return undefined
+    // Its body may be gone from the store when another branch has replaced it, but not from a leased table.
+    if (place !== undefined)
+      return remember(tableBlock(thread, lease, place, decoded, momentary), 'unknown')
+    const missing = missingAt(height)
     return remember(
-      storedBlock({ store, decoded, missing: missingAt(place.height), ...place }),
+      storedBlock({ store, decoded, hash: blockHash, height, momentary, missing }),
       'unknown',
     )
   }
