@@ -226,7 +226,11 @@ async function checkPool(
     () => metric(node, 'flashnode_pool_replaced'),
     (count) => count >= least,
   )
-  const threads = await metric(node, 'flashnode_pool_threads')
+  // The last one may still be starting.
+  const threads = await settled(
+    () => metric(node, 'flashnode_pool_threads'),
+    (count) => count === THREADS,
+  )
   check(
     `${what}: their workers are replaced`,
     threads === THREADS && replaced >= least && replaced <= wanted,
