@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import {
   CATCH_UP_BLOCKS,
   createChainClock,
-  firstTimestamp,
   gasQuota,
   nextTimestamp,
+  punctualTimestamp,
   SEAL_LEAD_MS,
   scheduleOf,
 } from '../engine/sources/sequencer-schedule.ts'
@@ -26,16 +26,16 @@ describe('timestamps', () => {
     expect(nextTimestamp(parent, now, timing)).toBe(next)
   })
 
-  const firsts: [name: string, now: number, next: bigint][] = [
-    ['the genesis lies ahead', at(98, 500), 101n],
-    ['at the genesis', at(100), 101n],
+  const seconds: [name: string, now: number, next: bigint][] = [
+    ['the parent lies ahead', at(98, 500), 101n],
+    ['at the parent’s time', at(100), 101n],
     ['a timer was late', at(100, 100), 101n],
     ['in the slot after it', at(100, 101), 102n],
     ['a slow start', at(102, 111), 104n],
-    ['an old genesis', at(30_000), 30_001n],
+    ['an old parent', at(30_000), 30_001n],
   ]
-  test.each(firsts)('of the first block: %s', (_, now, next) => {
-    expect(firstTimestamp(100n, now, timing)).toBe(next)
+  test.each(seconds)('of the second block: %s', (_, now, next) => {
+    expect(punctualTimestamp(100n, now, timing)).toBe(next)
     expect(scheduleOf(next, now, timing).targetIndex).toBe(5)
   })
 

@@ -283,11 +283,11 @@ describe('transactions', () => {
 
   test('a block without a tick’s time left has index 0 and End alone', async () => {
     const chain = sequencedChain()
-    await chain.until(() => chain.blocks.length > 1)
+    await chain.until(() => chain.blocks.length > 2)
     chain.offer(transfers(0, 1))
     chain.clock.ms += 4_000
-    await chain.until(() => chain.blocks.length > 4)
-    expect(chain.flashblocks(3n).map(({ index }) => index)).toEqual([0])
+    await chain.until(() => chain.blocks.length > 5)
+    expect(chain.flashblocks(4n).map(({ index }) => index)).toEqual([0])
     await chain.until(() => chain.blocks.length > 8)
     expect(chain.blocks.flatMap(({ transactions }) => pooled(transactions))).toHaveLength(1)
     expect(rulesBroken(chain)).toEqual([])

@@ -34,15 +34,15 @@ export function nextTimestamp(parentTimestamp: bigint, now: number, timing: Timi
 }
 
 /**
- * Seconds, of the block after the genesis: the first slot that has not begun, or by less than half a flashblock's time, for timers that are
- * late. A genesis is dated before the node has loaded itself, which on a cold machine takes longer than a block; nobody waits for what would
- * be made up.
+ * Seconds, of the block after the first: the first slot that has not begun, or by less than half a flashblock's time, for timers that are
+ * late. A genesis is dated before the node has loaded itself, which on a cold machine takes longer than a block. Block 1 is made up then, so
+ * that what an OP chain has from its first transaction on is there at once; nobody waits for what else would be made up.
  */
-export function firstTimestamp(genesisTimestamp: bigint, now: number, timing: Timing): bigint {
+export function punctualTimestamp(parentTimestamp: bigint, now: number, timing: Timing): bigint {
   const step = BigInt(timing.blockTimeMs / 1000)
-  const begin = Number(genesisTimestamp) * 1000 + timing.flashblockTimeMs / 2
+  const begin = Number(parentTimestamp) * 1000 + timing.flashblockTimeMs / 2
   const begun = Math.ceil((now - begin) / timing.blockTimeMs)
-  return genesisTimestamp + step * BigInt(1 + Math.max(0, begun))
+  return parentTimestamp + step * BigInt(1 + Math.max(0, begun))
 }
 
 /** Of the block with this timestamp, as seen when its index 0 is about to go out. */

@@ -25,8 +25,8 @@ import { openPayload, type Payload, payloadIdOf } from './sequencer-payload.ts'
 import {
   type ChainClock,
   createChainClock,
-  firstTimestamp,
   nextTimestamp,
+  punctualTimestamp,
   type Schedule,
   scheduleOf,
 } from './sequencer-schedule.ts'
@@ -156,8 +156,8 @@ class StateMachine implements Sequencer {
     const resumed = await this.#resume(parent, number)
     if (resumed) return resumed
     const now = this.#clock.now()
-    const isFirst = parent.header.number === this.#options.chain.genesisNumber
-    const timestampOf = isFirst ? firstTimestamp : nextTimestamp
+    const isSecond = parent.header.number === this.#options.chain.genesisNumber + 1n
+    const timestampOf = isSecond ? punctualTimestamp : nextTimestamp
     const timestamp = timestampOf(parent.header.timestamp, now, this.#options)
     const { beginAt } = scheduleOf(timestamp, now, this.#options)
     if (now < beginAt) return { ms: beginAt - now, until: 'time' }
