@@ -281,6 +281,16 @@ describe('transactions', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
+  test('a chain whose start took long makes up block 1 alone', async () => {
+    const chain = sequencedChain()
+    chain.clock.ms += 2_500
+    await chain.until(() => chain.blocks.length > 3)
+    const indexes = (number: bigint) => chain.flashblocks(number).map(({ index }) => index)
+    expect(indexes(1n)).toEqual([0])
+    expect(indexes(2n)).toEqual([0, 1, 2, 3, 4, 5])
+    expect(rulesBroken(chain)).toEqual([])
+  })
+
   test('a block without a tick’s time left has index 0 and End alone', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 2)
