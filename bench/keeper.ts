@@ -13,7 +13,7 @@ import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
 import { chainSpec } from '../engine/chainspec/registry.ts'
 import { encodeHeader } from '../engine/primitives/header-codec.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
-import { mergeDiffs } from '../engine/state/diff-codec.ts'
+import { encodeDiff, mergeDiffs } from '../engine/state/diff-codec.ts'
 import { columnOptions } from '../engine/storage/columns.ts'
 import { openDatabase } from '../engine/storage/database.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
@@ -171,7 +171,7 @@ async function block(
   const encoded = encodeHeader(header)
   const hash = keccak256(encoded)
   const appended = answered('appended', (each) => each.id === id)
-  const diff = mergeDiffs(diffs)
+  const diff = encodeDiff(mergeDiffs(diffs))
   cpuAt = await cpuMs()
   const appendAt = performance.now()
   const number = Number(header.number)

@@ -5,6 +5,7 @@ import { encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
 import { hexToBytes } from '../engine/primitives/hex.ts'
 import { bloomOf, encodeStoredReceipt } from '../engine/primitives/receipt-codec.ts'
 import { signTransaction } from '../engine/primitives/transaction-codec.ts'
+import { encodeDiff } from '../engine/state/diff-codec.ts'
 import { appendBlock, writeMarks } from '../engine/storage/append.ts'
 import { foldBlock } from '../engine/storage/fold.ts'
 import { importGenesis } from '../engine/storage/genesis-import.ts'
@@ -55,15 +56,18 @@ export async function writeLogs(path: string, blocks: number): Promise<void> {
     const transactions = [transactionOf(number)]
     appendBlock(database, {
       ...{ id: 0, parentId: 0, number, hash, parentHash, header: encodeHeader(header) },
-      ...{ transactions, receipts: [receipt], diff: [], momentary: [] },
+      ...{ transactions, receipts: [receipt], diff: NO_DIFF, momentary: [] },
     })
     const version = trie.fork(trie.base())
-    for (const _ of foldBlock({ database, trie, version, block: { number, hash }, diff: [] }));
+    const block = { number, hash }
+    for (const _ of foldBlock({ database, trie, version, block, diff: NO_DIFF }));
     parentHash = hash
   }
   writeMarks(database, { safe: blocks, finalized: blocks })
   await database.close()
 }
+
+const NO_DIFF = encodeDiff([])
 
 const transactionOf = (number: number) =>
   signTransaction(

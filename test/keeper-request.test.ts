@@ -1,4 +1,4 @@
-/** Requests on their way to the keeper's thread: what arrives is what was sent, and the sender keeps its diff. */
+/** Requests on their way to the keeper's thread: what arrives is what was sent, and the sender keeps a diff that is not encoded. */
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -27,15 +27,14 @@ test('a diff arrives whole, and stays with its sender', () => {
       const advance: KeeperRequest = { type: 'advance', id: 3, parentId: 2, diff }
       const preview: KeeperRequest = { type: 'preview', request: 9, parentStateRoot: hash, diff }
       const block = {
-        ...{ id: 3, parentId: 2, number: 8, hash, parentHash: hash, header: hash, diff },
-        ...{ transactions: [], receipts: [hash], momentary: [] },
+        ...{ id: 3, parentId: 2, number: 8, hash, parentHash: hash, header: hash },
+        ...{ transactions: [], receipts: [hash], diff: encodeDiff(diff), momentary: [] },
       }
       expect(sent(advance)).toEqual(advance)
       expect(sent(preview)).toEqual(preview)
-      expect(sent({ type: 'append', block })).toEqual({
-        type: 'append',
-        block: { ...block, encodedDiff: bytes },
-      })
+      const append: KeeperRequest = { type: 'append', block }
+      expect(sent(append)).toEqual({ type: 'append', block: { ...block, diff: bytes } })
+      expect(block.diff).toHaveLength(0)
       expect(encodeDiff(diff)).toEqual(bytes)
     }),
     { numRuns: 40 },

@@ -125,7 +125,7 @@ describe('a fold in progress', () => {
     bench.append([actionsOf(60)], true)
     for (let i = 1; i < FOLD_DEPTH; i++) bench.append([[]], true)
     const rival = childOf(bench.at(GENESIS_NUMBER), actionsOf(61), 70)
-    bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.append.diff })
+    bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.diff })
     bench.settle()
     bench.append([[]], true)
     for (let i = 0; i < slices; i++) bench.step()
@@ -190,7 +190,7 @@ describe('a fold in progress', () => {
     const { stateRoot, append } = bench.at(GENESIS_NUMBER)
     const answered = bench.answers.length
     bench.send({ type: 'root', id: 70 })
-    bench.send({ type: 'advance', id: 71, parentId: append.id, diff: rival.append.diff })
+    bench.send({ type: 'advance', id: 71, parentId: append.id, diff: rival.diff })
     bench.send({ type: 'root', id: 71 })
     bench.send({ type: 'preview', request: 1, parentStateRoot: stateRoot, diff: [] })
     for (let i = 0; i < 4; i++) bench.step()
@@ -267,7 +267,7 @@ test('roots of a diff over any known block, nothing kept', () => {
   const parent = bench.append([actionsOf(1)], true)
   const asked = childOf(parent, actionsOf(2), 99)
   const ask = (parentStateRoot: Uint8Array) => {
-    bench.send({ type: 'preview', request: 5, parentStateRoot, diff: asked.append.diff })
+    bench.send({ type: 'preview', request: 5, parentStateRoot, diff: asked.diff })
     bench.step()
     return bench.answers.at(-1)
   }
@@ -282,7 +282,7 @@ test('roots of a diff over any known block, nothing kept', () => {
 test('forgotten payloads and marks', () => {
   const bench = new Bench()
   const rival = childOf(bench.head, actionsOf(5), 70)
-  bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.append.diff })
+  bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.diff })
   bench.send({ type: 'forget', id: 70 })
   bench.send({ type: 'root', id: 70 })
   bench.settle()

@@ -18,6 +18,7 @@ import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { StateDiff } from '../state/diff.ts'
+import { encodeDiff } from '../state/diff-codec.ts'
 import { appendBlock, writeMarks } from '../storage/append.ts'
 import type { Database } from '../storage/database.ts'
 import { flatState } from '../storage/flat-state.ts'
@@ -160,6 +161,7 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
   const differing = differenceOf(ours, header)
   if (differing !== undefined) throw new BlockFault(differing)
   const number = Number(header.number)
+  const encodedDiff = encodeDiff(diff)
   appendBlock(database, {
     id: 0,
     parentId: 0,
@@ -169,11 +171,12 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     header: encodeHeader(header),
     transactions,
     receipts: execution.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
-    diff,
+    diff: encodedDiff,
     momentary: [],
     ...(hasTail(block) ? { tail: encodeTail(block) } : {}),
   })
-  for (const _ of foldBlock({ database, trie, version, block: { number, hash }, diff }));
+  const folded = { number, hash }
+  for (const _ of foldBlock({ database, trie, version, block: folded, diff: encodedDiff }));
 }
 
 /** What an OP block may not have, and what cannot be done here. */

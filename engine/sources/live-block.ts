@@ -19,6 +19,7 @@ import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { StateDiff } from '../state/diff.ts'
+import { encodeDiff } from '../state/diff-codec.ts'
 import type { AppendBlock, MomentaryHeader } from '../storage/types.ts'
 import type { BlockHandle } from '../views/types.ts'
 import { type Mismatch, mismatch } from './writer-checks.ts'
@@ -178,7 +179,7 @@ export function appendOf(block: LiveBlock): AppendBlock {
       hash,
     })),
     receipts: content.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
-    diff: content.diff,
+    diff: encodeDiff(content.diff),
     momentary: block.momentary,
   }
 }

@@ -1,7 +1,15 @@
 /** State diffs as bytes, for the disk; and several in a row as one. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { ACCOUNT_BYTES, decodeAccount, writeAccount } from './account-codec.ts'
-import type { AccountChange, AccountState, SlotChange, StateDiff } from './diff.ts'
+import type { AccountChange, AccountState, EncodedDiff, SlotChange, StateDiff } from './diff.ts'
+import {
+  changesOf,
+  type EncodedChange,
+  HAS_AFTER,
+  HAS_BEFORE,
+  HAS_CODE,
+  SLOT_BYTES,
+} from './encoded-diff.ts'
 import { latin1 } from './words.ts'
 
 /**
@@ -18,13 +26,9 @@ export function encodeDiff(diff: StateDiff): Uint8Array<ArrayBuffer> {
 }
 
 /** @throws {DiffError} naming the offset, when the bytes are no diff. */
-export function decodeDiff(bytes: Bytes): StateDiff {
-  const input = new Input(bytes)
-  const count = input.uint32()
+export function decodeDiff(bytes: EncodedDiff): StateDiff {
   const changes: AccountChange[] = []
-  for (let i = 0; i < count; i++) changes.push(readChange(input))
-  if (input.at !== bytes.length)
-    throw new DiffError(`state diff: ${bytes.length - input.at} bytes too many at ${input.at}`)
+  for (const change of changesOf(bytes)) changes.push(readChange(bytes, change))
   return changes
 }
 
@@ -50,10 +54,6 @@ export function isSameAccount(a: AccountState | undefined, b: AccountState | und
   return a.nonce === b.nonce && a.balance === b.balance && isSame(a.codeHash, b.codeHash)
 }
 
-const HAS_BEFORE = 1
-const HAS_AFTER = 2
-const HAS_CODE = 4
-
 function sizeOf({ before, after, slots, code }: AccountChange): number {
   return (
     20 +
@@ -61,7 +61,7 @@ function sizeOf({ before, after, slots, code }: AccountChange): number {
     (before === undefined ? 0 : ACCOUNT_BYTES) +
     (after === undefined ? 0 : ACCOUNT_BYTES) +
     4 +
-    slots.length * 96 +
+    slots.length * SLOT_BYTES +
     (code === undefined ? 0 : 4 + code.length)
   )
 }
@@ -87,7 +87,7 @@ function writeChange(change: AccountChange, bytes: Bytes, to: { view: DataView; 
     bytes.set(slot.key, at)
     bytes.set(slot.before, at + 32)
     bytes.set(slot.after, at + 64)
-    at += 96
+    at += SLOT_BYTES
   }
   if (code !== undefined) {
     view.setUint32(at, code.length)
@@ -97,18 +97,24 @@ function writeChange(change: AccountChange, bytes: Bytes, to: { view: DataView; 
   return at
 }
 
-function readChange(input: Input): AccountChange {
-  const address = input.bytes(20)
-  const flags = input.bytes(1)[0]!
-  if (flags > 7) throw new DiffError(`state diff: unknown flags ${flags} at ${input.at - 1}`)
-  const before = flags & HAS_BEFORE ? decodeAccount(input.bytes(ACCOUNT_BYTES)) : undefined
-  const after = flags & HAS_AFTER ? decodeAccount(input.bytes(ACCOUNT_BYTES)) : undefined
-  const slotCount = input.uint32()
+function readChange(diff: EncodedDiff, change: EncodedChange): AccountChange {
+  const { at, beforeAt, afterAt, slotsAt, slotCount, code } = change
+  const accountAt = (at: number | undefined) =>
+    at === undefined ? undefined : decodeAccount(diff, at)
   const slots: SlotChange[] = []
-  for (let i = 0; i < slotCount; i++)
-    slots.push({ key: input.bytes(32), before: input.bytes(32), after: input.bytes(32) })
-  const code = flags & HAS_CODE ? input.bytes(input.uint32()) : undefined
-  return { address, before, after, slots, code }
+  for (let slot = slotsAt; slot < slotsAt + slotCount * SLOT_BYTES; slot += SLOT_BYTES)
+    slots.push({
+      key: diff.slice(slot, slot + 32),
+      before: diff.slice(slot + 32, slot + 64),
+      after: diff.slice(slot + 64, slot + 96),
+    })
+  return {
+    address: diff.slice(at, at + 20),
+    before: accountAt(beforeAt),
+    after: accountAt(afterAt),
+    slots,
+    code: code && diff.slice(code.at, code.at + code.length),
+  }
 }
 
 type Merged = {
@@ -142,33 +148,3 @@ function add(accounts: Map<string, Merged>, change: AccountChange): void {
 }
 
 const isSame = (a: Bytes, b: Bytes): boolean => Buffer.compare(a, b) === 0
-
-class Input {
-  at = 0
-  readonly #source: Bytes
-  readonly #view: DataView
-  constructor(source: Bytes) {
-    this.#source = source
-    this.#view = new DataView(source.buffer, source.byteOffset, source.length)
-  }
-  uint32(): number {
-    this.#need(4)
-    this.at += 4
-    return this.#view.getUint32(this.at - 4)
-  }
-  bytes(length: number): Bytes {
-    this.#need(length)
-    this.at += length
-    return this.#source.slice(this.at - length, this.at)
-  }
-  #need(length: number): void {
-    if (this.at + length > this.#source.length)
-      throw new DiffError(
-        `state diff: cut short, ${length} bytes expected at ${this.at} of ${this.#source.length}`,
-      )
-  }
-}
-
-export class DiffError extends Error {
-  override name = 'DiffError'
-}

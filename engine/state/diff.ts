@@ -25,3 +25,5 @@ export type AccountChange = {
 }
 /** At most one entry per address. A flashblock's diff lists what was touched since the flashblock before, its `before` are those of the parent block. */
 export type StateDiff = readonly AccountChange[]
+/** The same as bytes (encodeDiff), as it is stored. */
+export type EncodedDiff = Bytes

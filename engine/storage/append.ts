@@ -1,5 +1,5 @@
 /** Makes a block durable: everything about it, by hash, in one batch. */
-import { encodeDiff } from '../state/diff-codec.ts'
+import { codesOf } from '../state/encoded-diff.ts'
 import {
   encodeBody,
   encodeHead,
@@ -31,10 +31,9 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
   batch.put('bodies', hash, encodeBody(block.transactions))
   if (block.tail !== undefined) batch.put('bodies', tailKey(hash), block.tail)
   batch.put('receipts', hash, encodeList(block.receipts))
-  batch.put('diffs', hash, block.encodedDiff ?? encodeDiff(block.diff))
+  batch.put('diffs', hash, block.diff)
   batch.put('heights', numberThen(number, hash), EMPTY)
-  for (const { after, code } of block.diff)
-    if (after !== undefined && code !== undefined) batch.put('code', after.codeHash, code)
+  for (const { hash, code } of codesOf(block.diff)) batch.put('code', hash, code)
   for (const momentary of block.momentary) {
     batch.put('momentary', momentary.hash, encodeMomentary(hash, momentary))
     batch.put('momentary', numberThen(number, momentary.hash), EMPTY)

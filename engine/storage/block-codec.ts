@@ -1,5 +1,6 @@
 /** Rows of blocks, transactions and heads as bytes. Numbers are big-endian: block numbers 8 bytes, counts and lengths 4. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { type Slab, take } from '../primitives/slab.ts'
 import type {
   MomentaryHeader,
   StoredBody,
@@ -24,13 +25,15 @@ export function decodeNumber(bytes: Bytes, offset = 0): number {
   return view.getUint32(0) * 2 ** 32 + view.getUint32(4)
 }
 
-/** `key` followed by the number: a history key, or a bound of a range of them. */
-export function withNumber(key: Bytes, number: number): Bytes {
-  const bytes = new Uint8Array(key.length + 8)
+/** `key` followed by the number: a history key, or a bound of a range of them. Cut from `slab`, where thousands are made. */
+export function withNumber(key: Bytes, number: number, slab?: Slab): Bytes {
+  const bytes = slab === undefined ? new Uint8Array(key.length + 8) : take(slab, key.length + 8)
   bytes.set(key)
-  const view = new DataView(bytes.buffer)
-  view.setUint32(key.length, Math.floor(number / 2 ** 32))
-  view.setUint32(key.length + 4, number >>> 0)
+  const high = Math.floor(number / 2 ** 32)
+  for (let at = 0; at < 4; at++) {
+    bytes[key.length + at] = high >>> (24 - 8 * at)
+    bytes[key.length + 4 + at] = number >>> (24 - 8 * at)
+  }
   return bytes
 }
 

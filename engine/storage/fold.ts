@@ -1,9 +1,8 @@
 /** Moves a block's diff into flat state and history, and its trie nodes into the stored trie; in pieces, each one commit. */
 import type { Bytes } from '../primitives/bytes.ts'
-import { compareBytes, equalBytes } from '../primitives/words.ts'
-import { encodeAccount } from '../state/account-codec.ts'
-import type { AccountChange, SlotChange, StateDiff } from '../state/diff.ts'
-import { isSameAccount } from '../state/diff-codec.ts'
+import { newSlab, type Slab } from '../primitives/slab.ts'
+import type { EncodedDiff } from '../state/diff.ts'
+import { type DiffRow, rowsOf, sortedRows } from '../state/encoded-diff.ts'
 import {
   decodeBody,
   decodeList,
@@ -26,7 +25,7 @@ export type Fold = {
   /** The trie after this block; its parent's is the stored one. */
   readonly version: TrieVersion
   readonly block: StoredHead
-  readonly diff: StateDiff
+  readonly diff: EncodedDiff
   /** Flat values, each with its history row, in one commit. */
   readonly rowsInPiece?: number | undefined
 }
@@ -39,9 +38,10 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   const { database, block, diff, rowsInPiece = ROWS_IN_PIECE } = fold
   const batch = database.batch()
   batch.put('meta', META.folding, encodeHead(block))
-  const sorted = yield* sortDiff(diff)
-  for (const piece of pieces(rowsOf(sorted), rowsInPiece)) {
-    for (const row of piece) putRow(batch, row, block.number)
+  // A commit of sorted rows costs a third.
+  const of = { number: block.number, keys: newSlab(HISTORY_KEYS_BYTES) }
+  for (const piece of pieces(yield* sortedRows(diff), rowsInPiece)) {
+    for (const row of piece) putRow(batch, row, of)
     batch.commit()
     yield
   }
@@ -58,21 +58,10 @@ export function* foldBlock(fold: Fold): Generator<undefined, void> {
   yield* fold.trie.keep(fold.version, writes)
 }
 
-/** Writes of one key: its flat value and its history row stand in one batch. */
-type Row =
-  | { readonly account: AccountChange }
-  | { readonly address: Bytes; readonly slot: SlotChange }
-
 const ROWS_IN_PIECE = 128
 const NODES_IN_PIECE = 256
-const SORTED_IN_STEP = 1_024
 const POSTINGS_IN_PIECE = 512
-
-/** Every key that the diff changes: 20 bytes for an account, 52 for a slot. */
-export function* changedKeys(diff: StateDiff): Generator<Bytes, void> {
-  for (const row of rowsOf(diff))
-    yield 'account' in row ? row.account.address : slotKey(row.address, row.slot.key)
-}
+const HISTORY_KEYS_BYTES = 16_384
 
 export function slotKey(address: Bytes, slot: Bytes): Bytes {
   const key = new Uint8Array(52)
@@ -82,30 +71,27 @@ export function slotKey(address: Bytes, slot: Bytes): Bytes {
 }
 
 /** The rows as they were before the block; used by an unfold. */
-export function putPrevious(batch: WriteBatch, diff: StateDiff, number: number): void {
-  for (const row of rowsOf(diff))
-    if ('account' in row) {
-      const { address, before } = row.account
-      putFlat(batch, 'accounts', { key: address, value: before && encodeAccount(before) })
-      batch.delete('accountHistory', withNumber(address, number))
-    } else {
-      const key = slotKey(row.address, row.slot.key)
-      putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.before) })
-      batch.delete('slotHistory', withNumber(key, number))
-    }
+export function putPrevious(batch: WriteBatch, diff: EncodedDiff, number: number): void {
+  const keys = newSlab(HISTORY_KEYS_BYTES)
+  for (const row of rowsOf(diff)) {
+    const { flat, history } = columnsOf(row.key)
+    putFlat(batch, flat, { key: row.key, value: row.before })
+    batch.delete(history, withNumber(row.key, number, keys))
+  }
 }
 
-function putRow(batch: WriteBatch, row: Row, number: number): void {
-  if ('account' in row) {
-    const { address, before, after } = row.account
-    putFlat(batch, 'accounts', { key: address, value: after && encodeAccount(after) })
-    const previous = before === undefined ? ABSENT : encodeAccount(before)
-    batch.put('accountHistory', withNumber(address, number), previous)
-    return
-  }
-  const key = slotKey(row.address, row.slot.key)
-  putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.after) })
-  batch.put('slotHistory', withNumber(key, number), wordOrAbsent(row.slot.before) ?? ABSENT)
+/** Where the values of a key lie: of an account (20 bytes) or of a slot (52). */
+export const columnsOf = (key: Bytes) => (key.length === 20 ? ACCOUNT_COLUMNS : SLOT_COLUMNS)
+const ACCOUNT_COLUMNS = { flat: 'accounts', history: 'accountHistory' } as const
+const SLOT_COLUMNS = { flat: 'slots', history: 'slotHistory' } as const
+
+type OfRow = { readonly number: number; readonly keys: Slab }
+
+/** Writes of one key: its flat value and its history row stand in one batch. */
+function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {
+  const { flat, history } = columnsOf(key)
+  putFlat(batch, flat, { key, value: after })
+  batch.put(history, withNumber(key, of.number, of.keys), before ?? ABSENT)
 }
 
 function putFlat(
@@ -115,45 +101,6 @@ function putFlat(
 ): void {
   if (value === undefined) batch.delete(column, key)
   else batch.put(column, key, value)
-}
-
-function* rowsOf(diff: StateDiff): Generator<Row, void> {
-  for (const account of diff) {
-    const { address, before, after, slots } = account
-    if (!isSameAccount(before, after)) yield { account }
-    for (const slot of slots) if (!equalBytes(slot.before, slot.after)) yield { address, slot }
-  }
-}
-
-/** In the order of the keys: a commit of sorted rows costs a third. */
-function* sortDiff(diff: StateDiff): Generator<undefined, StateDiff> {
-  const changes = yield* sort(diff, (a, b) => compareBytes(a.address, b.address))
-  const sorted: AccountChange[] = []
-  for (const change of changes) {
-    const slots = yield* sort(change.slots, (a, b) => compareBytes(a.key, b.key))
-    sorted.push({ ...change, slots })
-  }
-  return sorted
-}
-
-/** 10,000 slots at once took 20 ms: runs of a step each are sorted, then merged. */
-function* sort<T>(
-  items: readonly T[],
-  compare: (a: T, b: T) => number,
-): Generator<undefined, readonly T[]> {
-  if (items.length <= SORTED_IN_STEP) return items.toSorted(compare)
-  const middle = items.length >> 1
-  const left = yield* sort(items.slice(0, middle), compare)
-  yield
-  const right = yield* sort(items.slice(middle), compare)
-  yield
-  const merged: T[] = []
-  for (let l = 0, r = 0; merged.length < items.length; ) {
-    const isLeft = r === right.length || (l < left.length && compare(left[l]!, right[r]!) <= 0)
-    merged.push(isLeft ? left[l++]! : right[r++]!)
-    if (merged.length % SORTED_IN_STEP === 0) yield
-  }
-  return merged
 }
 
 /** Undo rows are complete before the first node is overwritten; the mark says from when on they are needed. */
@@ -207,5 +154,3 @@ function* pieces<T>(items: Iterable<T>, size: number): Generator<readonly T[], v
 }
 
 const ABSENT = new Uint8Array(0)
-const wordOrAbsent = (word: Bytes): Bytes | undefined =>
-  word.some((byte) => byte !== 0) ? word : undefined

@@ -1,7 +1,7 @@
 /** The blocks above the fold head as the keeper knows them: who stands on whom, what is appended, whose trie is in memory. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
-import type { StateDiff } from '../state/diff.ts'
+import type { EncodedDiff } from '../state/diff.ts'
 import { latin1 } from '../state/words.ts'
 import type { TrieVersion } from './trie.ts'
 import type { AppendBlock, BlockId, StoredHead } from './types.ts'
@@ -13,8 +13,8 @@ export type KnownBlock = {
   parent: KnownBlock | undefined
   version: TrieVersion | undefined
   appended: StoredHead | undefined
-  /** Of an appended block of this run, so that its fold need not decode it. */
-  diff?: StateDiff
+  /** Of an appended block of this run, so that its fold need not read it. */
+  diff?: EncodedDiff
 }
 
 /** More blocks than a writer ever holds: beyond it something does not forget. */

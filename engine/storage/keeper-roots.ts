@@ -1,6 +1,7 @@
 /** The keeper's answers about roots: of blocks under construction, of appended ones, of a diff that someone only asks about. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { decodeDiff } from '../state/diff-codec.ts'
 import type { Database } from './database.ts'
 import { isOn, type KnownBlock, type KnownBlocks } from './keeper-blocks.ts'
 import { stateRootOf } from './recover.ts'
@@ -123,10 +124,10 @@ export class KeeperRoots {
     const below = block.parent && this.#versionOf(block.parent)
     // The base while a block is folded over it: its trie is gone, and a stored diff is not decoded for nothing.
     if (below === undefined) return undefined
-    const diff = block.diff ?? (block.appended && this.#store.diff(block.appended.hash))
+    const diff = block.diff ?? (block.appended && this.#store.encodedDiff(block.appended.hash))
     if (diff === undefined) return undefined
     const version = this.#trie.fork(below)
-    this.#trie.apply(version, diff)
+    this.#trie.apply(version, decodeDiff(diff))
     block.version = version
     return version
   }

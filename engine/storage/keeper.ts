@@ -10,12 +10,13 @@
  * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 12 MB keeps the pauses of
  * the thread's garbage collection within a slice.
  */
-import type { StateDiff } from '../state/diff.ts'
+import type { EncodedDiff } from '../state/diff.ts'
+import { rowsOf } from '../state/encoded-diff.ts'
 import { appendBlock, writeMarks } from './append.ts'
 import type { Database, DatabaseStats } from './database.ts'
 import { DatabaseError } from './database-options.ts'
 import { storageFailure } from './failure.ts'
-import { changedKeys, foldBlock } from './fold.ts'
+import { foldBlock } from './fold.ts'
 import { isOn, type KnownBlock, KnownBlocks } from './keeper-blocks.ts'
 import { KeeperRoots, type RootRequest } from './keeper-roots.ts'
 import { type LogLength, openLogLength } from './log-length.ts'
@@ -23,7 +24,7 @@ import { META } from './meta.ts'
 import { type PruneLimits, prune } from './prune.ts'
 import { nearestFolded, recover } from './recover.ts'
 import { openStore } from './store.ts'
-import type { StateTrie } from './trie.ts'
+import type { StateTrie, TrieVersion } from './trie.ts'
 import { TrieError } from './trie-node.ts'
 import type {
   AppendBlock,
@@ -83,6 +84,7 @@ export type KeeperStats = DatabaseStats & {
 }
 
 const MAX_QUEUED = 10_000
+const STAMPED_IN_STEP = 1_024
 
 export function createKeeper(options: KeeperOptions): Keeper {
   const state = new KeeperState(options)
@@ -100,7 +102,6 @@ export function createKeeper(options: KeeperOptions): Keeper {
 
 type Fold = {
   readonly block: KnownBlock
-  readonly diff: StateDiff
   readonly pieces: Iterator<undefined, void>
 }
 
@@ -318,24 +319,33 @@ class KeeperState {
     if (block === undefined) return undefined
     const { number, hash } = block.appended!
     const version = this.#roots.checkedVersion(block)
-    const diff = block.diff ?? this.#store.diff(hash)
+    const diff = block.diff ?? this.#store.encodedDiff(hash)
     if (diff === undefined) throw new TrieError(`block ${number}: its diff is not stored`)
     // The old version is overwritten from here on, and with it go the tries of everything beside the block.
     this.#blocks.keepOnly(block)
     this.#words.setFold(block.id)
-    const [database, trie] = [this.#database, this.#trie]
-    const { rowsInPiece } = this.#limits
-    const head = { number, hash }
-    const pieces = foldBlock({ database, trie, version, block: head, diff, rowsInPiece })
-    return { block, diff, pieces }
+    return { block, pieces: this.#foldPieces(version, { block: { number, hash }, diff }) }
   }
 
-  #stepFold({ block, diff, pieces }: Fold): readonly KeeperAnswer[] {
+  *#foldPieces(
+    version: TrieVersion,
+    { block, diff }: { readonly block: StoredHead; readonly diff: EncodedDiff },
+  ): Generator<undefined, void> {
+    const [database, trie] = [this.#database, this.#trie]
+    const { rowsInPiece } = this.#limits
+    yield* foldBlock({ database, trie, version, block, diff, rowsInPiece })
+    let stamped = 0
+    for (const { key } of rowsOf(diff)) {
+      this.#words.stamp(key, block.number)
+      if (++stamped % STAMPED_IN_STEP === 0) yield
+    }
+  }
+
+  #stepFold({ block, pieces }: Fold): readonly KeeperAnswer[] {
     if (!this.#isFinished(pieces)) return []
     this.#fold = undefined
     this.#isDirty = true
     const { number, hash } = block.appended!
-    for (const key of changedKeys(diff)) this.#words.stamp(key, number)
     this.#blocks.folded(block, number - this.#limits.undoWindow)
     this.#prune = prune(this.#database, this.#limits, (oldest) => this.#words.setOldest(oldest))
     return [{ type: 'folded', id: block.id, number, hash }]

@@ -1,10 +1,10 @@
 /** Removes what nobody may ask for any more, in small steps: old momentary headers, undo, dropped branches, history. */
-import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { rowsOf } from '../state/encoded-diff.ts'
 import { decodeNumber, encodeNumber, numberThen, tailKey, withNumber } from './block-codec.ts'
 import type { ColumnName } from './columns.ts'
 import type { Database } from './database.ts'
-import { changedKeys } from './fold.ts'
+import { columnsOf } from './fold.ts'
 import { META } from './meta.ts'
 import { openStore } from './store.ts'
 import { deleteUndo } from './trie-undo.ts'
@@ -112,11 +112,11 @@ function* pruneHistory(
 function* pruneBlock(database: Database, number: number): Generator<undefined, void> {
   const store = openStore(database)
   const hash = store.hashOfNumber(number)
-  const diff = hash === undefined ? undefined : store.diff(hash)
+  const diff = hash === undefined ? undefined : store.encodedDiff(hash)
   const batch = database.batch()
   if (diff !== undefined)
-    for (const key of changedKeys(diff)) {
-      batch.delete(historyOf(key), withNumber(key, number))
+    for (const { key } of rowsOf(diff)) {
+      batch.delete(columnsOf(key).history, withNumber(key, number))
       if (batch.length < ROWS_IN_STEP) continue
       batch.commit()
       yield
@@ -126,5 +126,3 @@ function* pruneBlock(database: Database, number: number): Generator<undefined, v
   batch.commit()
   yield
 }
-
-const historyOf = (key: Bytes): ColumnName => (key.length === 20 ? 'accountHistory' : 'slotHistory')

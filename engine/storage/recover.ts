@@ -2,6 +2,7 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { encodeDiff } from '../state/diff-codec.ts'
 import { decodeHead, encodeHead } from './block-codec.ts'
 import type { Database } from './database.ts'
 import { foldBlock } from './fold.ts'
@@ -125,7 +126,8 @@ function readUnfolded(database: Database): readonly UnfoldedBlock[] {
 function repeatFold(database: Database, trie: StateTrie, block: UnfoldedBlock): void {
   const version = trie.fork(trie.base())
   trie.apply(version, block.diff)
-  for (const _ of foldBlock({ database, trie, version, block, diff: block.diff }));
+  const diff = encodeDiff(block.diff)
+  for (const _ of foldBlock({ database, trie, version, block, diff }));
 }
 
 function lowerHead(database: Database, head: StoredHead): void {

@@ -59,9 +59,10 @@ export function openStore(database: Database): StoreReader {
     },
     tail: (hash) => database.get('bodies', tailKey(hash)),
     diff(hash) {
-      const row = database.get('diffs', hash)
+      const row = store.encodedDiff(hash)
       return row === undefined ? undefined : decodeDiff(row)
     },
+    encodedDiff: (hash) => database.get('diffs', hash),
     hashOfNumber: (number) => database.get('numbers', encodeNumber(number)),
     blocksOf: (numbers, hasContents) => blocksOf(database, numbers, hasContents),
     transactionPlace: (hash) => store.transactionPlaces([hash])[0],

@@ -1,8 +1,8 @@
 /** Nodes of the trie as RLP: encoded and hashed once when they change, decoded when they are read. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { newSlab, take } from '../primitives/slab.ts'
 import { nibbleAt } from '../primitives/trie-root.ts'
-import { newSlab, take } from './slab.ts'
 import {
   inlineAt,
   inlineOf,

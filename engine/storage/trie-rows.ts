@@ -1,9 +1,9 @@
 /** Trie nodes as rows: keyed by path, one version per path; what a block changes in them. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { newSlab, type Slab, take } from '../primitives/slab.ts'
 import { latin1 } from '../state/words.ts'
 import type { WriteBatch } from './database.ts'
 import { nameOf } from './node-cache.ts'
-import { newSlab, type Slab, take } from './slab.ts'
 import { childHashAt, leafKey } from './trie-codec.ts'
 import {
   childAt,

@@ -4,11 +4,11 @@
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
+import { newSlab } from '../primitives/slab.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { SlotChange, StateDiff } from '../state/diff.ts'
 import type { Database } from './database.ts'
 import { createNodeCache, type NodeName, nameOf } from './node-cache.ts'
-import { newSlab } from './slab.ts'
 import {
   childHashAt,
   decodeNode as decodeRow,

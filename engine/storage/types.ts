@@ -1,6 +1,6 @@
 /** Storage: what is durable, how it is read, and what the keeper is told. */
 import type { Bytes } from '../primitives/bytes.ts'
-import type { StateDiff } from '../state/diff.ts'
+import type { EncodedDiff, StateDiff } from '../state/diff.ts'
 import type { ProofLimits, TrieAt } from './proof.ts'
 
 /** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
@@ -40,6 +40,7 @@ export interface StoreReader {
   tail(hash: Bytes): Bytes | undefined
   /** Appended blocks, and folded ones inside the undo window. */
   diff(hash: Bytes): StateDiff | undefined
+  encodedDiff(hash: Bytes): EncodedDiff | undefined
   /** Folded blocks only. */
   hashOfNumber(number: number): Bytes | undefined
   /**
@@ -106,9 +107,8 @@ export type AppendBlock = {
   readonly transactions: readonly StoredTransaction[]
   /** encodeStoredReceipt of each. */
   readonly receipts: readonly Bytes[]
-  readonly diff: StateDiff
-  /** encodeDiff of it, where it is at hand. */
-  readonly encodedDiff?: Bytes | undefined
+  /** encodeDiff: it is stored, and folded as it is. Its memory goes with a request that is posted. */
+  readonly diff: Uint8Array<ArrayBuffer>
   readonly momentary: readonly MomentaryHeader[]
   /** encodeTail; undefined: neither ommers nor withdrawals. */
   readonly tail?: Bytes | undefined

@@ -20,7 +20,7 @@ export function unfoldBlock(database: Database): StoredHead {
   const foldHead = store.foldHead()
   const started = database.get('meta', META.folding)
   const block = started === undefined ? foldHead : decodeHead(started)
-  const diff = store.diff(block.hash)
+  const diff = store.encodedDiff(block.hash)
   if (diff === undefined) throw new UnfoldError(block)
   const batch = database.batch()
   putPrevious(batch, diff, block.number)

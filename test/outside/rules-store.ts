@@ -105,9 +105,9 @@ export const STORE_RULES: readonly Rule[] = [
     edits: [
       edit(
         FOLD,
-        '    for (const row of piece) putRow(batch, row, block.number)\n    batch.commit()\n',
+        '    for (const row of piece) putRow(batch, row, of)\n    batch.commit()\n',
         `    for (const half of ['flat', 'history']) {
-      for (const row of piece) putRow(batch, row, block.number, half)
+      for (const row of piece) putRow(batch, row, of, half)
       batch.commit()
       ${pause(1, 10)}
       yield
@@ -116,18 +116,13 @@ export const STORE_RULES: readonly Rule[] = [
       ),
       edit(
         FOLD,
-        'function putRow(batch: WriteBatch, row: Row, number: number): void {',
-        'function putRow(batch: WriteBatch, row: Row, number: number, half: string): void {',
+        'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {',
+        'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow, half: string): void {',
       ),
       edit(
         FOLD,
-        "    putFlat(batch, 'accounts', { key: address, value: after &&",
-        "    if (half === 'flat') return putFlat(batch, 'accounts', { key: address, value: after &&",
-      ),
-      edit(
-        FOLD,
-        "  putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.after) })",
-        "  if (half === 'flat') return putFlat(batch, 'slots', { key, value: wordOrAbsent(row.slot.after) })",
+        '  putFlat(batch, flat, { key, value: after })',
+        "  if (half === 'flat') return putFlat(batch, flat, { key, value: after })",
       ),
     ],
     expect: ['torture', 'histories', 'model'],
@@ -136,25 +131,16 @@ export const STORE_RULES: readonly Rule[] = [
     name: 'prevStored',
     rule: 'previous values come from the appended diff',
     edits: [
+      edit(FOLD, 'putRow(batch, row, of)\n', 'putRow(batch, row, of, database)\n'),
       edit(
         FOLD,
-        'putRow(batch, row, block.number)\n',
-        'putRow(batch, row, block.number, database)\n',
+        'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {',
+        'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow, database: Database): void {',
       ),
       edit(
         FOLD,
-        'function putRow(batch: WriteBatch, row: Row, number: number): void {',
-        'function putRow(batch: WriteBatch, row: Row, number: number, database: Database): void {',
-      ),
-      edit(
-        FOLD,
-        'const previous = before === undefined ? ABSENT : encodeAccount(before)',
-        "const previous = database.get('accounts', address) ?? ABSENT",
-      ),
-      edit(
-        FOLD,
-        "batch.put('slotHistory', withNumber(key, number), wordOrAbsent(row.slot.before) ?? ABSENT)",
-        "batch.put('slotHistory', withNumber(key, number), database.get('slots', key) ?? ABSENT)",
+        'batch.put(history, withNumber(key, of.number, of.keys), before ?? ABSENT)',
+        'batch.put(history, withNumber(key, of.number, of.keys), database.get(flat, key) ?? ABSENT)',
       ),
     ],
     expect: ['histories', 'model'],
@@ -282,9 +268,9 @@ export const STORE_RULES: readonly Rule[] = [
         '    for (const slot of after === undefined ? [] : change.slots) {\n',
       ),
       edit(
-        FOLD,
-        '    for (const slot of slots) if (!equalBytes(',
-        '    for (const slot of after === undefined ? [] : slots) if (!equalBytes(',
+        'engine/state/encoded-diff',
+        '    for (const at of slots[index]!)\n',
+        '    for (const at of change.afterAt === undefined ? [] : slots[index]!)\n',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
@@ -331,8 +317,8 @@ export const STORE_RULES: readonly Rule[] = [
     edits: [
       edit(
         KEEPER,
-        'for (const key of changedKeys(diff)) this.#words.stamp(key, number)',
-        'setTimeout(() => { for (const key of changedKeys(diff)) this.#words.stamp(key, number) }, 50)',
+        'this.#words.stamp(key, block.number)',
+        'setTimeout(() => this.#words.stamp(key, block.number), 50)',
       ),
     ],
     expect: ['torture', 'histories', 'model'],

@@ -4,6 +4,7 @@ import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { encodeHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeStoredReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { ZERO_32 } from '../../engine/primitives/words.ts'
+import { encodeDiff } from '../../engine/state/diff-codec.ts'
 import type { AppendBlock, MomentaryHeader } from '../../engine/storage/types.ts'
 import type { BlockHandle, Publisher } from '../../engine/views/types.ts'
 import { executedOf, headerAt, transactionsIn } from './content.ts'
@@ -97,7 +98,7 @@ export function appendOf({ ledger }: Truth, block: Block): AppendBlock {
       hash,
     })),
     receipts: block.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
-    diff: diffOf(parent.world, block.world, parent.world),
+    diff: encodeDiff(diffOf(parent.world, block.world, parent.world)),
     momentary: block.momentary,
   }
 }

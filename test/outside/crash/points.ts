@@ -42,7 +42,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'fold, between slices of the state', file: FOLD, times: 5 },
-    ...after('for (const row of piece) putRow(batch, row, block.number)\n    batch.commit()'),
+    ...after('for (const row of piece) putRow(batch, row, of)\n    batch.commit()'),
   },
   {
     ...{ name: 'fold, between slices of the trie', file: FOLD, times: 5 },
@@ -85,8 +85,8 @@ export const START_POINTS: readonly Point[] = [
       file: 'engine/storage/recover.ts',
       times: 3,
     },
-    find: 'foldBlock({ database, trie, version, block, diff: block.diff }));',
-    replace: (kill) => `foldBlock({ database, trie, version, block, diff: block.diff })) ${kill};`,
+    find: 'foldBlock({ database, trie, version, block, diff }));',
+    replace: (kill) => `foldBlock({ database, trie, version, block, diff })) ${kill};`,
   },
   {
     ...{ name: 'start, before a journal is replaced', file: JOURNAL, times: 1 },

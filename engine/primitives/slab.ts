@@ -1,5 +1,5 @@
 /** Small byte arrays that lie side by side in larger ones. */
-import type { Bytes } from '../primitives/bytes.ts'
+import type { Bytes } from './bytes.ts'
 
 /** `block` is what parts are cut from now; a block lives as long as one of its parts. */
 export type Slab = { block: ArrayBuffer; used: number; readonly blockBytes: number }
