@@ -64,11 +64,14 @@ export function* rowsOf(diff: EncodedDiff): Generator<DiffRow, void> {
 
 /** The same in the order of their keys; sorting goes in steps of a millisecond. @throws {DiffError} */
 export function* sortedRows(diff: EncodedDiff): Generator<undefined, Iterable<DiffRow>> {
-  const changes = yield* sort([...changesOf(diff)], (a, b) => compareAt(diff, a.at, b.at, 20))
+  const found: EncodedChange[] = []
+  for (const change of changesOf(diff)) if (found.push(change) % IN_STEP === 0) yield
+  const changes = yield* sort(found, (a, b) => compareAt(diff, a.at, b.at, 20))
   const slots: (readonly number[])[] = []
   for (const { slotsAt, slotCount } of changes) {
     const places = Array.from({ length: slotCount }, (_, at) => slotsAt + at * SLOT_BYTES)
-    slots.push(yield* sort(places, (a, b) => compareAt(diff, a, b, 32)))
+    const sorted = yield* sort(places, (a, b) => compareAt(diff, a, b, 32))
+    if (slots.push(sorted) % IN_STEP === 0) yield
   }
   return inOrder(diff, changes, slots)
 }
@@ -161,14 +164,14 @@ function compareAt(diff: EncodedDiff, a: number, b: number, length: number): num
   return 0
 }
 
-const SORTED_IN_STEP = 1_024
+const IN_STEP = 1_024
 
 /** 10,000 slots at once took 20 ms: runs of a step each are sorted, then merged. */
 function* sort<T>(
   items: readonly T[],
   compare: (a: T, b: T) => number,
 ): Generator<undefined, readonly T[]> {
-  if (items.length <= SORTED_IN_STEP) return items.toSorted(compare)
+  if (items.length <= IN_STEP) return items.toSorted(compare)
   const middle = items.length >> 1
   const left = yield* sort(items.slice(0, middle), compare)
   yield
@@ -178,7 +181,7 @@ function* sort<T>(
   for (let l = 0, r = 0; merged.length < items.length; ) {
     const isLeft = r === right.length || (l < left.length && compare(left[l]!, right[r]!) <= 0)
     merged.push(isLeft ? left[l++]! : right[r++]!)
-    if (merged.length % SORTED_IN_STEP === 0) yield
+    if (merged.length % IN_STEP === 0) yield
   }
   return merged
 }
