@@ -1,4 +1,6 @@
 /** The pool with real workers: batches, deadlines, full queues, dead workers; and its parts alone. */
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LARGE } from '../rpc/exchange.ts'
@@ -47,6 +49,8 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     },
   }
 }
+/** Without its exit one run in three lost a thread. */
+const ROUNDS = 10
 /** A busy machine ends a thread late. */
 const LATER = { timeout: 8_000 }
 const ended: number[] = []
@@ -206,6 +210,33 @@ describe('calls', () => {
     expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
   })
 })
+
+test('a fault that nobody catches is told, and ends its thread by an exit', async () => {
+  const worker = new Worker(new URL('./fixtures/uncaught-worker.ts', import.meta.url))
+  const seen: unknown[] = []
+  for (const event of ['message', 'error', 'exit'] as const)
+    worker.on(event, (value: unknown) => seen.push([event, value]))
+  await once(worker, 'exit')
+  expect(seen).toEqual([
+    ['message', 'nobody catches this'],
+    ['exit', 1],
+  ])
+})
+
+test('a worker whose fault nobody catches is replaced, however late this thread hears of it', async () => {
+  const pool = newPool(2)
+  for (let round = 0; round < ROUNDS; round++) {
+    // Both end, and those that come for them fail in their first task.
+    await pool.execute(poolCall('die'))
+    const failing = [pool.execute(poolCall('throw')), pool.execute(poolCall('throw'))]
+    const end = performance.now() + 300
+    while (performance.now() < end);
+    for (const reply of await Promise.all(failing))
+      expect(reply).toMatchObject({ error: { code: -32603 } })
+  }
+  await expect.poll(() => pool.stats().threads, LATER).toBe(2)
+  await pool.stop()
+}, 60_000)
 
 describe('a worker without memory', () => {
   test('ends, is replaced, and its call is answered', async () => {

@@ -14,7 +14,7 @@ import { proveSidecar } from '../rpc/sidecar.ts'
 import { saveCompiled } from './compiled.ts'
 import type { Log, LogOptions } from './log.ts'
 import type { SharedNode } from './messages.ts'
-import { type PoolTask, serveTask, type TaskRunner } from './task.ts'
+import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
 import { type Claims, claimRow } from './threads.ts'
 
 export type PoolWorkerData = {
@@ -25,18 +25,20 @@ export type PoolWorkerData = {
   readonly log: LogOptions
 }
 
+let log: Log | undefined
 const runner = openRunner(workerData as PoolWorkerData)
 
 /** A thread that serves before its loop has turned once would never have the fast hasher. */
 const serve = keccakReady.then(() => {
   saveCompiled()
+  // From here on: what fails before is a start that failed.
+  exitOnUncaught((error) => openLog().log.error({ err: error }, 'a pool thread failed'))
   return (task: PoolTask) => serveTask(task, runner)
 })
 
 export { serve as default, serve as 'module.exports' }
 
-function openRunner({ node, claims, limits, log: logOptions }: PoolWorkerData): TaskRunner {
-  let log: Log | undefined
+function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   const chain = chainSpec(node.chain)
   const reader = openChainReader({
     views: node.views,
@@ -52,12 +54,17 @@ function openRunner({ node, claims, limits, log: logOptions }: PoolWorkerData): 
     // What the node asks itself is not among the methods that it serves.
     methods: new Map([...methods, [proveSidecar.name, proveSidecar]]),
     onBug(error, method) {
-      // A thread that never fails has no log to load, which is a tenth of its start.
-      const { createLog, loggable }: typeof import('./log.ts') = createRequire(import.meta.url)(
-        './log.ts',
-      )
-      log ??= createLog(logOptions)
+      const { log, loggable } = openLog()
       log.error({ err: error, method: loggable(method) }, 'a call failed')
     },
   })
+}
+
+/** A thread that never fails has no log to load, which is a tenth of its start. */
+function openLog() {
+  const { createLog, loggable }: typeof import('./log.ts') = createRequire(import.meta.url)(
+    './log.ts',
+  )
+  log ??= createLog((workerData as PoolWorkerData).log)
+  return { log, loggable }
 }

@@ -51,6 +51,18 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
   return long
 }
 
+/**
+ * What nobody catches ends this thread by `process.exit`, after `report`. Left to Node it is an 'error' event of the thread, and on a busy
+ * main thread that may come before the message that the thread is ready: Piscina (5.3) takes it for a start that failed, and never again
+ * replaces a thread before there is a task for it. An exit comes after all messages.
+ */
+export function exitOnUncaught(report: (error: unknown) => void): void {
+  process.on('uncaughtException', (error) => {
+    report(error)
+    process.exit(1)
+  })
+}
+
 function noPieces(): never {
   throw new Error('this call has no way for pieces')
 }
