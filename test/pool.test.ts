@@ -239,17 +239,30 @@ test('a worker whose fault nobody catches is replaced, however late this thread 
 }, 60_000)
 
 describe('a worker without memory', () => {
-  test('ends, is replaced, and its call is answered', async () => {
-    const pool = newPool(2, {}, 32)
-    // Light, with another call behind it, which is innocent.
-    const hog = pool.execute(poolCall('hog', { params: [{ gas: '0x1' }] }))
-    const behind = pool.execute(poolCall('echo', { params: [{ gas: '0x1' }] }))
-    expect(await hog).toMatchObject({ error: { code: -32603 } })
-    expect(resultOf(await behind)).toMatchObject({ endpoint: 'flashblocks' })
-    // Before V8 ended it, which it does to the whole process when it is in a hurry; and not once more to try again.
-    expect(pool.stats()).toMatchObject({ terminated: 1 })
-    await expect.poll(() => pool.stats().replaced, LATER).toBe(1)
-    expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+  test.each([false, true])(
+    'ends, is replaced, and its call is answered; it polls: %s',
+    async (isPolling) => {
+      const pool = newPool(2, {}, 32)
+      // Light, with another call behind it, which is innocent.
+      const hog = pool.execute(poolCall('hog', { params: [{ gas: '0x1', isPolling }] }))
+      const behind = pool.execute(poolCall('echo', { params: [{ gas: '0x1' }] }))
+      expect(await hog).toMatchObject({ error: { code: -32603 } })
+      expect(resultOf(await behind)).toMatchObject({ endpoint: 'flashblocks' })
+      // Before V8 ended it, which it does to the whole process when it is in a hurry; and not once more to try again.
+      expect(pool.stats()).toMatchObject({ terminated: 1 })
+      await expect.poll(() => pool.stats().replaced, LATER).toBe(1)
+      expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
+      await pool.stop()
+    },
+  )
+
+  test('goes on where the memory is garbage', async () => {
+    const pool = newPool(2, {}, 96)
+    for (let round = 0; round < 3; round++) {
+      const call = poolCall('litter', { params: [{ ms: 1_000 }] })
+      expect(resultOf(await pool.execute(call))).toBe('littered')
+    }
+    expect(pool.stats()).toMatchObject({ terminated: 0, replaced: 0 })
     await pool.stop()
   })
 })

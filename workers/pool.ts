@@ -9,14 +9,18 @@ import { internalError, overloaded, timedOut } from '../rpc/errors.ts'
 import type { Executor, PoolCall, PoolReply } from '../rpc/executor.ts'
 import type { Limits } from '../rpc/limits.ts'
 import { bytesOf } from '../rpc/pieces.ts'
+import { megabytesOf } from './heaps.ts'
 import { createCosts, createLanes, isLong, type Lane, queueLimit } from './lanes.ts'
 import { openPieceChannel, type PieceChannel } from './piece-channel.ts'
 import { type PoolThreadOptions, startPoolThreads } from './pool-threads.ts'
 import {
   answeredOf,
+  askLive,
   cancelCall,
   createSlab,
+  isLiveAsked,
   type LongTexts,
+  liveOf,
   microsOf,
   processNow,
   readReply,
@@ -87,7 +91,8 @@ const SWEEP_MS = 20
 const STUCK_MS = 50
 /** How often the heaps of busy workers are looked at. */
 const HEAP_MS = 100
-const MEGABYTE = 1024 * 1024
+/** How far a worker may go beyond its memory before it has told how much of that is live: it may be in a loop that never looks up. */
+const UNTOLD_MB = 128
 
 export function createPool(options: PoolOptions): Pool {
   const { limits, threads } = options
@@ -233,7 +238,8 @@ export function createPool(options: PoolOptions): Pool {
         if (call.client.isGone) cancelCall(task.slab, index)
       if (!task.isDoomed && task.jobs.some((job) => isOverdue(job, now))) end(task)
       if (threadOf(task.slab) !== 0) task.begunAt ??= now
-      if (areHeapsDue && !task.isHeapAsked) void lookAtHeap(task)
+      const isHeapDue = areHeapsDue || isLiveAsked(task.slab)
+      if (isHeapDue && !task.isHeapAsked) void lookAtHeap(task)
       if (task.jobs.length > 1 && isStuck(task, now) && running.size < threads) split(task)
     }
     flush()
@@ -285,10 +291,23 @@ export function createPool(options: PoolOptions): Pool {
     const heap = await worker.getHeapStatistics().catch(() => undefined)
     task.isHeapAsked = false
     if (heap === undefined || task.isDoomed || !running.has(task)) return
-    if (heap.used_heap_size + heap.external_memory < options.heapMb * MEGABYTE) return
+    if (!isTooLarge(task.slab, megabytesOf(heap))) return
     const culprit = task.jobs[answeredOf(task.slab)]
     if (culprit !== undefined) settle(culprit, { error: internalError().toObject() })
     terminate(task, worker)
+  }
+
+  /**
+   * What its heap holds may be garbage, of this call and of those before it: V8 lets the old generation grow towards its own limit before
+   * it collects. So the worker is asked first what is live.
+   */
+  function isTooLarge(slab: Slab, megabytes: number): boolean {
+    const { heapMb } = options
+    if (megabytes < heapMb) return false
+    if (isLiveAsked(slab)) return megabytes >= heapMb + UNTOLD_MB
+    if (liveOf(slab) >= heapMb) return true
+    askLive(slab)
+    return false
   }
 
   return {

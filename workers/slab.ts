@@ -31,6 +31,7 @@ export const SLAB_BYTES = 256 * 1024
 const THREAD = 0
 const COUNT = 1
 const USED = 2
+const LIVE = 3
 const HEADER_WORDS = 8
 const LINE_WORDS = 12
 const DATA_BYTES = 4096
@@ -56,6 +57,9 @@ const WRITTEN = 4
 /** Added to what did not fit the slab. */
 const LONG = 8
 
+/** Of LIVE: the worker has not told yet. */
+const ASKED = -1
+
 /** Part of the slab that a request may take, so that its reply has room too. */
 const REQUEST_SHARE = 0.5
 
@@ -77,6 +81,7 @@ export function writeCalls(slab: Slab, calls: readonly SlabCall[]): LongTexts {
   let used = DATA_BYTES
   words[THREAD] = 0
   words[COUNT] = calls.length
+  words[LIVE] = 0
   for (const [index, call] of calls.entries()) {
     const line = lineOf(index)
     words[line + STATUS] = WAITING
@@ -127,6 +132,17 @@ export function cancelCall(slab: Slab, index: number): void {
 }
 export const isCancelled = (slab: Slab, index: number): boolean =>
   Atomics.load(slab.words, lineOf(index) + CANCEL) !== 0
+
+/** The front's side: the worker shall collect its garbage at its next look at the deadline, and tell what is left. */
+export function askLive(slab: Slab): void {
+  Atomics.store(slab.words, LIVE, ASKED)
+}
+export const isLiveAsked = (slab: Slab): boolean => Atomics.load(slab.words, LIVE) === ASKED
+export function tellLive(slab: Slab, megabytes: number): void {
+  Atomics.store(slab.words, LIVE, megabytes)
+}
+/** Megabytes; 0: it was not asked. Of no use while it is asked. */
+export const liveOf = (slab: Slab): number => Atomics.load(slab.words, LIVE)
 
 /** Replies go behind the calls; one that does not fit comes back as text for a message. */
 export function writeReply(

@@ -1,16 +1,20 @@
 /** The worker's side of the pool: runs the calls of one task, one after the other. */
 import { type MessagePort, threadId } from 'node:worker_threads'
 import type { CallBounds, WorkerReply } from '../rpc/pool-call.ts'
+import { collectGarbage } from './heaps.ts'
 import { putPiece } from './piece-channel.ts'
 import {
   beginSlab,
   countOf,
   createSlab,
   isCancelled,
+  isLiveAsked,
   type LongTexts,
   processNow,
   readCall,
+  type Slab,
   type SlabCall,
+  tellLive,
   writeReply,
 } from './slab.ts'
 
@@ -38,7 +42,7 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
     for (let index = 0; index < countOf(slab); index++) {
       const started = performance.now()
       const call = readCall(slab, index, task.long)
-      const isExpired = expiry(call.deadline, () => isCancelled(slab, index))
+      const isExpired = expiry(slab, index, call.deadline)
       const running = runner.run(call, { isExpired, put })
       const reply = running instanceof Promise ? await running : running
       const micros = Math.round((performance.now() - started) * 1_000)
@@ -68,5 +72,7 @@ function noPieces(): never {
 }
 
 /** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */
-const expiry = (deadline: number, isCancelled: () => boolean) => () =>
-  isCancelled() || processNow() >= deadline
+const expiry = (slab: Slab, index: number, deadline: number) => () => {
+  if (isLiveAsked(slab)) tellLive(slab, collectGarbage())
+  return isCancelled(slab, index) || processNow() >= deadline
+}
