@@ -10,6 +10,7 @@ import { chainSpec } from '../engine/chainspec/registry.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { recoverAddress } from '../engine/primitives/signature.ts'
+import { DiffError } from '../engine/state/encoded-diff.ts'
 import { DatabaseError } from '../engine/storage/database-options.ts'
 import { storageFailure } from '../engine/storage/failure.ts'
 import { JournalError } from '../engine/storage/journal.ts'
@@ -164,6 +165,11 @@ test.each<[name: string, error: Error, line: string | undefined]>([
     'rows that do not fit together',
     new TrieError('block 7 has another root'),
     'storage: block 7 has another root; start with an empty data directory, or put back a copy of this one',
+  ],
+  [
+    'a damaged row',
+    new DiffError('state diff: cut short, 32 bytes expected at 8 of 9'),
+    'storage: state diff: cut short, 32 bytes expected at 8 of 9; start with an empty data directory, or put back a copy of this one',
   ],
   ['a bug', new Error('undefined is not a function'), undefined],
 ])('what to do about %s', (_, error, line) => {

@@ -1,4 +1,5 @@
 /** What an operator reads when storage fails: what happened, and what to do. */
+import { DiffError } from '../state/encoded-diff.ts'
 import { StoredFormatError } from './block-codec.ts'
 import { DatabaseError } from './database-options.ts'
 import { diskAdvice } from './disk-advice.ts'
@@ -24,4 +25,11 @@ export function storageFailure(error: unknown): string | undefined {
 }
 
 /** Rows that do not fit together: no free disk helps. */
-const DAMAGES = [TrieError, UnfoldError, StoredChainError, StoredFormatError, EmptyStoreError]
+const DAMAGES = [
+  DiffError,
+  TrieError,
+  UnfoldError,
+  StoredChainError,
+  StoredFormatError,
+  EmptyStoreError,
+]
