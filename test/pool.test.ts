@@ -256,6 +256,14 @@ describe('a worker without memory', () => {
     },
   )
 
+  test('goes on where it cannot tell yet what is live, and takes no more', async () => {
+    const pool = newPool(2, {}, 32)
+    const call = poolCall('hold', { params: [{ size: 300 * 2 ** 20, ms: 500 }] })
+    expect(resultOf(await pool.execute(call))).toBe('held')
+    expect(pool.stats()).toMatchObject({ terminated: 0 })
+    await pool.stop()
+  })
+
   test('goes on where the memory is garbage', async () => {
     const pool = newPool(2, {}, 96)
     for (let round = 0; round < 3; round++) {

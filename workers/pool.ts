@@ -83,6 +83,8 @@ type Task = {
   begunAt: number | undefined
   isDoomed: boolean
   isHeapAsked: boolean
+  /** Of its worker's heap when that was asked how much of it is live. */
+  untoldMb: number
 }
 
 /** How often deadlines are looked at while there are calls. */
@@ -91,7 +93,7 @@ const SWEEP_MS = 20
 const STUCK_MS = 50
 /** How often the heaps of busy workers are looked at. */
 const HEAP_MS = 100
-/** How far a worker may go beyond its memory before it has told how much of that is live: it may be in a loop that never looks up. */
+/** How much more a worker may take before it tells how much of its heap is live: it may be in a loop that never looks up. */
 const UNTOLD_MB = 128
 
 export function createPool(options: PoolOptions): Pool {
@@ -160,7 +162,7 @@ export function createPool(options: PoolOptions): Pool {
     const now = performance.now()
     const slab = slabs.pop() ?? createSlab()
     const pieces = jobs[0]!.call.method.runs === 'trace' ? openPieceChannel() : undefined
-    const state = { begunAt: undefined, isDoomed: false, isHeapAsked: false }
+    const state = { begunAt: undefined, isDoomed: false, isHeapAsked: false, untoldMb: 0 }
     const task: Task = { jobs, slab, pieces, ...state }
     const calls = jobs.map(({ call }) => ({
       method: call.method.name,
@@ -291,7 +293,7 @@ export function createPool(options: PoolOptions): Pool {
     const heap = await worker.getHeapStatistics().catch(() => undefined)
     task.isHeapAsked = false
     if (heap === undefined || task.isDoomed || !running.has(task)) return
-    if (!isTooLarge(task.slab, megabytesOf(heap))) return
+    if (!isTooLarge(task, megabytesOf(heap))) return
     const culprit = task.jobs[answeredOf(task.slab)]
     if (culprit !== undefined) settle(culprit, { error: internalError().toObject() })
     terminate(task, worker)
@@ -301,12 +303,12 @@ export function createPool(options: PoolOptions): Pool {
    * What its heap holds may be garbage, of this call and of those before it: V8 lets the old generation grow towards its own limit before
    * it collects. So the worker is asked first what is live.
    */
-  function isTooLarge(slab: Slab, megabytes: number): boolean {
-    const { heapMb } = options
-    if (megabytes < heapMb) return false
-    if (isLiveAsked(slab)) return megabytes >= heapMb + UNTOLD_MB
-    if (liveOf(slab) >= heapMb) return true
-    askLive(slab)
+  function isTooLarge(task: Task, megabytes: number): boolean {
+    if (megabytes < options.heapMb) return false
+    if (isLiveAsked(task.slab)) return megabytes >= task.untoldMb + UNTOLD_MB
+    if (liveOf(task.slab) >= options.heapMb) return true
+    task.untoldMb = megabytes
+    askLive(task.slab)
     return false
   }
 
