@@ -1,5 +1,4 @@
 /** The embedded network: the sequencer gets its transactions from the pool, its frames go to the feed, its blocks to the writer. */
-import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../engine/chain/types.ts'
 import { socketData } from '../engine/flashblocks/codec.ts'
@@ -13,7 +12,8 @@ import { isShown } from './shown-place.ts'
 
 /**
  * Resolves when what was shown before a kill can be read again: the flashblocks of blocks that were not durable come from the
- * sequencer's journal.
+ * sequencer's journal. And on a new chain when its first flashblock can be read, which is made up: nobody who was told that the node is
+ * ready sees it come late, or a chain of a genesis alone.
  * @param port where /feed is served by this process.
  */
 export async function startNetwork(
@@ -25,7 +25,6 @@ export async function startNetwork(
   const { sequencer } = threads
   if (sequencer === undefined) throw new Error('there is no sequencer to start')
   const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
-  const hasJournal = existsSync(parts.directory.flashblocks)
   threads.writer.post({
     type: 'connect',
     feed: `ws://${reachable(config.host)}:${port}/feed`,
@@ -82,8 +81,8 @@ export async function startNetwork(
   // What it sends before the writer listens would be lost.
   await parts.isFollowed
   sequencer.post({ type: 'start' })
-  if (!hasJournal) return
-  const newest = await Promise.race([replayed.promise, sleep(REPLAY_MS)])
+  const patience = sleep(REPLAY_MS, undefined, { ref: false })
+  const newest = await Promise.race([replayed.promise, patience])
   if (newest !== undefined) await published(parts.reader, newest)
 }
 
@@ -100,7 +99,7 @@ function tellExpected({ transactions, threads }: Parts): void {
   })
 }
 
-/** A replay that takes longer goes on while the node serves. */
+/** What takes longer goes on while the node serves. */
 const REPLAY_MS = 3_000
 const LOOK_MS = 5
 
