@@ -13,7 +13,7 @@ import { bytesToHex, hexToBytes, quantity } from '../engine/primitives/hex.ts'
 import { signTransaction } from '../engine/primitives/transaction-codec.ts'
 import { columnsOf, compare, type Request } from './compare.ts'
 import { COMMON, LOGGER_CODE, word } from './logs-chain.ts'
-import { rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
+import { installAnvil, rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
 
 const { values } = parseArgs({
   options: {
@@ -122,6 +122,7 @@ async function fill(servers: readonly Server[]): Promise<ReadonlyMap<Server, Cha
   return chains
 }
 
+if (!values['no-anvil']) installAnvil()
 const alloc = join(tmpdir(), `flashnode-bench-${process.pid}.json`)
 writeFileSync(alloc, JSON.stringify({ [COMMON]: { balance: '0x0', code: CODE } }))
 const servers: Server[] = []

@@ -26,7 +26,7 @@ import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../engine/primitives/keccak.t
 import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { trieRoot } from '../engine/primitives/trie-root.ts'
 import { bigintToBytes } from '../engine/primitives/words.ts'
-import { buildTrie } from '../engine/storage/trie-build.ts'
+import { buildTrie } from '../engine/storage/trie/build.ts'
 import { indexIn, sortedHashes } from './sorted-hashes.ts'
 
 const { values } = parseArgs({

@@ -5,7 +5,7 @@ import { createBlockchain } from '@ethereumjs/blockchain'
 import { createCommonFromGethGenesis, parseGethGenesisState } from '@ethereumjs/common'
 import { Caches, MerkleStateManager } from '@ethereumjs/statemanager'
 import { createVM, runBlock } from '@ethereumjs/vm'
-import { verifyKzgProof } from '../engine/evm/reference-kzg.ts'
+import { verifyKzgProof } from '../engine/evm/reference/kzg.ts'
 import { rlpItems } from '../engine/primitives/rlp-stream.ts'
 
 const MAX_BLOCK_BYTES = 64 * 2 ** 20

@@ -14,17 +14,17 @@ import { chainSpec } from '../engine/chainspec/registry.ts'
 import { encodeHeader } from '../engine/primitives/header-codec.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeDiff, mergeDiffs } from '../engine/state/diff-codec.ts'
-import { columnOptions } from '../engine/storage/columns.ts'
-import { openDatabase } from '../engine/storage/database.ts'
-import { importGenesis } from '../engine/storage/genesis-import.ts'
-import { TRIE_CACHE_BYTES } from '../engine/storage/trie.ts'
+import { importGenesis } from '../engine/storage/blocks/genesis-import.ts'
+import { columnOptions } from '../engine/storage/database/columns.ts'
+import { openDatabase } from '../engine/storage/database/rocksdb.ts'
+import { TRIE_CACHE_BYTES } from '../engine/storage/trie/trie.ts'
 import type { KeeperAnswer, KeeperRequest } from '../engine/storage/types.ts'
 import { createViews, keeperWords } from '../engine/views/arena.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
-import { KEEPER_YOUNG_HEAP_MB } from '../workers/heaps.ts'
-import type { KeeperData } from '../workers/keeper.ts'
-import { postRequest } from '../workers/keeper-request.ts'
-import type { FromKeeper, ToKeeper } from '../workers/messages.ts'
+import type { KeeperData } from '../workers/keeper/keeper.ts'
+import { postRequest } from '../workers/keeper/request.ts'
+import { KEEPER_YOUNG_HEAP_MB } from '../workers/thread/heaps.ts'
+import type { FromKeeper, ToKeeper } from '../workers/thread/messages.ts'
 import { ChangingState } from './keeper-blocks.ts'
 
 const { values } = parseArgs({
@@ -58,7 +58,7 @@ const data: KeeperData = {
   ...{ writer: toWriter.port1, sequencer: toSequencer.port1 },
   trieCacheBytes: TRIE_CACHE_BYTES,
 }
-const keeper = new Worker(new URL('../workers/keeper.ts', import.meta.url), {
+const keeper = new Worker(new URL('../workers/keeper/keeper.ts', import.meta.url), {
   workerData: data,
   resourceLimits: { maxYoungGenerationSizeMb: KEEPER_YOUNG_HEAP_MB },
   transferList: [toWriter.port1, toSequencer.port1],

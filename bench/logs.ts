@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { columnsOf, compare } from './compare.ts'
 import { COMMON, EVENT, ONE_IN_BLOCK, RARE, sendLogs, word, writeLogs } from './logs-chain.ts'
-import { rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
+import { installAnvil, rpc, type Server, startBareAnvil, startCommand } from './servers.ts'
 
 const { values } = parseArgs({
   options: {
@@ -71,6 +71,7 @@ async function rowOf(workload: Workload, servers: readonly Server[]): Promise<st
   return `| ${workload.name}${errors > 0 ? ` (${errors} errors)` : ''} | ${counts[0]} | ${cells.join(' | ')} |`
 }
 
+if (!values['no-anvil']) installAnvil()
 const path = mkdtempSync(join(tmpdir(), 'flashnode-logs-'))
 const servers: Server[] = []
 try {

@@ -1,13 +1,14 @@
 /**
- * Requests per second and per CPU-second of the server, flashnode and anvil in one run: A B A B, medians of the rounds.
- * Usage: npm run bench -- [--rounds 3] [--seconds 5] [--connections 32] [--only TEXT]
+ * Requests per second and per CPU-second of the server, flashnode and a peer in one run: A B A B, medians of the rounds. The peer is
+ * anvil, or with --against another checkout of flashnode.
+ * Usage: npm run bench -- [--rounds 3] [--seconds 5] [--connections 32] [--only TEXT] [--against DIRECTORY]
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
 import { encodeAbiParameters, keccak256, pad, toHex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { rpc, type Server, startAnvil, startFlashnode, TOKEN } from './servers.ts'
+import { installAnvil, rpc, type Server, startAnvil, startFlashnode, TOKEN } from './servers.ts'
 
 const { values } = parseArgs({
   options: {
@@ -15,6 +16,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '5' },
     connections: { type: 'string', default: '32' },
     only: { type: 'string', default: '' },
+    against: { type: 'string' },
   },
 })
 const rounds = Number(values.rounds)
@@ -129,7 +131,7 @@ async function measure(server: Server, workload: Workload): Promise<Sample> {
 
 async function compare(workload: Workload): Promise<string> {
   // Fresh servers for each workload: neither carries the blocks of the one before.
-  const servers = [await startFlashnode(slots), await startAnvil(slots)] as const
+  const servers = [await startFlashnode(slots), await startPeer()] as const
   if (!workload.isOnce) for (const server of servers) await measure(server, workload)
   const samples: [Sample[], Sample[]] = [[], []]
   for (const _ of range(rounds))
@@ -145,13 +147,17 @@ async function compare(workload: Workload): Promise<string> {
   const name = errors > 0 ? `${workload.name} (${errors} errors)` : workload.name
   return `| ${name} | ${pair('rate')} | ${pair('perCpu')} | ${latency.join(' | ')} |`
 }
+const startPeer = () =>
+  values.against === undefined ? startAnvil(slots) : startFlashnode(slots, values.against)
+const peer = values.against === undefined ? 'anvil' : 'the other'
 const whole = (n: number) => Math.round(n).toLocaleString('en')
 
+if (values.against === undefined) installAnvil()
 console.log(
   `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${seconds} s, ${connections} connections (eth_sendRawTransaction: 1)\n`,
 )
 console.log(
-  '| workload | flashnode /s | anvil /s | ratio | flashnode /CPU-s | anvil /CPU-s | ratio | flashnode p50 / p99 ms | anvil p50 / p99 ms |\n|---|---|---|---|---|---|---|---|---|',
+  `| workload | flashnode /s | ${peer} /s | ratio | flashnode /CPU-s | ${peer} /CPU-s | ratio | flashnode p50 / p99 ms | ${peer} p50 / p99 ms |\n|---|---|---|---|---|---|---|---|---|`,
 )
 for (const workload of workloads)
   if (workload.name.includes(values.only)) console.log(await compare(workload))

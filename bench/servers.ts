@@ -2,10 +2,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { requireFrom } from '../test/outside/own-packages.ts'
+import { readStartScript } from '../test/outside/start-script.ts'
 
 export type Server = {
   readonly name: string
@@ -37,22 +38,25 @@ async function ended(child: ChildProcess): Promise<void> {
   await end
 }
 
-export async function startFlashnode(slots: ReadonlyMap<string, string>): Promise<Server> {
+/** @param checkout of flashnode: this one, or another one to compare with */
+export async function startFlashnode(
+  slots: ReadonlyMap<string, string>,
+  checkout = '.',
+): Promise<Server> {
   const alloc = join(tmpdir(), `flashnode-bench-${process.pid}.json`)
   const account = { balance: '0x0', code: TOKEN_CODE, storage: Object.fromEntries(slots) }
   writeFileSync(alloc, JSON.stringify({ [TOKEN]: account }))
-  return startCommand(['dev', '--ephemeral', '--genesis-alloc', alloc])
+  return startCommand(['dev', '--ephemeral', '--genesis-alloc', alloc], checkout)
 }
 
 /** @param argv a command with its own flags */
-export async function startCommand(argv: readonly string[]): Promise<Server> {
+export async function startCommand(argv: readonly string[], checkout = '.'): Promise<Server> {
   const flags = '--port 0 --admin-port 0 --rate-limit off --log-level error'
+  const script = readStartScript(checkout)
   const child = spawn(
     process.execPath,
-    ['--max-semi-space-size=16', 'workers/main.ts', ...argv, ...flags.split(' ')],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
+    [...script.execArgv, 'workers/main.ts', ...argv, ...flags.split(' ')],
+    { cwd: checkout, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...script.env } },
   )
   let output = ''
   const ready = await new Promise<RegExpExecArray>((resolve, reject) => {
@@ -65,7 +69,7 @@ export async function startCommand(argv: readonly string[]): Promise<Server> {
   })
   const pid = child.pid!
   return {
-    name: 'flashnode',
+    name: checkout === '.' ? 'flashnode' : 'the other',
     url: `${ready[1]}/flashblocks`,
     cpuSeconds: () => cpuSeconds(pid),
     stop: () => ended(child),
@@ -80,13 +84,16 @@ export async function startAnvil(slots: ReadonlyMap<string, string>): Promise<Se
   return server
 }
 
+/** bench/package.json has it: a benchmark calls this before it starts anything. @returns the path of the program */
+export function installAnvil(): string {
+  const require = requireFrom(new URL('./', import.meta.url))
+  return join(require.resolve('@foundry-rs/anvil-linux-amd64/package.json'), '../bin/anvil')
+}
+
 export async function startBareAnvil(flags: readonly string[]): Promise<Server> {
-  const manifest = createRequire(import.meta.url).resolve(
-    '@foundry-rs/anvil-linux-amd64/package.json',
-  )
   const port = await freePort()
   const child = spawn(
-    join(manifest, '../bin/anvil'),
+    installAnvil(),
     ['--port', String(port), '--chain-id', '196', '--silent', ...flags],
     { stdio: 'ignore' },
   )

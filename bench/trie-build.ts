@@ -3,21 +3,23 @@ import type { Bytes } from '../engine/primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { nibbleAt } from '../engine/primitives/trie-root.ts'
-import type { Database } from '../engine/storage/database.ts'
-import { encodeLeaf, encodeNode, rootHash } from '../engine/storage/trie-codec.ts'
-import { isSmall } from '../engine/storage/trie-inline.ts'
+import type { Database } from '../engine/storage/database/types.ts'
+import { encodeLeaf, encodeNode, rootHash } from '../engine/storage/trie/codec.ts'
+import { isSmall } from '../engine/storage/trie/inline.ts'
 import {
   isShort,
   newBranch,
   newExtension,
   newLeaf,
+  newNodeSlab,
+  newOwner,
   type Place,
   rlpOf,
   setChild,
   type TrieNode,
   unlink,
-} from '../engine/storage/trie-node.ts'
-import { nodeKey, type TrieSpace } from '../engine/storage/trie-rows.ts'
+} from '../engine/storage/trie/node.ts'
+import { nodeKey, type TrieSpace } from '../engine/storage/trie/rows.ts'
 import { indexIn, sortedHashes } from './sorted-hashes.ts'
 
 /** The account whose slots they are. */
@@ -46,13 +48,13 @@ export const wordRlp = (index: number, version: number): Bytes =>
 /** Bits of the hash beside the index in a sorted word. */
 const PREFIX_NIBBLES = 10
 const ROWS_IN_BATCH = 4_096
-const owner = { isStored: false }
 
 /** Writes our rows by path and, into the account column, the same nodes by hash; returns the root. At most 2²⁴ leaves. */
 export function buildTrie(database: Database, leaves: number): Bytes {
   const words = sortedHashes(leaves, (index) => keccak256(slotOf(index)))
   const prefix = keccak256(ADDRESS)
   const space: TrieSpace = { column: 'storageTrie', prefix }
+  const owner = newOwner(newNodeSlab())
   const batch = database.batch()
   const indexAt = (at: number) => indexIn(words, at)
   const keyAt = (at: number) => keccak256(slotOf(indexAt(at)))
@@ -77,7 +79,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     const place = { key: keyAt(from), depth }
     if (to - from === 1) {
       const value = wordRlp(indexAt(from), 0)
-      const raw = encodeLeaf(place.key, depth, value)
+      const raw = encodeLeaf(owner.slab, { key: place.key, value }, depth)
       return write(newLeaf(owner, raw, { start: depth, storage: undefined }), place)
     }
     let end = depth
@@ -104,7 +106,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
   batch.put(
     'accountTrie',
     nodeKey({ column: 'accountTrie', prefix: new Uint8Array(0) }, top),
-    encodeLeaf(prefix, 0, value),
+    encodeLeaf(owner.slab, { key: prefix, value }, 0),
   )
   batch.commit()
   return root

@@ -6,12 +6,13 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { createMPT, type MerklePatriciaTrie } from '@ethereumjs/mpt'
 import type { Bytes } from '../engine/primitives/bytes.ts'
 import { bytesToHex } from '../engine/primitives/hex.ts'
-import { keccak256, keccakReady } from '../engine/primitives/keccak.ts'
+import { keccak256 } from '../engine/primitives/keccak.ts'
 import { decodeDiff, encodeDiff } from '../engine/state/diff-codec.ts'
-import { attachDatabase, type Database, type SharedDatabase } from '../engine/storage/database.ts'
-import { openTrie, type StateTrie } from '../engine/storage/trie.ts'
-import { putNode } from '../engine/storage/trie-rows.ts'
-import { undoRows } from '../engine/storage/trie-undo.ts'
+import { attachDatabase } from '../engine/storage/database/rocksdb.ts'
+import type { Database, SharedDatabase } from '../engine/storage/database/types.ts'
+import { putNode } from '../engine/storage/trie/rows.ts'
+import { openTrie, type StateTrie } from '../engine/storage/trie/trie.ts'
+import { undoRows } from '../engine/storage/trie/undo.ts'
 import { ACCOUNT, ADDRESS, slotOf, wordOf, wordRlp } from './trie-build.ts'
 
 export type SideData = {
@@ -124,7 +125,6 @@ function startClock(): () => Pick<Sample, 'ms' | 'cpuMs'> {
 
 async function run(): Promise<void> {
   const data = workerData as SideData
-  await keccakReady
   const database = attachDatabase(data.database, { isWriter: true })
   let step: (updates: readonly Update[]) => Sample | Promise<Sample>
   if (data.side === 'flashnode') {

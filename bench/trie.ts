@@ -13,12 +13,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { bytesToHex } from '../engine/primitives/hex.ts'
-import { keccakReady } from '../engine/primitives/keccak.ts'
-import { columnOptions } from '../engine/storage/columns.ts'
-import { type Database, openDatabase } from '../engine/storage/database.ts'
-import { openTrie } from '../engine/storage/trie.ts'
+import { columnOptions } from '../engine/storage/database/columns.ts'
+import { openDatabase } from '../engine/storage/database/rocksdb.ts'
+import type { Database } from '../engine/storage/database/types.ts'
+import { openTrie } from '../engine/storage/trie/trie.ts'
 import { mulberry32 } from '../test/outside/run-options.ts'
-import { YOUNG_HEAP_MB } from '../workers/heaps.ts'
+import { YOUNG_HEAP_MB } from '../workers/thread/heaps.ts'
 import { ADDRESS, buildTrie } from './trie-build.ts'
 import type { Sample, SideData, Update } from './trie-side.ts'
 
@@ -72,7 +72,6 @@ const median = (list: readonly number[]) => list.toSorted((a, b) => a - b)[list.
 const rate = (list: readonly Sample[], by: 'ms' | 'cpuMs') =>
   Math.round((1_000 * keys) / median(list.map((sample) => sample[by])))
 
-await keccakReady
 const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'flashnode-trie-'))
 mkdirSync(folder, { recursive: true })
 /** Of each leaf, how often it was written: 2 bytes. */

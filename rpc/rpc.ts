@@ -1,34 +1,36 @@
 /** Puts the JSON-RPC side together: what main hands in, and what the sockets and the metrics get. */
+import { readNewest } from '../engine/chain/newest.ts'
 import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
-import { createCanonicalFeed } from './canonical.ts'
-import { createCaps } from './caps.ts'
-import { createAnswerer } from './dispatch.ts'
-import type { Answerer } from './exchange.ts'
-import type { Executor } from './executor.ts'
-import { createFilters } from './filters.ts'
-import { createReceiptHold, type HoldStats } from './hold.ts'
-import { createLegacy, type LegacyStats } from './legacy.ts'
-import type { Limiter } from './limiter.ts'
-import type { Limits } from './limits.ts'
-import type { Methods } from './method.ts'
-import { createReceiptWaits } from './receipt-waits.ts'
-import type { RunnerOptions } from './run.ts'
-import { readNewest } from './scope.ts'
-import type { AccountService, FrontServices, PoolService } from './services.ts'
-import { shareViews } from './shared-views.ts'
-import { createShownReceipts, type ShownStats } from './shown.ts'
-import { createSubscriptions } from './subscriptions.ts'
-import { createTurns } from './turns.ts'
+import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
+import type { LegacyStats } from './dispatch/call.ts'
+import { createAnswerer } from './dispatch/dispatch.ts'
+import { shareViews } from './dispatch/shared-views.ts'
+import { createCanonicalFeed } from './events/canonical.ts'
+import { createFilters } from './events/filters.ts'
+import { createReceiptHold, type HoldStats } from './events/hold.ts'
+import { createReceiptWaits } from './events/receipt-waits.ts'
+import { createShownReceipts, type ShownStats } from './events/shown.ts'
+import { createSubscriptions } from './events/subscriptions.ts'
+import { createLegacy } from './legacy/legacy.ts'
+import type { Limiter } from './limiter/limiter.ts'
+import type { Methods } from './method/method.ts'
+import type { FrontServices } from './method/services.ts'
+import { createCaps } from './seam/caps.ts'
+import type { Answerer } from './seam/exchange.ts'
+import type { Executor } from './seam/executor.ts'
+import type { Limits } from './seam/limits.ts'
+import type { AccountService, TransactionService } from './seam/ports.ts'
+import { createTurns } from './seam/turns.ts'
 
-export type RpcOptions = Pick<RunnerOptions, 'onBug' | 'onCall'> &
+export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
   Pick<FrontServices, 'onPublish' | 'syncing' | 'now' | 'clientVersion'> & {
     readonly reader: ChainReader
-    readonly pool: PoolService
+    readonly transactions: TransactionService
     readonly accounts: AccountService
     readonly executor: Executor
-    readonly limiter: Pick<Limiter, 'charge'>
+    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
@@ -63,19 +65,19 @@ export type RpcStats = {
 
 /** `reader` must be able to lease: the writer has published its first record. */
 export function createRpc(options: RpcOptions): Rpc {
-  const { pool, limits, onPublish, now, syncing } = options
+  const { transactions, methods, limits, onPublish, now, syncing } = options
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
   const shown = createShownReceipts({ reader, onPublish, limits })
-  const filters = createFilters({ canonical, pool, limits, now })
-  const subscriptions = createSubscriptions({ canonical, pool, onPublish, syncing, limits })
+  const filters = createFilters({ canonical, transactions, limits, now })
+  const subscriptions = createSubscriptions({ canonical, transactions, onPublish, syncing, limits })
   const syncSends = createCaps({
     perClient: limits.syncSendsPerClient,
     total: limits.syncSendsTotal,
   })
   const hold = createReceiptHold({
-    pool,
+    transactions,
     waits,
     isVisible: (hash) =>
       readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined),
@@ -85,7 +87,7 @@ export function createRpc(options: RpcOptions): Rpc {
   })
   const services: FrontServices = {
     reader,
-    pool,
+    transactions,
     accounts: options.accounts,
     filters,
     subscriptions,
@@ -93,7 +95,8 @@ export function createRpc(options: RpcOptions): Rpc {
     shown,
     syncSends,
     turns: createTurns(),
-    methods: options.methods,
+    methods,
+    modules: { standard: modulesOf(methods.standard), flashblocks: modulesOf(methods.flashblocks) },
     clientVersion: options.clientVersion,
     onPublish,
     syncing,
@@ -119,4 +122,9 @@ export function createRpc(options: RpcOptions): Rpc {
       cache: answer.cache.stats,
     }),
   }
+}
+
+function modulesOf(methods: Methods): Readonly<Record<string, string>> {
+  const names = new Set([...methods.keys()].map((name) => name.split(/[_.]/, 1)[0]!))
+  return Object.fromEntries([...names].map((name) => [name, '1.0']))
 }

@@ -1,5 +1,5 @@
 /** Where logs may be: of folded blocks the index says it, the blocks in tables are each looked at. */
-import { LOG_SHARD_BLOCKS } from '../storage/log-index.ts'
+import { LOG_SHARD_BLOCKS } from '../storage/blocks/log-index.ts'
 import type { LogValues, ShardBits, StoreReader } from '../storage/types.ts'
 import type { BlockSpan } from './types.ts'
 

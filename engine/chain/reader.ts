@@ -1,40 +1,17 @@
-/** The reading side of one thread: leases, and the chain through the eyes of one endpoint (docs: views, 3: at, heads). */
+/** The reading side of one thread: leases, and the chain through the eyes of one endpoint (ADR 3). */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import { decodeHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
-import { equalBytes } from '../primitives/words.ts'
 import { ViewError } from '../state/reader.ts'
-import type { StoredRows, StoreReader, TransactionPlace } from '../storage/types.ts'
+import type { StoreReader, TransactionPlace } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
-import {
-  assertHeld,
-  assertValid,
-  openState,
-  openViewThread,
-  type ViewThread,
-} from '../views/reader.ts'
+import { assertHeld, assertValid, openState, openViewThread } from '../views/reader.ts'
 import type { Position, ViewRecord } from '../views/record.ts'
-import { FINAL, payloadOf, TRANSACTION_HASH, valueAt } from '../views/table.ts'
+import { payloadOf, TRANSACTION_HASH, valueAt } from '../views/table.ts'
 import type { SharedViews } from '../views/types.ts'
-import {
-  blockAt,
-  findHash,
-  findInChain,
-  findWithBlock,
-  hashOf,
-  indexOf,
-  prepare,
-} from '../views/walk.ts'
-import {
-  type DecodedBlocks,
-  hasLogs,
-  keepRows,
-  openDecodedBlocks,
-  storedBlock,
-  tableBlock,
-} from './block.ts'
+import { findInChain, findWithBlock, hashOf, indexOf, prepare } from '../views/walk.ts'
+import { openDecodedBlocks } from './block.ts'
 import { envOf } from './env.ts'
 import { logSpans } from './log-blocks.ts'
 import type {
@@ -47,11 +24,10 @@ import type {
   ChainView,
   Endpoint,
 } from './types.ts'
+import { type BlocksContext, ViewBlocks } from './view-blocks.ts'
 
 /** Blocks whose transactions and receipts a thread keeps decoded. */
 const DECODED_BLOCKS = 32
-/** How far back an old momentary hash still answers. */
-const MOMENTARY_BLOCKS = 64
 
 /** `thread`: the row of leases that is this thread's alone; 0 is the front's. */
 export function openChainReader(options: {
@@ -78,24 +54,7 @@ export function openChainReader(options: {
   }
 }
 
-type Context = {
-  readonly thread: ViewThread
-  readonly decoded: DecodedBlocks
-  readonly lease: Lease
-  readonly endpoint: Endpoint
-  readonly chain: ChainSpec
-}
-/** Finds blocks and remembers where they are, for state. A prefix that only the store knows has no place. */
-type Blocks = {
-  /** The newest block this endpoint shows. */
-  readonly top: Position
-  at(position: Position): Block
-  byNumber(number: bigint): Block | undefined
-  /** Reads those that are in the store and have logs together, for whoever asks for them next. */
-  readAhead(numbers: readonly bigint[]): void
-  byHash(hash: Bytes): Block | undefined
-  positionOf(block: Block): Position | undefined
-}
+type Context = BlocksContext & { readonly chain: ChainSpec }
 
 function openView(context: Context): ChainView {
   const { thread, lease, endpoint, chain } = context
@@ -103,33 +62,8 @@ function openView(context: Context): ChainView {
   const { canonical, complete, pending } = record
   const isStandard = endpoint === 'standard'
   const latest = isStandard ? canonical : complete
-  const blocks = openBlocks(context, isStandard ? canonical : pending)
+  const blocks = new ViewBlocks(context, isStandard ? canonical : pending)
 
-  function byTag(tag: BlockTag): Block | undefined {
-    if (tag === 'latest') return blocks.at(latest)
-    if (tag === 'pending') return blocks.at(blocks.top)
-    if (tag === 'earliest') return blocks.byNumber(chain.genesisNumber)
-    const number = tag === 'safe' ? record.safe : record.finalized
-    return blocks.byNumber(BigInt(Math.min(number, canonical.height)))
-  }
-  const oldestState = (): bigint => {
-    const oldest = BigInt(Atomics.load(thread.arena.words, OLDEST))
-    return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
-  }
-  function byNumber(number: bigint): Block | undefined {
-    const block = blocks.byNumber(onChain(number, chain))
-    // Blocks are kept when their state is not, but where a state was loaded there are none below it.
-    if (block === undefined && number < oldestState())
-      throw new ViewError('pruned', `block ${number} is not here`)
-    return block
-  }
-  function byHash(hash: Bytes, requireCanonical: boolean): Block | undefined {
-    const block = blocks.byHash(hash)
-    const isPrefix = block?.flashblockIndex !== undefined
-    // What a block was between two flashblocks is no block of the chain, but for the one in progress.
-    if (block === undefined || !isPrefix || !requireCanonical) return block
-    return blocks.positionOf(block)?.header === blocks.top.header ? block : undefined
-  }
   return {
     record: record.number,
     endpoint,
@@ -138,28 +72,16 @@ function openView(context: Context): ChainView {
     pending: { ...placeOf(context, blocks.top), ...progressOf(context, blocks.top) },
     earliest: chain.genesisNumber,
     get oldestState() {
-      return oldestState()
+      return oldestState(context)
     },
     cacheKey: (basis) => cacheKeyOf(context, basis),
     block(selector: BlockSelector) {
       assertHeld(lease)
-      if ('tag' in selector) return byTag(selector.tag)
-      if ('number' in selector) return byNumber(selector.number)
-      return byHash(selector.hash, selector.requireCanonical)
+      return blockOf(selector, { context, blocks, latest })
     },
     logSpans(values, range) {
       assertHeld(lease)
-      const first = Number(range.first > chain.genesisNumber ? range.first : chain.genesisNumber)
-      const last = Math.min(Number(range.last), blocks.top.height)
-      const { store, arena } = context.thread
-      // Where only a state was loaded, nothing says which logs there were in its block and before.
-      if (first <= last && first <= Atomics.load(arena.words, OLDEST)) {
-        const block = blocks.byNumber(BigInt(first))
-        if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
-        block.logSummaries()
-      }
-      const spans = logSpans({ store, base: record.base.height }, values, { first, last })
-      return inParts(spans, blocks.readAhead)
+      return logSpansOf(context, blocks, values, range)
     },
     findTransaction(hash) {
       assertHeld(lease)
@@ -183,6 +105,67 @@ function openView(context: Context): ChainView {
     trieAt: (block, limits) => thread.store.trieAt(block.hash, limits),
     env: (block) => envOf(block.header, chain),
   }
+}
+
+/** What selectors are looked up in. */
+type Shown = {
+  readonly context: Context
+  readonly blocks: ViewBlocks
+  readonly latest: Position
+}
+
+function blockOf(selector: BlockSelector, shown: Shown): Block | undefined {
+  if ('tag' in selector) return byTag(selector.tag, shown)
+  if ('number' in selector) return byNumber(selector.number, shown)
+  return byHash(selector.hash, selector.requireCanonical, shown)
+}
+
+function byTag(tag: BlockTag, { context, blocks, latest }: Shown): Block | undefined {
+  const { record } = context.lease
+  if (tag === 'latest') return blocks.at(latest)
+  if (tag === 'pending') return blocks.at(blocks.top)
+  if (tag === 'earliest') return blocks.byNumber(context.chain.genesisNumber)
+  const number = tag === 'safe' ? record.safe : record.finalized
+  return blocks.byNumber(BigInt(Math.min(number, record.canonical.height)))
+}
+
+function byNumber(number: bigint, { context, blocks }: Shown): Block | undefined {
+  const block = blocks.byNumber(onChain(number, context.chain))
+  // Blocks are kept when their state is not, but where a state was loaded there are none below it.
+  if (block === undefined && number < oldestState(context))
+    throw new ViewError('pruned', `block ${number} is not here`)
+  return block
+}
+
+function byHash(hash: Bytes, requireCanonical: boolean, { blocks }: Shown): Block | undefined {
+  const block = blocks.byHash(hash)
+  const isPrefix = block?.flashblockIndex !== undefined
+  // What a block was between two flashblocks is no block of the chain, but for the one in progress.
+  if (block === undefined || !isPrefix || !requireCanonical) return block
+  return blocks.positionOf(block)?.header === blocks.top.header ? block : undefined
+}
+
+function oldestState({ thread, chain }: Context): bigint {
+  const oldest = BigInt(Atomics.load(thread.arena.words, OLDEST))
+  return oldest > chain.genesisNumber ? oldest : chain.genesisNumber
+}
+
+function logSpansOf(
+  { thread, lease, chain }: Context,
+  blocks: ViewBlocks,
+  ...[values, range]: Parameters<ChainView['logSpans']>
+): Iterable<BlockSpan> {
+  const first = Number(range.first > chain.genesisNumber ? range.first : chain.genesisNumber)
+  const last = Math.min(Number(range.last), blocks.top.height)
+  const { store, arena } = thread
+  // Where only a state was loaded, nothing says which logs there were in its block and before.
+  if (first <= last && first <= Atomics.load(arena.words, OLDEST)) {
+    const block = blocks.byNumber(BigInt(first))
+    if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
+    block.logSummaries()
+  }
+  const spans = logSpans({ store, base: lease.record.base.height }, values, { first, last })
+  return inParts(spans, (numbers) => blocks.readAhead(numbers))
 }
 
 /** Stored blocks that a search for logs reads at a time: they must fit into DECODED_BLOCKS together. */
@@ -212,116 +195,9 @@ export function onChain(
   throw new ViewError('pruned', problem, genesisNumber)
 }
 
-function openBlocks(context: Context, top: Position): Blocks {
-  const { thread, decoded, lease, endpoint } = context
-  const { arena, store } = thread
-  const { record } = lease
-  const { base } = record
-  const places = new WeakMap<Block, Position | 'unknown'>()
-  const remember = (block: Block, place: Position | 'unknown') => {
-    places.set(block, place)
-    return block
-  }
-  const at = (position: Position) =>
-    position.table === 0
-      ? stored(base.hash, base.height)
-      : remember(tableBlock(thread, lease, position, decoded), position)
-  /** Blocks that an unfold dropped are deleted after a while. */
-  const missingAt =
-    (height: number) =>
-    (what: string): never => {
-      assertValid(arena, record)
-      if (height <= store.oldestState())
-        throw new ViewError('pruned', `the ${what} is not here, only its state was loaded`)
-      throw new Error(`store: no ${what}`)
-    }
-  const ahead = new Map<number, StoredRows>()
-  const stored = (hash: Bytes, height: number, header?: Bytes) =>
-    remember(storedBlock({ store, decoded, hash, height, header, missing: missingAt(height) }), {
-      id: 0,
-      height,
-      table: 0,
-      tag: FINAL,
-      header: 0,
-      transactions: 0,
-    })
-  function byNumber(number: bigint): Block | undefined {
-    if (number < 0n || number > BigInt(top.height)) return undefined
-    const height = Number(number)
-    const found = blockAt(arena, top, base.height, height)
-    if (found !== undefined) return at(found)
-    if (height === base.height) return stored(base.hash, height)
-    const known = ahead.get(height)
-    const hash = known?.hash ?? store.hashOfNumber(height)
-    // Without an unfold since, no number below the base has got another hash.
-    assertValid(arena, record)
-    return hash === undefined ? undefined : stored(hash, height, known?.header)
-  }
-  function readAhead(numbers: readonly bigint[]): void {
-    assertHeld(lease)
-    ahead.clear()
-    const heights = numbers.map(Number).filter((height) => height < base.height)
-    if (heights.length < 2) return
-    for (const rows of store.blocksOf(heights, hasLogs)) {
-      ahead.set(rows.number, rows)
-      keepRows(decoded, rows)
-    }
-  }
-  /** A whole block of this chain that is folded. */
-  function byFinalHash(hash: Bytes): Block | undefined {
-    if (equalBytes(hash, base.hash)) return stored(hash, base.height)
-    const rlp = store.header(hash)
-    if (rlp === undefined) return undefined
-    const number = Number(decodeHeader(rlp).number)
-    if (number >= base.height) return undefined
-    const canonical = store.hashOfNumber(number)
-    assertValid(arena, record)
-    return canonical !== undefined && equalBytes(canonical, hash) ? stored(hash, number) : undefined
-  }
-  /** What the final block with this hash was at one of its flashblocks. */
-  function byMomentaryHash(hash: Bytes): Block | undefined {
-    const momentary = store.momentary(hash)
-    if (momentary === undefined) return undefined
-    const { blockHash } = momentary
-    const place = findHash(arena, blockHash, top, base.height)
-    const number = place?.height ?? byFinalHash(blockHash)?.number
-    if (number === undefined) return undefined
-    const height = Number(number)
-    if (height <= top.height - MOMENTARY_BLOCKS) return undefined
-    // Its body may be gone from the store when another branch has replaced it, but not from a leased table.
-    if (place !== undefined)
-      return remember(tableBlock(thread, lease, place, decoded, momentary), 'unknown')
-    const missing = missingAt(height)
-    return remember(
-      storedBlock({ store, decoded, hash: blockHash, height, momentary, missing }),
-      'unknown',
-    )
-  }
-  return {
-    top,
-    at,
-    byNumber,
-    readAhead,
-    byHash(hash) {
-      const found = findHash(arena, hash, top, base.height)
-      const isShown = found !== undefined && (endpoint === 'flashblocks' || found.tag === FINAL)
-      if (isShown) return at(found)
-      const stored =
-        byFinalHash(hash) ?? (endpoint === 'flashblocks' ? byMomentaryHash(hash) : undefined)
-      if (stored === undefined) assertValid(arena, record)
-      return stored
-    },
-    positionOf(block) {
-      const place = places.get(block)
-      if (place === undefined) throw new Error(`block ${block.number} is not of this view`)
-      return place === 'unknown' ? undefined : place
-    },
-  }
-}
-
 function findTransaction(
   { thread, lease }: Context,
-  blocks: Blocks,
+  blocks: ViewBlocks,
   hash: Bytes,
 ): { readonly block: Block; readonly index: number } | undefined {
   const { arena, store, query } = thread

@@ -6,8 +6,7 @@ import type { Header } from '../primitives/header.ts'
 import type { Log, LogSummary, Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
-import type { ProofLimits, TrieAt } from '../storage/proof.ts'
-import type { LogValues } from '../storage/types.ts'
+import type { LogValues, ProofLimits, TrieAt } from '../storage/types.ts'
 
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'

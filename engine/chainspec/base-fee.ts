@@ -32,28 +32,29 @@ export function nextBaseFee(
 }
 
 /** 0, 9 or 17 bytes: version, denominator and elasticity as 32 bits, from Jovian the minimal base fee as 64. @throws {RangeError} when a number is too large */
-export function encodeExtraData(parameters: FeeParameters, form: Rules['extraData']): Bytes {
-  if (form === 'free') return new Uint8Array(0)
+export function encodeExtraData(
+  parameters: FeeParameters,
+  version: Rules['extraDataVersion'],
+): Bytes {
+  if (version === undefined) return new Uint8Array(0)
   const constants = concatBytes(
-    Uint8Array.of(form === 'jovian' ? 1 : 0),
+    Uint8Array.of(version),
     bigintToBytes(parameters.denominator, 4),
     bigintToBytes(parameters.elasticity, 4),
   )
-  return form === 'jovian'
-    ? concatBytes(constants, bigintToBytes(parameters.minBaseFee, 8))
-    : constants
+  return version === 1 ? concatBytes(constants, bigintToBytes(parameters.minBaseFee, 8)) : constants
 }
 
-/** What a header of that form carries. @throws {ExtraDataError} on another length, another version, or a zero */
+/** What a header of that version carries. @throws {ExtraDataError} on another length, another version, or a zero */
 export function decodeExtraData(
   extraData: Bytes,
-  form: Exclude<Rules['extraData'], 'free'>,
+  version: NonNullable<Rules['extraDataVersion']>,
 ): FeeParameters {
-  const [length, version] = form === 'jovian' ? [17, 1] : [9, 0]
+  const length = version === 1 ? 17 : 9
   if (extraData.length !== length)
-    throw new ExtraDataError(`extraData of ${extraData.length} bytes, ${form} has ${length}`)
+    throw new ExtraDataError(`extraData of ${extraData.length} bytes, expected ${length}`)
   if (extraData[0] !== version)
-    throw new ExtraDataError(`extraData of version ${extraData[0]}, ${form} has ${version}`)
+    throw new ExtraDataError(`extraData of version ${extraData[0]}, expected ${version}`)
   const denominator = bytesToBigint(extraData.subarray(1, 5))
   const elasticity = bytesToBigint(extraData.subarray(5, 9))
   if (denominator === 0n) throw new ExtraDataError('extraData with a base fee denominator of 0')
@@ -69,8 +70,8 @@ export class ExtraDataError extends Error {
 const larger = (a: bigint, b: bigint) => (a > b ? a : b)
 
 function feeParameters(parent: Header, rules: Rules, constants: FeeConstants): FeeParameters {
-  if (rules.extraData === 'free') return { ...constants, minBaseFee: 0n }
-  return decodeExtraData(parent.extraData, rules.extraData)
+  if (rules.extraDataVersion === undefined) return { ...constants, minBaseFee: 0n }
+  return decodeExtraData(parent.extraData, rules.extraDataVersion)
 }
 
 function adjusted(block: {

@@ -4,10 +4,10 @@ import { hashHeader } from '../primitives/header-codec.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { encodeExtraData } from './base-fee.ts'
 import { DEV_ACCOUNTS } from './dev-accounts.ts'
-import { type ChainParameters, rulesOf } from './forks.ts'
 import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
 import { SEQUENCER_FEE_VAULT } from './l1-attributes.ts'
-import { ISTHMUS_AT_0 } from './networks.ts'
+import { NEWEST_AT_0 } from './networks.ts'
+import { type ChainParameters, rulesOf } from './rules.ts'
 import { SYSTEM_CONTRACTS } from './system-contracts.ts'
 import type { ChainSpec } from './types.ts'
 
@@ -34,8 +34,7 @@ export const DEV_GAS_LIMIT = 50_000_000n
 /** All OP forks are active from the first block on. Equal options give an equal genesis. */
 export function devChain(options: DevOptions): ChainSpec {
   const chainId = options.chainId ?? options.parameters.chainId
-  const schedule = { ...ISTHMUS_AT_0, jovian: 0n }
-  const rulesAt = rulesOf({ ...options.parameters, chainId, schedule })
+  const rulesAt = rulesOf({ ...options.parameters, chainId, schedule: NEWEST_AT_0 })
   const rules = rulesAt(0n, options.timestamp)
   const alloc: Allocation = new Map([
     ...DEV_ACCOUNTS.map(({ address }) => [address, { balance: DEV_BALANCE * 10n ** 18n }] as const),
@@ -49,7 +48,10 @@ export function devChain(options: DevOptions): ChainSpec {
       gasLimit: options.gasLimit ?? DEV_GAS_LIMIT,
       baseFeePerGas: DEV_BASE_FEE,
       coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
-      extraData: encodeExtraData({ ...rules.eip1559, minBaseFee: DEV_BASE_FEE }, rules.extraData),
+      extraData: encodeExtraData(
+        { ...rules.eip1559, minBaseFee: DEV_BASE_FEE },
+        rules.extraDataVersion,
+      ),
     },
     rules,
     allocationRoots(alloc),

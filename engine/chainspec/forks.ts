@@ -1,7 +1,5 @@
 /** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
-import type { Bytes } from '../primitives/bytes.ts'
-import { ZERO_20 } from '../primitives/words.ts'
-import type { BlobSchedule, FeeConstants, Rules } from './types.ts'
+import type { PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
 /** Block number or time of activation; a fork that is not listed never comes. */
@@ -17,24 +15,14 @@ export type ForkRow = {
   readonly changes: Changes
 }
 
-/** What a chain adds to the table. */
-export type ChainParameters = {
-  readonly chainId: bigint
-  readonly schedule: Schedule
-  readonly elasticity: bigint
-  readonly denominator: bigint
-  /** From Canyon on; `denominator` when left out. */
-  readonly denominatorCanyon?: bigint
-  /** By fork name; the forks' own values where it has none. */
-  readonly blobSchedule?: Readonly<Record<string, BlobSchedule>>
-  readonly gaslessContract?: Bytes
-  readonly depositContract?: Bytes
-}
-
-type Changes = Partial<Omit<Rules, 'header' | 'systemCalls' | 'evm' | 'chainId'>> & {
+type Changes = Partial<
+  Omit<Rules, 'header' | 'systemCalls' | 'gas' | 'evm' | 'chainId' | 'fork'>
+> & {
   readonly header?: Partial<Rules['header']>
   readonly systemCalls?: Partial<Rules['systemCalls']>
-  readonly precompiles?: Rules['evm']['precompiles']
+  readonly gas?: Partial<Rules['gas']>
+  readonly precompiles?: PrecompileChanges
+  readonly hasLaterDenominator?: true
 }
 
 const ETHER = 10n ** 18n
@@ -44,7 +32,12 @@ const ETHER = 10n ** 18n
  * has the OP answer. Each row changes what stands above it.
  */
 export const FORKS = [
-  { name: 'homestead', by: 'block', config: 'homesteadBlock', changes: { spec: 'homestead' } },
+  {
+    name: 'homestead',
+    by: 'block',
+    config: 'homesteadBlock',
+    changes: { spec: 'homestead', gas: { creation: 32_000 } },
+  },
   {
     name: 'tangerineWhistle',
     by: 'block',
@@ -61,7 +54,7 @@ export const FORKS = [
     name: 'byzantium',
     by: 'block',
     config: 'byzantiumBlock',
-    changes: { spec: 'byzantium', blockReward: 3n * ETHER },
+    changes: { spec: 'byzantium', blockReward: 3n * ETHER, hasReceiptStatus: true },
   },
   {
     name: 'constantinople',
@@ -70,7 +63,12 @@ export const FORKS = [
     changes: { spec: 'constantinople', blockReward: 2n * ETHER },
   },
   { name: 'petersburg', by: 'block', config: 'petersburgBlock', changes: { spec: 'petersburg' } },
-  { name: 'istanbul', by: 'block', config: 'istanbulBlock', changes: { spec: 'istanbul' } },
+  {
+    name: 'istanbul',
+    by: 'block',
+    config: 'istanbulBlock',
+    changes: { spec: 'istanbul', gas: { nonZeroByte: 16 } },
+  },
   {
     name: 'muirGlacier',
     by: 'block',
@@ -78,12 +76,22 @@ export const FORKS = [
     isOptional: true,
     changes: { spec: 'muirGlacier' },
   },
-  { name: 'berlin', by: 'block', config: 'berlinBlock', changes: { spec: 'berlin' } },
+  {
+    name: 'berlin',
+    by: 'block',
+    config: 'berlinBlock',
+    changes: { spec: 'berlin', newestTransactionType: 1, hasWarmAddresses: true },
+  },
   {
     name: 'london',
     by: 'block',
     config: 'londonBlock',
-    changes: { spec: 'london', header: { baseFee: true } },
+    changes: {
+      spec: 'london',
+      header: { baseFee: true },
+      newestTransactionType: 2,
+      gas: { refundQuotient: 5n },
+    },
   },
   {
     name: 'arrowGlacier',
@@ -103,13 +111,19 @@ export const FORKS = [
     name: 'paris',
     by: 'block',
     config: 'mergeNetsplitBlock',
-    changes: { spec: 'paris', blockReward: 0n },
+    changes: { spec: 'paris', isMerged: true, blockReward: 0n },
   },
   {
     name: 'shanghai',
     by: 'time',
     config: 'shanghaiTime',
-    changes: { spec: 'shanghai', header: { withdrawals: 'empty' } },
+    changes: {
+      spec: 'shanghai',
+      header: { withdrawals: 'empty' },
+      gas: { initCodeWord: 2 },
+      maxInitCodeBytes: 49_152,
+      isCoinbaseWarm: true,
+    },
   },
   {
     name: 'cancun',
@@ -119,6 +133,8 @@ export const FORKS = [
       spec: 'cancun',
       header: { blobs: true, beaconRoot: true },
       systemCalls: { beaconRoot: true },
+      newestTransactionType: 3,
+      keepsDestroyed: true,
       blobs: { target: 3n, max: 6n, updateFraction: 3_338_477n },
     },
   },
@@ -130,10 +146,24 @@ export const FORKS = [
       spec: 'prague',
       header: { requests: true },
       systemCalls: { blockHashes: true },
+      newestTransactionType: 4,
+      hasDelegations: true,
+      gas: { floorOfToken: 10 },
       blobs: { target: 6n, max: 9n, updateFraction: 5_007_716n },
     },
   },
-  { name: 'osaka', by: 'time', config: 'osakaTime', changes: { spec: 'osaka' } },
+  {
+    name: 'osaka',
+    by: 'time',
+    config: 'osakaTime',
+    changes: {
+      spec: 'osaka',
+      gas: { limit: 1n << 24n },
+      maxBlobsOfTransaction: 6,
+      sidecarVersion: 1,
+      hasBlobReserve: true,
+    },
+  },
   // The blob schedules of the first two are those of Ethereum's main network; further ones are in the genesis.json.
   {
     name: 'bpo1',
@@ -157,52 +187,62 @@ export const FORKS = [
     name: 'bedrock',
     by: 'block',
     config: 'bedrockBlock',
-    changes: { optimism: 'bedrock', l1Fee: 'bedrock', blockReward: 0n, blobs: undefined },
+    changes: {
+      isOptimism: true,
+      l1Fee: 'overhead',
+      l1SignatureBytes: 68n,
+      hasSystemDeposits: true,
+      blockReward: 0n,
+      blobs: undefined,
+    },
   },
   {
     name: 'regolith',
     by: 'time',
     config: 'regolithTime',
-    changes: { optimism: 'regolith', l1Fee: 'regolith' },
+    changes: { l1SignatureBytes: 0n, hasSystemDeposits: false },
   },
   {
     name: 'canyon',
     by: 'time',
     config: 'canyonTime',
-    changes: { optimism: 'canyon', depositReceiptVersion: 1n },
+    changes: { depositReceiptVersion: 1n, hasLaterDenominator: true },
   },
   {
     name: 'ecotone',
     by: 'time',
     config: 'ecotoneTime',
-    changes: { optimism: 'ecotone', l1Fee: 'ecotone' },
+    changes: { l1Fee: 'blobs', l1Attributes: 'blobs' },
   },
   {
     name: 'fjord',
     by: 'time',
     config: 'fjordTime',
-    changes: { optimism: 'fjord', l1Fee: 'fjord', precompiles: 'fjord' },
+    changes: { l1Fee: 'compressed', precompiles: { p256VerifyGas: 3450n, maxInputBytes: {} } },
   },
   {
     name: 'granite',
     by: 'time',
     config: 'graniteTime',
-    changes: { optimism: 'granite', precompiles: 'granite' },
+    changes: { precompiles: { p256VerifyGas: 3450n, maxInputBytes: { 8: 112_687 } } },
   },
   {
     name: 'holocene',
     by: 'time',
     config: 'holoceneTime',
-    changes: { optimism: 'holocene', extraData: 'holocene' },
+    changes: { extraDataVersion: 0 },
   },
   {
     name: 'isthmus',
     by: 'time',
     config: 'isthmusTime',
     changes: {
-      optimism: 'isthmus',
-      operatorFee: 'isthmus',
-      precompiles: 'isthmus',
+      operatorFee: { multiplier: 1n, divisor: 1_000_000n },
+      l1Attributes: 'operator',
+      precompiles: {
+        p256VerifyGas: 3450n,
+        maxInputBytes: { 8: 112_687, 12: 513_760, 14: 488_448, 15: 235_008 },
+      },
       header: { withdrawals: 'messagePasser' },
     },
   },
@@ -211,108 +251,26 @@ export const FORKS = [
     by: 'time',
     config: 'jovianTime',
     changes: {
-      optimism: 'jovian',
-      operatorFee: 'jovian',
-      precompiles: 'jovian',
-      extraData: 'jovian',
+      operatorFee: { multiplier: 100n, divisor: 1n },
+      l1Attributes: 'footprint',
+      precompiles: {
+        p256VerifyGas: 3450n,
+        maxInputBytes: { 8: 81_984, 12: 288_960, 14: 278_784, 15: 156_672 },
+      },
+      extraDataVersion: 1,
       hasDaFootprint: true,
     },
   },
 ] as const satisfies readonly ForkRow[]
 
-/** Rules by block number and time. Blocks under the same forks share one object. */
-export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: bigint) => Rules {
-  const known = new Map<string, Rules>()
-  // Most questions are about the block of the question before.
-  let last:
-    | { readonly number: bigint; readonly timestamp: bigint; readonly rules: Rules }
-    | undefined
-  return (number, timestamp) => {
-    if (last?.number === number && last.timestamp === timestamp) return last.rules
-    const rules = find(number, timestamp)
-    last = { number, timestamp, rules }
-    return rules
-  }
+const ROWS: readonly ForkRow[] = FORKS
+const FIRST_OPTIMISM = ROWS.findIndex(({ changes }) => changes.isOptimism === true)
+export const ETHEREUM_FORKS: readonly ForkRow[] = ROWS.slice(0, FIRST_OPTIMISM)
+export const OPTIMISM_FORKS: readonly ForkRow[] = ROWS.slice(FIRST_OPTIMISM)
+/** The fork whose block may be known only by a total difficulty, and the key of the first one after it. */
+export const MERGE = 'paris' satisfies ForkName
+export const FIRST_AFTER_MERGE = 'shanghaiTime' satisfies (typeof FORKS)[number]['config']
 
-  function find(number: bigint, timestamp: bigint): Rules {
-    const active = FORKS.filter((fork) => {
-      const from = chain.schedule[fork.name]
-      return from !== undefined && from <= (fork.by === 'block' ? number : timestamp)
-    })
-    // At most one more entry for each fork that activates by block, times those by time.
-    const key = active.map((fork) => fork.name).join()
-    const found = known.get(key)
-    if (found !== undefined) return found
-    const rules = rulesUnder(chain, active)
-    known.set(key, rules)
-    return rules
-  }
-}
-
-function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
-  let rules: Rules = beforeForks(chain)
-  let { precompiles } = rules.evm
-  // A first block with a difficulty has the header of its time's fork, and runs as before the merge (go-ethereum: Rules, isMerge).
-  const isMerged = chain.schedule.paris === undefined || active.some(({ name }) => name === 'paris')
-  for (const row of active) {
-    const { name, changes }: ForkRow = row
-    if (!isMerged && row.by === 'time' && !isOptimism(name)) {
-      rules = { ...rules, header: { ...rules.header, ...changes.header } }
-      continue
-    }
-    const { precompiles: changed, header, systemCalls, ...others } = changes
-    const blobs = chain.blobSchedule?.[name]
-    precompiles = changed ?? precompiles
-    rules = {
-      ...rules,
-      ...others,
-      ...(blobs === undefined ? {} : { blobs }),
-      header: { ...rules.header, ...header },
-      systemCalls: { ...rules.systemCalls, ...systemCalls },
-    }
-  }
-  const hasRequests = rules.header.requests && rules.optimism === undefined
-  const isCanyon = active.some((fork) => fork.name === 'canyon')
-  return {
-    ...rules,
-    evm: { spec: rules.spec, chainId: chain.chainId, precompiles },
-    depositContract: hasRequests ? (chain.depositContract ?? ZERO_20) : undefined,
-    eip1559: feeConstants(chain, isCanyon),
-  }
-}
-
-const FIRST_OPTIMISM = FORKS.findIndex(({ name }) => name === 'bedrock')
-const isOptimism = (name: string): boolean =>
-  FORKS.findIndex((row) => row.name === name) >= FIRST_OPTIMISM
-
-function feeConstants(chain: ChainParameters, isCanyon: boolean): FeeConstants {
-  const { denominator, denominatorCanyon = denominator, elasticity } = chain
-  return { denominator: isCanyon ? denominatorCanyon : denominator, elasticity }
-}
-
-function beforeForks(chain: ChainParameters): Rules {
-  return {
-    chainId: chain.chainId,
-    optimism: undefined,
-    spec: 'chainstart',
-    evm: { spec: 'chainstart', chainId: chain.chainId, precompiles: 'ethereum' },
-    l1Fee: 'none',
-    operatorFee: 'none',
-    hasDaFootprint: false,
-    extraData: 'free',
-    depositReceiptVersion: undefined,
-    header: {
-      baseFee: false,
-      withdrawals: 'none',
-      blobs: false,
-      beaconRoot: false,
-      requests: false,
-    },
-    systemCalls: { blockHashes: false, beaconRoot: false },
-    gaslessContract: chain.gaslessContract,
-    depositContract: undefined,
-    eip1559: feeConstants(chain, false),
-    blobs: undefined,
-    blockReward: 5n * ETHER,
-  }
-}
+/** Whether the chain is, or becomes, an OP chain. */
+export const isOptimismChain = (schedule: Schedule): boolean =>
+  schedule[OPTIMISM_FORKS[0]!.name as ForkName] !== undefined

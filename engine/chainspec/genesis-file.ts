@@ -2,9 +2,19 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { ChainError } from './error.ts'
-import { type ChainParameters, FORKS, type ForkName, type ForkRow, type Schedule } from './forks.ts'
+import {
+  ETHEREUM_FORKS,
+  FIRST_AFTER_MERGE,
+  FORKS,
+  type ForkName,
+  type ForkRow,
+  MERGE,
+  OPTIMISM_FORKS,
+  type Schedule,
+} from './forks.ts'
 import type { Allocation, GenesisFields } from './genesis.ts'
 import { bytesOf, fixedOf, given, type Json, objectOf, prefixed, uintOf, wordOf } from './json.ts'
+import type { ChainParameters } from './rules.ts'
 import type { BlobSchedule, GenesisAccount } from './types.ts'
 
 export type GenesisFile = {
@@ -115,9 +125,9 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
   const schedule: { [Name in ForkName]?: bigint } = {}
   for (const { name, config: key } of FORKS)
     if (given(config[key])) schedule[name] = uintOf(config[key], `genesis.config.${key}`)
-  const merge = schedule.paris ?? mergeOf(config, difficulty)
+  const merge = schedule[MERGE] ?? mergeOf(config, difficulty)
   // A first block that was mined is before the merge, whatever the file says.
-  if (merge !== undefined) schedule.paris = merge === 0n && difficulty > 0n ? 1n : merge
+  if (merge !== undefined) schedule[MERGE] = merge === 0n && difficulty > 0n ? 1n : merge
   checkOrder(schedule)
   const chainId = uintOf(config.chainId, 'genesis.config.chainId')
   const blobSchedule = blobsOf(objectOf(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
@@ -144,7 +154,7 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
     schedule,
     denominator: constant('eip1559Denominator', 50n),
     elasticity: constant('eip1559Elasticity', 6n),
-    denominatorCanyon: constant('eip1559DenominatorCanyon', 250n),
+    laterDenominator: constant('eip1559DenominatorCanyon', 250n),
     blobSchedule,
   }
 }
@@ -152,7 +162,7 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
 /** Block of the merge where only a total difficulty says so; undefined: never. */
 function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefined {
   if (!given(config.terminalTotalDifficulty))
-    return given(config.optimism) || given(config.shanghaiTime) ? 0n : undefined
+    return given(config.optimism) || given(config[FIRST_AFTER_MERGE]) ? 0n : undefined
   const total = uintOf(
     config.terminalTotalDifficulty,
     'genesis.config.terminalTotalDifficulty',
@@ -160,7 +170,7 @@ function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefine
   )
   if (total === 0n) return 0n
   if (total <= difficulty) return 1n
-  if (!given(config.shanghaiTime)) return undefined
+  if (!given(config[FIRST_AFTER_MERGE])) return undefined
   throw new ChainError(
     `genesis.config: the first block's difficulty ${difficulty} does not reach the terminalTotalDifficulty ${total}; mergeNetsplitBlock expected`,
   )
@@ -168,9 +178,7 @@ function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefine
 
 /** A fork needs all before it in its layer, at the same time or earlier, as they count. */
 function checkOrder(schedule: Schedule): void {
-  const rows: readonly ForkRow[] = FORKS
-  const optimismFrom = rows.findIndex((fork) => fork.name === 'bedrock')
-  for (const layer of [rows.slice(0, optimismFrom), rows.slice(optimismFrom)]) {
+  for (const layer of [ETHEREUM_FORKS, OPTIMISM_FORKS]) {
     let before: ForkRow | undefined
     let missing: ForkRow | undefined
     for (const fork of layer) {

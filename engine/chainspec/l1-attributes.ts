@@ -39,18 +39,12 @@ export type L1Attributes = {
   /** Before Ecotone. */
   readonly scalar: bigint
 }
-export type AttributesForm = 'bedrock' | 'ecotone' | 'isthmus' | 'jovian'
+export type AttributesForm = Rules['l1Attributes']
 
 /**
- * The form that blocks use under these rules. The block that activates a fork still uses the form of the fork before: ask with the
- * rules of its parent.
+ * The block that activates a fork still uses the form of the fork before: `form` is of the rules of its parent.
+ * @throws {RangeError} when a number does not fit its field
  */
-export function attributesForm(rules: Rules): AttributesForm {
-  if (rules.optimism === 'jovian' || rules.optimism === 'isthmus') return rules.optimism
-  return rules.l1Fee === 'ecotone' || rules.l1Fee === 'fjord' ? 'ecotone' : 'bedrock'
-}
-
-/** @throws {RangeError} when a number does not fit its field */
 export function encodeL1Attributes(attributes: L1Attributes, form: AttributesForm): Bytes {
   const parts = LAYOUTS[form].fields.map(([name, length]) => {
     const value = attributes[name]
@@ -97,7 +91,7 @@ type Layout = {
   readonly selector: Bytes
   readonly fields: readonly (readonly [name: keyof L1Attributes, bytes: number])[]
 }
-const ECOTONE_FIELDS = [
+const BLOB_FIELDS = [
   ['baseFeeScalar', 4],
   ['blobBaseFeeScalar', 4],
   ['sequenceNumber', 8],
@@ -108,13 +102,14 @@ const ECOTONE_FIELDS = [
   ['hash', 32],
   ['batcherHash', 32],
 ] as const
-const ISTHMUS_FIELDS = [
-  ...ECOTONE_FIELDS,
+const OPERATOR_FIELDS = [
+  ...BLOB_FIELDS,
   ['operatorFeeScalar', 4],
   ['operatorFeeConstant', 8],
 ] as const
 const LAYOUTS: Readonly<Record<AttributesForm, Layout>> = {
-  bedrock: {
+  // setL1BlockValues
+  overhead: {
     selector: Uint8Array.of(0x01, 0x5d, 0x8e, 0xb9),
     fields: [
       ['number', 32],
@@ -127,14 +122,17 @@ const LAYOUTS: Readonly<Record<AttributesForm, Layout>> = {
       ['scalar', 32],
     ],
   },
-  ecotone: { selector: Uint8Array.of(0x44, 0x0a, 0x5e, 0x20), fields: ECOTONE_FIELDS },
-  isthmus: { selector: Uint8Array.of(0x09, 0x89, 0x99, 0xbe), fields: ISTHMUS_FIELDS },
-  jovian: {
+  // setL1BlockValuesEcotone
+  blobs: { selector: Uint8Array.of(0x44, 0x0a, 0x5e, 0x20), fields: BLOB_FIELDS },
+  // setL1BlockValuesIsthmus
+  operator: { selector: Uint8Array.of(0x09, 0x89, 0x99, 0xbe), fields: OPERATOR_FIELDS },
+  // setL1BlockValuesJovian
+  footprint: {
     selector: Uint8Array.of(0x3d, 0xb6, 0xbe, 0x2b),
-    fields: [...ISTHMUS_FIELDS, ['daFootprintGasScalar', 2]],
+    fields: [...OPERATOR_FIELDS, ['daFootprintGasScalar', 2]],
   },
 }
-const FORMS: readonly AttributesForm[] = ['bedrock', 'ecotone', 'isthmus', 'jovian']
+const FORMS = Object.keys(LAYOUTS) as AttributesForm[]
 const ABSENT = {
   blobBaseFee: 0n,
   baseFeeScalar: 0n,

@@ -39,15 +39,15 @@ export function l1FeeParameters(
   rules: Pick<Rules, 'l1Fee' | 'operatorFee' | 'hasDaFootprint'>,
   slot: (number: (typeof L1_FEE_SLOTS)[number]) => Bytes,
 ): L1FeeParameters {
-  const isBedrock = rules.l1Fee === 'bedrock' || rules.l1Fee === 'regolith'
-  const scalars = isBedrock ? ZERO_32 : slot(3)
+  const isOld = rules.l1Fee === 'overhead'
+  const scalars = isOld ? ZERO_32 : slot(3)
   const blob = {
-    blobBaseFee: isBedrock ? 0n : bytesToBigint(slot(7)),
+    blobBaseFee: isOld ? 0n : bytesToBigint(slot(7)),
     baseFeeScalar: bytesToBigint(scalars.subarray(16, 20)),
     blobBaseFeeScalar: bytesToBigint(scalars.subarray(20, 24)),
   }
-  const hasOld = isBedrock || isFirstOfEcotone(blob, rules)
-  const hasOperator = rules.operatorFee !== 'none' || rules.hasDaFootprint
+  const hasOld = isOld || isFirstWithBlobs(blob, rules)
+  const hasOperator = rules.operatorFee !== undefined || rules.hasDaFootprint
   const operator = hasOperator ? slot(8) : ZERO_32
   return {
     baseFee: bytesToBigint(slot(1)),
@@ -63,7 +63,7 @@ export function l1FeeParameters(
 /** `raw`: the whole signed envelope. */
 export function rollupData(raw: Bytes): RollupData {
   let zeros = 0
-  for (const byte of raw) if (byte === 0) zeros++
+  for (let at = 0; at < raw.length; at++) if (raw[at] === 0) zeros++
   const estimate = 836_500n * BigInt(fastlzLength(raw)) - 42_585_600n
   return {
     zeroBytes: BigInt(zeros),
@@ -85,16 +85,15 @@ export function l1Cost(
   switch (form) {
     case 'none':
       return { gasUsed: 0n, fee: 0n }
-    case 'fjord':
+    case 'compressed':
       return {
         gasUsed: (data.estimatedSize * 16n) / MILLION,
         fee: (data.estimatedSize * perByte) / (MILLION * MILLION),
       }
-    case 'ecotone':
+    case 'blobs':
       return { gasUsed: gas, fee: (gas * perByte) / (16n * MILLION) }
-    default: {
-      // Before Regolith a signature was counted as 68 bytes that are not zero.
-      const gasUsed = gas + overhead + (form === 'bedrock' ? 68n * 16n : 0n)
+    case 'overhead': {
+      const gasUsed = gas + overhead + rules.l1SignatureBytes * 16n
       return { gasUsed, fee: (gasUsed * baseFee * scalar) / MILLION }
     }
   }
@@ -103,10 +102,9 @@ export function l1Cost(
 /** Wei for `gas`: the gas limit when it is taken in advance, the gas used when the rest is given back. */
 export function operatorFee(gas: bigint, parameters: L1FeeParameters, rules: Rules): bigint {
   const { operatorFeeScalar, operatorFeeConstant } = parameters
-  if (rules.operatorFee === 'none') return 0n
-  return rules.operatorFee === 'jovian'
-    ? gas * operatorFeeScalar * 100n + operatorFeeConstant
-    : (gas * operatorFeeScalar) / MILLION + operatorFeeConstant
+  if (rules.operatorFee === undefined) return 0n
+  const { multiplier, divisor } = rules.operatorFee
+  return (gas * operatorFeeScalar * multiplier) / divisor + operatorFeeConstant
 }
 
 /** Gas of data that a transaction takes of its block (Jovian), 0 before. Deposits take none: do not ask for them. */
@@ -127,9 +125,9 @@ export function receiptL1Fee(
   if (rules.l1Fee === 'none') return undefined
   const { gasUsed, fee } = l1Cost(data, parameters, rules)
   const { operatorFeeScalar, operatorFeeConstant, daFootprintGasScalar } = parameters
-  const hasBlobs = rules.l1Fee === 'ecotone' || rules.l1Fee === 'fjord'
+  const hasBlobs = rules.l1Fee === 'blobs' || rules.l1Fee === 'compressed'
   const hasOperator =
-    rules.operatorFee !== 'none' && (operatorFeeScalar !== 0n || operatorFeeConstant !== 0n)
+    rules.operatorFee !== undefined && (operatorFeeScalar !== 0n || operatorFeeConstant !== 0n)
   return {
     l1GasPrice: parameters.baseFee,
     l1GasUsed: gasUsed,
@@ -153,16 +151,16 @@ const MILLION = 1_000_000n
 const MIN_SIZE = 100n * MILLION
 
 const formOf = (parameters: L1FeeParameters, rules: Rules): Rules['l1Fee'] =>
-  isFirstOfEcotone(parameters, rules) ? 'regolith' : rules.l1Fee
+  isFirstWithBlobs(parameters, rules) ? 'overhead' : rules.l1Fee
 
 /** The first Ecotone block has no Ecotone scalars yet: its transactions pay as before. */
-function isFirstOfEcotone(
+function isFirstWithBlobs(
   parameters: Pick<L1FeeParameters, 'baseFeeScalar' | 'blobBaseFee' | 'blobBaseFeeScalar'>,
   rules: Pick<Rules, 'l1Fee'>,
 ): boolean {
   const { baseFeeScalar, blobBaseFee, blobBaseFeeScalar } = parameters
   return (
-    rules.l1Fee === 'ecotone' &&
+    rules.l1Fee === 'blobs' &&
     baseFeeScalar === 0n &&
     blobBaseFee === 0n &&
     blobBaseFeeScalar === 0n

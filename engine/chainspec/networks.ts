@@ -1,8 +1,9 @@
 /** The chains known by name: schedules and first blocks as their own nodes have them. */
 import { hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_ROOT } from '../primitives/keccak.ts'
-import type { ChainParameters, Schedule } from './forks.ts'
+import type { Schedule } from './forks.ts'
 import type { GenesisFields, GenesisRoots } from './genesis.ts'
+import type { ChainParameters } from './rules.ts'
 
 export type Network = {
   readonly name: string
@@ -49,6 +50,8 @@ export const ISTHMUS_AT_0 = {
   holocene: 0n,
   isthmus: 0n,
 } satisfies Schedule
+/** All OP forks, and what they bring of Ethereum's, from the first block on. */
+export const NEWEST_AT_0 = { ...ISTHMUS_AT_0, jovian: 0n } satisfies Schedule
 
 /** X Layer's parameters under another schedule or id: its two networks, and development chains with its rules. */
 export function xlayerParameters(chainId: bigint, schedule: Schedule): ChainParameters {
@@ -107,7 +110,7 @@ const optimismParameters = (chainId: bigint, schedule: Schedule): ChainParameter
   chainId,
   schedule,
   denominator: 50n,
-  denominatorCanyon: 250n,
+  laterDenominator: 250n,
   elasticity: 6n,
 })
 /** What the first Bedrock blocks of both OP networks have in common. */

@@ -1,4 +1,5 @@
 /** Contracts of the OP stack that a development chain has from its first block on: where they are and what is in their storage. */
+import { readFileSync } from 'node:fs'
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { DEV_ACCOUNTS } from './dev-accounts.ts'
@@ -20,6 +21,12 @@ export const CONTRACTS = [
 ] as const
 /** Code of each, as it lies on the chain. */
 export type ContractCode = Readonly<Record<(typeof CONTRACTS)[number], Hex>>
+/** What the compiler made of engine/contracts (docs/adr/0026); read when a chain is made, by one thread. */
+export function contractCode(): ContractCode {
+  const file = new URL('../contracts/compiled.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly code: ContractCode }).code
+}
+
 /** The `alloc` of a genesis.json. */
 export type AllocJson = Record<Hex, Partial<Record<AccountKey, unknown>>>
 

@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs'
 import { hashHeader } from '../primitives/header-codec.ts'
 import { devChain } from './dev-genesis.ts'
 import { ChainError } from './error.ts'
-import { rulesOf } from './forks.ts'
+import { isOptimismChain, OPTIMISM_FORKS } from './forks.ts'
 import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
 import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
 import { NETWORKS, type Network, xlayerParameters } from './networks.ts'
+import { rulesOf } from './rules.ts'
 import type { ChainSpec } from './types.ts'
 
 /** Plain data, so that every thread makes the same chain from it. */
@@ -53,7 +54,7 @@ export function chainOfGenesis(json: unknown): ChainSpec {
     genesisHash: hashHeader(header),
     alloc: stateHash === undefined ? alloc : undefined,
     eip1559: constantsOf(parameters),
-    blockTime: parameters.schedule.bedrock === undefined ? 12 : 2,
+    blockTime: isOptimismChain(parameters.schedule) ? 2 : 12,
     rulesAt,
   }
 }
@@ -92,17 +93,19 @@ function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): 
 }
 
 const allocOf = (path: string | undefined): Allocation =>
-  path === undefined ? new Map() : decodeAlloc(readJson(path), path)
+  path === undefined ? new Map() : decodeAlloc(parse(path, readText(path)), path)
 
 function baseOfFile(path: string): Pick<Network, 'name' | 'parameters' | 'blockTime'> {
   const { parameters } = decodeGenesis(readJson(path))
-  if (parameters.schedule.bedrock === undefined)
-    throw new ChainError(`${path} is no OP-stack genesis: config.bedrockBlock expected`)
+  if (!isOptimismChain(parameters.schedule))
+    throw new ChainError(
+      `${path} is no OP-stack genesis: config.${OPTIMISM_FORKS[0]!.config} expected`,
+    )
   return { name: `chain-${parameters.chainId}`, parameters, blockTime: 1 }
 }
 
-const constantsOf = ({ denominator, denominatorCanyon, elasticity }: Network['parameters']) => ({
-  denominator: denominatorCanyon ?? denominator,
+const constantsOf = ({ denominator, laterDenominator, elasticity }: Network['parameters']) => ({
+  denominator: laterDenominator ?? denominator,
   elasticity,
 })
 
@@ -112,12 +115,25 @@ function readJson(path: string): unknown {
     text = readFileSync(path, 'utf8')
   } catch (error) {
     const names = [...NETWORKS.keys()].join(', ')
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new ChainError(`${path} is neither a known chain (${names}) nor a file: ${reason}`)
+    throw new ChainError(`${path} is neither a known chain (${names}) nor a file: ${textOf(error)}`)
   }
+  return parse(path, text)
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new ChainError(`${path} cannot be read: ${textOf(error)}`)
+  }
+}
+
+function parse(path: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new ChainError(`${path}: ${error instanceof Error ? error.message : String(error)}`)
+    throw new ChainError(`${path} is not JSON: ${textOf(error).replaceAll('\n', ' ')}`)
   }
 }
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

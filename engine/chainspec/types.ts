@@ -2,41 +2,63 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 
-/** OP forks in order; a place for the next is one more line in the table of forks. */
-export type OptimismFork =
-  | 'bedrock'
-  | 'regolith'
-  | 'canyon'
-  | 'ecotone'
-  | 'fjord'
-  | 'granite'
-  | 'holocene'
-  | 'isthmus'
-  | 'jovian'
-
-/** What an engine must know of the rules at a block; `spec` names the EVM fork ("prague"). */
+/** What an engine must know of the rules at a block. */
 export type EvmRules = {
+  /** EVM fork by the name that the engine's library has for it: opcodes, their gas, the precompiled contracts. */
   readonly spec: string
   readonly chainId: bigint
-  /** Precompiled contracts that differ from the fork's own, by address in lower-case hex: gas and input limits of OP forks. */
-  readonly precompiles: 'ethereum' | 'fjord' | 'granite' | 'isthmus' | 'jovian'
+  /** undefined: those of the EVM fork, as on Ethereum. */
+  readonly precompiles: PrecompileChanges | undefined
+}
+
+/** Where precompiled contracts differ from the EVM fork's own. One object for each row of the table of forks. */
+export type PrecompileChanges = {
+  /** Gas of P256VERIFY, which Ethereum has from a later fork on and at twice the price (RIP-7212, EIP-7951). */
+  readonly p256VerifyGas: bigint
+  /** Low byte of the address → bytes; longer input takes all gas. */
+  readonly maxInputBytes: Readonly<Record<number, number>>
 }
 
 /** Every rule that depends on the fork, as plain data: read by fees, deposits, header rules and precompiles alike. */
 export type Rules = {
   readonly chainId: bigint
-  /** undefined: an L1 chain. */
-  readonly optimism: OptimismFork | undefined
-  /** EVM fork by name: "chainstart", "homestead" … "paris" … "prague", "osaka", "bpo1" … */
+  /** The newest fork that is active, for people to read: nothing is decided by it. */
+  readonly fork: string
+  readonly isOptimism: boolean
+  /** As in `evm`. */
   readonly spec: string
   readonly evm: EvmRules
-  readonly l1Fee: 'none' | 'bedrock' | 'regolith' | 'ecotone' | 'fjord'
-  /** `gas × scalar / 10^6 + constant` or `gas × scalar × 100 + constant`. */
-  readonly operatorFee: 'none' | 'isthmus' | 'jovian'
+  /** What the L1 fee counts: calldata and an overhead, calldata at the prices of gas and blobs, or an estimate of compressed bytes. */
+  readonly l1Fee: 'none' | 'overhead' | 'blobs' | 'compressed'
+  /** Bytes other than zero that a signature is counted as, beside the envelope; 'overhead' only. */
+  readonly l1SignatureBytes: bigint
+  /** Layout of the L1 attributes, by what it has more than the one before. */
+  readonly l1Attributes: 'overhead' | 'blobs' | 'operator' | 'footprint'
+  /** `gas × scalar × multiplier / divisor + constant`; undefined: none. */
+  readonly operatorFee: { readonly multiplier: bigint; readonly divisor: bigint } | undefined
   readonly hasDaFootprint: boolean
-  /** extraData of this block: 0, 9 or 17 bytes of EIP-1559 parameters for the next. */
-  readonly extraData: 'free' | 'holocene' | 'jovian'
+  /** Version byte of the EIP-1559 parameters for the next block in extraData: 0 of 9 bytes, 1 of 17; undefined: extraData is free. */
+  readonly extraDataVersion: 0 | 1 | undefined
   readonly depositReceiptVersion: 0n | 1n | undefined
+  /** Deposits of the system itself, which use no gas; all others use all of theirs. */
+  readonly hasSystemDeposits: boolean
+  /** Greatest type of a signed transaction; type 3 only where there are blobs. */
+  readonly newestTransactionType: 0 | 1 | 2 | 3 | 4
+  readonly gas: GasRules
+  /** Bytes (EIP-3860); undefined: not limited. */
+  readonly maxInitCodeBytes: number | undefined
+  /** Sender, receiver and what an access list names are warm from the start (EIP-2929). */
+  readonly hasWarmAddresses: boolean
+  /** The fee recipient as well (EIP-3651). */
+  readonly isCoinbaseWarm: boolean
+  /** A receipt says whether the transaction succeeded (EIP-658), before it said the state root after it. */
+  readonly hasReceiptStatus: boolean
+  /** SELFDESTRUCT deletes only what the same transaction created (EIP-6780). */
+  readonly keepsDestroyed: boolean
+  /** An account can let another one's code run as its own (EIP-7702). */
+  readonly hasDelegations: boolean
+  /** No miners: difficulty, nonce and ommers of a header say nothing (EIP-3675). */
+  readonly isMerged: boolean
   /** Header fields present from this fork. */
   readonly header: {
     readonly baseFee: boolean
@@ -54,8 +76,30 @@ export type Rules = {
   readonly eip1559: FeeConstants
   /** undefined: no blob transactions here (before Cancun, and on an OP chain). */
   readonly blobs: BlobSchedule | undefined
+  /** undefined: as many as in a block (EIP-7594 sets 6). */
+  readonly maxBlobsOfTransaction: number | undefined
+  /** Of the form in which blobs come with their transaction: 1 with proofs of cells (EIP-7594). */
+  readonly sidecarVersion: 0 | 1
+  /** Blobs cost at least what they would as execution gas (EIP-7918). */
+  readonly hasBlobReserve: boolean
   /** Wei to the miner, 0 from the merge on; greater than 0 says that the block is before the merge. */
   readonly blockReward: bigint
+}
+
+/** Gas of a transaction beside that of its opcodes. */
+export type GasRules = {
+  /** Of a creation, beside what every transaction costs. */
+  readonly creation: number
+  /** Of a byte of calldata that is not 0. */
+  readonly nonZeroByte: number
+  /** Of 32 bytes of init code (EIP-3860). */
+  readonly initCodeWord: number
+  /** Least gas for each token of calldata (EIP-7623); 0: there is no such floor. */
+  readonly floorOfToken: number
+  /** At most the used gas divided by it is refunded (EIP-3529). */
+  readonly refundQuotient: bigint
+  /** Most that a transaction may ask for (EIP-7825); undefined: what the block has. */
+  readonly limit: bigint | undefined
 }
 
 export type FeeConstants = { readonly denominator: bigint; readonly elasticity: bigint }

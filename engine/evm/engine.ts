@@ -113,6 +113,8 @@ export interface Session {
     readonly balance: bigint
     readonly codeHash: Bytes
   }
+  /** Also of an account that is empty, which a state override can leave. */
+  exists(address: Bytes): boolean
   code(address: Bytes): Bytes
   /** 32 bytes. */
   slot(address: Bytes, key: Bytes): Bytes

@@ -1,6 +1,7 @@
 /**
- * The raw feed's wire forms and its messages (flashblocks-feed.md 1.1, 1.2). The form is found per message, so that one feed may
- * change it while connected; one bad frame never costs the next.
+ * The raw feed's wire forms and its messages (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1; X Layer sends them in an envelope,
+ * compressed with Brotli). The form is found for each message, so that a feed may change it while connected; one bad message never costs
+ * the next.
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -19,15 +20,15 @@ import {
 import { flashblockJson } from './json.ts'
 import type { FeedMessage, Flashblock, FlashblockBase, FlashblockDelta } from './types.ts'
 
-/** Bytes of one frame, before and after decompression: 5 × the hex of the calldata that 50 M gas can buy. */
-export const MAX_FRAME_BYTES = 32 << 20
+/** Bytes of one packet, before and after decompression: 5 × the hex of the calldata that 50 M gas can buy. */
+export const MAX_PACKET_BYTES = 32 << 20
 /** A block of 12 s with a flashblock every 10 ms has 1,200. */
 export const MAX_INDEX = 9_999
 
 /** Of one flashblock: five times what 200 M gas can hold. Each costs memory far beyond its bytes on the wire. */
 export const MAX_TRANSACTIONS = 50_000
 
-export type DecodedFrame =
+export type DecodedPacket =
   /** `metadata` is side data as it was sent, unchecked but for its block number: execution never needs it. */
   | { readonly message: FeedMessage; readonly metadata: JsonObject | undefined }
   | { readonly refuse: string }
@@ -39,9 +40,9 @@ export const WIRE_FORMS = ['xlayer', 'plain'] as const
 export type WireForm = (typeof WIRE_FORMS)[number]
 
 /** One WebSocket message, text or binary. Never throws; `refuse` names the field and what was expected. */
-export function decodeFrame(frame: Bytes, maxBytes = MAX_FRAME_BYTES): DecodedFrame {
+export function decodePacket(packet: Bytes, maxBytes = MAX_PACKET_BYTES): DecodedPacket {
   try {
-    const value = unpack(frame, maxBytes)
+    const value = unpack(packet, maxBytes)
     if (!isObject(value)) throw new Refusal('message', 'an object')
     const keys = Object.keys(value)
     if (keys.length !== 1) return decodeMessage(value)
@@ -54,8 +55,8 @@ export function decodeFrame(frame: Bytes, maxBytes = MAX_FRAME_BYTES): DecodedFr
   }
 }
 
-/** `xlayer` goes out as a binary frame, `plain` as text. */
-export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): Bytes {
+/** `xlayer` goes out as a binary message of a WebSocket, `plain` as text. */
+export function encodePacket(message: FeedMessage, form: WireForm = 'xlayer'): Bytes {
   const value = message.type === 'end' ? { payload_id: message.payloadId } : flashblockJson(message)
   if (form === 'plain') return Buffer.from(JSON.stringify(value))
   const compressed = brotliCompressSync(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), {
@@ -67,12 +68,14 @@ export function encodeFrame(message: FeedMessage, form: WireForm = 'xlayer'): By
   return Buffer.concat([Buffer.of(MAGIC), compressed])
 }
 
-/** A frame as a WebSocket takes it: JSON is text, everything else binary. */
-export const socketData = (frame: Bytes): string | Bytes =>
-  frame[0] === BRACE ? Buffer.from(frame.buffer, frame.byteOffset, frame.length).toString() : frame
+/** A packet as a WebSocket takes it: JSON is text, everything else binary. */
+export const socketData = (packet: Bytes): string | Bytes =>
+  packet[0] === BRACE
+    ? Buffer.from(packet.buffer, packet.byteOffset, packet.length).toString()
+    : packet
 
 /**
- * Everybody who waits for a receipt waits for this. X Layer's builder takes 5; of a recorded frame (16 kB) 3 makes as much in 0.08 ms
+ * Everybody who waits for a receipt waits for this. X Layer's builder takes 5; of a recorded packet (16 kB) 3 makes as much in 0.08 ms
  * instead of 0.19, of one with 500 random transfers in 2 ms instead of 5 (2026-11).
  */
 const QUALITY = 3
@@ -82,25 +85,25 @@ const MAGIC = 0x1e
 const BRACE = 0x7b
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The ladder: plain JSON, 0x1E + brotli, brotli of the whole message. */
-function unpack(frame: Bytes, maxBytes: number): unknown {
-  if (frame.length > maxBytes)
-    throw new Refusal('too-large', `at most ${maxBytes} bytes`, frame.length)
-  const start = frame.findIndex((byte) => !isSpace(byte))
+/** The forms are tried in this order: plain JSON, 0x1E and Brotli after it, Brotli of the whole message. */
+function unpack(packet: Bytes, maxBytes: number): unknown {
+  if (packet.length > maxBytes)
+    throw new Refusal('too-large', `at most ${maxBytes} bytes`, packet.length)
+  const start = packet.findIndex((byte) => !isSpace(byte))
   if (start < 0) throw new Refusal('empty', 'a message')
-  if (frame[start] === BRACE) return readJson(frame.subarray(start))
-  if (frame[start] === MAGIC) {
-    const inflated = decompress(frame.subarray(start + 1), maxBytes)
+  if (packet[start] === BRACE) return readJson(packet.subarray(start))
+  if (packet[start] === MAGIC) {
+    const inflated = decompress(packet.subarray(start + 1), maxBytes)
     if (inflated) return readJson(inflated)
   }
-  const inflated = decompress(frame, maxBytes)
+  const inflated = decompress(packet, maxBytes)
   if (!inflated) throw new Refusal('brotli', 'JSON, 0x1E and brotli, or brotli')
   return readJson(inflated)
 }
 
 const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
 
-/** undefined: not brotli. The output is bounded: a frame of 150 bytes can ask for 64 MiB. */
+/** undefined: not brotli. The output is bounded: a packet of 150 bytes can ask for 64 MiB. */
 function decompress(bytes: Bytes, maxBytes: number): Bytes | undefined {
   try {
     return brotliDecompressSync(bytes, { maxOutputLength: maxBytes })
@@ -125,7 +128,7 @@ function readJson(bytes: Bytes): unknown {
   }
 }
 
-function decodeMessage(object: JsonObject): DecodedFrame {
+function decodeMessage(object: JsonObject): DecodedPacket {
   const payloadId = bytesToHex(readBytes(field(object, 'payload_id'), 'payload_id', 8))
   if (!Object.hasOwn(object, 'diff') && !Object.hasOwn(object, 'index'))
     return { message: { type: 'end', payloadId }, metadata: undefined }

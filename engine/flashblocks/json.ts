@@ -1,4 +1,4 @@
-/** A flashblock as the JSON object that goes over the wire (flashblocks-feed.md 1.2). */
+/** A flashblock as the JSON object that goes over the wire (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). */
 import { bytesToHex, quantity } from '../primitives/hex.ts'
 import type { Flashblock } from './types.ts'
 

@@ -1,4 +1,4 @@
-/** Side data that some producers send with a flashblock (flashblocks-feed.md 1.3): read for inspection only, execution never trusts it. */
+/** Side data that some producers send with a flashblock (rollup-boost: specs/flashblocks.md, Metadata): read for inspection only, execution never trusts it. */
 import type { Hex } from '../primitives/bytes.ts'
 import { bytesToHex, quantity } from '../primitives/hex.ts'
 import {

@@ -1,6 +1,6 @@
 /**
- * What a feed message means after those before it: named verdicts, no effects (flashblocks-feed.md 1.4, 1.7). The caller acts on the
- * verdict and keeps the returned sequence.
+ * What a feed message means after those before it: named verdicts, no effects. The caller acts on the verdict and keeps the
+ * returned sequence.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
@@ -64,7 +64,7 @@ export type EndVerdict =
 
 export const startSequence: Sequence = { payload: undefined, over: [] }
 
-/** `digest`: xxh3 of the frame. The same flashblock in another wire form is known by its block hash. */
+/** `digest`: xxh3 of the packet. The same flashblock in another wire form is known by its block hash. */
 export function judgeFlashblock(
   sequence: Sequence,
   incoming: { readonly flashblock: Flashblock; readonly digest: bigint },

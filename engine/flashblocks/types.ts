@@ -1,4 +1,4 @@
-/** The raw feed's messages, decoded (flashblocks-feed.md 1.2). */
+/** The raw feed's messages, decoded (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). */
 import type { Bytes } from '../primitives/bytes.ts'
 
 export type FlashblockBase = {

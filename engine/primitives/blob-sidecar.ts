@@ -114,9 +114,9 @@ function readStrings(data: Bytes, list: Span, { field, type, length, owner }: St
   // The first of a wrong length ends it: so there are not many.
   for (let at = list.start; at < list.next; ) {
     const { start, next } = spanAt(within, at)
-    const where = `for ${type}, ${into}[${strings.length}]`
-    if (isListAt(data, at)) throw new RlpError(`rlp: expected input string or byte ${where}`)
-    if (next - start !== length) {
+    if (isListAt(data, at) || next - start !== length) {
+      const where = `for ${type}, ${into}[${strings.length}]`
+      if (isListAt(data, at)) throw new RlpError(`rlp: expected input string or byte ${where}`)
       const fault = next - start < length ? 'short' : 'long'
       throw new RlpError(`rlp: input string too ${fault} ${where}`)
     }

@@ -10,7 +10,7 @@ export type Log = {
 /** The bloom has no bytes where there is no log. */
 export type LogSummary = { readonly bloom: Bytes; readonly count: number }
 
-/** L1 and operator fee figures of an OP receipt, as `execution.md` 3.9 names them. */
+/** L1 and operator fee figures of an OP receipt, named as in its JSON (op-geth: core/types/receipt.go; op-alloy: L1BlockInfo). */
 export type L1Fee = {
   readonly l1GasPrice: bigint
   readonly l1GasUsed: bigint

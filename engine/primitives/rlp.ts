@@ -28,19 +28,59 @@ export function readItem(
   return read({ data, end: data.length, depth: 0 }, at)
 }
 
+/** What `decodeRlp` says of `data`, without making anything of it. @throws {RlpError} as `decodeRlp` */
+export function checkRlp(data: Bytes): void {
+  const list = { data, end: data.length, depth: 0 }
+  const ends: number[] = []
+  let at = 0
+  do {
+    const next = endOf(list, at)
+    if (data[at]! < 0xc0) at = next
+    else {
+      ends.push(list.end)
+      list.end = next
+      list.depth++
+      checkDepth(list)
+      at = startAt(data, at)
+    }
+    while (list.depth > 0 && at === list.end) {
+      list.end = ends.pop()!
+      list.depth--
+    }
+  } while (list.depth > 0)
+  if (at !== data.length) throw new RlpError('rlp: input contains more than one value')
+}
+
 /**
  * Where the content of the item at `at` lies; nothing in it is looked at, and what is around it is taken to be right.
  * @throws {RlpError} when it reaches out of `data`
  */
-export function spanAt(data: Bytes, at: number): { readonly start: number; readonly next: number } {
+export const spanAt = (
+  data: Bytes,
+  at: number,
+): { readonly start: number; readonly next: number } => ({
+  start: startAt(data, at),
+  next: nextAt(data, at),
+})
+
+/** Where the content of the item at `at` begins. */
+function startAt(data: Bytes, at: number): number {
   const first = data[at] ?? 0
-  if (first < 0x80) return { start: at, next: at + 1 }
+  if (first < 0x80) return at
   const short = first - (first >= 0xc0 ? 0xc0 : 0x80)
-  const start = short <= 55 ? at + 1 : at + 1 + (short - 55)
-  const source = { data, end: data.length, depth: 0 }
-  const next = start + (short <= 55 ? short : readLength(source, at + 1, start))
+  return short <= 55 ? at + 1 : at + 1 + (short - 55)
+}
+
+/** Where the next item begins. */
+function nextAt(data: Bytes, at: number): number {
+  const first = data[at] ?? 0
+  if (first < 0x80) return at + 1
+  const short = first - (first >= 0xc0 ? 0xc0 : 0x80)
+  const start = startAt(data, at)
+  const next =
+    start + (short <= 55 ? short : readLength(data, data.length, { from: at + 1, to: start }))
   if (next > data.length) throw new RlpError('rlp: value size exceeds available input length')
-  return { start, next }
+  return next
 }
 
 /** An unsigned number as RLP wants it: big-endian without leading zeros, zero is empty. @throws {RangeError} when negative. */
@@ -138,44 +178,54 @@ function write(item: RlpItem, out: Uint8Array, at: number): number {
 type Source = { readonly data: Bytes; readonly end: number; readonly depth: number }
 
 function read(source: Source, at: number): { readonly item: RlpItem; readonly next: number } {
-  const { data } = source
-  if (at >= source.end) throw new RlpError('unexpected EOF')
+  const { data, depth } = source
+  const next = endOf(source, at)
+  const start = startAt(data, at)
+  if (data[at]! < 0xc0) return { item: data.subarray(start, next), next }
+  const list = { data, end: next, depth: depth + 1 }
+  checkDepth(list)
+  const items: RlpItem[] = []
+  for (let inner = start; inner < next; ) {
+    const one = read(list, inner)
+    items.push(one.item)
+    inner = one.next
+  }
+  return { item: items, next }
+}
+
+/** Where the item at `at` ends, whose own head is looked at. */
+function endOf({ data, end, depth }: Source, at: number): number {
+  if (at >= end) throw new RlpError('unexpected EOF')
   const first = data[at]!
-  if (first < 0x80) return { item: data.subarray(at, at + 1), next: at + 1 }
-  const isList = first >= 0xc0
-  const short = first - (isList ? 0xc0 : 0x80)
-  const start = short <= 55 ? at + 1 : at + 1 + (short - 55)
-  const length = short <= 55 ? short : readLength(source, at + 1, start)
-  const next = start + length
-  if (next > source.end)
+  if (first < 0x80) return at + 1
+  const short = first - (first >= 0xc0 ? 0xc0 : 0x80)
+  const start = startAt(data, at)
+  const length = short <= 55 ? short : readLength(data, end, { from: at + 1, to: start })
+  if (start + length > end)
     throw new RlpError(
-      source.depth > 0
+      depth > 0
         ? 'rlp: element is larger than containing list'
         : 'rlp: value size exceeds available input length',
     )
-  if (isList) return { item: readItems({ data, end: next, depth: source.depth + 1 }, start), next }
-  if (length === 1 && data[start]! < 0x80) throw new RlpError('rlp: non-canonical size information')
-  return { item: data.subarray(start, next), next }
+  if (first < 0xc0 && length === 1 && data[start]! < 0x80)
+    throw new RlpError('rlp: non-canonical size information')
+  return start + length
 }
 
-function readItems(list: Source, start: number): readonly RlpItem[] {
-  if (list.depth > MAX_DEPTH)
-    throw new RlpError(`rlp: lists are nested more than ${MAX_DEPTH} deep`)
-  const items: RlpItem[] = []
-  for (let at = start; at < list.end; ) {
-    const { item, next } = read(list, at)
-    items.push(item)
-    at = next
-  }
-  return items
+function checkDepth({ depth }: Source): void {
+  if (depth > MAX_DEPTH) throw new RlpError(`rlp: lists are nested more than ${MAX_DEPTH} deep`)
 }
 
 /** A length of its own bytes: minimal, and more than the short form can say. */
-function readLength(source: Source, from: number, to: number): number {
-  if (to > source.end) throw new RlpError('rlp: value size exceeds available input length')
-  if (source.data[from] === 0) throw new RlpError('rlp: non-canonical size information')
+function readLength(
+  data: Bytes,
+  end: number,
+  { from, to }: { readonly from: number; readonly to: number },
+): number {
+  if (to > end) throw new RlpError('rlp: value size exceeds available input length')
+  if (data[from] === 0) throw new RlpError('rlp: non-canonical size information')
   let length = 0
-  for (let at = from; at < to; at++) length = length * 256 + source.data[at]!
+  for (let at = from; at < to; at++) length = length * 256 + data[at]!
   if (length <= 55) throw new RlpError('rlp: non-canonical size information')
   return length
 }

@@ -4,7 +4,7 @@ import { keccak256 } from './keccak.ts'
 import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
 import { MAX_LOW_S, recoverAddress, sign } from './signature.ts'
 import type { DepositTransaction, SignedTransaction, Transaction } from './transaction.ts'
-import { formOf, readFields, type Values, writeFields } from './transaction-forms.ts'
+import { formOf, peekFields, readFields, type Values, writeFields } from './transaction-forms.ts'
 import { bigintToBytes, concatBytes } from './words.ts'
 
 /** A transaction before it is signed: the fields that its hash for signing is made of. */
@@ -44,7 +44,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes): Transaction {
   const form = formOf(isLegacy ? 0 : raw[0]!)
   // Type 0 has no envelope: a first byte of 0 is no type.
   if (form === undefined || (!isLegacy && form.type === 0))
-    throw new TransactionError('type', 'transaction type not supported')
+    throw new TransactionError('type', TYPE_NOT_SUPPORTED)
   try {
     const fields = readFields(form, isLegacy ? raw : raw.subarray(1))
     const hash = transactionHash(raw)
@@ -60,6 +60,36 @@ export function decodeTransaction(raw: Bytes, from?: Bytes): Transaction {
   } catch (error) {
     if (error instanceof RlpError) throw new TransactionError('malformed', error.message)
     throw error
+  }
+}
+
+/**
+ * The transaction in an envelope that `decodeTransaction` has accepted, perhaps in another thread: nothing is hashed or recovered, and its
+ * lists are read when they are first asked for. Byte strings are views into `raw`. No deposits.
+ * @throws {TransactionError} on other bytes, where it sees that they are
+ */
+export function openTransaction(
+  raw: Bytes,
+  known: Pick<SignedTransaction, 'hash' | 'from'>,
+): SignedTransaction {
+  const isLegacy = raw[0]! > 0x7f
+  const form = formOf(isLegacy ? 0 : (raw[0] ?? 0))
+  if (form === undefined || form.type === 0x7e || (form.type === 0) !== isLegacy)
+    throw new TransactionError('type', TYPE_NOT_SUPPORTED)
+  try {
+    const fields = peekFields(form, isLegacy ? raw : raw.subarray(1))
+    const chain = isLegacy ? { chainId: chainIdOf(fields) } : undefined
+    const { hash, from } = known
+    // As in `decodeTransaction`. Not by spreading `fields`, which would read its lists.
+    return Object.assign(fields, {
+      type: form.type,
+      ...chain,
+      raw,
+      hash,
+      from,
+    }) as SignedTransaction
+  } catch (error) {
+    throw error instanceof RlpError ? new TransactionError('malformed', error.message) : error
   }
 }
 
@@ -128,6 +158,7 @@ export function createAddress(from: Bytes, nonce: bigint): Bytes {
 }
 
 const EMPTY: Bytes = new Uint8Array(0)
+const TYPE_NOT_SUPPORTED = 'transaction type not supported'
 const INVALID_SIGNATURE = 'invalid sender: invalid transaction v, r, s values'
 
 const fieldsOf = ({ type }: Pick<Transaction, 'type'>) => formOf(type)!.fields

@@ -1,5 +1,5 @@
 /** A flashblock payload's base as the attributes of its block. */
-import type { BlockAttributes } from '../execution/types.ts'
+import type { BlockAttributes } from '../execution/transaction/types.ts'
 import type { FlashblockBase } from '../flashblocks/types.ts'
 
 /** The attributes that a base stands for; the inverse of what index 0 sends. */

@@ -2,9 +2,9 @@
 import { MESSAGE_PASSER } from '../chainspec/genesis.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
-import { attributesOfHeader, buildHeader, openBlock } from '../execution/block.ts'
-import { headerFault } from '../execution/header-rules.ts'
-import { RequestsError } from '../execution/requests.ts'
+import { attributesOfHeader, buildHeader, openBlock } from '../execution/block/block.ts'
+import { headerFault } from '../execution/block/header-rules.ts'
+import { RequestsError } from '../execution/block/requests.ts'
 import { encodeTail, encodeWithdrawal, type RlpBlock } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
@@ -19,15 +19,15 @@ import { decodeTransaction, TransactionError } from '../primitives/transaction-c
 import { equalBytes } from '../primitives/words.ts'
 import type { StateDiff } from '../state/diff.ts'
 import { encodeDiff } from '../state/diff-codec.ts'
-import { appendBlock, writeMarks } from '../storage/append.ts'
-import type { Database } from '../storage/database.ts'
-import { flatState } from '../storage/flat-state.ts'
-import { foldBlock } from '../storage/fold.ts'
-import { openLogLength } from '../storage/log-length.ts'
-import { type PruneLimits, prune } from '../storage/prune.ts'
-import { recover } from '../storage/recover.ts'
-import { openStore } from '../storage/store.ts'
-import { type StateTrie, TRIE_CACHE_BYTES } from '../storage/trie.ts'
+import { appendBlock, writeMarks } from '../storage/blocks/append.ts'
+import { flatState } from '../storage/blocks/flat-state.ts'
+import { foldBlock } from '../storage/blocks/fold.ts'
+import { type PruneLimits, prune } from '../storage/blocks/prune.ts'
+import { recover } from '../storage/blocks/recover.ts'
+import { openStore } from '../storage/blocks/store.ts'
+import { openLogLength } from '../storage/database/log-length.ts'
+import type { Database } from '../storage/database/types.ts'
+import { type StateTrie, TRIE_CACHE_BYTES } from '../storage/trie/trie.ts'
 import type { StoreReader } from '../storage/types.ts'
 
 /** A block that is not taken; everything before it is in the database. */
@@ -152,7 +152,7 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     tail: {
       nonce: header.nonce,
       ommersHash: keccak256(encodeRlp(block.ommers.map(headerItems))),
-      ...(block.withdrawals === undefined || execution.rules.optimism !== undefined
+      ...(block.withdrawals === undefined || execution.rules.isOptimism
         ? {}
         : { withdrawalsRoot: orderedRoot(block.withdrawals.map(encodeWithdrawal)) }),
       ...(requestsHash === undefined ? {} : { requestsHash }),
@@ -183,11 +183,11 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
 function checkOptimism({ rulesAt }: ChainSpec, block: RlpBlock, parent: Header): void {
   const { number, timestamp } = block.header
   const rules = rulesAt(number, timestamp)
-  if (rules.optimism === undefined) return
+  if (!rules.isOptimism) return
   const count = block.withdrawals?.length ?? 0
   if (count > 0) throw new BlockFault(`${count} withdrawals, an OP block has none`)
   const before = rulesAt(parent.number, parent.timestamp)
-  if (before.optimism !== undefined && before.depositReceiptVersion !== rules.depositReceiptVersion)
+  if (before.isOptimism && before.depositReceiptVersion !== rules.depositReceiptVersion)
     throw new BlockFault(
       'Canyon puts the code of a contract into the state that is not known here (0x13b0D85CcB8bf860b6b79AF3029fCA081AE9beF2): load the state of a later block by import-state',
     )

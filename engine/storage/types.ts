@@ -1,7 +1,6 @@
 /** Storage: what is durable, how it is read, and what the keeper is told. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { EncodedDiff, StateDiff } from '../state/diff.ts'
-import type { ProofLimits, TrieAt } from './proof.ts'
 
 /** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
 export type BlockId = number
@@ -114,7 +113,7 @@ export type AppendBlock = {
   readonly tail?: Bytes | undefined
 }
 
-/** Shared words the keeper writes and every reader looks at (views.md 2, 3); they lie in the arena, storage only knows this interface. */
+/** Shared words the keeper writes and every reader looks at (ADR 3): they lie in the arena of the views, storage only knows this interface. */
 export interface KeeperWords {
   fold(): BlockId
   setFold(id: BlockId): void
@@ -203,3 +202,29 @@ export type KeeperAnswer =
     }
   /** A commit failed: canonical progress stops. `message` says what to do. */
   | { readonly type: 'failed'; readonly message: string }
+
+/** The trie after a block, for as long as no fold moves the rows under it. */
+export type TrieAt = {
+  /** @throws {ProofRaceError} */
+  prove(address: Bytes, keys: readonly Bytes[]): Proof
+  /** The same after further changes, of which nothing stays. @throws {ProofRaceError} */
+  after(diff: StateDiff): TrieAt
+  readonly stateRoot: Bytes
+  /** EMPTY_ROOT for an account that has no storage, or is absent. @throws {ProofRaceError} */
+  storageRoot(address: Bytes): Bytes
+}
+
+export type ProofLimits = {
+  /** How far below the fold head. */
+  readonly blocks: number
+  /** Of nodes that are put back in memory. */
+  readonly bytes: number
+}
+
+/** RLP nodes from the root down, for an account and some of its slots (EIP-1186). */
+export type Proof = {
+  readonly accountProof: readonly Bytes[]
+  /** RLP of the leaf; undefined: no such account. */
+  readonly account: Bytes | undefined
+  readonly storageProofs: readonly (readonly Bytes[])[]
+}

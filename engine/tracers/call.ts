@@ -1,6 +1,6 @@
 /** callTracer: the tree of calls, optionally with logs. */
 import { switches } from './config.ts'
-import { type Frame, type FrameLog, Frames } from './frames.ts'
+import { type Frame, Frames, type PacketLog } from './frames.ts'
 import { hexText, quantityText, stringText, writeHex } from './json.ts'
 import type { TraceContext, TraceOutput, Tracer } from './types.ts'
 
@@ -36,7 +36,7 @@ function writeFrame(to: TraceOutput, frame: Frame): void {
   to.write(`,"type":"${kind}"}`)
 }
 
-function writeLog(to: TraceOutput, { address, topics, data, index, position }: FrameLog): void {
+function writeLog(to: TraceOutput, { address, topics, data, index, position }: PacketLog): void {
   to.write(`{"address":${hexText(address)},"topics":[${topics.map(hexText).join(',')}],"data":`)
   writeHex(to, data)
   to.write(`,"index":${quantityText(index)},"position":${quantityText(position)}}`)

@@ -19,9 +19,9 @@ export type Frame = {
   error: string | undefined
   revertReason: string | undefined
   readonly calls: Frame[]
-  logs: FrameLog[]
+  logs: PacketLog[]
 }
-export type FrameLog = Log & {
+export type PacketLog = Log & {
   /** In the block. */
   readonly index: number
   /** Calls of the frame before it. */

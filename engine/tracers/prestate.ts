@@ -1,5 +1,4 @@
 /** prestateTracer: what the run touched, as it was before; in diff mode what it changed, before and after. */
-import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { TraceStep } from '../evm/engine.ts'
 import { OPCODES } from '../evm/opcodes.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -149,11 +148,11 @@ class Prestate implements Tracer {
 
   /** Since EIP-6780 only what was created in the same transaction goes. */
   #destroy(name: string): void {
-    if (!isAtLeast(this.#scene!.rules, 'cancun') || this.#created.has(name)) this.#deleted.add(name)
+    if (!this.#scene!.rules.keepsDestroyed || this.#created.has(name)) this.#deleted.add(name)
   }
 
   #touchDelegate(address: Bytes): void {
-    if (!isAtLeast(this.#scene!.rules, 'prague')) return
+    if (!this.#scene!.rules.hasDelegations) return
     const code = this.#state.code(address)
     if (code.length === 23 && equalBytes(code.subarray(0, 3), DELEGATION))
       this.#touch(code.slice(3))

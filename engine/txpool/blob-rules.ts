@@ -1,8 +1,6 @@
 /** What the pool asks of blob transactions beyond what it asks of all, in geth's words; their proofs are not checked here. */
-import { isAtLeast } from '../chainspec/evm-fork.ts'
 import type { Rules } from '../chainspec/types.ts'
-import type { InvalidTransaction } from '../execution/types.ts'
-import { MAX_BLOBS_OF_TRANSACTION } from '../execution/validation.ts'
+import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/blob-sidecar.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import type { BlobTransaction } from '../primitives/transaction.ts'
@@ -20,9 +18,7 @@ export function checkSidecar(
       `transaction gas price below minimum: blob fee cap ${maxFeePerBlobGas}, minimum needed ${MIN_BLOB_FEE}`,
     )
   if (sidecar === undefined) return invalid('missing sidecar in blob transaction')
-  const limit = isAtLeast(rules, 'osaka')
-    ? MAX_BLOBS_OF_TRANSACTION
-    : Number(rules.blobs?.max ?? 0n)
+  const limit = rules.maxBlobsOfTransaction ?? Number(rules.blobs?.max ?? 0n)
   if (hashes.length > limit)
     return invalid(`transaction blob limit exceeded: blob count ${hashes.length}, limit ${limit}`)
   return checkHashes(hashes, sidecar.commitments) ?? checkSidecarForm(sidecar, rules)
@@ -51,7 +47,7 @@ export function checkBlobReplacement(
 }
 
 const MIN_BLOB_FEE = 1n
-const invalid = (message: string): InvalidTransaction => ({ code: -32000, message })
+const invalid = (message: string): InvalidTransaction => ({ why: 'input', message })
 
 function checkHashes(
   hashes: BlobTransaction['blobVersionedHashes'],
@@ -73,7 +69,7 @@ function checkHashes(
 
 function checkSidecarForm(sidecar: BlobSidecar, rules: Rules): InvalidTransaction | undefined {
   const { blobs, commitments, proofs, version } = sidecar
-  const wanted = isAtLeast(rules, 'osaka') ? 1 : 0
+  const wanted = rules.sidecarVersion
   if (version !== wanted)
     return wrongForm(`unexpected sidecar version, want: ${wanted}, got: ${version}`)
   const wantedProofs = commitments.length * (version === 1 ? CELLS_PER_BLOB : 1)

@@ -1,4 +1,5 @@
 /** Which transactions leave a full pool: far-future nonces first, then the cheapest, the youngest among equals. */
+import type { TxpoolLimits } from './limits.ts'
 import { executable, lastEntry, type Sender } from './sender.ts'
 import { type Entry, effectiveTip } from './types.ts'
 
@@ -15,6 +16,20 @@ export function candidate(sender: Sender, entry: Entry, baseFee: bigint): Candid
   for (const { transaction } of executable(sender)) next = transaction.nonce + 1n
   const ahead = entry.transaction.nonce - next
   return { entry, distance: ahead > 0n ? ahead : 0n, tip: effectiveTip(entry, baseFee) }
+}
+
+/** Whether its sender may have one more in the pool, and one more behind a missing nonce where it stands there. */
+export function hasShare(
+  sender: Sender,
+  { entry, distance }: Candidate,
+  { perSender, blobsPerSender, queuedPerSender }: TxpoolLimits,
+): boolean {
+  const { size } = sender.entries
+  if (size >= (entry.transaction.type === 3 ? blobsPerSender : perSender)) return false
+  if (distance === 0n) return true
+  let executables = 0
+  for (const _ of executable(sender)) executables++
+  return size - executables < queuedPerSender
 }
 
 /** Negative: `a` leaves before `b`. */

@@ -1,11 +1,11 @@
 /** Which entries the pool need not keep any longer: blocks that are deep enough, too many bytes of settled ones, too long without a block. */
-import type { PoolLimits } from './limits.ts'
+import type { TxpoolLimits } from './limits.ts'
 import type { Entry } from './types.ts'
 
 /** `entries`: oldest first. `canonical`: the newest block that is final as far as the pool knows. */
 export function outdated(
   entries: readonly Entry[],
-  at: { readonly canonical: number; readonly nowMs: number; readonly limits: PoolLimits },
+  at: { readonly canonical: number; readonly nowMs: number; readonly limits: TxpoolLimits },
 ): Entry[] {
   const { canonical, nowMs, limits } = at
   let settledBytes = 0

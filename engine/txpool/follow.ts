@@ -7,12 +7,12 @@ import { decodeTransaction } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { readAccount } from '../state/read.ts'
 import type { TransactionPool } from './pool.ts'
-import type { PoolHead } from './types.ts'
+import type { TxpoolHead } from './types.ts'
 
 /** Brings the pool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
-export type PoolFollower = { update(view: ChainView): void }
+export type TxpoolFollower = { update(view: ChainView): void }
 
-export function followViews(pool: TransactionPool): PoolFollower {
+export function followViews(pool: TransactionPool): TxpoolFollower {
   let last: Seen | undefined
   return {
     update(view) {
@@ -54,7 +54,7 @@ export function followViews(pool: TransactionPool): PoolFollower {
 export function restorePool(
   pool: TransactionPool,
   journalled: Iterable<Bytes>,
-  at: { readonly view: ChainView; readonly head: PoolHead },
+  at: { readonly view: ChainView; readonly head: TxpoolHead },
 ): number {
   let restored = 0
   const raws = [...journalled]
@@ -110,12 +110,14 @@ function includeBlock(
   if (at.number < view.earliest) return
   const block = view.block({ number: at.number })
   if (block === undefined) return
+  const hashes = block.transactionHashes()
   for (let index = at.from; index < block.transactionCount; index++) {
-    const transaction = block.transaction(index)!
+    // What the pool has is not decoded again.
+    const known = pool.kept(hashes[index]!)
+    const transaction = known ?? block.transaction(index)!
     if (transaction.type === 0x7e) continue
     // What the pool keeps must outlive the view's lease.
-    const kept = pool.isExpected(transaction.hash) ? transaction : copyOf(transaction)
-    pool.include(kept, Number(at.number))
+    pool.include(known ?? copyOf(transaction), Number(at.number))
   }
 }
 

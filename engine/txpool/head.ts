@@ -10,8 +10,8 @@ import {
   rollupData,
 } from '../chainspec/l1-fee.ts'
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
-import { intrinsicGas } from '../execution/intrinsic-gas.ts'
-import { intrinsicInput } from '../execution/validation.ts'
+import { gasOfCounts, intrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
+import { intrinsicInput } from '../execution/transaction/validation.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
@@ -19,10 +19,10 @@ import { bigintToBytes, equalBytes } from '../primitives/words.ts'
 import { readAccount, readSlot } from '../state/read.ts'
 import type { StateReader } from '../state/reader.ts'
 import { pendingBlock } from './follow.ts'
-import type { PoolHead } from './types.ts'
+import type { TxpoolHead } from './types.ts'
 
 /** Valid as long as the view's lease. */
-export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
+export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
   const block = pendingBlock(view)
   const { header } = block
   const rules = chain.rulesAt(header.number, header.timestamp)
@@ -34,18 +34,19 @@ export function headOf(view: ChainView, chain: ChainSpec): PoolHead {
     gasLimit: header.gasLimit,
     baseFee: header.baseFeePerGas ?? 0n,
     account,
-    rollup(transaction) {
+    rollup(transaction, digest) {
       if (rules.l1Fee === 'none') return NO_ROLLUP
       parameters ??= readParameters(state, rules)
-      const data = rollupData(transaction.raw)
+      const data = digest?.rollup ?? rollupData(transaction.raw)
       const { fee } = l1Cost(data, parameters, rules)
       return {
         fee: fee + operatorFee(transaction.gasLimit, parameters, rules),
         daFootprint: daFootprint(data, parameters, rules),
       }
     },
-    leastGas(transaction) {
-      const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
+    leastGas(transaction, digest) {
+      const counts = digest?.intrinsic ?? intrinsicCounts(intrinsicInput(transaction))
+      const { gas, floor } = gasOfCounts(counts, rules)
       return { intrinsic: gas, floor }
     },
     hasCode(address) {

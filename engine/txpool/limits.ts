@@ -1,8 +1,10 @@
 /** Every bound of the transaction pool in one place. */
 
-export type PoolLimits = {
+export type TxpoolLimits = {
   /** Bytes of one raw transaction; of a blob transaction without its sidecar. */
   readonly transactionBytes: number
+  /** Bytes of an envelope that the pool hashes and walks itself: the digest of a longer one comes with it. */
+  readonly ownDigestBytes: number
   /** Bytes of a blob transaction with its sidecar. */
   readonly blobTransactionBytes: number
   /** Transactions of one sender that are not in a block yet. */
@@ -38,8 +40,9 @@ export type PoolLimits = {
   readonly journalSlack: number
 }
 
-export const POOL_LIMITS: PoolLimits = {
+export const TXPOOL_LIMITS: TxpoolLimits = {
   transactionBytes: 131_072,
+  ownDigestBytes: 65_536,
   blobTransactionBytes: 1_048_576,
   perSender: 1_024,
   blobsPerSender: 16,
@@ -53,7 +56,7 @@ export const POOL_LIMITS: PoolLimits = {
   expiryMs: 3 * 60 * 60 * 1000,
   handedMs: 10_000,
   refused: 1_000,
-  refusedMs: 60_000,
+  refusedMs: 10 * 60_000,
   keepBlocks: 16,
   includedBytes: 64 * 1024 * 1024,
   journalSlack: 10_000,

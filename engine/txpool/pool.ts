@@ -1,43 +1,50 @@
 /** The transaction pool: what was accepted and is not final yet. Holds no thread, no clock and no view of its own. */
-import type { InvalidTransaction } from '../execution/types.ts'
+import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { chooseBest } from './best.ts'
-import { candidate, victims } from './eviction.ts'
+import { candidate, hasShare, victims } from './eviction.ts'
 import { outdated } from './expiry.ts'
-import { POOL_LIMITS, type PoolLimits } from './limits.ts'
-import { createJournalWriter, type JournalWriter } from './pool-journal.ts'
+import { createIncluded } from './included.ts'
+import { createJournalWriter, type JournalWriter } from './journal.ts'
+import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
 import { executable, firstGap, newSender, type Sender, spending } from './sender.ts'
 import {
   type Entry,
   isReached,
+  type Known,
   keyOf,
   newEntry,
   type Offered,
   type PendingListener,
-  type PoolHead,
-  type PoolOptions,
   type Position,
+  type ReadHead,
   type RejectedTransaction,
   type Submitted,
+  type TxpoolHead,
+  type TxpoolOptions,
+  type Undigested,
+  type Unlisted,
   type Unproven,
   type Wanted,
 } from './types.ts'
 import {
+  type Acceptance,
   checkFunds,
   checkReplacement,
   checkReserved,
   checkTransaction,
   decodeSubmitted,
   invalid,
+  isFree,
   openSubmitted,
-  type Sidecar,
+  RESTORED,
 } from './validation.ts'
 
 export class TransactionPool {
-  readonly limits: PoolLimits
+  readonly limits: TxpoolLimits
   readonly #journal: JournalWriter
   readonly #now: () => number
   readonly #onNews: () => void
@@ -46,8 +53,7 @@ export class TransactionPool {
   readonly #refusals: Refusals
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
-  /** Included entries, by sender and nonce. */
-  readonly #included = new Map<string, Map<bigint, Entry>>()
+  readonly #included = createIncluded()
   readonly #listeners = new Set<PendingListener>()
   #arrivals = 0
   #bytes = 0
@@ -55,8 +61,8 @@ export class TransactionPool {
   #dropped = 0
   #canonical = -1
 
-  constructor(options: PoolOptions) {
-    this.limits = { ...POOL_LIMITS, ...options.limits }
+  constructor(options: TxpoolOptions) {
+    this.limits = { ...TXPOOL_LIMITS, ...options.limits }
     this.#journal = createJournalWriter(
       options.journal,
       () => [...this.#byHash.values()].map(({ transaction }) => transaction),
@@ -69,24 +75,33 @@ export class TransactionPool {
 
   /**
    * Validates against the pending head, journals, accepts; a refusal is a value. `raw`: an envelope, or the network form of a blob
-   * transaction, which is accepted when it comes back proven. @throws {ViewError} from the head's reads.
+   * transaction. Blobs are accepted when they come back proven, a long envelope with its digest, a free call listed. The head is read for
+   * bytes that are a transaction and a new one. @throws whatever `readHead` throws
    */
-  submit(raw: Bytes, head: PoolHead): Submitted | Unproven
-  submit(raw: Bytes, head: PoolHead, proofs: 'proven'): Submitted
-  submit(raw: Bytes, head: PoolHead, proofs?: 'proven'): Submitted | Unproven {
+  submit(
+    raw: Bytes,
+    readHead: ReadHead,
+    { digest, isProven, isListed = false }: Known = {},
+  ): Submitted | Unproven | Undigested | Unlisted {
     const opened = openSubmitted(raw, this.limits)
     if ('error' in opened) return opened
-    const key = keyOf(keccak256(opened.envelope))
+    const { envelope } = opened
+    if (digest === undefined && envelope.length > this.limits.ownDigestBytes)
+      return { undigested: envelope }
+    const key = keyOf(digest?.hash ?? keccak256(envelope))
     const known = this.#byHash.get(key)
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
     const reason = this.#refusals.reasonOf(key)
-    if (reason !== undefined) return refuse(reason)
-    const decoded = decodeSubmitted(opened.envelope)
+    if (reason !== undefined) return refuse(`transaction was dropped: ${reason}`, 'rejected')
+    const decoded = decodeSubmitted(envelope, digest)
     if ('error' in decoded) return decoded
-    const result = this.#accept(decoded.transaction, head, {
+    const acceptance: Acceptance = {
       journal: this.#journal.append,
-      sidecar: opened.sidecar && (proofs ?? opened.sidecar),
-    })
+      sidecar: opened.sidecar && (isProven === true ? 'proven' : opened.sidecar),
+      digest,
+      isListed,
+    }
+    const result = readHead((head) => this.#accept(decoded.transaction, head, acceptance))
     this.#announce(decoded.transaction.from)
     return result
   }
@@ -95,13 +110,12 @@ export class TransactionPool {
    * Puts a journalled transaction back: nothing is written, and what pays for it may be in blocks that are not back yet. False: it does
    * not fit any more. @throws {ViewError}
    */
-  restore(raw: Bytes, head: PoolHead): boolean {
+  restore(raw: Bytes, head: TxpoolHead): boolean {
     if (this.#byHash.has(keyOf(keccak256(raw)))) return true
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return false
     this.#journal.noteFound()
-    const sidecar = 'proven'
-    return !('error' in this.#accept(decoded.transaction, head, { journal: undefined, sidecar }))
+    return !('error' in this.#accept(decoded.transaction, head, RESTORED))
   }
 
   get(hash: Bytes): SignedTransaction | undefined {
@@ -109,17 +123,19 @@ export class TransactionPool {
     return entry === undefined || entry.place.status === 'included' ? undefined : entry.transaction
   }
 
-  /** In the pool, or in a block that is not final yet. */
+  /** What is kept of it: in the pool, or in a block that is not final yet. */
+  kept(hash: Bytes): SignedTransaction | undefined {
+    return this.#byHash.get(keyOf(hash))?.transaction
+  }
+
   isExpected(hash: Bytes): boolean {
-    return this.#byHash.has(keyOf(hash))
+    return this.kept(hash) !== undefined
   }
 
   /** The nonce after the consecutive ones that the pool knows from `stateNonce` on; that state may be older than the pending one. */
   nextNonce(address: Bytes, stateNonce: bigint): bigint {
     const key = keyOf(address)
-    const included = this.#included.get(key)
-    let nonce = stateNonce
-    while (included?.has(nonce) === true) nonce++
+    const nonce = this.#included.nonceAfter(key, stateNonce)
     const sender = this.#senders.get(key)
     return sender === undefined ? nonce : firstGap(sender, nonce)
   }
@@ -192,8 +208,7 @@ export class TransactionPool {
     else if (known.place.status !== 'included') this.#close(known)
     entry.place = { status: 'included', blockNumber }
     entry.isAnnounced = true
-    const ofSender = this.#included.get(entry.sender) ?? new Map<bigint, Entry>()
-    this.#included.set(entry.sender, ofSender.set(transaction.nonce, entry))
+    this.#included.add(entry)
     const sender = this.#senders.get(entry.sender)
     if (sender !== undefined && sender.nonce <= transaction.nonce)
       this.#moveNonce(sender, transaction.nonce + 1n)
@@ -253,15 +268,16 @@ export class TransactionPool {
 
   #accept(
     transaction: SignedTransaction,
-    head: PoolHead,
-    { journal, sidecar }: Acceptance,
-  ): Submitted | Unproven {
+    head: TxpoolHead,
+    { journal, sidecar, digest, isListed }: Acceptance,
+  ): Submitted | Unproven | Unlisted {
     const account = head.account(transaction.from)
     const nonce = account?.nonce ?? 0n
     const checked = checkTransaction(transaction, {
       head,
       nonce,
       sidecar,
+      digest,
       limits: journal === undefined ? { ...this.limits, feeCap: 0n } : this.limits,
     })
     if ('error' in checked) return checked
@@ -277,6 +293,7 @@ export class TransactionPool {
       (journal && checkFunds({ balance: account?.balance ?? 0n, cost: entry.cost, spent }))
     if (error !== undefined) return { error }
     if (sidecar !== undefined && sidecar !== 'proven') return { unproven: sidecar }
+    if (!isListed && isFree(transaction, head)) return { unlisted: transaction }
     const noRoom = replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee)
     if (noRoom !== undefined) return { error: noRoom }
     journal?.(transaction.raw)
@@ -291,16 +308,10 @@ export class TransactionPool {
   }
 
   #makeRoom(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {
-    const { blobsPerSender, queuedPerSender, total, totalBytes } = this.limits
-    const perSender = entry.transaction.type === 3 ? blobsPerSender : this.limits.perSender
+    const { total, totalBytes } = this.limits
     const newcomer = candidate(sender, entry, baseFee)
-    let executables = 0
-    for (const _ of executable(sender)) executables++
     const isQueued = newcomer.distance > 0n
-    if (
-      sender.entries.size >= perSender ||
-      (isQueued && sender.entries.size - executables >= queuedPerSender)
-    )
+    if (!hasShare(sender, newcomer, this.limits))
       return invalid(`account limit exceeded: pooled ${sender.entries.size} txs`)
     const bytes = entry.transaction.raw.length
     while (this.#open >= total || this.#bytes + bytes > totalBytes) {
@@ -308,7 +319,7 @@ export class TransactionPool {
       const count = Math.max(1, total >> 7)
       const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
       if (worse.length === 0)
-        return isQueued ? invalid('txpool is full', -32003) : invalid('transaction underpriced')
+        return isQueued ? invalid('txpool is full', 'rejected') : invalid('transaction underpriced')
       for (const victim of worse) this.#remove(victim)
     }
     return undefined
@@ -341,20 +352,13 @@ export class TransactionPool {
 
   /** An included entry that no block has any more goes back; it was shown, so it wins over another with its nonce. */
   #reopen(entry: Entry, nonce: bigint): void {
-    this.#dropIncluded(entry)
+    this.#included.drop(entry)
     entry.place = { status: 'waiting' }
     const sender =
       this.#senders.get(entry.sender) ?? newSender(entry, entry.transaction.from, nonce)
     const other = sender.entries.get(entry.transaction.nonce)
     if (other !== undefined) this.#remove(other)
     this.#insert(sender, entry)
-  }
-
-  #dropIncluded(entry: Entry): void {
-    const ofSender = this.#included.get(entry.sender)
-    if (ofSender?.get(entry.transaction.nonce) !== entry) return
-    ofSender.delete(entry.transaction.nonce)
-    if (ofSender.size === 0) this.#included.delete(entry.sender)
   }
 
   /** True when the nonce moved. Entries below it can never be included: they go, unless a flashblock that was not published yet may have them. */
@@ -382,17 +386,11 @@ export class TransactionPool {
     for (const entry of outdated([...this.#byHash.values()], { canonical, nowMs, limits })) {
       if (entry.place.status !== 'included') this.#remove(entry)
       else {
-        this.#dropIncluded(entry)
+        this.#included.drop(entry)
         this.#byHash.delete(entry.key)
       }
     }
   }
 }
 
-type Acceptance = {
-  /** undefined: it comes out of the journal. */
-  readonly journal: ((raw: Bytes) => void) | undefined
-  readonly sidecar: Sidecar
-}
-
-const refuse = (message: string) => ({ error: invalid(message) })
+const refuse = (...said: Parameters<typeof invalid>) => ({ error: invalid(...said) })

@@ -1,11 +1,13 @@
 /** What the pool holds and what it is asked. */
+import type { RollupData } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
-import type { InvalidTransaction } from '../execution/types.ts'
+import type { IntrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
+import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import type { BlobSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import type { AccountState } from '../state/diff.ts'
-import type { PoolLimits } from './limits.ts'
+import type { TxpoolLimits } from './limits.ts'
 
 /** A flashblock: those of a whole block have index Infinity. */
 export type Position = { readonly number: number; readonly index: number }
@@ -15,22 +17,48 @@ export const isReached = (target: Position, pending: Position) =>
   (pending.number === target.number && pending.index >= target.index)
 
 /** The pending head as validation sees it. Reads may throw a ViewError: take a newer head. */
-export type PoolHead = {
+export type TxpoolHead = {
   readonly rules: Rules
   readonly gasLimit: bigint
   readonly baseFee: bigint
   account(address: Bytes): AccountState | undefined
   /** What an OP chain adds at this head: L1 data fee and operator fee, in wei, and the DA footprint, in gas. */
-  rollup(transaction: SignedTransaction): { readonly fee: bigint; readonly daFootprint: bigint }
+  rollup(
+    transaction: SignedTransaction,
+    digest?: Digest,
+  ): { readonly fee: bigint; readonly daFootprint: bigint }
   /** Gas that a transaction needs before its first step, and the floor its calldata sets. */
-  leastGas(transaction: SignedTransaction): { readonly intrinsic: bigint; readonly floor: bigint }
+  leastGas(
+    transaction: SignedTransaction,
+    digest?: Digest,
+  ): { readonly intrinsic: bigint; readonly floor: bigint }
   /** Whether code stands at an address. */
   hasCode(address: Bytes): boolean
 }
 
+/** Hands the newest head to `use`, for as long as that runs; nothing is read before. */
+export type ReadHead = <T>(use: (head: TxpoolHead) => T) => T
+
 export type Submitted = { readonly hash: Bytes } | { readonly error: InvalidTransaction }
 /** Nothing is wrong with the transaction but what its proofs, which take long to check, may say. */
 export type Unproven = { readonly unproven: BlobSidecar }
+/** A call that offers no fee, with which nothing else is wrong: the chain's contract may let it pass. */
+export type Unlisted = { readonly unlisted: SignedTransaction }
+/** An envelope so long that only its digest is taken. */
+export type Undigested = { readonly undigested: Bytes }
+/** What there is to know of an envelope beside its fields: all that every one of its bytes is read for. */
+export type Digest = {
+  readonly hash: Bytes
+  readonly from: Bytes
+  readonly rollup: RollupData
+  readonly intrinsic: IntrinsicCounts
+}
+/** What was found out about a submitted transaction before. */
+export type Known = {
+  readonly digest?: Digest
+  readonly isProven?: boolean
+  readonly isListed?: boolean
+}
 
 export type Entry = {
   readonly transaction: SignedTransaction
@@ -102,15 +130,15 @@ export type RejectedTransaction = {
 export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 
 /** Where accepted transactions survive a restart. Both calls are durable against the end of the process when they return. */
-export interface PoolJournal {
+export interface TxpoolJournal {
   append(raw: Bytes): void
   /** Replaces the whole content. */
   rewrite(all: Iterable<Bytes>): void
 }
 
-export type PoolOptions = {
-  readonly limits?: Partial<PoolLimits>
-  readonly journal: PoolJournal
+export type TxpoolOptions = {
+  readonly limits?: Partial<TxpoolLimits>
+  readonly journal: TxpoolJournal
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** `best` may give something that it did not give before. */

@@ -1,25 +1,31 @@
-/** What the pool refuses, in geth's words; the codes are those of the service's error table. */
-import { isAtLeast } from '../chainspec/evm-fork.ts'
-import { invalid as reasons } from '../execution/invalid.ts'
-import type { InvalidTransaction } from '../execution/types.ts'
-import { blobGasOf, GAS_CAP, isTypeKnown } from '../execution/validation.ts'
+/** What the pool refuses, in geth's words. */
+import { invalid as reasons } from '../execution/transaction/invalid.ts'
+import type { InvalidTransaction } from '../execution/transaction/types.ts'
+import { blobGasOf, isTypeKnown } from '../execution/transaction/validation.ts'
 import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
-import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
+import {
+  decodeTransaction,
+  openTransaction,
+  TransactionError,
+} from '../primitives/transaction-codec.ts'
 import { checkBlobReplacement, checkSidecar } from './blob-rules.ts'
-import type { PoolLimits } from './limits.ts'
+import type { TxpoolLimits } from './limits.ts'
 import type { Sender } from './sender.ts'
-import type { Entry, PoolHead } from './types.ts'
+import type { Digest, Entry, TxpoolHead } from './types.ts'
 
-export const invalid = (message: string, code = -32000): InvalidTransaction => ({ code, message })
+export const invalid = (
+  message: string,
+  why: InvalidTransaction['why'] = 'input',
+): InvalidTransaction => ({ why, message })
 
 type Refused = { readonly error: InvalidTransaction }
 
 /** What was sent, within the limits: its envelope, and the sidecar of a blob transaction. */
 export function openSubmitted(
   raw: Bytes,
-  limits: PoolLimits,
+  limits: TxpoolLimits,
 ): { readonly envelope: Bytes; readonly sidecar: BlobSidecar | undefined } | Refused {
   const { transactionBytes, blobTransactionBytes } = limits
   const most = raw[0] === 3 ? blobTransactionBytes : transactionBytes
@@ -31,11 +37,13 @@ export function openSubmitted(
   })
 }
 
-/** A transaction of a type that a pool may hold: deposits are refused. */
+/** A transaction of a type that a pool may hold: deposits are refused. `digest`: it was decoded before. */
 export function decodeSubmitted(
   envelope: Bytes,
+  digest?: Digest,
 ): { readonly transaction: SignedTransaction } | Refused {
   return orRefused(() => {
+    if (digest !== undefined) return { transaction: openTransaction(envelope, digest) }
     const transaction = decodeTransaction(envelope)
     return transaction.type === 0x7e ? { error: typeNotSupported() } : { transaction }
   })
@@ -44,26 +52,46 @@ export function decodeSubmitted(
 /** A sidecar whose proofs were checked before is `proven`; that of a transaction that comes out of a journal or a block was. */
 export type Sidecar = BlobSidecar | 'proven' | undefined
 
+/** How a transaction comes into the pool. */
+export type Acceptance = {
+  /** undefined: it comes out of the journal. */
+  readonly journal: ((raw: Bytes) => void) | undefined
+  readonly sidecar: Sidecar
+  readonly digest: Digest | undefined
+  /** The whitelist was asked before, or need not be. */
+  readonly isListed: boolean
+}
+
+/** Out of the journal. */
+export const RESTORED: Acceptance = {
+  journal: undefined,
+  sidecar: 'proven',
+  digest: undefined,
+  isListed: true,
+}
+
+type Context = {
+  readonly head: TxpoolHead
+  readonly limits: TxpoolLimits
+  readonly sidecar: Sidecar
+  readonly digest: Digest | undefined
+}
+
 /** Checks that need no other transaction of the pool, in geth's order. `nonce`: the sender's in the pending state. */
 export function checkTransaction(
   transaction: SignedTransaction,
-  context: {
-    readonly head: PoolHead
-    readonly nonce: bigint
-    readonly limits: PoolLimits
-    readonly sidecar: Sidecar
-  },
+  context: Context & { readonly nonce: bigint },
 ): { readonly cost: bigint; readonly isGasless: boolean } | Refused {
-  const { head, nonce, limits, sidecar } = context
+  const { head, nonce, limits, digest } = context
   const error =
     checkSubmission(transaction, limits.feeCap) ??
     checkForm(transaction, head) ??
     checkSigner(transaction, head) ??
-    checkGas(transaction, head, limits.minimumTip) ??
-    checkLists(transaction, head, sidecar)
+    checkGas(transaction, context) ??
+    checkLists(transaction, context)
   if (error !== undefined) return { error }
   if (transaction.nonce < nonce) return { error: nonceTooLow(transaction.nonce, nonce) }
-  const { fee, daFootprint } = head.rollup(transaction)
+  const { fee, daFootprint } = head.rollup(transaction, digest)
   if (daFootprint > head.gasLimit)
     return { error: reasons.daFootprintTooLarge(daFootprint, head.gasLimit) }
   const isGasless = isGaslessCandidate(transaction, head)
@@ -83,7 +111,7 @@ export function checkFunds(sums: {
   if (want <= sums.balance) return undefined
   return invalid(
     `insufficient funds for gas * price + value: have ${sums.balance} want ${want}`,
-    -32003,
+    'rejected',
   )
 }
 
@@ -98,7 +126,7 @@ export function checkReserved(sender: Sender, { type }: SignedTransaction) {
 export function checkReplacement(
   old: Entry,
   entry: Entry,
-  limits: PoolLimits,
+  limits: TxpoolLimits,
 ): InvalidTransaction | undefined {
   if (old.transaction.type === 3 && entry.transaction.type === 3)
     return checkBlobReplacement(old.transaction, entry.transaction, limits.blobPriceBumpPercent)
@@ -127,44 +155,44 @@ function checkSubmission(
   return undefined
 }
 
-function checkForm(transaction: SignedTransaction, head: PoolHead): InvalidTransaction | undefined {
+function checkForm(
+  transaction: SignedTransaction,
+  head: TxpoolHead,
+): InvalidTransaction | undefined {
   if (!isTypeKnown(transaction, head.rules)) return typeNotSupported()
-  const { header } = head.rules
-  const isInitcode = transaction.to === undefined && header.withdrawals !== 'none'
-  if (isInitcode && transaction.input.length > MAX_INITCODE_BYTES)
-    return invalid(
-      `max initcode size exceeded: code size ${transaction.input.length} limit ${MAX_INITCODE_BYTES}`,
-    )
-  if (isAtLeast(head.rules, 'osaka') && transaction.gasLimit > GAS_CAP)
-    return reasons.exceedsGasCap(GAS_CAP, transaction.gasLimit)
-  const attributesGas = head.rules.optimism === undefined ? 0n : ATTRIBUTES_GAS
+  const { gas, maxInitCodeBytes: most, isOptimism } = head.rules
+  const size = transaction.input.length
+  if (transaction.to === undefined && most !== undefined && size > most)
+    return invalid(`max initcode size exceeded: code size ${size} limit ${most}`)
+  if (gas.limit !== undefined && transaction.gasLimit > gas.limit)
+    return reasons.exceedsGasCap(gas.limit, transaction.gasLimit)
+  const attributesGas = isOptimism ? ATTRIBUTES_GAS : 0n
   if (transaction.gasLimit > head.gasLimit - attributesGas)
     return invalid('exceeds block gas limit')
   if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
-    return invalid('max priority fee per gas higher than max fee per gas', -32003)
+    return invalid('max priority fee per gas higher than max fee per gas', 'rejected')
   return undefined
 }
 
 function checkSigner(
   transaction: SignedTransaction,
-  head: PoolHead,
+  head: TxpoolHead,
 ): InvalidTransaction | undefined {
   const { chainId } = head.rules
   if (transaction.chainId !== undefined && transaction.chainId !== chainId)
     return invalid(
       `invalid sender: invalid chain id for signer: have ${transaction.chainId} want ${chainId}`,
     )
-  if (transaction.nonce >= MAX_NONCE) return invalid('nonce has max value', -32003)
+  if (transaction.nonce >= MAX_NONCE) return invalid('nonce has max value', 'rejected')
   return undefined
 }
 
 function checkGas(
   transaction: SignedTransaction,
-  head: PoolHead,
-  minimumTip: bigint,
+  { head, limits: { minimumTip }, digest }: Context,
 ): InvalidTransaction | undefined {
   const { gasLimit } = transaction
-  const { intrinsic, floor } = head.leastGas(transaction)
+  const { intrinsic, floor } = head.leastGas(transaction, digest)
   if (gasLimit < intrinsic)
     return invalid(`intrinsic gas too low: gas ${gasLimit}, minimum needed ${intrinsic}`)
   if (gasLimit < floor)
@@ -180,10 +208,12 @@ function checkGas(
 
 function checkLists(
   transaction: SignedTransaction,
-  head: PoolHead,
-  sidecar: Sidecar,
+  { head, sidecar, digest }: Context,
 ): InvalidTransaction | undefined {
-  if (transaction.type === 4 && transaction.authorizationList.length === 0)
+  if (
+    transaction.type === 4 &&
+    (digest?.intrinsic.authorizations ?? transaction.authorizationList.length) === 0
+  )
     return invalid('set code tx must have at least one authorization tuple')
   if (transaction.type !== 3 || sidecar === 'proven') return undefined
   return checkSidecar(transaction, sidecar, head.rules)
@@ -192,12 +222,15 @@ function checkLists(
 const blobFeeOf = (transaction: SignedTransaction) =>
   transaction.type === 3 ? blobGasOf(transaction) * transaction.maxFeePerBlobGas : 0n
 
-/** A call that offers no fee at all, on a chain whose contract may let it pass. */
-const isGaslessCandidate = (transaction: SignedTransaction, head: PoolHead) =>
+/** A call that offers no fee at all, on a chain that may have a contract which lets it pass. */
+export const isFree = (transaction: SignedTransaction, { rules }: TxpoolHead) =>
   transaction.to !== undefined &&
   feeCapOf(transaction) === 0n &&
-  head.rules.gaslessContract !== undefined &&
-  head.hasCode(head.rules.gaslessContract)
+  rules.gaslessContract !== undefined
+
+/** A free call on a chain whose contract stands. */
+const isGaslessCandidate = (transaction: SignedTransaction, head: TxpoolHead) =>
+  isFree(transaction, head) && head.hasCode(head.rules.gaslessContract!)
 
 const feeCapOf = (transaction: SignedTransaction) =>
   'maxFeePerGas' in transaction ? transaction.maxFeePerGas : transaction.gasPrice
@@ -216,7 +249,6 @@ function orRefused<T>(decode: () => T): T | Refused {
   }
 }
 
-const MAX_INITCODE_BYTES = 49_152
 /** What the first transaction of an OP block, its L1 attributes, may use: no other has that much left (op-geth: l1InfoGasOverhead). */
 const ATTRIBUTES_GAS = 70_000n
 const MAX_NONCE = 0xffff_ffff_ffff_ffffn

@@ -1,5 +1,5 @@
 /**
- * The shared arena: one buffer, where each word lies in it, and the hash of keys (docs: views, 2). Offsets are in 32-bit words.
+ * The shared arena: one buffer, where each word lies in it, and the hash of keys (ADR 3). Offsets are in 32-bit words.
  * Order in the buffer: control words and lease rows, 64 bytes each; the ring of records; the stamps; the pages of the tables.
  */
 import type { Bytes } from '../primitives/bytes.ts'

@@ -1,5 +1,5 @@
 /** A block in the making: its increments as entries and blobs of its tables. Reserves everything first, then writes. */
-import type { ExecutedTransaction } from '../execution/types.ts'
+import type { ExecutedTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { encodeHeader } from '../primitives/header-codec.ts'
@@ -70,37 +70,66 @@ const CODE_VALUE = 2
 const BLOCK_HASH_VALUE = 1
 const TRANSACTION_HASH_VALUE = 1
 
-export type Builder = {
+/** Writes increments into the tables of their blocks. Its scratch entry is the only thing it keeps from one to the next. */
+export class Builder {
+  readonly #arena: Arena
+  readonly #pages: Pages
+  readonly #key = new Int32Array(13)
+  readonly #value = new Int32Array(TRANSACTION_VALUE.words)
+  readonly #keyBytes = new Uint8Array(this.#key.buffer)
+  readonly #valueBytes = new Uint8Array(this.#value.buffer)
+  readonly #draft: Draft = { kind: 0, tag: 0, valueWords: 0, key: this.#key, value: this.#value }
+
+  constructor(arena: Arena, pages: Pages) {
+    this.#arena = arena
+    this.#pages = pages
+  }
+
   /** 'full': no pages, nothing was changed. */
-  add(build: Build, increment: Increment): 'added' | 'full'
-  finish(build: Build, header: Header, hash: Bytes): 'added' | 'full'
-}
+  add(build: Build, increment: Increment): 'added' | 'full' {
+    const { index, diff, hash } = increment
+    if (build.tag === FINAL) throw new Error(`views: block ${build.number} is finished already`)
+    if (index <= build.tag)
+      throw new Error(`views: index ${index} after ${build.tag} in block ${build.number}`)
+    const transactions = increment.transactions.map(encodeExecuted)
+    const head = { rlp: encodeHeader(increment.header), hash }
+    if (!this.#reserve(build, sizeOf(diff, transactions, head))) return 'full'
+    for (const change of diff) this.#putState(build, index, change)
+    for (const encoded of transactions) this.#putTransaction(build, index, encoded)
+    this.#putHeader(build, index, head, index)
+    return 'added'
+  }
 
-export function openBuilder(arena: Arena, pages: Pages): Builder {
-  const key = new Int32Array(13)
-  const value = new Int32Array(TRANSACTION_VALUE.words)
-  const draft: Draft = { kind: 0, tag: 0, valueWords: 0, key, value }
-  const keyBytes = new Uint8Array(key.buffer)
-  const valueBytes = new Uint8Array(value.buffer)
+  finish(build: Build, header: Header, hash: Bytes): 'added' | 'full' {
+    if (build.tag === FINAL) throw new Error(`views: block ${build.number} is finished already`)
+    if (build.tag < 0) throw new Error(`views: block ${build.number} has no increment`)
+    const head = { rlp: encodeHeader(header), hash }
+    if (!this.#reserve(build, sizeOf([], [], head))) return 'full'
+    this.#putHeader(build, FINAL, head, build.tag)
+    return 'added'
+  }
 
-  /** Reserves pages for `entries` of `words` together and blobs; opens a further table when the index would pass half. */
-  function reserve(build: Build, entries: number, words: number): boolean {
+  /** Reserves pages for all entries and their words, blobs included; opens a further table when the index would pass half. */
+  #reserve(build: Build, { entries, words }: Size): boolean {
+    const arena = this.#arena
     const room = build.cursor === undefined ? 0 : maxEntries(arena) - build.cursor.entries
     const tables = Math.max(0, Math.ceil((entries - room) / maxEntries(arena)))
     const more = words + tables * tableOverhead(arena)
     // Each table begins a page, whatever the one before has left.
-    return pages.reserve(Math.ceil(more / usableWords(arena)) + tables + 1)
+    return this.#pages.reserve(Math.ceil(more / usableWords(arena)) + tables + 1)
   }
-  const takePage = (build: Build) => {
-    const page = pages.take()
+
+  #takePage(build: Build): number {
+    const page = this.#pages.take()
     build.pages.push(page)
     return page
   }
-  function cursorOf(build: Build): Cursor {
+
+  #cursorOf(build: Build): Cursor {
     const { cursor } = build
-    if (cursor !== undefined && cursor.entries < maxEntries(arena)) return cursor
+    if (cursor !== undefined && cursor.entries < maxEntries(this.#arena)) return cursor
     const { parent } = build
-    const opened = createTable(arena, takePage(build), {
+    const opened = createTable(this.#arena, this.#takePage(build), {
       id: build.id,
       height: build.number,
       payload: build.payload,
@@ -111,92 +140,77 @@ export function openBuilder(arena: Arena, pages: Pages): Builder {
     build.cursor = opened
     return opened
   }
-  function put(build: Build, kind: number, tag: number, valueWords: number): number {
+
+  #put(build: Build, kind: number, tag: number, valueWords: number): number {
+    const draft = this.#draft
     draft.kind = kind
     draft.tag = tag
     draft.valueWords = valueWords
-    return putEntry(arena, cursorOf(build), draft, () => takePage(build))
+    return putEntry(this.#arena, this.#cursorOf(build), draft, () => this.#takePage(build))
   }
-  const blob = (build: Build, bytes: Bytes) =>
-    putBlob(arena, cursorOf(build), bytes, () => takePage(build))
 
-  function putState(build: Build, tag: number, change: AccountChange) {
+  #blob(build: Build, bytes: Bytes): number {
+    return putBlob(this.#arena, this.#cursorOf(build), bytes, () => this.#takePage(build))
+  }
+
+  #putState(build: Build, tag: number, change: AccountChange): void {
     const { after, code } = change
-    keyBytes.set(change.address)
-    if (after !== undefined) writeAccount(after, valueBytes, 0)
-    put(build, ACCOUNT, tag, after === undefined ? 0 : ACCOUNT_VALUE)
+    const [key, bytes] = [this.#keyBytes, this.#valueBytes]
+    key.set(change.address)
+    if (after !== undefined) writeAccount(after, bytes, 0)
+    this.#put(build, ACCOUNT, tag, after === undefined ? 0 : ACCOUNT_VALUE)
     for (const slot of change.slots) {
-      keyBytes.set(slot.key, 20)
+      key.set(slot.key, 20)
       const isZero = slot.after.every((byte) => byte === 0)
-      if (!isZero) valueBytes.set(slot.after)
-      put(build, SLOT, tag, isZero ? 0 : SLOT_VALUE)
+      if (!isZero) bytes.set(slot.after)
+      this.#put(build, SLOT, tag, isZero ? 0 : SLOT_VALUE)
     }
     if (after === undefined || code === undefined) return
-    value[0] = blob(build, code)
-    value[1] = code.length
-    keyBytes.set(after.codeHash)
-    put(build, CODE, tag, CODE_VALUE)
+    this.#value[0] = this.#blob(build, code)
+    this.#value[1] = code.length
+    key.set(after.codeHash)
+    this.#put(build, CODE, tag, CODE_VALUE)
   }
-  function putTransaction(build: Build, tag: number, encoded: EncodedTransaction) {
+
+  #putTransaction(build: Build, tag: number, encoded: EncodedTransaction): void {
     const { transaction, receipt } = encoded.executed
-    value[TRANSACTION_VALUE.raw] = blob(build, transaction.raw)
+    const value = this.#value
+    value[TRANSACTION_VALUE.raw] = this.#blob(build, transaction.raw)
     value[TRANSACTION_VALUE.rawLength] = transaction.raw.length
-    value[TRANSACTION_VALUE.receipt] = blob(build, encoded.receipt)
+    value[TRANSACTION_VALUE.receipt] = this.#blob(build, encoded.receipt)
     value[TRANSACTION_VALUE.receiptLength] = encoded.receipt.length
     value[TRANSACTION_VALUE.firstLog] = build.logs
-    valueBytes.set(transaction.from, TRANSACTION_VALUE.from * 4)
-    valueBytes.set(transaction.hash, TRANSACTION_VALUE.hash * 4)
-    key[0] = build.transactions
-    put(build, TRANSACTION, tag, TRANSACTION_VALUE.words)
-    keyBytes.set(transaction.hash)
+    this.#valueBytes.set(transaction.from, TRANSACTION_VALUE.from * 4)
+    this.#valueBytes.set(transaction.hash, TRANSACTION_VALUE.hash * 4)
+    this.#key[0] = build.transactions
+    this.#put(build, TRANSACTION, tag, TRANSACTION_VALUE.words)
+    this.#keyBytes.set(transaction.hash)
     value[0] = build.transactions
-    put(build, TRANSACTION_HASH, tag, TRANSACTION_HASH_VALUE)
+    this.#put(build, TRANSACTION_HASH, tag, TRANSACTION_HASH_VALUE)
     build.transactions++
     build.logs += receipt.logs.length
   }
+
   /** `index`: the flashblock index shown to callers. */
-  function putHeader(build: Build, tag: number, head: EncodedHeader, index: number) {
-    value[HEADER_VALUE.start] = blob(build, head.rlp)
+  #putHeader(build: Build, tag: number, head: EncodedHeader, index: number): void {
+    const value = this.#value
+    value[HEADER_VALUE.start] = this.#blob(build, head.rlp)
     value[HEADER_VALUE.length] = head.rlp.length
     value[HEADER_VALUE.transactions] = build.transactions
     value[HEADER_VALUE.index] = index
-    valueBytes.set(head.hash, HEADER_VALUE.hash * 4)
-    key[0] = tag
-    build.header = put(build, HEADER, tag, HEADER_VALUE.words)
-    keyBytes.set(head.hash)
+    this.#valueBytes.set(head.hash, HEADER_VALUE.hash * 4)
+    this.#key[0] = tag
+    build.header = this.#put(build, HEADER, tag, HEADER_VALUE.words)
+    this.#keyBytes.set(head.hash)
     value[0] = tag
-    put(build, BLOCK_HASH, tag, BLOCK_HASH_VALUE)
+    this.#put(build, BLOCK_HASH, tag, BLOCK_HASH_VALUE)
     build.tag = tag
     build.hash = head.hash
   }
-
-  return {
-    add(build, increment) {
-      const { index, diff, hash } = increment
-      if (build.tag === FINAL) throw new Error(`views: block ${build.number} is finished already`)
-      if (index <= build.tag)
-        throw new Error(`views: index ${index} after ${build.tag} in block ${build.number}`)
-      const transactions = increment.transactions.map(encodeExecuted)
-      const head = { rlp: encodeHeader(increment.header), hash }
-      const { entries, words } = sizeOf(diff, transactions, head)
-      if (!reserve(build, entries, words)) return 'full'
-      for (const change of diff) putState(build, index, change)
-      for (const encoded of transactions) putTransaction(build, index, encoded)
-      putHeader(build, index, head, index)
-      return 'added'
-    },
-    finish(build, header, hash) {
-      if (build.tag === FINAL) throw new Error(`views: block ${build.number} is finished already`)
-      if (build.tag < 0) throw new Error(`views: block ${build.number} has no increment`)
-      const head = { rlp: encodeHeader(header), hash }
-      const { entries, words } = sizeOf([], [], head)
-      if (!reserve(build, entries, words)) return 'full'
-      putHeader(build, FINAL, head, build.tag)
-      return 'added'
-    },
-  }
 }
 
+/** Entries and words. */
+type Size = { readonly entries: number; readonly words: number }
 type EncodedTransaction = { readonly executed: ExecutedTransaction; readonly receipt: Bytes }
 type EncodedHeader = { readonly rlp: Bytes; readonly hash: Bytes }
 
@@ -212,12 +226,12 @@ const tableOf = (handle: BlockHandle | undefined): number =>
 const blobWords = (blob: Bytes) => (blob.length + 3) >> 2
 const entryWords = (kind: number, valueWords: number) => ENTRY_WORDS + (kind >> 8) + valueWords
 
-/** Entries and words that an increment takes, at most. */
+/** What an increment takes, at most. */
 function sizeOf(
   diff: StateDiff,
   transactions: readonly EncodedTransaction[],
   head: EncodedHeader,
-): { readonly entries: number; readonly words: number } {
+): Size {
   let entries = 2
   let words =
     entryWords(HEADER, HEADER_VALUE.words) +

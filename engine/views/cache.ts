@@ -1,6 +1,6 @@
 /**
  * Flat values that a thread has read, below the tables: a publish changes nothing in it. A slot per hash, full keys compared, newest
- * read wins (docs: views, 5). Whether a value still holds is the reader's question: it knows stamps and view.
+ * read wins (ADR 3). Whether a value still holds is the reader's question: it knows stamps and view.
  */
 import type { BlockId } from '../storage/types.ts'
 import type { Query } from './walk.ts'

@@ -1,4 +1,4 @@
-/** Leases: one word per thread, the oldest record it reads; a thread may hold several (docs: views, 3). */
+/** Leases: one word per thread, the oldest record it reads; a thread may hold several (ADR 3). */
 import { type Arena, FLOOR, HEAD, rowAt } from './arena.ts'
 import { readRecord, type ViewRecord } from './record.ts'
 

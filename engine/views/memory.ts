@@ -1,4 +1,4 @@
-/** How much memory the tables need (docs: views, 6). */
+/** How much memory the tables need (ADR 3). */
 import { DEFAULT_PAGE_BYTES } from './arena.ts'
 
 /** Gas per byte of the cheapest memory a transaction can make a table hold: logs. */

@@ -1,6 +1,6 @@
 /**
  * Pages of the arena: free, owned by a table, or retired with it. A retired table's pages are used again when no thread leases a record
- * that could reach it (docs: views, 3: retire, pages).
+ * that could reach it (ADR 3).
  */
 import { type Arena, FLOOR, HEAD, rowAt } from './arena.ts'
 

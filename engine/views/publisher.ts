@@ -1,9 +1,9 @@
-/** The writer's side of the shared views: tables, records, and which tables later records no longer reach (docs: views, 3). */
+/** The writer's side of the shared views: tables, records, and which tables later records no longer reach (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { type Arena, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
-import { type Build, openBuilder } from './build.ts'
+import { type Build, Builder } from './build.ts'
 import { openPages } from './pages.ts'
 import { type Position, publishRecord } from './record.ts'
 import { FINAL } from './table.ts'
@@ -55,7 +55,7 @@ export function openPublisher(
 class PublisherState {
   readonly arena: Arena
   readonly pages: ReturnType<typeof openPages>
-  readonly builder: ReturnType<typeof openBuilder>
+  readonly builder: Builder
   /** Blocks whose tables are not retired, and the base. */
   readonly builds = new Map<number, Build>()
   base: Build
@@ -65,7 +65,7 @@ class PublisherState {
   constructor(arena: Arena, base: { readonly number: number; readonly hash: Bytes }) {
     this.arena = arena
     this.pages = openPages(arena)
-    this.builder = openBuilder(arena, this.pages)
+    this.builder = new Builder(arena, this.pages)
     this.#unfolds = Atomics.load(arena.words, UNFOLDS)
     this.base = baseBuild(this.#nextId++, base)
     this.builds.set(this.base.id, this.base)

@@ -1,4 +1,4 @@
-/** State as one view sees it: tables first, then what was folded, with a look at the fold word after each read (docs: views, 3). */
+/** State as one view sees it: tables first, then what was folded, with a look at the fold word after each read (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'

@@ -1,4 +1,4 @@
-/** Records: the immutable list of heads, in a ring (docs: views, 2). */
+/** Records: the immutable list of heads, in a ring (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { BlockId } from '../storage/types.ts'
 import { type Arena, HEAD, RECORDS, recordAt } from './arena.ts'

@@ -1,7 +1,7 @@
 /**
  * Tables: the changes of one block in pages of its own. An index of word offsets (open addressing, at most half full), entries that are
  * only ever added, and blobs that stream from page to page. A block that outgrows its index continues in a further table that links the
- * first as its parent (docs: views, 2).
+ * first as its parent (ADR 3).
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { BlockId } from '../storage/types.ts'

@@ -1,6 +1,6 @@
-/** The shared views: what the writer publishes and what every other thread reads (docs: views). */
+/** The shared views: what the writer publishes and what every other thread reads (ADR 3). */
 
-import type { ExecutedTransaction } from '../execution/types.ts'
+import type { ExecutedTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'

@@ -1,4 +1,4 @@
-/** Walking a view's chain of tables: from a head down to the base of its record, block by block (docs: views, 1 and 3). */
+/** Walking a view's chain of tables: from a head down to the base of its record, block by block (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import { type Arena, hashKey } from './arena.ts'
 import { HEADER_VALUE } from './build.ts'

@@ -1,11 +1,18 @@
 /** Accounts whose keys the node holds. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import type { UnsignedTransaction } from '../../engine/primitives/transaction-codec.ts'
-import { bigintToBytes, concatBytes, ZERO_20 } from '../../engine/primitives/words.ts'
-import { failed, unknownAccount } from '../errors.ts'
-import { address, bytes, hexText, transactionCall } from '../ethereum.ts'
-import { resultText } from '../executor.ts'
+import { bigintToBytes, concatBytes, equalBytes, ZERO_20 } from '../../engine/primitives/words.ts'
+import { address, bytes, hexText, transactionCall } from '../json/codecs.ts'
+import { hashesText, pooledText } from '../json/json.ts'
+import { bytesResult, hashResult, textResult } from '../json/results.ts'
+import { POINT_BYTES } from '../limiter/points.ts'
+import { type FrontContext, frontMethod, param } from '../method/method.ts'
+import { failed, unknownAccount } from '../seam/errors.ts'
+import { resultText } from '../seam/executor.ts'
+import { eth_estimateGas } from './call.ts'
+import { web3_sha3 } from './client.ts'
 import {
   type CallFields,
   checkFields,
@@ -14,12 +21,8 @@ import {
   signWith,
   turnKey,
   unsignedForm,
-} from '../fill.ts'
-import { hashesText, pooledText } from '../json.ts'
-import { type FrontContext, frontMethod, param } from '../method.ts'
-import { bytesResult, hashResult, textResult } from '../results.ts'
-import { submit } from '../submit.ts'
-import { eth_estimateGas } from './call.ts'
+} from './shared/fill.ts'
+import { submit } from './shared/submission.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 
@@ -37,9 +40,12 @@ export const eth_sign = frontMethod({
   listed: LISTED,
   params: [param('Address', address), param('Message', bytes)],
   result: bytesResult('Signature'),
-  handler({ services }, who, message) {
+  async handler(context, who, message) {
+    const { accounts } = context.services
+    if (!accounts.addresses().some((own) => equalBytes(own, who))) throw unknownAccount()
     const prefix = Buffer.from(`\x19Ethereum Signed Message:\n${message.length}`)
-    const signature = services.accounts.sign(who, keccak256(concatBytes(prefix, message)))
+    const digest = await digestOf(context, concatBytes(prefix, message))
+    const signature = accounts.sign(who, digest)
     if (signature === undefined) throw unknownAccount()
     const { r, s, yParity } = signature
     return concatBytes(bigintToBytes(r, 32), bigintToBytes(s, 32), Uint8Array.of(27 + yParity))
@@ -96,6 +102,13 @@ export const eth_fillTransaction = frontMethod({
     return `{"raw":${hexText(unsigned.raw)},"tx":${pooledText(unsigned)}}`
   },
 })
+
+/** A long message is hashed in the pool. */
+async function digestOf({ callPool }: FrontContext, message: Bytes): Promise<Bytes> {
+  if (message.length <= POINT_BYTES) return keccak256(message)
+  const reply = await callPool(web3_sha3, [bytesToHex(message)])
+  return hexToBytes(JSON.parse(resultText(reply)) as string)
+}
 
 function filled(
   context: FrontContext,

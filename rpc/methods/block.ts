@@ -1,11 +1,10 @@
 /** Methods that read blocks and their headers. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
-import { onBlock } from '../basis.ts'
-import { blockId, blockNumber, hash } from '../ethereum.ts'
-import { blockText, headerText, receiptsText } from '../json.ts'
-import { frontMethod, param } from '../method.ts'
-import { orNull, quantityResult, textResult } from '../results.ts'
-import { boolean } from '../schema.ts'
+import { blockId, blockNumber, hash } from '../json/codecs.ts'
+import { blockText, headerText, receiptsText } from '../json/json.ts'
+import { orNull, quantityResult, textResult } from '../json/results.ts'
+import { boolean } from '../json/schema.ts'
+import { frontMethod, param } from '../method/method.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const blockResult = textResult('Block information', { title: 'Block object', type: 'object' })
@@ -17,9 +16,10 @@ const byHash = (view: ChainView, blockHash: Uint8Array): Block | undefined =>
 
 export const eth_getBlockByNumber = frontMethod({
   name: 'eth_getBlockByNumber',
+  about: { is: 'block', at: 0 },
   summary: 'A block by height or tag.',
   listed: LISTED,
-  basis: onBlock(0),
+  basis: 'about',
   params: [param('Block', blockNumber), full],
   result: blockResult,
   handler: ({ view }, at, isFull) => textOf(view.block(at), isFull),
@@ -27,9 +27,10 @@ export const eth_getBlockByNumber = frontMethod({
 
 export const eth_getBlockByHash = frontMethod({
   name: 'eth_getBlockByHash',
+  about: { is: 'blockHash', at: 0 },
   summary: 'A block by hash.',
   listed: LISTED,
-  basis: onBlock(0),
+  basis: 'about',
   params: [param('Block hash', hash), full],
   result: blockResult,
   handler: ({ view }, blockHash, isFull) => textOf(byHash(view, blockHash), isFull),
@@ -40,6 +41,7 @@ const textOf = (block: Block | undefined, isFull: boolean): string | undefined =
 
 export const eth_getHeaderByNumber = frontMethod({
   name: 'eth_getHeaderByNumber',
+  about: { is: 'block', at: 0 },
   summary: 'A header by height or tag.',
   params: [param('Block', blockNumber)],
   result: headerResult,
@@ -48,6 +50,7 @@ export const eth_getHeaderByNumber = frontMethod({
 
 export const eth_getHeaderByHash = frontMethod({
   name: 'eth_getHeaderByHash',
+  about: { is: 'blockHash', at: 0 },
   summary: 'A header by hash.',
   params: [param('Block hash', hash)],
   result: headerResult,
@@ -59,9 +62,10 @@ const headerOf = (block: Block | undefined): string | undefined =>
 
 export const eth_getBlockReceipts = frontMethod({
   name: 'eth_getBlockReceipts',
+  about: { is: 'block', at: 0 },
   summary: 'The receipts of a block.',
   listed: ['flashblocks'],
-  basis: onBlock(0),
+  basis: 'about',
   params: [param('Block', blockId)],
   result: textResult('Receipts', { type: 'array', items: { type: 'object' } }),
   handler({ view }, at) {
@@ -73,6 +77,7 @@ export const eth_getBlockReceipts = frontMethod({
 const countResult = orNull(quantityResult('Transaction count'))
 export const eth_getBlockTransactionCountByNumber = frontMethod({
   name: 'eth_getBlockTransactionCountByNumber',
+  about: { is: 'block', at: 0 },
   summary: 'How many transactions a block has, by height or tag.',
   listed: LISTED,
   params: [param('Block', blockNumber)],
@@ -82,6 +87,7 @@ export const eth_getBlockTransactionCountByNumber = frontMethod({
 
 export const eth_getBlockTransactionCountByHash = frontMethod({
   name: 'eth_getBlockTransactionCountByHash',
+  about: { is: 'blockHash', at: 0 },
   summary: 'How many transactions a block has, by hash.',
   listed: LISTED,
   params: [param('Block hash', hash)],

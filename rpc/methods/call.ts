@@ -1,21 +1,20 @@
 /** Running messages without changing anything. */
 
 import type { BlockSelector } from '../../engine/chain/types.ts'
-import { createAccessList } from '../../engine/execution/access-list.ts'
-import { type CallOptions, call } from '../../engine/execution/call.ts'
-import { estimateGas } from '../../engine/execution/estimate.ts'
+import { createAccessList } from '../../engine/execution/call/access-list.ts'
+import { type CallOptions, call } from '../../engine/execution/call/call.ts'
+import { estimateGas } from '../../engine/execution/call/estimate.ts'
 import { ZERO_20 } from '../../engine/primitives/words.ts'
 import { readAccount } from '../../engine/state/read.ts'
-import { onBlock } from '../basis.ts'
-import { callOptions, failureOf, type Overrides } from '../call-options.ts'
-import { asciiJson } from '../envelope.ts'
-import { blockId, quantityText, transactionCall } from '../ethereum.ts'
-import type { CallFields } from '../fill.ts'
-import { accessListText } from '../json.ts'
-import { type MethodContext, optional, param, poolMethod } from '../method.ts'
-import { blockOverride, stateOverride } from '../overrides.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { bytesResult, quantityResult, textResult } from '../results.ts'
+import { blockId, quantityText, transactionCall } from '../json/codecs.ts'
+import { asciiJson } from '../json/envelope.ts'
+import { accessListText } from '../json/json.ts'
+import { bytesResult, quantityResult, textResult } from '../json/results.ts'
+import { type MethodContext, optional, param, poolMethod } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { callOptions, failureOf, type Overrides } from './shared/call-options.ts'
+import type { CallFields } from './shared/fill.ts'
+import { blockOverride, stateOverride } from './shared/overrides.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const params = [
@@ -27,10 +26,11 @@ const params = [
 
 export const eth_call = poolMethod({
   name: 'eth_call',
+  about: { is: 'state', at: 1 },
   summary: 'Runs a message on the state of a block and gives its output.',
   runs: 'call',
   listed: LISTED,
-  basis: onBlock(1),
+  basis: 'about',
   params,
   result: bytesResult('Return data'),
   async handler(context, request, at, stateOverrides, blockOverrides) {
@@ -42,10 +42,11 @@ export const eth_call = poolMethod({
 
 export const eth_estimateGas = poolMethod({
   name: 'eth_estimateGas',
+  about: { is: 'state', at: 1 },
   summary: 'The least gas with which a message succeeds on the state of a block.',
   runs: 'call',
   listed: LISTED,
-  basis: onBlock(1),
+  basis: 'about',
   params,
   result: quantityResult('Gas used'),
   async handler(context, request, at, stateOverrides, blockOverrides) {
@@ -59,9 +60,10 @@ export const eth_estimateGas = poolMethod({
 
 export const eth_createAccessList = poolMethod({
   name: 'eth_createAccessList',
+  about: { is: 'state', at: 1 },
   summary: 'What a message touches on the state of a block, as the access list it could declare.',
   runs: 'call',
-  basis: onBlock(1),
+  basis: 'about',
   params: [
     param('Transaction', transactionCall),
     optional('Block', blockId, LATEST),

@@ -1,9 +1,15 @@
 /** Methods about the node and its chain. */
 import { keccak256 } from '../../engine/primitives/keccak.ts'
-import { blockId, bytes } from '../ethereum.ts'
-import { frontMethod, optional, param } from '../method.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { booleanResult, hashResult, plainResult, quantityResult, stringResult } from '../results.ts'
+import { blockId, bytes } from '../json/codecs.ts'
+import {
+  booleanResult,
+  hashResult,
+  plainResult,
+  quantityResult,
+  stringResult,
+} from '../json/results.ts'
+import { frontMethod, optional, param } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 
@@ -100,6 +106,7 @@ export const web3_sha3 = frontMethod({
   name: 'web3_sha3',
   summary: 'Keccak-256 of the data.',
   listed: LISTED,
+  isPure: true,
   params: [param('Data', bytes)],
   result: hashResult('Hash'),
   handler: (_context, data) => keccak256(data),
@@ -110,10 +117,7 @@ export const rpc_modules = frontMethod({
   summary: 'Namespaces served here, with their version.',
   params: [],
   result: plainResult('Modules', { type: 'object' }),
-  handler({ services, client }) {
-    const names = [...services.methods[client.endpoint].keys()].map((name) => name.split(/[_.]/)[0])
-    return Object.fromEntries([...new Set(names)].map((name) => [name, '1.0']))
-  },
+  handler: ({ services, client }) => services.modules[client.endpoint],
 })
 
 export const eth_flashblocksEnabled = frontMethod({

@@ -1,6 +1,6 @@
 /** Methods that run transactions again and show how they went (go-ethereum: eth/tracers/api.go). */
 import type { Block, BlockSelector } from '../../engine/chain/types.ts'
-import { call } from '../../engine/execution/call.ts'
+import { call } from '../../engine/execution/call/call.ts'
 import {
   precompilesOf,
   type ReplayOptions,
@@ -8,26 +8,26 @@ import {
   stateWithin,
   type TraceOptions,
   traceTransactions,
-} from '../../engine/execution/trace.ts'
+} from '../../engine/execution/call/replay.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { makeTracer, TRACER_NAMES } from '../../engine/tracers/registry.ts'
 import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/types.ts'
-import { onBlock } from '../basis.ts'
-import { callOptions, failureOf } from '../call-options.ts'
-import { asciiJson } from '../envelope.ts'
-import { failed, invalidParams, timedOut } from '../errors.ts'
-import { blockId, blockNumber, hash, hexText, transactionCall } from '../ethereum.ts'
-import type { CallFields } from '../fill.ts'
-import { type Method, optional, type PoolContext, param, poolMethod } from '../method.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { writtenResult } from '../results.ts'
+import { blockId, blockNumber, hash, hexText, transactionCall } from '../json/codecs.ts'
+import { asciiJson } from '../json/envelope.ts'
+import { writtenResult } from '../json/results.ts'
+import { onBlock } from '../method/basis.ts'
+import { type Method, optional, type PoolContext, param, poolMethod } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { failed, invalidParams, timedOut } from '../seam/errors.ts'
+import { callOptions, failureOf } from './shared/call-options.ts'
+import type { CallFields } from './shared/fill.ts'
 import {
   choiceOf,
   type TraceCallConfig,
   type TraceConfig,
   traceCallConfig,
   traceConfig,
-} from '../trace-config.ts'
+} from './shared/trace-config.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const traceResult = writtenResult('Trace', { title: 'Trace', type: 'object' })
@@ -35,6 +35,7 @@ const blockTraceResult = writtenResult('Traces', { type: 'array', items: { type:
 
 export const debug_traceTransaction = poolMethod({
   name: 'debug_traceTransaction',
+  about: { is: 'transaction', at: 0 },
   summary: 'Runs a transaction again, with those before it in its block, and shows how it went.',
   runs: 'trace',
   listed: LISTED,
@@ -93,8 +94,8 @@ export const debug_traceBlockByNumber = poolMethod({
 export function requireTracer(method: Method): Method {
   return {
     ...method,
-    decode(params) {
-      const decoded = method.decode(params)
+    decode(params, limits) {
+      const decoded = method.decode(params, limits)
       const config = decoded[1] as TraceConfig | undefined
       if (config?.tracer === undefined)
         throw invalidParams(
@@ -250,10 +251,10 @@ async function replaying<T>(
   config: TraceConfig,
   run: (isExpired: () => boolean) => Promise<T>,
 ): Promise<T> {
-  const own = performance.now() + (config.timeout ?? Number.POSITIVE_INFINITY)
+  const own = context.now() + (config.timeout ?? Number.POSITIVE_INFINITY)
   let isOwn = false
   const isExpired = () => {
-    isOwn ||= performance.now() > own
+    isOwn ||= context.now() > own
     return isOwn || context.isExpired()
   }
   try {

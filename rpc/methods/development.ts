@@ -1,10 +1,10 @@
 /** What only a development chain has. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { invalidArgument } from '../errors.ts'
-import { address, bytes, uint64, uint256 } from '../ethereum.ts'
-import { frontMethod, type Method, param } from '../method.ts'
-import { hashResult } from '../results.ts'
-import { object } from '../schema.ts'
+import { address, bytes, uint64, uint256 } from '../json/codecs.ts'
+import { hashResult } from '../json/results.ts'
+import { object } from '../json/schema.ts'
+import { frontMethod, type Method, param } from '../method/method.ts'
+import { invalidArgument } from '../seam/errors.ts'
 
 type Deposit = {
   readonly from: Bytes

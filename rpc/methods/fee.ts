@@ -1,15 +1,14 @@
 /** Prices: what transactions pay and have paid. */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
-import { onBlock, onLatest } from '../basis.ts'
-import { failed, invalidParams, timedOut } from '../errors.ts'
-import { address, type BlockNumber, blockNumber, uint64 } from '../ethereum.ts'
-import { baseFeeAfter, feeHistoryText } from '../fee-history.ts'
-import { suggestPrice, suggestTip } from '../gas-price.ts'
-import { LIMITS } from '../limits.ts'
-import { frontMethod, optional, param, poolMethod } from '../method.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { bytesResult, orNull, quantityResult, textResult } from '../results.ts'
-import { array, type Codec, SchemaError } from '../schema.ts'
+import { address, type BlockNumber, blockNumber, uint64 } from '../json/codecs.ts'
+import { bytesResult, orNull, quantityResult, textResult } from '../json/results.ts'
+import { array, type Codec, type PlainCodec, SchemaError } from '../json/schema.ts'
+import { onBlock, onLatest } from '../method/basis.ts'
+import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { failed, invalidParams, timedOut } from '../seam/errors.ts'
+import { baseFeeAfter, feeHistoryText } from './shared/fee-history.ts'
+import { suggestPrice, suggestTip } from './shared/gas-price.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 
@@ -59,7 +58,7 @@ export const eth_baseFee = frontMethod({
 })
 
 /** A number as JSON has it, or as hex or decimal digits: go-ethereum's HexOrDecimal64. */
-const blockCount: Codec<bigint> = {
+const blockCount: PlainCodec<bigint> = {
   decode(wire) {
     if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
     if (typeof wire !== 'string') throw new SchemaError('invalid hex or decimal integer')
@@ -88,7 +87,7 @@ export const eth_feeHistory = poolMethod({
   params: [
     param('Block count', blockCount),
     param('Newest block', blockNumber),
-    optional('Reward percentiles', array(percentile, LIMITS.feeHistoryPercentiles.value)),
+    optional('Reward percentiles', array(percentile, 'feeHistoryPercentiles')),
   ],
   result: textResult('Fee history', { type: 'object' }),
   handler({ view, chain, limits, isExpired }, count, newest, percentiles) {

@@ -1,6 +1,6 @@
 /** Every JSON-RPC method, one file per chapter. */
 import type { Endpoint } from '../../engine/chain/types.ts'
-import type { Method, Methods } from '../method.ts'
+import type { Method, Methods } from '../method/method.ts'
 import * as account from './account.ts'
 import * as block from './block.ts'
 import * as call from './call.ts'
@@ -9,7 +9,6 @@ import * as debug from './debug.ts'
 import * as discover from './discover.ts'
 import * as fee from './fee.ts'
 import * as log from './log.ts'
-import * as pool from './pool.ts'
 import * as proof from './proof.ts'
 import * as raw from './raw.ts'
 import * as simulate from './simulate.ts'
@@ -17,6 +16,7 @@ import * as state from './state.ts'
 import * as submit from './submit.ts'
 import * as subscribe from './subscribe.ts'
 import * as transaction from './transaction.ts'
+import * as txpool from './txpool.ts'
 
 const { requireTracer: _, ...traces } = debug
 const chapters: readonly Readonly<Record<string, Method>>[] = [
@@ -28,7 +28,7 @@ const chapters: readonly Readonly<Record<string, Method>>[] = [
   discover,
   fee,
   log,
-  pool,
+  txpool,
   proof,
   raw,
   simulate,

@@ -1,13 +1,11 @@
 /** Logs: by query, and by polling filters. */
 import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
 import type { Basis, ChainView, FoundLog, LogSearch } from '../../engine/chain/types.ts'
-import { ofBlock } from '../basis.ts'
-import { invalidParams, type RpcError, timedOut, tooManyLogs, unknownBlock } from '../errors.ts'
-import { resultText } from '../executor.ts'
-import { logText } from '../json.ts'
-import type { Limits } from '../limits.ts'
-import { type LogQuery, logQuery } from '../log-filter.ts'
-import { type LogRange, lateData, rangeText, resolveRange } from '../log-range.ts'
+import { type LogQuery, logQuery } from '../events/log-filter.ts'
+import { logText } from '../json/json.ts'
+import { booleanResult, stringResult, textResult } from '../json/results.ts'
+import { boolean, text } from '../json/schema.ts'
+import { ofBlock } from '../method/basis.ts'
 import {
   type FrontContext,
   frontMethod,
@@ -15,21 +13,30 @@ import {
   optional,
   param,
   poolMethod,
-} from '../method.ts'
-import { booleanResult, stringResult, textResult } from '../results.ts'
-import { boolean, text } from '../schema.ts'
+} from '../method/method.ts'
+import {
+  invalidParams,
+  type RpcError,
+  timedOut,
+  tooManyLogs,
+  unknownBlock,
+} from '../seam/errors.ts'
+import { resultText } from '../seam/executor.ts'
+import type { Limits } from '../seam/limits.ts'
+import { type LogRange, lateData, rangeText, resolveRange } from './shared/log-range.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const logsResult = textResult('Log objects', { type: 'array', items: { type: 'object' } })
 
 export const eth_getLogs = poolMethod({
   name: 'eth_getLogs',
+  about: { is: 'query', at: 0 },
   summary: 'Logs that match, of one block or of a range up to the pending block.',
   runs: 'logs',
   listed: LISTED,
   basis: (view, [query]) => basisOf(view, query),
   lateData(view, [wire], limits) {
-    const query = logQuery.decode(wire)
+    const query = logQuery.decode(wire, limits)
     const range = query.blockHash === undefined ? resolveRange(view, query, limits) : undefined
     return range && lateData(range)
   },
@@ -131,7 +138,7 @@ export const eth_newBlockFilter = frontMethod({
 
 export const eth_newPendingTransactionFilter = frontMethod({
   name: 'eth_newPendingTransactionFilter',
-  summary: 'A filter for transactions that become executable in the pool, to be polled.',
+  summary: 'A filter for transactions that become executable in the txpool, to be polled.',
   hasEffect: true,
   params: [optional('Full transactions', boolean, false)],
   result: filterResult,

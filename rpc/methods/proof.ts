@@ -5,22 +5,17 @@ import { EMPTY_HASH, EMPTY_ROOT } from '../../engine/primitives/keccak.ts'
 import { decodeRlp, readFixed, readList, readUint } from '../../engine/primitives/rlp.ts'
 import { bytesToBigint } from '../../engine/primitives/words.ts'
 import { readSlot } from '../../engine/state/read.ts'
-import type { Proof } from '../../engine/storage/trie.ts'
-import { onBlock } from '../basis.ts'
-import { address, blockId, hexText, quantityText } from '../ethereum.ts'
-import { LIMITS } from '../limits.ts'
-import { optional, param, poolMethod } from '../method.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { textResult } from '../results.ts'
-import { array, text } from '../schema.ts'
-import { KEY_CHARACTERS, slotKey } from '../slot-key.ts'
-import { withTrie } from '../trie.ts'
+import type { Proof } from '../../engine/storage/types.ts'
+import { address, blockId, hexText, quantityText } from '../json/codecs.ts'
+import { textResult } from '../json/results.ts'
+import { array, text } from '../json/schema.ts'
+import { onBlock } from '../method/basis.ts'
+import { optional, param, poolMethod } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { KEY_CHARACTERS, slotKey } from './shared/slot-key.ts'
+import { withTrie } from './shared/trie.ts'
 
-const keysCodec = array(
-  text('hex encoded slot', KEY_CHARACTERS),
-  LIMITS.storageSlots.value,
-  'string',
-)
+const keysCodec = array(text('hex encoded slot', KEY_CHARACTERS), 'storageSlots', 'string')
 
 export const eth_getProof = poolMethod({
   name: 'eth_getProof',

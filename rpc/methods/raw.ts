@@ -4,11 +4,11 @@ import { encodeBlock } from '../../engine/primitives/block-codec.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { encodeHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
-import { onBlock } from '../basis.ts'
-import { failed } from '../errors.ts'
-import { blockId, hash, hexText } from '../ethereum.ts'
-import { frontMethod, param } from '../method.ts'
-import { bytesResult, orNull, textResult } from '../results.ts'
+import { blockId, hash, hexText } from '../json/codecs.ts'
+import { bytesResult, orNull, textResult } from '../json/results.ts'
+import { onBlock } from '../method/basis.ts'
+import { frontMethod, param } from '../method/method.ts'
+import { failed } from '../seam/errors.ts'
 
 const block = param('Block', blockId)
 
@@ -58,12 +58,12 @@ export const debug_getRawReceipts = frontMethod({
 
 export const debug_getRawTransaction = frontMethod({
   name: 'debug_getRawTransaction',
-  summary: 'The signed envelope of a transaction, of a block or waiting in the pool.',
+  summary: 'The signed envelope of a transaction, of a block or waiting in the txpool.',
   params: [param('Transaction hash', hash)],
   result: orNull(bytesResult('Transaction')),
   handler({ view, services }, wanted): Bytes | undefined {
     const place = view.findTransaction(wanted)
     if (place !== undefined) return place.block.transaction(place.index)?.raw
-    return services.pool.get(wanted)?.raw
+    return services.transactions.get(wanted)?.raw
   },
 })

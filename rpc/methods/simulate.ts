@@ -1,24 +1,20 @@
 /** eth_simulateV1. */
 import type { Block } from '../../engine/chain/types.ts'
 import { MESSAGE_PASSER } from '../../engine/chainspec/genesis.ts'
-import { RequestsError } from '../../engine/execution/requests.ts'
+import { RequestsError } from '../../engine/execution/block/requests.ts'
 import {
   type SimulatedBlock,
   type SimulatedCallResult,
   type SimulateOptions,
   SimulationStopped,
   simulateBlocks,
-} from '../../engine/execution/simulate.ts'
+} from '../../engine/execution/call/simulate.ts'
 import {
   type BlockToSimulate,
   MAX_SIMULATED_BLOCKS,
   SimulationError,
-} from '../../engine/execution/simulate-chain.ts'
+} from '../../engine/execution/call/simulate-chain.ts'
 import { hexToBytes } from '../../engine/primitives/hex.ts'
-import { onBlock } from '../basis.ts'
-import { blockOverridesOf, stateOverridesOf } from '../call-options.ts'
-import { asciiJson } from '../envelope.ts'
-import { failed, invalidParams, RpcError, timedOut } from '../errors.ts'
 import {
   address,
   blockId,
@@ -27,15 +23,18 @@ import {
   quantityText,
   transactionCall,
   uint64,
-} from '../ethereum.ts'
-import { simulatedBlockText, simulatedLogText } from '../json.ts'
-import { LIMITS } from '../limits.ts'
-import { type MethodContext, optional, param, poolMethod } from '../method.ts'
-import { blockOverrideFields, stateOverride } from '../overrides.ts'
-import { LATEST, resolveBlock } from '../resolve.ts'
-import { textResult } from '../results.ts'
-import { array, boolean, object, type TypeOf } from '../schema.ts'
-import { withTrie } from '../trie.ts'
+} from '../json/codecs.ts'
+import { asciiJson } from '../json/envelope.ts'
+import { simulatedBlockText, simulatedLogText } from '../json/json.ts'
+import { textResult } from '../json/results.ts'
+import { array, boolean, object, type TypeOf } from '../json/schema.ts'
+import { onBlock } from '../method/basis.ts'
+import { type MethodContext, optional, param, poolMethod } from '../method/method.ts'
+import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../seam/errors.ts'
+import { blockOverridesOf, stateOverridesOf } from './shared/call-options.ts'
+import { blockOverrideFields, stateOverride } from './shared/overrides.ts'
+import { withTrie } from './shared/trie.ts'
 
 const withdrawal = object('Withdrawal', {
   index: uint64,
@@ -43,7 +42,6 @@ const withdrawal = object('Withdrawal', {
   address,
   amount: uint64,
 })
-const MAX_CALLS = LIMITS.simulatedCalls.value
 const blockStateCall = object('BlockStateCall', {
   blockOverrides: object('BlockOverrides', {
     ...blockOverrideFields,
@@ -51,7 +49,7 @@ const blockStateCall = object('BlockStateCall', {
     withdrawals: array(withdrawal, 1_000, 'Withdrawal'),
   }),
   stateOverrides: stateOverride,
-  calls: array(transactionCall, MAX_CALLS, 'TransactionArgs'),
+  calls: array(transactionCall, 'simulatedCalls', 'TransactionArgs'),
 })
 const payload = object('SimulatePayload', {
   blockStateCalls: array(blockStateCall, 1_000, 'BlockStateCall'),
@@ -69,7 +67,7 @@ export const eth_simulateV1 = poolMethod({
   params: [param('Payload', payload), optional('Block', blockId, LATEST)],
   result: textResult('Blocks', { type: 'array', items: { type: 'object' } }),
   async handler(context, request, at) {
-    const asked = blocksOf(request.blockStateCalls ?? [])
+    const asked = blocksOf(request.blockStateCalls ?? [], context.limits.simulatedCalls)
     const base = resolveBlock(context.view, at)
     const { traceTransfers = false, validation = false } = request
     const run = (rootsAfter: SimulateOptions['rootsAfter']) =>
@@ -89,11 +87,14 @@ export const eth_simulateV1 = poolMethod({
 })
 
 /** @throws {RpcError} */
-function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly BlockToSimulate[] {
+function blocksOf(
+  wanted: readonly TypeOf<typeof blockStateCall>[],
+  most: number,
+): readonly BlockToSimulate[] {
   if (wanted.length === 0) throw invalidParams('empty input')
-  if (wanted.length > MAX_SIMULATED_BLOCKS) throw new RpcError(-38026, 'too many blocks')
+  if (wanted.length > MAX_SIMULATED_BLOCKS) throw tooMany('too many blocks')
   const calls = wanted.reduce((sum, block) => sum + (block.calls?.length ?? 0), 0)
-  if (calls > MAX_CALLS) throw new RpcError(-38026, `too many calls: ${calls} > ${MAX_CALLS}`)
+  if (calls > most) throw tooMany(`too many calls: ${calls} > ${most}`)
   return wanted.map(({ blockOverrides, stateOverrides, calls: given = [] }) => ({
     calls: given.map(({ data, ...call }) => {
       const input = call.input ?? data
@@ -119,6 +120,7 @@ function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly Bl
   }))
 }
 const NOBODY = new Uint8Array(20)
+const tooMany = (message: string) => simulationFailed({ why: 'too many', message })
 
 /** With roots where the base has a trie: a block that is not canonical yet has none. @throws {RpcError} */
 async function simulated(
@@ -142,7 +144,7 @@ async function simulated(
       })
     })
   } catch (error) {
-    if (error instanceof SimulationError) throw new RpcError(error.code, error.message)
+    if (error instanceof SimulationError) throw simulationFailed(error)
     if (error instanceof SimulationStopped) throw timedOut()
     if (error instanceof RequestsError) throw failed(error.message)
     throw error
@@ -160,7 +162,7 @@ function callText(block: SimulatedBlock, call: SimulatedCallResult, index: numbe
   const problem =
     error === undefined
       ? ''
-      : `,"error":{"code":${error.code},"message":${asciiJson(error.message)}${data}}`
+      : `,"error":{"code":${simulatedCode(error)},"message":${asciiJson(error.message)}${data}}`
   const texts = logs.map((log) => simulatedLogText(block, log, index))
   return (
     `{"returnData":${hexText(output)},"logs":[${texts.join(',')}],"gasUsed":${quantityText(gasUsed)},` +

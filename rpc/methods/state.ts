@@ -1,13 +1,13 @@
 /** Methods that read accounts. */
 import { readAccount, readCode, readSlot } from '../../engine/state/read.ts'
-import { invalidParams } from '../errors.ts'
-import { address, blockId, hash, hexText } from '../ethereum.ts'
-import { LIMITS } from '../limits.ts'
-import { frontMethod, optional, param } from '../method.ts'
-import { LATEST, resolveBlock, resolveState } from '../resolve.ts'
-import { bytesResult, quantityResult, textResult } from '../results.ts'
-import { array, record, text } from '../schema.ts'
-import { KEY_CHARACTERS, slotKey } from '../slot-key.ts'
+import { address, blockId, hash, hexText } from '../json/codecs.ts'
+import { bytesResult, quantityResult, textResult } from '../json/results.ts'
+import { array, record, text } from '../json/schema.ts'
+import { frontMethod, optional, param } from '../method/method.ts'
+import { LATEST, resolveBlock, resolveState } from '../method/resolve.ts'
+import { invalidParams } from '../seam/errors.ts'
+import type { Limits } from '../seam/limits.ts'
+import { KEY_CHARACTERS, slotKey } from './shared/slot-key.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const account = param('Address', address)
@@ -15,6 +15,7 @@ const block = optional('Block', blockId, LATEST)
 
 export const eth_getBalance = frontMethod({
   name: 'eth_getBalance',
+  about: { is: 'state', at: 1 },
   summary: 'Balance of an account in wei.',
   listed: LISTED,
   params: [account, block],
@@ -24,19 +25,21 @@ export const eth_getBalance = frontMethod({
 
 export const eth_getTransactionCount = frontMethod({
   name: 'eth_getTransactionCount',
-  summary: 'Nonce of an account; at pending, transactions that wait in the pool are counted too.',
+  about: { is: 'state', at: 1 },
+  summary: 'Nonce of an account; at pending, transactions that wait in the txpool are counted too.',
   listed: LISTED,
   params: [account, block],
   result: quantityResult('Transaction count'),
   handler({ view, services }, who, at) {
     const nonce = readAccount(resolveState(view, at), who)?.nonce ?? 0n
     const isPending = 'tag' in at && at.tag === 'pending'
-    return isPending ? services.pool.nextNonce(who, nonce) : nonce
+    return isPending ? services.transactions.nextNonce(who, nonce) : nonce
   },
 })
 
 export const eth_getCode = frontMethod({
   name: 'eth_getCode',
+  about: { is: 'state', at: 1 },
   summary: 'Code of an account.',
   listed: LISTED,
   params: [account, block],
@@ -46,6 +49,7 @@ export const eth_getCode = frontMethod({
 
 export const eth_getStorageAt = frontMethod({
   name: 'eth_getStorageAt',
+  about: { is: 'state', at: 2 },
   summary: 'A slot of a contract, 32 bytes.',
   listed: LISTED,
   params: [account, param('Storage slot', text('hex encoded slot', KEY_CHARACTERS)), block],
@@ -54,22 +58,32 @@ export const eth_getStorageAt = frontMethod({
     readSlot(view.state(resolveBlock(view, at)), who, slotKey(key).key),
 })
 
-const MAX_SLOTS = LIMITS.storageSlots.value
 const slotLists = record({
   title: 'storage slots',
   key: address,
-  value: array(hash, MAX_SLOTS, 'common.Hash'),
-  max: MAX_SLOTS,
+  value: array(hash, 'storageSlots', 'common.Hash'),
+  max: 'storageSlots',
 })
+/** Reading one takes a few microseconds of the front. */
+const SLOTS_PER_POINT = 32
+/** Of what is asked too much of, nothing is read. */
+function pointsOfSlots([wanted]: readonly unknown[], { storageSlots }: Limits): number {
+  if (typeof wanted !== 'object' || wanted === null) return 1
+  let slots = 0
+  for (const keys of Object.values(wanted)) if (Array.isArray(keys)) slots += keys.length
+  return slots > storageSlots ? 1 : Math.max(1, Math.ceil(slots / SLOTS_PER_POINT))
+}
+
 export const eth_getStorageValues = frontMethod({
   name: 'eth_getStorageValues',
   summary: 'Many slots of many contracts on the state of one block.',
   params: [param('Slots by address', slotLists), block],
+  cost: pointsOfSlots,
   result: textResult('Values', { type: 'object' }),
-  handler({ view }, wanted, at) {
+  handler({ view, limits: { storageSlots } }, wanted, at) {
     const count = wanted.reduce((sum, [, keys]) => sum + keys.length, 0)
     if (count === 0) throw invalidParams('empty request')
-    if (count > MAX_SLOTS) throw invalidParams(`${count} slots, at most ${MAX_SLOTS}`)
+    if (count > storageSlots) throw invalidParams(`${count} slots, at most ${storageSlots}`)
     const state = resolveState(view, at)
     const lists = wanted.map(([who, keys]) => {
       const values = keys.map((key) => hexText(readSlot(state, who, key)))

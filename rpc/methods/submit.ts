@@ -1,20 +1,20 @@
 /** Sending signed transactions. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
-import { overloaded, syncTimeout } from '../errors.ts'
-import { bytes, uint64 } from '../ethereum.ts'
-import { receiptAt } from '../json.ts'
-import { type FrontContext, frontMethod, optional, param } from '../method.ts'
-import { hashResult, textResult } from '../results.ts'
-import { type Codec, SchemaError } from '../schema.ts'
-import { noteShown } from '../shown.ts'
-import { submit } from '../submit.ts'
+import { noteShown } from '../events/shown.ts'
+import { bytes, uint64 } from '../json/codecs.ts'
+import { receiptAt } from '../json/json.ts'
+import { hashResult, textResult } from '../json/results.ts'
+import { type PlainCodec, SchemaError } from '../json/schema.ts'
+import { type FrontContext, frontMethod, optional, param } from '../method/method.ts'
+import { overloaded, syncTimeout } from '../seam/errors.ts'
+import { submit } from './shared/submission.ts'
 
 const envelope = param('Transaction', bytes)
 
 export const eth_sendRawTransaction = frontMethod({
   name: 'eth_sendRawTransaction',
-  summary: 'Takes a signed transaction into the pool.',
+  summary: 'Takes a signed transaction into the txpool.',
   listed: ['standard', 'flashblocks'],
   hasEffect: true,
   params: [envelope],
@@ -23,7 +23,7 @@ export const eth_sendRawTransaction = frontMethod({
 })
 
 /** Milliseconds: a number, or hex as some clients send it. */
-const milliseconds: Codec<number> = {
+const milliseconds: PlainCodec<number> = {
   decode(wire) {
     if (typeof wire === 'number' && Number.isFinite(wire) && wire >= 0) return Math.floor(wire)
     if (typeof wire === 'number') throw new SchemaError('timeout must be a number of milliseconds')
@@ -36,7 +36,7 @@ const milliseconds: Codec<number> = {
 const RETRY_MS = 1_000
 export const eth_sendRawTransactionSync = frontMethod({
   name: 'eth_sendRawTransactionSync',
-  summary: 'Takes a signed transaction into the pool and answers with its receipt.',
+  summary: 'Takes a signed transaction into the txpool and answers with its receipt.',
   hasEffect: true,
   isWaiting: true,
   params: [envelope, optional('Timeout', milliseconds, 0)],

@@ -1,16 +1,18 @@
 /** Subscriptions over WebSocket. */
+
+import { logQuery } from '../events/log-filter.ts'
+import type { SubscriptionKind } from '../events/subscriptions.ts'
+import { booleanResult, stringResult } from '../json/results.ts'
+import { boolean, type Codec, SchemaError, text } from '../json/schema.ts'
+import { frontMethod, optional, param } from '../method/method.ts'
 import {
   invalidParams,
   missingValue,
   notificationsUnsupported,
   subscriptionNotFound,
   unknownSubscription,
-} from '../errors.ts'
-import { logQuery } from '../log-filter.ts'
-import { frontMethod, optional, param } from '../method.ts'
-import { booleanResult, stringResult } from '../results.ts'
-import { boolean, type Codec, SchemaError, text } from '../schema.ts'
-import type { SubscriptionKind } from '../subscriptions.ts'
+} from '../seam/errors.ts'
+import type { Limits } from '../seam/limits.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 /** Its meaning depends on the kind. */
@@ -28,35 +30,35 @@ export const eth_subscribe = frontMethod({
   hasEffect: true,
   params: [optional('Kind', anything), optional('Options', anything)],
   result: stringResult('Subscription identifier'),
-  handler({ services, client, afterAnswer }, kind, options) {
+  handler({ services, client, afterAnswer, limits }, kind, options) {
     if (client.notify === undefined) throw notificationsUnsupported()
     if (typeof kind !== 'string')
       throw invalidParams('expected subscription name as first argument')
-    const { id, start } = services.subscriptions.add(client, kindOf(kind, options))
+    const { id, start } = services.subscriptions.add(client, kindOf(kind, options, limits))
     afterAnswer(start)
     return id
   },
 })
 
 /** @throws {RpcError} */
-function kindOf(kind: string, options: unknown): SubscriptionKind {
+function kindOf(kind: string, options: unknown, limits: Limits): SubscriptionKind {
   switch (kind) {
     case 'newHeads':
     case 'syncing':
       return { kind }
     case 'newPendingTransactions':
-      return { kind, isFull: decode(boolean, options ?? false) }
+      return { kind, isFull: decode(boolean, options ?? false, limits) }
     case 'logs':
       if (options === undefined || options === null) throw missingValue(1)
-      return { kind, pattern: decode(logQuery, options) }
+      return { kind, pattern: decode(logQuery, options, limits) }
     default:
       throw unknownSubscription(kind)
   }
 }
 
-function decode<T>(codec: Codec<T>, wire: unknown): T {
+function decode<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
   try {
-    return codec.decode(wire)
+    return codec.decode(wire, limits)
   } catch (error) {
     throw error instanceof SchemaError
       ? invalidParams(`invalid argument 1: ${error.describe()}`)

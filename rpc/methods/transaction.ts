@@ -1,11 +1,11 @@
 /** Methods that read transactions and receipts. */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { blockNumber, hash, index } from '../ethereum.ts'
-import { pooledText, receiptAt, transactionAt } from '../json.ts'
-import { type FrontContext, frontMethod, type Method, param } from '../method.ts'
-import { bytesResult, orNull, textResult } from '../results.ts'
-import { noteShown } from '../shown.ts'
+import { noteShown } from '../events/shown.ts'
+import { blockNumber, hash, index } from '../json/codecs.ts'
+import { pooledText, receiptAt, transactionAt } from '../json/json.ts'
+import { bytesResult, orNull, textResult } from '../json/results.ts'
+import { type FrontContext, frontMethod, type Method, param } from '../method/method.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const transactionResult = textResult('Transaction information', {
@@ -20,33 +20,36 @@ const position = param('Transaction index', index)
 
 export const eth_getTransactionByHash = frontMethod({
   name: 'eth_getTransactionByHash',
-  summary: 'A transaction by hash, of a block or waiting in the pool.',
+  about: { is: 'transaction', at: 0 },
+  summary: 'A transaction by hash, of a block or waiting in the txpool.',
   listed: LISTED,
   params: [transactionHash],
   result: transactionResult,
   handler({ view, services }, wanted) {
     const place = view.findTransaction(wanted)
     if (place !== undefined) return transactionAt(place.block, place.index)
-    const pooled = services.pool.get(wanted)
+    const pooled = services.transactions.get(wanted)
     return pooled === undefined ? undefined : pooledText(pooled)
   },
 })
 
 export const eth_getRawTransactionByHash = frontMethod({
   name: 'eth_getRawTransactionByHash',
-  summary: 'The signed envelope of a transaction, of a block or waiting in the pool.',
+  about: { is: 'transaction', at: 0 },
+  summary: 'The signed envelope of a transaction, of a block or waiting in the txpool.',
   listed: ['flashblocks'],
   params: [transactionHash],
   result: rawResult,
   handler({ view, services }, wanted) {
     const place = view.findTransaction(wanted)
     if (place !== undefined) return place.block.transaction(place.index)?.raw
-    return services.pool.get(wanted)?.raw
+    return services.transactions.get(wanted)?.raw
   },
 })
 
 export const eth_getTransactionReceipt = frontMethod({
   name: 'eth_getTransactionReceipt',
+  about: { is: 'transaction', at: 0 },
   summary: 'The receipt of a transaction that is in a block, or in the pending one.',
   listed: LISTED,
   params: [transactionHash],
@@ -67,6 +70,7 @@ const textAt = (block: Block | undefined, at: number): string | undefined =>
 function byNumberAndIndex(name: string, listed: Method['listed']): Method {
   return frontMethod({
     name,
+    about: { is: 'block', at: 0 },
     summary: 'A transaction by the height or tag of its block and its position.',
     listed,
     params: [number, position],
@@ -86,6 +90,7 @@ export const eth_getTransactionbyBlockNumberAndIndex = byNumberAndIndex(
 
 export const eth_getTransactionByBlockHashAndIndex = frontMethod({
   name: 'eth_getTransactionByBlockHashAndIndex',
+  about: { is: 'blockHash', at: 0 },
   summary: 'A transaction by the hash of its block and its position.',
   listed: LISTED,
   params: [blockHash, position],
@@ -95,6 +100,7 @@ export const eth_getTransactionByBlockHashAndIndex = frontMethod({
 
 export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({
   name: 'eth_getRawTransactionByBlockNumberAndIndex',
+  about: { is: 'block', at: 0 },
   summary:
     'The signed envelope of a transaction by the height or tag of its block and its position.',
   params: [number, position],
@@ -104,6 +110,7 @@ export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({
 
 export const eth_getRawTransactionByBlockHashAndIndex = frontMethod({
   name: 'eth_getRawTransactionByBlockHashAndIndex',
+  about: { is: 'blockHash', at: 0 },
   summary: 'The signed envelope of a transaction by the hash of its block and its position.',
   params: [blockHash, position],
   result: rawResult,

@@ -87,11 +87,25 @@ async function takeNonces(node: RunningNode): Promise<void> {
     )
 }
 
+/** Milliseconds: of restarts, and in between of starts on nothing, which say how fast this machine is meanwhile. */
 const starts: number[] = []
+const empty: number[] = []
+async function startAgain(): Promise<RunningNode> {
+  if (starts.length % EMPTY_EACH === 0) {
+    const nothing = await startNode(['--ephemeral'])
+    empty.push(nothing.readyMs)
+    await nothing.stop('SIGKILL')
+  }
+  const again = await startNode(flags)
+  starts.push(again.readyMs)
+  return again
+}
+const EMPTY_EACH = 4
+const middle = (times: readonly number[]): number =>
+  times.toSorted((a, b) => a - b)[times.length >> 1]!
 let lostBlocks = 0
 for (let round = 0; round < times; round++) {
-  const node = await startNode(flags)
-  if (round > 0) starts.push(node.readyMs)
+  const node = await (round === 0 ? startNode(flags) : startAgain())
   if (newest.number > 0) {
     const same = (await call(`${node.url}/`, 'eth_getBlockByNumber', [
       `0x${newest.number.toString(16)}`,
@@ -112,16 +126,16 @@ check(
   lostBlocks === 0,
   `${lostBlocks} lost, newest ${newest.number}`,
 )
-const node = await startNode(flags)
 // The restart after the last kill is one like the others.
-starts.push(node.readyMs)
-starts.sort((a, b) => a - b)
-const slow = starts.filter((ms) => ms >= 2_000)
+const node = await startAgain()
+// On a machine that needs as long for a start on nothing, half as much again.
+const mostMs = Math.max(2_000, 1.5 * middle(empty))
+const slow = starts.filter((ms) => ms >= mostMs)
 // Fewer than one in twenty may meet a machine that is busy with something else: none of twenty.
 check(
   'restarts were ready in under 2 s',
-  slow.length < starts.length / 20 && slow.every((ms) => ms < 4_000),
-  `${Math.round(starts[starts.length >> 1]!)} ms in the middle, slowest ${Math.round(starts.at(-1)!)} ms`,
+  slow.length < starts.length / 20 && slow.every((ms) => ms < 2 * mostMs),
+  `${Math.round(middle(starts))} ms in the middle, slowest ${Math.round(Math.max(...starts))} ms; on nothing ${Math.round(middle(empty))} ms`,
 )
 
 /** The sealed receipts of all accepted transactions, asked for until they are all there; a lost one ends it by the time limit. */

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type Edit, editedEnv, editedExecArgv } from './edits.ts'
+import { readStartScript } from './start-script.ts'
 
 /** First accounts of the mnemonic "test test test test test test test test test test test junk": public keys to the whole world. */
 export const KEYS = [
@@ -36,12 +37,12 @@ export async function startNode(
   edits: readonly Edit[] = [],
 ): Promise<RunningNode> {
   const started = performance.now()
+  const script = readStartScript()
   const child = spawn(
     process.execPath,
     [
       ...(edits.length > 0 ? editedExecArgv : []),
-      // As `npm start` sets it.
-      '--max-semi-space-size=16',
+      ...script.execArgv,
       'workers/main.ts',
       command,
       '--port',
@@ -52,13 +53,10 @@ export async function startNode(
     ],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
-      // As `npm start` sets it.
-      env: { ...editedEnv(edits), NODE_COMPILE_CACHE: 'node_modules/.cache/compile' },
+      env: { ...editedEnv(edits), ...script.env },
     },
   )
-  const forget = () => child.kill('SIGKILL')
-  process.once('exit', forget)
-  child.once('exit', () => process.off('exit', forget))
+  endWithThisProcess(child)
   let output = ''
   const ready = new Promise<RegExpExecArray>((resolve, reject) => {
     const read = (chunk: Buffer) => {
@@ -90,6 +88,16 @@ export async function startNode(
     },
   }
 }
+
+/** However this process ends, its nodes do not go on without it. */
+function endWithThisProcess(child: ChildProcess): void {
+  for (const signal of SIGNALS) if (process.listenerCount(signal) === 0) process.on(signal, stop)
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
+}
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+const stop = () => process.exit(1)
 
 /** Runs a command that serves nothing. @throws when it does not end with 0 */
 export async function runToEnd(argv: readonly string[]): Promise<void> {

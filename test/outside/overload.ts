@@ -1,6 +1,6 @@
 /**
  * What load may not do to a node: calls that never end or end their worker, clients that do not read or do not stay, transactions that
- * take seconds, blocks full of logs. Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
+ * take seconds, blocks full of logs, calls of one address beside those of others. Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ import { allocFlags } from './overload/contracts.ts'
 import { overloadByLogs } from './overload/log-blocks.ts'
 import { overloadByTransactions } from './overload/long-transactions.ts'
 import { overloadByPassingClients } from './overload/passing-clients.ts'
+import { overloadByShares } from './overload/shares.ts'
 import { overloadBySlowReaders } from './overload/slow-readers.ts'
 import { overloadWorkers } from './overload/workers.ts'
 import { runOptions } from './run-options.ts'
@@ -38,6 +39,7 @@ const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       random,
       flags,
     }),
+  shares: (tell) => overloadByShares(tell, { seconds: 9 + Math.round(share / 20), flags }),
   logs: (tell) => overloadByLogs(tell, { blocks: 2 + Math.round(share / 60), random, flags }),
 }
 
@@ -53,7 +55,9 @@ async function run(names: readonly string[]): Promise<void> {
 
 // In the short form two at a time, for much of each is waiting.
 if (typeof own['only'] === 'string') await run(own['only'].split(','))
-else if (isShort)
+else if (isShort) {
   await Promise.all([run(['workers', 'transactions']), run(['readers', 'clients', 'logs'])])
-else await run(Object.keys(parts))
+  // What it measures is what others leave.
+  await run(['shares'])
+} else await run(Object.keys(parts))
 close()

@@ -1,7 +1,7 @@
 /** Rules of append, fold, unfold and prune, and of the threads around them. */
 import type { Edit } from './edits.ts'
 import { pause } from './pause.ts'
-import type { Rule } from './rules.ts'
+import type { Rule } from './rule.ts'
 
 const edit = (file: string, find: string, replace: string): Edit => ({
   file: `${file}.ts`,
@@ -9,20 +9,20 @@ const edit = (file: string, find: string, replace: string): Edit => ({
   replace,
 })
 
-const KEEPER = 'engine/storage/keeper'
-const FOLD = 'engine/storage/fold'
-const UNFOLD = 'engine/storage/unfold'
-const RECOVER = 'engine/storage/recover'
+const KEEPER = 'engine/storage/keeper/keeper'
+const FOLD = 'engine/storage/blocks/fold'
+const UNFOLD = 'engine/storage/blocks/unfold'
+const RECOVER = 'engine/storage/blocks/recover'
 
 export const STORE_RULES: readonly Rule[] = [
   {
     name: 'clearDead',
     rule: 'the row of a thread that has ended is cleared',
     edits: [
-      edit('workers/threads', '  clearThread(from.views, POOL_ROW + index)\n', ''),
+      edit('workers/thread/rows', '  clearThread(from.views, POOL_ROW + index)\n', ''),
       // The next thread would take the row, and clear it with its first lease.
       edit(
-        'workers/threads',
+        'workers/thread/rows',
         'claims.length; index++)\n    if (Atomics.compareExchange(claims, index, 0, thread) === 0) return POOL_ROW + index',
         `claims.length; index++)
     if (Atomics.compareExchange(claims, (index + thread) % claims.length, 0, thread) === 0)
@@ -67,12 +67,12 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'a block is published as canonical only when it is durable',
     edits: [
       edit(
-        'engine/sources/writer-sealed',
+        'engine/sources/writer/sealed',
         "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
         "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
       ),
       edit(
-        'engine/sources/writer-answers',
+        'engine/sources/writer/answers',
         "      onAppended(state, expected(state, answer.id, 'appended'))\n",
         '',
       ),
@@ -243,12 +243,12 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'index rows are written by the fold',
     edits: [
       edit(
-        'engine/storage/append',
+        'engine/storage/blocks/append',
         '  encodeNumber,\n  numberThen,',
         '  encodeNumber,\n  encodePlace,\n  numberThen,',
       ),
       edit(
-        'engine/storage/append',
+        'engine/storage/blocks/append',
         "  batch.put('heights', numberThen(number, hash), EMPTY)\n",
         `  batch.put('heights', numberThen(number, hash), EMPTY)
   for (const [index, { hash: name }] of block.transactions.entries())
@@ -280,7 +280,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'the horizon is raised before history is pruned',
     edits: [
       edit(
-        'engine/storage/prune',
+        'engine/storage/blocks/prune',
         '    raiseOldest(number)\n    yield* pruneBlock(database, number)\n',
         `    yield* pruneBlock(database, number)\n    ${pause(1, 20)}\n    raiseOldest(number)\n`,
       ),
@@ -292,7 +292,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'the horizon is durable before it is in memory',
     edits: [
       edit(
-        'engine/storage/prune',
+        'engine/storage/blocks/prune',
         `    if (number > store.oldestState()) {
       const batch = database.batch()
       batch.put('meta', META.oldest, encodeNumber(number))
@@ -328,7 +328,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'a canonical block that finds no page takes those above canonical',
     edits: [
       edit(
-        'engine/sources/writer-sealed',
+        'engine/sources/writer/sealed',
         'freeMemory(state, isCanonical ? state.chain.canonical : state.chain.complete)',
         'freeMemory(state, state.chain.complete)',
       ),
@@ -340,7 +340,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'nothing takes the place of a block that the keeper holds',
     edits: [
       edit(
-        'engine/sources/writer-state',
+        'engine/sources/writer/state',
         'Math.max(chain.canonical.handle.number, handed?.handle.number ?? 0)',
         'chain.canonical.handle.number',
       ),

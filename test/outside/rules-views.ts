@@ -1,7 +1,7 @@
 /** Rules of tables, records, leases, pages and reads. */
 import type { Edit } from './edits.ts'
 import { pause, pauseUntil } from './pause.ts'
-import type { Rule } from './rules.ts'
+import type { Rule } from './rule.ts'
 
 const edit = (file: string, find: string, replace: string): Edit => ({
   file: `engine/${file}.ts`,
@@ -57,7 +57,7 @@ const lateFrontRow = before(
 )
 /** The keeper is slow to take a block. */
 const lateAppend = before(
-  'storage/keeper',
+  'storage/keeper/keeper',
   '        if (this.#unfold === undefined) return this.#append(request.block)\n',
   pause(0.5, 60),
 )
@@ -290,11 +290,11 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit('views/publisher', 'FOLD, this.base.id)', 'FOLD, this.base.number)'),
       edit(
-        'storage/keeper',
+        'storage/keeper/keeper',
         'this.#words.setFold(block.id)',
         'this.#words.setFold(block.appended!.number)',
       ),
-      edit('storage/keeper', 'this.#words.setFold(toId)', 'this.#words.setFold(to.number)'),
+      edit('storage/keeper/keeper', 'this.#words.setFold(toId)', 'this.#words.setFold(to.number)'),
       edit(
         'views/reader',
         'isHeld: (block) => heights().has(block)',
@@ -389,7 +389,7 @@ export const VIEW_RULES: readonly Rule[] = [
         'unfolds: Atomics.load(arena.words, UNFOLDS),',
       ),
     ],
-    race: [before('storage/unfold', '  return parent\n', pause(1, 20))],
+    race: [before('storage/blocks/unfold', '  return parent\n', pause(1, 20))],
     expect: ['torture', 'histories', 'model'],
   },
   {
@@ -409,9 +409,9 @@ export const VIEW_RULES: readonly Rule[] = [
     rule: 'number to hash above the base comes from the chain of tables',
     edits: [
       edit(
-        'chain/reader',
-        '    if (found !== undefined) return at(found)\n',
-        '    if (found !== undefined && height === top.height) return at(found)\n',
+        'chain/view-blocks',
+        '    if (found !== undefined) return this.at(found)\n',
+        '    if (found !== undefined && height === this.top.height) return this.at(found)\n',
       ),
       edit('views/reader', '  if (height > base.height) {', '  if (height > at.height) {'),
     ],

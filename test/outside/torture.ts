@@ -4,13 +4,14 @@
  * Usage: node test/outside/torture.ts [--short] [--seconds N] [--seed S] [--rules | --rule NAME]
  */
 import type { Counts } from '../torture/counters.ts'
-import { STAYED_FULL } from '../torture/options.ts'
+import { STAYED_FULL } from '../torture/counters.ts'
 import type { TortureResult } from '../torture/run.ts'
 import { MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
 import { type RunEnd, startRun } from '../torture/start.ts'
 import { checks } from './checks.ts'
 import type { Edit } from './edits.ts'
-import { RULES, type Rule } from './rules.ts'
+import type { Rule } from './rule.ts'
+import { RULES } from './rules.ts'
 import { mulberry32, runOptions } from './run-options.ts'
 
 const options = runOptions(

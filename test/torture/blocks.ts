@@ -1,5 +1,5 @@
 /** Blocks as the driver builds them: flashblock by flashblock into the publisher's tables, then as the keeper wants them. */
-import type { ExecutedTransaction } from '../../engine/execution/types.ts'
+import type { ExecutedTransaction } from '../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { encodeHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeStoredReceipt } from '../../engine/primitives/receipt-codec.ts'

@@ -1,7 +1,7 @@
 /** Transactions, receipts, logs and headers of the made-up blocks, by the same plain rules as their state. */
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import type { ExecutedTransaction } from '../../engine/execution/types.ts'
+import type { ExecutedTransaction } from '../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Header } from '../../engine/primitives/header.ts'
 import { hashHeader } from '../../engine/primitives/header-codec.ts'

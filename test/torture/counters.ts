@@ -1,4 +1,5 @@
 /** What the threads of a run count, in shared memory: a thread that is killed has counted up to its end. */
+
 export const COUNTERS = [
   'reads',
   'accounts',
@@ -66,3 +67,6 @@ export function sumCounters(shared: SharedCounters): Counts {
 
 export const beatsOf = (shared: SharedCounters, thread: number): number =>
   Atomics.load(shared, thread * LINE + COUNTERS.indexOf('beats'))
+
+/** How a run says that its writer found no memory. */
+export const STAYED_FULL = 'the arena stayed full'

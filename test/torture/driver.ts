@@ -8,9 +8,9 @@ import { mulberry32 } from '../outside/run-options.ts'
 import { appendOf, type Block, finishBlock, genesisBlock, growBlock, isOn } from './blocks.ts'
 import { GENESIS_NUMBER, tortureChain } from './content.ts'
 import type { Count } from './counters.ts'
+import { STAYED_FULL } from './counters.ts'
 import { cpuSeconds } from './cpu-time.ts'
 import { beginBlock, noteFinal, noteRecord, type SharedLedger, WHOLE } from './ledger.ts'
-import { STAYED_FULL } from './options.ts'
 import { openTruth, type Truth } from './truth.ts'
 
 /** How often each thing is done, of 1000 steps. */

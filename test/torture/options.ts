@@ -3,8 +3,6 @@ import type { Habits } from './driver.ts'
 import type { SessionHabits } from './sessions.ts'
 
 export const READERS = 3
-/** How a run says that its writer found no memory. */
-export const STAYED_FULL = 'the arena stayed full'
 
 export type TortureOptions = {
   readonly seed: number

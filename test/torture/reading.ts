@@ -9,7 +9,7 @@ import type {
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { equalBytes } from '../../engine/primitives/words.ts'
 import type { ViewError } from '../../engine/state/reader.ts'
-import { MOMENTARY_BLOCKS } from '../../engine/storage/prune.ts'
+import { MOMENTARY_BLOCKS } from '../../engine/storage/blocks/prune.ts'
 import { type Arena, HEAD, OLDEST, UNFOLDS } from '../../engine/views/arena.ts'
 import { readRecord, type ViewRecord } from '../../engine/views/record.ts'
 import type { Count } from './counters.ts'

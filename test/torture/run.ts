@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
-import { importGenesis } from '../../engine/storage/genesis-import.ts'
-import { openStore } from '../../engine/storage/store.ts'
+import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
+import { openStore } from '../../engine/storage/blocks/store.ts'
 import { createViews } from '../../engine/views/arena.ts'
-import type { KeeperData } from '../../workers/keeper.ts'
-import type { FromKeeper } from '../../workers/messages.ts'
-import { allRows, createClaims, FRONT_ROW } from '../../workers/threads.ts'
+import type { KeeperData } from '../../workers/keeper/keeper.ts'
+import type { FromKeeper } from '../../workers/thread/messages.ts'
+import { allRows, createClaims, FRONT_ROW } from '../../workers/thread/rows.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { mulberry32 } from '../outside/run-options.ts'
 import { tortureChain } from './content.ts'
@@ -54,7 +54,7 @@ export async function torture(
   }
 
   const { port1, port2 } = new MessageChannel()
-  const keeper = new Worker(new URL('../../workers/keeper.ts', import.meta.url), {
+  const keeper = new Worker(new URL('../../workers/keeper/keeper.ts', import.meta.url), {
     workerData: {
       database: database.share(),
       views,

@@ -3,12 +3,12 @@ import { envOf } from '../../../engine/chain/env.ts'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import type { ChainSpec, Rules } from '../../../engine/chainspec/types.ts'
 import type { BlockEnv } from '../../../engine/evm/engine.ts'
-import type { AheadExecution } from '../../../engine/execution/ahead.ts'
+import type { AheadExecution } from '../../../engine/execution/block/ahead.ts'
 import type {
   BlockAttributes,
   BlockSums,
   ExecutedTransaction,
-} from '../../../engine/execution/types.ts'
+} from '../../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { bloomOf } from '../../../engine/primitives/receipt-codec.ts'

@@ -7,11 +7,11 @@ import {
   type LiveBlock,
   newBlock,
   type OpenPart,
-} from '../../../engine/sources/live-block.ts'
-import { addIncrement, close, discard, end } from '../../../engine/sources/writer-frames.ts'
-import { decidedParent } from '../../../engine/sources/writer-recover.ts'
-import { onRoot } from '../../../engine/sources/writer-sealed.ts'
-import { flush, freeMemory, publish } from '../../../engine/sources/writer-state.ts'
+} from '../../../engine/sources/writer/live-block.ts'
+import { addIncrement, close, discard, end } from '../../../engine/sources/writer/packets.ts'
+import { decidedParent } from '../../../engine/sources/writer/recover.ts'
+import { onRoot } from '../../../engine/sources/writer/sealed.ts'
+import { flush, freeMemory, publish } from '../../../engine/sources/writer/state.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { diffOf, stateRootOf } from '../../fixtures/view-blocks.ts'
 import {

@@ -4,22 +4,21 @@
  */
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type { ChainReader, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
-import { referenceEngine } from '../../../engine/evm/reference.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import { onAnswer } from '../../../engine/sources/writer-answers.ts'
-import { recoverBlocks, storedBlock } from '../../../engine/sources/writer-recover.ts'
-import { trySealed } from '../../../engine/sources/writer-sealed.ts'
+import { onAnswer } from '../../../engine/sources/writer/answers.ts'
+import { recoverBlocks, storedBlock } from '../../../engine/sources/writer/recover.ts'
+import { trySealed } from '../../../engine/sources/writer/sealed.ts'
 import {
   createState,
   marksOf,
   publish,
   type WriterState,
-} from '../../../engine/sources/writer-state.ts'
-import type { WriterOptions } from '../../../engine/sources/writer-types.ts'
-import { importGenesis } from '../../../engine/storage/genesis-import.ts'
-import { createKeeper, type Keeper } from '../../../engine/storage/keeper.ts'
-import { META } from '../../../engine/storage/meta.ts'
-import { openStore } from '../../../engine/storage/store.ts'
+} from '../../../engine/sources/writer/state.ts'
+import type { WriterOptions } from '../../../engine/sources/writer/types.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { META } from '../../../engine/storage/database/meta.ts'
+import { createKeeper, type Keeper } from '../../../engine/storage/keeper/keeper.ts'
 import type { KeeperAnswer, KeeperRequest, StoreReader } from '../../../engine/storage/types.ts'
 import {
   type Arena,
@@ -30,6 +29,7 @@ import {
 } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import type { Publisher, SharedViews } from '../../../engine/views/types.ts'
+import { referenceEngine } from '../../fixtures/engine.ts'
 import { EMPTY_WORLD, stateRootOf } from '../../fixtures/view-blocks.ts'
 import { plainChain } from '../../fixtures/view-chain.ts'
 import type { Counts } from './counts.ts'

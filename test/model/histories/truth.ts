@@ -1,5 +1,5 @@
 /** The plain truth beside the real views: blocks in memory, each with the world after each of its flashblocks. */
-import type { ExecutedTransaction } from '../../../engine/execution/types.ts'
+import type { ExecutedTransaction } from '../../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { latin1 } from '../../../engine/state/words.ts'

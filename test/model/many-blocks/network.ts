@@ -6,25 +6,27 @@ import { join } from 'node:path'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import { type ChainOption, chainSpec } from '../../../engine/chainspec/registry.ts'
-import { referenceEngine } from '../../../engine/evm/reference.ts'
-import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
+import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { checksum } from '../../../engine/primitives/checksum.ts'
-import { createSequencer } from '../../../engine/sources/sequencer.ts'
-import type { Roots, SequencerPorts } from '../../../engine/sources/sequencer-types.ts'
-import { openWriter } from '../../../engine/sources/writer.ts'
-import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer-types.ts'
-import { importGenesis } from '../../../engine/storage/genesis-import.ts'
-import { openJournal } from '../../../engine/storage/journal.ts'
-import { createKeeper } from '../../../engine/storage/keeper.ts'
-import { openDirectory } from '../../../engine/storage/schema.ts'
-import { openStore } from '../../../engine/storage/store.ts'
+import { createSequencer } from '../../../engine/sources/sequencer/sequencer.ts'
+import type { Roots, SequencerPorts } from '../../../engine/sources/sequencer/types.ts'
+import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer/types.ts'
+import { openWriter } from '../../../engine/sources/writer/writer.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { openJournal } from '../../../engine/storage/directory/journal.ts'
+import { openDirectory } from '../../../engine/storage/directory/schema.ts'
+import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
 import type { KeeperAnswer, KeeperRequest } from '../../../engine/storage/types.ts'
+import { digestOf } from '../../../engine/txpool/digest.ts'
 import { createViews, keeperWords } from '../../../engine/views/arena.ts'
 import { viewMemory } from '../../../engine/views/memory.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
-import { FRONT_ROW, SEQUENCER_ROW, WRITER_ROW } from '../../../workers/threads.ts'
-import { createTransactions } from '../../../workers/transactions.ts'
+import { invalidTransaction } from '../../../rpc/seam/errors.ts'
+import { createTransactions } from '../../../workers/front/transactions.ts'
+import { FRONT_ROW, SOURCE_ROW, WRITER_ROW } from '../../../workers/thread/rows.ts'
+import { referenceEngine } from '../../fixtures/engine.ts'
 import { L1_FIGURES } from '../../fixtures/l1-figures.ts'
 
 const BLOCK_TIME_MS = 1000
@@ -57,7 +59,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     blockTimeMs: BLOCK_TIME_MS,
     deadlineMs: 1000,
   })
-  const views = createViews({ bytes, threads: SEQUENCER_ROW + 1, seed: 1 })
+  const views = createViews({ bytes, threads: SOURCE_ROW + 1, seed: 1 })
   const now = () => clock.ms
   const keeper = createKeeper({ database, words: keeperWords(views), now })
   const store = openStore(database)
@@ -99,6 +101,11 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     journal: openJournal(join(path, 'transactions.journal')),
     limits: { transactionBytes: 2 ** 17, blobTransactionBytes: 2 ** 20 },
     prove: () => Promise.reject(new Error('an OP chain has no blobs')),
+    makeDigest: async (envelope) => {
+      const made = digestOf(envelope)
+      return 'error' in made ? { error: invalidTransaction(made.error).toObject() } : made
+    },
+    isListed: async () => true,
     now,
     onFailure: (message) => {
       throw new Error(message)
@@ -109,7 +116,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     hasNews = true
   })
   let asked = 0
-  const reader = readerOf(SEQUENCER_ROW)
+  const reader = readerOf(SOURCE_ROW)
   const journal = openJournal(join(path, 'flashblocks.journal'))
   const ports: SequencerPorts = {
     now,
@@ -137,12 +144,12 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
       return roots
     },
     journal,
-    send(frame) {
-      const decoded = decodeFrame(frame)
+    send(packet) {
+      const decoded = decodePacket(packet)
       if (!('message' in decoded)) throw new Error('the sequencer sent what nobody can read')
       const { message } = decoded
-      const received = { message, digest: checksum(frame), receivedAtMs: clock.ms }
-      events.push({ type: 'frame', frame: received })
+      const received = { message, digest: checksum(packet), receivedAtMs: clock.ms }
+      events.push({ type: 'packet', packet: received })
     },
     late: () => {},
     seal: (block: SealedBlock) => void events.push({ type: 'sealed', block }),

@@ -1,4 +1,4 @@
-/** A flashblock, or a whole block, on its way into its table: engine/sources/writer-frames.ts, engine/views/build.ts. */
+/** A flashblock, or a whole block, on its way into its table: engine/sources/writer/packets.ts, engine/views/build.ts. */
 import { nextState } from '../../../engine/chain/life.ts'
 import type { Step } from '../explore.ts'
 import { onRoot } from './answers.ts'
@@ -66,7 +66,7 @@ export function jobStep(world: World, state: State): Step<State> {
   }
 }
 
-/** writer-frames.ts begin, extend, show. */
+/** engine/sources/writer/packets.ts: begin, extend, show. */
 function show(
   world: World,
   state: State,

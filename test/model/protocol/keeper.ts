@@ -3,7 +3,7 @@ import { Fault, type Step } from '../explore.ts'
 import { KEYS, type Key } from './scenario.ts'
 import type { Answer, Database, History, Keeper, Request, State, World } from './state.ts'
 
-/** Messages and slices in any order; inside a slice nothing else is done (workers/keeper.ts serve). */
+/** Messages and slices in any order; inside a slice nothing else is done (workers/keeper/keeper.ts serve). */
 export function keeperSteps(world: World, state: State): Step<State>[] {
   const { keeper } = state
   const { fold, unfold } = keeper

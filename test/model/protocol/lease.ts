@@ -146,7 +146,7 @@ export function releaseLease(thread: Thread): Step<State>[] {
   ]
 }
 
-/** workers/open-pool.ts: the row of a thread that has ended is cleared on its `exit`. */
+/** workers/pool/open.ts: the row of a thread that has ended is cleared on its `exit`. */
 export function deadSteps(thread: Thread): Step<State>[] {
   const { world, state, row } = thread
   if (!world.rules.clearDead || state.words.rows[row] === 0) return []

@@ -1,4 +1,4 @@
-/** What a reading thread does next: reads of engine/views/{reader,cache}.ts and engine/chain/reader.ts. */
+/** What a reading thread does next: reads of engine/views/{reader,cache}.ts and engine/chain/view-blocks.ts. */
 import { Fault, type Step } from '../explore.ts'
 import {
   confirmRow,

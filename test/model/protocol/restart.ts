@@ -1,4 +1,4 @@
-/** kill -9 at any moment, and again while engine/storage/recover.ts puts in order what it finds: what is read after that. */
+/** kill -9 at any moment, and again while engine/storage/blocks/recover.ts puts in order what it finds: what is read after that. */
 import { Fault } from '../explore.ts'
 import { foldKeys, foldRows, unfoldBlock } from './keeper.ts'
 import { FINAL, KEYS, type Key } from './scenario.ts'

@@ -30,18 +30,18 @@ export function writerSteps(world: World, state: State): Step<State>[] {
   return [...answerSteps(world, state), ...feedSteps(world, state), ...sealedSteps(world, state)]
 }
 
-/** Nothing is left that the writer has to do; frames that fit nowhere do not count. */
+/** Nothing is left that the writer has to do; packets that fit nowhere do not count. */
 export const isWriterDone = ({ scenario }: World, { writer, answers }: State): boolean =>
   answers.length === 0 && writer.job === null && writer.sealed === scenario.sealed.length
 
 function feedSteps(world: World, state: State): Step<State>[] {
   const { scenario, truth } = world
-  const frame = scenario.feed[state.writer.feed]
-  if (frame === undefined) return []
+  const packet = scenario.feed[state.writer.feed]
+  if (packet === undefined) return []
   const taken = setWriter(state, { feed: state.writer.feed + 1 })
-  if (frame === 'gap')
+  if (packet === 'gap')
     return [{ label: 'writer finds a gap and flushes', run: () => flush(world, taken) }]
-  const [name, index] = frame
+  const [name, index] = packet
   const skip = { label: `writer skips ${name}.${index}`, run: () => taken }
   const { writer } = state
   if (index > 0) {
@@ -78,7 +78,7 @@ function feedSteps(world: World, state: State): Step<State>[] {
   return [{ label: `writer begins ${name}`, run: () => beginLive(world, taken, { name, parent }) }]
 }
 
-/** writer-frames.ts parentOf. */
+/** writer-packets.ts parentOf. */
 function heldParent(writer: Writer, name: string): number | undefined {
   const line = lineOf(writer, writer.pending)
   const least = writer.blocks[writer.canonical]!.number
@@ -144,7 +144,7 @@ function sealedSteps(world: World, state: State): Step<State>[] {
   // whileOnItsWay: its flashblocks may still come.
   const isExpected = scenario.feed
     .slice(writer.feed)
-    .some((frame) => frame !== 'gap' && frame[0] === name && frame[1] === 0)
+    .some((packet) => packet !== 'gap' && packet[0] === name && packet[1] === 0)
   if (isExpected && ours === undefined) return []
   const parent = Object.keys(writer.blocks)
     .map(Number)

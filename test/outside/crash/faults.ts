@@ -6,7 +6,7 @@ import { once } from 'node:events'
 export async function failCalls(
   stride: number,
 ): Promise<{ readonly isRight: boolean; readonly detail: string }> {
-  const child = spawn('node_modules/.bin/vitest', ['run', 'test/node-faults.test.ts'], {
+  const child = spawn('node_modules/.bin/vitest', ['run', 'test/node/node-faults.test.ts'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, FAULTS_STRIDE: String(stride), NO_COLOR: '1' },
   })

@@ -11,10 +11,10 @@ import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { encodeAccount } from '../../../engine/state/account-codec.ts'
 import { fromLatin1 } from '../../../engine/state/words.ts'
-import { decodeNumber } from '../../../engine/storage/block-codec.ts'
-import type { Database } from '../../../engine/storage/database.ts'
-import { createKeeper } from '../../../engine/storage/keeper.ts'
-import { openStore } from '../../../engine/storage/store.ts'
+import { decodeNumber } from '../../../engine/storage/blocks/block-codec.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import type { Database } from '../../../engine/storage/database/types.ts'
+import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
 import {
   CHILD_LIMITS,
   chainTo,

@@ -19,12 +19,12 @@ export function killAt({ file, find, replace }: Point, nth: number): Edit {
 }
 
 const APPEND = {
-  file: 'engine/storage/append.ts',
+  file: 'engine/storage/blocks/append.ts',
   find: 'META.durableHead, encodeHead(block))\n  batch.commit()',
 }
-const FOLD = 'engine/storage/fold.ts'
-const SEQUENCER = 'engine/sources/sequencer.ts'
-const JOURNAL = 'engine/storage/journal.ts'
+const FOLD = 'engine/storage/blocks/fold.ts'
+const SEQUENCER = 'engine/sources/sequencer/sequencer.ts'
+const JOURNAL = 'engine/storage/directory/journal.ts'
 
 const after = (find: string) => ({ find, replace: (kill: string) => `${find}\n${kill}\n` })
 const before = (find: string) => ({ find, replace: (kill: string) => `${kill}\n${find}` })
@@ -37,7 +37,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   { name: 'append, after its commit', ...APPEND, ...after(APPEND.find), times: 5 },
   {
-    ...{ name: 'between append and publish', file: 'engine/sources/writer-sealed.ts', times: 5 },
+    ...{ name: 'between append and publish', file: 'engine/sources/writer/sealed.ts', times: 5 },
     ...before('state.options.publisher.answered(block.handle)'),
   },
   {
@@ -58,7 +58,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'between journal and send', file: SEQUENCER, times: 25 },
-    ...after('this.#log.append(number, frame, message)'),
+    ...after('this.#log.append(number, packet, message)'),
   },
   {
     ...{ name: 'between send and seal', file: SEQUENCER, times: 5 },
@@ -71,9 +71,9 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'inside a record of a journal', file: JOURNAL, times: 30 },
-    find: 'const framed = frame(record)',
+    find: 'const encoded = encodeRecord(record)',
     replace: (kill, isNow) =>
-      `const framed = frame(record)\nif (${isNow}) writeSync(file, framed, 0, framed.length >> 1)\n${kill}\n`,
+      `const encoded = encodeRecord(record)\nif (${isNow}) writeSync(file, encoded, 0, encoded.length >> 1)\n${kill}\n`,
   },
 ]
 
@@ -82,7 +82,7 @@ export const START_POINTS: readonly Point[] = [
   {
     ...{
       name: 'start, inside a fold that is repeated',
-      file: 'engine/storage/recover.ts',
+      file: 'engine/storage/blocks/recover.ts',
       times: 3,
     },
     find: 'foldBlock({ database, trie, version, block, diff }));',
@@ -98,13 +98,17 @@ export const START_POINTS: readonly Point[] = [
   },
 ]
 
-const UNFOLD = 'engine/storage/unfold.ts'
-const PRUNE = 'engine/storage/prune.ts'
+const UNFOLD = 'engine/storage/blocks/unfold.ts'
+const PRUNE = 'engine/storage/blocks/prune.ts'
 
 /** Reached by a keeper whose chain changes branches below the fold head. */
 export const KEEPER_POINTS: readonly Point[] = [
   {
-    ...{ name: 'unfold, before its first block', file: 'engine/storage/keeper.ts', times: 6 },
+    ...{
+      name: 'unfold, before its first block',
+      file: 'engine/storage/keeper/keeper.ts',
+      times: 6,
+    },
     ...before('this.#words.raiseUnfolds()'),
   },
   {
@@ -116,7 +120,7 @@ export const KEEPER_POINTS: readonly Point[] = [
     ...before('return parent\n'),
   },
   {
-    ...{ name: 'unfold, after its last block', file: 'engine/storage/keeper.ts', times: 6 },
+    ...{ name: 'unfold, after its last block', file: 'engine/storage/keeper/keeper.ts', times: 6 },
     ...before('this.#trie.reload()'),
   },
   {
@@ -139,7 +143,7 @@ export const KEEPER_POINTS: readonly Point[] = [
   },
 ]
 
-const MIGRATE = 'engine/storage/migrate.ts'
+const MIGRATE = 'engine/storage/directory/migrate.ts'
 /** As often as there are slices, which depends on the directory. */
 export const EACH_SLICE = Number.POSITIVE_INFINITY
 
@@ -165,8 +169,8 @@ export const MIGRATION_POINTS: readonly Point[] = [
 
 /** The format that never was becomes one that this build migrates from. */
 export const WITH_OLDER_SCHEMA: Edit = {
-  file: 'engine/storage/migrations.ts',
+  file: 'engine/storage/directory/migrations.ts',
   find: "  3: { text: 'what blocks replaced in the tries as patches', slice: () => undefined },\n}",
   replace:
-    "  3: olderSchema,\n}\nimport { olderSchema } from '../../test/fixtures/older-schema.ts'",
+    "  3: olderSchema,\n}\nimport { olderSchema } from '../../../test/fixtures/older-schema.ts'",
 }

@@ -113,6 +113,14 @@ export async function hostileInputs({
     ],
     ['2 MB of one list inside the other', `${'['.repeat(1_000_000)}${']'.repeat(999_999)}`],
     ['2 MB of open lists', '['.repeat(BODY_BYTES - ROOM)],
+    // What npm run cost has found.
+    ['2 MB of brackets that close nothing, and colons', ']:'.repeat(BODY_BYTES / 2 - ROOM)],
+    ['2 MB of braces opened below the outermost', ']]{1,'.repeat(BODY_BYTES / 5 - ROOM)],
+    [
+      '2 MB of escaped quotes as an id',
+      `{"jsonrpc":"2.0","id":"${'\\"'.repeat(990_000)}","method":"eth_chainId"}`,
+    ],
+    ['740 items that are no calls', `[${Array(740).fill('[[]]').join(',')}]`],
     ['2 MB of space', ' '.repeat(BODY_BYTES - ROOM)],
     ['3 MB', text('web3_sha3', [hexOf(1_500_000)])],
     ['100 calls of 19 KB', batch(100, () => ({ method: 'web3_sha3', params: [hexOf(9_400)] }))],

@@ -1,7 +1,7 @@
 /** Blocks full of logs, the cheapest memory there is, in views of the smallest size: all of it can be read, nothing stands still. */
 import type { Hex } from 'viem'
 import { viewMemory } from '../../../engine/views/memory.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/limits.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import type { Check } from '../checks.ts'
 import { call, startNode } from '../node-process.ts'
 import { besideText, isUntouched, startClients } from './beside.ts'

@@ -1,7 +1,7 @@
 /** Transactions that take seconds: the feed keeps its beat, ordinary ones are included, and whoever sent a long one is told. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
+import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { Check } from '../checks.ts'
 import { call } from '../node-process.ts'
 import { ADDITIONS, ENDLESS, INCREMENT, PAIR, PAIRINGS, POINTS } from './contracts.ts'
@@ -238,7 +238,7 @@ async function subscribe(node: OverloadedNode) {
   let newest = 0
   let since = performance.now()
   socket.on('message', (data: Buffer) => {
-    const decoded = decodeFrame(data)
+    const decoded = decodePacket(data)
     if (!('message' in decoded) || decoded.message.type !== 'flashblock') return
     // Index 0 and 1 come together.
     if (decoded.message.index !== 1) times.push(performance.now())

@@ -13,14 +13,14 @@ export type OverloadedNode = RunningNode & {
 /** A sequencer that stops no transaction, however long it takes on a busy machine. */
 export const NO_QUOTA: readonly Edit[] = [
   {
-    file: 'engine/sources/sequencer-fill.ts',
+    file: 'engine/sources/sequencer/fill.ts',
     find: '{ isExpired: () => now() >= end }',
     replace: '{ isExpired: () => end === undefined }',
   },
 ]
 
 /** No request limit: everything comes from one machine. */
-const FLAGS = ['--ephemeral', '--rate-limit', 'off']
+const FLAGS = ['--ephemeral', '--rate-limit', 'off', '--limit-sockets-per-client', '0']
 
 export async function startOverloaded(
   flags: readonly string[],

@@ -39,7 +39,7 @@ const RESIDENT_MB = 25
 /** Says what the front's memory is once nothing superfluous is left in it. */
 const COLLECTS: readonly Edit[] = [
   {
-    file: 'workers/serving.ts',
+    file: 'workers/node/serving.ts',
     find: 'front: later.front?.stats(),',
     replace: `front: later.front?.stats(),
       memory: (

@@ -83,9 +83,9 @@ const DEEDS: Readonly<Record<string, { readonly code: string; readonly costs: nu
 }
 const BAD_BUILD: readonly Edit[] = [
   // So that the EVM alone comes beyond it within the deadline.
-  { file: 'workers/open-pool.ts', find: 'const HEAP_MB = 512', replace: 'const HEAP_MB = 64' },
+  { file: 'workers/pool/open.ts', find: 'const HEAP_MB = 512', replace: 'const HEAP_MB = 64' },
   {
-    file: 'rpc/pool-call.ts',
+    file: 'rpc/dispatch/worker-call.ts',
     find: 'const { view, record } = leased\n',
     replace: `const { view, record } = leased
       ${Object.entries(DEEDS)
@@ -95,7 +95,7 @@ const BAD_BUILD: readonly Edit[] = [
   },
   {
     // An engine that asks for no deadline.
-    file: 'engine/evm/meter.ts',
+    file: 'engine/evm/reference/meter.ts',
     find: 'readonly poll = (): void => {',
     replace: 'readonly poll = (): void => {\n    if (Date.now() > 0) return',
   },

@@ -1,7 +1,10 @@
-/** A thread that does nothing but read /feed: when each flashblock came, against when the clock of the chain says it is due. */
+/**
+ * A thread that does nothing but read /feed: when each flashblock came, against when the clock of the chain says it is due. Asked for what
+ * it has seen `so far`, it begins anew; `end` ends it.
+ */
 import { parentPort, workerData } from 'node:worker_threads'
 import { WebSocket } from 'ws'
-import { decodeFrame } from '../../../engine/flashblocks/codec.ts'
+import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 
 export type FeedSeen = {
@@ -23,41 +26,48 @@ const { url, blockTimeMs, flashblockTimeMs } = workerData as {
 }
 
 const TICK_MS = 20
-const late: number[] = []
-const gaps: string[] = []
-const worst: string[] = []
 const MOST_WORST = 100
 const startedAt = Date.now()
-const ownLag: number[] = []
-let flashblocks = 0
-let blocks = 0
+/** Since it was asked last. */
+let seen = nothing()
 /** The block that is under way. */
 let block: { number: number; begin: number; next: number } | undefined
 
 const socket = new WebSocket(url)
 socket.once('open', () => parentPort!.postMessage('open'))
-socket.on('error', (error) => gaps.push(`the feed: ${error.message}`))
-socket.on('close', (code) => gaps.push(`the feed closed with ${code}`))
+socket.on('error', (error) => seen.gaps.push(`the feed: ${error.message}`))
+socket.on('close', (code) => seen.gaps.push(`the feed closed with ${code}`))
 socket.on('message', (data: Buffer) => {
   const now = Date.now()
-  const frame = decodeFrame(data)
-  if (!('message' in frame)) gaps.push(`a frame is not read: ${JSON.stringify(frame)}`)
+  const frame = decodePacket(data)
+  if (!('message' in frame)) seen.gaps.push(`a frame is not read: ${JSON.stringify(frame)}`)
   else if (frame.message.type === 'flashblock') take(frame.message, now)
 })
 let lastTick = performance.now()
 const timer = setInterval(() => {
   const now = performance.now()
-  ownLag.push(Math.max(0, now - lastTick - TICK_MS))
+  seen.ownLag.push(Math.max(0, now - lastTick - TICK_MS))
   lastTick = now
 }, TICK_MS)
-parentPort!.on('message', () => {
+parentPort!.on('message', (what: 'so far' | 'end') => {
+  parentPort!.postMessage(seen satisfies FeedSeen)
+  seen = nothing()
+  if (what === 'so far') return
   clearInterval(timer)
-  const seen: FeedSeen = { flashblocks, blocks, late, worst, gaps, ownLag }
   socket.removeAllListeners('close')
   socket.terminate()
-  parentPort!.postMessage(seen)
   parentPort!.close()
 })
+
+function nothing() {
+  return {
+    ...{ flashblocks: 0, blocks: 0 },
+    late: [] as number[],
+    ownLag: [] as number[],
+    worst: [] as string[],
+    gaps: [] as string[],
+  }
+}
 
 function take({ index, base }: Flashblock, now: number): void {
   // The first block was joined in its middle.
@@ -65,17 +75,19 @@ function take({ index, base }: Flashblock, now: number): void {
   if (base !== undefined) {
     const number = Number(base.blockNumber)
     if (block !== undefined && number !== block.number + 1)
-      gaps.push(`block ${number} after ${block.number}`)
+      seen.gaps.push(`block ${number} after ${block.number}`)
     block = { number, begin: Number(base.timestamp) * 1_000 - blockTimeMs, next: 0 }
-    blocks++
+    seen.blocks++
   }
   if (index !== block!.next)
-    gaps.push(`index ${index} of block ${block!.number}, expected ${block!.next}`)
+    seen.gaps.push(`index ${index} of block ${block!.number}, expected ${block!.next}`)
   block!.next = index + 1
-  flashblocks++
+  seen.flashblocks++
   // Index 0 announces the block, index 1 opens it, the others follow one cadence after another.
   const ms = now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs)
-  late.push(ms)
-  if (ms > flashblockTimeMs && worst.length < MOST_WORST)
-    worst.push(`${Math.round((now - startedAt) / 1_000)} s: ${block!.number}.${index} ${ms} ms`)
+  seen.late.push(ms)
+  if (ms > flashblockTimeMs && seen.worst.length < MOST_WORST)
+    seen.worst.push(
+      `${Math.round((now - startedAt) / 1_000)} s: ${block!.number}.${index} ${ms} ms`,
+    )
 }

@@ -1,0 +1,86 @@
+/**
+ * Seconds from the start of a process to its line "flashnode ready": where nothing is compiled (npm ci --ignore-scripts), the first start
+ * as npm ci leaves it, the second on a new data directory, and one on the same directory. With --against, another checkout in turns,
+ * A B A B. Medians of the rounds, and the processor time of the process until it was ready, what it started not counted. Ends with 1 where
+ * a start with nothing compiled takes more than 2.2 times the second.
+ * Usage: npm run bench:start -- [--rounds 5] [--against DIRECTORY]
+ */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startCommand } from './servers.ts'
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '5' }, against: { type: 'string' } },
+})
+const rounds = Number(values.rounds)
+const checkouts = values.against === undefined ? ['.'] : ['.', values.against]
+/** Of a start with nothing compiled to the second. */
+const MOST = 2.2
+
+const KINDS = [
+  'first, nothing compiled',
+  'first after npm ci',
+  'second, new data directory',
+  'third, same data directory',
+] as const
+type Sample = { readonly seconds: number; readonly cpuSeconds: number }
+type Round = readonly Sample[]
+
+async function ready(checkout: string, datadir: string): Promise<Sample> {
+  const started = performance.now()
+  const server = await startCommand(['dev', '--datadir', datadir], checkout)
+  const sample = { seconds: (performance.now() - started) / 1000, cpuSeconds: server.cpuSeconds() }
+  await server.stop()
+  return sample
+}
+
+/** A sample of each kind. */
+async function round(checkout: string): Promise<Round> {
+  const place = mkdtempSync(join(tmpdir(), 'flashnode-start-'))
+  const clear = () =>
+    rmSync(join(checkout, 'node_modules/.cache'), { recursive: true, force: true })
+  try {
+    clear()
+    const samples = [await ready(checkout, join(place, 'bare'))]
+    clear()
+    execFileSync('npm', ['run', '-s', '--if-present', 'prepare'], { cwd: checkout })
+    for (const name of ['first', 'second', 'second'])
+      samples.push(await ready(checkout, join(place, name)))
+    return samples
+  } finally {
+    rmSync(place, { recursive: true, force: true })
+  }
+}
+
+const all = checkouts.map((): Round[] => [])
+for (let at = 0; at < rounds; at++)
+  for (const [side, checkout] of checkouts.entries()) all[side]!.push(await round(checkout))
+
+const median = (side: number, kind: number, key: keyof Sample): number =>
+  all[side]!.map((samples) => samples[kind]![key]).toSorted((a, b) => a - b)[rounds >> 1]!
+const cells = (kind: number, key: keyof Sample): string[] => {
+  const each = all.map((_, side) => median(side, kind, key))
+  return [...each, ...(each.length > 1 ? [each[0]! / each[1]!] : [])].map((n) => n.toFixed(2))
+}
+const columns = ['s', 'CPU-s'].flatMap((unit) => [
+  `flashnode ${unit}`,
+  ...(all.length > 1 ? [`the other ${unit}`, 'ratio'] : []),
+])
+console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds\n`)
+console.log(`| start | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 1)}`)
+for (const [kind, name] of KINDS.entries())
+  console.log(
+    `| ${name} | ${[...cells(kind, 'seconds'), ...cells(kind, 'cpuSeconds')].join(' | ')} |`,
+  )
+const toSecond = (side: number, kind: number) =>
+  median(side, kind, 'seconds') / median(side, 2, 'seconds')
+for (const kind of [0, 1]) {
+  const ratios = all.map((_, side) => toSecond(side, kind).toFixed(2))
+  console.log(
+    `${kind === 0 ? '\n' : ''}${KINDS[kind]}, to the second: ${ratios.join(', the other ')}`,
+  )
+}
+if (toSecond(0, 0) > MOST) process.exitCode = 1

@@ -1,0 +1,162 @@
+/** The blocks of one view: found by number, hash or place, and where each is, for state. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { decodeHeader } from '../primitives/header-codec.ts'
+import { equalBytes } from '../primitives/words.ts'
+import { ViewError } from '../state/reader.ts'
+import type { StoredRows } from '../storage/types.ts'
+import type { Lease } from '../views/lease.ts'
+import { assertHeld, assertValid, type ViewThread } from '../views/reader.ts'
+import type { Position } from '../views/record.ts'
+import { FINAL } from '../views/table.ts'
+import { blockAt, findHash } from '../views/walk.ts'
+import { type DecodedBlocks, hasLogs, keepRows, storedBlock, tableBlock } from './block.ts'
+import type { Block, Endpoint } from './types.ts'
+
+/** How far back an old momentary hash still answers. */
+const MOMENTARY_BLOCKS = 64
+
+export type BlocksContext = {
+  readonly thread: ViewThread
+  readonly decoded: DecodedBlocks
+  readonly lease: Lease
+  readonly endpoint: Endpoint
+}
+
+/** A prefix of a block that only the store knows has no place: nothing has its state. */
+export class ViewBlocks {
+  /** The newest block this endpoint shows. */
+  readonly top: Position
+  readonly #context: BlocksContext
+  readonly #places = new WeakMap<Block, Position | 'unknown'>()
+  /** Read together, for whoever asks for them next. */
+  readonly #ahead = new Map<number, StoredRows>()
+
+  constructor(context: BlocksContext, top: Position) {
+    this.#context = context
+    this.top = top
+  }
+
+  at(position: Position): Block {
+    const { thread, lease, decoded } = this.#context
+    const { base } = lease.record
+    return position.table === 0
+      ? this.#stored(base.hash, base.height)
+      : this.#remember(tableBlock(thread, lease, position, decoded), position)
+  }
+
+  byNumber(number: bigint): Block | undefined {
+    const { thread, lease } = this.#context
+    const { arena, store } = thread
+    const { base } = lease.record
+    if (number < 0n || number > BigInt(this.top.height)) return undefined
+    const height = Number(number)
+    const found = blockAt(arena, this.top, base.height, height)
+    if (found !== undefined) return this.at(found)
+    if (height === base.height) return this.#stored(base.hash, height)
+    const known = this.#ahead.get(height)
+    const hash = known?.hash ?? store.hashOfNumber(height)
+    // Without an unfold since, no number below the base has got another hash.
+    assertValid(arena, lease.record)
+    return hash === undefined ? undefined : this.#stored(hash, height, known?.header)
+  }
+
+  byHash(hash: Bytes): Block | undefined {
+    const { thread, lease, endpoint } = this.#context
+    const found = findHash(thread.arena, hash, this.top, lease.record.base.height)
+    const isShown = found !== undefined && (endpoint === 'flashblocks' || found.tag === FINAL)
+    if (isShown) return this.at(found)
+    const stored =
+      this.#byFinalHash(hash) ??
+      (endpoint === 'flashblocks' ? this.#byMomentaryHash(hash) : undefined)
+    if (stored === undefined) assertValid(thread.arena, lease.record)
+    return stored
+  }
+
+  /** Reads those that are in the store and have logs together, for whoever asks for them next. */
+  readAhead(numbers: readonly bigint[]): void {
+    const { thread, lease, decoded } = this.#context
+    assertHeld(lease)
+    this.#ahead.clear()
+    const heights = numbers.map(Number).filter((height) => height < lease.record.base.height)
+    if (heights.length < 2) return
+    for (const rows of thread.store.blocksOf(heights, hasLogs)) {
+      this.#ahead.set(rows.number, rows)
+      keepRows(decoded, rows)
+    }
+  }
+
+  /** undefined: a prefix that only the store knows. */
+  positionOf(block: Block): Position | undefined {
+    const place = this.#places.get(block)
+    if (place === undefined) throw new Error(`block ${block.number} is not of this view`)
+    return place === 'unknown' ? undefined : place
+  }
+
+  #remember(block: Block, place: Position | 'unknown'): Block {
+    this.#places.set(block, place)
+    return block
+  }
+
+  #stored(hash: Bytes, height: number, header?: Bytes): Block {
+    const { store } = this.#context.thread
+    const { decoded } = this.#context
+    const missing = this.#missingAt(height)
+    return this.#remember(storedBlock({ store, decoded, hash, height, header, missing }), {
+      id: 0,
+      height,
+      table: 0,
+      tag: FINAL,
+      header: 0,
+      transactions: 0,
+    })
+  }
+
+  /** Blocks that an unfold dropped are deleted after a while. */
+  #missingAt(height: number): (what: string) => never {
+    const { thread, lease } = this.#context
+    return (what) => {
+      assertValid(thread.arena, lease.record)
+      if (height <= thread.store.oldestState())
+        throw new ViewError('pruned', `the ${what} is not here, only its state was loaded`)
+      throw new Error(`store: no ${what}`)
+    }
+  }
+
+  /** A whole block of this chain that is folded. */
+  #byFinalHash(hash: Bytes): Block | undefined {
+    const { thread, lease } = this.#context
+    const { base } = lease.record
+    if (equalBytes(hash, base.hash)) return this.#stored(hash, base.height)
+    const rlp = thread.store.header(hash)
+    if (rlp === undefined) return undefined
+    const number = Number(decodeHeader(rlp).number)
+    if (number >= base.height) return undefined
+    const canonical = thread.store.hashOfNumber(number)
+    assertValid(thread.arena, lease.record)
+    return canonical !== undefined && equalBytes(canonical, hash)
+      ? this.#stored(hash, number)
+      : undefined
+  }
+
+  /** What the final block with this hash was at one of its flashblocks. */
+  #byMomentaryHash(hash: Bytes): Block | undefined {
+    const { thread, lease, decoded } = this.#context
+    const { arena, store } = thread
+    const momentary = store.momentary(hash)
+    if (momentary === undefined) return undefined
+    const { blockHash } = momentary
+    const place = findHash(arena, blockHash, this.top, lease.record.base.height)
+    const number = place?.height ?? this.#byFinalHash(blockHash)?.number
+    if (number === undefined) return undefined
+    const height = Number(number)
+    if (height <= this.top.height - MOMENTARY_BLOCKS) return undefined
+    // Its body may be gone from the store when another branch has replaced it, but not from a leased table.
+    if (place !== undefined)
+      return this.#remember(tableBlock(thread, lease, place, decoded, momentary), 'unknown')
+    const missing = this.#missingAt(height)
+    return this.#remember(
+      storedBlock({ store, decoded, hash: blockHash, height, momentary, missing }),
+      'unknown',
+    )
+  }
+}

@@ -1,0 +1,139 @@
+/** The rules of a block: a chain's parameters and the rows of the forks that are active by then, one laid over the other. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { ZERO_20 } from '../primitives/words.ts'
+import { FORKS, type ForkRow, MERGE, OPTIMISM_FORKS, type Schedule } from './forks.ts'
+import type { BlobSchedule, FeeConstants, Rules } from './types.ts'
+
+/** What a chain adds to the table. */
+export type ChainParameters = {
+  readonly chainId: bigint
+  readonly schedule: Schedule
+  readonly elasticity: bigint
+  readonly denominator: bigint
+  /** From the fork on whose row says `hasLaterDenominator`; `denominator` when left out. */
+  readonly laterDenominator?: bigint
+  /** By fork name; the forks' own values where it has none. */
+  readonly blobSchedule?: Readonly<Record<string, BlobSchedule>>
+  readonly gaslessContract?: Bytes
+  readonly depositContract?: Bytes
+}
+
+/** Rules by block number and time. Blocks under the same forks share one object. */
+export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: bigint) => Rules {
+  const known = new Map<string, Rules>()
+  // Most questions are about the block of the question before.
+  let last:
+    | { readonly number: bigint; readonly timestamp: bigint; readonly rules: Rules }
+    | undefined
+  return (number, timestamp) => {
+    if (last?.number === number && last.timestamp === timestamp) return last.rules
+    const rules = find(number, timestamp)
+    last = { number, timestamp, rules }
+    return rules
+  }
+
+  function find(number: bigint, timestamp: bigint): Rules {
+    const active = FORKS.filter((fork) => {
+      const from = chain.schedule[fork.name]
+      return from !== undefined && from <= (fork.by === 'block' ? number : timestamp)
+    })
+    // At most one more entry for each fork that activates by block, times those by time.
+    const key = active.map((fork) => fork.name).join()
+    const found = known.get(key)
+    if (found !== undefined) return found
+    const rules = rulesUnder(chain, active)
+    known.set(key, rules)
+    return rules
+  }
+}
+
+function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
+  let rules: Rules = beforeForks(chain)
+  let { precompiles } = rules.evm
+  let hasLaterDenominator = false
+  // A first block with a difficulty has the header of its time's fork, and runs as before the merge (go-ethereum: Rules, isMerge).
+  const isMerged = chain.schedule[MERGE] === undefined || active.some(({ name }) => name === MERGE)
+  for (const row of active) {
+    const { name, changes }: ForkRow = row
+    if (!isMerged && row.by === 'time' && !OPTIMISM_FORKS.includes(row)) {
+      rules = { ...rules, header: { ...rules.header, ...changes.header } }
+      continue
+    }
+    const { precompiles: changed, hasLaterDenominator: isLater, ...others } = changes
+    const { header, systemCalls, gas, ...rest } = others
+    const blobs = chain.blobSchedule?.[name]
+    precompiles = changed ?? precompiles
+    hasLaterDenominator ||= isLater === true
+    rules = {
+      ...rules,
+      ...rest,
+      ...(blobs === undefined ? {} : { blobs }),
+      header: { ...rules.header, ...header },
+      systemCalls: { ...rules.systemCalls, ...systemCalls },
+      gas: { ...rules.gas, ...gas },
+    }
+  }
+  const hasRequests = rules.header.requests && !rules.isOptimism
+  return {
+    ...rules,
+    fork: active.at(-1)?.name ?? rules.fork,
+    evm: { spec: rules.spec, chainId: chain.chainId, precompiles },
+    depositContract: hasRequests ? (chain.depositContract ?? ZERO_20) : undefined,
+    eip1559: feeConstants(chain, hasLaterDenominator),
+  }
+}
+
+function feeConstants(chain: ChainParameters, hasLaterDenominator: boolean): FeeConstants {
+  const { denominator, laterDenominator = denominator, elasticity } = chain
+  return { denominator: hasLaterDenominator ? laterDenominator : denominator, elasticity }
+}
+
+function beforeForks(chain: ChainParameters): Rules {
+  return {
+    chainId: chain.chainId,
+    fork: 'chainstart',
+    isOptimism: false,
+    spec: 'chainstart',
+    evm: { spec: 'chainstart', chainId: chain.chainId, precompiles: undefined },
+    l1Fee: 'none',
+    l1SignatureBytes: 0n,
+    l1Attributes: 'overhead',
+    operatorFee: undefined,
+    hasDaFootprint: false,
+    extraDataVersion: undefined,
+    depositReceiptVersion: undefined,
+    hasSystemDeposits: false,
+    newestTransactionType: 0,
+    gas: {
+      creation: 0,
+      nonZeroByte: 68,
+      initCodeWord: 0,
+      floorOfToken: 0,
+      refundQuotient: 2n,
+      limit: undefined,
+    },
+    maxInitCodeBytes: undefined,
+    hasWarmAddresses: false,
+    isCoinbaseWarm: false,
+    hasReceiptStatus: false,
+    keepsDestroyed: false,
+    hasDelegations: false,
+    isMerged: false,
+    header: {
+      baseFee: false,
+      withdrawals: 'none',
+      blobs: false,
+      beaconRoot: false,
+      requests: false,
+    },
+    systemCalls: { blockHashes: false, beaconRoot: false },
+    gaslessContract: chain.gaslessContract,
+    depositContract: undefined,
+    eip1559: feeConstants(chain, false),
+    blobs: undefined,
+    maxBlobsOfTransaction: undefined,
+    sidecarVersion: 0,
+    hasBlobReserve: false,
+    blockReward: 5n * 10n ** 18n,
+  }
+}

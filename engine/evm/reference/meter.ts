@@ -1,0 +1,49 @@
+/** Bounds of a run that the contract cannot see: steps, a deadline, memory. */
+import type { Limits } from '../engine.ts'
+
+/** Between two looks at the deadline: about a millisecond of the reference engine. */
+const SLICE_STEPS = 1024
+
+/** Counts down to the next look; `start` before each run. */
+export class Meter {
+  #isExpired: (() => boolean) | undefined
+  #fuel = 0
+  #countdown = SLICE_STEPS
+  /** Words of 32 bytes that one frame may have; undefined: as many as it can pay for. */
+  maxWords: bigint | undefined
+
+  start(limits: Limits | undefined): void {
+    this.#isExpired = limits?.isExpired
+    this.#fuel = limits?.fuel ?? Number.POSITIVE_INFINITY
+    this.#countdown = Math.min(SLICE_STEPS, this.#fuel)
+    this.maxWords = limits?.memoryBytes === undefined ? undefined : BigInt(limits.memoryBytes) / 32n
+    if (this.#isExpired?.() === true) throw new Stopped('deadline')
+  }
+
+  /** One step. @throws {Stopped} */
+  step(): void {
+    if (--this.#countdown < 0) this.#look()
+  }
+
+  /** Looks at the deadline now: around what takes long in one step. @throws {Stopped} */
+  readonly poll = (): void => {
+    if (this.#isExpired?.() === true) throw new Stopped('deadline')
+  }
+
+  #look(): void {
+    this.#fuel -= SLICE_STEPS
+    if (this.#fuel <= 0) throw new Stopped('fuel')
+    this.poll()
+    this.#countdown = Math.min(SLICE_STEPS, this.#fuel) - 1
+  }
+}
+
+/** Ends a run from inside; the EVM lets it pass, for it is no error of the EVM. */
+export class Stopped extends Error {
+  override name = 'Stopped'
+  readonly why: 'fuel' | 'deadline' | 'memory'
+  constructor(why: 'fuel' | 'deadline' | 'memory') {
+    super(`stopped by ${why}`)
+    this.why = why
+  }
+}

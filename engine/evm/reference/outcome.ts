@@ -1,0 +1,97 @@
+/** What @ethereumjs/evm reports of a frame, in go-ethereum's words. */
+import type { Common } from '@ethereumjs/common'
+import { EVMError, type EVMResult, type ExecResult } from '@ethereumjs/evm'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Log } from '../../primitives/receipt.ts'
+import type { Outcome } from '../engine.ts'
+import { invalidOpcode, isMemoryOverflow, stackFault } from '../halt-reason.ts'
+
+/** `gas`: what the message had. */
+export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outcome {
+  const { execResult } = result
+  const { exceptionError: error, executionGasUsed, returnValue, runState } = execResult
+  const gasLeft = gas - executionGasUsed
+  if (error === undefined || isUnpaidCode(execResult, common)) {
+    const created = result.createdAddress?.bytes
+    return {
+      status: 'success',
+      gasLeft,
+      refund: execResult.gasRefund ?? 0n,
+      output: outputOf(execResult, common),
+      logs: (execResult.logs ?? []).map(toLog),
+      ...(created === undefined ? {} : { created }),
+    }
+  }
+  // A precompiled contract that fails says REVERT at times; it has no frame and takes all gas.
+  if (error.error === ERRORS.REVERT && runState !== undefined)
+    return { status: 'revert', gasLeft, output: returnValue }
+  return { status: 'halt', reason: haltReason(execResult, result.createdAddress !== undefined) }
+}
+
+const ERRORS = EVMError.errorMessages
+
+/** Before EIP-2 (Homestead, EIP-606) a creation whose code cannot be paid for succeeds, and leaves no code. */
+export const isUnpaidCode = ({ exceptionError }: ExecResult, common: Common): boolean =>
+  exceptionError?.error === ERRORS.CODESTORE_OUT_OF_GAS && !common.isActivatedEIP(606)
+
+/** Of a frame that failed otherwise than by REVERT. */
+export function haltReason(execResult: ExecResult, isCreation: boolean): string {
+  const error = execResult.exceptionError!.error
+  const { runState } = execResult
+  if (runState === undefined) return GETH_WORDS[error] ?? error
+  const { opCode, stack } = runState
+  if (
+    error === ERRORS.OUT_OF_GAS ||
+    error === ERRORS.STACK_UNDERFLOW ||
+    error === ERRORS.STACK_OVERFLOW
+  ) {
+    // Init code that ran to its end has no fault of its own: the gas was short for storing the code.
+    if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState))
+      return 'contract creation code storage out of gas'
+    const fault = stackFault(opCode, stack.length)
+    if (fault !== undefined) return fault
+    if (isMemoryOverflow(opCode, stack.getStack())) return 'gas uint64 overflow'
+    if (opCode === RETURNDATACOPY && isBeyondReturnData(runState)) return RETURN_DATA_BOUNDS
+  }
+  if (error === ERRORS.INVALID_OPCODE) return invalidOpcode(opCode)
+  // The package appends where it happened.
+  return error.startsWith(ERRORS.INVALID_JUMP)
+    ? 'invalid jump destination'
+    : (GETH_WORDS[error] ?? error)
+}
+
+const RETURNDATACOPY = 0x3e
+const RETURN_DATA_BOUNDS = 'return data out of bounds'
+
+function isBeyondReturnData({ stack, returnBytes }: NonNullable<ExecResult['runState']>): boolean {
+  const [length = 0n, offset = 0n] = stack.getStack().slice(-3)
+  return offset + length > BigInt(returnBytes.length)
+}
+
+const hasReturned = (runState: object): boolean => codeReturned(runState) !== undefined
+
+const codeReturned = (runState: object): Bytes | undefined =>
+  'returnValue' in runState ? (runState.returnValue as Bytes | undefined) : undefined
+
+/** What the frame gave back. Code that could not be paid for was returned all the same. */
+export const outputOf = (execResult: ExecResult, common: Common): Bytes =>
+  isUnpaidCode(execResult, common)
+    ? (codeReturned(execResult.runState ?? {}) ?? execResult.returnValue)
+    : execResult.returnValue
+
+const GETH_WORDS: Readonly<Record<string, string>> = {
+  [ERRORS.STATIC_STATE_CHANGE]: 'write protection',
+  [ERRORS.OUT_OF_RANGE]: RETURN_DATA_BOUNDS,
+  [ERRORS.CODESTORE_OUT_OF_GAS]: 'contract creation code storage out of gas',
+  [ERRORS.CODESIZE_EXCEEDS_MAXIMUM]: 'max code size exceeded',
+  [ERRORS.INVALID_BYTECODE_RESULT]: 'invalid code: must not begin with 0xef',
+  [ERRORS.INITCODE_SIZE_VIOLATION]: 'max initcode size exceeded',
+  [ERRORS.CREATE_COLLISION]: 'contract address collision',
+  [ERRORS.INSUFFICIENT_BALANCE]: 'insufficient balance for transfer',
+}
+
+const toLog = ([address, topics, data]: [Uint8Array, Uint8Array[], Uint8Array]): Log => ({
+  address,
+  topics,
+  data,
+})

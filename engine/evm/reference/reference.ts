@@ -1,0 +1,260 @@
+/** The reference engine: @ethereumjs/evm over our own state. Slow, and right. */
+import { EVM, EVMError, type EVMRunCallOpts } from '@ethereumjs/evm'
+import { Address } from '@ethereumjs/util'
+import type { EvmRules } from '../../chainspec/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
+import { ZERO_32 } from '../../primitives/words.ts'
+import { MissingError, type StateReader } from '../../state/reader.ts'
+import { type CodeCache, codeCache } from '../code-cache.ts'
+import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from '../engine.ts'
+import { JournaledState } from '../journal/journaled-state.ts'
+import { PolledBls, PolledBn254 } from './curves.ts'
+import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
+import { Meter, Stopped } from './meter.ts'
+import { outcomeOf } from './outcome.ts'
+import { ReferenceStateManager, referenceJournal } from './state.ts'
+import { traceEvents } from './trace.ts'
+import { Transient } from './transient.ts'
+
+/** Bytes. The jump tables of code take some twenty times its size. */
+const CODE_CACHE_BYTES = 4 * 1024 * 1024
+
+/** One set of caches: code and the parameters of each rule set. One for a thread is right. */
+export function makeReferenceEngine(): Engine {
+  const codes = codeCache(CODE_CACHE_BYTES)
+  const idle: IdleEvms = new WeakMap()
+  // What changes precompiled contracts is one object for each fork, undefined where none does.
+  const kernels = new Map<EvmRules['precompiles'], ReadonlyMap<string, Kernel>>()
+  function kernelOf(rules: EvmRules): Kernel {
+    const key = `${rules.chainId} ${rules.spec}`
+    const known = kernels.get(rules.precompiles)
+    const found = known?.get(key)
+    if (found !== undefined) return found
+    const kernel = makeKernel(rules)
+    kernels.set(rules.precompiles, new Map(known).set(key, kernel))
+    return kernel
+  }
+  return {
+    name: 'reference',
+    openSession(reader, block, rules) {
+      const { moved } = rules
+      const kernel = moved === undefined ? kernelOf(rules) : movePrecompiles(kernelOf(rules), moved)
+      return openSession({ kernel, codes, idle, reader, block })
+    },
+    precompiles: (rules) => addressesOf(kernelOf(rules)),
+  }
+}
+
+function openSession(options: {
+  readonly kernel: Kernel
+  readonly codes: CodeCache
+  readonly idle: IdleEvms
+  readonly reader: StateReader
+  readonly block: BlockEnv
+}): Session {
+  const { kernel, codes, idle } = options
+  const state = new JournaledState(options.reader, {
+    codes,
+    // EIP-161 came with EIP-607.
+    keepsEmpty: !kernel.common.isActivatedEIP(607),
+    alwaysWarm: kernel.alwaysWarm,
+  })
+  let block = options.block
+  let access = accessOf(state)
+  let trace: TraceSink | undefined
+  let traced: SessionEvm | undefined
+
+  function takeEvm(): SessionEvm {
+    if (trace === undefined) return takeIdle(idle, kernel, access)
+    traced ??= new SessionEvm(kernel, access, { state, trace })
+    return traced
+  }
+
+  async function run(message: Message, limits?: Limits): Promise<Outcome> {
+    const mark = state.checkpoint()
+    const evm = takeEvm()
+    let isWhole = true
+    try {
+      evm.meter.start(limits)
+      evm.transientStorage.clear()
+      const result = await evm.runCall(callOptions(message, block))
+      const outcome = outcomeOf(result, message.gas, kernel.common)
+      if (outcome.status === 'success') markDestroyed(state, kernel, result)
+      return outcome
+    } catch (error) {
+      // After an error that is not its own the EVM is left in the middle of a call: the next run gets another.
+      isWhole = false
+      traced = undefined
+      access = accessOf(state)
+      state.revert(mark)
+      if (error instanceof Stopped) return { status: 'stopped', why: error.why }
+      if (error instanceof MissingError) return { status: 'missing', what: error.what }
+      if (error instanceof EVMError) return { status: 'halt', reason: haltBeforeFrame(error) }
+      throw error
+    } finally {
+      if (isWhole && evm.runTrace === undefined) idle.set(kernel, evm)
+    }
+  }
+
+  return {
+    ...stateAccess(state),
+    run,
+    reopen(reader, nextBlock) {
+      state.reopen(reader)
+      block = nextBlock
+    },
+    setTrace(sink) {
+      trace = sink
+      traced = undefined
+    },
+  }
+}
+
+/** Everything of a session that is state alone. */
+function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen' | 'setTrace'> {
+  return {
+    account(address) {
+      const { nonce, balance, codeHash } = state.entry(address)
+      return { nonce, balance, codeHash }
+    },
+    exists: (address) => state.entry(address).isThere,
+    code: (address) => state.code(state.entry(address)),
+    slot: (address, key) => state.slot(state.entry(address), key).value,
+    addBalance(address, wei) {
+      const entry = state.entry(address)
+      state.setAccount(entry, entry.nonce, entry.balance + wei)
+    },
+    setNonce(address, nonce) {
+      const entry = state.entry(address)
+      state.setAccount(entry, nonce, entry.balance)
+    },
+    setCode: (address, code) => state.setCode(state.entry(address), code),
+    setSlot(address, key, value) {
+      const entry = state.entry(address)
+      state.setAccount(entry, entry.nonce, entry.balance)
+      state.setSlot(entry, state.slot(entry, key), value.slice())
+    },
+    clearStorage: (address) => state.clearStorage(state.entry(address)),
+    warm(address, keys = []) {
+      state.warm(address)
+      for (const key of keys) state.warmSlot(address, key)
+    },
+    accessed: () => state.accessed(),
+    beginTransaction: () => state.beginTransaction(),
+    endTransaction: () => state.endTransaction(),
+    checkpoint: () => state.checkpoint(),
+    revert: (checkpoint) => state.revert(checkpoint),
+    diff: (since) => state.diff(since),
+  }
+}
+
+/** Making an EVM takes the package longer than a small call, so one that nobody runs serves the next session. */
+type IdleEvms = WeakMap<Kernel, SessionEvm>
+
+function takeIdle(idle: IdleEvms, kernel: Kernel, access: Access): SessionEvm {
+  const evm = idle.get(kernel)
+  if (evm === undefined) return new SessionEvm(kernel, access)
+  idle.delete(kernel)
+  return Object.assign(evm, access)
+}
+/** What an EVM sees of a session's state. */
+type Access = Pick<EVM, 'stateManager' | 'blockchain' | 'journal'>
+const accessOf = (state: JournaledState): Access => ({
+  stateManager: new ReferenceStateManager(state),
+  blockchain: ancestors(state),
+  journal: referenceJournal(state),
+})
+
+class SessionEvm extends EVM {
+  readonly meter: Meter
+  readonly runTrace: RunTrace | undefined
+
+  constructor(
+    kernel: Kernel,
+    access: Access,
+    traced?: { readonly state: JournaledState; readonly trace: TraceSink },
+  ) {
+    const meter = new Meter()
+    super({
+      common: kernel.common,
+      stateManager: access.stateManager,
+      blockchain: access.blockchain,
+      bls: new PolledBls(meter.poll),
+      bn254: new PolledBn254(meter.poll),
+      // The kernel's parameters are complete; without this the package copies its own again.
+      params: {},
+    })
+    this.meter = meter
+    // Rules never change under an EVM; the listener would keep every EVM alive with the kernel.
+    kernel.common.events.removeAllListeners()
+    this.journal = access.journal
+    Object.assign(this, { transientStorage: new Transient() })
+    this._opcodeMap = traced === undefined ? kernel.opcodes : kernel.tracedOpcodes
+    this._precompiles = kernel.precompiles
+    this.runTrace = traced && traceEvents(this, traced.state, traced.trace)
+  }
+
+  /** The kernel has them: building the table takes the package longer than a small call. */
+  override getActiveOpcodes(): ReturnType<EVM['getActiveOpcodes']> {
+    return new Map()
+  }
+}
+
+/** Answers BLOCKHASH. */
+function ancestors(state: JournaledState) {
+  const blockchain = {
+    async getBlock(number: number) {
+      const hash = state.reader.blockHash(BigInt(number))
+      if (hash === 'missing') throw new MissingError(`hash of block ${number}`)
+      return { hash: (): Bytes => hash ?? ZERO_32 }
+    },
+    async putBlock() {},
+    shallowCopy: () => blockchain,
+  }
+  return blockchain
+}
+
+function callOptions(message: Message, block: BlockEnv): EVMRunCallOpts {
+  return {
+    block: {
+      header: {
+        number: block.number,
+        coinbase: new Address(block.coinbase),
+        timestamp: block.timestamp,
+        difficulty: block.difficulty,
+        prevRandao: block.prevRandao,
+        gasLimit: block.gasLimit,
+        baseFeePerGas: message.baseFee ?? block.baseFee,
+        getBlobGasPrice: () => block.blobBaseFee,
+      },
+    },
+    caller: new Address(message.from),
+    ...(message.to === undefined ? {} : { to: new Address(message.to) }),
+    origin: new Address(message.origin),
+    value: message.value,
+    data: message.input,
+    gasLimit: message.gas,
+    gasPrice: message.gasPrice,
+    skipNonceIncrement: true,
+    blobVersionedHashes: (message.blobHashes ?? []).map(bytesToHex),
+  }
+}
+
+/** Since EIP-6780 a contract goes only in the transaction that created it. */
+function markDestroyed(
+  state: JournaledState,
+  kernel: Kernel,
+  { execResult }: Awaited<ReturnType<EVM['runCall']>>,
+): void {
+  const isSameTransactionOnly = kernel.common.isActivatedEIP(6780)
+  for (const address of execResult.selfdestruct?.keys() ?? [])
+    if (!isSameTransactionOnly || execResult.createdAddresses?.has(address) === true)
+      state.destroy(state.entry(Buffer.from(address.slice(2), 'hex')))
+}
+
+/** The sender cannot pay the value: the only error the package throws instead of reporting it. */
+const haltBeforeFrame = (error: EVMError): string =>
+  error.error === EVMError.errorMessages.INSUFFICIENT_BALANCE
+    ? 'insufficient balance for transfer'
+    : error.error

@@ -1,0 +1,66 @@
+/**
+ * Transient storage (EIP-1153) of the reference engine, in a third of the memory: the package keeps an array of bytes and a hex text for
+ * each slot and each change, 430 bytes at 100 gas, so that a call within its gas held 290 MB (2026-11).
+ */
+import type { Address } from '@ethereumjs/util'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { fromLatin1, latin1 } from '../../state/words.ts'
+
+/** Keys of 32 and values of up to 32 bytes as Latin-1 texts; a slot that is zero may be there, as ''. */
+type Slots = Map<string, string>
+
+/** Has the methods of the package's class that its interpreter calls. */
+export class Transient {
+  readonly #contracts = new Map<string, Slots>()
+  /** Of each change: where, which slot, and what was there. Three lists, because an object for each takes as much again. */
+  readonly #changed: Slots[] = []
+  readonly #keys: string[] = []
+  readonly #before: string[] = []
+  /** Changes at the begin of each open frame. */
+  readonly #frames: number[] = []
+
+  /** Without the zeros that it begins with. */
+  get(address: Address, key: Bytes): Bytes {
+    return fromLatin1(this.#contracts.get(latin1(address.bytes))?.get(latin1(key)) ?? '')
+  }
+
+  put(address: Address, key: Bytes, value: Bytes): void {
+    const contract = latin1(address.bytes)
+    let slots = this.#contracts.get(contract)
+    if (slots === undefined) {
+      slots = new Map()
+      this.#contracts.set(contract, slots)
+    }
+    const name = latin1(key)
+    this.#changed.push(slots)
+    this.#keys.push(name)
+    this.#before.push(slots.get(name) ?? '')
+    slots.set(name, latin1(value))
+  }
+
+  checkpoint(): void {
+    this.#frames.push(this.#keys.length)
+  }
+  commit(): void {
+    this.#frames.pop()
+  }
+  revert(): void {
+    const from = this.#frames.pop() ?? 0
+    for (let at = this.#keys.length - 1; at >= from; at--)
+      this.#changed[at]!.set(this.#keys[at]!, this.#before[at]!)
+    this.#forget(from)
+  }
+
+  /** For the next transaction. */
+  clear(): void {
+    this.#contracts.clear()
+    this.#frames.length = 0
+    this.#forget(0)
+  }
+
+  #forget(from: number): void {
+    this.#changed.length = from
+    this.#keys.length = from
+    this.#before.length = from
+  }
+}

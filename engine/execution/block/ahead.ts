@@ -1,0 +1,81 @@
+/** A block execution that may run ahead of what is known to be in the block. */
+import type { Limits } from '../../evm/engine.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import type { BlockCheckpoint, BlockExecution, ExecutedTransaction } from '../transaction/types.ts'
+
+/** To everybody who asks, the block has only what was executed or taken; asking for sums or changes, and ending it, undoes what is ahead of that. */
+export interface AheadExecution extends BlockExecution {
+  /** Transactions executed ahead. */
+  readonly ahead: number
+  /**
+   * Executes what may come next, after what is ahead already. False: it does not execute there, or not within the limits; nothing is
+   * changed. @throws {ViewError} {MissingError}
+   */
+  tryAhead(transaction: Transaction, limits: Limits): Promise<boolean>
+  /** The next transaction is `raw`: gives it when it was executed ahead, else undoes what is ahead. */
+  take(raw: Bytes): ExecutedTransaction | undefined
+}
+
+export function allowAhead(block: BlockExecution): AheadExecution {
+  /** Before each transaction that is ahead. */
+  let marks: BlockCheckpoint[] = []
+  const undo = () => {
+    if (marks[0] !== undefined) block.revert(marks[0])
+    marks = []
+  }
+  return {
+    attributes: block.attributes,
+    env: block.env,
+    rules: block.rules,
+    begin: () => block.begin(),
+    get executed() {
+      return marks[0] === undefined
+        ? block.executed
+        : block.executed.slice(0, marks[0].transactions)
+    },
+    get gasUsed() {
+      return marks[0] === undefined ? block.gasUsed : marks[0].gasUsed
+    },
+    get ahead() {
+      return marks.length
+    },
+    checkpoint: () => marks[0] ?? block.checkpoint(),
+    execute(transaction, limits) {
+      undo()
+      return block.execute(transaction, limits)
+    },
+    finish(tail) {
+      undo()
+      return block.finish(tail)
+    },
+    sums() {
+      undo()
+      return block.sums()
+    },
+    revert(to) {
+      undo()
+      block.revert(to)
+    },
+    diff(since) {
+      undo()
+      return block.diff(since)
+    },
+    async tryAhead(transaction, limits) {
+      const mark = block.checkpoint()
+      const done = await block.execute(transaction, limits)
+      if (done.status === 'executed') marks.push(mark)
+      return done.status === 'executed'
+    },
+    take(raw) {
+      const next = marks[0] && block.executed[marks[0].transactions]
+      if (next !== undefined && equalBytes(next.transaction.raw, raw)) {
+        marks.shift()
+        return next
+      }
+      undo()
+      return undefined
+    },
+  }
+}

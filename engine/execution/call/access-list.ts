@@ -1,0 +1,126 @@
+/** eth_createAccessList: what a message touches, as the access list it could have declared (EIP-2930; go-ethereum: ethapi.AccessList). */
+import type { TraceStep } from '../../evm/engine.ts'
+import { OPCODES } from '../../evm/opcodes.ts'
+import { recoverAuthority } from '../../primitives/authorization.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
+import type { AccessList } from '../../primitives/transaction.ts'
+import { createAddress } from '../../primitives/transaction-codec.ts'
+import { bigintToBytes, ZERO_20 } from '../../primitives/words.ts'
+import type { Observer } from '../../tracers/types.ts'
+import { andThen, type Maybe } from '../transaction/maybe.ts'
+import { type CallFailure, type CallOptions, call } from './call.ts'
+
+export type AccessListResult =
+  | {
+      readonly status: 'success'
+      readonly accessList: AccessList
+      /** Of the message with this list. */
+      readonly gasUsed: bigint
+      /** Why the message failed: the list says what it touched until then. */
+      readonly error: string | undefined
+    }
+  | Exclude<CallFailure, { status: 'revert' }>
+
+/** Address → slots, in hex, in the order they were met. */
+type Touched = Map<string, Set<string>>
+
+/** A contract may answer each list with another one; then the last list is taken. */
+const MAX_RUNS = 32
+
+/** Runs the message with the list of the run before until it touches the same again. @throws {ViewError} {MissingError} */
+export function createAccessList(
+  options: CallOptions & { readonly nonce: bigint },
+): Maybe<AccessListResult> {
+  const { request, nonce, engine, chain, env } = options
+  const from = request.from ?? ZERO_20
+  const rules = chain.rulesAt(env.number, env.timestamp)
+  const authorities = (request.authorizationList ?? []).map(recoverAuthority)
+  // Warm in any case: they stand in the list only for the slots that are read of them.
+  const excluded = new Set<string>(
+    [
+      from,
+      request.to ?? createAddress(from, nonce),
+      ...engine.precompiles(rules.evm),
+      ...authorities.filter((found) => found !== undefined),
+    ].map(bytesToHex),
+  )
+  function run(list: Touched, runs: number): Maybe<AccessListResult> {
+    const accessList = listOf(list)
+    const next = touchedOf(accessList, excluded)
+    let gasUsed: bigint | undefined
+    const tracer: Observer = {
+      sink: { step: (step) => note(next, step, excluded) },
+      end(gas) {
+        gasUsed = gas
+      },
+    }
+    return andThen(call({ ...options, request: { ...request, accessList }, tracer }), (result) => {
+      if (gasUsed === undefined) return result as Exclude<CallFailure, { status: 'revert' }>
+      if (runs < MAX_RUNS && !isSame(next, list)) return run(next, runs + 1)
+      return { status: 'success', accessList, gasUsed, error: errorOf(result) }
+    })
+  }
+  return run(touchedOf(request.accessList ?? [], excluded), 1)
+}
+
+function errorOf(result: Awaited<ReturnType<typeof call>>): string | undefined {
+  if (result.status === 'revert') return 'execution reverted'
+  return result.status === 'refused' ? result.message : undefined
+}
+
+const SLOADS = new Set(['SLOAD', 'SSTORE'])
+const TOP_ADDRESS = new Set([
+  'EXTCODECOPY',
+  'EXTCODEHASH',
+  'EXTCODESIZE',
+  'BALANCE',
+  'SELFDESTRUCT',
+])
+const SECOND_ADDRESS = new Set(['CALL', 'CALLCODE', 'DELEGATECALL', 'STATICCALL'])
+
+function note(touched: Touched, step: TraceStep, excluded: ReadonlySet<string>): void {
+  const name = OPCODES[step.op]?.name ?? ''
+  const stack = step.stack()
+  if (SLOADS.has(name) && stack.length >= 1)
+    slotsOf(touched, bytesToHex(step.address)).add(bytesToHex(bigintToBytes(stack.at(-1)!, 32)))
+  const operand =
+    TOP_ADDRESS.has(name) && stack.length >= 1
+      ? stack.at(-1)
+      : SECOND_ADDRESS.has(name) && stack.length >= 5
+        ? stack.at(-2)
+        : undefined
+  if (operand === undefined) return
+  const address = bytesToHex(bigintToBytes(operand & ((1n << 160n) - 1n), 20))
+  if (!excluded.has(address)) slotsOf(touched, address)
+}
+
+function slotsOf(touched: Touched, address: string): Set<string> {
+  const found = touched.get(address) ?? new Set()
+  touched.set(address, found)
+  return found
+}
+
+const isSame = (a: Touched, b: Touched): boolean =>
+  a.size === b.size &&
+  [...a].every(([address, slots]) => {
+    const others = b.get(address)
+    return others?.size === slots.size && [...slots].every((slot) => others.has(slot))
+  })
+
+function touchedOf(list: AccessList, excluded: ReadonlySet<string>): Touched {
+  const touched: Touched = new Map()
+  for (const { address, storageKeys } of list) {
+    const name = bytesToHex(address)
+    if (excluded.has(name)) continue
+    const slots = slotsOf(touched, name)
+    for (const key of storageKeys) slots.add(bytesToHex(key))
+  }
+  return touched
+}
+
+const listOf = (touched: Touched): AccessList =>
+  [...touched].map(([address, slots]) => ({
+    address: hexToBytes(address) satisfies Bytes,
+    storageKeys: [...slots].map((key) => hexToBytes(key)),
+  }))

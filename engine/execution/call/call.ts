@@ -1,0 +1,192 @@
+/** eth_call: a message on a block's state, of which nothing stays (go-ethereum: internal/ethapi, DoCall). */
+import type { ChainSpec, Rules } from '../../chainspec/types.ts'
+import type { BlockEnv, Engine, Limits, Session } from '../../evm/engine.ts'
+import { revertReason } from '../../evm/revert-reason.ts'
+import { recoverAuthority } from '../../primitives/authorization.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Log } from '../../primitives/receipt.ts'
+import type { AccessList, Authorization } from '../../primitives/transaction.ts'
+import { ZERO_20 } from '../../primitives/words.ts'
+import type { StateReader } from '../../state/reader.ts'
+import type { Observer } from '../../tracers/types.ts'
+import { andThen, type Maybe } from '../transaction/maybe.ts'
+import {
+  type AccountOverride,
+  applyOverrides,
+  type BlockOverrides,
+  movedPrecompiles,
+  overrideBlock,
+  overrideHashes,
+} from './overrides.ts'
+import {
+  type Simulated,
+  type SimulatedMessage,
+  type SimulationContext,
+  simulate,
+} from './simulated-message.ts'
+
+/** As on the wire, decoded; a nonce is not looked at. */
+export type CallRequest = {
+  readonly from?: Bytes
+  readonly to?: Bytes
+  readonly gas?: bigint
+  readonly gasPrice?: bigint
+  readonly maxFeePerGas?: bigint
+  readonly maxPriorityFeePerGas?: bigint
+  readonly maxFeePerBlobGas?: bigint
+  readonly value?: bigint
+  readonly input?: Bytes
+  readonly accessList?: AccessList
+  readonly authorizationList?: readonly Authorization[]
+  readonly blobVersionedHashes?: readonly Bytes[]
+  readonly chainId?: bigint
+}
+export type CallOptions = {
+  readonly engine: Engine
+  readonly chain: ChainSpec
+  /** The block called on. */
+  readonly env: BlockEnv
+  readonly reader: StateReader
+  readonly request: CallRequest
+  /** More is clamped to it; what is taken when none is asked for. */
+  readonly gasCap: bigint
+  /** One deadline for all runs of an estimate. */
+  readonly limits: Limits
+  readonly stateOverrides?: readonly AccountOverride[]
+  readonly blockOverrides?: BlockOverrides
+  readonly tracer?: Observer
+}
+
+export type CallFailure =
+  | { readonly status: 'revert'; readonly output: Bytes; readonly reason: string | undefined }
+  | { readonly status: 'refused'; readonly message: string }
+  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
+  | { readonly status: 'missing'; readonly what: string }
+export type CallResult =
+  | {
+      readonly status: 'success'
+      readonly output: Bytes
+      readonly gasUsed: bigint
+      readonly logs: readonly Log[]
+    }
+  | CallFailure
+
+/** At once with an engine that answers at once. @throws {ViewError} {MissingError} */
+export function call(options: CallOptions): Maybe<CallResult> {
+  const opened = openCall(options)
+  if ('refusal' in opened) return refused(opened.refusal)
+  const gas = gasOf(options, opened)
+  if (typeof gas === 'string') return refused(gas)
+  const message = { ...opened.message, gas }
+  const { limits, tracer } = options
+  const traced = tracer === undefined ? {} : startTrace(tracer, message, opened)
+  return andThen(simulate(message, { ...opened, limits, ...traced }), (simulated) =>
+    simulated.status === 'refused'
+      ? refused(`err: ${simulated.message} (supplied gas ${gas})`)
+      : resultOf(simulated),
+  )
+}
+
+function startTrace(
+  tracer: Observer,
+  message: SimulatedMessage,
+  { session, env, rules }: OpenedCall,
+): Pick<SimulationContext, 'onEnd'> {
+  const { from, to, value, input, gas, authorizations } = message
+  const authorities = authorizations.map(recoverAuthority).filter((found) => found !== undefined)
+  const about = { from, to, value, input, gasLimit: gas, authorities }
+  tracer.start?.({ ...about, state: session, rules, coinbase: env.coinbase })
+  session.setTrace(tracer.sink)
+  return {
+    onEnd(_session, simulated) {
+      if (simulated.status === 'ran') tracer.end?.(simulated.gasUsed)
+    },
+  }
+}
+
+export type OpenedCall = {
+  readonly session: Session
+  readonly env: BlockEnv
+  readonly rules: Rules
+  /** Its gas is still to be set. */
+  readonly message: SimulatedMessage
+}
+
+/** Session with the overrides written, environment and message of a request. */
+export function openCall(options: CallOptions): OpenedCall | { readonly refusal: string } {
+  const { engine, chain, request, stateOverrides = [], blockOverrides } = options
+  const block = overrideBlock(options.env, blockOverrides)
+  const rules = chain.rulesAt(block.number, block.timestamp)
+  const message = messageOf(request, block, chain)
+  if (typeof message === 'string') return { refusal: message }
+  const overridden = movedPrecompiles(stateOverrides, () => engine.precompiles(rules.evm))
+  if ('refusal' in overridden) return overridden
+  const env = {
+    ...block,
+    // Who pays nothing sees a base fee of nothing.
+    baseFee: message.gasPrice === 0n ? 0n : block.baseFee,
+    blobBaseFee: request.maxFeePerBlobGas === 0n ? 0n : block.blobBaseFee,
+  }
+  const reader = overrideHashes(options.reader, blockOverrides?.blockHash)
+  const sessionRules =
+    overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
+  const session = engine.openSession(reader, env, sessionRules)
+  applyOverrides(session, stateOverrides)
+  return { session, env, rules, message }
+}
+
+export const refused = (message: string) => ({ status: 'refused', message }) as const
+
+export function resultOf(simulated: Exclude<Simulated, { status: 'refused' }>): CallResult {
+  if (simulated.status !== 'ran') return simulated
+  const { outcome, gasUsed, logs } = simulated
+  switch (outcome.status) {
+    case 'success':
+      return { status: 'success', output: outcome.output, gasUsed, logs }
+    case 'revert':
+      return { status: 'revert', output: outcome.output, reason: revertReason(outcome.output) }
+    case 'halt':
+      return refused(outcome.reason)
+  }
+}
+
+export function messageOf(
+  request: CallRequest,
+  env: BlockEnv,
+  chain: Pick<ChainSpec, 'chainId'>,
+): SimulatedMessage | string {
+  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, chainId } = request
+  if (gasPrice !== undefined && (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined))
+    return 'both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified'
+  if (chainId !== undefined && chainId !== chain.chainId)
+    return `chainId does not match node's (have=${chainId}, want=${chain.chainId})`
+  const feeCap = gasPrice ?? maxFeePerGas ?? 0n
+  const tipCap = gasPrice ?? maxPriorityFeePerGas ?? 0n
+  const highest = tipCap + env.baseFee
+  return {
+    from: request.from ?? ZERO_20,
+    to: request.to,
+    value: request.value ?? 0n,
+    input: request.input ?? new Uint8Array(0),
+    gas: 0n,
+    feeCap,
+    tipCap,
+    gasPrice: gasPrice ?? (highest < feeCap ? highest : feeCap),
+    accessList: request.accessList ?? [],
+    authorizations: request.authorizationList ?? [],
+    blobHashes: request.blobVersionedHashes ?? [],
+    blobFeeCap: request.maxFeePerBlobGas ?? 0n,
+  }
+}
+
+/** What is asked for or what the cap allows; with a price and no gas, what the sender can pay of a block's gas. */
+function gasOf({ request, gasCap }: CallOptions, opened: OpenedCall): bigint | string {
+  if (request.gas !== undefined) return request.gas < gasCap ? request.gas : gasCap
+  const { message, session, env } = opened
+  if (message.feeCap === 0n) return gasCap
+  const { balance } = session.account(message.from)
+  if (balance < message.value)
+    return `err: insufficient funds for transfer (supplied gas ${gasCap})`
+  const payable = (balance - message.value) / message.feeCap
+  return [gasCap, env.gasLimit, payable].reduce((least, each) => (each < least ? each : least))
+}

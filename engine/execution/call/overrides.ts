@@ -1,0 +1,114 @@
+/** State and block overrides of eth_call and its kin, with go-ethereum's rules and texts. */
+import type { BlockEnv, MovedPrecompile, Session } from '../../evm/engine.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { checksumAddress } from '../../primitives/checksum-address.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import type { StateReader } from '../../state/reader.ts'
+import { latin1 } from '../../state/words.ts'
+
+export type SlotOverride = readonly [key: Bytes, value: Bytes]
+export type AccountOverride = {
+  readonly address: Bytes
+  readonly nonce?: bigint
+  readonly balance?: bigint
+  readonly code?: Bytes
+  /** Replaces the whole storage. */
+  readonly state?: readonly SlotOverride[]
+  /** Replaces single slots. */
+  readonly stateDiff?: readonly SlotOverride[]
+  readonly movePrecompileToAddress?: Bytes
+}
+/** Fields of the block that the call sees otherwise. */
+export type BlockOverrides = {
+  readonly number?: bigint
+  readonly difficulty?: bigint
+  /** Seconds. */
+  readonly time?: bigint
+  readonly gasLimit?: bigint
+  readonly feeRecipient?: Bytes
+  readonly prevRandao?: Bytes
+  readonly baseFeePerGas?: bigint
+  readonly blobBaseFee?: bigint
+  readonly blockHash?: readonly (readonly [number: bigint, hash: Bytes])[]
+}
+
+/** Moved precompiles in the order given, or why the overrides cannot be; hardly anybody moves one, so they are listed on demand. */
+export function movedPrecompiles(
+  overrides: readonly AccountOverride[],
+  precompiles: () => readonly Bytes[],
+): { readonly moved: readonly MovedPrecompile[] } | { readonly refusal: string } {
+  const moved: MovedPrecompile[] = []
+  let isPrecompile: ((address: Bytes) => boolean) | undefined
+  for (const { address, state, stateDiff, movePrecompileToAddress: to } of overrides) {
+    const text = checksumAddress(address)
+    if (state !== undefined && stateDiff !== undefined)
+      return { refusal: `account ${text} has both 'state' and 'stateDiff'` }
+    isPrecompile ??= addressSet(precompiles())
+    if (to === undefined) {
+      // Whatever is overridden of it, the account is an ordinary one then.
+      if (isPrecompile(address)) moved.push({ from: address, to })
+      continue
+    }
+    if (!isPrecompile(address)) return { refusal: `account ${text} is not a precompile` }
+    if (overrides.some((other) => equalBytes(other.address, to)))
+      return { refusal: `account ${checksumAddress(to)} is already overridden` }
+    moved.push({ from: address, to })
+  }
+  return { moved }
+}
+
+/**
+ * Writes the overrides; they are there before the call, not part of it. As in go-ethereum whatever is set makes the account, also where
+ * that leaves it empty: it goes only when a later call touches it.
+ */
+export function applyOverrides(session: Session, overrides: readonly AccountOverride[]): void {
+  for (const { address, nonce, balance, code, state, stateDiff } of overrides) {
+    if (nonce !== undefined) session.setNonce(address, nonce)
+    if (code !== undefined) session.setCode(address, code)
+    if (balance !== undefined)
+      session.addBalance(address, balance - session.account(address).balance)
+    if (state !== undefined) {
+      session.addBalance(address, 0n)
+      session.clearStorage(address)
+    }
+    for (const [key, value] of state ?? stateDiff ?? []) session.setSlot(address, key, value)
+  }
+  session.beginTransaction()
+}
+
+export function overrideBlock(env: BlockEnv, overrides: BlockOverrides | undefined): BlockEnv {
+  if (overrides === undefined) return env
+  return {
+    number: overrides.number ?? env.number,
+    timestamp: overrides.time ?? env.timestamp,
+    gasLimit: overrides.gasLimit ?? env.gasLimit,
+    baseFee: overrides.baseFeePerGas ?? env.baseFee,
+    coinbase: overrides.feeRecipient ?? env.coinbase,
+    prevRandao: overrides.prevRandao ?? env.prevRandao,
+    blobBaseFee: overrides.blobBaseFee ?? env.blobBaseFee,
+    difficulty: overrides.difficulty ?? env.difficulty,
+  }
+}
+
+/** The same state with other answers to BLOCKHASH. */
+export function overrideHashes(
+  reader: StateReader,
+  hashes: BlockOverrides['blockHash'] = [],
+): StateReader {
+  if (hashes.length === 0) return reader
+  const known = new Map(hashes)
+  return {
+    account: (address, out, at) => reader.account(address, out, at),
+    slot: (address, key, out, at) => reader.slot(address, key, out, at),
+    code: (hash) => reader.code(hash),
+    blockHash: (number) => known.get(number) ?? reader.blockHash(number),
+    hasSlots: (address) => reader.hasSlots(address),
+    slots: (address) => reader.slots(address),
+  }
+}
+
+/** Addresses as a set that asks by bytes. */
+function addressSet(addresses: readonly Bytes[]): (address: Bytes) => boolean {
+  const keys = new Set(addresses.map(latin1))
+  return (address) => keys.has(latin1(address))
+}

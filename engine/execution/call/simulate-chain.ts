@@ -1,0 +1,75 @@
+/** The blocks of an eth_simulateV1 request in order: numbers and times filled in, gaps filled with empty blocks (go-ethereum: sanitizeChain). */
+import type { Withdrawal } from '../../primitives/block-codec.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import type { CallRequest } from './call.ts'
+import type { AccountOverride, BlockOverrides } from './overrides.ts'
+import type { RefusedCall } from './simulated-message.ts'
+
+export type SimulatedCall = CallRequest & { readonly nonce?: bigint }
+export type BlockToSimulate = {
+  readonly blockOverrides?: BlockOverrides & {
+    readonly beaconRoot?: Bytes
+    readonly withdrawals?: readonly Withdrawal[]
+  }
+  readonly stateOverrides?: readonly AccountOverride[]
+  readonly calls: readonly SimulatedCall[]
+}
+export type PlacedBlock = BlockToSimulate & { readonly number: bigint; readonly timestamp: bigint }
+
+/** Why a request cannot be simulated, or a call in it: eth_simulateV1 has a code for each. */
+export type SimulationReason =
+  | RefusedCall['why']
+  | 'input'
+  | 'parameters'
+  | 'block numbers'
+  | 'block times'
+  | 'block gas'
+  | 'too many'
+
+/** A request that cannot be simulated. */
+export class SimulationError extends Error {
+  override name = 'SimulationError'
+  readonly why: SimulationReason
+  constructor(why: SimulationReason, message: string) {
+    super(message)
+    this.why = why
+  }
+}
+
+/** Blocks above the base. */
+export const MAX_SIMULATED_BLOCKS = 256
+
+/** @throws {SimulationError} */
+export function placeBlocks(
+  base: Header,
+  blocks: readonly BlockToSimulate[],
+  blockTime: bigint,
+): readonly PlacedBlock[] {
+  const placed: PlacedBlock[] = []
+  let { number: last, timestamp: lastTime } = base
+  for (const block of blocks) {
+    const { number = last + 1n, time } = block.blockOverrides ?? {}
+    if (number <= last)
+      throw new SimulationError(
+        'block numbers',
+        `block numbers must be in order: ${number} <= ${last}`,
+      )
+    if (number - base.number > BigInt(MAX_SIMULATED_BLOCKS))
+      throw new SimulationError('too many', 'too many blocks')
+    for (let gap = last + 1n; gap < number; gap++) {
+      lastTime += blockTime
+      placed.push({ number: gap, timestamp: lastTime, calls: [] })
+    }
+    const timestamp = time ?? lastTime + blockTime
+    if (timestamp <= lastTime)
+      throw new SimulationError(
+        'block times',
+        `block timestamps must be in order: ${timestamp} <= ${lastTime}`,
+      )
+    placed.push({ ...block, number, timestamp })
+    last = number
+    lastTime = timestamp
+  }
+  return placed
+}

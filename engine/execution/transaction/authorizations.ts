@@ -1,0 +1,40 @@
+/** Authorizations of a set-code transaction (EIP-7702): accounts that delegate to a contract's code. */
+import type { Session } from '../../evm/engine.ts'
+import { recoverAuthority } from '../../primitives/authorization.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { EMPTY_HASH } from '../../primitives/keccak.ts'
+import type { Authorization } from '../../primitives/transaction.ts'
+import { concatBytes, equalBytes, ZERO_20 } from '../../primitives/words.ts'
+import { isDelegation } from './validation.ts'
+
+/** Applies those that hold, skips the rest; gives the gas to refund for authorities that existed. */
+export function applyAuthorizations(
+  session: Session,
+  list: readonly Authorization[],
+  chainId: bigint,
+): bigint {
+  let refund = 0n
+  for (const authorization of list) refund += apply(session, authorization, chainId)
+  return refund
+}
+
+/** PER_EMPTY_ACCOUNT_COST − PER_AUTH_BASE_COST. */
+const EXISTING_REFUND = 12_500n
+const NO_CODE: Bytes = new Uint8Array(0)
+const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
+
+function apply(session: Session, authorization: Authorization, chainId: bigint): bigint {
+  if (authorization.chainId !== 0n && authorization.chainId !== chainId) return 0n
+  if (authorization.nonce >= 2n ** 64n - 1n) return 0n
+  const authority = recoverAuthority(authorization)
+  if (authority === undefined) return 0n
+  session.warm(authority)
+  const { nonce, codeHash } = session.account(authority)
+  if (!equalBytes(codeHash, EMPTY_HASH) && !isDelegation(session.code(authority))) return 0n
+  if (nonce !== authorization.nonce) return 0n
+  const isExisting = session.exists(authority)
+  const isReset = equalBytes(authorization.address, ZERO_20)
+  session.setCode(authority, isReset ? NO_CODE : concatBytes(DELEGATION, authorization.address))
+  session.setNonce(authority, nonce + 1n)
+  return isExisting ? EXISTING_REFUND : 0n
+}

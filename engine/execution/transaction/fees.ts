@@ -1,0 +1,125 @@
+/** Who pays what for a transaction, and to whom (EIP-1559, EIP-4844; specs.optimism.io: Execution Engine, Fees). */
+
+import { L1_BLOCK } from '../../chainspec/l1-attributes.ts'
+import {
+  L1_FEE_SLOTS,
+  type L1FeeParameters,
+  l1Cost,
+  l1FeeParameters,
+  operatorFee,
+  type RollupData,
+} from '../../chainspec/l1-fee.ts'
+import type { Rules } from '../../chainspec/types.ts'
+import type { BlockEnv, Session } from '../../evm/engine.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { hexToBytes } from '../../primitives/hex.ts'
+import type { SignedTransaction } from '../../primitives/transaction.ts'
+import { invalid } from './invalid.ts'
+import type { InvalidTransaction } from './types.ts'
+import { blobGasOf, feesOf } from './validation.ts'
+
+/** What an OP chain charges beside gas; undefined on an L1 chain and in a gasless transaction. */
+export type RollupFees = { readonly data: RollupData; readonly parameters: L1FeeParameters }
+
+/** What is settled when the gas used is known. */
+export type Charge = {
+  /** Wei per gas that is really paid, and its part for the coinbase. */
+  readonly price: bigint
+  readonly tip: bigint
+  readonly l1Fee: bigint
+  /** Of the gas limit. */
+  readonly operatorFee: bigint
+  readonly blobFee: bigint
+}
+
+export const FREE: Charge = { price: 0n, tip: 0n, l1Fee: 0n, operatorFee: 0n, blobFee: 0n }
+
+/** Fee parameters as the L1Block contract holds them now. */
+export function readL1Parameters(session: Session, rules: Rules): L1FeeParameters {
+  return l1FeeParameters(rules, (number) => session.slot(L1_BLOCK_ADDRESS, SLOT_KEYS.get(number)!))
+}
+
+/** What the transaction will pay, fees of the roll-up included. */
+export function chargeOf(
+  transaction: SignedTransaction,
+  {
+    env,
+    rules,
+    rollup,
+  }: { readonly env: BlockEnv; readonly rules: Rules; readonly rollup: RollupFees | undefined },
+): Charge {
+  const { maxFee, maxTip } = feesOf(transaction)
+  const hasBaseFee = rules.header.baseFee
+  const price = hasBaseFee && maxFee > env.baseFee + maxTip ? env.baseFee + maxTip : maxFee
+  return {
+    price,
+    tip: hasBaseFee ? price - env.baseFee : price,
+    l1Fee: rollup === undefined ? 0n : l1Cost(rollup.data, rollup.parameters, rules).fee,
+    operatorFee:
+      rollup === undefined ? 0n : operatorFee(transaction.gasLimit, rollup.parameters, rules),
+    blobFee: blobGasOf(transaction) * env.blobBaseFee,
+  }
+}
+
+/** The balance must cover the highest price the transaction allows, the value and everything beside gas. */
+export function checkBalance(
+  transaction: SignedTransaction,
+  charge: Charge,
+  balance: bigint,
+): InvalidTransaction | undefined {
+  const blobs = transaction.type === 3 ? blobGasOf(transaction) * transaction.maxFeePerBlobGas : 0n
+  const want =
+    transaction.gasLimit * (charge === FREE ? 0n : feesOf(transaction).maxFee) +
+    transaction.value +
+    charge.l1Fee +
+    charge.operatorFee +
+    blobs
+  return balance < want ? invalid.funds(balance, want) : undefined
+}
+
+/** Takes everything in advance, the value apart. */
+export function prepay(session: Session, transaction: SignedTransaction, charge: Charge): void {
+  const total =
+    transaction.gasLimit * charge.price + charge.l1Fee + charge.operatorFee + charge.blobFee
+  session.addBalance(transaction.from, -total)
+}
+
+/** Gives back what was not used and pays the receivers. */
+export function payOut(
+  session: Session,
+  transaction: SignedTransaction,
+  settled: {
+    readonly charge: Charge
+    readonly gasUsed: bigint
+    readonly env: BlockEnv
+    readonly rules: Rules
+    readonly rollup: RollupFees | undefined
+  },
+): void {
+  const { charge, gasUsed, env, rules, rollup } = settled
+  const usedOperatorFee = rollup === undefined ? 0n : operatorFee(gasUsed, rollup.parameters, rules)
+  session.addBalance(
+    transaction.from,
+    (transaction.gasLimit - gasUsed) * charge.price + charge.operatorFee - usedOperatorFee,
+  )
+  session.addBalance(env.coinbase, gasUsed * charge.tip)
+  // On an L1 chain the base fee is burned.
+  if (rollup === undefined) return
+  session.addBalance(BASE_FEE_VAULT, gasUsed * env.baseFee)
+  session.addBalance(L1_FEE_VAULT, charge.l1Fee)
+  if (rules.operatorFee !== undefined) session.addBalance(OPERATOR_FEE_VAULT, usedOperatorFee)
+}
+
+const predeploy = (low: string): Bytes =>
+  hexToBytes(`0x42000000000000000000000000000000000000${low}`)
+const BASE_FEE_VAULT = predeploy('19')
+const L1_FEE_VAULT = predeploy('1a')
+const OPERATOR_FEE_VAULT = predeploy('1b')
+const L1_BLOCK_ADDRESS = hexToBytes(L1_BLOCK)
+const SLOT_KEYS: ReadonlyMap<number, Bytes> = new Map(
+  L1_FEE_SLOTS.map((number) => {
+    const key = new Uint8Array(32)
+    key[31] = number
+    return [number, key]
+  }),
+)

@@ -1,0 +1,116 @@
+/** Applies one transaction to the state: prepare, run, settle. Between the two nothing waits but the engine. */
+import type { Message } from '../../evm/engine.ts'
+import type { SignedTransaction, Transaction } from '../../primitives/transaction.ts'
+import { applyAuthorizations } from './authorizations.ts'
+import { applyDeposit } from './deposit.ts'
+import { type Charge, chargeOf, checkBalance, FREE, payOut, prepay } from './fees.ts'
+import { intrinsicGas } from './intrinsic-gas.ts'
+import { andThen, type Maybe, orUndo } from './maybe.ts'
+import {
+  gasLeftOf,
+  resultOf,
+  type SignedContext,
+  settleGas,
+  type Transition,
+  warmUp,
+} from './settle.ts'
+import type { InvalidTransaction } from './types.ts'
+import {
+  authorizationsOf,
+  checkFees,
+  checkForm,
+  checkRoom,
+  checkSender,
+  intrinsicInput,
+} from './validation.ts'
+
+/** @throws {ViewError} {MissingError} with the session as before */
+export function applyTransaction(
+  transaction: Transaction,
+  context: SignedContext,
+): Maybe<Transition> {
+  const { session } = context
+  const mark = session.checkpoint()
+  return orUndo(
+    () => {
+      session.beginTransaction()
+      const applied =
+        transaction.type === 0x7e
+          ? applyDeposit(transaction, context)
+          : applySigned(transaction, context)
+      return andThen(applied, (transition) => {
+        if (transition.status === 'executed') session.endTransaction()
+        else session.revert(mark)
+        return transition
+      })
+    },
+    () => session.revert(mark),
+  )
+}
+
+function applySigned(transaction: SignedTransaction, context: SignedContext): Maybe<Transition> {
+  const { session, env, rules, limits, isGasless } = context
+  const rollup = isGasless ? undefined : context.rollup
+  const reason = validate(transaction, context)
+  if (reason !== undefined) return { status: 'invalid', reason }
+  const charge = isGasless ? FREE : chargeOf(transaction, { env, rules, rollup })
+  const broke = checkBalance(transaction, charge, session.account(transaction.from).balance)
+  if (broke !== undefined) return { status: 'invalid', reason: broke }
+
+  prepay(session, transaction, charge)
+  session.setNonce(transaction.from, transaction.nonce + 1n)
+  warmUp(session, transaction, context)
+  const authorityRefund = applyAuthorizations(session, authorizationsOf(transaction), rules.chainId)
+  const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
+  const run = session.run(messageOf(transaction, { gas, charge, isGasless }), limits)
+  return andThen(run, (outcome) => {
+    if (outcome.status === 'stopped') return { status: 'stopped' }
+    if (outcome.status === 'missing') return outcome
+    const refund = (outcome.status === 'success' ? outcome.refund : 0n) + authorityRefund
+    const gasUsed = settleGas(
+      { gas: transaction.gasLimit - gasLeftOf(outcome), refund, floor },
+      rules,
+    )
+    payOut(session, transaction, { charge, gasUsed, env, rules, rollup })
+    return {
+      ...resultOf(outcome),
+      gasUsed,
+      effectiveGasPrice: charge.price,
+      depositNonce: undefined,
+    }
+  })
+}
+
+function validate(
+  transaction: SignedTransaction,
+  context: SignedContext,
+): InvalidTransaction | undefined {
+  const { session, env, rules, room, rollup, isGasless } = context
+  return (
+    checkForm(transaction, rules) ??
+    checkRoom(transaction, room, rollup === undefined ? undefined : { ...rollup, rules }) ??
+    (isGasless ? undefined : checkFees(transaction, env)) ??
+    checkSender(transaction, session)
+  )
+}
+
+function messageOf(
+  transaction: SignedTransaction,
+  {
+    gas,
+    charge,
+    isGasless,
+  }: { readonly gas: bigint; readonly charge: Charge; readonly isGasless: boolean },
+): Message {
+  return {
+    from: transaction.from,
+    to: transaction.to,
+    value: transaction.value,
+    gas: transaction.gasLimit - gas,
+    input: transaction.input,
+    origin: transaction.from,
+    gasPrice: charge.price,
+    ...(transaction.type === 3 ? { blobHashes: transaction.blobVersionedHashes } : {}),
+    ...(isGasless ? { baseFee: 0n } : {}),
+  }
+}

@@ -1,0 +1,152 @@
+/** Whether a signed transaction may run now: go-ethereum's and reth's checks, in their order. */
+
+import { daFootprint, type L1FeeParameters, type RollupData } from '../../chainspec/l1-fee.ts'
+import type { Rules } from '../../chainspec/types.ts'
+import type { BlockEnv, Session } from '../../evm/engine.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { EMPTY_HASH } from '../../primitives/keccak.ts'
+import type { AccessList, Authorization, SignedTransaction } from '../../primitives/transaction.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import { intrinsicGas } from './intrinsic-gas.ts'
+import { invalid } from './invalid.ts'
+import type { InvalidTransaction } from './types.ts'
+
+/** What the block leaves for a transaction. */
+export type Room = {
+  readonly gas: bigint
+  /** DA footprint (Jovian): what is left, and what the empty block had; undefined: not limited. */
+  readonly daFootprint: { readonly left: bigint; readonly limit: bigint } | undefined
+  readonly blobGas: bigint
+}
+
+/** Checks that need no state: what is wrong stays wrong. */
+export function checkForm(
+  transaction: SignedTransaction,
+  rules: Rules,
+): InvalidTransaction | undefined {
+  if (!isTypeKnown(transaction, rules)) return invalid.type()
+  if (transaction.chainId !== undefined && transaction.chainId !== rules.chainId)
+    return invalid.chainId()
+  const { maxFee, maxTip } = feesOf(transaction)
+  if (maxTip > maxFee) return invalid.tipAboveFee()
+  const { gas, maxInitCodeBytes } = rules
+  if (gas.limit !== undefined && transaction.gasLimit > gas.limit)
+    return invalid.exceedsGasCap(gas.limit, transaction.gasLimit)
+  if (transaction.to === undefined && maxInitCodeBytes !== undefined)
+    if (transaction.input.length > maxInitCodeBytes) return invalid.initCodeSize()
+  return checkLists(transaction, rules) ?? checkIntrinsicGas(transaction, rules)
+}
+
+export function checkIntrinsicGas(
+  transaction: SignedTransaction,
+  rules: Rules,
+): InvalidTransaction | undefined {
+  const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
+  const least = gas > floor ? gas : floor
+  return transaction.gasLimit < least ? invalid.intrinsicGasTooLow() : undefined
+}
+
+/** The sender's nonce, and that no contract is behind the sender (EIP-3607); a delegation is none (EIP-7702). */
+export function checkSender(
+  transaction: SignedTransaction,
+  session: Session,
+): InvalidTransaction | undefined {
+  const { nonce, codeHash } = session.account(transaction.from)
+  if (transaction.nonce < nonce) return invalid.nonceTooLow(nonce, transaction.nonce)
+  if (transaction.nonce > nonce) return invalid.nonceTooHigh()
+  if (nonce === MAX_NONCE) return invalid.nonceMax()
+  if (!equalBytes(codeHash, EMPTY_HASH) && !isDelegation(session.code(transaction.from)))
+    return invalid.senderIsContract()
+  return undefined
+}
+
+const MAX_NONCE = 2n ** 64n - 1n
+
+/** Fees against the block's. A gasless transaction has none (gasless.ts). */
+export function checkFees(
+  transaction: SignedTransaction,
+  env: BlockEnv,
+): InvalidTransaction | undefined {
+  if (feesOf(transaction).maxFee < env.baseFee) return invalid.feeBelowBaseFee()
+  if (transaction.type === 3 && transaction.maxFeePerBlobGas < env.blobBaseFee)
+    return invalid.blobFee()
+  return undefined
+}
+
+export function checkRoom(
+  transaction: SignedTransaction,
+  room: Room,
+  l1:
+    | { readonly data: RollupData; readonly parameters: L1FeeParameters; readonly rules: Rules }
+    | undefined,
+): InvalidTransaction | undefined {
+  if (transaction.gasLimit > room.gas) return invalid.exceedsBlockGasLimit()
+  if (transaction.type === 3 && blobGasOf(transaction) > room.blobGas)
+    return invalid.blobHashes('blob gas limit of the block exceeded')
+  if (l1 === undefined || room.daFootprint === undefined) return undefined
+  const { left, limit } = room.daFootprint
+  const footprint = daFootprint(l1.data, l1.parameters, l1.rules)
+  if (footprint > limit) return invalid.daFootprintTooLarge(footprint, limit)
+  return footprint > left ? invalid.exceedsDaFootprintLimit() : undefined
+}
+
+/** Bytes 0xef0100 and an address (EIP-7702). */
+export const isDelegation = (code: Bytes): boolean =>
+  code.length === 23 && code[0] === 0xef && code[1] === 0x01 && code[2] === 0x00
+
+/** Wei per gas that the sender is ready to pay. */
+export function feesOf(transaction: SignedTransaction): {
+  readonly maxFee: bigint
+  readonly maxTip: bigint
+} {
+  if (transaction.type === 0 || transaction.type === 1)
+    return { maxFee: transaction.gasPrice, maxTip: transaction.gasPrice }
+  return { maxFee: transaction.maxFeePerGas, maxTip: transaction.maxPriorityFeePerGas }
+}
+
+export const accessListOf = (transaction: SignedTransaction): AccessList =>
+  transaction.type === 0 ? [] : transaction.accessList
+
+export const authorizationsOf = (transaction: SignedTransaction): readonly Authorization[] =>
+  transaction.type === 4 ? transaction.authorizationList : []
+
+export const GAS_PER_BLOB = 131_072n
+
+export const blobGasOf = (transaction: SignedTransaction): bigint =>
+  transaction.type === 3 ? BigInt(transaction.blobVersionedHashes.length) * GAS_PER_BLOB : 0n
+
+export const intrinsicInput = (transaction: SignedTransaction) => ({
+  isCreation: transaction.to === undefined,
+  input: transaction.input,
+  accessList: accessListOf(transaction),
+  authorizations: authorizationsOf(transaction).length,
+})
+
+/** Whether transactions of its type are there by now. */
+export const isTypeKnown = ({ type }: SignedTransaction, rules: Rules): boolean =>
+  type <= rules.newestTransactionType && (type !== 3 || rules.blobs !== undefined)
+
+/** EIP-4844, EIP-7594 and EIP-7702: what their lists must hold. */
+function checkLists(transaction: SignedTransaction, rules: Rules): InvalidTransaction | undefined {
+  if (transaction.type === 3) {
+    const { to, blobVersionedHashes } = transaction
+    if (to === undefined) return invalid.blobHashes('blob transaction of type create')
+    if (blobVersionedHashes.length === 0)
+      return invalid.blobHashes('blob transaction missing blob hashes')
+    const { maxBlobsOfTransaction: most } = rules
+    if (most !== undefined && blobVersionedHashes.length > most)
+      return invalid.blobHashes('blob transaction has too many blobs')
+    const wrong = blobVersionedHashes.findIndex((hash) => hash[0] !== 1)
+    if (wrong >= 0)
+      return invalid.blobHashes(
+        `blob ${wrong} has invalid hash version ${blobVersionedHashes[wrong]![0]}`,
+      )
+  }
+  if (transaction.type === 4) {
+    if (transaction.to === undefined)
+      return invalid.authorizations('EIP-7702 transaction cannot be used to create contract')
+    if (transaction.authorizationList.length === 0)
+      return invalid.authorizations('EIP-7702 transaction with empty auth list')
+  }
+  return undefined
+}

@@ -1,0 +1,107 @@
+/** The constant part of the next block and its first transaction, from the parent and an L1 that is made up from the clock. */
+import { decodeExtraData, encodeExtraData, nextBaseFee } from '../../chainspec/base-fee.ts'
+import {
+  L1_BLOCK,
+  type L1Attributes,
+  l1AttributesDeposit,
+  SEQUENCER_FEE_VAULT,
+} from '../../chainspec/l1-attributes.ts'
+import type { L1FeeParameters } from '../../chainspec/l1-fee.ts'
+import type { ChainSpec } from '../../chainspec/types.ts'
+import type { BlockAttributes } from '../../execution/transaction/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import { hexToBytes } from '../../primitives/hex.ts'
+import { keccak256 } from '../../primitives/keccak.ts'
+import type { DepositTransaction } from '../../primitives/transaction.ts'
+import { bigintToBytes, concatBytes } from '../../primitives/words.ts'
+
+/** What fees are made of: prices on the made-up L1 (wei), and what the system configuration says. */
+export type L1Figures = Omit<L1FeeParameters, 'overhead' | 'scalar'>
+
+/** The made-up L1 (seconds), by X Layer's own figures. */
+const L1 = {
+  blockTime: 12n,
+  /** Height at the genesis of the chain. */
+  genesisNumber: 23_668_700n,
+  batcher: '0xdfd6c636dcb5a013c2431316c4a0762b84e70a5d',
+} as const
+
+type Parent = { readonly hash: Bytes; readonly header: Header }
+
+export function nextAttributes(
+  chain: ChainSpec,
+  parent: Parent,
+  timestamp: bigint,
+): BlockAttributes {
+  const { header } = parent
+  const beaconRoot = concatBytes(l1BlockOf(chain, timestamp).hash, text('beacon block root'))
+  return {
+    parentHash: parent.hash,
+    parentBeaconBlockRoot: keccak256(beaconRoot),
+    coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
+    prevRandao: keccak256(concatBytes(parent.hash, text('prevRandao'))),
+    number: header.number + 1n,
+    gasLimit: header.gasLimit,
+    timestamp,
+    extraData: nextExtraData(chain, header, timestamp),
+    baseFee: nextBaseFee(chain, header, timestamp),
+  }
+}
+
+/** The deposit of a block with these attributes. */
+export function attributesDeposit(
+  chain: ChainSpec,
+  attributes: BlockAttributes,
+  figures: L1Figures,
+): DepositTransaction {
+  const rules = chain.rulesAt(attributes.number, attributes.timestamp)
+  const l1: L1Attributes = {
+    ...figures,
+    ...(hasL1Block(chain) ? {} : FREE),
+    ...l1BlockOf(chain, attributes.timestamp),
+    batcherHash: concatBytes(new Uint8Array(12), hexToBytes(L1.batcher)),
+    overhead: 0n,
+    scalar: 0n,
+  }
+  return l1AttributesDeposit(l1, rules.l1Attributes)
+}
+
+/** The parameters of the parent go on; at the fork that brings them, the chain's constants. */
+function nextExtraData(chain: ChainSpec, parent: Header, timestamp: bigint): Bytes {
+  const rules = chain.rulesAt(parent.number + 1n, timestamp)
+  const before = chain.rulesAt(parent.number, parent.timestamp).extraDataVersion
+  const parameters =
+    before === undefined
+      ? { ...chain.eip1559, minBaseFee: 0n }
+      : decodeExtraData(parent.extraData, before)
+  return encodeExtraData(parameters, rules.extraDataVersion)
+}
+
+/** Fees are charged by the contract's storage, receipts show the calldata: without the contract the two agree on nothing else. */
+const FREE = {
+  baseFeeScalar: 0n,
+  blobBaseFeeScalar: 0n,
+  operatorFeeScalar: 0n,
+  operatorFeeConstant: 0n,
+  daFootprintGasScalar: 0n,
+}
+const hasL1Block = ({ alloc }: ChainSpec) => alloc?.get(L1_BLOCK)?.code !== undefined
+
+/** The L1 block that an L2 block of this timestamp (seconds) is derived from: a new one every 12 s. */
+export function l1BlockOf(
+  chain: ChainSpec,
+  timestamp: bigint,
+): Pick<L1Attributes, 'number' | 'timestamp' | 'hash' | 'sequenceNumber'> {
+  const age = timestamp - chain.genesisHeader.timestamp
+  const blocks = age / L1.blockTime
+  const number = L1.genesisNumber + blocks
+  return {
+    number,
+    timestamp: chain.genesisHeader.timestamp + blocks * L1.blockTime,
+    hash: keccak256(concatBytes(chain.genesisHash, bigintToBytes(number, 8))),
+    sequenceNumber: (age % L1.blockTime) / BigInt(chain.blockTime),
+  }
+}
+
+const text = (value: string) => new TextEncoder().encode(value)

@@ -1,0 +1,333 @@
+/** Fills a flashblock: executes transactions of the pool as they are offered, within a gas and a time quota. */
+import type { BlockExecution } from '../../execution/transaction/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
+import { keccak256 } from '../../primitives/keccak.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import type { Rejected } from './types.ts'
+
+export type Filled = {
+  readonly executed: number
+  readonly rejected: readonly Rejected[]
+  /** Hashes of those that were offered and stay for later. */
+  readonly left: readonly Bytes[]
+  /** The time was over before the list was, or a transaction was stopped. */
+  readonly isOutOfTime: boolean
+}
+export type Quota = {
+  /** What the block may have used afterwards. */
+  readonly gas: bigint
+  /** Milliseconds of work for all of it. */
+  readonly ms: number
+  readonly now: () => number
+}
+
+/**
+ * Parts of the quota that a transaction gets, one after the other. Nobody knows before how long one runs: whoever is stopped is tried
+ * again behind all that were not, with more time, so that a slow one costs the others little.
+ */
+const SLICES = [1 / 8, 1 / 4, 1 / 2, 1] as const
+const LAST = SLICES.length - 1
+/** The last slice is worth a try while this part of the quota is left. */
+const NEARLY_ALL = 3 / 4
+/** Quotas that a try may last when a single step of it cannot be stopped; the second time it is given up. */
+const FAR_TOO_LONG = 2
+/** How often a transaction may have nearly all of a flashblock's time and not finish. */
+export const MAX_TRIES = 3
+/** Transactions that were stopped and are remembered, and for how many blocks. */
+const MAX_REMEMBERED = 1_000
+const STOPPED_BLOCKS = 64n
+export const TOO_LONG = 'takes longer than a flashblock has'
+
+export interface Filler {
+  /** The next flashblock. */
+  begin(execution: BlockExecution, quota: Quota): Filling
+  /** Hashes of those that were stopped and are to be tried again. */
+  stopped(): readonly Bytes[]
+  /** Forgets what was included below block `number`: the pool has heard of it by then. */
+  forget(number: bigint): void
+  /** Counts as included, e.g. when a block is begun again. */
+  include(number: bigint, hash: Bytes): void
+  /** It is not: its flashblock was never cut. */
+  exclude(hash: Bytes): void
+}
+
+export function createFiller(): Filler {
+  const memory: Memory = { included: new Map(), stops: createStops() }
+  const { included, stops } = memory
+  return {
+    begin: (execution, quota) => new SlicedFilling(memory, execution, quota),
+    stopped: () => stops.hashes(),
+    forget(number) {
+      for (const [hash, height] of included) if (height < number) included.delete(hash)
+      stops.forget(number)
+    },
+    include(number, hash) {
+      included.set(bytesToHex(hash), number)
+    },
+    exclude(hash) {
+      included.delete(bytesToHex(hash))
+    },
+  }
+}
+
+export interface Filling {
+  /**
+   * Tries them in this order until `part` of the time is spent. What does not fit, or must wait for another of its sender, is left for
+   * later.
+   */
+  offer(transactions: readonly Bytes[], part?: number): Promise<Tried>
+  /** Tries those that were stopped, now or before. */
+  finish(): Promise<Filled>
+  /** Milliseconds spent in both. */
+  readonly spentMs: number
+}
+export type Tried = {
+  /** One was stopped whose gas others could have, and there is time for them. */
+  readonly isMoreWanted: boolean
+  /** Hashes of those that the time did not reach: they may be offered again. */
+  readonly unreached: readonly Bytes[]
+}
+
+/** What is kept from one flashblock to the next. */
+type Memory = {
+  /** Hash → height: the pool learns of an inclusion only when it is published. */
+  readonly included: Map<string, bigint>
+  readonly stops: ReturnType<typeof createStops>
+}
+type Candidate = {
+  readonly transaction: Transaction
+  readonly hash: string
+  readonly sender: string
+  readonly nonce: bigint
+  /** Not to be tried again in this flashblock. */
+  isSettled: boolean
+}
+
+/** One flashblock: level after level, and in each the transactions of that level in the order given. */
+class SlicedFilling implements Filling {
+  readonly #memory: Memory
+  readonly #execution: BlockExecution
+  readonly #quota: Quota
+  readonly #candidates = new Map<string, Candidate>()
+  readonly #rejected: Rejected[] = []
+  readonly #left = new Map<string, Bytes>()
+  /** A later nonce of these senders has to wait for another flashblock, */
+  readonly #waiting = new Set<string>()
+  /** of these for the level at which an earlier one is tried. */
+  readonly #levels: Map<string, number>
+  #executed = 0
+  #isOutOfTime = false
+  #spentMs = 0
+  /** When the work in progress began. */
+  #since = 0
+
+  constructor(memory: Memory, execution: BlockExecution, quota: Quota) {
+    this.#memory = memory
+    this.#execution = execution
+    this.#quota = quota
+    this.#levels = memory.stops.levels()
+  }
+
+  get spentMs(): number {
+    return this.#spentMs
+  }
+
+  offer(transactions: readonly Bytes[], part = 1): Promise<Tried> {
+    return this.#timed(() => this.#offer(transactions, part))
+  }
+
+  finish(): Promise<Filled> {
+    return this.#timed(() => this.#finish())
+  }
+
+  async #timed<T>(work: () => Promise<T>): Promise<T> {
+    this.#since = this.#quota.now()
+    try {
+      return await work()
+    } finally {
+      this.#spentMs += this.#quota.now() - this.#since
+    }
+  }
+
+  async #offer(transactions: readonly Bytes[], part: number): Promise<Tried> {
+    const { stops } = this.#memory
+    let isOneStopped = false
+    for (const [at, raw] of transactions.entries()) {
+      if (this.#isOver(part)) {
+        this.#isOutOfTime ||= part === 1
+        const unreached = transactions.slice(at).map(keccak256)
+        for (const hash of unreached) this.#left.set(bytesToHex(hash), hash)
+        return { isMoreWanted: false, unreached }
+      }
+      const transaction = decode(raw, (rejected) => this.#reject(rejected))
+      if (!transaction) continue
+      const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
+      if (this.#candidates.has(hash)) continue
+      const candidate = { transaction, hash, sender, nonce: nonceOf(transaction), isSettled: false }
+      this.#candidates.set(hash, candidate)
+      // A sender who takes a slow one back need not wait for it any more.
+      if (stops.replace(candidate)) this.#levels.set(sender, stops.levels().get(sender) ?? 0)
+      this.#left.set(hash, transaction.hash)
+      await this.#visit(candidate, 0)
+      isOneStopped ||= !candidate.isSettled
+    }
+    return { isMoreWanted: isOneStopped && !this.#isOver(part), unreached: [] }
+  }
+
+  async #finish(): Promise<Filled> {
+    // They came in several lists: within a sender the nonce decides.
+    const left = [...this.#candidates.values()]
+      .filter(({ isSettled }) => !isSettled)
+      .toSorted((a, b) => compare(a.nonce, b.nonce))
+    for (let level = 1; level <= LAST; level++) {
+      this.#levels.clear()
+      for (const candidate of left) if (!candidate.isSettled) await this.#visit(candidate, level)
+    }
+    return {
+      executed: this.#executed,
+      rejected: this.#rejected,
+      left: [...this.#left.values()],
+      isOutOfTime: this.#isOutOfTime,
+    }
+  }
+
+  /** Milliseconds until `part` of the time is spent. */
+  #restMs(now: number, part = 1): number {
+    return this.#quota.ms * part - this.#spentMs - (now - this.#since)
+  }
+
+  #isOver(part: number): boolean {
+    return this.#restMs(this.#quota.now(), part) <= 0
+  }
+
+  #reject(rejected: Rejected): void {
+    this.#left.delete(bytesToHex(rejected.hash))
+    this.#rejected.push(rejected)
+  }
+
+  async #visit(candidate: Candidate, level: number): Promise<void> {
+    const { transaction, hash, sender } = candidate
+    const { included, stops } = this.#memory
+    const own = Math.max(stops.level(candidate), this.#levels.get(sender) ?? 0)
+    this.#levels.set(sender, own)
+    if (own !== level) return
+    candidate.isSettled = true
+    if (included.has(hash)) this.#left.delete(hash)
+    if (included.has(hash) || this.#waiting.has(sender)) return
+    const restMs = this.#restMs(this.#quota.now())
+    const isWhole = restMs >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
+    if (level > 0 && !isWhole) {
+      this.#isOutOfTime = true
+      return
+    }
+    // Until something else is known of it.
+    this.#waiting.add(sender)
+    if (transaction.gasLimit <= this.#quota.gas - this.#execution.gasUsed)
+      await this.#execute(candidate, { level, isWhole })
+  }
+
+  async #execute(
+    candidate: Candidate,
+    { level, isWhole }: { readonly level: number; readonly isWhole: boolean },
+  ): Promise<void> {
+    const { transaction, hash, sender } = candidate
+    const { included, stops } = this.#memory
+    const { now, ms } = this.#quota
+    const { number } = this.#execution.attributes
+    const startedAt = now()
+    const end = startedAt + Math.min(this.#restMs(startedAt), ms * SLICES[level]!)
+    const done = await this.#execution.execute(transaction, { isExpired: () => now() >= end })
+    if (done.status === 'executed') {
+      this.#waiting.delete(sender)
+      this.#left.delete(hash)
+      included.set(hash, number)
+      stops.delete(candidate)
+      this.#executed++
+    } else if (done.status === 'invalid') {
+      if (!isForLater(done.reason.message, transaction))
+        this.#reject({ hash: transaction.hash, reason: done.reason.message })
+    } else {
+      this.#isOutOfTime = true
+      if (!isWhole) return
+      const next = stops.add(candidate, number, now() - startedAt >= ms * FAR_TOO_LONG)
+      if (next === 'hopeless')
+        this.#reject({ hash: transaction.hash, reason: TOO_LONG, isFinal: true })
+      else if (level < LAST) {
+        this.#waiting.delete(sender)
+        this.#levels.set(sender, next)
+        candidate.isSettled = false
+      }
+    }
+  }
+}
+
+type Stopped = {
+  readonly hash: string
+  readonly sender: string
+  readonly count: number
+  readonly height: bigint
+}
+/** Which transactions were stopped how often, the newest of them; one for each nonce of a sender. */
+function createStops() {
+  const stops = new Map<string, Stopped>()
+  const placeOf = ({ sender, nonce }: Candidate) => `${sender} ${nonce}`
+  const countOf = (candidate: Candidate) => {
+    const found = stops.get(placeOf(candidate))
+    return found?.hash === candidate.hash ? found.count : 0
+  }
+  return {
+    level: (candidate: Candidate) => Math.min(countOf(candidate), LAST),
+    /** Gives the level of the next try. */
+    add(candidate: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
+      const { hash, sender } = candidate
+      const before = countOf(candidate)
+      const count = !isFarTooLong ? before + 1 : before < LAST ? LAST : LAST + MAX_TRIES
+      const place = placeOf(candidate)
+      stops.delete(place)
+      if (count >= LAST + MAX_TRIES) return 'hopeless'
+      stops.set(place, { hash, sender, count, height })
+      if (stops.size > MAX_REMEMBERED) stops.delete(stops.keys().next().value!)
+      return Math.min(count, LAST)
+    },
+    /** Forgets another transaction with this one's nonce; false: there was none. */
+    replace(candidate: Candidate): boolean {
+      const place = placeOf(candidate)
+      const found = stops.get(place)
+      return found !== undefined && found.hash !== candidate.hash && stops.delete(place)
+    },
+    delete: (candidate: Candidate) => stops.delete(placeOf(candidate)),
+    forget(number: bigint) {
+      for (const [place, { height }] of stops)
+        if (height + STOPPED_BLOCKS < number) stops.delete(place)
+    },
+    levels: () =>
+      new Map([...stops.values()].map(({ sender, count }) => [sender, Math.min(count, LAST)])),
+    hashes: () => [...stops.values()].map(({ hash }) => hexToBytes(hash)),
+  }
+}
+
+const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
+const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transaction.nonce : 0n)
+
+/** Invalid in this block and perhaps not in a later one: the pool decides how long it keeps them. Paying nothing is never enough later. */
+function isForLater(reason: string, transaction: Transaction): boolean {
+  if (/^max fee per gas less than/.test(reason)) return feeCapOf(transaction) > 0n
+  return /^(nonce too high|exceeds block (gas|DA footprint) limit)/.test(reason)
+}
+
+function feeCapOf(transaction: Transaction): bigint {
+  if ('maxFeePerGas' in transaction) return transaction.maxFeePerGas
+  return 'gasPrice' in transaction ? transaction.gasPrice : 0n
+}
+
+function decode(raw: Bytes, reject: (rejected: Rejected) => void): Transaction | undefined {
+  try {
+    return decodeTransaction(raw)
+  } catch (error) {
+    if (!(error instanceof TransactionError)) throw error
+    reject({ hash: keccak256(raw), reason: error.message })
+    return undefined
+  }
+}

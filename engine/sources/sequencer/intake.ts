@@ -1,0 +1,154 @@
+/**
+ * What goes into the next flashblock: the pool's transactions are executed as they arrive, so that little is left to do at the tick.
+ * Half of the flashblock's gas and time is for those before the tick; the rest is for the best that wait then.
+ */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { createFiller, type Filling } from './fill.ts'
+import type { Payload } from './payload.ts'
+import { type ChainClock, gasQuota } from './schedule.ts'
+import type { SequencerPorts } from './types.ts'
+
+/** Transactions asked for at once. */
+const MAX_WANTED = 5_000
+/** How often, at a tick: those that are stopped took gas of the list from others. */
+const MAX_ASKED = 4
+/** Part of the time between flashblocks that one may spend executing; the writer needs as much for the same. */
+const TIME_QUOTA = 0.5
+/** Part of a flashblock's gas (in percent) and time that may be used before its tick. */
+const AHEAD_PERCENT = 50n
+const AHEAD = Number(AHEAD_PERCENT) / 100
+/** Part of the time between flashblocks that two questions before the tick are apart: each costs both threads a tenth of a millisecond. */
+const APART = 1 / 8
+
+export class Intake {
+  readonly #ports: SequencerPorts
+  readonly #clock: ChainClock
+  readonly #flashblockTimeMs: number
+  readonly #filler = createFiller()
+  /** Time that a flashblock may spend executing. */
+  readonly #ms: number
+  /** Of the next flashblock. */
+  #filling: Filling | undefined
+  /** Asking may give something although the pool has no news. */
+  #hasMore = true
+  #hasAskedAhead = false
+  #askedAheadAt = Number.NEGATIVE_INFINITY
+  /** Hashes that the time before the tick did not reach. */
+  #unreached: readonly Bytes[] = []
+
+  constructor(options: {
+    readonly ports: SequencerPorts
+    readonly clock: ChainClock
+    readonly flashblockTimeMs: number
+  }) {
+    this.#ports = options.ports
+    this.#clock = options.clock
+    this.#flashblockTimeMs = options.flashblockTimeMs
+    this.#ms = options.flashblockTimeMs * TIME_QUOTA
+  }
+
+  /** Forgets what was included below block `number`: the pool has heard of it by then. */
+  forget(number: bigint): void {
+    this.#filler.forget(number)
+  }
+
+  /** Counts as included, e.g. when a block is begun again. */
+  include(number: bigint, hash: Bytes): void {
+    this.#filler.include(number, hash)
+  }
+
+  /** A block begins, or is begun again. */
+  reset(): void {
+    this.#next()
+    this.#hasMore = true
+  }
+
+  /** When to ask the pool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
+  aheadAt(payload: Payload, targetIndex: number): number {
+    const isWorthAsking = this.#ports.hasNews() || (this.#hasMore && !this.#hasAskedAhead)
+    const hasTime = (this.#filling?.spentMs ?? 0) < this.#ms * AHEAD
+    const hasGas = payload.execution.gasUsed < aheadLimit(payload, targetIndex)
+    if (!isWorthAsking || !hasTime || !hasGas) return Number.POSITIVE_INFINITY
+    return this.#askedAheadAt + this.#flashblockTimeMs * APART
+  }
+
+  /** Executes what the pool has new. */
+  async ahead(payload: Payload, targetIndex: number): Promise<void> {
+    this.#hasAskedAhead = true
+    this.#askedAheadAt = this.#clock.now()
+    const limit = aheadLimit(payload, targetIndex)
+    const offered = await this.#ask(payload, limit, this.#filler.stopped())
+    const work = this.#begun(payload, gasLimit(payload, targetIndex))
+    const tried = await work.offer(offered, AHEAD)
+    this.#unreached = [...this.#unreached, ...tried.unreached]
+  }
+
+  /** At the tick: what else the pool has, within the rest of the quotas. */
+  async finish(payload: Payload, targetIndex: number): Promise<void> {
+    const [ports, filler] = [this.#ports, this.#filler]
+    const limit = gasLimit(payload, targetIndex)
+    this.#giveBack(this.#unreached)
+    const work = this.#begun(payload, limit)
+    // Whoever was stopped comes last, and takes none of the others' gas in the list.
+    let isMoreWanted = this.#hasMore || ports.hasNews()
+    for (let asked = 0; isMoreWanted && asked < MAX_ASKED; asked++) {
+      const offered = await this.#ask(payload, limit, filler.stopped())
+      isMoreWanted = (await work.offer(offered)).isMoreWanted
+    }
+    if (filler.stopped().length > 0) await work.offer(await this.#ask(payload, limit, []))
+    const { rejected, left, isOutOfTime } = await work.finish()
+    this.#next()
+    this.#giveBack(left)
+    if (rejected.length > 0) ports.reject(rejected)
+    const { number } = payload.execution.attributes
+    if (isOutOfTime) ports.count('time_quota', `block ${number} index ${payload.index + 1}`)
+  }
+
+  /** The block is given up: what is in no flashblock goes back to the pool. */
+  abandon(payload: Payload): void {
+    const hashes = payload.uncut.map(({ transaction }) => transaction.hash)
+    for (const hash of hashes) this.#filler.exclude(hash)
+    this.#giveBack([...this.#unreached, ...hashes])
+    this.#next()
+  }
+
+  #next(): void {
+    this.#filling = undefined
+    this.#hasAskedAhead = false
+    this.#unreached = []
+  }
+
+  #begun(payload: Payload, gas: bigint): Filling {
+    const quotas = { gas, ms: this.#ms, now: () => this.#clock.now() }
+    this.#filling ??= this.#filler.begin(payload.execution, quotas)
+    return this.#filling
+  }
+
+  #giveBack(transactions: readonly Bytes[]): void {
+    if (transactions.length === 0) return
+    this.#hasMore = true
+    this.#ports.giveBack(transactions)
+  }
+
+  /** Up to `limit` of the block's gas. */
+  async #ask(payload: Payload, limit: bigint, excluded: readonly Bytes[]) {
+    const { attributes, gasUsed } = payload.execution
+    const { number, baseFee } = attributes
+    const gas = limit - gasUsed
+    if (gas <= 0n) return []
+    const index = payload.index + 1
+    const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
+    const offered = await this.#ports.transactions(wanted)
+    this.#hasMore = offered.hasMore
+    return offered.raw
+  }
+}
+
+/** Gas that the block may have used after its next flashblock. */
+const gasLimit = ({ index, execution }: Payload, targetIndex: number) =>
+  gasQuota(execution.attributes.gasLimit, index + 1, targetIndex)
+
+function aheadLimit(payload: Payload, targetIndex: number): bigint {
+  const { cutGasUsed } = payload
+  return cutGasUsed + ((gasLimit(payload, targetIndex) - cutGasUsed) * AHEAD_PERCENT) / 100n
+}

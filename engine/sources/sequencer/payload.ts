@@ -1,0 +1,165 @@
+/** One payload under construction: a block execution that is cut into flashblocks. It knows no time. */
+import type { SealedBlock } from '../../chain/types.ts'
+import { MESSAGE_PASSER } from '../../chainspec/genesis.ts'
+import { buildHeader } from '../../execution/block/block.ts'
+import type {
+  BlockAttributes,
+  BlockCheckpoint,
+  BlockExecution,
+  ExecutedTransaction,
+} from '../../execution/transaction/types.ts'
+import type { Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { hashHeader } from '../../primitives/header-codec.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
+import { keccak256 } from '../../primitives/keccak.ts'
+import { decodeTransaction } from '../../primitives/transaction-codec.ts'
+import { bigintToBytes, concatBytes, equalBytes, ZERO_32 } from '../../primitives/words.ts'
+import type { StateDiff } from '../../state/diff.ts'
+import type { Roots } from './types.ts'
+
+export interface Payload {
+  readonly id: string
+  readonly execution: BlockExecution
+  /** Of the newest flashblock; -1: none yet. */
+  readonly index: number
+  /** Executed since the newest flashblock: in no packet yet. */
+  readonly uncut: readonly ExecutedTransaction[]
+  /** Gas of what is in flashblocks. */
+  readonly cutGasUsed: bigint
+  /** The next flashblock: what is uncut. */
+  cut(targetIndex: number): Promise<Flashblock>
+  /** Executes a flashblock that was cut before; undefined when it says the same as its packet, else what differs. */
+  replay(flashblock: Flashblock): Promise<string | undefined>
+  sealed(): SealedBlock
+}
+
+export type PayloadOptions = {
+  readonly id: string
+  /** Opened, `begin` not yet called. */
+  readonly execution: BlockExecution
+  /** Storage root of the message passer at the parent. */
+  readonly withdrawalsRoot: Bytes | undefined
+  /** Of a diff over the parent; undefined: not at hand. */
+  roots(diff: StateDiff): Promise<Roots | undefined>
+}
+
+export async function openPayload(options: PayloadOptions): Promise<Payload> {
+  const { id, execution } = options
+  const { attributes, rules } = execution
+  let index = -1
+  let count = 0
+  let since: BlockCheckpoint | undefined
+  let withdrawalsRoot = options.withdrawalsRoot ?? ZERO_32
+  await execution.begin()
+
+  const advance = () => {
+    index++
+    count = execution.executed.length
+    since = execution.checkpoint()
+  }
+  const headerWith = (stateRoot: Bytes) =>
+    buildHeader({ rules, attributes, sums: execution.sums(), stateRoot, withdrawalsRoot })
+
+  return {
+    id,
+    execution,
+    get index() {
+      return index
+    },
+    get uncut() {
+      return execution.executed.slice(count)
+    },
+    get cutGasUsed() {
+      return since?.gasUsed ?? 0n
+    },
+    async cut(targetIndex) {
+      const isFirst = index < 0
+      const isTouched = !isFirst && touchesMessagePasser(execution.diff(since))
+      const roots = isFirst || isTouched ? await options.roots(execution.diff()) : undefined
+      if (roots) withdrawalsRoot = roots.withdrawalsRoot
+      // Above index 0 the state root is left to the end of the block, as X Layer's builder leaves it.
+      const stateRoot = (isFirst ? roots?.stateRoot : undefined) ?? ZERO_32
+      const sums = execution.sums()
+      const header = headerWith(stateRoot)
+      const transactions = execution.executed.slice(count).map((done) => done.transaction.raw)
+      advance()
+      return {
+        type: 'flashblock',
+        payloadId: id,
+        index,
+        targetIndex,
+        base: index === 0 ? baseOf(attributes) : undefined,
+        delta: {
+          stateRoot,
+          receiptsRoot: sums.receiptsRoot,
+          logsBloom: sums.logsBloom,
+          gasUsed: sums.gasUsed,
+          blockHash: hashHeader(header),
+          transactions,
+          withdrawalsRoot: header.withdrawalsRoot,
+          blobGasUsed: rules.hasDaFootprint ? sums.blobGasUsed : undefined,
+        },
+        blockNumber: attributes.number,
+      }
+    },
+    async replay(flashblock) {
+      for (const raw of flashblock.delta.transactions) {
+        const done = await execution.execute(decodeTransaction(raw))
+        if (done.status !== 'executed')
+          return `transaction ${bytesToHex(keccak256(raw))} of index ${flashblock.index} does not execute${done.status === 'invalid' ? `: ${done.reason.message}` : ''}`
+      }
+      withdrawalsRoot = flashblock.delta.withdrawalsRoot ?? withdrawalsRoot
+      const hash = hashHeader(headerWith(flashblock.delta.stateRoot))
+      advance()
+      if (equalBytes(hash, flashblock.delta.blockHash)) return undefined
+      return `index ${flashblock.index} gives block hash ${bytesToHex(hash)}, its packet says ${bytesToHex(flashblock.delta.blockHash)}`
+    },
+    sealed: () => sealedBlock(id, execution),
+  }
+}
+
+/** Version byte 3, then seven bytes that the parent and the timestamp give: the same block gets the same id again. */
+export function payloadIdOf(attributes: BlockAttributes): string {
+  const digest = keccak256(
+    concatBytes(attributes.parentHash, bigintToBytes(attributes.timestamp, 8)),
+  )
+  return bytesToHex(concatBytes(Uint8Array.of(3), digest.subarray(0, 7)))
+}
+
+const touchesMessagePasser = (diff: StateDiff) =>
+  diff.some(({ address, slots }) => slots.length > 0 && bytesToHex(address) === MESSAGE_PASSER)
+
+const baseOf = (attributes: BlockAttributes): FlashblockBase => ({
+  parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32,
+  parentHash: attributes.parentHash,
+  feeRecipient: attributes.coinbase,
+  prevRandao: attributes.prevRandao,
+  blockNumber: attributes.number,
+  gasLimit: attributes.gasLimit,
+  timestamp: attributes.timestamp,
+  extraData: attributes.extraData,
+  baseFeePerGas: attributes.baseFee,
+})
+
+function sealedBlock(payloadId: string, execution: BlockExecution): SealedBlock {
+  const { attributes } = execution
+  const { gasUsed, receiptsRoot, logsBloom } = execution.sums()
+  return {
+    payloadId,
+    parentHash: attributes.parentHash,
+    parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32,
+    coinbase: attributes.coinbase,
+    prevRandao: attributes.prevRandao,
+    number: Number(attributes.number),
+    gasLimit: attributes.gasLimit,
+    timestamp: attributes.timestamp,
+    extraData: attributes.extraData,
+    baseFee: attributes.baseFee,
+    transactions: execution.executed.map(({ transaction }) => transaction.raw),
+    gasUsed,
+    receiptsRoot,
+    logsBloom,
+    stateRoot: undefined,
+  }
+}

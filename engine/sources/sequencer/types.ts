@@ -1,0 +1,103 @@
+/** What the sequencer is given and what it does to the world: everything that is not a pure step. */
+import type { SealedBlock } from '../../chain/types.ts'
+import type { ChainSpec } from '../../chainspec/types.ts'
+import type { Engine } from '../../evm/engine.ts'
+import type { WireForm } from '../../flashblocks/codec.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import type { StateDiff } from '../../state/diff.ts'
+import type { StateReader } from '../../state/reader.ts'
+import type { L1Figures } from './attributes.ts'
+import type { DepositPort } from './user-deposits.ts'
+
+/** The newest block whose final hash is known, its state held until `release`. */
+export type ParentBlock = {
+  readonly hash: Bytes
+  readonly header: Header
+  readonly reader: StateReader
+  /** Height up to which blocks are durable: what the journal may forget. */
+  readonly canonical: bigint
+  release(): void
+}
+
+export type FlashblockPlace = { readonly number: number; readonly index: number }
+
+export type Wanted = {
+  /** The flashblock they are for. */
+  readonly number: bigint
+  readonly index: number
+  /** Bound of the sum of gas limits. */
+  readonly gas: bigint
+  readonly count: number
+  readonly baseFee: bigint
+  /** Hashes of those that were stopped and are not wanted now. */
+  readonly excluded: readonly Bytes[]
+}
+export type Offered = {
+  /** Signed transactions, best first. */
+  readonly raw: readonly Bytes[]
+  /** Others wait that did not fit the gas or the count. */
+  readonly hasMore: boolean
+}
+export type Rejected = {
+  readonly hash: Bytes
+  readonly reason: string
+  /** It was tried as often as it may be. */
+  readonly isFinal?: boolean
+}
+export type Roots = { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes }
+
+/** Packets that outlive the process; both are safe against its end when they return. @throws {JournalError} */
+export interface PacketJournal {
+  append(packet: Bytes): void
+  /** Replaces the whole content. */
+  rewrite(packets: Iterable<Bytes>): void
+}
+
+export type SequencerPorts = {
+  /** Milliseconds since 1970. May jump. */
+  now(): number
+  leaseParent(): ParentBlock
+  /** Whether readers see this flashblock, or a later one. */
+  isShown(place: FlashblockPlace): boolean
+  /** The pool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
+  transactions(wanted: Wanted): Promise<Offered>
+  /** The pool may have something that it had not when it was asked last. */
+  hasNews(): boolean
+  /** Hashes of transactions that were not executed, and may be later. */
+  giveBack(transactions: readonly Bytes[]): void
+  /** Roots of a diff over a block; undefined: not at hand in time. */
+  roots(parentStateRoot: Bytes, diff: StateDiff): Promise<Roots | undefined>
+  readonly journal: PacketJournal
+  /** To the feed. Journalled already. */
+  send(packet: Bytes): void
+  /** A flashblock was sent so many milliseconds after it was due. */
+  late(ms: number): void
+  seal(block: SealedBlock): void
+  /** These leave the pool. */
+  reject(transactions: readonly Rejected[]): void
+  /** Something worth counting happened: `what` is a name in snake case. */
+  count(what: SequencerCount, message: string): void
+  /** undefined: nobody deposits. */
+  readonly deposits?: DepositPort
+}
+export type SequencerCount =
+  /** A root was not at hand: index 0 went out with a zero state root, or an index with its predecessor's withdrawals root. */
+  | 'root_missing'
+  /** Packets of the journal do not fit the chain or do not execute as they say: a promise could not be kept. */
+  | 'journal_mismatch'
+  /** A block was begun again on its own packets because the view of its parent was gone. */
+  | 'view_gone'
+  /** Transactions ran out of a flashblock's time. */
+  | 'time_quota'
+
+export type SequencerOptions = {
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  /** Whole seconds. */
+  readonly blockTimeMs: number
+  readonly flashblockTimeMs: number
+  readonly form: WireForm
+  /** Of the made-up L1. */
+  readonly l1: L1Figures
+}

@@ -1,0 +1,126 @@
+/** What a block or flashblock claims, compared with what it must be: the first field that differs, named. */
+import type { SealedBlock } from '../../chain/types.ts'
+import { decodeExtraData, ExtraDataError, nextBaseFee } from '../../chainspec/base-fee.ts'
+import { L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK } from '../../chainspec/l1-attributes.ts'
+import type { ChainSpec, Rules } from '../../chainspec/types.ts'
+import type { BlockAttributes, BlockSums } from '../../execution/transaction/types.ts'
+import type { FlashblockDelta } from '../../flashblocks/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { equalBytes } from '../../primitives/words.ts'
+
+/** `kind` is a name of few, for counting; `ours` and `theirs` are for people. */
+export type Mismatch = { readonly kind: string; readonly ours: string; readonly theirs: string }
+
+export const attributesOfSealed = (sealed: SealedBlock): BlockAttributes => ({
+  parentHash: sealed.parentHash,
+  parentBeaconBlockRoot: sealed.parentBeaconBlockRoot,
+  coinbase: sealed.coinbase,
+  prevRandao: sealed.prevRandao,
+  number: BigInt(sealed.number),
+  gasLimit: sealed.gasLimit,
+  timestamp: sealed.timestamp,
+  extraData: sealed.extraData,
+  baseFee: sealed.baseFee,
+})
+
+/** The constant part of a block against its parent. */
+export function checkAttributes(
+  chain: ChainSpec,
+  parent: { readonly header: Header; readonly hash: Bytes },
+  attributes: BlockAttributes,
+): Mismatch | undefined {
+  const { header } = parent
+  const { number, timestamp, baseFee, extraData } = attributes
+  return (
+    differ('number', header.number + 1n, number) ??
+    differ('parentHash', parent.hash, attributes.parentHash) ??
+    (timestamp > header.timestamp
+      ? undefined
+      : mismatch('timestamp', `above ${header.timestamp}`, `${timestamp}`)) ??
+    differ('baseFee', nextBaseFee(chain, header, timestamp), baseFee) ??
+    checkExtraData(chain.rulesAt(number, timestamp).extraDataVersion, extraData)
+  )
+}
+
+/** On an OP chain every block begins with the L1 attributes. */
+export function checkFirstTransaction(
+  chain: ChainSpec,
+  attributes: BlockAttributes,
+  first: Transaction | undefined,
+): Mismatch | undefined {
+  if (!chain.rulesAt(attributes.number, attributes.timestamp).isOptimism) return undefined
+  const isDeposit =
+    first?.type === 0x7e &&
+    first.to !== undefined &&
+    equalBytes(first.from, DEPOSITOR) &&
+    equalBytes(first.to, ATTRIBUTES_CONTRACT)
+  return isDeposit
+    ? undefined
+    : mismatch('firstTransaction', 'L1 attributes deposit', first ? `type ${first.type}` : 'none')
+}
+
+/** Sums so far against what a flashblock says they are. */
+export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | undefined {
+  return (
+    checkSums(sums, delta) ??
+    (delta.blobGasUsed === undefined
+      ? undefined
+      : differ('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed))
+  )
+}
+
+export function checkSums(
+  sums: Pick<BlockSums, 'gasUsed' | 'receiptsRoot' | 'logsBloom'>,
+  claimed: Pick<BlockSums, 'gasUsed' | 'receiptsRoot' | 'logsBloom'>,
+): Mismatch | undefined {
+  return (
+    differ('gasUsed', sums.gasUsed, claimed.gasUsed) ??
+    differ('receiptsRoot', sums.receiptsRoot, claimed.receiptsRoot) ??
+    differ('logsBloom', sums.logsBloom, claimed.logsBloom)
+  )
+}
+
+export function differ(
+  kind: string,
+  ours: Bytes | bigint,
+  theirs: Bytes | bigint,
+): Mismatch | undefined {
+  const isEqual =
+    typeof ours === 'bigint' || typeof theirs === 'bigint'
+      ? ours === theirs
+      : equalBytes(ours, theirs)
+  return isEqual ? undefined : mismatch(kind, shown(ours), shown(theirs))
+}
+
+export const mismatch = (kind: string, ours: string, theirs: string): Mismatch => ({
+  kind,
+  ours,
+  theirs,
+})
+
+const DEPOSITOR = hexToBytes(L1_ATTRIBUTES_DEPOSITOR)
+const ATTRIBUTES_CONTRACT = hexToBytes(L1_BLOCK)
+
+const shown = (value: Bytes | bigint) =>
+  typeof value === 'bigint'
+    ? `${value}`
+    : bytesToHex(value.length > 64 ? value.slice(0, 64) : value)
+
+function checkExtraData(version: Rules['extraDataVersion'], extraData: Bytes) {
+  if (version === undefined) return undefined
+  try {
+    decodeExtraData(extraData, version)
+    return undefined
+  } catch (error) {
+    if (error instanceof ExtraDataError)
+      return mismatch(
+        'extraData',
+        `version ${version}`,
+        `${bytesToHex(extraData.slice(0, 64))}: ${error.message}`,
+      )
+    throw error
+  }
+}

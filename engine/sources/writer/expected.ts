@@ -1,0 +1,81 @@
+/**
+ * Transactions that will probably be in the next flashblock, as the node's own pool has accepted them: the writer executes them while it
+ * has nothing else to do. A flashblock that begins with them, in this order, is executed when it arrives; where it differs, what was
+ * executed ahead is undone, and the flashblock decides.
+ */
+import type { AheadExecution } from '../../execution/block/ahead.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import { MissingError, ViewError } from '../../state/reader.ts'
+
+export interface Expectations {
+  /** Beyond the limit, and what does not decode, is not remembered. */
+  add(raw: Bytes): void
+  /** Whether `run` has something to execute. */
+  canRun(execution: AheadExecution): boolean
+  /** Executes one. */
+  run(execution: AheadExecution): Promise<void>
+  /** Takes the first transactions of a flashblock as far as they were executed ahead; gives their number. */
+  take(execution: AheadExecution, transactions: readonly Bytes[]): number
+  /** A flashblock of the transactions with these hashes was executed. */
+  settle(hashes: readonly Bytes[]): void
+}
+
+export const MAX_EXPECTED = 64
+/** What was not in so many flashblocks is not expected any more. */
+export const MAX_PASSED = 2
+/** Flashblocks for which nothing is executed ahead: doubled with each wrong guess up to this. */
+const MAX_PAUSE = 64
+/** One that takes longer is executed when its flashblock comes: until then that flashblock would wait for it. */
+const AHEAD_MS = 5
+
+/** `now`: monotonic milliseconds. */
+export function createExpectations(now: () => number): Expectations {
+  /** By hash, in the order of acceptance. `passed`: flashblocks that came without it. */
+  const expected = new Map<string, { readonly transaction: Transaction; passed: number }>()
+  let pause = 0
+  let lastPause = 0
+
+  return {
+    add(raw) {
+      if (expected.size >= MAX_EXPECTED) return
+      try {
+        const transaction = decodeTransaction(raw)
+        expected.set(bytesToHex(transaction.hash), { transaction, passed: 0 })
+      } catch (error) {
+        if (!(error instanceof TransactionError)) throw error
+      }
+    },
+    canRun: ({ ahead }) => pause === 0 && ahead < expected.size,
+    async run(execution) {
+      const [hash, next] = [...expected][execution.ahead] ?? []
+      if (hash === undefined || next === undefined) return
+      const until = now() + AHEAD_MS
+      const limits = { isExpired: () => now() >= until }
+      try {
+        if (!(await execution.tryAhead(next.transaction, limits))) expected.delete(hash)
+      } catch (error) {
+        if (!(error instanceof ViewError || error instanceof MissingError)) throw error
+        // The flashblock will find the same, and what has to be done about it.
+        expected.clear()
+      }
+    },
+    take(execution, transactions) {
+      const { ahead } = execution
+      let taken = 0
+      while (taken < transactions.length && execution.take(transactions[taken]!)) taken++
+      if (ahead > 0 && transactions.length > 0) {
+        lastPause = taken > 0 ? 0 : Math.min(MAX_PAUSE, Math.max(1, 2 * lastPause))
+        pause = lastPause
+      }
+      return taken
+    },
+    settle(hashes) {
+      if (pause > 0) pause--
+      for (const hash of hashes) expected.delete(bytesToHex(hash))
+      for (const [hash, one] of expected) if (++one.passed >= MAX_PASSED) expected.delete(hash)
+    },
+  }
+}

@@ -1,0 +1,194 @@
+/** A block that the writer holds: from its first transaction until it is folded. */
+import { type BlockEvent, type BlockState, nextState } from '../../chain/life.ts'
+import type { ChainReader, SealedBlock } from '../../chain/types.ts'
+import type { ChainSpec } from '../../chainspec/types.ts'
+import type { Engine } from '../../evm/engine.ts'
+import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
+import { buildHeader, openBlock } from '../../execution/block/block.ts'
+import type {
+  BlockAttributes,
+  BlockExecution,
+  BlockSums,
+  ExecutedTransaction,
+} from '../../execution/transaction/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
+import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import type { StateDiff } from '../../state/diff.ts'
+import { encodeDiff } from '../../state/diff-codec.ts'
+import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
+import type { BlockHandle } from '../../views/types.ts'
+import { type Mismatch, mismatch } from './checks.ts'
+
+export type LiveBlock = {
+  readonly handle: BlockHandle
+  /** undefined from the fold on: nothing walks below the base. */
+  parent: LiveBlock | undefined
+  state: BlockState
+  readonly payloadId: string | undefined
+  /** Of the newest prefix, then final. */
+  header: Header
+  hash: Bytes
+  /** While transactions may still come. */
+  open: OpenPart | undefined
+  /** From the end on until the keeper has it. */
+  content: Content | undefined
+  readonly momentary: MomentaryHeader[]
+  /** Newest flashblock index. */
+  index: number
+  executeMs: number
+  /** Final hash that the next block's base names: what an end without End must come out as. */
+  expectedHash: Bytes | undefined
+  /** The canonical block that it was found equal to, or executed for. */
+  sealed: SealedBlock | undefined
+  /** Executed for its source alone: no head until it is canonical. */
+  readonly isWhole: boolean
+}
+export type OpenPart = {
+  readonly execution: AheadExecution
+  /** Ends the lease of the parent's state. */
+  release(): void
+}
+export type Content = {
+  readonly attributes: BlockAttributes
+  readonly sums: BlockSums
+  readonly rules: BlockExecution['rules']
+  readonly executed: readonly ExecutedTransaction[]
+  readonly diff: StateDiff
+}
+
+/** A block as it begins, or as the store has it. Until its first increment it shows its parent's header. */
+export const newBlock = (
+  event: 'begin' | 'recover' | 'find',
+  fields: Pick<LiveBlock, 'handle' | 'parent' | 'header' | 'hash'> &
+    Partial<Omit<LiveBlock, 'state'>>,
+): LiveBlock => ({
+  state: nextState('none', event),
+  payloadId: undefined,
+  open: undefined,
+  content: undefined,
+  momentary: [],
+  index: -1,
+  executeMs: 0,
+  expectedHash: undefined,
+  sealed: undefined,
+  isWhole: false,
+  ...fields,
+})
+
+export function step(block: LiveBlock, event: BlockEvent): void {
+  block.state = nextState(block.state, event)
+}
+
+/**
+ * Opens the execution of a block on the state of a finished one; its system calls are done.
+ * @throws {ViewError} when that state is gone
+ */
+export async function openExecution(
+  context: { readonly chain: ChainSpec; readonly engine: Engine; readonly reader: ChainReader },
+  parent: Bytes,
+  attributes: BlockAttributes,
+): Promise<OpenPart> {
+  const lease = context.reader.lease('flashblocks')
+  try {
+    const block = lease.view.block({ hash: parent, requireCanonical: false })
+    if (block === undefined) throw new Error('the parent of a block is in no view')
+    const execution = allowAhead(
+      openBlock({
+        engine: context.engine,
+        chain: context.chain,
+        reader: lease.view.state(block),
+        attributes,
+      }),
+    )
+    await execution.begin()
+    return { execution, release: () => lease.release() }
+  } catch (error) {
+    lease.release()
+    throw error
+  }
+}
+
+/** Decodes and executes in order, those from `from` on; the first that does not fit into the block ends it. */
+export async function executeAll(
+  execution: BlockExecution,
+  transactions: readonly Bytes[],
+  from = 0,
+): Promise<Mismatch | undefined> {
+  for (const [at, raw] of transactions.entries()) {
+    if (at < from) continue
+    const transaction = decode(raw)
+    if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
+    const result = await execution.execute(transaction)
+    if (result.status === 'invalid')
+      return mismatch('transaction', result.reason.message, `number ${at}`)
+    if (result.status === 'stopped') throw new Error('an execution without limits was stopped')
+  }
+  return undefined
+}
+
+/** The header of the transactions so far. */
+export function headerOf(
+  from: Pick<Content, 'attributes' | 'sums' | 'rules'>,
+  roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes | undefined },
+): { readonly header: Header; readonly hash: Bytes } {
+  const header = buildHeader({ ...from, ...roots })
+  return { header, hash: hashHeader(header) }
+}
+
+export const contentOf = (execution: BlockExecution): Content => ({
+  attributes: execution.attributes,
+  sums: execution.sums(),
+  rules: execution.rules,
+  executed: [...execution.executed],
+  diff: execution.diff(),
+})
+
+/** How a canonical block's transactions stand to those of ours: `longer` when ours are the first of them. */
+export function compareTransactions(
+  executed: readonly ExecutedTransaction[],
+  sealed: SealedBlock,
+): 'equal' | 'longer' | 'different' {
+  if (executed.length > sealed.transactions.length) return 'different'
+  const isPrefix = executed.every(({ transaction }, at) =>
+    equalBytes(transaction.raw, sealed.transactions[at]!),
+  )
+  if (!isPrefix) return 'different'
+  return executed.length === sealed.transactions.length ? 'equal' : 'longer'
+}
+
+/** A complete block as the keeper takes it. */
+export function appendOf(block: LiveBlock): AppendBlock {
+  const { content, handle, parent } = block
+  if (content === undefined || parent === undefined)
+    throw new Error(`block ${handle.number} has nothing to append`)
+  return {
+    id: handle.id,
+    parentId: parent.handle.id,
+    number: handle.number,
+    hash: block.hash,
+    parentHash: block.header.parentHash,
+    header: encodeHeader(block.header),
+    transactions: content.executed.map(({ transaction: { raw, from, hash } }) => ({
+      raw,
+      from,
+      hash,
+    })),
+    receipts: content.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
+    diff: encodeDiff(content.diff),
+    momentary: block.momentary,
+  }
+}
+
+function decode(raw: Bytes): Transaction | { readonly error: string } {
+  try {
+    return decodeTransaction(raw)
+  } catch (error) {
+    if (error instanceof TransactionError) return { error: error.message }
+    throw error
+  }
+}

@@ -1,0 +1,81 @@
+/** Blocks that are in the store: those not yet folded go back into tables at the start, those folded are parents of branches. */
+import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeStoredReceipt } from '../../primitives/receipt-codec.ts'
+import { decodeTransaction } from '../../primitives/transaction-codec.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import type { OpenedChain, UnfoldedBlock } from '../../storage/types.ts'
+import { type LiveBlock, newBlock } from './live-block.ts'
+import { emit, type WriterState } from './state.ts'
+import type { WriterOptions } from './types.ts'
+
+/** @throws {Error} when the arena cannot hold what the store has. */
+export function recoverBlocks(state: WriterState, opened: OpenedChain): void {
+  const { chain } = state
+  for (const stored of opened.unfolded) {
+    const parent = chain.canonical
+    const block = refill(state.options, parent, stored)
+    chain.add(block)
+    chain.canonical = block
+    chain.complete = block
+    chain.pending = block
+    const { id } = block.handle
+    const request = { type: 'adopt', id, parentId: parent.handle.id, hash: stored.hash } as const
+    emit(state, { type: 'keeper', request })
+  }
+}
+
+/** A folded block that only the store knows. */
+export function storedBlock(
+  { store }: WriterOptions,
+  handle: LiveBlock['handle'],
+  hash: LiveBlock['hash'],
+): LiveBlock {
+  const header = store.header(hash)
+  if (header === undefined)
+    throw new Error(`the store has no header of block ${handle.number}, which it has folded`)
+  return newBlock('find', {
+    handle,
+    parent: undefined,
+    header: decodeHeader(header),
+    hash,
+    index: 0,
+  })
+}
+
+/** A canonical block by its hash, also one that was folded before this start, as far back as the chain can be unfolded. */
+export function decidedParent(state: WriterState, hash: LiveBlock['hash']): LiveBlock | undefined {
+  const { chain, options, limits } = state
+  const live = chain.finished(hash)
+  if (live === chain.base || live?.state === 'canonical') return live
+  if (live !== undefined && live.state !== 'folded') return undefined
+  const { store, publisher } = options
+  const header = store.header(hash)
+  const number = header && Number(decodeHeader(header).number)
+  const oldest = chain.base.handle.number - limits.undoBlocks
+  if (number === undefined || number < oldest || number >= chain.base.handle.number)
+    return undefined
+  const decided = store.hashOfNumber(number)
+  const isDecided = decided !== undefined && equalBytes(decided, hash)
+  // After an unfold the base is lower than it was, and less is kept below it.
+  if (!isDecided || !store.isUnfoldable(number)) return undefined
+  const block = live ?? storedBlock(options, publisher.stored({ number, hash }), hash)
+  chain.add(block)
+  return block
+}
+
+function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock): LiveBlock {
+  const { publisher } = options
+  const header = decodeHeader(stored.header)
+  const handle = publisher.begin(parent.handle)
+  const transactions = stored.transactions.map(({ raw, from }, at) => ({
+    transaction: decodeTransaction(raw, from),
+    receipt: decodeStoredReceipt(stored.receipts[at]!),
+  }))
+  const { hash, diff } = stored
+  const isHeld =
+    publisher.add(handle, { index: 0, diff, header, hash, transactions }) === 'added' &&
+    publisher.finish(handle, header, hash) === 'added'
+  if (!isHeld)
+    throw new Error(`no view memory for stored block ${stored.number}: raise --view-memory`)
+  return newBlock('recover', { handle, parent, header, hash, index: 0 })
+}

@@ -1,0 +1,56 @@
+/** Makes a block durable: everything about it, by hash, in one batch. */
+import { codesOf } from '../../state/encoded-diff.ts'
+import { encodeList } from '../database/lists.ts'
+import { META } from '../database/meta.ts'
+import type { Database, WriteBatch } from '../database/types.ts'
+import type { AppendBlock } from '../types.ts'
+import {
+  encodeBody,
+  encodeHead,
+  encodeMomentary,
+  encodeNumber,
+  numberThen,
+  tailKey,
+} from './block-codec.ts'
+
+/**
+ * Header, body, receipts, diff, new code, momentary headers and the durable head: all or nothing, also under `kill -9`. Again for a
+ * block that is there: the same rows.
+ * @throws {DatabaseError} when the commit failed
+ */
+export function appendBlock(database: Database, block: AppendBlock): void {
+  const batch = database.batch()
+  putAppended(batch, block)
+  batch.put('meta', META.durableHead, encodeHead(block))
+  batch.commit()
+}
+
+function putAppended(batch: WriteBatch, block: AppendBlock): void {
+  const { number, hash } = block
+  batch.put('headers', hash, block.header)
+  batch.put('bodies', hash, encodeBody(block.transactions))
+  if (block.tail !== undefined) batch.put('bodies', tailKey(hash), block.tail)
+  batch.put('receipts', hash, encodeList(block.receipts))
+  batch.put('diffs', hash, block.diff)
+  batch.put('heights', numberThen(number, hash), EMPTY)
+  for (const { hash, code } of codesOf(block.diff)) batch.put('code', hash, code)
+  for (const momentary of block.momentary) {
+    batch.put('momentary', momentary.hash, encodeMomentary(hash, momentary))
+    batch.put('momentary', numberThen(number, momentary.hash), EMPTY)
+  }
+}
+
+/** Safe and finalized. */
+export function writeMarks(
+  database: Database,
+  marks: { readonly safe: number; readonly finalized: number },
+): void {
+  const batch = database.batch()
+  const row = new Uint8Array(16)
+  row.set(encodeNumber(marks.safe))
+  row.set(encodeNumber(marks.finalized), 8)
+  batch.put('meta', META.marks, row)
+  batch.commit()
+}
+
+const EMPTY = new Uint8Array(0)

@@ -1,0 +1,128 @@
+/** Removes what nobody may ask for any more, in small steps: old momentary headers, undo, dropped branches, history. */
+import { equalBytes } from '../../primitives/words.ts'
+import { rowsOf } from '../../state/encoded-diff.ts'
+import type { ColumnName } from '../database/columns.ts'
+import { META } from '../database/meta.ts'
+import type { Database } from '../database/types.ts'
+import { deleteUndo } from '../trie/undo.ts'
+import { decodeNumber, encodeNumber, numberThen, tailKey, withNumber } from './block-codec.ts'
+import { columnsOf } from './fold.ts'
+import { openStore } from './store.ts'
+
+export type PruneLimits = {
+  /** Folded blocks that can be unfolded. */
+  readonly undoWindow: number
+  /** Blocks whose state stays readable below the fold head; undefined: all. */
+  readonly historyBlocks: number | undefined
+}
+/** How long a hash that a block had between two flashblocks still answers. */
+export const MOMENTARY_BLOCKS = 64
+
+/** One pass after a fold; each `next` does about 2 ms of work. `raiseOldest` is called before the rows it speaks of go. */
+export function* prune(
+  database: Database,
+  limits: PruneLimits,
+  raiseOldest: (number: number) => void,
+): Generator<undefined, void> {
+  const { number } = openStore(database).foldHead()
+  yield* pruneMomentary(database, number - MOMENTARY_BLOCKS)
+  yield* pruneUndo(database, number - limits.undoWindow, limits.historyBlocks === undefined)
+  if (limits.historyBlocks === undefined) return
+  // History rows inside the undo window serve the unfold's readers.
+  yield* pruneHistory(
+    database,
+    number - Math.max(limits.historyBlocks, limits.undoWindow),
+    raiseOldest,
+  )
+}
+
+const ROWS_IN_STEP = 512
+
+/** Rows `number ‖ hash` of a column up to and with a height. */
+function rowsUpTo(database: Database, column: ColumnName, number: number) {
+  const lt = numberThen(number + 1, new Uint8Array(0))
+  const gte = numberThen(0, new Uint8Array(0))
+  const rows = database.range(column, { gte, lt, limit: ROWS_IN_STEP })
+  // Other rows of the column begin with a hash; no hash of a header begins like a height.
+  return rows.filter(({ key }) => key.length === 40)
+}
+
+function* pruneMomentary(database: Database, upTo: number): Generator<undefined, void> {
+  for (;;) {
+    const rows = upTo < 0 ? [] : rowsUpTo(database, 'momentary', upTo)
+    if (rows.length === 0) return
+    const batch = database.batch()
+    for (const { key } of rows) {
+      batch.delete('momentary', key)
+      batch.delete('momentary', key.slice(8))
+    }
+    batch.commit()
+    yield
+  }
+}
+
+function* pruneUndo(
+  database: Database,
+  upTo: number,
+  isDiffDropped: boolean,
+): Generator<undefined, void> {
+  const store = openStore(database)
+  for (;;) {
+    const rows = upTo < 0 ? [] : rowsUpTo(database, 'heights', upTo).slice(0, 16)
+    if (rows.length === 0) return
+    const batch = database.batch()
+    for (const { key } of rows) {
+      const hash = key.slice(8)
+      const canonical = store.hashOfNumber(decodeNumber(key))
+      const isCanonical = canonical !== undefined && equalBytes(canonical, hash)
+      batch.delete('heights', key)
+      deleteUndo(database, batch, hash)
+      if (isDiffDropped || !isCanonical) batch.delete('diffs', hash)
+      if (isCanonical) continue
+      for (const column of ['headers', 'bodies', 'receipts'] as const) batch.delete(column, hash)
+      batch.delete('bodies', tailKey(hash))
+    }
+    batch.commit()
+    yield
+  }
+}
+
+/** The horizon moves first, in the database and then in memory: a reader that finds it at or below its block saw every row. */
+function* pruneHistory(
+  database: Database,
+  target: number,
+  raiseOldest: (number: number) => void,
+): Generator<undefined, void> {
+  const store = openStore(database)
+  const row = database.get('meta', META.pruned)
+  let done = row === undefined ? store.oldestState() : decodeNumber(row)
+  while (done < target) {
+    const number = done + 1
+    if (number > store.oldestState()) {
+      const batch = database.batch()
+      batch.put('meta', META.oldest, encodeNumber(number))
+      batch.commit({ isSynced: true })
+    }
+    raiseOldest(number)
+    yield* pruneBlock(database, number)
+    done = number
+  }
+}
+
+function* pruneBlock(database: Database, number: number): Generator<undefined, void> {
+  const store = openStore(database)
+  const hash = store.hashOfNumber(number)
+  const diff = hash === undefined ? undefined : store.encodedDiff(hash)
+  const batch = database.batch()
+  if (diff !== undefined)
+    for (const { key } of rowsOf(diff)) {
+      batch.delete(columnsOf(key).history, withNumber(key, number))
+      if (batch.length < ROWS_IN_STEP) continue
+      batch.commit()
+      yield
+    }
+  if (hash !== undefined) batch.delete('diffs', hash)
+  batch.put('meta', META.pruned, encodeNumber(number))
+  batch.commit()
+  yield
+}

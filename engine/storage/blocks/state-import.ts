@@ -1,0 +1,120 @@
+/** An account dump becomes the state of a block, in a database that holds nothing yet: flat state, code and trie, account by account. */
+import type { DumpedAccount } from '../../chainspec/state-dump.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
+import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
+import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
+import { bytesToBigint, compareBytes, equalBytes, ZERO_32 } from '../../primitives/words.ts'
+import { encodeAccount } from '../../state/account-codec.ts'
+import { latin1 } from '../../state/words.ts'
+import { openLogLength } from '../database/log-length.ts'
+import { META } from '../database/meta.ts'
+import type { Database } from '../database/types.ts'
+import { buildTrie } from '../trie/build.ts'
+import { putFirstBlock } from './first-block.ts'
+import { slotKey } from './fold.ts'
+
+/** The dump is not what it says, or the directory cannot take it. */
+export class StateImportError extends Error {
+  override name = 'StateImportError'
+}
+
+export type StateImport = {
+  /** @throws {StateImportError} for an account that was there before */
+  add(account: DumpedAccount): void
+  /**
+   * Makes the trie, then the block: until the last commit the database holds no chain. Each `next` is some thousand accounts.
+   * @returns the hash of the block @throws {StateImportError} for another root
+   */
+  finish(header: Header): Generator<{ readonly accounts: number }, Bytes>
+}
+
+const ROWS_IN_BATCH = 4_096
+
+/** A load was cut off: what is there is of no use. */
+export const isStateImportCut = (database: Database): boolean =>
+  database.get('meta', META.importing) !== undefined
+
+/** @param sorter an empty database of its own, for the accounts in the order of their hashes; thrown away afterwards */
+export function openStateImport(inner: Database, sorter: Database): StateImport {
+  const log = openLogLength(inner)
+  const { database } = log
+  if (database.get('meta', META.durableHead) !== undefined)
+    throw new StateImportError('the directory holds a chain already: give --datadir another one')
+  const batch = database.batch()
+  const sorting = sorter.batch()
+  batch.put('meta', META.importing, new Uint8Array(1))
+  batch.commit({ isSynced: true })
+  /** Addresses of the batch that is not committed. */
+  const fresh = new Set<string>()
+  const commit = () => {
+    batch.commit()
+    sorting.commit()
+    fresh.clear()
+    for (const _ of log.shorten());
+  }
+  const accounts = { column: 'accountTrie', prefix: new Uint8Array(0) } as const
+
+  return {
+    add({ address, account }) {
+      const name = latin1(address)
+      if (fresh.has(name) || database.get('accounts', address) !== undefined)
+        throw new StateImportError(`the account ${bytesToHex(address)} stands there twice`)
+      fresh.add(name)
+      const { nonce = 0n, balance, code, storage = [] } = account
+      const codeHash = code === undefined ? EMPTY_HASH : keccak256(code)
+      if (code !== undefined) batch.put('code', codeHash, code)
+      batch.put('accounts', address, encodeAccount({ nonce, balance, codeHash }))
+      const hash = keccak256(address)
+      const slots = storage.filter(({ value }) => !equalBytes(value, ZERO_32))
+      for (const { key, value } of slots) batch.put('slots', slotKey(address, key), value)
+      const root = storageTrie(slots, hash)
+      sorting.put(
+        'accountTrie',
+        hash,
+        encodeRlp([rlpUint(nonce), rlpUint(balance), root, codeHash]),
+      )
+      if (batch.length >= ROWS_IN_BATCH) commit()
+    },
+
+    *finish(header) {
+      commit()
+      const trie = buildTrie(accounts, batch)
+      let count = 0
+      for (const { key, value } of sorter.scan('accountTrie', ALL_HASHES)) {
+        trie.add(key, value)
+        count++
+        if (batch.length < ROWS_IN_BATCH) continue
+        batch.commit()
+        for (const _ of log.shorten());
+        yield { accounts: count }
+      }
+      const root = trie.finish()
+      if (!equalBytes(root, header.stateRoot))
+        throw new StateImportError(
+          `${count} accounts have the state root ${bytesToHex(root)}, the header of block ${header.number} says ${bytesToHex(header.stateRoot)}`,
+        )
+      const hash = putFirstBlock(batch, header, {
+        isEmpty: equalBytes(header.transactionsRoot, EMPTY_ROOT),
+      })
+      batch.delete('meta', META.importing)
+      batch.commit({ isSynced: true })
+      return hash
+    },
+  }
+
+  function storageTrie(
+    slots: readonly { readonly key: Bytes; readonly value: Bytes }[],
+    prefix: Bytes,
+  ): Bytes {
+    const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
+    const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
+    hashed.sort((a, b) => compareBytes(a.key, b.key))
+    for (const { key, value } of hashed) trie.add(key, encodeRlp(rlpUint(bytesToBigint(value))))
+    return trie.finish()
+  }
+}
+
+/** Keys of 32 bytes. */
+const ALL_HASHES = { gte: new Uint8Array(0), lt: new Uint8Array(33).fill(0xff) }

@@ -1,0 +1,25 @@
+/** The rows of the column "meta": heads, marks, horizon, and what a crash may have interrupted. */
+import type { Bytes } from '../../primitives/bytes.ts'
+
+const name = (text: string): Bytes => new TextEncoder().encode(text)
+
+export const META = {
+  /** encodeHead: the newest appended block. */
+  durableHead: name('durable-head'),
+  /** encodeHead: flat state is the state after this block. */
+  foldHead: name('fold-head'),
+  /** Number (8): the oldest block whose state can be read. */
+  oldest: name('oldest-state'),
+  /** Number (8) ‖ number (8): safe and finalized. */
+  marks: name('marks'),
+  /** Number (8): history rows up to this block are gone. */
+  pruned: name('pruned'),
+  /** encodeHead of the block whose fold has begun: flat state may hold some of it. */
+  folding: name('folding'),
+  /** Hash of the block whose trie nodes are being written: some may be its own, its undo rows are complete. */
+  foldingTrie: name('folding-trie'),
+  /** An account dump is being loaded; it goes with the commit that makes it a chain. */
+  importing: name('importing-state'),
+  /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
+  migration: name('migration'),
+} as const

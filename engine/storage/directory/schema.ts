@@ -1,0 +1,125 @@
+/** A data directory belongs to one chain and one format; whatever is not ours is refused before anything in it is touched. */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ChainSpec } from '../../chainspec/types.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
+import { columnOptions } from '../database/columns.ts'
+import { DatabaseError } from '../database/options.ts'
+import { openDatabase } from '../database/rocksdb.ts'
+import type { Database } from '../database/types.ts'
+import { DirectoryError, ioFault, type Marker, readMarker, writeMarker } from './marker.ts'
+import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
+
+/**
+ * Of what is stored: columns, keys, values. It is raised by one together with a migration from the version before. Columns are added,
+ * never taken away: RocksDB opens a database only when every column in it is named.
+ */
+export const SCHEMA_VERSION = 4
+
+export type DirectoryOptions = {
+  readonly path: string
+  readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisHeader'>
+  /** `--chain` as given. */
+  readonly chainName: string
+  /** Bytes of all block caches. */
+  readonly cacheBytes?: number
+  readonly maxThreads?: number
+  readonly migrations?: Migrations
+}
+
+/**
+ * Opens the database of a data directory (`<path>/state`); an absent or empty directory is made ours. Journals lie beside it.
+ * @throws {DirectoryError} with one line that says what is wrong and what to do
+ */
+export async function openDirectory(options: DirectoryOptions): Promise<Database> {
+  const { path, cacheBytes, maxThreads, migrations = MIGRATIONS } = options
+  const marker = readMarker(path)
+  const ours = markerOf(options)
+  if (marker === undefined) writeMarker(path, ours)
+  else {
+    checkVersion(path, marker, migrations)
+    checkChain(path, marker, ours)
+  }
+  return openState(path, { cacheBytes, maxThreads })
+}
+
+/** The database in a directory whose marker has been looked at. @throws {DirectoryError} */
+export async function openState(
+  path: string,
+  options: { readonly cacheBytes?: number | undefined; readonly maxThreads?: number | undefined },
+): Promise<Database> {
+  const { cacheBytes, maxThreads } = options
+  try {
+    const more = maxThreads === undefined ? {} : { maxThreads }
+    return await openDatabase(join(path, STATE), columnOptions(cacheBytes), {
+      createIfMissing: true,
+      ...more,
+    })
+  } catch (error) {
+    throw openFault(path, error)
+  }
+}
+
+/** The directory keeps its marker and loses all it holds; it must be closed. */
+export function removeState(path: string): void {
+  rmSync(join(path, STATE), { recursive: true, force: true })
+}
+
+/** @throws {DirectoryError} 'newer' */
+export function refuseNewer(path: string, { version }: Marker): void {
+  if (version <= SCHEMA_VERSION) return
+  throw new DirectoryError(
+    'newer',
+    `${path} was written by a newer flashnode (format ${version}, this one reads ${SCHEMA_VERSION}): update flashnode, or give --datadir another directory`,
+  )
+}
+
+function checkVersion(path: string, marker: Marker, migrations: Migrations): void {
+  refuseNewer(path, marker)
+  const { version, migratesFrom } = marker
+  const from = migratesFrom ?? version
+  if (from === SCHEMA_VERSION) return
+  // Says so itself where there is no way to this version.
+  stepsFrom(path, from, { to: SCHEMA_VERSION, migrations })
+  const command = `flashnode migrate --datadir ${path}`
+  throw new DirectoryError(
+    'older',
+    migratesFrom === undefined
+      ? `${path} has format ${version}, this flashnode needs ${SCHEMA_VERSION}: run \`${command}\` first`
+      : `the migration of ${path} from format ${migratesFrom} to ${version} was cut off: run \`${command}\` again, it goes on where it was`,
+  )
+}
+
+function checkChain(path: string, marker: Marker, ours: Marker): void {
+  if (marker.chainId !== ours.chainId || marker.genesis !== ours.genesis)
+    throw new DirectoryError(
+      'chain',
+      `${path} holds chain ${marker.chainId} with genesis ${marker.genesis}, not chain ${ours.chainId} with genesis ${ours.genesis}: give --datadir another directory, or --chain ${marker.chain}`,
+    )
+}
+
+const STATE = 'state'
+
+const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
+  version: SCHEMA_VERSION,
+  chainId: Number(chain.chainId),
+  genesis: bytesToHex(chain.genesisHash),
+  chain: chainName,
+  genesisTimestamp: Number(chain.genesisHeader.timestamp),
+  genesisGasLimit: Number(chain.genesisHeader.gasLimit),
+})
+
+function openFault(path: string, error: unknown): unknown {
+  if (!(error instanceof DatabaseError)) return ioFault(path, error)
+  if (error.reason === 'locked')
+    return new DirectoryError(
+      'open',
+      `${path} is open in another process: stop that flashnode, or give --datadir another directory`,
+    )
+  if (error.reason === 'corrupt')
+    return new DirectoryError(
+      'corrupt',
+      `${path} is damaged (${error.message}): give --datadir another directory`,
+    )
+  return ioFault(path, error)
+}

@@ -1,0 +1,107 @@
+/** A trie made at once from its entries in the order of their keys: each node is written when nothing can change it any more. */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { nibbleAt } from '../../primitives/trie-root.ts'
+import type { WriteBatch } from '../database/types.ts'
+import { encodeLeaf, encodeNode, rootHash } from './codec.ts'
+import { isSmall } from './inline.ts'
+import {
+  type Branch,
+  isShort,
+  NO_RAW,
+  newBranch,
+  newExtension,
+  newLeaf,
+  newNodeSlab,
+  newOwner,
+  setChild,
+  type TrieNode,
+  unlink,
+} from './node.ts'
+import { nodeKey, type TrieSpace } from './rows.ts'
+
+export type TrieBuilder = {
+  /** @param key 32 bytes, above all before @param value RLP @throws {RangeError} for a key that is not */
+  add(key: Bytes, value: Bytes): void
+  /** The root, all rows put. */
+  finish(): Bytes
+}
+
+/** Memory for one path. Rows go into `batch`; the caller commits it now and then. */
+export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): TrieBuilder {
+  const owner = newOwner(newNodeSlab())
+  /** The branches that are open, from the root down. */
+  const open: { readonly depth: number; readonly branch: Branch }[] = []
+  let last: { readonly key: Bytes; readonly value: Bytes } | undefined
+
+  const write = (node: TrieNode, key: Bytes, depth: number): TrieNode => {
+    encodeNode(node)
+    // A short node is part of its parent, a small one of its parent's row.
+    if (isShort(node) || (isSmall(node) && depth > 0)) return node
+    batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
+    // Only its hash is needed above.
+    unlink(node)
+    return node
+  }
+  /** `node` stands at `depth`; what holds it looks for it at `from`. */
+  const extended = (node: TrieNode, key: Bytes, from: number, depth: number): TrieNode => {
+    if (from === depth) return node
+    const path = Uint8Array.from({ length: depth - from }, (_, at) => nibbleAt(key, from + at))
+    return write(newExtension(owner, path, { child: node, raw: NO_RAW }), key, from)
+  }
+
+  /** Places the last entry; what it shares with the next one are `shared` nibbles, −1 without one. Returns the root at the end. */
+  function place(shared: number): TrieNode | undefined {
+    const { key, value } = last!
+    let top = open.at(-1)
+    if (top === undefined || top.depth < shared) {
+      if (shared < 0) return leaf(key, value, 0)
+      top = { depth: shared, branch: newBranch(owner) }
+      open.push(top)
+    }
+    setChild(top.branch, nibbleAt(key, top.depth), leaf(key, value, top.depth + 1))
+    while (top.depth > shared) {
+      open.pop()
+      const node = write(top.branch, key, top.depth)
+      const above: (typeof open)[number] | undefined = open.at(-1)
+      if (shared < 0 && above === undefined) return extended(node, key, 0, top.depth)
+      const holder =
+        above === undefined || above.depth < shared
+          ? { depth: shared, branch: newBranch(owner) }
+          : above
+      if (holder !== above) open.push(holder)
+      setChild(
+        holder.branch,
+        nibbleAt(key, holder.depth),
+        extended(node, key, holder.depth + 1, top.depth),
+      )
+      top = holder
+    }
+    return undefined
+  }
+  const leaf = (key: Bytes, value: Bytes, start: number) =>
+    write(
+      newLeaf(owner, encodeLeaf(owner.slab, { key, value }, start), { start, storage: undefined }),
+      key,
+      start,
+    )
+
+  return {
+    add(key, value) {
+      if (last !== undefined) {
+        const shared = sharedNibbles(last.key, key)
+        if (shared === 64 || nibbleAt(last.key, shared) > nibbleAt(key, shared))
+          throw new RangeError('a key is not above the one before it')
+        place(shared)
+      }
+      last = { key, value }
+    },
+    finish: () => rootHash(last && place(-1)),
+  }
+}
+
+function sharedNibbles(a: Bytes, b: Bytes): number {
+  let at = 0
+  while (at < 32 && a[at] === b[at]) at++
+  if (at === 32) return 64
+  return 2 * at + ((a[at]! ^ b[at]!) < 16 ? 1 : 0)
+}

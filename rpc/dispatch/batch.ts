@@ -1,0 +1,203 @@
+/** A batch: its items run over one view, in rounds until that stands still, and are answered together. */
+import { responseTooLarge } from '../seam/errors.ts'
+import type { Answer } from '../seam/exchange.ts'
+import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
+import { laneMs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
+import { batchAnswer, lengthOf, type Said, saidOf } from './answers.ts'
+import { type Caller, outOfTime } from './call.ts'
+import { type Item, isReady, type Ready } from './items.ts'
+import type { Scope } from './scope.ts'
+import type { Slices } from './slices.ts'
+
+export type BatchOptions = {
+  readonly limits: Limits
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** Of the thread. */
+  readonly slices: Slices
+  /** Runs an item over the view of the batch. */
+  readonly call: Caller
+  /** Runs an item over a view of its own, as often as that vanishes. */
+  readonly callApart: (item: Ready, scope: Scope) => Promise<PoolReply>
+  /** The answer takes another node. */
+  readonly isRouted: (item: Ready, scope: Scope) => boolean
+  readonly headersOf: (scope: Scope) => Answer['headers']
+  /** Of each call that has been answered. */
+  readonly onReply: (reply: PoolReply, method: string, ms: number) => void
+}
+
+/** Characters of parameters beyond which what is done with them may be done by a worker. */
+const LONG_TEXT = 65_536
+
+export class Batch {
+  readonly #options: BatchOptions
+  readonly #items: readonly Item[]
+  readonly #scope: Scope
+  readonly #replies: (PoolReply | undefined)[]
+  /** Of what runs apart, by the place in the batch. */
+  readonly #apart = new Map<number, Promise<PoolReply>>()
+
+  constructor(options: BatchOptions, items: readonly Item[], scope: Scope) {
+    this.#options = options
+    this.#items = items
+    this.#scope = scope
+    this.#replies = items.map((item) => (isReady(item) ? undefined : { error: item.error }))
+  }
+
+  async answer(): Promise<Answer> {
+    const scope = this.#scope
+    const { headersOf } = this.#options
+    try {
+      for (const [at, item] of this.#items.entries())
+        if (isReady(item) && item.found.isWaiting) this.#callApart(item, at)
+      await this.#runRounds()
+      const headers = headersOf(scope)
+      // What still waits may take seconds, and does not read this view.
+      scope.release()
+      for (const [at, reply] of this.#apart) this.#replies[at] = await reply
+      const said = this.#said()
+      scope.answered()
+      return batchAnswer(said, headers)
+    } finally {
+      scope.release()
+    }
+  }
+
+  #callApart(item: Ready, at: number): void {
+    this.#apart.set(at, this.#options.callApart(item, this.#scope))
+  }
+
+  /** All items over one view; when it is void they run again on a newer one, but for those that changed something. */
+  async #runRounds(): Promise<void> {
+    const { now } = this.#options
+    for (;;) {
+      const round = new Round(this.#options, this.#scope, this.#replies)
+      await round.run(this.#toRun(), (item, at) => this.#callApart(item, at))
+      if (!this.#replies.some((one) => one !== undefined && 'stale' in one)) return
+      if (now() > this.#scope.startedAt + this.#limitMs()) return
+      this.#scope.release()
+      for (const [at, item] of this.#items.entries())
+        if (isReady(item) && !item.found.hasEffect) this.#replies[at] = undefined
+    }
+  }
+
+  /** Those without a reply, in their order. */
+  *#toRun(): Generator<Place, void> {
+    for (const [at, item] of this.#items.entries())
+      if (this.#replies[at] === undefined && isReady(item) && !this.#apart.has(at)) yield [item, at]
+  }
+
+  /** How long it is tried again: as long as each of its calls that go to a worker has time. */
+  #limitMs(): number {
+    const { limits } = this.#options
+    const runs = this.#items.flatMap((item) => (isReady(item) ? item.found.runs : []))
+    const slow = runs.filter((one) => one !== 'front')
+    if (slow.length === 0) return laneMs('front', limits)
+    return Math.min(...slow.map((one) => laneMs(one, limits)))
+  }
+
+  #said(): (Said | undefined)[] {
+    const { now, limits } = this.#options
+    const most = limits.batchResponseBytes
+    let bytes = 0
+    return this.#items.map((item, at) => {
+      const reply = this.#replies[at]
+      const isVoid = reply === undefined || 'stale' in reply
+      const said = saidOf(item, isVoid ? this.#late(now()) : reply)
+      if (said === undefined) return undefined
+      bytes += lengthOf(said)
+      return bytes <= most ? said : saidOf(item, tooLarge(bytes, most))
+    })
+  }
+  #late(now: number): PoolReply {
+    return { error: outOfTime({ scope: this.#scope, now, limitMs: this.#limitMs() }).toObject() }
+  }
+}
+
+type Place = readonly [item: Ready, at: number]
+
+/** One pass over the items that have no reply. Each is started in its order; what needs a worker is waited for at the end. */
+class Round {
+  readonly #options: BatchOptions
+  readonly #scope: Scope
+  readonly #replies: (PoolReply | undefined)[]
+  readonly #running: Promise<void>[] = []
+  /** Of these, what may have changed something, and whether one of them is long. */
+  #effects: Promise<void>[] = []
+  #isLongOut = false
+  /** Bytes that replies may still take. */
+  #left: number
+  #now: number
+
+  constructor(options: BatchOptions, scope: Scope, replies: (PoolReply | undefined)[]) {
+    this.#options = options
+    this.#scope = scope
+    this.#replies = replies
+    this.#left = replies.reduce(
+      (sum, reply) => sum - (reply === undefined ? 0 : sizeOfReply(reply)),
+      options.limits.batchResponseBytes,
+    )
+    this.#now = options.now()
+  }
+
+  async run(places: Iterable<Place>, callApart: (...place: Place) => void): Promise<void> {
+    const { isRouted, slices, now } = this.#options
+    for (const [item, at] of places) {
+      if (this.#isBehindEffects(item)) await this.#settleEffects()
+      if (slices.isOver(this.#now)) {
+        // Here and not in a function of its own: what has its turn goes on in the next microtask.
+        await slices.next()
+        this.#now = now()
+      }
+      // The other node may take longer than a view can be held.
+      if (item.id !== undefined && isRouted(item, this.#scope)) callApart(item, at)
+      else this.#start(item, at)
+    }
+    if (this.#running.length > 0) await Promise.all(this.#running)
+  }
+
+  #start(item: Ready, at: number): void {
+    const { call, now, onReply } = this.#options
+    const startedAt = this.#now
+    const reply = call(item, this.#scope, true)
+    this.#now = now()
+    if (!(reply instanceof Promise)) {
+      this.#keep(at, reply)
+      onReply(reply, item.method, this.#now - startedAt)
+      return
+    }
+    const settled = reply.then((value) => {
+      this.#keep(at, value)
+      onReply(value, item.method, now() - startedAt)
+    })
+    this.#running.push(settled)
+    if (!item.found.hasEffect) return
+    this.#effects.push(settled)
+    this.#isLongOut ||= item.text.length > LONG_TEXT
+  }
+
+  /** What will not be sent is not kept until the others are there. */
+  #keep(at: number, reply: PoolReply): void {
+    const size = sizeOfReply(reply)
+    const fits = size <= this.#left || 'error' in reply || 'stale' in reply
+    const most = this.#options.limits.batchResponseBytes
+    this.#replies[at] = fits ? reply : tooLarge(most + size - this.#left, most)
+    if (fits) this.#left -= size
+  }
+
+  /** What follows a send in its batch may ask for what the send did; a send keeps its place behind a long one, which a worker looks at. */
+  #isBehindEffects({ found }: Ready): boolean {
+    return this.#effects.length > 0 && (!found.hasEffect || this.#isLongOut)
+  }
+  async #settleEffects(): Promise<void> {
+    await Promise.all(this.#effects)
+    this.#effects = []
+    this.#isLongOut = false
+    this.#now = this.#options.now()
+  }
+}
+
+const tooLarge = (bytes: number, most: number): PoolReply => ({
+  error: responseTooLarge(bytes, most).toObject(),
+})

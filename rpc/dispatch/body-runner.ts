@@ -1,0 +1,181 @@
+/** Runs the calls of one body, single or batch, and makes its answer. */
+import { readNewest } from '../../engine/chain/newest.ts'
+import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
+import type { Method } from '../method/method.ts'
+import type { FrontServices } from '../method/services.ts'
+import type { Client } from '../seam/client.ts'
+import type { Answer } from '../seam/exchange.ts'
+import type { Executor, PoolReply } from '../seam/executor.ts'
+import { laneMs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
+import { NO_HEADERS, singleAnswer } from './answers.ts'
+import { Batch, type BatchOptions } from './batch.ts'
+import type { ResultCache } from './cache.ts'
+import { type Caller, createCaller, type Legacy, outOfTime } from './call.ts'
+import { type Item, isReady, type Ready } from './items.ts'
+import { Scope, type ScopeOptions } from './scope.ts'
+import type { Slices } from './slices.ts'
+
+export type BodyRunnerOptions = {
+  readonly services: FrontServices
+  readonly executor: Executor
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: Limits
+  /** Of the thread. */
+  readonly slices: Slices
+  /** undefined: there is no chain before this one, or nobody has it. */
+  readonly legacy?: Legacy | undefined
+  /** A thrown thing that is no answer: for the log. */
+  readonly onBug: (error: unknown, method: string) => void
+  /** After each call; `method` is 'unknown' for a name that is not served, `code` undefined for a result. */
+  readonly onCall?: (method: string, ms: number, code: number | undefined) => void
+}
+
+type Trying = {
+  readonly item: Ready
+  readonly scope: Scope
+  readonly startedAt: number
+  readonly call: Caller
+}
+
+/** Of one endpoint. */
+export class BodyRunner {
+  readonly #options: BodyRunnerOptions
+  readonly #endpoint: Endpoint
+  readonly #local: Caller
+  /** The same, with the legacy chain where there is one. */
+  readonly #call: Caller
+  readonly #scopes: ScopeOptions
+  readonly #batches: BatchOptions
+  /** Of the newest record that was asked for. */
+  #place: Place | undefined
+
+  constructor(options: BodyRunnerOptions, cache: ResultCache, endpoint: Endpoint) {
+    const { limits, services, slices, executor, onBug, chain, engine, legacy } = options
+    const { now } = services
+    this.#options = options
+    this.#endpoint = endpoint
+    this.#local = createCaller({ endpoint, limits, executor, cache, onBug })
+    this.#call = legacy?.callerOver(this.#local) ?? this.#local
+    const callPool = async (scope: Scope, found: Method, params: readonly unknown[]) => {
+      const text = JSON.stringify(params)
+      return this.#retried(
+        { id: 'null', method: found.name, params, text, found },
+        scope,
+        this.#local,
+      )
+    }
+    this.#scopes = { endpoint, chain, engine, limits, services, callPool }
+    this.#batches = {
+      ...{ limits, now, slices, call: this.#local },
+      callApart: (item, scope) => this.#callApart(item, scope),
+      isRouted: (item, scope) => legacy?.isRouted(item, scope) ?? false,
+      headersOf: (scope) => this.#headersOf(scope),
+      onReply: (reply, method, ms) => this.#count(reply, method, ms),
+    }
+  }
+
+  /** At once where nothing has to be waited for, as most reads of the front. Throws bugs alone. */
+  run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {
+    const scope = new Scope(this.#scopes, client, this.#options.services.now())
+    if (isBatch) return new Batch(this.#batches, items, scope).answer()
+    try {
+      return this.#runSingle(items[0]!, scope)
+    } catch (error) {
+      scope.release()
+      throw error
+    }
+  }
+
+  #runSingle(item: Item, scope: Scope): Answer | Promise<Answer> {
+    if (!isReady(item)) {
+      const reply = { error: item.error }
+      this.#count(reply, 'unknown', 0)
+      return this.#single(item, reply, scope)
+    }
+    // The legacy chain is not asked for an answer that nobody gets.
+    const reply = this.#retried(item, scope, item.id === undefined ? this.#local : this.#call)
+    return reply instanceof Promise
+      ? this.#later(item, reply, scope)
+      : this.#single(item, reply, scope)
+  }
+
+  async #later(item: Item, reply: Promise<PoolReply>, scope: Scope): Promise<Answer> {
+    try {
+      return this.#single(item, await reply, scope)
+    } finally {
+      scope.release()
+    }
+  }
+
+  #single(item: Item, reply: PoolReply, scope: Scope): Answer {
+    scope.answered()
+    const headers = this.#headersOf(scope)
+    scope.release()
+    return singleAnswer(item, reply, headers)
+  }
+
+  /** Of a batch, but over a view of its own. */
+  async #callApart(item: Ready, { client, startedAt }: Scope): Promise<PoolReply> {
+    const scope = new Scope(this.#scopes, client, startedAt)
+    try {
+      return await this.#retried(item, scope, item.id === undefined ? this.#local : this.#call)
+    } finally {
+      scope.release()
+    }
+  }
+
+  /** Until the view stands still under the call, or its time is up. */
+  #retried(item: Ready, scope: Scope, call: Caller): PoolReply | Promise<PoolReply> {
+    const { now } = this.#options.services
+    const startedAt = now()
+    const reply = call(item, scope, false)
+    if (reply instanceof Promise || 'stale' in reply)
+      return this.#again(reply, { item, scope, startedAt, call })
+    this.#count(reply, item.method, now() - startedAt)
+    return reply
+  }
+
+  async #again(
+    first: PoolReply | Promise<PoolReply>,
+    { item, scope, startedAt, call }: Trying,
+  ): Promise<PoolReply> {
+    const { limits, services } = this.#options
+    const limitMs = laneMs(item.found.runs, limits)
+    let reply = await first
+    while ('stale' in reply) {
+      scope.release()
+      const now = services.now()
+      if (now > scope.startedAt + limitMs)
+        reply = { error: outOfTime({ scope, now, limitMs }).toObject() }
+      else reply = await call(item, scope, false)
+    }
+    this.#count(reply, item.method, services.now() - startedAt)
+    return reply
+  }
+
+  #count(reply: PoolReply, method: string, ms: number): void {
+    const { onCall } = this.#options
+    if (onCall === undefined || 'stale' in reply) return
+    onCall(method, ms, 'error' in reply ? reply.error.code : undefined)
+  }
+
+  /** Where the answer stands in the flashblocks: never newer than what it was read from. */
+  #headersOf({ held, client }: Scope): Answer['headers'] {
+    const endpoint = this.#endpoint
+    if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
+    const { reader } = this.#options.services
+    if (this.#place?.record !== (held?.record ?? reader.newestRecord()))
+      this.#place = held === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(held)
+    return this.#place.headers
+  }
+}
+
+type Place = { readonly record: number; readonly headers: Answer['headers'] }
+const placeOf = ({ record, pending }: ChainView): Place => ({
+  record,
+  headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
+})

@@ -1,0 +1,199 @@
+/** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
+
+import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import { ViewError } from '../../engine/state/reader.ts'
+import { SchemaError } from '../json/schema.ts'
+import { POINT_BYTES } from '../limiter/points.ts'
+import type { Method } from '../method/method.ts'
+import {
+  historyPruned,
+  internalError,
+  isBecause,
+  RpcError,
+  responseTooLarge,
+  timedOut,
+} from '../seam/errors.ts'
+import type { Executor, PoolReply } from '../seam/executor.ts'
+import { laneMs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
+import type { ResultCache } from './cache.ts'
+import { Flights, isLasting, type Subject } from './flights.ts'
+import type { Scope } from './scope.ts'
+
+/** A method with its parameters, as values and as the text they were cut from. */
+export type Call = {
+  readonly found: Method
+  readonly params: readonly unknown[]
+  readonly text: string
+}
+export type CallerOptions = {
+  readonly endpoint: Endpoint
+  readonly limits: Limits
+  readonly executor: Executor
+  readonly cache: ResultCache
+  /** A thrown thing that is no answer: for the log. */
+  readonly onBug: (error: unknown, method: string) => void
+}
+/** Never throws. `stale`: the view is gone, start again on a newer one. */
+export type Caller = (call: Call, scope: Scope, isPinned: boolean) => PoolReply | Promise<PoolReply>
+
+/** The chain before this one, whose node answers for its blocks. */
+export interface Legacy {
+  /** Whether the answer takes the other node. */
+  isRouted(call: Call, scope: Scope): boolean
+  /** Answers every call: what is of this chain through `local`. */
+  callerOver(local: Caller): Caller
+  readonly stats: LegacyStats
+}
+export type LegacyStats = {
+  readonly calls: number
+  /** Answers that are errors, the other node's own included. */
+  readonly errors: number
+  readonly inFlight: number
+}
+
+/** Parameters up to this length are decoded before a worker sees them. */
+const DECODE_FIRST_CHARACTERS = 16_384
+/** Parameters up to this length are remembered with their answer, and equal ones of a moment run once. */
+const KEY_CHARACTERS = 16_384
+
+/** @returns what runs calls of this chain */
+export function createCaller(options: CallerOptions): Caller {
+  const calls = new Calls(options)
+  return (call, scope, isPinned) => calls.run(call, scope, isPinned)
+}
+
+class Calls {
+  readonly #options: CallerOptions
+  readonly #flights: Flights
+
+  constructor(options: CallerOptions) {
+    this.#options = options
+    this.#flights = new Flights(options.endpoint, options.cache)
+  }
+
+  run(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
+    try {
+      const method = call.found
+      // A long key takes as much of the cache as its answer.
+      if (method.basis === undefined || call.text.length > KEY_CHARACTERS)
+        return this.#start(call, scope, isPinned)
+      const { view } = scope
+      const basis = method.basis(view, call.params)
+      const basisKey = view.cacheKey(basis)
+      const key = `${basisKey} ${method.name} ${call.text}`
+      const known = this.#options.cache.get(key)
+      if (known !== undefined) return known
+      if (method.runs !== 'front')
+        return this.#share(call, scope, { key, basis, basisKey }, isPinned)
+      const reply = this.#start(call, scope, isPinned)
+      return reply instanceof Promise
+        ? reply.then((one) => this.#keep(one, key))
+        : this.#keep(reply, key)
+    } catch (error) {
+      return this.#failure(error, call, scope)
+    }
+  }
+
+  /** @param isPinned the call belongs to a batch that holds a record. */
+  #start(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
+    const { found: method, params, text } = call
+    if (method.runs !== 'front' || (method.isPure && text.length > POINT_BYTES))
+      return this.#execute(call, scope, isPinned)
+    const result = method.invoke(scope, params)
+    return typeof result === 'string'
+      ? this.#capped({ result })
+      : result.then(
+          (settled) => this.#capped({ result: settled }),
+          (error: unknown) => this.#failure(error, call, scope),
+        )
+  }
+
+  /** In a worker. */
+  #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
+    const { found: method, params, text } = call
+    const { endpoint, executor, limits } = this.#options
+    if (text.length <= DECODE_FIRST_CHARACTERS) method.decode(params, limits)
+    const record = isPinned ? scope.record : undefined
+    const deadline = scope.startedAt + laneMs(method.runs, limits)
+    const { client } = scope
+    return executor
+      .execute({ method, params, text, endpoint, record, deadline, client })
+      .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
+  }
+
+  async #share(call: Call, scope: Scope, subject: Subject, isPinned: boolean): Promise<PoolReply> {
+    try {
+      return await this.#flights.share({ subject, scope, isPinned }, () =>
+        this.#start(call, scope, isPinned),
+      )
+    } catch (error) {
+      return this.#failure(error, call, scope)
+    }
+  }
+
+  #keep(reply: PoolReply, key: string): PoolReply {
+    if (isLasting(reply)) this.#options.cache.set(key, reply)
+    return reply
+  }
+
+  /** A call that waited in vain for a worker, or whose worker was ended: the method itself could say nothing. */
+  #withLateData(reply: PoolReply, { found, params }: Call, scope: Scope): PoolReply {
+    if (found.lateData === undefined || !('error' in reply)) return reply
+    const { error } = reply
+    const known = error.data as { readonly suggestedRange?: unknown } | undefined
+    if (!isBecause(error, 'timeout') || known?.suggestedRange !== undefined) return reply
+    const { lateData } = found
+    try {
+      const more = scope.readNewest((view) => lateData(view, params, this.#options.limits))
+      return { ...reply, error: { ...error, data: { ...known, ...more } } }
+    } catch (problem) {
+      if (isAnswer(problem)) return reply
+      throw problem
+    }
+  }
+
+  #capped(reply: PoolReply): PoolReply {
+    const most = this.#options.limits.responseBytes
+    if (!('result' in reply) || reply.result.length <= most) return reply
+    return { error: responseTooLarge(reply.result.length, most).toObject() }
+  }
+
+  #failure(error: unknown, { found: method }: Call, scope: Scope): PoolReply {
+    if (error instanceof RpcError) return { error: error.toObject() }
+    if (error instanceof ViewError) {
+      if (error.reason !== 'pruned') return { stale: true }
+      return { error: pruned(error, scope).toObject() }
+    }
+    this.#options.onBug(error, method.name)
+    return { error: internalError().toObject() }
+  }
+}
+
+/** Thrown at whom it concerns, as against a bug. */
+const isAnswer = (error: unknown): boolean =>
+  error instanceof RpcError || error instanceof ViewError || error instanceof SchemaError
+
+function pruned(error: ViewError, scope: Scope): RpcError {
+  const view = scope.held
+  return view === undefined
+    ? scope.readNewest((newest) => prunedHistory(error, newest))
+    : prunedHistory(error, view)
+}
+
+export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
+  historyPruned(error.message, {
+    oldest: error.oldest ?? view.oldestState,
+    newest: view.latest.number,
+  })
+
+/** @param limitMs how long what was asked may take */
+export const outOfTime = ({
+  scope,
+  now,
+  limitMs,
+}: {
+  readonly scope: Scope
+  readonly now: number
+  readonly limitMs: number
+}): RpcError => timedOut({ elapsedMs: Math.round(now - scope.startedAt), limitMs })

@@ -1,0 +1,105 @@
+/** What one request, or one batch, runs in: its view leased at the first use and given back at its end. */
+import { readNewest } from '../../engine/chain/newest.ts'
+import type { ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
+import type { FrontContext, Method } from '../method/method.ts'
+import type { FrontServices } from '../method/services.ts'
+import type { Client } from '../seam/client.ts'
+import type { PoolReply } from '../seam/executor.ts'
+import type { Limits } from '../seam/limits.ts'
+
+export type ScopeOptions = {
+  readonly endpoint: Endpoint
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: Limits
+  readonly services: FrontServices
+  readonly callPool: (
+    scope: Scope,
+    method: Method,
+    params: readonly unknown[],
+  ) => Promise<PoolReply>
+}
+
+/** A class, and its functions made when they are asked for: most requests use none of them, and there are many requests. */
+export class Scope implements FrontContext {
+  readonly client: Client
+  /** Monotonic milliseconds. */
+  readonly startedAt: number
+  readonly #options: ScopeOptions
+  #lease: LeasedView | undefined
+  #later: (() => void)[] | undefined
+
+  constructor(options: ScopeOptions, client: Client, startedAt: number) {
+    this.#options = options
+    this.client = client
+    this.startedAt = startedAt
+  }
+
+  get view(): ChainView {
+    return this.#leased().view
+  }
+  /** The record that is leased; leases one. */
+  get record(): number {
+    return this.#leased().record
+  }
+  /** The leased view, if there is one. */
+  get held(): ChainView | undefined {
+    return this.#lease?.view
+  }
+  get chain(): ChainSpec {
+    return this.#options.chain
+  }
+  get engine(): Engine {
+    return this.#options.engine
+  }
+  get limits(): Limits {
+    return this.#options.limits
+  }
+  get services(): FrontServices {
+    return this.#options.services
+  }
+  get deadline(): number {
+    return this.startedAt + this.#options.limits.callMs
+  }
+  get isExpired(): () => boolean {
+    return () => this.client.isGone || this.services.now() > this.deadline
+  }
+  get readNewest(): FrontContext['readNewest'] {
+    const { services, endpoint } = this.#options
+    return (read) => readNewest(services.reader, endpoint, read)
+  }
+  get callPool(): FrontContext['callPool'] {
+    return (method, params) => this.#options.callPool(this, method, params)
+  }
+  get afterAnswer(): FrontContext['afterAnswer'] {
+    return (action) => {
+      this.#later ??= []
+      this.#later.push(action)
+    }
+  }
+
+  /** Gives the view back; the next use leases the newest. */
+  release(): void {
+    const lease = this.#lease
+    this.#lease = undefined
+    lease?.release()
+  }
+
+  /** Runs what was put off until the answer is with the socket. */
+  answered(): void {
+    const actions = this.#later
+    if (actions === undefined) return
+    this.#later = undefined
+    // The socket writes in the promise's continuation, which runs before the next turn of the event loop.
+    setImmediate(() => {
+      for (const action of actions) action()
+    })
+  }
+
+  #leased(): LeasedView {
+    this.#lease ??= this.#options.services.reader.lease(this.#options.endpoint)
+    return this.#lease
+  }
+}

@@ -1,0 +1,135 @@
+/** The worker's side of a pool call: decodes, runs over a leased view, gives the result as text. */
+import type { ChainReader, Endpoint, LeasedView } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
+import { ViewError } from '../../engine/state/reader.ts'
+import type { Methods, PoolContext } from '../method/method.ts'
+import {
+  internalError,
+  methodNotFound,
+  RpcError,
+  responseTooLarge,
+  timedOut,
+} from '../seam/errors.ts'
+import type { PoolReply } from '../seam/executor.ts'
+import type { Limits } from '../seam/limits.ts'
+import { type Piece, PieceWriter } from '../seam/pieces.ts'
+import { prunedHistory } from './call.ts'
+
+export type WorkerCall = {
+  readonly method: string
+  /** Parameters as JSON. */
+  readonly text: string
+  readonly endpoint: Endpoint
+  /** The record that the front holds for the call; undefined: the newest. */
+  readonly record: number | undefined
+}
+/** `written`: bytes of the result, all of which went out in pieces before. */
+export type WorkerReply =
+  | Exclude<PoolReply, { readonly pieces: unknown }>
+  | { readonly written: number; readonly record?: number | undefined }
+/** How far a call may go, and where a result goes that is large. */
+export type CallBounds = {
+  readonly isExpired: () => boolean
+  readonly put: (piece: Piece) => void
+}
+export interface CallRunner {
+  /** Never throws. */
+  run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
+  /** Gives every view back: to be called after the last call of a task. */
+  endTask(): void
+}
+
+export function createCallRunner(parts: {
+  readonly reader: ChainReader
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: Limits
+  readonly methods: Methods
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  readonly onBug: (error: unknown, method: string) => void
+}): CallRunner {
+  const { reader, chain, engine, limits, methods, now } = parts
+  /** Views of the running task, shared by its calls. */
+  const leases = new Map<string, LeasedView>()
+  /** Of the running call. */
+  const output = new PieceWriter()
+
+  function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
+    const key = `${endpoint} ${record}`
+    const known = leases.get(key)
+    if (known !== undefined) return known
+    const fresh = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
+    if (fresh !== undefined) leases.set(key, fresh)
+    return fresh
+  }
+
+  function drop({ endpoint, record }: WorkerCall): void {
+    const key = `${endpoint} ${record}`
+    leases.get(key)?.release()
+    leases.delete(key)
+  }
+
+  function run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply> {
+    const { isExpired } = bounds
+    output.begin(limits.responseBytes, bounds.put)
+    try {
+      const method = methods.get(call.method)
+      if (method === undefined) return { error: methodNotFound(call.method).toObject() }
+      if (isExpired()) return late()
+      const leased = lease(call)
+      if (leased === undefined) return { stale: true }
+      const { view, record } = leased
+      const context: PoolContext = { view, chain, engine, limits, isExpired, now, output }
+      const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
+      return typeof result === 'string'
+        ? { result, record }
+        : result.then(
+            (text) => (text === '' ? written(record) : { result: text, record }),
+            (error: unknown) => failure(error, call, bounds),
+          )
+    } catch (error) {
+      return failure(error, call, bounds)
+    }
+  }
+
+  function written(record: number): WorkerReply {
+    if (output.isFull)
+      return { error: responseTooLarge(output.length, limits.responseBytes).toObject(), record }
+    const text = output.end()
+    return text === undefined ? { written: output.length, record } : { result: text, record }
+  }
+
+  function failure(
+    error: unknown,
+    call: WorkerCall,
+    bounds: CallBounds,
+  ): WorkerReply | Promise<WorkerReply> {
+    const leased = leases.get(`${call.endpoint} ${call.record}`)
+    if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
+    if (error instanceof ViewError) {
+      const view = leased?.view
+      if (error.reason === 'pruned' && view !== undefined)
+        return { error: prunedHistory(error, view).toObject() }
+      drop(call)
+      if (call.record !== undefined) return { stale: true }
+      // Once more on a newer view, until the deadline.
+      output.cutTo(0)
+      return Promise.resolve().then(() => run(call, bounds))
+    }
+    parts.onBug(error, call.method)
+    return { error: internalError().toObject() }
+  }
+
+  return {
+    run,
+    endTask() {
+      for (const one of leases.values()) one.release()
+      leases.clear()
+    },
+  }
+}
+
+/** The front knows how long the call took; here only that it is over. */
+const late = (): WorkerReply => ({ error: timedOut().toObject() })

@@ -1,0 +1,213 @@
+/** Polling filters: eth_newFilter and its family. Each keeps what has come since its last poll, within bounds. */
+import { randomBytes } from 'node:crypto'
+import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { pooledText } from '../json/json.ts'
+import { type Caps, createCaps } from '../seam/caps.ts'
+import { capReached, filterNotFound } from '../seam/errors.ts'
+import type { Limits } from '../seam/limits.ts'
+import type { TransactionService } from '../seam/ports.ts'
+import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
+import { createLogMatcher, type LogQuery } from './log-filter.ts'
+
+export interface Filters {
+  /** @throws {RpcError} when the client, or all together, have too many. */
+  addBlocks(client: string): string
+  addLogs(client: string, query: LogQuery, wire: unknown): string
+  /** @param isFull transactions as objects, else as hashes. */
+  addPending(client: string, isFull: boolean): string
+  remove(id: string): boolean
+  /** What has come since the last poll, as the JSON text of a list. @throws {RpcError} */
+  changes(id: string): string
+  /** The filter object a log filter was made with. @throws {RpcError} */
+  query(id: string): unknown
+  readonly size: number
+  readonly bytes: number
+}
+
+type Filter = {
+  readonly id: string
+  readonly giveBack: () => void
+  readonly query: unknown
+  /** JSON texts. */
+  unread: string[]
+  bytes: number
+  polledAt: number
+  /** Takes it out of where events come from. */
+  detach: () => void
+}
+
+/** Filters nobody polls are looked for at most so often. */
+const SWEEP_MS = 5_000
+
+type FilterOptions = {
+  readonly canonical: CanonicalFeed
+  readonly transactions: TransactionService
+  readonly limits: Limits
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}
+export const createFilters = (options: FilterOptions): Filters => new PolledFilters(options)
+
+class PolledFilters implements Filters {
+  readonly #options: FilterOptions
+  readonly #caps: Caps
+  readonly #filters = new Map<string, Filter>()
+  readonly #ofBlocks = new Set<Filter>()
+  readonly #ofPending = new Map<Filter, boolean>()
+  readonly #ofLogs = createLogMatcher<{ filter: Filter; isIn: (number: bigint) => boolean }>()
+  #bytes = 0
+  #sweptAt: number
+  #stopListening: (() => void) | undefined
+
+  constructor(options: FilterOptions) {
+    const { limits } = options
+    this.#options = options
+    this.#caps = createCaps({ perClient: limits.filtersPerClient, total: limits.filtersTotal })
+    this.#sweptAt = options.now()
+  }
+
+  get size(): number {
+    return this.#filters.size
+  }
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  addBlocks(client: string): string {
+    const filter = this.#add(client)
+    this.#ofBlocks.add(filter)
+    filter.detach = () => this.#ofBlocks.delete(filter)
+    return filter.id
+  }
+
+  addLogs(client: string, query: LogQuery, wire: unknown): string {
+    const filter = this.#add(client, wire)
+    filter.detach = this.#ofLogs.add(query, { filter, isIn: rangeOf(query) })
+    return filter.id
+  }
+
+  addPending(client: string, isFull: boolean): string {
+    const filter = this.#add(client)
+    this.#ofPending.set(filter, isFull)
+    filter.detach = () => this.#ofPending.delete(filter)
+    return filter.id
+  }
+
+  remove(id: string): boolean {
+    const filter = this.#filters.get(id)
+    if (filter !== undefined) this.#remove(filter)
+    return filter !== undefined
+  }
+
+  changes(id: string): string {
+    this.#find(id)
+    // A height that was announced may be ahead of its hint.
+    this.#options.canonical.catchUp()
+    const filter = this.#find(id)
+    const text = `[${filter.unread.join(',')}]`
+    const bytes = filter.unread.reduce((sum, one) => sum + one.length, 0)
+    filter.unread = []
+    filter.bytes -= bytes
+    this.#bytes -= bytes
+    return text
+  }
+
+  query(id: string): unknown {
+    const { query } = this.#find(id)
+    if (query === undefined) throw filterNotFound()
+    return query
+  }
+
+  #add(client: string, query?: unknown): Filter {
+    const { canonical, limits, now } = this.#options
+    this.#sweep()
+    const giveBack = this.#caps.take(client)
+    if (giveBack === undefined) throw capReached('too many filters', limits.filtersPerClient)
+    // From here on every new canonical block is of concern; what came before is not.
+    canonical.catchUp()
+    this.#stopListening ??= this.#listen()
+    const bytes = query === undefined ? 0 : JSON.stringify(query).length
+    const id = `0x${randomBytes(16).toString('hex')}`
+    const filter = { id, giveBack, query, unread: [], bytes, polledAt: now(), detach() {} }
+    this.#filters.set(id, filter)
+    this.#bytes += bytes
+    return filter
+  }
+
+  #listen(): () => void {
+    const { canonical, transactions } = this.#options
+    const stopCanonical = canonical.listen((event) => this.#onCanonical(event), 'logs')
+    const stopPending = transactions.onPending((hash, transaction) => {
+      const hashText = `"${bytesToHex(hash)}"`
+      for (const [filter, isFull] of [...this.#ofPending])
+        this.#put(filter, isFull ? pooledText(transaction) : hashText)
+    })
+    return () => {
+      stopCanonical()
+      stopPending()
+    }
+  }
+
+  #onCanonical(event: CanonicalEvent): void {
+    const { type, block } = event
+    if (type === 'added')
+      for (const filter of [...this.#ofBlocks]) this.#put(filter, `"${block.hash}"`)
+    for (const log of logsOfEvent(event))
+      for (const { filter, isIn } of [...this.#ofLogs.match(log)])
+        if (isIn(block.number)) this.#put(filter, log.text)
+    this.#sweep()
+  }
+
+  /** An entry that does not fit takes its filter away: the next poll says so, instead of a silent gap. */
+  #put(filter: Filter, text: string): void {
+    const { limits } = this.#options
+    const isFull =
+      filter.unread.length >= limits.filterItems || this.#bytes + text.length > limits.filterBytes
+    if (isFull) {
+      this.#remove(filter)
+      return
+    }
+    filter.unread.push(text)
+    filter.bytes += text.length
+    this.#bytes += text.length
+  }
+
+  #remove(filter: Filter): void {
+    if (!this.#filters.delete(filter.id)) return
+    filter.detach()
+    filter.giveBack()
+    this.#bytes -= filter.bytes
+    if (this.#filters.size > 0) return
+    this.#stopListening?.()
+    this.#stopListening = undefined
+  }
+
+  #sweep(): void {
+    const at = this.#options.now()
+    if (at - this.#sweptAt < SWEEP_MS) return
+    this.#sweptAt = at
+    for (const filter of [...this.#filters.values()]) if (this.#isIdle(filter)) this.#remove(filter)
+  }
+
+  #find(id: string): Filter {
+    const filter = this.#filters.get(id)
+    if (filter === undefined || this.#isIdle(filter)) {
+      if (filter !== undefined) this.#remove(filter)
+      throw filterNotFound()
+    }
+    filter.polledAt = this.#options.now()
+    return filter
+  }
+
+  #isIdle({ polledAt }: Filter): boolean {
+    const { now, limits } = this.#options
+    return now() - polledAt > limits.filterIdleMs
+  }
+}
+
+/** Heights a log filter named by number bound what it gets; tags do not. */
+function rangeOf({ fromBlock, toBlock }: LogQuery): (number: bigint) => boolean {
+  const from = fromBlock !== undefined && 'number' in fromBlock ? fromBlock.number : undefined
+  const to = toBlock !== undefined && 'number' in toBlock ? toBlock.number : undefined
+  return (number) => (from === undefined || number >= from) && (to === undefined || number <= to)
+}

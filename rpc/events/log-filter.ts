@@ -1,0 +1,153 @@
+/** The filter object of eth_getLogs, eth_newFilter and eth_subscribe: one decoder, one matcher for all of them. */
+import type { LogPattern } from '../../engine/chain/logs.ts'
+import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { type BlockNumber, blockNumber, bytes, hash } from '../json/codecs.ts'
+import { type Codec, plainObject, SchemaError } from '../json/schema.ts'
+import { failed } from '../seam/errors.ts'
+import type { Limits } from '../seam/limits.ts'
+
+export type LogQuery = LogPattern & {
+  readonly blockHash: Bytes | undefined
+  readonly fromBlock: BlockNumber | undefined
+  readonly toBlock: BlockNumber | undefined
+}
+
+const MAX_POSITIONS = 4
+
+export const logQuery: Codec<LogQuery> = {
+  decode(wire, limits) {
+    const input = plainObject(wire, 'filters.input')
+    const own = (key: string): unknown => (Object.hasOwn(input, key) ? input[key] : undefined)
+    const blockHash = present(own('blockHash'), (value) => hash.decode(value))
+    const fromBlock = present(own('fromBlock'), (value) => blockNumber.decode(value))
+    const toBlock = present(own('toBlock'), (value) => blockNumber.decode(value))
+    if (blockHash !== undefined && (fromBlock !== undefined || toBlock !== undefined))
+      throw new SchemaError(
+        'cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other',
+      )
+    const addresses = present(own('address'), (value) => addressesOf(value, limits)) ?? []
+    const topics = present(own('topics'), (value) => topicsOf(value, limits)) ?? []
+    return { blockHash, fromBlock, toBlock, addresses, topics }
+  },
+  encode({ blockHash, fromBlock, toBlock, addresses, topics }) {
+    return {
+      ...(blockHash === undefined ? {} : { blockHash: bytesToHex(blockHash) }),
+      ...(fromBlock === undefined ? {} : { fromBlock: blockNumber.encode(fromBlock) }),
+      ...(toBlock === undefined ? {} : { toBlock: blockNumber.encode(toBlock) }),
+      address: addresses.map(bytesToHex),
+      topics: topics.map((position) => (position.length === 0 ? null : position.map(bytesToHex))),
+    }
+  },
+  schema: {
+    title: 'Filter',
+    type: 'object',
+    properties: {
+      blockHash: hash.schema,
+      fromBlock: blockNumber.schema,
+      toBlock: blockNumber.schema,
+      address: { oneOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }] },
+      topics: { type: 'array', maxItems: MAX_POSITIONS },
+    },
+  },
+}
+
+function present<T>(value: unknown, decode: (value: unknown) => T): T | undefined {
+  return value === undefined || value === null ? undefined : decode(value)
+}
+
+function addressesOf(wire: unknown, { logsAddresses }: Limits): readonly Bytes[] {
+  if (typeof wire === 'string') return [sized(wire, 20, 'address', 'invalid address: ')]
+  if (!Array.isArray(wire)) throw new SchemaError('invalid addresses in query')
+  // Before any of them is decoded: lower-casing 200,000 of them takes a third of a second.
+  if (wire.length > logsAddresses)
+    throw failed('exceed max addresses or topics per search position')
+  return wire.map((one: unknown, at) => {
+    if (typeof one !== 'string') throw new SchemaError(`non-string address at index ${at}`)
+    return sized(one, 20, 'address', `invalid address at index ${at}: `)
+  })
+}
+
+function topicsOf(wire: unknown, { logsTopics }: Limits): readonly (readonly Bytes[])[] {
+  if (!Array.isArray(wire)) throw new SchemaError('invalid topic(s)')
+  if (wire.length > MAX_POSITIONS) throw new SchemaError('exceed max topics')
+  return wire.map((position: unknown) => {
+    if (position === null) return []
+    if (typeof position === 'string') return [topic(position)]
+    if (!Array.isArray(position)) throw new SchemaError('invalid topic(s)')
+    if (position.length > logsTopics) throw new SchemaError('exceed max topics')
+    // One null among the alternatives lets anything through.
+    return position.includes(null) ? [] : position.map(topic)
+  })
+}
+
+function topic(wire: unknown): Bytes {
+  if (typeof wire !== 'string') throw new SchemaError('invalid topic(s)')
+  return sized(wire, 32, 'topic', '')
+}
+
+function sized(wire: string, length: number, name: string, where: string): Bytes {
+  let value: Bytes
+  try {
+    value = bytes.decode(wire)
+  } catch (error) {
+    throw error instanceof SchemaError ? new SchemaError(`${where}${error.problem}`) : error
+  }
+  if (value.length === length) return value
+  throw new SchemaError(
+    `${where}hex has invalid length ${value.length} after decoding; expected ${length} for ${name}`,
+  )
+}
+
+/** A log as listeners get it: hex to match by, JSON text to send. */
+export type HexLog = {
+  readonly address: Hex
+  readonly topics: readonly Hex[]
+  readonly text: string
+}
+
+/** Many pattern at once: a log meets only those that name its address or none. */
+export interface LogMatcher<T> {
+  add(pattern: LogPattern, item: T): () => void
+  match(log: HexLog): Iterable<T>
+  readonly size: number
+}
+
+export function createLogMatcher<T>(): LogMatcher<T> {
+  type Entry = { readonly item: T; readonly topics: readonly ReadonlySet<Hex>[] }
+  const byAddress = new Map<Hex, Set<Entry>>()
+  const ofAnybody = new Set<Entry>()
+  let size = 0
+  return {
+    add({ addresses, topics }, item) {
+      const entry = { item, topics: topics.map((position) => new Set(position.map(bytesToHex))) }
+      const keys = addresses.map(bytesToHex)
+      if (keys.length === 0) ofAnybody.add(entry)
+      for (const key of keys) byAddress.set(key, (byAddress.get(key) ?? new Set()).add(entry))
+      size++
+      return () => {
+        let isKnown = ofAnybody.delete(entry)
+        for (const key of keys) {
+          const entries = byAddress.get(key)
+          isKnown = entries?.delete(entry) || isKnown
+          if (entries?.size === 0) byAddress.delete(key)
+        }
+        if (isKnown) size--
+      }
+    },
+    *match(log) {
+      for (const entries of [byAddress.get(log.address), ofAnybody])
+        for (const { item, topics } of entries ?? []) if (hasTopics(log, topics)) yield item
+    },
+    get size() {
+      return size
+    },
+  }
+}
+
+function hasTopics(log: HexLog, topics: readonly ReadonlySet<Hex>[]): boolean {
+  return (
+    topics.length <= log.topics.length &&
+    topics.every((position, at) => position.size === 0 || position.has(log.topics[at]!))
+  )
+}

@@ -1,0 +1,185 @@
+/**
+ * Read your receipts, on the flashblocks endpoint: stock clients read `latest` right after a preconfirmed receipt, and poll their
+ * filters. A client that was shown a receipt of a block which is not complete yet has such a read wait for that block, at most
+ * `shownHoldMs`, when it names an address the receipt named. `latest` keeps its meaning, and nobody else waits.
+ */
+import { readNewest } from '../../engine/chain/newest.ts'
+import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
+import type { Receipt } from '../../engine/primitives/receipt.ts'
+import type { Transaction } from '../../engine/primitives/transaction.ts'
+import type { About } from '../seam/about.ts'
+import { createCaps } from '../seam/caps.ts'
+import type { Client } from '../seam/client.ts'
+import type { Limits } from '../seam/limits.ts'
+
+export interface ShownReceipts {
+  /** A receipt of the block of this height goes to the client. */
+  note(client: Client, height: bigint, shown: { transaction: Transaction; receipt: Receipt }): void
+  /** Undefined: nothing to wait for, go on now; else go on when it settles. */
+  before(calls: readonly HeldCall[], client: Client): Promise<void> | undefined
+  readonly stats: ShownStats
+}
+/** Remembers the receipt at `place` for the client when its block is above `latest`. */
+export function noteShown(
+  { shown }: { readonly shown: ShownReceipts },
+  client: Client,
+  { view, place }: { readonly view: ChainView; readonly place: { block: Block; index: number } },
+): void {
+  const { block, index } = place
+  if (block.number <= view.latest.number) return
+  const transaction = block.transaction(index)
+  const receipt = block.receipt(index)
+  if (transaction !== undefined && receipt !== undefined)
+    shown.note(client, block.number, { transaction, receipt })
+}
+export type ShownStats = {
+  readonly held: number
+  readonly expired: number
+  /** Not held because of a cap. */
+  readonly refused: number
+}
+/** A call of a body that may be held before it runs: its answer waits for a block or a flashblock. */
+export type HeldCall = {
+  readonly method: string
+  readonly found: { readonly about: About | undefined }
+  readonly params: readonly unknown[]
+  /** JSON text of the parameters. */
+  readonly text: string
+}
+
+/** Latest on this endpoint; canonical, which filters follow. */
+type Head = 'latest' | 'canonical'
+type Shown = {
+  height: bigint
+  /** Hex digits of each address, without 0x, and the newest block it was shown in. */
+  readonly addresses: Map<string, bigint>
+}
+type Target = { readonly head: Head; readonly height: bigint; readonly ms: number }
+type Waiter = Target & { readonly end: () => void }
+
+const POLLS: ReadonlySet<string> = new Set(['eth_getFilterChanges', 'eth_getFilterLogs'])
+
+export function createShownReceipts(options: {
+  readonly reader: ChainReader
+  readonly onPublish: (listener: () => void) => () => void
+  readonly limits: Limits
+}): ShownReceipts {
+  const { reader, limits } = options
+  const caps = createCaps({ perClient: limits.holdsPerClient, total: limits.holdsTotal })
+  const clients = new Map<string, Shown>()
+  const waiting = new Set<Waiter>()
+  const stats = { held: 0, expired: 0, refused: 0 }
+  const heads = (): Record<Head, bigint> =>
+    readNewest(reader, 'flashblocks', ({ latest, canonical }) => ({
+      latest: latest.number,
+      canonical: canonical.number,
+    }))
+
+  options.onPublish(() => {
+    if (clients.size === 0 && waiting.size === 0) return
+    const now = heads()
+    for (const waiter of [...waiting]) if (waiter.height <= now[waiter.head]) waiter.end()
+    for (const [client, shown] of clients) if (shown.height <= now.canonical) clients.delete(client)
+  })
+
+  function note(
+    client: Client,
+    height: bigint,
+    shown: { transaction: Transaction; receipt: Receipt },
+  ): void {
+    if (client.endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
+    const known = clients.get(client.address)
+    if (known === undefined && clients.size >= limits.shownClients) return
+    const entry = known ?? { height, addresses: new Map<string, bigint>() }
+    if (height > entry.height) entry.height = height
+    for (const address of addressesOf(shown)) {
+      entry.addresses.delete(address)
+      entry.addresses.set(address, height)
+      if (entry.addresses.size > limits.shownAddresses)
+        entry.addresses.delete(entry.addresses.keys().next().value!)
+    }
+    clients.set(client.address, entry)
+  }
+
+  function targetOf(call: HeldCall, shown: Shown | undefined): Target | undefined {
+    if (POLLS.has(call.method)) {
+      // Without a receipt: up to the height that eth_blockNumber announces here, whose block is about to be canonical.
+      const ms = shown === undefined ? limits.announcedHoldMs : limits.shownHoldMs
+      if (ms === 0) return undefined
+      return { head: 'canonical', height: shown?.height ?? heads().latest, ms }
+    }
+    if (shown === undefined || limits.shownHoldMs === 0 || !asksLatest(call)) return undefined
+    const text = call.text.toLowerCase()
+    let height = 0n
+    for (const [address, at] of shown.addresses)
+      if (at > height && text.includes(address)) height = at
+    return { head: 'latest', height, ms: limits.shownHoldMs }
+  }
+
+  function before(calls: readonly HeldCall[], client: Client): Promise<void> | undefined {
+    const shown = clients.get(client.address)
+    let target: Target | undefined
+    for (const call of calls) {
+      const wanted = targetOf(call, shown)
+      if (wanted !== undefined && wanted.height > (target?.height ?? 0n)) target = wanted
+    }
+    if (target === undefined || target.height <= heads()[target.head]) return undefined
+    const giveBack = caps.take(client.address)
+    if (giveBack === undefined) {
+      stats.refused++
+      return undefined
+    }
+    stats.held++
+    return wait(target, client.signal, { waiting, onExpired: () => stats.expired++ }).then(giveBack)
+  }
+
+  return { note, before, stats }
+}
+
+/** Until the waiter is ended, its client has left or its time is up. */
+function wait(
+  target: Target,
+  signal: AbortSignal,
+  { waiting, onExpired }: { readonly waiting: Set<Waiter>; readonly onExpired: () => void },
+): Promise<void> {
+  return new Promise((resolve) => {
+    const waiter: Waiter = {
+      ...target,
+      end() {
+        if (!waiting.delete(waiter)) return
+        clearTimeout(timer)
+        signal.removeEventListener('abort', waiter.end)
+        resolve()
+      },
+    }
+    const timer = setTimeout(() => {
+      onExpired()
+      waiter.end()
+    }, target.ms)
+    signal.addEventListener('abort', waiter.end, { once: true })
+    waiting.add(waiter)
+    if (signal.aborted) waiter.end()
+  })
+}
+
+function asksLatest({ found: { about }, params }: HeldCall): boolean {
+  if (about?.is === 'state') return (params[about.at] ?? LATEST) === LATEST
+  if (about?.is !== 'query') return false
+  const filter = params[about.at]
+  return typeof filter === 'object' && filter !== null && Reflect.get(filter, 'toBlock') === LATEST
+}
+const LATEST = 'latest'
+
+function addressesOf({
+  transaction,
+  receipt,
+}: {
+  transaction: Transaction
+  receipt: Receipt
+}): Set<string> {
+  const digits = [transaction.from, transaction.to, receipt.contractAddress]
+    .concat(receipt.logs.map(({ address }) => address))
+    .filter((address) => address !== undefined)
+    .map((address) => Buffer.from(address).toString('hex'))
+  return new Set(digits)
+}

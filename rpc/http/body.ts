@@ -1,0 +1,318 @@
+/** The body of an HTTP request: charged for and bounded, in bytes and in pieces, while it comes in; collected in one buffer, decoded once. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Charge, Limiter } from '../limiter/limiter.ts'
+import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
+import { limiterKey } from '../seam/address.ts'
+import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
+import { dropBody, stopParsing, type TakePiece, takeBody } from './incoming.ts'
+import type { Intake } from './intake.ts'
+
+export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: number }
+export type BodyOptions = {
+  readonly limits: BodyLimits
+  readonly intake: Intake
+  readonly limiter: Pick<Limiter, 'charge' | 'refund'>
+  /** A body came in so many pieces that its client is not to be heard for a while. */
+  readonly cutOff: (socket: Socket) => void
+}
+export type Body = {
+  readonly text: string
+  /** Of the client that sent it. */
+  readonly address: string
+  /** Points that were charged for it already: it costs that and one more at least. */
+  readonly paid: number
+}
+/** Why a body is not read, or not any further. */
+export class BodyRefusal extends Error {
+  override name = 'BodyRefusal'
+  readonly statusCode: number
+  /** Bytes of the rest that are read and thrown away, so that the answer arrives; 0: the connection is closed under them. */
+  readonly lingerBytes: number
+  /** What the client is told: an error, or that it was over its rate. */
+  readonly says: RpcError | Refusal
+
+  constructor(statusCode: number, says: BodyRefusal['says'], lingerBytes = POINT_BYTES) {
+    super(says instanceof Error ? says.message : 'request rate limit exceeded')
+    this.statusCode = statusCode
+    this.lingerBytes = lingerBytes
+    this.says = says
+  }
+}
+
+export interface Bodies {
+  /**
+   * Bytes that are no UTF-8 become U+FFFD. `done` once: with the body, with a refusal, or with the error of a connection that broke.
+   * @param address of the client
+   */
+  read(
+    request: IncomingMessage,
+    address: string,
+    done: (error: Error | null, body?: Body) => void,
+  ): void
+}
+
+/** Each piece of a body may be as small as this on average, beside the first ones. */
+const PIECE_BYTES = 1_024
+/** Where a body begins that does not come in one piece. */
+const FIRST_BYTES = 4_096
+
+export function createBodies(options: BodyOptions): Bodies {
+  return {
+    read(request, address, done) {
+      new Reading(request, address, { ...options, done }).start()
+    },
+  }
+}
+
+type ReadingOptions = BodyOptions & { readonly done: (error: Error | null, body?: Body) => void }
+
+/** One body on its way in. */
+class Reading {
+  readonly #request: IncomingMessage
+  readonly #address: string
+  readonly #options: ReadingOptions
+  readonly #declared: number | undefined
+  #size = 0
+  #pieces = 0
+  /** All of it, where it came in one piece; then nothing was copied. */
+  #whole: Buffer | undefined
+  #buffer: Buffer | undefined
+  #paid = 0
+  /** A charge was not answered yet: what comes meanwhile is paid after it. */
+  #isPaying = false
+  #hasEnded = false
+  #isOver = false
+
+  constructor(request: IncomingMessage, address: string, options: ReadingOptions) {
+    this.#request = request
+    this.#address = address
+    this.#options = options
+    const declared = request.headers['content-length']
+    this.#declared = declared === undefined ? undefined : Number(declared)
+  }
+
+  start(): void {
+    const fault = this.#faultOfHead()
+    if (fault !== undefined) {
+      this.#refuse(fault)
+      return
+    }
+    this.#pay()
+    takeBody(this.#request, this.#take)
+    this.#request.once('error', (error) => this.#end(error))
+  }
+
+  #faultOfHead(): BodyRefusal | undefined {
+    const { bodyBytes } = this.#options.limits
+    const { 'content-encoding': encoding = 'identity' } = this.#request.headers
+    if (encoding !== 'identity') {
+      const lingerBytes = isLong(this.#request) ? 0 : POINT_BYTES
+      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), lingerBytes)
+    }
+    const declared = this.#declared ?? 0
+    if (declared <= bodyBytes) return undefined
+    return tooLarge(declared, bodyBytes, Math.min(declared, LINGER_BYTES))
+  }
+
+  #take = (piece: Buffer | null): void => {
+    if (this.#isOver) return
+    if (piece === null) {
+      this.#hasEnded = true
+      this.#finish()
+      return
+    }
+    this.#size += piece.length
+    this.#pieces++
+    const fault = this.#fault() ?? this.#put(piece)
+    if (fault === undefined) this.#pay()
+    else this.#refuse(fault)
+  }
+
+  #fault(): BodyRefusal | undefined {
+    const { bodyBytes, bodyPieces } = this.#options.limits
+    if (this.#size > bodyBytes) return tooLarge(this.#size, bodyBytes, LINGER_BYTES)
+    const isShattered = this.#pieces > bodyPieces + this.#size / PIECE_BYTES
+    if (!isShattered) return undefined
+    this.#options.cutOff(this.#request.socket)
+    return tooManyPieces(bodyPieces)
+  }
+
+  #put(piece: Buffer): BodyRefusal | undefined {
+    if (this.#size === this.#declared && this.#pieces === 1) this.#whole = piece
+    else if (this.#hasRoom(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)
+    else return new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
+    return undefined
+  }
+
+  /** One buffer that grows, for a list of small pieces takes a hundred times their bytes. */
+  #hasRoom(length: number): boolean {
+    const { intake, limits } = this.#options
+    const before = this.#buffer?.length ?? 0
+    if (this.#size <= before) return true
+    const most = Math.min(this.#declared ?? limits.bodyBytes, limits.bodyBytes)
+    const bytes = Math.max(this.#size, Math.min(most, Math.max(FIRST_BYTES, 2 * before)))
+    if (!intake.take(limiterKey(this.#address), bytes - before)) return false
+    const larger = Buffer.allocUnsafeSlow(bytes)
+    // A connection that breaks gives back what it had; the usual body never comes here.
+    if (this.#buffer === undefined) this.#request.once('close', () => this.#release())
+    else {
+      larger.set(this.#buffer.subarray(0, this.#size - length))
+      free(this.#buffer)
+    }
+    this.#buffer = larger
+    return true
+  }
+  #release(): void {
+    if (this.#buffer === undefined) return
+    this.#options.intake.give(limiterKey(this.#address), this.#buffer.length)
+    free(this.#buffer)
+    this.#buffer = undefined
+  }
+
+  /** What is here, or was announced; the first point is paid when the request is answered. */
+  #due(): number {
+    const bytes = Math.max(this.#size, this.#declared ?? 0)
+    return Math.max(Math.ceil(bytes / POINT_BYTES), Math.ceil(this.#pieces / POINT_PIECES)) - 1
+  }
+
+  #pay(): void {
+    const points = this.#due() - this.#paid
+    if (points <= 0 || this.#isPaying || this.#isOver) return
+    const charge = this.#options.limiter.charge(this.#address, points)
+    if (!(charge instanceof Promise)) {
+      this.#judge(charge, points)
+      return
+    }
+    this.#isPaying = true
+    void charge.then((one) => {
+      this.#isPaying = false
+      this.#judge(one, points)
+      this.#pay()
+      this.#finish()
+    })
+  }
+  #judge(charge: Charge, points: number): void {
+    if (charge.isAllowed) {
+      this.#paid += points
+      return
+    }
+    if (this.#isOver) return
+    this.#giveBack()
+    this.#end(new BodyRefusal(429, charge))
+  }
+  /** What is refused by the rate, before it began or in its middle, costs nothing. */
+  #giveBack(): void {
+    if (this.#paid > 0) this.#options.limiter.refund(this.#address, this.#paid)
+    this.#paid = 0
+  }
+
+  #finish(): void {
+    if (!this.#hasEnded || this.#isPaying || this.#isOver) return
+    const bytes = this.#whole ?? this.#buffer?.subarray(0, this.#size)
+    const text = bytes?.toString('utf8') ?? ''
+    this.#end(null, { text, address: this.#address, paid: this.#paid })
+  }
+
+  /** For its form: it pays for what was read, and for what will be. */
+  #refuse(refusal: BodyRefusal): void {
+    this.#isOver = true
+    dropBody(this.#request, this.#take)
+    const { lingerBytes } = refusal
+    if (lingerBytes === 0) stopParsing(this.#request.socket)
+    this.#release()
+    const { limiter, done } = this.#options
+    // Charges are answered in their order: all that was paid for this body is known by then.
+    const judge = (charge: Charge) => {
+      if (!charge.isAllowed) this.#giveBack()
+      done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, 0))
+    }
+    const points = lingerBytes === 0 ? UNREAD_POINTS : Math.ceil(lingerBytes / POINT_BYTES)
+    const charge = limiter.charge(this.#address, points)
+    if (charge instanceof Promise) void charge.then(judge)
+    else judge(charge)
+  }
+
+  #end(error: Error | null, body?: Body): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#release()
+    this.#options.done(error, body)
+  }
+}
+
+/**
+ * Gives the memory of a buffer back at once: one that lived for two collections of young garbage would keep it until the next large
+ * collection, for which V8 waits until 64 MB of them have gathered (2026-11).
+ */
+const free = ({ buffer }: Buffer): void => void (buffer as ArrayBuffer).transfer(0)
+
+/** Whether a request whose body is not read costs more than its headers: each read of the socket may bring thousands of pieces. */
+export const isLong = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > POINT_BYTES
+
+/** For whom reading is given up: what came with it, and a connection that is made anew, take up to 6 ms (2026-11). */
+export const UNREAD_POINTS = 4
+
+/** How long, and for how many bytes and pieces, a client may go on sending what is refused already. */
+const LINGER_MS = 2_000
+const LINGER_BYTES = 4_000_000
+const LINGER_PIECES = 1_024
+
+/**
+ * Ends a response whose request is still being sent: whoever sends is not reading, and a connection closed under it would take the answer
+ * along. So the answer goes out whole, the rest of the request is read and thrown away, and only then the connection is closed.
+ */
+export function endBeforeRequest(
+  request: IncomingMessage,
+  response: ServerResponse,
+  lingerBytes: number,
+): void {
+  let size = 0
+  let pieces = 0
+  const end = () => {
+    clearTimeout(timer)
+    response.end()
+  }
+  // Nothing more is read of whom that does not impress.
+  const stop = () => {
+    clearTimeout(timer)
+    dropBody(request, count)
+    endAtOnce(request, response)
+  }
+  const count: TakePiece = (piece) => {
+    if (piece === null) {
+      end()
+      return
+    }
+    size += piece.length
+    pieces++
+    if (size > lingerBytes || pieces > LINGER_PIECES) stop()
+  }
+  const timer = setTimeout(end, LINGER_MS)
+  request.once('close', end)
+  if (request.complete) end()
+  else takeBody(request, count)
+}
+
+/**
+ * Ends a response and closes its connection under what is still being sent: once the response has ended, Node reads the rest of a request
+ * whoever paused it, 2 MB in one turn of the event loop. A client on Linux still finds the answer in front of the reset.
+ */
+export function endAtOnce(request: IncomingMessage, response: ServerResponse, text?: string): void {
+  stopParsing(request.socket)
+  response.end(text, () => request.socket.destroy())
+}
+
+/** Until bytes that are being received make room. */
+const BUSY_MS = 1_000
+export const UNSUPPORTED_ENCODING = 'content encoding is not supported'
+
+const tooLarge = (size: number, limit: number, lingerBytes: number): BodyRefusal =>
+  new BodyRefusal(413, unacceptable(`content length too large (${size}>${limit})`), lingerBytes)
+const tooManyPieces = (limit: number): BodyRefusal =>
+  new BodyRefusal(
+    413,
+    unacceptable(`content in too many pieces (${limit}, and one for each kilobyte)`),
+    0,
+  )

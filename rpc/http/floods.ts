@@ -1,0 +1,103 @@
+/** What one connection may send at once: requests in a row, and pieces of their bodies. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Limits } from '../seam/limits.ts'
+import { Incoming } from './incoming.ts'
+
+/** 'later': after others that came in the same turn of the event loop; 'ended': it was one too many. */
+export type Order = 'now' | 'later' | 'ended'
+export type FloodLimits = Pick<
+  Limits,
+  'requestsPerSocket' | 'requestsInFlight' | 'requestsPerTurn' | 'bodyPieces'
+>
+
+type Sent = {
+  readonly socket: Socket
+  requests: number
+  unanswered: number
+  newest: ServerResponse
+  /** The turn of the event loop that those below are of. */
+  turn: number
+  requestsInTurn: number
+  piecesInTurn: number
+  headersInTurn: number
+}
+
+/** As many as requests have that mean it: a hundred of them with hundreds each take longer to parse than one client may hold the front. */
+const HEADERS = 64
+/** Of one request Node reads 2,000 at most, and they are no flood. */
+const LEAST_HEADERS = 2_000
+
+const NONE = { requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 }
+
+/**
+ * Looks at each request when its headers are here. A flood ends the connection by `end`: more unanswered requests than may be, or more
+ * pieces in one turn of the event loop than two bodies may have, or headers than all the requests may have that it may wait for.
+ * The last request that a connection may have closes it: Node's own count keeps it open and refuses what follows.
+ */
+export function watchFloods(
+  limits: FloodLimits,
+  end: (request: IncomingMessage) => void,
+): (request: IncomingMessage, response: ServerResponse) => Order {
+  const known = new WeakMap<Socket, Sent>()
+  const perTurn = Math.max(1, limits.requestsPerTurn)
+  const piecesPerTurn = 2 * limits.bodyPieces
+  const headersPerTurn = Math.max(LEAST_HEADERS, HEADERS * limits.requestsInFlight)
+  let turn = 0
+  let isCounted = false
+  const next = () => {
+    turn++
+    isCounted = false
+  }
+  function count(sent: Sent, what: keyof typeof NONE, by = 1): number {
+    if (!isCounted) {
+      isCounted = true
+      setImmediate(next)
+    }
+    if (sent.turn !== turn) Object.assign(sent, NONE, { turn })
+    sent[what] += by
+    return sent[what]
+  }
+  function entryOf(socket: Socket, newest: ServerResponse): Sent {
+    const entry = known.get(socket)
+    if (entry !== undefined) return entry
+    const made: Sent = { socket, newest, requests: 0, unanswered: 0, turn, ...NONE }
+    known.set(socket, made)
+    return made
+  }
+
+  return (request, response) => {
+    const sent = entryOf(request.socket, response)
+    sent.requests++
+    // Answers go out in order: with the newest, all are out.
+    sent.unanswered = sent.newest.writableFinished ? 1 : sent.unanswered + 1
+    sent.newest = response
+    if (sent.requests >= limits.requestsPerSocket) response.shouldKeepAlive = false
+    const headers = count(sent, 'headersInTurn', request.rawHeaders.length / 2)
+    if (sent.unanswered > limits.requestsInFlight || headers > headersPerTurn) {
+      end(request)
+      return 'ended'
+    }
+    if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
+      request.countPiece = () => {
+        if (sent.socket.destroyed) return false
+        if (count(sent, 'piecesInTurn') <= piecesPerTurn) return true
+        end(request)
+        return false
+      }
+    const isEarly = count(sent, 'requestsInTurn') <= perTurn && sent.unanswered <= perTurn
+    return isEarly ? 'now' : 'later'
+  }
+}
+
+/** Runs what it is given in order, so many in a turn of the event loop. Bounded by what its callers may have waiting. */
+export function createTurns(perTurn: number): (action: () => void) => void {
+  const waiting: (() => void)[] = []
+  function turn(): void {
+    for (const action of waiting.splice(0, perTurn)) action()
+    if (waiting.length > 0) setImmediate(turn)
+  }
+  return (action) => {
+    if (waiting.push(action) === 1) setImmediate(turn)
+  }
+}

@@ -1,0 +1,202 @@
+/** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
+
+import type { Limiter } from '../limiter/limiter.ts'
+import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
+import { limiterKey } from '../seam/address.ts'
+import type { Intake } from './intake.ts'
+import type { Reading } from './reading.ts'
+
+export type MeterOptions = {
+  readonly limiter: Pick<Limiter, 'charge'>
+  readonly intake: Intake
+  /** For a message to come in whole, the time for which it was not read left out. */
+  readonly messageMs: number
+  readonly now: () => number
+}
+export interface Meter {
+  /** A piece from the network. */
+  received(bytes: number): void
+  /** A message is whole. Gives the points that were paid for it. */
+  complete(): number
+  end(): void
+}
+type Metered = {
+  readonly address: string
+  readonly reading: Reading
+  /** Ends the connection, whose message does not come to its end. */
+  readonly cut: () => void
+}
+/** A message of which more than the first bytes are here. */
+type Unfinished = Metered & {
+  readonly startedAt: number
+  readonly stoppedBeforeMs: number
+}
+/** Takes what it waits for; false: there is no room yet. */
+type Waiter = { readonly take: () => boolean; readonly go: () => void }
+
+/** What may be read behind a message that is whole, but not handed on yet: the high-water mark of the receiver. */
+const SLACK_BYTES = 16_384
+/** Of an unfinished message, that nobody counts: most are not longer. */
+const FREE_BYTES = 16_384
+/** A piece keeps so many bytes besides its own. */
+const PIECE_BYTES = 256
+const RETRY_MS = 50
+const LOOK_MS = 1_000
+
+export function createMeters(options: MeterOptions): { open(metered: Metered): Meter } {
+  const room = createRoom()
+  const deadlines = createDeadlines(options)
+  return { open: (metered) => openMeter(metered, { ...options, room, deadlines }) }
+}
+
+function openMeter(
+  metered: Metered,
+  options: MeterOptions & {
+    readonly room: ReturnType<typeof createRoom>
+    readonly deadlines: ReturnType<typeof createDeadlines>
+  },
+): Meter {
+  const { address, reading } = metered
+  const { limiter, intake, room, deadlines } = options
+  const key = limiterKey(address)
+  /** Since the last message that was whole. */
+  let bytes = 0
+  let pieces = 0
+  let paid = 0
+  /** Of the intake. */
+  let held = 0
+  let isCharging = false
+  let unfinished: Unfinished | undefined
+  const waiter: Waiter = { take, go: () => reading.go('room') }
+
+  /** The first point is paid with the message. */
+  const duePoints = () =>
+    Math.max(
+      Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
+      Math.floor(pieces / POINT_PIECES),
+    )
+
+  async function pay(): Promise<void> {
+    isCharging = true
+    for (let due = duePoints(); due > paid; due = duePoints()) {
+      reading.stop('charge')
+      const charged = await limiter.charge(address, due - paid)
+      if (charged.isAllowed) paid += due - paid
+      else await new Promise((resolve) => setTimeout(resolve, charged.retryAfterMs).unref())
+    }
+    isCharging = false
+    reading.go('charge')
+  }
+
+  function take(): boolean {
+    const more = bytes + pieces * PIECE_BYTES - FREE_BYTES - held
+    if (more > 0 && !intake.take(key, more)) return false
+    if (more > 0) held += more
+    return true
+  }
+
+  function release(): void {
+    if (unfinished === undefined) return
+    deadlines.delete(unfinished)
+    unfinished = undefined
+    room.leave(waiter)
+    if (held > 0) intake.give(key, held)
+    held = 0
+    reading.go('room')
+  }
+
+  return {
+    received(length) {
+      bytes += length
+      pieces++
+      if (!isCharging && duePoints() > paid) void pay()
+      if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
+      unfinished ??= deadlines.add(metered)
+      if (room.isGranted(waiter) || take()) return
+      reading.stop('room')
+      room.wait(waiter)
+    },
+    complete() {
+      const points = paid
+      bytes = 0
+      pieces = 0
+      paid = 0
+      release()
+      return points
+    },
+    end() {
+      bytes = 0
+      pieces = 0
+      release()
+    },
+  }
+}
+
+/**
+ * Who waits for room. The first of them goes on without it, so that unfinished messages that wait for each other come to their end one
+ * after the other.
+ */
+function createRoom() {
+  /** In the order in which they came. */
+  const waiting = new Set<Waiter>()
+  let granted: Waiter | undefined
+  let isScheduled = false
+
+  function retry(): void {
+    isScheduled = false
+    for (const waiter of waiting) {
+      if (!waiter.take()) {
+        if (granted !== undefined) continue
+        granted = waiter
+      }
+      waiting.delete(waiter)
+      waiter.go()
+    }
+    schedule()
+  }
+  function schedule(): void {
+    if (waiting.size === 0 || isScheduled) return
+    isScheduled = true
+    setTimeout(retry, RETRY_MS).unref()
+  }
+
+  return {
+    isGranted: (waiter: Waiter): boolean => granted === waiter,
+    wait(waiter: Waiter): void {
+      waiting.add(waiter)
+      schedule()
+    },
+    leave(waiter: Waiter): void {
+      waiting.delete(waiter)
+      if (granted === waiter) granted = undefined
+    },
+  }
+}
+
+function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'now'>) {
+  const all = new Set<Unfinished>()
+  let timer: NodeJS.Timeout | undefined
+
+  function look(): void {
+    for (const one of all) {
+      const stoppedMs = one.reading.stoppedMs() - one.stoppedBeforeMs
+      if (now() - one.startedAt - stoppedMs <= messageMs) continue
+      all.delete(one)
+      one.cut()
+    }
+    if (all.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  return {
+    add(metered: Metered): Unfinished {
+      const stoppedBeforeMs = metered.reading.stoppedMs()
+      const one = { ...metered, startedAt: now(), stoppedBeforeMs }
+      all.add(one)
+      timer ??= setInterval(look, LOOK_MS).unref()
+      return one
+    },
+    delete: (one: Unfinished): void => void all.delete(one),
+  }
+}

@@ -1,0 +1,371 @@
+/** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { promisify } from 'node:util'
+import cors from '@fastify/cors'
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import { headersOfRefusal } from '../limiter/headers.ts'
+import type { Limiter } from '../limiter/limiter.ts'
+import type { TrustedProxies } from '../seam/address.ts'
+import { unavailable } from '../seam/errors.ts'
+import type { Answerer } from '../seam/exchange.ts'
+import { type Deadlines, longestMs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
+import {
+  type Body,
+  type BodyLimits,
+  BodyRefusal,
+  createBodies,
+  isLong,
+  UNREAD_POINTS,
+  UNSUPPORTED_ENCODING,
+} from './body.ts'
+import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
+import { createHeld, type Held } from './held.ts'
+import { createHostCheck, hasTwoHosts, TWO_HOSTS } from './hosts.ts'
+import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls, pathOf } from './http.ts'
+import { Incoming, isExpectationKnown, stopParsing } from './incoming.ts'
+import { createIntake, type IntakeLimits } from './intake.ts'
+import { createOutgoing } from './outgoing.ts'
+import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
+import { createState, type ServerState } from './state.ts'
+import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
+import { serveWebSockets, type UpgradeLimits } from './upgrades.ts'
+import type { Open } from './websocket.ts'
+
+// An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
+const { createServer: createHttpServer } = process.getBuiltinModule('node:http')
+
+export type Readiness = {
+  readonly status: 'ready' | 'degraded' | 'unready'
+  readonly reasons: readonly string[]
+  readonly details: Readonly<Record<string, unknown>>
+}
+/** Those of its parts, and how long a connection may be silent. */
+export type ServerLimits = BodyLimits &
+  FloodLimits &
+  IntakeLimits &
+  SocketLimits &
+  UnsentLimits &
+  UpgradeLimits &
+  Deadlines &
+  Pick<Limits, 'headersMs' | 'keepAliveMs'>
+export type ServerOptions = {
+  readonly limits: ServerLimits
+  /** Origins of browsers, or '*'. */
+  readonly cors: readonly string[]
+  /** Names that a Host header may have besides loopback names and addresses; '*' for all. */
+  readonly hosts: readonly string[]
+  readonly trustedProxies: TrustedProxies
+  readonly answer: Answerer
+  /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
+  readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+  readonly visits: Pick<Limiter, 'charge' | 'held'>
+  /** The answer could not be sent, which no client can cause. */
+  readonly onBug: (error: unknown) => void
+  /** WebSocket /feed; undefined: not served. */
+  readonly feed: Open | undefined
+  readonly readiness: () => Readiness
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** HTML for people at GET /. */
+  readonly page: () => string
+}
+
+export interface Server {
+  /** Resolves with the port taken. @throws the system's error (EADDRINUSE, EACCES …). */
+  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  /** JSON-RPC is refused with 503 and this reason; undefined: served. /feed and the health pages are always served. */
+  setPaused(reason: 'starting' | 'draining' | undefined): void
+  /** Requests and messages being answered. */
+  readonly inFlight: number
+  readonly webSockets: number
+  readonly unsent: Unsent['stats']
+  readonly sockets: Sockets['stats']
+  /** Open sockets, WebSockets included. */
+  connections(): Promise<number>
+  /** WebSockets get 1001 once their answers are out; resolves when all is answered, or after `withinMs`. */
+  drain(withinMs: number): Promise<void>
+  close(): Promise<void>
+  /** For tests: requests without a socket. */
+  readonly inject: FastifyInstance['inject']
+}
+
+/**
+ * Connections that wait to be accepted. Beyond Node's 511 a burst makes new clients wait for a second, until they ask again; the system
+ * allows 4,096 at most by default (net.core.somaxconn).
+ */
+const BACKLOG = 4_096
+/** Between two looks for headers and bodies that are late. */
+const CHECK_MS = 500
+const UNSUPPORTED_TYPE = 'invalid content type, only application/json is supported'
+const EXPOSED_HEADERS = ['X-Flashblock', 'Retry-After', 'RateLimit', 'RateLimit-Policy']
+
+export async function createServer(options: ServerOptions): Promise<Server> {
+  const { limits } = options
+  const state = createState()
+  const unsent = createUnsent(limits, options.now)
+  const outgoing = createOutgoing()
+  const isHostAllowed = createHostCheck(options.hosts)
+  const isAnyOrigin = options.cors.includes('*')
+  const intake = createIntake(limits)
+  const { limiter } = options
+  const cutOff = (socket: Socket) => sockets.cutOff(socket)
+  const bodies = createBodies({ limits, intake, limiter, cutOff })
+  const held = createHeld(cutOff)
+  const calls = createHttpCalls({
+    ...options,
+    ...{ isHostAllowed, isAnyOrigin, state, unsent, outgoing, bodies, held },
+    bodyBytes: limits.bodyBytes,
+    headersWithoutOrigin: {
+      ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
+      'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
+    },
+  })
+  const later = createTurns(Math.max(1, limits.requestsPerTurn))
+  const http = openHttp(limits)
+  const sockets = guardSockets(http, options)
+  const orderOf = watchFloods(limits, (request) => {
+    const { socket } = request
+    void limiter.charge(addressOf(request, options.trustedProxies), UNREAD_POINTS)
+    cutOff(socket)
+    stopParsing(socket)
+    socket.destroy()
+  })
+  const server = fastify({
+    serverFactory(route) {
+      const begin = createBeginning({ calls, sockets, orderOf, later, route })
+      // Node would answer by itself to an expectation that it does not know, past every bound.
+      return http.on('request', begin).on('checkExpectation', begin)
+    },
+    clientErrorHandler: sockets.onBroken,
+    bodyLimit: limits.bodyBytes,
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    exposeHeadRoutes: true,
+  })
+  addRefusals(server, { options, held, isHostAllowed, calls })
+  await addCors(server, options.cors)
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('application/json', (_request, payload, done) =>
+    bodies.read(payload, addressOf(payload, options.trustedProxies), done),
+  )
+  addPages(server, options)
+  addEndpoints(server, calls, state)
+  const shared = { unsent, outgoing, intake, isHostAllowed, state }
+  const webSockets = serveWebSockets(http, { ...options, ...shared })
+
+  return {
+    async listen(address) {
+      await server.listen({ ...address, backlog: BACKLOG })
+      return (server.server.address() as AddressInfo).port
+    },
+    setPaused(reason) {
+      state.paused = reason
+    },
+    get inFlight() {
+      return state.inFlight
+    },
+    get webSockets() {
+      return webSockets.size
+    },
+    get unsent() {
+      return unsent.stats
+    },
+    sockets: sockets.stats,
+    connections: () => promisify(server.server.getConnections.bind(server.server))(),
+    async drain(withinMs) {
+      state.paused = 'draining'
+      await state.idle(withinMs)
+      webSockets.closeAll(1001, 'the node is stopping')
+    },
+    async close() {
+      webSockets.closeAll(1001, 'the node is stopping')
+      await server.close()
+    },
+    inject: server.inject.bind(server),
+  }
+}
+
+function openHttp(limits: ServerLimits): ReturnType<typeof createHttpServer> {
+  const http = createHttpServer({
+    IncomingMessage: Incoming,
+    // Node takes the shorter one for the headers' and the longer one for the whole request's, whichever is which.
+    headersTimeout: Math.min(limits.headersMs, limits.requestMs),
+    connectionsCheckingInterval: CHECK_MS,
+  })
+  http.requestTimeout = limits.requestMs
+  http.keepAliveTimeout = limits.keepAliveMs
+  // Longer than any answer takes: what is silent for so long does not read its answer.
+  http.setTimeout(limits.requestMs + longestMs(limits))
+  return http
+}
+
+type Handle = (request: IncomingMessage, response: ServerResponse) => void
+/** What happens to a request whose headers are here: its place, its order, and whether it needs the router. */
+function createBeginning(options: {
+  readonly calls: HttpCalls
+  readonly sockets: Sockets
+  readonly orderOf: ReturnType<typeof watchFloods>
+  readonly later: ReturnType<typeof createTurns>
+  readonly route: Handle
+}): Handle {
+  const { calls, sockets, orderOf, later, route } = options
+  const handle: Handle = (request, response) => {
+    if (!response.destroyed && !calls.take(request, response)) route(request, response)
+  }
+  return (request, response) => {
+    // What else came with the request that ended it.
+    if (request.socket.destroyed) return
+    sockets.begin(request, response)
+    const order = orderOf(request, response)
+    if (order === 'later') later(() => handle(request, response))
+    else if (order === 'now') handle(request, response)
+  }
+}
+
+async function addCors(server: FastifyInstance, origins: readonly string[]): Promise<void> {
+  await server.register(cors, {
+    origin: origins.includes('*') ? '*' : [...origins],
+    methods: ['POST', 'GET', 'OPTIONS'],
+    exposedHeaders: EXPOSED_HEADERS,
+    maxAge: 600,
+    strictPreflight: false,
+  })
+}
+
+/** What is no JSON-RPC request as it should be: who may ask at all, what is not read, what is not here. */
+function addRefusals(
+  server: FastifyInstance,
+  { options, held, isHostAllowed, calls }: Refusing,
+): void {
+  server.addHook('onRequest', (request, reply, done) => {
+    const fault = faultOfHead(request.raw, isHostAllowed)
+    const go = () => {
+      if (fault === undefined) done()
+      else refuse(reply, ...fault)
+    }
+    admit(request, reply, { ...options, held, isServed: fault === undefined, done: go })
+  })
+  server.setErrorHandler((error: HttpError, _request, reply) => answerFailure(error, reply, calls))
+  server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
+}
+type Refusing = {
+  readonly options: ServerOptions
+  readonly held: Held
+  readonly isHostAllowed: (host: string | undefined) => boolean
+  readonly calls: HttpCalls
+}
+
+function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerState): void {
+  for (const [path, endpoint] of ENDPOINTS)
+    server.post<{ Body: Body | undefined }>(path, (request, reply) => {
+      if (state.paused !== undefined) {
+        answerPaused(state.paused, reply)
+        return
+      }
+      // Without a content type and a body, no parser is asked.
+      if (request.body === undefined) {
+        refuse(reply, 415, UNSUPPORTED_TYPE)
+        return
+      }
+      reply.hijack()
+      const headers = reply.getHeaders() as OutgoingHttpHeaders
+      calls.answer(request.body, { request: request.raw, response: reply.raw, endpoint, headers })
+    })
+}
+
+function addPages(server: FastifyInstance, options: ServerOptions): void {
+  for (const path of ENDPOINTS.keys())
+    server.get(path, (_request, reply) =>
+      reply.type('text/html; charset=utf-8').send(options.page()),
+    )
+  server.get('/healthz', () => ({ status: 'alive' }))
+  server.get('/readyz', (_request, reply) => {
+    const { status, reasons, details } = options.readiness()
+    return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
+  })
+}
+
+type HttpError = Error & { readonly statusCode?: number }
+function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls): FastifyReply {
+  const status = error.statusCode ?? 500
+  if (status === 415 && error.message !== UNSUPPORTED_ENCODING)
+    return refuse(reply, 415, UNSUPPORTED_TYPE)
+  if (!(error instanceof BodyRefusal) || status === 415)
+    return refuse(reply, status, status < 500 ? error.message : 'internal error')
+  reply.hijack()
+  const headers = reply.getHeaders() as OutgoingHttpHeaders
+  calls.refuse(error, { request: reply.request.raw, response: reply.raw, headers })
+  return reply
+}
+
+/** Status and text. */
+function faultOfHead(
+  { rawHeaders, headers }: IncomingMessage,
+  isHostAllowed: (host: string | undefined) => boolean,
+): [number, string] | undefined {
+  if (hasTwoHosts(rawHeaders)) return [400, TWO_HOSTS]
+  if (!isHostAllowed(headers.host)) return [403, 'invalid host specified']
+  return isExpectationKnown(headers) ? undefined : [417, 'expectation is not known']
+}
+
+type Admission = Pick<ServerOptions, 'limiter' | 'visits' | 'trustedProxies'> & {
+  readonly held: Held
+  /** By its headers. */
+  readonly isServed: boolean
+  readonly done: () => void
+}
+
+/**
+ * JSON-RPC pays when its body is read. Everything else pays here, from a purse of its own: a load balancer asks for health while its
+ * clients are refused. A long body of it is not read.
+ */
+function admit(request: FastifyRequest, reply: FastifyReply, admission: Admission): void {
+  const { trustedProxies, done } = admission
+  const { raw } = request
+  const address = addressOf(raw, trustedProxies)
+  const isCall =
+    admission.isServed &&
+    request.method === 'POST' &&
+    ENDPOINTS.has(pathOf(request.url)) &&
+    raw.headers['content-type']?.startsWith('application/json') === true
+  const purse = isCall ? admission.limiter : admission.visits
+  const held = purse.held(address)
+  if (held !== undefined) {
+    reply.hijack()
+    admission.held.hold(held, { request: raw, response: reply.raw, headers: {} })
+    return
+  }
+  if (isCall) {
+    done()
+    return
+  }
+  const isUnread = isLong(raw)
+  if (isUnread) {
+    reply.header('connection', 'close')
+    stopParsing(raw.socket)
+    reply.raw.once('finish', () => raw.socket.destroy())
+  }
+  void Promise.resolve(purse.charge(address, isUnread ? UNREAD_POINTS : 1)).then((charge) => {
+    if (charge.isAllowed) done()
+    else refuse(reply.headers(headersOfRefusal(charge)), 429, 'too many requests')
+  })
+}
+function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (!ENDPOINTS.has(pathOf(request.url))) return refuse(reply, 404, 'not found')
+  return refuse(reply.header('allow', 'POST, GET, OPTIONS'), 405, 'method not allowed')
+}
+
+function answerPaused(reason: 'starting' | 'draining', reply: FastifyReply): FastifyReply {
+  const message = reason === 'starting' ? 'the node is starting' : 'the node is stopping'
+  return reply
+    .code(503)
+    .header('retry-after', '1')
+    .header('connection', 'close')
+    .send({ jsonrpc: '2.0', id: null, error: unavailable(message, reason).toObject() })
+}
+
+function refuse(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).type('text/plain; charset=utf-8').send(`${text}\n`)
+}

@@ -1,0 +1,35 @@
+/** What the sockets share: how many answers are being made, and whether requests are taken. */
+
+export type ServerState = {
+  paused: 'starting' | 'draining' | undefined
+  inFlight: number
+  /** One answer more, until `ended`. */
+  begun(): void
+  ended(): void
+  /** Resolves when nothing is in flight, or after `withinMs`. */
+  idle(withinMs: number): Promise<void>
+}
+
+export function createState(): ServerState {
+  let onIdle = () => {}
+  return {
+    paused: undefined,
+    inFlight: 0,
+    begun() {
+      this.inFlight++
+    },
+    ended() {
+      if (--this.inFlight === 0) onIdle()
+    },
+    async idle(withinMs) {
+      if (this.inFlight === 0) return
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, withinMs)
+        onIdle = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    },
+  }
+}

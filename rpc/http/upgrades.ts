@@ -1,0 +1,76 @@
+/** Requests to become a WebSocket: who may, and what is served on it. */
+import type { IncomingMessage, Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Limiter } from '../limiter/limiter.ts'
+import type { TrustedProxies } from '../seam/address.ts'
+import type { Answerer } from '../seam/exchange.ts'
+import type { Limits } from '../seam/limits.ts'
+import { hostFault } from './hosts.ts'
+import { addressOf, ENDPOINTS, pathOf } from './http.ts'
+import type { Intake } from './intake.ts'
+import { type MessageLimits, serveMessages } from './messages.ts'
+import type { Outgoing } from './outgoing.ts'
+import type { ServerState } from './state.ts'
+import type { Unsent } from './unsent.ts'
+import {
+  createWebSockets,
+  type Open,
+  refuseUpgrade,
+  type Shared,
+  type WebSocketLimits,
+  type WebSockets,
+} from './websocket.ts'
+
+export type UpgradeLimits = WebSocketLimits &
+  MessageLimits &
+  Pick<Limits, 'feedQueueBytes' | 'sendQueueBytes'>
+
+type WebSocketOptions = Omit<Shared, 'limits'> & {
+  readonly limits: UpgradeLimits
+  /** Origins of browsers, or '*'. */
+  readonly cors: readonly string[]
+  readonly trustedProxies: TrustedProxies
+  readonly answer: Answerer
+  readonly visits: Pick<Limiter, 'charge' | 'held'>
+  /** WebSocket /feed; undefined: not served. */
+  readonly feed: Open | undefined
+  readonly isHostAllowed: (host: string | undefined) => boolean
+  readonly state: ServerState
+  readonly unsent: Unsent
+  readonly outgoing: Outgoing
+  readonly intake: Intake
+}
+
+export function serveWebSockets(http: Server, options: WebSocketOptions): WebSockets {
+  const { limits, state, feed, visits } = options
+  const webSockets = createWebSockets(options)
+  const isOriginAllowed = (origin: string | undefined) =>
+    origin === undefined || options.cors.includes('*') || options.cors.includes(origin)
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer, address: string) => {
+    const refusal = (status: number, reason: string) => refuseUpgrade(socket, status, reason)
+    const { host, origin } = request.headers
+    const fault = hostFault(request)
+    if (fault !== undefined) return refusal(400, fault)
+    if (!options.isHostAllowed(host)) return refusal(403, 'invalid host specified')
+    if (!isOriginAllowed(origin)) return refusal(403, 'origin not allowed')
+    const path = pathOf(request.url)
+    const endpoint = ENDPOINTS.get(path)
+    const upgraded = { request, socket, head, address }
+    if (path === '/feed' && feed !== undefined)
+      return webSockets.accept(upgraded, limits.feedQueueBytes, feed)
+    if (endpoint === undefined) return refusal(404, 'not found')
+    if (state.paused !== undefined) return refusal(503, state.paused)
+    return webSockets.accept(upgraded, limits.sendQueueBytes, (connection) =>
+      serveMessages(connection, { ...options, endpoint }),
+    )
+  }
+  // A handshake costs more than a small request, whatever becomes of it.
+  http.on('upgrade', async (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const address = addressOf(request, options.trustedProxies)
+    const charge =
+      visits.held(address) === undefined ? await visits.charge(address, 1) : { isAllowed: false }
+    if (charge.isAllowed) upgrade(request, socket, head, address)
+    else refuseUpgrade(socket, 429, 'too many requests')
+  })
+  return webSockets
+}

@@ -1,0 +1,109 @@
+/** JSON-RPC over HTTP to the node that has the chain before this one: one call at a time, bounded in time and bytes. */
+import { Buffer } from 'node:buffer'
+import { broken, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
+import type { Limits } from '../seam/limits.ts'
+
+export type LegacyReply = { readonly result: unknown } | { readonly error: RpcErrorObject }
+export interface LegacyClient {
+  /** Never rejects. Its errors are the other node's own, or say what went wrong on the way there. */
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<LegacyReply>
+}
+
+/** @param url a valid URL; a user and a password in it go into a header */
+export function createLegacyClient(
+  url: string,
+  limits: Pick<Limits, 'legacyMs' | 'legacyResponseBytes'>,
+): LegacyClient {
+  const target = new URL(url)
+  // A path or a query may hold a key: messages name the rest.
+  const { origin } = target
+  const headers = headersFor(target)
+  return {
+    async call(method, params, signal) {
+      const timeout = AbortSignal.timeout(limits.legacyMs)
+      try {
+        const response = await fetch(target, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+          signal: AbortSignal.any([timeout, signal]),
+          redirect: 'error',
+        })
+        const text = await textOf(response, limits.legacyResponseBytes)
+        return replyOf(text, response, origin)
+      } catch (error) {
+        if (error instanceof RpcError) return { error: error.toObject() }
+        const reason = timeout.aborted
+          ? `no answer from ${origin} within ${limits.legacyMs} ms`
+          : `cannot reach ${origin}: ${reasonOf(error)}`
+        return { error: legacyError(reason).toObject() }
+      }
+    },
+  }
+}
+
+function headersFor(target: URL): Readonly<Record<string, string>> {
+  const { username, password } = target
+  const headers = { 'content-type': 'application/json', accept: 'application/json' }
+  if (username === '' && password === '') return headers
+  // fetch takes no URL with a password in it.
+  target.username = ''
+  target.password = ''
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return { ...headers, authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }
+}
+
+/** @throws {RpcError} when it is longer than `limit` bytes; whatever reading throws */
+async function textOf({ body }: Response, limit: number): Promise<string> {
+  if (body === null) return ''
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body) {
+    bytes += chunk.length
+    // Leaving the loop cancels the rest.
+    if (bytes > limit) throw responseTooLarge(bytes, limit)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** @throws {RpcError} */
+function replyOf(text: string, { ok, status }: Response, origin: string): LegacyReply {
+  let answer: unknown
+  try {
+    answer = JSON.parse(text)
+  } catch (error) {
+    if (!ok) throw legacyError(`${origin} answered with HTTP ${status}`)
+    throw broken(`Legacy parse error: ${origin}: ${(error as Error).message}`)
+  }
+  if (typeof answer === 'object' && answer !== null) {
+    // Some nodes have both, one of them null.
+    const { result, error } = answer as { readonly result?: unknown; readonly error?: unknown }
+    if (isErrorObject(error)) {
+      const { code, message, data } = error
+      return { error: { code, message, ...(data === undefined ? {} : { data }) } }
+    }
+    if (result !== undefined) return { result }
+  }
+  if (!ok) throw legacyError(`${origin} answered with HTTP ${status}`)
+  throw broken(`Invalid legacy response: ${origin} gave neither a result nor an error`)
+}
+
+function isErrorObject(value: unknown): value is RpcErrorObject {
+  if (typeof value !== 'object' || value === null) return false
+  const { code, message } = value as { readonly code?: unknown; readonly message?: unknown }
+  return Number.isSafeInteger(code) && typeof message === 'string'
+}
+
+const legacyError = (reason: string): RpcError => broken(`Legacy RPC error: ${reason}`)
+
+/** fetch says "fetch failed" and why in the cause; several addresses that all fail have one cause each. */
+function reasonOf(error: unknown): string {
+  const { cause = error } = error as { readonly cause?: unknown }
+  const { errors, code, message } = cause as {
+    readonly errors?: readonly Error[]
+    readonly code?: string
+    readonly message?: string
+  }
+  return errors?.[0]?.message || message || code || String(cause)
+}

@@ -1,0 +1,117 @@
+/**
+ * Calls about blocks before the first one of this chain: they are of an older chain, whose own node answers them. One URL so serves all of
+ * the history.
+ */
+
+import { quantity } from '../../engine/primitives/hex.ts'
+import type { Call, Caller, Legacy } from '../dispatch/call.ts'
+import type { Scope } from '../dispatch/scope.ts'
+import { asciiJson } from '../json/envelope.ts'
+import { createCaps } from '../seam/caps.ts'
+import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
+import type { PoolReply } from '../seam/executor.ts'
+import type { Limits } from '../seam/limits.ts'
+import { createLegacyClient, type LegacyReply } from './client.ts'
+import { mergedLogs, rangeError } from './logs.ts'
+import { type Route, routeOf } from './route.ts'
+
+type LegacyOptions = {
+  readonly url: string
+  /** Number of this chain's first block. */
+  readonly cutoff: bigint
+  readonly limits: Limits
+}
+
+export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
+  const client = createLegacyClient(url, limits)
+  const caps = createCaps({
+    perClient: limits.legacyCallsPerClient,
+    total: limits.legacyCallsTotal,
+  })
+  let calls = 0
+  let errors = 0
+
+  const route = (call: Call, scope: Scope): Route =>
+    routeOf(
+      call,
+      { cutoff, limits },
+      {
+        view: () => scope.view,
+        isExpected: (hash) => scope.services.transactions.isExpected(hash),
+      },
+    )
+
+  async function ask(
+    { method, params }: { readonly method: string; readonly params: readonly unknown[] },
+    scope: Scope,
+  ): Promise<LegacyReply> {
+    const { address, signal } = scope.client
+    const giveBack = caps.take(address)
+    if (giveBack === undefined)
+      return refused(capReached('too many calls of the legacy chain', limits.legacyCallsPerClient))
+    calls++
+    try {
+      const reply = await client.call(method, params, signal)
+      if ('error' in reply) errors++
+      return reply
+    } finally {
+      giveBack()
+    }
+  }
+
+  /** Logs of both chains. This one's come first, so that a query that cannot be answered asks nobody. */
+  async function both(
+    local: Caller,
+    scope: Scope,
+    { call, fromBlock }: { readonly call: Call; readonly fromBlock: bigint },
+  ): Promise<PoolReply> {
+    const query = call.params[0] as object
+    const later = [{ ...query, fromBlock: quantity(cutoff) }]
+    const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, false)
+    scope.release()
+    if (!('result' in ours))
+      return 'error' in ours ? { error: rangeError(ours.error, { fromBlock, cutoff }) } : ours
+    const earlier = { ...query, fromBlock: quantity(fromBlock), toBlock: quantity(cutoff - 1n) }
+    const theirs = await ask({ method: call.found.name, params: [earlier] }, scope)
+    if ('error' in theirs) return theirs
+    try {
+      return capped(mergedLogs(theirs.result, ours.result, { fromBlock, cutoff }))
+    } catch (error) {
+      if (error instanceof RpcError) return refused(error)
+      throw error
+    }
+  }
+
+  function capped(result: string): PoolReply {
+    const { responseBytes } = limits
+    if (result.length <= responseBytes) return { result }
+    return refused(responseTooLarge(result.length, responseBytes))
+  }
+
+  return {
+    isRouted: (call, scope) => route(call, scope).to !== 'here',
+    callerOver: (local) => (call, scope, isPinned) => {
+      const where = route(call, scope)
+      if (where.to === 'here') return local(call, scope, isPinned)
+      // The other node takes its time, and reads no view.
+      scope.release()
+      try {
+        call.found.decode(call.params, limits)
+      } catch (error) {
+        if (error instanceof RpcError) return refused(error)
+        throw error
+      }
+      if (where.to === 'both') return both(local, scope, { call, fromBlock: where.fromBlock })
+      return ask(where, scope).then((reply) =>
+        'error' in reply ? reply : capped(asciiJson(reply.result)),
+      )
+    },
+    get stats() {
+      return { calls, errors, inFlight: caps.total }
+    },
+  }
+}
+
+const refused = (error: RpcError): { readonly error: RpcErrorObject } => ({
+  error: error.toObject(),
+})

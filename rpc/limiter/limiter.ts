@@ -1,0 +1,239 @@
+/** The rate limit: one bucket per client address for HTTP and WebSocket on both endpoints. */
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import { limiterKey } from '../seam/address.ts'
+import type { Refusal } from '../seam/errors.ts'
+
+export type Charge = { readonly isAllowed: true } | ({ readonly isAllowed: false } & Refusal)
+
+export interface Limiter {
+  /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
+  charge(address: string, points: number): Charge | Promise<Charge>
+  /** Gives back what was taken for the first part of a request that is refused because of the rest. */
+  refund(address: string, points: number): void
+  /** Points that a request turned out to cost when it was done: taken from the seconds that follow, ten at most. */
+  owe(address: string, points: number): void
+  /** Of an address that was refused as often in this second as it has points: until it is over, nothing that it sends is read. */
+  held(address: string): Refusal | undefined
+  /** This thread stood still for so long: every known address gets the points of that time, for what it sent meanwhile comes at once. */
+  stalled(ms: number): void
+  /** Addresses that it remembers. */
+  readonly known: number
+  /** Points taken since the start. */
+  readonly charged: number
+}
+
+export type LimiterOptions = {
+  /** Points per second and address; undefined: no limit. */
+  readonly perSecond: number | undefined
+  /** Addresses known at a time; the ones beyond share one bucket. */
+  readonly keys: number
+  /** Milliseconds since 1970: the buckets are the library's, and count by the system's clock. */
+  readonly now: () => number
+}
+
+const WINDOW_MS = 1_000
+/** An address that was silent for longer begins its seconds anew. */
+const KEPT_MS = 10_000
+/** For how many seconds an address may be in debt. */
+const DEBT_SECONDS = 10
+const OVERFLOW_KEY = 'overflow'
+const ALLOWED: Charge = { isAllowed: true }
+
+export const createLimiter = ({ perSecond, ...rest }: LimiterOptions): Limiter =>
+  perSecond === undefined ? unlimited() : limited(perSecond, rest)
+
+const newBucket = (points: number) =>
+  new RateLimiterMemory({ keyPrefix: '', points, duration: WINDOW_MS / 1_000 })
+
+/** @param limit points per second and address */
+function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>): Limiter {
+  const bucket = newBucket(limit)
+  const seconds = createSeconds(keys, { limit, begin, clock: now })
+  const leftMs = ({ end }: Second): number => end - now()
+  let waiting = 0
+  let tail: Promise<unknown> = Promise.resolve()
+  let charged = 0
+  /** Points that every address known at the time was given for stalls, all together. */
+  let given = 0
+
+  /** What an address has from before its second: debts, and points for stalls. The bucket in memory does it before it returns. */
+  function begin(second: Second): void {
+    second.refused = 0
+    const due = Math.min(second.owed, limit)
+    if (due === 0) return
+    second.owed -= due
+    void bucket.penalty(second.key, due, { customDuration: leftMs(second) / 1_000 })
+  }
+  function current(key: string): Second {
+    const second = seconds.of(key, given)
+    if (second.given !== given) {
+      void bucket.reward(second.key, given - second.given, {
+        customDuration: leftMs(second) / 1_000,
+      })
+      second.given = given
+    }
+    return second
+  }
+
+  async function take(address: string, points: number): Promise<Charge> {
+    const second = current(address)
+    const { key } = second
+    try {
+      await bucket.consume(key, points, { customDuration: leftMs(second) / 1_000 })
+      charged += points
+      return ALLOWED
+    } catch (refusal) {
+      if (!(refusal instanceof RateLimiterRes)) throw refusal
+      second.refused++
+      // The bucket counts refused points too: given back, so that smaller requests still fit in this second.
+      await bucket.reward(key, points)
+      return {
+        isAllowed: false,
+        limit,
+        used: refusal.consumedPoints - points,
+        cost: points,
+        retryAfterMs: Math.max(1, refusal.msBeforeNext),
+      }
+    }
+  }
+
+  return {
+    charge(address, points) {
+      const key = limiterKey(address)
+      // Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn.
+      if (waiting === 0 && points === 1) return take(key, points)
+      waiting++
+      const turn = tail.then(() => take(key, points)).finally(() => waiting--)
+      tail = turn
+      return turn
+    },
+    refund(address, points) {
+      charged -= points
+      void bucket.reward(current(limiterKey(address)).key, points)
+    },
+    owe(address, points) {
+      const second = current(limiterKey(address))
+      second.owed = Math.min(second.owed + points, DEBT_SECONDS * limit)
+      charged += points
+    },
+    held(address) {
+      const second = seconds.known(limiterKey(address))
+      if (second === undefined || second.refused < limit) return undefined
+      return { limit, used: limit, cost: 1, retryAfterMs: Math.max(1, leftMs(second)) }
+    },
+    stalled(ms) {
+      given += Math.floor((limit * ms) / WINDOW_MS)
+    },
+    get known() {
+      return seconds.size
+    },
+    get charged() {
+      return charged
+    },
+  }
+}
+
+function unlimited(): Limiter {
+  return {
+    charge: () => ALLOWED,
+    refund() {},
+    owe() {},
+    held: () => undefined,
+    stalled() {},
+    known: 0,
+    charged: 0,
+  }
+}
+
+/** Where an address stands. */
+type Second = {
+  /** Of its bucket. */
+  readonly key: string
+  /** When its second ends. */
+  end: number
+  /** Points for the seconds to come. */
+  owed: number
+  refused: number
+  /** Points for stalls that it has been given, counted as all of them are. */
+  given: number
+}
+
+/**
+ * The second of each address. Seconds follow each other without a gap as long as the address is remembered, so that a request late in
+ * one second does not shift the next. The bucket itself bounds neither.
+ */
+function createSeconds(
+  most: number,
+  {
+    limit,
+    begin,
+    clock,
+  }: {
+    readonly limit: number
+    readonly begin: (second: Second) => void
+    readonly clock: () => number
+  },
+): {
+  of(key: string, given: number): Second
+  /** undefined: it has no second now. */
+  known(key: string): Second | undefined
+  readonly size: number
+} {
+  const seconds = new Map<string, Second>()
+  let overflow: Second | undefined
+  const isForgotten = ({ end }: Second, now: number) => end <= now - KEPT_MS || isAhead(end, now)
+  /** The clock went back. */
+  const isAhead = (end: number, now: number) => end > now + WINDOW_MS
+  const isNow = ({ end }: Second, now: number) => end > now && !isAhead(end, now)
+
+  /** For one more, at the cost of the oldest if that is over. */
+  function hasRoom(now: number): boolean {
+    const [oldest] = seconds.values()
+    return seconds.size < most || oldest === undefined || oldest.end <= now
+  }
+
+  function shared(now: number, given: number): Second {
+    if (overflow === undefined || !isNow(overflow, now)) {
+      const { owed = 0 } = overflow ?? {}
+      overflow = { key: OVERFLOW_KEY, end: now + WINDOW_MS, owed, refused: 0, given }
+      begin(overflow)
+    }
+    return overflow
+  }
+
+  function of(key: string, given: number): Second {
+    const now = clock()
+    const known = seconds.get(key)
+    if (known !== undefined && isNow(known, now)) return known
+    seconds.delete(key)
+    // In the order of their ends: the oldest stand first.
+    for (const [oldest, second] of seconds) {
+      if (!isForgotten(second, now) && (seconds.size < most || second.end > now)) break
+      seconds.delete(oldest)
+    }
+    if (seconds.size >= most) return shared(now, given)
+    const next = { key, end: now + WINDOW_MS, owed: 0, refused: 0, given }
+    if (known !== undefined && !isForgotten(known, now)) {
+      next.end = now + WINDOW_MS - ((now - known.end) % WINDOW_MS)
+      // What was not asked for paid as well.
+      const missed = Math.floor((now - known.end) / WINDOW_MS)
+      next.owed = Math.max(0, known.owed - missed * limit)
+      next.given = known.given
+    }
+    seconds.set(key, next)
+    begin(next)
+    return next
+  }
+
+  return {
+    of,
+    known(key) {
+      const now = clock()
+      const second = seconds.get(key) ?? (hasRoom(now) ? undefined : overflow)
+      return second !== undefined && isNow(second, now) ? second : undefined
+    },
+    get size() {
+      return seconds.size
+    },
+  }
+}

@@ -1,0 +1,12 @@
+/** What one point of the rate limit pays for: a request costs the most of its calls and of these, and the processor time of a worker afterwards. */
+
+/** Bytes of a body. */
+export const POINT_BYTES = 65_536
+/** Pieces that a body comes in: each takes 2 µs, and 10 where it is a read of its own (2026-11). */
+export const POINT_PIECES = 128
+/** Lists, objects and what stands in them. */
+export const POINT_VALUES = 5_000
+/** Processor time of a worker, counted in full: what takes less has been paid by the call itself. */
+export const POINT_MS = 50
+/** Calls of a batch that is refused for its length: each is answered with an error all the same. */
+export const POINT_REFUSALS = 32

@@ -1,0 +1,198 @@
+/** What a JSON-RPC method is: one exported constant, made by `frontMethod` or `poolMethod`. */
+import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
+import type { TraceOutput } from '../../engine/tracers/types.ts'
+import {
+  type Codec,
+  type JsonSchema,
+  type Param,
+  type Result,
+  SchemaError,
+} from '../json/schema.ts'
+import type { About } from '../seam/about.ts'
+import type { Client } from '../seam/client.ts'
+import { invalidArgument, missingValue, tooManyArguments } from '../seam/errors.ts'
+import type { PoolReply } from '../seam/executor.ts'
+import type { Runs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
+import { type BasisOf, onBlock } from './basis.ts'
+import type { FrontServices } from './services.ts'
+
+/** What every handler gets, on the front and in a worker alike. */
+export type MethodContext = {
+  /** Leased at the first use, the same for the whole batch. */
+  readonly view: ChainView
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly limits: Limits
+  /** True once the request's deadline has passed or its client has gone: long work polls it. */
+  readonly isExpired: () => boolean
+}
+/** Handlers in a worker may write their result where it goes out in pieces, instead of giving it. */
+export type PoolContext = MethodContext & {
+  readonly output: TraceOutput
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}
+/** Front handlers also get the services that live there. */
+export type FrontContext = MethodContext & {
+  readonly services: FrontServices
+  /** Who asks: for per-client limits, subscriptions and filters. */
+  readonly client: Client
+  /** Reads the newest view for the length of one synchronous call, for methods that wait: the request's own may be older than the event. */
+  readonly readNewest: <T>(read: (view: ChainView) => T) => T
+  /** Runs a pool method for this request, at the newest record. */
+  readonly callPool: (method: Method, params: readonly unknown[]) => Promise<PoolReply>
+  /** Runs after the answer has been handed to the socket. */
+  readonly afterAnswer: (action: () => void) => void
+}
+
+/** `params` as they came over the wire. @throws {RpcError} {ViewError} {SchemaError} where there is nothing to say */
+type LateData = (view: ChainView, params: readonly unknown[], limits: Limits) => object | undefined
+
+export type Cost = (params: readonly unknown[], limits: Limits) => number
+
+export type Method = {
+  readonly name: string
+  readonly summary: string
+  readonly runs: Runs
+  /**
+   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), and a read of latest may wait for a
+   * block that its client was shown (events/shown.ts); undefined: neither.
+   */
+  readonly about: About | undefined
+  /** A front method that looks at nothing but its parameters: long ones go to the pool. */
+  readonly isPure: boolean
+  readonly endpoints: readonly Endpoint[]
+  /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
+  readonly basis: BasisOf | undefined
+  /** What a caller is told beside the times when its call ran out of time and no worker said more. */
+  readonly lateData: LateData | undefined
+  /** Changes something, so that it never runs twice for one request. */
+  readonly hasEffect: boolean
+  /** Waits for events: holds no lease, and no other item of its batch waits for it. */
+  readonly isWaiting: boolean
+  /** What a call with these parameters, which nobody has looked at, costs in the limiter: points of the requests per second. */
+  readonly cost: Cost
+  /** Endpoints for which the service lists it (`--methods standard`). */
+  readonly listed: readonly Endpoint[]
+  readonly params: readonly Param[]
+  readonly result: { readonly name: string; readonly schema: JsonSchema }
+  /** Decodes the positional parameters. @throws {RpcError} */
+  readonly decode: (params: readonly unknown[], limits: Limits) => readonly unknown[]
+  /** Decodes the positional parameters, runs the handler, gives the result as JSON text; '' when it is written. @throws {RpcError} {ViewError} */
+  readonly invoke: (context: MethodContext, params: readonly unknown[]) => string | Promise<string>
+}
+export type Methods = ReadonlyMap<string, Method>
+
+export const param = <T>(name: string, codec: Codec<T>): Param<T> => ({
+  name,
+  codec,
+  required: true,
+  fallback: undefined,
+})
+/** A parameter that may be left out or null. */
+export function optional<T>(name: string, codec: Codec<T>): Param<T | undefined>
+export function optional<T>(name: string, codec: Codec<T>, fallback: NoInfer<T>): Param<T>
+export function optional<T>(name: string, codec: Codec<T>, fallback?: T): Param<T | undefined> {
+  return { name, codec: codec as Codec<T | undefined>, required: false, fallback }
+}
+
+type Params = readonly Param[]
+type Values<P extends Params> = { [K in keyof P]: P[K] extends Param<infer T> ? T : never }
+type Definition<P extends Params, R, C> = {
+  readonly name: string
+  readonly summary: string
+  readonly params: P
+  readonly result: Result<R>
+  readonly endpoints?: readonly Endpoint[]
+  readonly listed?: readonly Endpoint[]
+  readonly about?: About
+  /** 'about': the block that it is about. */
+  readonly basis?: BasisOf | 'about'
+  readonly lateData?: LateData
+  readonly hasEffect?: boolean
+  readonly isWaiting?: boolean
+  readonly isPure?: boolean
+  readonly cost?: number | Cost
+  readonly handler: (context: C, ...values: Values<P>) => R | Promise<R>
+}
+
+const BOTH: readonly Endpoint[] = ['standard', 'flashblocks']
+
+/** A method that runs on the front thread. */
+export function frontMethod<const P extends Params, R>(
+  definition: Definition<P, R, FrontContext>,
+): Method {
+  // Only dispatch calls it, and dispatch gives every front method a FrontContext.
+  return build({ ...definition, runs: 'front' } as Definition<P, R, MethodContext> & { runs: Runs })
+}
+
+/** A method that runs in a worker of the pool. */
+export function poolMethod<const P extends Params, R>(
+  definition: Definition<P, R, PoolContext> & { readonly runs: Exclude<Runs, 'front'> },
+): Method {
+  // Only a worker calls it, with a PoolContext.
+  return build(definition as Definition<P, R, MethodContext> & { runs: Runs })
+}
+
+function build<P extends Params, R>(
+  definition: Definition<P, R, MethodContext> & { readonly runs: Runs },
+): Method {
+  const { name, summary, runs, params, result, handler, cost = 1 } = definition
+  const decode: Method['decode'] = (wire, limits) => decodeParams(params, wire, limits)
+  return {
+    name,
+    summary,
+    runs,
+    isPure: definition.isPure ?? false,
+    params,
+    result: { name: result.name, schema: result.schema },
+    endpoints: definition.endpoints ?? BOTH,
+    listed: definition.listed ?? [],
+    about: definition.about,
+    basis: basisOf(definition),
+    lateData: definition.lateData,
+    hasEffect: definition.hasEffect ?? false,
+    isWaiting: definition.isWaiting ?? false,
+    cost: typeof cost === 'function' ? cost : () => cost,
+    decode,
+    invoke(context, wire) {
+      const value = handler(context, ...(decode(wire, context.limits) as Values<P>))
+      return value instanceof Promise
+        ? value.then((settled) => result.text(settled))
+        : result.text(value)
+    },
+  }
+}
+
+function basisOf({
+  basis,
+  about,
+}: {
+  readonly basis?: BasisOf | 'about'
+  readonly about?: About
+}): BasisOf | undefined {
+  if (basis !== 'about') return basis
+  if (about === undefined) throw new Error('a method about nothing depends on no block')
+  return onBlock(about.at)
+}
+
+function decodeParams(
+  params: Params,
+  wire: readonly unknown[],
+  limits: Limits,
+): readonly unknown[] {
+  if (wire.length > params.length) throw tooManyArguments(params.length)
+  return params.map(({ codec, required, fallback }, index) => {
+    const value = wire[index]
+    if (value === undefined && required) throw missingValue(index)
+    if ((value === undefined || value === null) && !required) return fallback
+    try {
+      return codec.decode(value, limits)
+    } catch (error) {
+      throw error instanceof SchemaError ? invalidArgument(index, error.describe()) : error
+    }
+  })
+}

@@ -1,0 +1,17 @@
+/** Block parameters to blocks. */
+import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import type { StateReader } from '../../engine/state/reader.ts'
+import { headerForHashNotFound, headerNotFound } from '../seam/errors.ts'
+
+/** The block a state method names. @throws {RpcError} when there is none. */
+export function resolveBlock(view: ChainView, selector: BlockSelector): Block {
+  const block = view.block(selector)
+  if (block !== undefined) return block
+  throw 'hash' in selector ? headerForHashNotFound() : headerNotFound()
+}
+
+/** @throws {RpcError} */
+export const resolveState = (view: ChainView, selector: BlockSelector): StateReader =>
+  view.state(resolveBlock(view, selector))
+
+export const LATEST = { tag: 'latest' } as const

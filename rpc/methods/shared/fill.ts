@@ -1,0 +1,124 @@
+/** Completes a transaction object of a caller whose key the node holds: nonce, gas and fees left out are filled in. */
+import type { ChainView } from '../../../engine/chain/types.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import {
+  decodeTransaction,
+  encodeTransaction,
+  signingHash,
+  transactionHash,
+  type UnsignedTransaction,
+} from '../../../engine/primitives/transaction-codec.ts'
+import { equalBytes, ZERO_20 } from '../../../engine/primitives/words.ts'
+import { readAccount } from '../../../engine/state/read.ts'
+import type { transactionCall } from '../../json/codecs.ts'
+import type { TypeOf } from '../../json/schema.ts'
+import type { FrontContext } from '../../method/method.ts'
+import { resolveBlock, resolveState } from '../../method/resolve.ts'
+import { failed, unknownAccount } from '../../seam/errors.ts'
+import type { AccountService } from '../../seam/ports.ts'
+import { suggestTip } from './gas-price.ts'
+
+export type CallFields = TypeOf<typeof transactionCall>
+const PENDING = { tag: 'pending' } as const
+
+/** The sender, when it is one of ours. @throws {RpcError} */
+export function ownSender({ from }: CallFields, accounts: AccountService): Bytes {
+  const sender = from ?? ZERO_20
+  if (!accounts.addresses().some((own) => equalBytes(own, sender))) throw unknownAccount()
+  return sender
+}
+
+/** @throws {RpcError} in go-ethereum's words, when the fields contradict each other or this chain */
+export function checkFields(call: CallFields, chainId: bigint): void {
+  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to } = call
+  if (gasPrice !== undefined && (maxFeePerGas ?? maxPriorityFeePerGas) !== undefined)
+    throw failed('both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified')
+  if (data !== undefined && input !== undefined && !equalBytes(data, input))
+    throw failed(
+      'both "data" and "input" are set and not equal. Please use "input" to pass transaction call data',
+    )
+  if (call.chainId !== undefined && call.chainId !== chainId)
+    throw failed(`chainId does not match node's (have=${call.chainId}, want=${chainId})`)
+  const content = input ?? data
+  if (to === undefined && (content === undefined || content.length === 0))
+    throw failed('contract creation without any data provided')
+  if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
+    throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
+}
+
+/**
+ * @param estimate gas that the call needs, asked only when none is given
+ * @throws {RpcError}
+ */
+export async function fillTransaction(
+  context: FrontContext,
+  call: CallFields,
+  options: { readonly sender: Bytes; readonly estimate: () => Promise<bigint> },
+): Promise<UnsignedTransaction> {
+  const { chain, services } = context
+  const { sender } = options
+  const gasLimit = call.gas ?? (await options.estimate())
+  return context.readNewest((view) => {
+    const nonce = call.nonce ?? services.transactions.nextNonce(sender, nonceOf(view, sender))
+    const common = {
+      nonce,
+      gasLimit,
+      to: call.to,
+      value: call.value ?? 0n,
+      input: call.input ?? call.data ?? new Uint8Array(0),
+      chainId: chain.chainId,
+    }
+    const { gasPrice, accessList = [], authorizationList } = call
+    if (gasPrice !== undefined)
+      return call.accessList === undefined
+        ? { ...common, type: 0, gasPrice }
+        : { ...common, type: 1, gasPrice, accessList }
+    const fees = feesOf(view, call)
+    return authorizationList === undefined
+      ? { ...common, ...fees, type: 2, accessList }
+      : { ...common, ...fees, type: 4, accessList, authorizationList }
+  })
+}
+
+const nonceOf = (view: ChainView, sender: Bytes): bigint =>
+  readAccount(resolveState(view, PENDING), sender)?.nonce ?? 0n
+
+/** Twice the base fee: enough for some full blocks in a row. */
+function feesOf(
+  view: ChainView,
+  call: CallFields,
+): { readonly maxFeePerGas: bigint; readonly maxPriorityFeePerGas: bigint } {
+  const baseFee = resolveBlock(view, PENDING).header.baseFeePerGas ?? 0n
+  const wished = call.maxPriorityFeePerGas ?? suggestTip(view)
+  const maxFeePerGas = call.maxFeePerGas ?? wished + 2n * baseFee
+  return { maxFeePerGas, maxPriorityFeePerGas: wished < maxFeePerGas ? wished : maxFeePerGas }
+}
+
+/** @throws {RpcError} when the key is not at hand */
+export function signWith(
+  accounts: AccountService,
+  sender: Bytes,
+  unsigned: UnsignedTransaction,
+): SignedTransaction {
+  const signature = accounts.sign(sender, signingHash(unsigned))
+  if (signature === undefined) throw unknownAccount()
+  const { r, s, yParity } = signature
+  const isProtected = unsigned.type === 0 && unsigned.chainId !== undefined
+  const base = unsigned.type !== 0 ? 0n : isProtected ? 35n + 2n * unsigned.chainId : 27n
+  const signed = { ...unsigned, r, s, v: base + BigInt(yParity) }
+  return decodeTransaction(
+    encodeTransaction(signed as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>),
+    sender,
+  ) as SignedTransaction
+}
+
+/** As go-ethereum shows it: an envelope whose signature is zero. */
+export function unsignedForm(unsigned: UnsignedTransaction, sender: Bytes): SignedTransaction {
+  const fields = { ...unsigned, v: 0n, r: 0n, s: 0n }
+  const raw = encodeTransaction(fields as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>)
+  return { ...fields, raw, hash: transactionHash(raw), from: sender } as SignedTransaction
+}
+
+export const turnKey = (sender: Bytes): string => bytesToHex(sender)

@@ -1,0 +1,87 @@
+/** Who is asking: the address of a client behind trusted proxies, and the key that its limits are counted under. */
+import { BlockList, isIP, isIPv4 } from 'node:net'
+
+export type TrustedProxies = BlockList
+
+/**
+ * The address a request counts for. `X-Forwarded-For` is believed only as far as the hops that wrote it are trusted: from the right,
+ * the first address that is not a trusted proxy. An entry that is no address ends the walk at the proxy that handed it on.
+ */
+export function clientAddress(
+  remote: string | undefined,
+  forwardedFor: string | undefined,
+  trusted: TrustedProxies,
+): string {
+  let address = plainAddress(remote ?? '') ?? 'unknown'
+  if (forwardedFor === undefined || trusted.rules.length === 0) return address
+  const hops = forwardedFor.split(',')
+  while (isTrusted(address, trusted)) {
+    const hop = hops.pop()
+    const next = hop === undefined ? undefined : plainAddress(hop.trim())
+    if (next === undefined) break
+    address = next
+  }
+  return address
+}
+
+/** An IPv4 address counts for itself, an IPv6 address for its /64: one customer has a whole one. */
+export function limiterKey(address: string): string {
+  if (isIP(address) !== 6) return address
+  return `${groups(address).slice(0, 4).join(':')}::/64`
+}
+
+/** @throws {Error} saying which entry is no address and no range. */
+export function trustedProxies(ranges: readonly string[]): TrustedProxies {
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [network = '', length, rest] = range.split('/')
+    const version = isIP(network)
+    const bits = version === 4 ? 32 : 128
+    const prefix = length === undefined ? bits : /^\d{1,3}$/.test(length) ? Number(length) : -1
+    if (version === 0 || rest !== undefined || prefix < 0 || prefix > bits)
+      throw new Error(`"${range}" is no address or range such as 10.0.0.0/8`)
+    list.addSubnet(network, prefix, version === 4 ? 'ipv4' : 'ipv6')
+  }
+  return list
+}
+
+export function isLoopback(address: string): boolean {
+  const plain = plainAddress(address)
+  return plain === '::1' || (plain !== undefined && isIP(plain) === 4 && plain.startsWith('127.'))
+}
+
+/** False for what is no address. */
+export function isTrusted(address: string, trusted: TrustedProxies): boolean {
+  const version = isIP(address)
+  return version !== 0 && trusted.check(address, version === 4 ? 'ipv4' : 'ipv6')
+}
+
+/** Without brackets, port, zone and the IPv4-in-IPv6 prefix; undefined when it is no address. */
+function plainAddress(text: string): string | undefined {
+  if (isIPv4(text)) return text
+  let address = text.replace(/%.*$/, '')
+  const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(address)
+  if (bracketed !== null) address = bracketed[1]!
+  else if (/^[\d.]+:\d+$/.test(address)) address = address.slice(0, address.indexOf(':'))
+  const version = isIP(address)
+  if (version === 0) return undefined
+  if (version === 4) return address
+  const words = groups(address)
+  if (words.slice(0, 6).join(':') !== '0:0:0:0:0:ffff') return address.toLowerCase()
+  const [high, low] = [Number.parseInt(words[6]!, 16), Number.parseInt(words[7]!, 16)]
+  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
+}
+
+/** The eight groups of an IPv6 address, without leading zeros. */
+function groups(address: string): string[] {
+  const plain = address.replace(
+    /(\d+)\.(\d+)\.(\d+)\.(\d+)$/,
+    (_, a: string, b: string, c: string, d: string) =>
+      `${(Number(a) * 256 + Number(b)).toString(16)}:${(Number(c) * 256 + Number(d)).toString(16)}`,
+  )
+  const [left = '', right] = plain.split('::')
+  const head = left === '' ? [] : left.split(':')
+  const tail = right === undefined || right === '' ? [] : right.split(':')
+  const gap = Array.from({ length: 8 - head.length - tail.length }, () => '0')
+  return [...head, ...gap, ...tail].map((group) => Number.parseInt(group, 16).toString(16))
+}

@@ -1,0 +1,56 @@
+/** The seam between the front and the pool: rpc/ knows no thread. */
+import type { Endpoint } from '../../engine/chain/types.ts'
+import { errorOf, internalError, type RpcErrorObject } from './errors.ts'
+import type { Runs } from './lane.ts'
+import { bytesOf } from './pieces.ts'
+
+/** Of a method, what the pool needs to know. */
+export type PoolMethod = { readonly name: string; readonly runs: Runs }
+export type PoolCall = {
+  readonly method: PoolMethod
+  readonly params: readonly unknown[]
+  /** The same as JSON text: what goes to the worker. */
+  readonly text: string
+  readonly endpoint: Endpoint
+  /** The record the front holds for this call's batch; undefined: a single call, the newest when it is handed to a worker. */
+  readonly record: number | undefined
+  /** Monotonic milliseconds of the front; counts queue time. */
+  readonly deadline: number
+  readonly client: PoolClient
+}
+/** Who waits for a call: one for nobody ends early, and each address has its share of the workers. */
+export type PoolClient = {
+  readonly isGone: boolean
+  readonly address: string
+}
+/** The node itself. */
+export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }
+/**
+ * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where
+ * a worker has read. `stale`: the record named in the call is gone, the front starts its batch again; a call without a record never gets it.
+ */
+export type PoolReply =
+  | { readonly result: string; readonly record?: number | undefined }
+  | { readonly pieces: readonly Uint8Array[]; readonly record?: number | undefined }
+  | { readonly error: RpcErrorObject; readonly record?: number | undefined }
+  | { readonly stale: true }
+
+const ERROR_BYTES = 256
+/** Bytes that it takes, about. */
+export function sizeOfReply(reply: PoolReply): number {
+  if ('result' in reply) return reply.result.length
+  return 'pieces' in reply ? bytesOf(reply.pieces) : ERROR_BYTES
+}
+
+/** Never throws, always answers, with an error too where the queue is full, the deadline has passed or a worker has died. */
+export interface Executor {
+  execute(call: PoolCall): Promise<PoolReply>
+}
+
+/** JSON text of the result. @throws {RpcError} what the call was answered with */
+export function resultText(reply: PoolReply): string {
+  if ('result' in reply) return reply.result
+  if ('pieces' in reply) return Buffer.concat(reply.pieces).toString()
+  if (!('error' in reply)) throw internalError()
+  throw errorOf(reply.error)
+}

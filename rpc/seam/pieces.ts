@@ -1,0 +1,119 @@
+/**
+ * A result too large for one string: its JSON goes from the worker to the front in pieces as they fill, so that the worker never holds
+ * more of it than one. The front keeps them until the call is over, and may throw them away: what a client gets is whole, or an error.
+ */
+import type { TraceOutput } from '../../engine/tracers/types.ts'
+import { LARGE } from './exchange.ts'
+
+/** UTF-8 text, or the length to which what came before is taken back. */
+export type Piece = Uint8Array<ArrayBuffer> | number
+
+/** Of one worker, for one call after the other. */
+export class PieceWriter implements TraceOutput {
+  limit = 0
+  #put: (piece: Piece) => void = refuse
+  #isFull = false
+  /** Bytes of pieces that were put. */
+  #sent = 0
+  /** Bytes of the open piece. */
+  #used = 0
+  #open: Buffer<ArrayBuffer> | undefined
+
+  /** Nothing is written yet. `put` gets the pieces, and owns them then. */
+  begin(limit: number, put: (piece: Piece) => void): void {
+    this.limit = limit
+    this.#put = put
+    this.#isFull = false
+    this.#sent = 0
+    this.#used = 0
+  }
+
+  get length(): number {
+    return this.#sent + this.#used
+  }
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
+  write(text: string): void {
+    if (this.#isFull || this.length + text.length > this.limit) {
+      this.#isFull = true
+      return
+    }
+    this.#open ??= Buffer.from(new ArrayBuffer(LARGE))
+    // A character takes three bytes at most.
+    if (text.length * 3 <= LARGE - this.#used) this.#used += this.#open.write(text, this.#used)
+    else this.#writeAcross(text)
+  }
+
+  /** Twice as dear as a plain write: it says where the piece was full. */
+  #writeAcross(text: string): void {
+    for (let rest = text; ; this.#send()) {
+      this.#open ??= Buffer.from(new ArrayBuffer(LARGE))
+      const { read, written } = encoder.encodeInto(rest, this.#open.subarray(this.#used))
+      this.#used += written
+      if (read === rest.length) return
+      rest = rest.slice(read)
+    }
+  }
+
+  cutTo(length: number): void {
+    this.#isFull = false
+    if (length < this.#sent) {
+      this.#put(length)
+      this.#sent = length
+    }
+    this.#used = length - this.#sent
+  }
+
+  /** The text, where it fits one piece; undefined: the pieces are all that was written. */
+  end(): string | undefined {
+    if (this.#sent === 0) return this.#open?.toString('utf8', 0, this.#used) ?? ''
+    if (this.#used > 0) this.#send()
+    return undefined
+  }
+
+  #send(): void {
+    const piece = this.#open!
+    const length = this.#used
+    this.#sent += length
+    this.#used = 0
+    // The last one is shorter: a copy, and the room is kept.
+    if (length < LARGE / 2) this.#put(new Uint8Array(piece.subarray(0, length)))
+    else {
+      this.#open = undefined
+      this.#put(piece.subarray(0, length))
+    }
+  }
+}
+
+/** What is left of all that was put. */
+export function collectPieces(all: Iterable<Piece>): readonly Uint8Array[] {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for (const one of all) {
+    if (typeof one !== 'number') {
+      pieces.push(one)
+      length += one.length
+      continue
+    }
+    while (length > one) {
+      const last = pieces.pop()!
+      length -= last.length
+      if (length < one) {
+        pieces.push(last.subarray(0, one - length))
+        length = one
+      }
+    }
+  }
+  return pieces
+}
+
+export const bytesOf = (pieces: readonly Uint8Array[]): number =>
+  pieces.reduce((sum, piece) => sum + piece.length, 0)
+
+const encoder = new TextEncoder()
+
+function refuse(): never {
+  throw new Error('nothing was begun')
+}

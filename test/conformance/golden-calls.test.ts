@@ -1,0 +1,99 @@
+/** Calls and estimates that need no state, against the answers that geth 1.17.5 gave (CONFORMANCE_DIR, golden). */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { rulesOf } from '../../engine/chainspec/rules.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import { makeReferenceEngine } from '../../engine/evm/reference/reference.ts'
+import { type CallOptions, type CallRequest, call } from '../../engine/execution/call/call.ts'
+import { estimateGas } from '../../engine/execution/call/estimate.ts'
+import type { AccountOverride } from '../../engine/execution/call/overrides.ts'
+import { bytesToHex, hexToBytes, quantity } from '../../engine/primitives/hex.ts'
+import { failed } from '../../rpc/seam/errors.ts'
+import { ETHEREUM } from '../fixtures/op-block.ts'
+import { BLOCK, world } from '../fixtures/world.ts'
+
+const golden = join(process.env['CONFORMANCE_DIR'] ?? '../shared/conformance', 'golden/ethtest')
+const engine = makeReferenceEngine()
+const chain = {
+  chainId: 3503995874084926n,
+  rulesAt: rulesOf({
+    chainId: 3503995874084926n,
+    schedule: ETHEREUM,
+    elasticity: 2n,
+    denominator: 8n,
+  }),
+} as ChainSpec
+
+/** What these read lies in the recorded chain. */
+const READS_STATE =
+  /BALANCE|EXTCODE|BLOCKHASH|NUMBER|TIMESTAMP|PREVRANDAO|GASLIMIT|call to contract|staticcall|COINBASE|BASEFEE/
+
+type Case = {
+  readonly name: string
+  readonly method: string
+  readonly params: readonly unknown[]
+  readonly answer: unknown
+}
+
+function cases(method: string): Case[] {
+  const folder = join(golden, method)
+  if (!existsSync(folder)) return []
+  return readdirSync(folder).flatMap((file) => {
+    const lines = readFileSync(join(folder, file), 'utf8').split('\n')
+    const comment = lines.find((line) => line.startsWith('//')) ?? ''
+    const { params } = JSON.parse(lines.find((line) => line.startsWith('>> '))!.slice(3))
+    const { result, error } = JSON.parse(lines.find((line) => line.startsWith('<< '))!.slice(3))
+    const [request, at, overrides] = params
+    const needsNothing = request.to === undefined || overrides?.[request.to]?.code !== undefined
+    const isHere = at === 'latest' && needsNothing && !READS_STATE.test(comment)
+    return isHere && error?.code !== -32602
+      ? [{ name: `${comment} ${file}`, method, params, answer: result ?? error }]
+      : []
+  })
+}
+
+type Wire = Readonly<Record<string, string>>
+const requestOf = (wire: Wire): CallRequest => ({
+  ...(wire['from'] === undefined ? {} : { from: hexToBytes(wire['from']) }),
+  ...(wire['to'] === undefined ? {} : { to: hexToBytes(wire['to']) }),
+  ...(wire['gas'] === undefined ? {} : { gas: BigInt(wire['gas']) }),
+  ...(wire['value'] === undefined ? {} : { value: BigInt(wire['value']) }),
+  input: hexToBytes(wire['input'] ?? wire['data'] ?? '0x'),
+})
+const overridesOf = (wire: Record<string, Wire> = {}): AccountOverride[] =>
+  Object.entries(wire).map(([address, { balance, code }]) => ({
+    address: hexToBytes(address),
+    ...(balance === undefined ? {} : { balance: BigInt(balance) }),
+    ...(code === undefined ? {} : { code: hexToBytes(code) }),
+  }))
+
+async function answer({ method, params }: Case): Promise<unknown> {
+  const [request, , overrides] = params as [Wire, string, Record<string, Wire> | undefined]
+  const options: CallOptions = {
+    engine,
+    chain,
+    env: { ...BLOCK, gasLimit: 100_000_000n },
+    reader: world({}),
+    request: requestOf(request),
+    gasCap: 50_000_000n,
+    limits: {},
+    stateOverrides: overridesOf(overrides),
+  }
+  const result = await (method === 'eth_call' ? call(options) : estimateGas(options))
+  if ('gas' in result) return quantity(result.gas)
+  if (result.status === 'success') return bytesToHex(result.output)
+  if (result.status === 'refused') return failed(result.message).toObject()
+  if (result.status !== 'revert') return result
+  const { reason, output } = result
+  const message = reason === undefined ? 'execution reverted' : `execution reverted: ${reason}`
+  return { code: 3, message, data: bytesToHex(output) }
+}
+
+const all = [...cases('eth_call'), ...cases('eth_estimateGas')]
+describe.skipIf(all.length === 0)(`recorded by geth (${golden})`, () => {
+  test.each(all.map((each) => [each.name, each] as const))('%s', async (_, each) => {
+    expect(await answer(each)).toEqual(each.answer)
+  })
+})
+if (all.length === 0) test('no recorded answers here: set CONFORMANCE_DIR', ({ skip }) => skip())

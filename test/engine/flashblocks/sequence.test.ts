@@ -1,0 +1,175 @@
+import { describe, expect, test } from 'vitest'
+import {
+  dropPayload,
+  type EndVerdict,
+  type FlashblockVerdict,
+  judgeEnd,
+  judgeFlashblock,
+  type Sequence,
+  startSequence,
+} from '../../../engine/flashblocks/sequence.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+
+const hash = (value: number) => new Uint8Array(32).fill(value)
+type Sent = {
+  readonly id?: string
+  readonly height?: bigint
+  readonly index: number
+  readonly target?: number
+  readonly hash?: number
+  readonly digest?: bigint
+  readonly isWithoutHeight?: boolean
+}
+
+function flashblock(sent: Sent): Flashblock {
+  const height = sent.height ?? 11n
+  return {
+    type: 'flashblock',
+    payloadId: sent.id ?? 'a',
+    index: sent.index,
+    targetIndex: sent.target ?? 0,
+    base:
+      sent.index > 0
+        ? undefined
+        : {
+            parentBeaconBlockRoot: hash(0),
+            parentHash: hash(Number(height) - 1),
+            feeRecipient: new Uint8Array(20),
+            prevRandao: hash(0),
+            blockNumber: height,
+            gasLimit: 1n,
+            timestamp: height,
+            extraData: new Uint8Array(17),
+            baseFeePerGas: 1n,
+          },
+    delta: {
+      stateRoot: hash(0),
+      receiptsRoot: hash(0),
+      logsBloom: new Uint8Array(256),
+      gasUsed: 0n,
+      blockHash: hash(sent.hash ?? 100 + sent.index),
+      transactions: [],
+      withdrawalsRoot: hash(0),
+      blobGasUsed: 0n,
+    },
+    blockNumber: sent.isWithoutHeight ? undefined : height,
+  }
+}
+
+type Step = Sent | 'end' | { readonly end: string } | 'drop'
+const heights = { canonical: 10n, complete: 10n }
+
+function run(steps: readonly Step[], at = heights) {
+  const verdicts: (FlashblockVerdict | EndVerdict)[] = []
+  let sequence: Sequence = startSequence
+  for (const step of steps) {
+    if (step === 'drop') {
+      sequence = dropPayload(sequence)
+      continue
+    }
+    const judged =
+      step === 'end' || 'end' in step
+        ? judgeEnd(sequence, { type: 'end', payloadId: step === 'end' ? 'a' : step.end })
+        : judgeFlashblock(
+            sequence,
+            {
+              flashblock: flashblock(step),
+              digest: step.digest ?? BigInt(step.index),
+            },
+            at,
+          )
+    verdicts.push(judged.verdict)
+    sequence = judged.sequence
+  }
+  return { verdicts, sequence }
+}
+
+const i = (index: number, more: Omit<Sent, 'index'> = {}): Sent => ({ index, ...more })
+
+describe('verdicts', () => {
+  const cases: [name: string, steps: Step[], last: FlashblockVerdict | EndVerdict][] = [
+    ['index 0 on the complete head', [i(0)], 'first'],
+    ['the due index', [i(0), i(1)], 'next'],
+    ['the due index without a height of its own', [i(0), i(1, { isWithoutHeight: true })], 'next'],
+    ['joined inside a block', [i(3)], 'missingFirst'],
+    ['an unknown payload without a height', [i(3, { isWithoutHeight: true })], 'missingFirst'],
+    ['the same packet again', [i(0), i(1), i(1)], 'duplicate'],
+    ['index 0 again', [i(0), i(1), i(0)], 'duplicate'],
+    ['the same flashblock in another wire form', [i(0), i(0, { digest: 9n })], 'duplicate'],
+    ['another flashblock in its place', [i(0), i(0, { digest: 9n, hash: 9 })], 'equivocation'],
+    ['lost indices', [i(0), i(2)], 'gap'],
+    ['the rest of a payload after a gap', [i(0), i(2), i(3)], 'stale'],
+    ['the next block after a gap', [i(0), i(2), i(0, { id: 'b', height: 11n })], 'first'],
+    ['at the canonical head', [i(0, { height: 10n })], 'stale'],
+    ['below the canonical head', [i(2, { height: 9n })], 'stale'],
+    ['one height above the payload', [i(0), i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
+    ['after End', [i(0), 'end', i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
+    ['another payload of the height', [i(0), i(1), i(0, { id: 'b' })], 'secondPayload'],
+    ['the first payload after the second', [i(0), i(0, { id: 'b' }), i(1)], 'stale'],
+    ['its index 0 repeated late', [i(0), i(0, { id: 'b', height: 12n }), i(0)], 'stale'],
+    ['the second payload goes on', [i(0), i(0, { id: 'b' }), i(1, { id: 'b' })], 'next'],
+    ['a lost index 0 of another payload', [i(0), i(1, { id: 'b' })], 'missingFirst'],
+    ['a height is missing', [i(0), i(0, { id: 'b', height: 13n })], 'ahead'],
+    ['a height is missing at the start', [i(0, { height: 12n })], 'ahead'],
+    ['the height changes', [i(0), i(1, { height: 12n })], 'heightChanged'],
+    ['after the End of its payload', [i(0), 'end', i(1)], 'afterEnd'],
+    ['after the target index', [i(0), i(1, { target: 1 }), i(2, { target: 1 })], 'afterEnd'],
+    ['End', [i(0), i(1), 'end'], 'complete'],
+    ['End after index 0 alone', [i(0), 'end'], 'complete'],
+    ['End twice', [i(0), 'end', 'end'], 'alreadyComplete'],
+    ['End after the target index', [i(0), i(1, { target: 1 }), 'end'], 'alreadyComplete'],
+    ['End of nothing', ['end'], 'unknownEnd'],
+    ['End of another payload', [i(0), { end: 'b' }], 'unknownEnd'],
+    ['a payload given up', [i(0), 'drop', i(1)], 'stale'],
+    ['the next after one given up', [i(0), 'drop', i(0, { id: 'b' })], 'first'],
+  ]
+  test.each(cases)('%s', (_, steps, last) => {
+    expect(run(steps).verdicts.at(-1)).toBe(last)
+  })
+})
+
+describe('the sequence', () => {
+  test('target index 0 never completes; the last that is not 0 counts', () => {
+    expect(run([i(0), i(1, { target: 3 }), i(2), i(3)]).sequence.payload).toMatchObject({
+      targetIndex: 3,
+      isComplete: true,
+    })
+    expect(run([i(0), i(1)]).sequence.payload).toMatchObject({ isComplete: false })
+  })
+
+  test('what is ignored changes nothing', () => {
+    const before = run([i(0), i(1)]).sequence
+    for (const step of [i(1), i(1, { digest: 9n, hash: 9 }), i(0, { height: 9n, id: 'z' })])
+      expect(run([i(0), i(1), step]).sequence).toEqual(before)
+  })
+
+  test('a gap and a missing height leave nothing in progress', () => {
+    expect(run([i(0), i(2)]).sequence).toEqual({ payload: undefined, over: ['a'] })
+    expect(run([i(0), i(0, { id: 'b', height: 13n })]).sequence.payload).toBeUndefined()
+  })
+
+  test('names the parent and counts what was taken', () => {
+    const { payload } = run([i(0), i(1), i(2)]).sequence
+    expect(payload).toMatchObject({ number: 11n, parentHash: hash(10) })
+    expect(payload?.taken).toHaveLength(3)
+  })
+
+  test('a chain that went past the payload by sealed blocks begins anew', () => {
+    const { sequence } = run([i(0)])
+    const far = { canonical: 13n, complete: 13n }
+    const incoming = { flashblock: flashblock({ id: 'b', height: 14n, index: 0 }), digest: 0n }
+    expect(judgeFlashblock(sequence, incoming, far).verdict).toBe('first')
+  })
+
+  test('a complete block above the canonical one may be replaced', () => {
+    const at = { canonical: 9n, complete: 10n }
+    expect(run([i(0, { height: 10n })], at).verdicts).toEqual(['secondPayload'])
+  })
+
+  test('remembers a bounded number of payloads', () => {
+    const steps = Array.from({ length: 40 }, (_, n) =>
+      i(0, { id: `p${n}`, height: 11n + BigInt(n) }),
+    )
+    expect(run(steps).sequence.over).toHaveLength(16)
+  })
+})

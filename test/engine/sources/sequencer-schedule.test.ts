@@ -1,0 +1,155 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  CATCH_UP_BLOCKS,
+  createChainClock,
+  gasQuota,
+  nextTimestamp,
+  punctualTimestamp,
+  SEAL_LEAD_MS,
+  scheduleOf,
+} from '../../../engine/sources/sequencer/schedule.ts'
+
+const timing = { blockTimeMs: 1000, flashblockTimeMs: 200 }
+const at = (seconds: number, ms = 0) => seconds * 1000 + ms
+
+describe('timestamps', () => {
+  const cases: [name: string, parent: bigint, now: number, next: bigint][] = [
+    ['on time', 100n, at(100), 101n],
+    ['a moment early', 100n, at(99, 985), 101n],
+    ['one block late', 100n, at(101, 500), 101n],
+    ['as late as is made up for', 100n, at(101 + CATCH_UP_BLOCKS), 101n],
+    ['later: the slot that is running', 100n, at(112, 1), 113n],
+    ['after a night', 100n, at(30_000, 250), 30_001n],
+  ]
+  test.each(cases)('%s', (_, parent, now, next) => {
+    expect(nextTimestamp(parent, now, timing)).toBe(next)
+  })
+
+  const seconds: [name: string, now: number, next: bigint][] = [
+    ['the parent lies ahead', at(98, 500), 101n],
+    ['at the parent’s time', at(100), 101n],
+    ['a timer was late', at(100, 100), 101n],
+    ['in the slot after it', at(100, 101), 102n],
+    ['a slow start', at(102, 111), 104n],
+    ['an old parent', at(30_000), 30_001n],
+  ]
+  test.each(seconds)('of the second block: %s', (_, now, next) => {
+    expect(punctualTimestamp(100n, now, timing)).toBe(next)
+    expect(scheduleOf(next, now, timing).targetIndex).toBe(5)
+  })
+
+  test('blocks of two seconds keep their grid', () => {
+    const slow = { blockTimeMs: 2000, flashblockTimeMs: 250 }
+    expect(nextTimestamp(100n, at(100), slow)).toBe(102n)
+    const late = nextTimestamp(100n, at(201), slow)
+    expect(late % 2n).toBe(0n)
+    expect(late).toBe(202n)
+  })
+
+  test('always above the parent, never more than a block ahead of a clock that is not behind', () => {
+    fc.assert(
+      fc.property(fc.nat({ max: 10_000_000 }), (behind) => {
+        const next = nextTimestamp(1_000n, at(1_000) + behind, timing)
+        expect(next).toBeGreaterThan(1_000n)
+        expect(Number(next) * 1000).toBeLessThanOrEqual(at(1_001) + behind)
+      }),
+    )
+  })
+})
+
+describe('schedule', () => {
+  test('on time: the first at the block’s begin, then every 200 ms, sealed before the timestamp', () => {
+    const schedule = scheduleOf(101n, at(99, 995), timing)
+    expect(schedule).toEqual({
+      beginAt: at(100) - SEAL_LEAD_MS,
+      firstAt: at(100),
+      ticks: [at(100, 200), at(100, 400), at(100, 600), at(100, 800)],
+      sealAt: at(101) - SEAL_LEAD_MS,
+      targetIndex: 5,
+    })
+  })
+
+  const late: [name: string, now: number, target: number][] = [
+    ['early', at(99, 970), 5],
+    ['300 ms late', at(100, 300), 4],
+    ['just before a tick', at(100, 390), 3],
+    ['time for index 1 alone', at(100, 900), 1],
+    ['no time at all', at(100, 970), 0],
+    ['long over', at(103), 0],
+  ]
+  test.each(late)('%s', (_, now, target) => {
+    expect(scheduleOf(101n, now, timing).targetIndex).toBe(target)
+  })
+
+  test('ticks are due, apart from each other and from the seal, and as many as announced', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -100, max: 1_500 }), (offset) => {
+        const now = at(100) + offset
+        const { firstAt, ticks, sealAt, targetIndex } = scheduleOf(101n, now, timing)
+        expect(firstAt).toBeGreaterThanOrEqual(now)
+        const times = [firstAt, ...ticks, sealAt]
+        if (targetIndex === 0) expect(ticks).toEqual([])
+        else {
+          expect(targetIndex).toBe(1 + ticks.length)
+          for (let index = 1; index < times.length; index++)
+            expect(times[index]! - times[index - 1]!).toBeGreaterThanOrEqual(25)
+          for (let index = 1; index < ticks.length; index++)
+            expect(ticks[index]! - ticks[index - 1]!).toBe(200)
+        }
+      }),
+    )
+  })
+})
+
+describe('gas quota', () => {
+  test('grows by the same part, and the target has all of it', () => {
+    expect([1, 2, 3].map((index) => gasQuota(50_000_000n, index, 3))).toEqual([
+      16_666_666n,
+      33_333_333n,
+      50_000_000n,
+    ])
+    expect(gasQuota(50_000_000n, 7, 3)).toBe(50_000_000n)
+  })
+})
+
+describe('clock', () => {
+  function clockAt(ms: number) {
+    const real = { ms }
+    return { real, clock: createChainClock(() => real.ms, timing) }
+  }
+
+  test('is the clock it is given', () => {
+    const { real, clock } = clockAt(at(100))
+    clock.align(at(99))
+    real.ms += 250
+    expect(clock.now()).toBe(at(100, 250))
+  })
+
+  test('a jump back inside a block does not freeze it', () => {
+    const { real, clock } = clockAt(at(7200))
+    clock.align(at(7200))
+    expect(clock.now()).toBe(at(7200))
+    real.ms = at(3600)
+    expect(clock.now()).toBe(at(7200))
+    real.ms += 200
+    expect(clock.now()).toBe(at(7200, 200))
+  })
+
+  test('a chain that is ahead of the clock goes on at its own time, and comes back', () => {
+    const { real, clock } = clockAt(at(3600))
+    clock.align(at(7200))
+    real.ms += 980
+    expect(clock.now()).toBe(at(7200, 980))
+    real.ms = at(7201)
+    clock.align(at(7201))
+    expect(clock.now()).toBe(at(7201))
+  })
+
+  test('a jump forward is taken as it is', () => {
+    const { real, clock } = clockAt(at(100))
+    clock.align(at(100))
+    real.ms = at(3700)
+    expect(clock.now()).toBe(at(3700))
+  })
+})

@@ -1,0 +1,112 @@
+/** The writer executes what is expected before its flashblock comes: the flashblock decides all the same. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import { MAX_EXPECTED, MAX_PASSED } from '../../../engine/sources/writer/expected.ts'
+import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
+import { seal } from '../../fixtures/writer-branches.ts'
+import { hex, WriterWorld } from '../../fixtures/writer-world.ts'
+
+const [x0, x1, y0, z0] = [send(0, 0), send(0, 1), send(1, 0), send(2, 0)]
+let block: ProducedBlock
+let second: ProducedBlock
+beforeAll(async () => {
+  const producer = createProducer()
+  block = await producer.build(producer.genesis, 1, [[x0, x1, y0], [], [z0]])
+  second = await producer.build(block, 2, [[send(3, 0)]])
+})
+
+/** Index 0 is there. */
+async function begun(): Promise<WriterWorld> {
+  const world = new WriterWorld()
+  await world.apply({ type: 'feed', isConnected: true })
+  await world.packet(block.flashblocks[0]!)
+  world.counts.clear()
+  return world
+}
+async function runAhead(world: WriterWorld, ...raws: readonly Uint8Array[]): Promise<number> {
+  for (const raw of raws) world.writer.expect(raw)
+  let runs = 0
+  for (; world.writer.canRunAhead(); runs++) await world.apply({ type: 'ahead' })
+  return runs
+}
+const counted = (world: WriterWorld) => [world.count('ahead_taken'), world.count('ahead_undone')]
+
+describe('a flashblock', () => {
+  const cases: [name: string, expected: readonly Uint8Array[], taken: number, undone: number][] = [
+    ['that is all expected', [x0.raw, x1.raw, y0.raw], 3, 0],
+    ['that begins so', [x0.raw], 1, 0],
+    ['that ends before', [x0.raw, x1.raw, y0.raw, z0.raw], 3, 1],
+    ['that goes on otherwise', [x0.raw, y0.raw, x1.raw], 1, 2],
+    ['that begins otherwise', [y0.raw, x0.raw, x1.raw], 0, 3],
+    ['of which nothing is known', [], 0, 0],
+    ['after what does not execute', [send(0, 7).raw, x0.raw], 1, 0],
+    ['after what does not decode', [new Uint8Array([0xc0]), x0.raw], 1, 0],
+  ]
+  test.each(cases)('%s', async (_, expected, taken, undone) => {
+    const world = await begun()
+    await runAhead(world, ...expected)
+    // Nobody sees any of it.
+    expect(world.heads().pending).toEqual([1, 0])
+    for (const message of block.flashblocks.slice(1, 2)) await world.packet(message)
+    expect(counted(world)).toEqual([taken, undone])
+    for (const message of [...block.flashblocks.slice(2), block.end]) await world.packet(message)
+    await seal(world, block)
+    expect(world.heads().canonical).toEqual([1, hex(block.hash)])
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('ahead of which the block ends', async () => {
+    const world = await begun()
+    await runAhead(world, x0.raw)
+    await world.packet(second.flashblocks[0]!)
+    await seal(world, block)
+    expect(world.heads().canonical).toEqual([1, hex(block.hash)])
+  })
+})
+
+describe('what is expected', () => {
+  test('is executed again after a flashblock without it, and forgotten after some', async () => {
+    const world = await begun()
+    await runAhead(world, x0.raw, x1.raw, y0.raw, z0.raw, send(4, 0).raw)
+    await world.packet(block.flashblocks[1]!)
+    expect(await runAhead(world)).toBe(2)
+    expect(MAX_PASSED).toBe(2)
+    await world.packet(block.flashblocks[2]!)
+    expect(await runAhead(world)).toBe(0)
+  })
+
+  test('waits for a block, and ends with the last flashblock', async () => {
+    const world = new WriterWorld()
+    await world.apply({ type: 'feed', isConnected: true })
+    expect(await runAhead(world, x0.raw)).toBe(0)
+    await world.packet(block.flashblocks[0]!)
+    expect(await runAhead(world)).toBe(1)
+    for (const message of block.flashblocks.slice(1)) await world.packet(message)
+    expect(await runAhead(world, send(4, 0).raw)).toBe(0)
+  })
+
+  test('is bounded', async () => {
+    const world = await begun()
+    const many = Array.from({ length: MAX_EXPECTED + 5 }, (_, nonce) => send(0, nonce).raw)
+    expect(await runAhead(world, ...many)).toBe(MAX_EXPECTED)
+  })
+
+  test('is tried less often the longer it is wrong', async () => {
+    const nonces = Array.from({ length: 12 }, (_, nonce) => nonce)
+    const producer = createProducer()
+    const lists = nonces.map((nonce) => [send(0, nonce)])
+    const { flashblocks } = await producer.build(producer.genesis, 1, lists)
+    const world = new WriterWorld()
+    await world.apply({ type: 'feed', isConnected: true })
+    const runs: number[] = []
+    for (const message of flashblocks) {
+      await world.packet(message)
+      runs.push(
+        await runAhead(world, send(1 + (message.index % 4), 0, 5 + (message.index >> 2)).raw),
+      )
+    }
+    expect(runs.map((count) => count > 0)).toEqual(
+      [1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0].map(Boolean),
+    )
+    expect(world.heads().pending).toEqual([1, nonces.length])
+  })
+})

@@ -1,0 +1,132 @@
+/** The writer's bounds, and the mailbox before it. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
+import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
+import type { WriterEvent } from '../../../engine/sources/writer/types.ts'
+import type { ProducedBlock } from '../../fixtures/producer.ts'
+import { createBranches, seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import { digestOf, hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+
+let a: readonly ProducedBlock[]
+beforeAll(async () => {
+  a = (await createBranches()).a
+})
+const worldAt = (count: number, options: WorldOptions = {}) => worldWith(a.slice(0, count), options)
+const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
+
+describe('limits', () => {
+  test('canonical waits while the keeper does not fold', async () => {
+    const world = new WriterWorld({ foldDepth: 1, limits: { backlog: 1 } })
+    const answerOnly = async () => {
+      while (world.requests.length > 0 || world.answers.length > 0) {
+        const request = world.requests[0]
+        world.handleRequest()
+        if (request?.type === 'root') world.keeperStep()
+        while (await world.deliverAnswer()) {}
+      }
+    }
+    for (const block of a.slice(0, 4)) {
+      await world.apply({ type: 'sealed', block: block.sealed })
+      await answerOnly()
+    }
+    const { head_canonical, waiting_canonical_blocks, fold_lag } = world.writer.gauges()
+    expect(fold_lag).toBeLessThanOrEqual(2)
+    expect(head_canonical! + waiting_canonical_blocks!).toBe(4)
+    await world.settle()
+    expect(world.heads().canonical).toEqual(at(a[3]!))
+  })
+
+  test('flashblocks too far above canonical are left out', async () => {
+    const world = await worldAt(0, { limits: { ahead: 2 } })
+    for (const block of a.slice(0, 3)) await show(world, block)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [2, 2] })
+    expect(world.count('feed_too_far_ahead')).toBe(1)
+  })
+
+  test('packets that wait are bounded by whole payloads', async () => {
+    const world = await worldAt(0, { limits: { heldPackets: 4 } })
+    for (const block of a.slice(1, 4))
+      for (const message of block.flashblocks) await world.packet(message)
+    expect(world.writer.gauges()['held_frames']).toBeLessThanOrEqual(4)
+    await show(world, a[0]!)
+    expect(world.heads().complete).toEqual(at(a[0]!))
+  })
+
+  test('with the arena full, pending goes, readers are told to end, canonical comes through', async () => {
+    const world = await worldAt(0, { bytes: 10 * 65_536 })
+    const leases = [world.reader.lease('standard')]
+    for (const block of a.slice(0, 6)) {
+      await world.packet(block.flashblocks[0]!)
+      await seal(world, block)
+    }
+    expect(world.told.some(({ type }) => type === 'cancel')).toBe(true)
+    expect(world.heads().canonical[0]).toBeLessThan(6)
+    for (const lease of leases) lease.release()
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual(at(a[5]!))
+  })
+})
+
+test('with the arena full of complete blocks, a canonical one that contradicts them comes through', async () => {
+  const { a, b } = await createBranches()
+  const world = await worldWith(a.slice(0, 1), { bytes: 6 * 65_536 })
+  for (const block of a.slice(1, 7)) await show(world, block)
+  expect(world.heads().complete[0]).toBeGreaterThan(2)
+  expect(world.count('memory_full')).toBeGreaterThan(0)
+  await seal(world, b[0]!)
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical).toEqual(at(b[0]!))
+})
+
+describe('mailbox', () => {
+  const packet = (message: FeedMessage): WriterEvent => ({
+    type: 'packet',
+    packet: { message, digest: digestOf(message), receivedAtMs: 0 },
+  })
+  const shown = (event: WriterEvent | undefined) =>
+    event?.type === 'packet' && event.packet.message.type === 'flashblock'
+      ? `${Number(event.packet.message.payloadId)}:${event.packet.message.index}`
+      : event?.type
+  const drain = (mailbox: Mailbox, known: readonly ProducedBlock[]) => {
+    const order: (string | undefined)[] = []
+    for (;;) {
+      const event = mailbox.next((hash) => known.some((block) => hex(block.hash) === hex(hash)))
+      if (event === undefined) return order
+      order.push(shown(event))
+    }
+  }
+
+  test('answers first, then canonical blocks, then the feed in order', () => {
+    const mailbox = new Mailbox()
+    for (const message of a[0]!.flashblocks) mailbox.push(packet(message))
+    mailbox.push({ type: 'sealed', block: a[0]!.sealed })
+    mailbox.push({ type: 'answer', answer: { type: 'failed', message: '' } })
+    expect(mailbox.size).toBe(5)
+    expect(drain(mailbox, [])).toEqual(['answer', 'sealed', '1:0', '1:1', '1:2'])
+  })
+
+  test('more than a block behind, it jumps to the newest index 0 whose parent is known', () => {
+    const mailbox = new Mailbox()
+    for (const block of a.slice(1, 4))
+      for (const message of block.flashblocks) mailbox.push(packet(message))
+    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual(['3:0', '3:1', '3:2', '4:0', '4:1', '4:2'])
+    expect([mailbox.takeSkipped(), mailbox.takeSkipped()]).toEqual([3, 0])
+  })
+
+  test('with no known parent nothing is skipped', () => {
+    const mailbox = new Mailbox()
+    for (const block of a.slice(1, 3))
+      for (const message of block.flashblocks) mailbox.push(packet(message))
+    expect(drain(mailbox, [])).toHaveLength(6)
+  })
+
+  test('packets and their bytes are bounded; the oldest go', () => {
+    const few = new Mailbox({ packets: 2, packetBytes: 2 ** 20 })
+    for (const message of a[0]!.flashblocks) few.push(packet(message))
+    expect(drain(few, [])).toEqual(['1:1', '1:2'])
+    const small = new Mailbox({ packets: 99, packetBytes: 2_500 })
+    for (const message of a[0]!.flashblocks) small.push(packet(message))
+    expect(drain(small, [])).toEqual(['1:2'])
+    expect(small.takeSkipped()).toBe(2)
+  })
+})

@@ -1,0 +1,367 @@
+/** What lies in a data directory: its marker, its genesis, its journals. */
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { chainOfGenesis, chainSpec } from '../../../engine/chainspec/registry.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { encodeRlp, readItem, readList } from '../../../engine/primitives/rlp.ts'
+import { concatBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
+import { decodeAccount } from '../../../engine/state/account-codec.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import { JournalError, openJournal } from '../../../engine/storage/directory/journal.ts'
+import { PREDEPLOYS, readMarker } from '../../../engine/storage/directory/marker.ts'
+import { openDirectory, SCHEMA_VERSION } from '../../../engine/storage/directory/schema.ts'
+import { openTrie } from '../../../engine/storage/trie/trie.ts'
+import { devChain } from '../../../workers/commands/dev/role.ts'
+import { servedChain } from '../../../workers/commands/serve/role.ts'
+import { type ChainChoice, chainOption } from '../../../workers/data/datadir.ts'
+import { openChain, providePredeploys } from '../../../workers/data/own-chain.ts'
+import { conformance, isAbsent } from '../../fixtures/blocks.ts'
+import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { olderSchema } from '../../fixtures/older-schema.ts'
+
+const dev = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
+const faultOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => 'no fault',
+    (error: { reason: string; message: string }) => `${error.reason}: ${error.message}`,
+  )
+
+type Asked = { readonly chainId?: number; readonly gasLimit?: number }
+/** Of a directory, as these commands with these flags choose it. */
+const choiceOf = (command: 'dev' | 'serve', { chainId, gasLimit }: Asked = {}): ChainChoice =>
+  command === 'serve'
+    ? servedChain({})
+    : devChain({
+        ...{ chain: 'xlayer', chainId, gasLimit },
+        ...{ genesisAlloc: undefined, blockTimeMs: 1_000 },
+      })
+
+describe('a directory', () => {
+  const open = (path: string, chain = dev) =>
+    openDirectory({ path, chain, chainName: 'xlayer', cacheBytes: 2 ** 24, maxThreads: 4 })
+  const marked = (fields: object) => {
+    const path = temporaryDirectory()
+    const marker = { format: 'flashnode', version: SCHEMA_VERSION, ...fields }
+    writeFileSync(join(path, 'flashnode.json'), JSON.stringify(marker))
+    return path
+  }
+
+  test('is made, remembered, and refused to a second process and to another chain', async () => {
+    const path = join(temporaryDirectory(), 'a', 'b')
+    expect(readMarker(path)).toBeUndefined()
+    const database = await open(path)
+    expect(importGenesis(database, dev)).toBe(true)
+    expect(readMarker(path)).toEqual({
+      version: SCHEMA_VERSION,
+      chainId: 196,
+      genesis: bytesToHex(dev.genesisHash),
+      chain: 'xlayer',
+      genesisTimestamp: 1_700_000_000,
+      genesisGasLimit: 50_000_000,
+    })
+    expect(await faultOf(open(path))).toBe(
+      `open: ${path} is open in another process: stop that flashnode, or give --datadir another directory`,
+    )
+    const other = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1, chainId: 7 } })
+    expect(await faultOf(open(path, other))).toBe(
+      `chain: ${path} holds chain 196 with genesis ${bytesToHex(dev.genesisHash)}, not chain 7 with genesis ${bytesToHex(other.genesisHash)}: give --datadir another directory, or --chain xlayer`,
+    )
+    await database.close()
+    const again = await open(path)
+    expect(importGenesis(again, dev)).toBe(false)
+    expect(openStore(again).foldHead().number).toBe(0)
+    await again.close()
+  })
+
+  test('makes a development chain again as it was chosen', async () => {
+    const path = temporaryDirectory()
+    const asked = (choice: ChainChoice) => chainSpec(chainOption(choice, path, 1_700_000_000))
+    const made = asked(choiceOf('dev', { gasLimit: 200_000_000 }))
+    expect(made.genesisHeader.gasLimit).toBe(200_000_000n)
+    await (await open(path, made)).close()
+    for (const command of ['dev', 'serve'] as const)
+      expect(asked(choiceOf(command)).genesisHash).toEqual(made.genesisHash)
+    expect(await faultOf(open(path, asked(choiceOf('dev', { gasLimit: 30_000_000 }))))).toMatch(
+      /^chain: /,
+    )
+  })
+
+  test('of a development chain keeps the contracts it was made with, or that it has none', async () => {
+    const [older, newer] = [temporaryDirectory(), temporaryDirectory()]
+    const chainIn = (path: string, command: 'dev' | 'serve' = 'dev') =>
+      chainSpec(chainOption(choiceOf(command), path, 1_700_000_000))
+    const provide = (path: string) => providePredeploys(choiceOf('dev'), path)
+    const before = chainIn(older)
+    await (await open(older, before)).close()
+    provide(older)
+    expect(existsSync(join(older, PREDEPLOYS))).toBe(false)
+    expect(chainIn(older).genesisHash).toEqual(before.genesisHash)
+
+    // A start that is cut off before the marker is written is made up for.
+    provide(newer)
+    expect(readMarker(newer)).toBeUndefined()
+    provide(newer)
+    const made = chainIn(newer)
+    expect(made.genesisHash).not.toEqual(before.genesisHash)
+    await (await open(newer, made)).close()
+    const file = join(newer, PREDEPLOYS)
+    const kept = readFileSync(file, 'utf8')
+    provide(newer)
+    expect(readFileSync(file, 'utf8')).toBe(kept)
+    for (const command of ['dev', 'serve'] as const)
+      expect(chainIn(newer, command).genesisHash).toEqual(made.genesisHash)
+  })
+
+  test('of a development chain whose contracts are damaged has them made again, or says so', async () => {
+    const path = temporaryDirectory()
+    const file = join(path, PREDEPLOYS)
+    const nowSeconds = 1_700_000_000
+    const told: string[] = []
+    const openAs = (command: 'dev' | 'serve', changes: Asked = {}) =>
+      openChain(choiceOf(command, changes), { path, nowSeconds }, (what) => told.push(what))
+    const { chain: made } = openAs('dev')
+    await (await open(path, made)).close()
+    const kept = readFileSync(file, 'utf8')
+    const damages = [kept.slice(0, 1_000), '', '[]', '{}', kept.replace('0x6080', '0x6081')]
+    for (const text of damages)
+      for (const command of ['dev', 'serve'] as const) {
+        writeFileSync(file, text)
+        const { chain } = openAs(command)
+        expect(chain.genesisHash).toEqual(made.genesisHash)
+        expect(readFileSync(file, 'utf8')).toBe(kept)
+        expect(told.splice(0)).toEqual([file])
+      }
+    // Another chain is asked for: what is in the directory stays, and its own check says so.
+    const { chain: other } = openAs('dev', { chainId: 5 })
+    expect(await faultOf(open(path, other))).toMatch(/^chain: /)
+    expect(readFileSync(file, 'utf8')).toBe(kept)
+    // Contracts of another version make another chain.
+    const marker = join(path, 'flashnode.json')
+    const stranger = JSON.parse(readFileSync(marker, 'utf8'))
+    writeFileSync(marker, JSON.stringify({ ...stranger, genesis: `0x${'1'.repeat(64)}` }))
+    writeFileSync(file, '{')
+    expect(await faultOf((async () => openAs('dev'))())).toMatch(
+      /^corrupt: \S+predeploys\.json is not JSON: .*; it cannot be made again: put back a copy of it, or give another --datadir$/,
+    )
+    expect(readFileSync(file, 'utf8')).toBe('{')
+    expect(told).toEqual([])
+  })
+
+  test('of something else is not touched', async () => {
+    const path = temporaryDirectory()
+    mkdirSync(join(path, 'geth'))
+    expect(await faultOf(open(path))).toBe(
+      `foreign: ${path} is no data directory of flashnode (it holds "geth"): give --datadir an empty or another directory`,
+    )
+    expect(existsSync(join(path, 'flashnode.json'))).toBe(false)
+    for (const text of ['', '{', 'null', '{"format":"other","version":1}']) {
+      const odd = temporaryDirectory()
+      writeFileSync(join(odd, 'flashnode.json'), text)
+      expect(await faultOf(open(odd))).toMatch(/^foreign: /)
+    }
+  })
+
+  test('of a newer or older format is refused with what to do', async () => {
+    const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
+    expect(await faultOf(open(newer))).toBe(
+      `newer: ${newer} was written by a newer flashnode (format 5, this one reads 4): update flashnode, or give --datadir another directory`,
+    )
+    const older = marked({ version: 0, chainId: 196 })
+    expect(await faultOf(open(older))).toBe(
+      `older: ${older} has format 0, which cannot be migrated to 4: give --datadir another directory`,
+    )
+    const options = {
+      path: older,
+      chain: dev,
+      chainName: 'xlayer',
+      migrations: { 0: olderSchema, 1: olderSchema, 2: olderSchema, 3: olderSchema },
+    }
+    expect(await faultOf(openDirectory(options))).toBe(
+      `older: ${older} has format 0, this flashnode needs 4: run \`flashnode migrate --datadir ${older}\` first`,
+    )
+    const cut = marked({ version: SCHEMA_VERSION, migratesFrom: 0, chainId: 196 })
+    expect(await faultOf(openDirectory({ ...options, path: cut }))).toBe(
+      `older: the migration of ${cut} from format 0 to 4 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
+    )
+    expect(existsSync(join(older, 'state'))).toBe(false)
+  })
+
+  test('that cannot be written says so, with what to do', async () => {
+    const path = join(temporaryDirectory(), 'file')
+    writeFileSync(path, '')
+    expect(await faultOf(open(join(path, 'below')))).toMatch(
+      /^io: .* cannot be used: ENOTDIR.*; give another --datadir$/,
+    )
+  })
+
+  test('that is damaged says so', async () => {
+    const path = temporaryDirectory()
+    const database = await open(path)
+    await database.close()
+    writeFileSync(join(path, 'state', 'CURRENT'), 'damaged')
+    expect(await faultOf(open(path))).toMatch(/^corrupt: .* is damaged/)
+  })
+})
+
+describe('a genesis', () => {
+  test('of the development chain is flat state, code, trie and one block', () => {
+    const database = memoryDatabase()
+    importGenesis(database, dev)
+    const store = openStore(database)
+    const head = { number: 0, hash: dev.genesisHash }
+    expect([store.durableHead(), store.foldHead()]).toEqual([head, head])
+    expect([store.oldestState(), store.marks()]).toEqual([0, { safe: 0, finalized: 0 }])
+    expect(store.hashOfNumber(0)).toEqual(dev.genesisHash)
+    expect(keccak256(store.header(dev.genesisHash)!)).toEqual(dev.genesisHash)
+    expect(store.body(dev.genesisHash)).toEqual({ transactions: [] })
+    for (const [address, { balance, nonce = 0n, code, storage = [] }] of dev.alloc!) {
+      const account = decodeAccount(store.flatAccount(hexToBytes(address))!)
+      expect([account.balance, account.nonce]).toEqual([balance, nonce])
+      if (code !== undefined) expect(store.code(account.codeHash)).toEqual(code)
+      for (const { key, value } of storage)
+        expect(store.flatSlot(concatBytes(hexToBytes(address), key))).toEqual(
+          bytesToHex(value) === bytesToHex(ZERO_32) ? undefined : value,
+        )
+    }
+    const trie = openTrie({ database })
+    expect(trie.stateRoot(trie.base())).toEqual(dev.genesisHeader.stateRoot)
+  })
+
+  test('without its allocation, or with another root, writes nothing', () => {
+    const database = memoryDatabase()
+    expect(() => importGenesis(database, chainSpec({ name: 'xlayer' }))).toThrow('give --chain')
+    const wrong = { ...dev, genesisHeader: { ...dev.genesisHeader, stateRoot: ZERO_32 } }
+    expect(() => importGenesis(database, wrong)).toThrow('the header says 0x0000')
+    expect(() => openStore(database).foldHead()).toThrow('import a genesis first')
+  })
+
+  const folder = 'chain-facts/ethtest-chain'
+  test.skipIf(isAbsent(folder))('of the ethtest chain has the hash its first block names', () => {
+    const chain = chainOfGenesis(
+      JSON.parse(readFileSync(conformance(`${folder}/genesis.json`), 'utf8')),
+    )
+    const database = memoryDatabase()
+    importGenesis(database, chain)
+    const block = readList(readItem(readFileSync(conformance(`${folder}/chain.rlp`)), 0).item)
+    const { parentHash } = decodeHeader(encodeRlp(block[0]!))
+    expect(bytesToHex(openStore(database).foldHead().hash)).toBe(bytesToHex(parentHash))
+    const trie = openTrie({ database })
+    expect(trie.stateRoot(trie.base())).toEqual(chain.genesisHeader.stateRoot)
+  })
+})
+
+describe('a journal', () => {
+  const record = fc.uint8Array({ maxLength: 40 })
+  const plain = (records: readonly Bytes[]) => records.map((bytes) => bytesToHex(bytes))
+
+  test('gives back what was appended, whatever was torn off its end', () => {
+    const directory = temporaryDirectory()
+    let count = 0
+    fc.assert(
+      fc.property(
+        fc.array(record, { maxLength: 6 }),
+        fc.nat(60),
+        fc.uint8Array({ maxLength: 9 }),
+        (records, cut, junk) => {
+          const path = join(directory, `${count++}`)
+          const journal = openJournal(path)
+          const ends = [journal.sizeBytes()]
+          for (const one of records) {
+            journal.append(one)
+            ends.push(journal.sizeBytes())
+          }
+          journal.close()
+          expect(readFileSync(path)).toHaveLength(ends.at(-1)!)
+          const kept = Math.max(ends[0]!, ends.at(-1)! - cut)
+          truncateSync(path, kept)
+          const whole = ends.filter((end) => end <= kept).length - 1
+          if (kept === ends[whole]!) appendFileSync(path, junk)
+          const again = openJournal(path)
+          expect(plain(again.found)).toEqual(plain(records.slice(0, whole)))
+          expect(again.tornBytes).toBe(kept === ends[whole]! ? junk.length : kept - ends[whole]!)
+          again.append(Uint8Array.of(1, 2, 3))
+          again.close()
+          const last = openJournal(path)
+          expect(plain(last.found)).toEqual([...plain(records.slice(0, whole)), '0x010203'])
+          last.close()
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  test('ends before a record that was changed', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path)
+    for (const byte of [1, 2, 3]) journal.append(new Uint8Array(20).fill(byte))
+    journal.close()
+    const content = readFileSync(path)
+    content[content.length - 25]! ^= 1
+    writeFileSync(path, content)
+    const again = openJournal(path)
+    expect(plain(again.found)).toEqual(plain([1, 2].map((byte) => new Uint8Array(20).fill(byte))))
+    again.close()
+  })
+
+  test('is full at its limit, and is rewritten with what still counts', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path, 200)
+    const one = new Uint8Array(40).fill(7)
+    for (let i = 0; i < 3; i++) journal.append(one)
+    const size = journal.sizeBytes()
+    expect(() => journal.append(one)).toThrow('a record of 40 does not fit')
+    expect(() => journal.rewrite([one, one, one, one])).toThrow('the limit is 200')
+    expect(journal.sizeBytes()).toBe(size)
+    journal.rewrite([one.fill(8)])
+    journal.append(one.fill(9))
+    journal.close()
+    const again = openJournal(path, 200)
+    expect(plain(again.found)).toEqual(
+      [8, 9].map((byte) => bytesToHex(new Uint8Array(40).fill(byte))),
+    )
+    expect(existsSync(`${path}.next`)).toBe(false)
+    again.close()
+  })
+
+  test('that cannot be written anew stays as it was', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    const journal = openJournal(path)
+    journal.append(Uint8Array.of(1))
+    // A name that is taken by a directory stands for any fault of the disk.
+    mkdirSync(`${path}.next`)
+    expect(() => journal.rewrite([])).toThrow(JournalError)
+    journal.append(Uint8Array.of(2))
+    journal.close()
+    const again = openJournal(path)
+    expect(plain(again.found)).toEqual(['0x01', '0x02'])
+    again.close()
+  })
+
+  test('that the disk refuses says so as any fault of the disk is said', () => {
+    const path = join(temporaryDirectory(), 'none', 'journal')
+    const open = () => openJournal(path)
+    expect(open).toThrow(JournalError)
+    expect(open).toThrow(`${path}: ENOENT`)
+  })
+
+  test('refuses a file that is something else', () => {
+    const path = join(temporaryDirectory(), 'journal')
+    writeFileSync(path, 'a letter to somebody else')
+    expect(() => openJournal(path)).toThrow('is no journal of this program')
+    expect(readFileSync(path, 'utf8')).toBe('a letter to somebody else')
+  })
+})

@@ -1,0 +1,152 @@
+/** Commits that fail, one after the other; and RocksDB beside the memory implementation. */
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { COLUMN_NAMES } from '../../../engine/storage/database/columns.ts'
+import { DatabaseError } from '../../../engine/storage/database/options.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../engine/storage/database/types.ts'
+import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { openSmall } from '../../fixtures/databases-open.ts'
+import { Bench } from '../../fixtures/keeper-bench.ts'
+import { actionsOf, childOf, hex, type ModelBlock } from '../../fixtures/keeper-chain.ts'
+
+/** A database whose commits fail from some commit on, as with a full disk. */
+function failing(inner: Database) {
+  const state = { commitsLeft: Number.POSITIVE_INFINITY, written: 0 }
+  const database: Database = {
+    ...inner,
+    batch() {
+      const batch = inner.batch()
+      return {
+        put: batch.put,
+        delete: batch.delete,
+        merge: batch.merge,
+        get length() {
+          return batch.length
+        },
+        commit(options) {
+          if (state.commitsLeft-- <= 0) throw new DatabaseError('io', 'No space left on device')
+          state.written++
+          batch.commit(options)
+        },
+      }
+    },
+  }
+  return { database, state }
+}
+
+/** Appends, folds and a deep reorg; stops at the first failure. `before`: the chain before the last append. */
+function* history(bench: Bench): Generator<{ before: readonly ModelBlock[] }, void> {
+  for (let i = 0; i < 12; i++) {
+    const before = bench.chain.slice()
+    if (i === 8) bench.reorg(bench.head.number - 4)
+    bench.append([actionsOf(i)], false)
+    if (i % 2 === 1) bench.settle()
+    yield { before }
+  }
+}
+
+// Seconds of work: a busy machine makes minutes of it.
+const timeout = 180_000
+
+describe('when a commit fails', { timeout }, () => {
+  test('whichever it is, nothing is written after it, and the next open finds a whole chain', () => {
+    let failures = 0
+    for (let commits = 0; ; commits++) {
+      const { database, state } = failing(memoryDatabase())
+      const bench = new Bench({ database })
+      state.commitsLeft = commits
+      let before: readonly ModelBlock[] = bench.chain
+      for (const step of history(bench)) {
+        before = step.before
+        if (bench.failures().length > 0) break
+      }
+      if (bench.failures().length === 0) break
+      failures++
+      expect(bench.failures()[0]).toMatchObject({
+        message: expect.stringContaining('No space left'),
+      })
+      expect(bench.keeper.hasWork()).toBe(false)
+      const { written } = state
+      state.commitsLeft = Number.POSITIVE_INFINITY
+      bench.step()
+      bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
+      expect(bench.failures()).toHaveLength(2)
+      expect(state.written).toBe(written)
+      const durable = hex(openStore(database).durableHead().hash)
+      if (durable !== hex(bench.head.hash)) bench.chain.splice(0, bench.chain.length, ...before)
+      bench.crash()
+      bench.settle()
+      bench.check()
+      bench.checkIndexes()
+    }
+    expect(failures).toBeGreaterThan(40)
+  })
+
+  test.each(['flush', 'sync'] as const)(
+    'an error of RocksDB itself counts as one: %s',
+    async (call) => {
+      const { database } = failing(memoryDatabase())
+      const stats = { ...database.stats(), backgroundErrors: 1 }
+      const bench = new Bench({ database: { ...database, stats: () => stats } })
+      bench.note(await bench.keeper[call]())
+      expect(bench.failures()[0]).toMatchObject({
+        message: expect.stringContaining('background errors'),
+      })
+    },
+  )
+
+  test('so does a disk that does not take the log', async () => {
+    const { database, state } = failing(memoryDatabase())
+    const problem = new DatabaseError('io', 'EIO: i/o error, fdatasync')
+    const bench = new Bench({ database: { ...database, sync: () => Promise.reject(problem) } })
+    bench.note(await bench.keeper.sync())
+    expect(bench.failures()).toEqual([])
+    bench.append([actionsOf(0)], true)
+    const { written } = state
+    bench.note(await bench.keeper.sync())
+    expect(bench.failures()[0]).toMatchObject({ message: expect.stringContaining('fdatasync') })
+    expect(await bench.keeper.sync()).toEqual([])
+    expect(bench.keeper.hasWork()).toBe(false)
+    bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
+    expect(state.written).toBe(written)
+  })
+
+  test('the end does not rely on a log that is still on its way to the disk', async () => {
+    const taken = Promise.withResolvers<void>()
+    let flushes = 0
+    const flush = () => void flushes++
+    const inner = memoryDatabase()
+    const bench = new Bench({ database: { ...inner, flush, sync: () => taken.promise } })
+    bench.append([actionsOf(0)], true)
+    const synced = bench.keeper.sync()
+    bench.keeper.flush()
+    expect(flushes).toBe(1)
+    taken.resolve()
+    await synced
+    bench.keeper.flush()
+    expect(flushes).toBe(1)
+  })
+})
+
+test('on RocksDB the same history leaves the same rows', { timeout }, async () => {
+  const rocks = await openSmall(join(temporaryDirectory(), 'state'))
+  const [left, right] = [rocks, memoryDatabase()].map((database) => {
+    const bench = new Bench({ database, historyBlocks: 7 })
+    for (const _ of history(bench)) bench.check()
+    bench.crash()
+    bench.settle()
+    bench.note(bench.keeper.flush())
+    expect(bench.failures()).toEqual([])
+    const all = { gte: new Uint8Array(0), lt: new Uint8Array(80).fill(0xff) }
+    return COLUMN_NAMES.map((column) =>
+      [...database.scan(column, all)].map(
+        ({ key, value }) => `${column} ${hex(key)} ${hex(value)}`,
+      ),
+    )
+  })
+  expect(left).toEqual(right)
+  expect(left!.filter((rows) => rows.length === 0)).toEqual([])
+  await rocks.close()
+})

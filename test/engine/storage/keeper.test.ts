@@ -1,0 +1,344 @@
+/** The keeper against worlds in maps: whatever happens between two slices, every folded block reads as it was. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { META } from '../../../engine/storage/database/meta.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../engine/storage/database/types.ts'
+import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
+import { type Action, action } from '../../fixtures/chain-model.ts'
+import { Bench, FOLD_DEPTH, UNDO_WINDOW } from '../../fixtures/keeper-bench.ts'
+import {
+  actionsOf,
+  childOf,
+  GENESIS_NUMBER,
+  hex,
+  type ModelBlock,
+  plainWords,
+} from '../../fixtures/keeper-chain.ts'
+
+type Step =
+  | { kind: 'append'; flashblocks: Action[][]; isAdvanced: boolean }
+  | { kind: 'run'; slices: number }
+  | { kind: 'crash' }
+  | { kind: 'reorg'; depth: number }
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('append' as const),
+      flashblocks: fc.array(fc.array(action, { maxLength: 4 }), { minLength: 1, maxLength: 2 }),
+      isAdvanced: fc.boolean(),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('run' as const),
+      slices: fc.integer({ min: 1, max: 8 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('reorg' as const),
+      depth: fc.integer({ min: 1, max: 6 }),
+    }),
+  },
+)
+
+test('any history: appends, slices, crashes and reorgs', { timeout: 60_000 }, () => {
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 10, maxLength: 45 }), (steps) => {
+      const bench = new Bench()
+      for (const now of steps) {
+        if (now.kind === 'append') bench.append(now.flashblocks, now.isAdvanced)
+        else if (now.kind === 'run') for (let i = 0; i < now.slices; i++) bench.step()
+        else if (now.kind === 'crash') bench.crash()
+        else {
+          const to = Math.max(GENESIS_NUMBER, bench.head.number - now.depth)
+          if (to >= bench.head.number || to < bench.highestFolded - UNDO_WINDOW) continue
+          bench.reorg(to)
+          bench.append([[{ address: 1, isDeleted: false, nonce: 3, slots: [[1, 3]] }]], false)
+        }
+        bench.check(2)
+      }
+      bench.settle()
+      bench.check()
+      bench.checkIndexes()
+      expect(bench.failures()).toEqual([])
+      // Fewer only where a reorg has left a shorter chain above the block it went down to.
+      expect(bench.head.number - bench.folded).toBeLessThanOrEqual(FOLD_DEPTH)
+      bench.crash()
+      bench.check()
+    }),
+    { numRuns: 40 },
+  )
+})
+
+describe('a fold', () => {
+  test('names its block before its first write and is answered with the stamps set', () => {
+    const bench = new Bench()
+    for (let i = 0; i < FOLD_DEPTH; i++) bench.append([actionsOf(i)], true)
+    bench.settle()
+    expect(bench.folded).toBe(GENESIS_NUMBER)
+    expect(bench.words.state.fold).toBe(1)
+    bench.append([actionsOf(9)], true)
+    const first = bench.at(GENESIS_NUMBER + 1)
+    bench.step()
+    expect(bench.words.state.fold).toBe(first.append.id)
+    expect(bench.answers).not.toContainEqual(expect.objectContaining({ type: 'folded' }))
+    bench.settle()
+    const { number, hash } = first
+    expect(bench.answers).toContainEqual({ type: 'folded', id: first.append.id, number, hash })
+    expect(new Set(bench.words.stamps.values())).toEqual(new Set([number]))
+    expect(bench.keeper.stats()).toMatchObject({ foldLag: FOLD_DEPTH, foldedNumber: number })
+  })
+
+  test('stops where the header has another root', () => {
+    const bench = new Bench()
+    bench.append([actionsOf(1)], true)
+    const wrong = childOf(bench.head, actionsOf(2), 50)
+    const diff = childOf(bench.head, actionsOf(3), 50).append.diff
+    bench.send({ type: 'append', block: { ...wrong.append, diff } })
+    bench.chain.push(wrong)
+    bench.append([], false)
+    bench.append([], false)
+    bench.settle()
+    expect(bench.folded).toBe(GENESIS_NUMBER + 1)
+    expect(bench.failures()).toHaveLength(1)
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringContaining('its header says'),
+    })
+    // Opened again, the durable head is the last block whose root is right.
+    const { opened } = createKeeper({ database: bench.database, words: plainWords(), now: () => 0 })
+    expect(opened.durableHead.number).toBe(GENESIS_NUMBER + 1)
+    expect(opened.dropped.map(({ number }) => number)).toEqual([9, 10, 11])
+  })
+})
+
+describe('a fold in progress', () => {
+  /** The block on the genesis is being folded; after `slices` slices some of it is written. */
+  const begun = (slices: number) => {
+    const bench = new Bench()
+    bench.append([actionsOf(60)], true)
+    for (let i = 1; i < FOLD_DEPTH; i++) bench.append([[]], true)
+    const rival = childOf(bench.at(GENESIS_NUMBER), actionsOf(61), 70)
+    bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.diff })
+    bench.settle()
+    bench.append([[]], true)
+    for (let i = 0; i < slices; i++) bench.step()
+    expect(bench.folded).toBe(GENESIS_NUMBER)
+    return { bench, rival }
+  }
+  // One: some of flat state is written; two: the undo rows; three: the trie; four: the postings of its logs.
+  const slices = [1, 2, 3, 4]
+
+  test.each(slices)('is taken back by a reorg to its parent (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.reorg(GENESIS_NUMBER)
+    for (let i = 0; i < FOLD_DEPTH + 2; i++) bench.append([actionsOf(80 + i)], i % 2 === 1)
+    expect(bench.words.state.unfolds).toBe(1)
+    bench.settle()
+    bench.check()
+    bench.checkIndexes()
+    expect(bench.failures()).toEqual([])
+  })
+
+  test.each(slices)('is taken back by the open after such a reorg (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.reorg(GENESIS_NUMBER)
+    const block = childOf(bench.head, [], 90)
+    bench.send({ type: 'append', block: block.append })
+    bench.chain.push(block)
+    bench.crash()
+    for (let i = 0; i < FOLD_DEPTH + 1; i++) bench.append([actionsOf(80 + i)], false)
+    bench.settle()
+    bench.check()
+  })
+
+  test.each(slices)('is repeated by the next open (%i slices)', (count) => {
+    const { bench } = begun(count)
+    bench.crash()
+    expect(bench.folded).toBe(GENESIS_NUMBER + 1)
+    bench.check()
+    bench.checkIndexes()
+  })
+
+  test('lets a question about an unknown block be answered without reading a diff', () => {
+    const rows = memoryDatabase()
+    let diffs = 0
+    const get: Database['get'] = (column, key) => {
+      if (column === 'diffs') diffs++
+      return rows.get(column, key)
+    }
+    const bench = new Bench({ database: { ...rows, get } })
+    for (let at = 0; at <= FOLD_DEPTH; at++) bench.append([actionsOf(at)], true)
+    bench.step()
+    expect(rows.get('meta', META.folding)).toBeDefined()
+    diffs = 0
+    bench.send({ type: 'preview', request: 7, parentStateRoot: new Uint8Array(32), diff: [] })
+    bench.step()
+    expect(bench.answers.at(-1)).toEqual({ type: 'preview', request: 7, roots: undefined })
+    expect(diffs).toBe(0)
+    expect(rows.get('meta', META.folding)).toBeDefined()
+  })
+
+  test('leaves no trie of its parent or of a rival to build on', () => {
+    const { bench, rival } = begun(1)
+    const { stateRoot, append } = bench.at(GENESIS_NUMBER)
+    const answered = bench.answers.length
+    bench.send({ type: 'root', id: 70 })
+    bench.send({ type: 'advance', id: 71, parentId: append.id, diff: rival.diff })
+    bench.send({ type: 'root', id: 71 })
+    bench.send({ type: 'preview', request: 1, parentStateRoot: stateRoot, diff: [] })
+    for (let i = 0; i < 4; i++) bench.step()
+    const preview = { type: 'preview', request: 1, roots: undefined }
+    expect(bench.answers.slice(answered)).toEqual([preview])
+  })
+})
+
+describe('an unfold', () => {
+  test('comes after the new branch is durable; older views are void from its first write on', () => {
+    const bench = new Bench()
+    for (let i = 0; i < 7; i++) bench.append([actionsOf(i)], i % 2 === 0)
+    bench.settle()
+    const folded = bench.folded
+    const to = bench.at(folded - 2)
+    bench.reorg(to.number)
+    const block = childOf(to, actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    expect(hex(openStore(bench.database).durableHead().hash)).toBe(hex(block.hash))
+    expect(bench.folded).toBe(folded)
+    expect(bench.words.state.unfolds).toBe(1)
+    bench.chain.push(block)
+    while (bench.isUnfolding()) bench.step()
+    const [unfolded, appended] = bench.answers.slice(-2)
+    const toId = to.append.id
+    expect(unfolded).toEqual({
+      type: 'unfolded',
+      toNumber: to.number,
+      toHash: to.hash,
+      toId,
+      unfolds: 1,
+    })
+    expect(appended).toEqual({ type: 'appended', id: 90, number: block.number })
+    expect(bench.words.state.fold).toBe(toId)
+    bench.check()
+    bench.send({ type: 'root', id: 90 })
+    bench.step()
+    const { stateRoot, withdrawalsRoot } = block
+    expect(bench.answers.at(-1)).toEqual({ type: 'root', id: 90, stateRoot, withdrawalsRoot })
+  })
+
+  test('is finished by the next open', () => {
+    const bench = new Bench()
+    for (let i = 0; i < 7; i++) bench.append([actionsOf(i)], false)
+    bench.settle()
+    const to = bench.at(bench.folded - 3)
+    bench.reorg(to.number)
+    const block = childOf(to, actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    bench.step()
+    bench.chain.push(block)
+    bench.crash()
+    bench.check()
+    expect(bench.folded).toBe(to.number)
+  })
+
+  test('is refused below the undo window', () => {
+    const bench = new Bench()
+    for (let i = 0; i < UNDO_WINDOW + 6; i++) bench.append([actionsOf(i)], false)
+    bench.settle()
+    const before = bench.head
+    const block = childOf(bench.at(GENESIS_NUMBER + 1), actionsOf(77), 90)
+    bench.send({ type: 'append', block: block.append })
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringContaining('cannot be unfolded'),
+    })
+    expect(hex(openStore(bench.database).durableHead().hash)).toBe(hex(before.hash))
+    expect(bench.keeper.hasWork()).toBe(false)
+  })
+})
+
+test('roots of a diff over any known block, nothing kept', () => {
+  const bench = new Bench()
+  const parent = bench.append([actionsOf(1)], true)
+  const asked = childOf(parent, actionsOf(2), 99)
+  const ask = (parentStateRoot: Uint8Array) => {
+    bench.send({ type: 'preview', request: 5, parentStateRoot, diff: asked.diff })
+    bench.step()
+    return bench.answers.at(-1)
+  }
+  const { stateRoot, withdrawalsRoot } = asked
+  const roots = { stateRoot, withdrawalsRoot }
+  expect(ask(parent.stateRoot)).toEqual({ type: 'preview', request: 5, roots })
+  expect(ask(parent.stateRoot)).toEqual({ type: 'preview', request: 5, roots })
+  expect(ask(new Uint8Array(32))).toEqual({ type: 'preview', request: 5, roots: undefined })
+  bench.append([actionsOf(3)], true)
+})
+
+test('forgotten payloads and marks', () => {
+  const bench = new Bench()
+  const rival = childOf(bench.head, actionsOf(5), 70)
+  bench.send({ type: 'advance', id: 70, parentId: 1, diff: rival.diff })
+  bench.send({ type: 'forget', id: 70 })
+  bench.send({ type: 'root', id: 70 })
+  bench.settle()
+  expect(bench.answers).toEqual([])
+  const store = openStore(bench.database)
+  expect(store.marks()).toEqual({ safe: GENESIS_NUMBER, finalized: GENESIS_NUMBER })
+  bench.send({ type: 'marks', safe: 2 ** 33, finalized: 8 })
+  expect(store.marks()).toEqual({ safe: 2 ** 33, finalized: 8 })
+})
+
+test('pruning: momentary headers, dropped branches, undo, and history behind a horizon that moves first', () => {
+  const bench = new Bench({ historyBlocks: 8 })
+  const all: ModelBlock[] = []
+  for (let i = 0; i < 90; i++) {
+    if (i === 3) {
+      all.push(bench.append([actionsOf(500)], true))
+      bench.reorg(bench.head.number - 1)
+    }
+    all.push(bench.append([actionsOf(i)], true))
+    bench.settle()
+    if (i % 10 === 0) bench.check()
+  }
+  bench.check()
+  const store = openStore(bench.database)
+  const folded = bench.folded
+  expect(store.oldestState()).toBe(folded - 8)
+  expect(bench.words.state.oldest).toBe(folded - 8)
+  const rows = (column: Parameters<Database['scan']>[0]) => [
+    ...bench.database.scan(column, { gte: new Uint8Array(0), lt: new Uint8Array(60).fill(0xff) }),
+  ]
+  const historyHeights = rows('slotHistory').map(({ key }) => Buffer.from(key).readUInt32BE(56))
+  expect(historyHeights.length).toBeGreaterThan(0)
+  expect(Math.min(...historyHeights)).toBeGreaterThan(folded - 8)
+  expect(rows('diffs')).toHaveLength(8 + FOLD_DEPTH)
+  expect(rows('heights')).toHaveLength(UNDO_WINDOW + FOLD_DEPTH)
+  expect(new Set(rows('undo').map(({ key }) => hex(key.slice(0, 32)))).size).toBeLessThanOrEqual(6)
+  const [recent, old] = [bench.at(folded - 63), bench.at(folded - 64)]
+  for (const [block, isKept] of [
+    [recent, true],
+    [old, false],
+  ] as const) {
+    const { hash, header, index } = block.append.momentary[1]!
+    const found = store.momentary(hash)
+    expect(found !== undefined).toBe(isKept)
+    if (found !== undefined)
+      expect([hex(found.blockHash), hex(found.header), found.index]).toEqual([
+        hex(block.hash),
+        hex(header),
+        index,
+      ])
+  }
+  const dropped = all.find(
+    ({ hash }) => !bench.chain.some((block) => hex(block.hash) === hex(hash)),
+  )!
+  expect(store.header(dropped.hash)).toBeUndefined()
+  expect(store.body(dropped.hash)).toBeUndefined()
+  expect(Number(decodeHeader(store.header(bench.at(12).hash)!).number)).toBe(12)
+})

@@ -1,0 +1,131 @@
+/** The log index against a plain look at every receipt: postings in any order, twice, of branches that were left. */
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, expect, test } from 'vitest'
+import { logSpans } from '../../../engine/chain/log-blocks.ts'
+import type { Log } from '../../../engine/primitives/receipt.ts'
+import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
+import { equalBytes } from '../../../engine/primitives/words.ts'
+import { LOG_SHARD_BLOCKS, logPostings } from '../../../engine/storage/blocks/log-index.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../engine/storage/database/types.ts'
+import type { LogValues } from '../../../engine/storage/types.ts'
+import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { openSmall } from '../../fixtures/databases-open.ts'
+import { execute, filled, log, transfer } from '../../fixtures/executed.ts'
+
+const FIRST = LOG_SHARD_BLOCKS - 5
+const LAST = 3 * LOG_SHARD_BLOCKS + 5
+const TRANSACTION = transfer(0n)
+
+/** Equal values of both lengths, so that an address is never taken for a topic nor one position for another. */
+const address = fc.nat(3).map((byte) => filled(20, byte))
+const topic = fc.nat(3).map((byte) => filled(32, byte))
+const logs = fc
+  .tuple(fc.array(topic, { maxLength: 4 }), address)
+  .map(([topics, by]) => log(topics, by))
+/** Mostly near the ends of shards. */
+const height = fc.oneof(
+  fc.integer({ min: FIRST, max: LAST }),
+  fc
+    .tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: -3, max: 3 }))
+    .map(([shard, off]) => shard * LOG_SHARD_BLOCKS + off),
+)
+const post = fc.record({ number: height, receipts: fc.array(fc.array(logs, { maxLength: 3 })) })
+type Post = { readonly number: number; readonly receipts: readonly (readonly Log[])[] }
+const values: fc.Arbitrary<LogValues> = fc
+  .tuple(
+    fc.array(address, { maxLength: 3 }),
+    fc.array(fc.array(topic, { maxLength: 2 }), { maxLength: 4 }),
+  )
+  .map(([by, topics]) => [by, ...topics])
+const question = fc.record({ values, first: height, last: height, base: height })
+
+function add(database: Database, posts: readonly Post[]): void {
+  const batch = database.batch()
+  for (const { number, receipts } of posts) {
+    const rows = execute(
+      receipts.map(() => TRANSACTION),
+      receipts,
+    ).map(({ receipt }) => encodeStoredReceipt(receipt))
+    for (const { key, value } of logPostings(number, rows)) batch.merge('logs', key, value)
+    batch.commit()
+  }
+}
+
+/** Heights at which each group has one of its values, in whatever was posted there. */
+function candidates(posts: readonly Post[], asked: LogValues): ReadonlySet<number> {
+  const at = new Map<number, Log[]>()
+  for (const { number, receipts } of posts)
+    at.set(number, [...(at.get(number) ?? []), ...receipts.flat()])
+  const has = (all: readonly Log[], kind: number) =>
+    all.some(({ address: by, topics }) =>
+      asked[kind]!.some((one) => {
+        const value = [by, ...topics][kind]
+        return value !== undefined && equalBytes(value, one)
+      }),
+    )
+  const isAsked = (all: readonly Log[]) =>
+    asked.every((group, kind) => group.length === 0 || has(all, kind))
+  return new Set([...at].filter(([, all]) => isAsked(all)).map(([number]) => number))
+}
+
+function check(
+  database: Database,
+  posts: readonly Post[],
+  { values, first, last, base }: { values: LogValues; first: number; last: number; base: number },
+): void {
+  const found = candidates(posts, values)
+  const isScanned = values.every((group) => group.length === 0)
+  const expected: bigint[] = []
+  for (let number = first; number <= last; number++)
+    if (isScanned || number > base || found.has(number)) expected.push(BigInt(number))
+  let next = BigInt(first)
+  const got: bigint[] = []
+  for (const span of logSpans({ store: openStore(database), base }, values, { first, last })) {
+    expect(span.first).toBe(next)
+    next = (span.first / BigInt(LOG_SHARD_BLOCKS) + 1n) * BigInt(LOG_SHARD_BLOCKS)
+    if (span.first <= base && !isScanned && BigInt(base) < next) next = BigInt(base + 1)
+    got.push(...span.numbers)
+  }
+  expect(got).toEqual(expected)
+}
+
+test('names the blocks that have a value of each group, above the base every block', () => {
+  fc.assert(
+    fc.property(
+      fc.array(post, { maxLength: 12 }),
+      fc.array(question, { minLength: 1 }),
+      (posts, questions) => {
+        const database = memoryDatabase()
+        // Every other one twice, as a fold that was begun again.
+        add(database, [...posts, ...posts.filter((_, at) => at % 2 === 0)])
+        for (const each of questions) check(database, posts, each)
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
+
+const rocks: Database[] = []
+afterAll(async () => {
+  for (const database of rocks) await database.close()
+})
+
+test('on RocksDB too, joined from the log, from memory and from files', {
+  timeout: 120_000,
+}, async () => {
+  const path = join(temporaryDirectory(), 'state')
+  const posts: Post[] = []
+  for (const seed of [1, 2, 3]) {
+    const database = await openSmall(path)
+    rocks.push(database)
+    const more = fc.sample(post, { numRuns: 40, seed })
+    add(database, more)
+    posts.push(...more)
+    for (const each of fc.sample(question, { numRuns: 40, seed })) check(database, posts, each)
+    await database.close()
+    rocks.pop()
+  }
+})

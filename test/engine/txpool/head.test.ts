@@ -1,0 +1,146 @@
+/** The pool's validation over a real state: it asks for the same funds as execution takes, fees of the roll-up included. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { openChainReader } from '../../../engine/chain/reader.ts'
+import { L1_BLOCK } from '../../../engine/chainspec/l1-attributes.ts'
+import { chainSpec } from '../../../engine/chainspec/registry.ts'
+import { openBlock } from '../../../engine/execution/block/block.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import { digestOf } from '../../../engine/txpool/digest.ts'
+import { headOf } from '../../../engine/txpool/head.ts'
+import { createViews } from '../../../engine/views/arena.ts'
+import { openPublisher } from '../../../engine/views/publisher.ts'
+import { referenceEngine } from '../../fixtures/engine.ts'
+import { addressOfSender, at, testPool, transfer } from '../../fixtures/txpool.ts'
+
+const word = (hex: string) => `0x${hex.padStart(64, '0')}`
+const BALANCE = 10n ** 15n
+const alloc = {
+  [bytesToHex(addressOfSender(0))]: { balance: `0x${BALANCE.toString(16)}` },
+  [L1_BLOCK]: {
+    balance: '0x0',
+    storage: {
+      // L1 base fee 10^9 wei; scalars 5227 and 1014213; blob base fee 7; operator fee: scalar 3, constant 11, footprint 400.
+      [word('1')]: word('3b9aca00'),
+      [word('3')]: word('0000146b000f79c50000000000000004'),
+      [word('7')]: word('7'),
+      [word('8')]: `0x${'00'.repeat(18)}019000000003000000000000000b`,
+    },
+  },
+}
+const folder = mkdtempSync(join(tmpdir(), 'txpool-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function openHead() {
+  const allocFile = join(folder, 'alloc.json')
+  writeFileSync(allocFile, JSON.stringify(alloc))
+  const chain = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000, allocFile } })
+  const database = memoryDatabase()
+  importGenesis(database, chain)
+  const views = createViews({ bytes: 1 << 20, threads: 1, seed: 1 })
+  const publisher = openPublisher(views, { number: 0, hash: chain.genesisHash })
+  const { base } = publisher
+  publisher.publish({ canonical: base, complete: base, pending: base, safe: 0, finalized: 0 })
+  const reader = openChainReader({ views, store: openStore(database), chain, thread: 0 })
+  const { view } = reader.lease('flashblocks')
+  return { chain, view, head: headOf(view, chain) }
+}
+
+/** What execution says to a transaction in the next block. */
+async function execute(
+  { chain, view }: ReturnType<typeof openHead>,
+  transaction: SignedTransaction,
+) {
+  const genesis = view.block({ tag: 'pending' })!
+  const { header } = genesis
+  const block = openBlock({
+    engine: referenceEngine,
+    chain,
+    reader: view.state(genesis),
+    attributes: {
+      parentHash: genesis.hash,
+      parentBeaconBlockRoot: ZERO_32,
+      coinbase: header.coinbase,
+      prevRandao: ZERO_32,
+      number: 1n,
+      gasLimit: header.gasLimit,
+      timestamp: header.timestamp + 1n,
+      extraData: header.extraData,
+      baseFee: header.baseFeePerGas!,
+    },
+  })
+  await block.begin()
+  return block.execute(transaction)
+}
+
+describe('funds', () => {
+  const fees = { maxFeePerGas: 10n ** 9n, maxPriorityFeePerGas: 1n }
+  const open = openHead()
+  const extra = open.head.rollup(transfer(0, 0, { ...fees, value: BALANCE })).fee
+  // The envelope of a value of the same length is as long: the fee does not change.
+  const left = BALANCE - 21_000n * fees.maxFeePerGas - extra
+
+  test('L1 fee and operator fee are asked for', () => {
+    expect(open.head.rollup(transfer(0, 0, fees)).fee).toBeGreaterThan(21_000n * 300n + 11n)
+  })
+  test('the DA footprint is that of the receipt', async () => {
+    const transaction = transfer(0, 0, { ...fees, value: left })
+    const executed = await execute(open, transaction)
+    const { daFootprint } = open.head.rollup(transaction)
+    expect(executed).toMatchObject({ executed: { receipt: { l1: { blobGasUsed: daFootprint } } } })
+  })
+  const cases: [name: string, value: bigint, isCovered: boolean][] = [
+    ['all there is', left, true],
+    ['one wei more', left + 1n, false],
+  ]
+  test.each(cases)('%s', async (_name, value, isCovered) => {
+    const transaction = transfer(0, 0, { ...fees, value })
+    const submitted = testPool().pool.submit(transaction.raw, at(open.head))
+    const executed = await execute(open, transaction)
+    if (isCovered)
+      expect([executed.status, submitted]).toEqual(['executed', { hash: transaction.hash }])
+    else
+      expect(executed).toEqual({
+        status: 'invalid',
+        reason: 'error' in submitted ? submitted.error : submitted,
+      })
+  })
+})
+
+test('a digest is taken as it is given: the bytes are not walked again', () => {
+  const { head } = openHead()
+  const sent = transfer(0, 0, {
+    input: new Uint8Array(1_000).map((_, at) => at % 7),
+    accessList: [{ address: addressOfSender(1), storageKeys: [ZERO_32, ZERO_32] }],
+  })
+  const made = digestOf(sent.raw)
+  if ('error' in made) throw new Error(made.error.message)
+  const { digest } = made
+  expect(head.rollup(sent, digest)).toEqual(head.rollup(sent))
+  expect(head.leastGas(sent, digest)).toEqual(head.leastGas(sent))
+  const rollup = { ...digest.rollup, estimatedSize: 2n * digest.rollup.estimatedSize }
+  const intrinsic = { ...digest.intrinsic, slots: 3 }
+  const other = { ...digest, rollup, intrinsic }
+  expect(head.rollup(sent, other).daFootprint).toBe(2n * head.rollup(sent).daFootprint)
+  expect(head.leastGas(sent, other).intrinsic).toBe(head.leastGas(sent).intrinsic + 1_900n)
+})
+
+test('least gas and the whitelist contract are those of the chain', () => {
+  const { head } = openHead()
+  expect(head.leastGas(transfer(0, 0, { input: Uint8Array.of(0, 1) }))).toEqual({
+    intrinsic: 21_020n,
+    floor: 21_050n,
+  })
+  expect(head.leastGas(transfer(0, 0, { to: undefined })).intrinsic).toBe(53_000n)
+  expect([head.hasCode(addressOfSender(0)), head.rules.gaslessContract?.length]).toEqual([
+    false,
+    20,
+  ])
+})

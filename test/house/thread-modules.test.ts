@@ -1,0 +1,47 @@
+/** A thread may be terminated while it loads: nothing that it loads may end the process then. */
+import { readFileSync } from 'node:fs'
+import { Worker } from 'node:worker_threads'
+import { expect, test } from 'vitest'
+
+const file = (path: string) => new URL(`../../${path}`, import.meta.url)
+
+/** Requires a module in a thread: why it could not be loaded, if so. */
+function whyNotRequired(path: string): Promise<string> {
+  const source = `
+    const { parentPort, workerData } = require('node:worker_threads')
+    let why = ''
+    try {
+      require(workerData.file)
+    } catch (error) {
+      why = error.code ?? error.name
+    }
+    parentPort.postMessage({ why })`
+  const worker = new Worker(source, { eval: true, workerData: { file: file(path).pathname } })
+  return new Promise((resolve, reject) => {
+    worker.on('message', ({ why }: { readonly why?: string }) => {
+      if (why === undefined) return
+      resolve(why)
+      void worker.terminate()
+    })
+    worker.once('error', reject)
+  })
+}
+
+test.each(['pool/execute', 'writer/writer', 'keeper/keeper', 'sequencer/sequencer'])(
+  'no module of workers/%s.ts awaits while it is loaded: V8 aborts when it is terminated then',
+  async (name) => {
+    // They are all there and run, and miss at most the data that the node gives the thread.
+    expect(['', 'TypeError']).toContain(await whyNotRequired(`workers/${name}.ts`))
+  },
+)
+
+test('a module that awaits is found', async () => {
+  expect(await whyNotRequired('test/fixtures/awaits.ts')).toBe('ERR_REQUIRE_ASYNC_MODULE')
+})
+
+test.each(['workers/pool/execute.ts', 'test/fixtures/pool-worker.ts'])(
+  '%s says what requiring it gives: Node aborts when it is terminated while it wraps a default export',
+  (path) => {
+    expect(readFileSync(file(path), 'utf8')).toContain("as 'module.exports'")
+  },
+)

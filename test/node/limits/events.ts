@@ -1,0 +1,132 @@
+/** Limits of what clients wait for and listen to. */
+import { expect } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
+import type { Client } from '../../../rpc/seam/client.ts'
+import type { Limits } from '../../../rpc/seam/limits.ts'
+import { execute, log, transfer } from '../../fixtures/executed.ts'
+import { type TestRpc, testRpc } from '../../fixtures/rpc.ts'
+import { row, type Some } from './row.ts'
+
+type Changed = Partial<Limits>
+
+/** Codes of what is said of a filter each for these addresses. */
+async function filtersOf(limits: Changed, ...clients: readonly string[]) {
+  const rpc = testRpc({ limits })
+  const codes: (number | undefined)[] = []
+  for (const address of clients)
+    codes.push((await rpc.ask('eth_newBlockFilter', [], { address })).error?.code)
+  return codes
+}
+/** Filters left after three blocks that nobody asked for. */
+async function unread(limits: Changed): Promise<number> {
+  const rpc = testRpc({ limits })
+  await rpc.ask('eth_newBlockFilter')
+  for (let at = 0; at < 3; at++)
+    rpc.memory.publish({ canonical: rpc.memory.make(rpc.memory.heads.canonical) })
+  return rpc.stats().filters
+}
+
+/** A transaction in a block that is pending: its receipt is shown to these clients, who then read the account at latest. */
+async function readAfterReceipt(limits: Changed, clients: readonly string[]) {
+  const rpc = testRpc({ limits })
+  const { canonical } = rpc.memory.heads
+  const transaction = transfer(0n)
+  const after = { nonce: 1n, balance: 1n, codeHash: EMPTY_HASH }
+  const diff = [{ address: transaction.from, before: undefined, after, slots: [], code: undefined }]
+  const executed = execute([transaction], [[log()]])
+  const pending = rpc.memory.make(canonical, { executed, diff, index: 1, salt: 1 })
+  rpc.memory.publish({ canonical, complete: canonical, pending })
+  const asked: Promise<unknown>[] = []
+  for (const address of clients)
+    await rpc.ask('eth_getTransactionReceipt', [bytesToHex(transaction.hash)], { address })
+  for (const address of clients)
+    asked.push(rpc.ask('eth_getBalance', [bytesToHex(transaction.from), 'latest'], { address }))
+  await new Promise(setImmediate)
+  const { held, refused } = rpc.stats().shown
+  rpc.memory.publish({ canonical: pending })
+  await Promise.all(asked)
+  return { held, refused }
+}
+
+/** Receipts of an accepted transaction asked for by each of these addresses at once: how many are held. */
+async function holds(limits: Changed, ...clients: readonly string[]) {
+  const rpc = testRpc({ limits, receiptHoldMs: 5_000 })
+  const hash = await accepted(rpc)
+  const gone = new AbortController()
+  const { signal } = gone
+  const asked = clients.map((address) =>
+    rpc.ask('eth_getTransactionReceipt', [hash], { address, signal }),
+  )
+  await new Promise(setImmediate)
+  const { held } = rpc.stats().hold
+  gone.abort()
+  await Promise.all(asked)
+  return held
+}
+async function accepted(rpc: TestRpc): Promise<string> {
+  const transaction = transfer(0n)
+  await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+  return bytesToHex(transaction.hash)
+}
+
+/** What is said to each of these addresses that send a transaction and wait for it. */
+async function syncSends(limits: Changed, ...clients: readonly string[]) {
+  const rpc = testRpc({ limits })
+  const asked = clients.map((address, at) =>
+    rpc.ask('eth_sendRawTransactionSync', [bytesToHex(transfer(BigInt(at)).raw), 60], { address }),
+  )
+  return (await Promise.all(asked)).map(({ error }) => error?.message.replace(/0x\w+/, 'HASH'))
+}
+
+const BUSY = [expect.anything(), 'server busy: too many transactions are waited for']
+const A = '10.0.0.1'
+const B = '10.0.0.2'
+
+export const EVENTS = {
+  filtersPerClient: row(1, [undefined, -32005], (limits) => filtersOf(limits, A, A)),
+  filtersTotal: row(1, [undefined, -32005], (limits) => filtersOf(limits, A, B)),
+  filterItems: row(2, 0, unread),
+  filterBytes: row(140, 0, unread),
+  filterIdleMs: row(1_000, 'filter not found', async (limits) => {
+    const rpc = testRpc({ limits })
+    const { result: id } = await rpc.ask('eth_newBlockFilter')
+    rpc.advance(1_001)
+    return (await rpc.ask('eth_getFilterChanges', [id])).error?.message
+  }),
+  subscriptionsPerConnection: row(1, [undefined, -32005], async (limits) => {
+    const rpc = testRpc({ limits })
+    const { signal } = new AbortController()
+    const notify = () => {}
+    const client: Client = {
+      ...{ address: A, endpoint: 'flashblocks', notify },
+      signal,
+      isGone: false,
+    }
+    const codes: (number | undefined)[] = []
+    for (let at = 0; at < 2; at++)
+      codes.push((await rpc.ask('eth_subscribe', ['newHeads'], client)).error?.code)
+    return codes
+  }),
+  holdsPerClient: row(1, 1, (limits) => holds(limits, A, A)),
+  holdsTotal: row(1, 1, (limits) => holds(limits, A, B)),
+  shownHoldMs: row(0, { held: 0, refused: 0 }, (limits) => readAfterReceipt(limits, [A])),
+  announcedHoldMs: row(0, 0, async (limits) => {
+    const rpc = testRpc({ limits })
+    const { canonical } = rpc.memory.heads
+    const { result: id } = await rpc.ask('eth_newBlockFilter')
+    const block = rpc.memory.make(canonical)
+    rpc.memory.publish({ canonical, complete: block })
+    const polled = rpc.ask('eth_getFilterChanges', [id])
+    await new Promise(setImmediate)
+    rpc.memory.publish({ canonical: block })
+    await polled
+    return rpc.stats().shown.held
+  }),
+  shownClients: row(1, { held: 1, refused: 0 }, (limits) => readAfterReceipt(limits, [A, B])),
+  // The last address of a receipt is that of its log.
+  shownAddresses: row(1, { held: 0, refused: 0 }, (limits) => readAfterReceipt(limits, [A])),
+  syncSendMs: row(40, [expect.stringContaining('within 40ms')], (limits) => syncSends(limits, A)),
+  syncSendsPerClient: row(1, BUSY, (limits) => syncSends(limits, A, A)),
+  syncSendsTotal: row(1, BUSY, (limits) => syncSends(limits, A, B)),
+} satisfies Some

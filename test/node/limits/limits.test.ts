@@ -1,0 +1,28 @@
+/** No flag is dead: every limit is set to another value than its default, and seen acting. */
+import { expect, test } from 'vitest'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+import { EVENTS } from './events.ts'
+import { LEGACY } from './legacy.ts'
+import { METHODS } from './methods.ts'
+import { REQUESTS } from './requests.ts'
+import type { Row, Rows } from './row.ts'
+import { SOCKETS } from './sockets.ts'
+import { WORKERS } from './workers.ts'
+
+/** A limit without a row is an error of types here. */
+const ROWS: Rows = { ...REQUESTS, ...METHODS, ...EVENTS, ...LEGACY, ...SOCKETS, ...WORKERS }
+
+test('every limit has a row', () => {
+  expect(Object.keys(ROWS).toSorted()).toEqual(Object.keys(DEFAULT_LIMITS).toSorted())
+})
+
+test.each(Object.entries(ROWS) as [keyof Limits, Row][])(
+  '%s',
+  { timeout: 30_000 },
+  async (name, { value, see, acts }) => {
+    expect(value).not.toBe(DEFAULT_LIMITS[name])
+    const [seen, byDefault] = await Promise.all([see({ [name]: value }), see({})])
+    expect(seen).toEqual(acts)
+    expect(byDefault).not.toEqual(acts)
+  },
+)

@@ -1,0 +1,155 @@
+/** Limits of the threads behind the front, of the pool of transactions, and of what the front keeps of its clients. */
+
+import type { Method } from '../../../rpc/method/method.ts'
+import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
+import type { Lane, Runs } from '../../../rpc/seam/lane.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+import { COMMANDS } from '../../../workers/commands/index.ts'
+import { kebab } from '../../../workers/config/command.ts'
+import { readInvocation } from '../../../workers/config/config.ts'
+import type { NodeConfig } from '../../../workers/config/serving.ts'
+import { createFront } from '../../../workers/front/front.ts'
+import { createTransactions } from '../../../workers/front/transactions.ts'
+import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
+import { createPool } from '../../../workers/pool/pool.ts'
+import { transfer } from '../../fixtures/executed.ts'
+import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { CHAIN } from '../../fixtures/producer.ts'
+import { devAccounts } from '../../fixtures/rpc.ts'
+import { smallPool } from '../../fixtures/small-pool.ts'
+import { type Row, row, type Some } from './row.ts'
+
+type Changed = Partial<Limits>
+
+/** How many of three calls of 100 bytes may wait. */
+const waiting =
+  (lane: Lane): Row['see'] =>
+  async (limits) => {
+    const lanes = createLanes<Waiting>({ ...DEFAULT_LIMITS, ...limits }, () => 0)
+    const job = { lane, predicted: 100, client: 'a', bytes: 100, isPutBack: false }
+    for (let at = 0; at < 3; at++) lanes.push({ ...job })
+    return lanes.size
+  }
+
+/** A call that runs out of its 50 ms in a real worker: what is said of it, and after how long. */
+async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
+  const pool = createPool({
+    filename: new URL('../../fixtures/pool-worker.ts', import.meta.url).href,
+    workerData: undefined,
+    threads: 2,
+    limits: { ...DEFAULT_LIMITS, ...limits },
+    heapMb: 128,
+    onThreadEnded() {},
+    newestRecord: () => 9,
+    onSpent() {},
+    onProblem() {},
+    onBroken(error) {
+      throw error
+    },
+  })
+  try {
+    const startedAt = performance.now()
+    const reply = await pool.execute({
+      method: { name, runs } as Method,
+      params: [{ ms: 5_000 }],
+      text: '[{"ms":5000}]',
+      endpoint: 'flashblocks',
+      record: undefined,
+      deadline: startedAt + 50,
+      client: OWN_CLIENT,
+    })
+    return { reply, ms: performance.now() - startedAt }
+  } finally {
+    await pool.stop()
+  }
+}
+
+/** What the pool says of a transaction. */
+const submitted =
+  (raw: Uint8Array): Row['see'] =>
+  async (limits) => {
+    const refuse = () => {
+      throw new Error('nobody asks for it')
+    }
+    const { service } = createTransactions({
+      reader: memoryChain(),
+      chain: CHAIN,
+      journal: { append() {}, rewrite() {} },
+      limits: { ...DEFAULT_LIMITS, ...limits },
+      prove: refuse,
+      makeDigest: refuse,
+      isListed: refuse,
+      now: () => 0,
+      onFailure: refuse,
+    })
+    const answer = await service.submit(raw)
+    return 'error' in answer ? answer.error.message : 'taken'
+  }
+
+/** Addresses that the front remembers of two that asked, with the limit given as a flag. */
+async function known(limits: Changed): Promise<number> {
+  const flags = Object.entries(limits).flatMap(([name, value]) => [
+    `--limit-${kebab(name)}`,
+    String(value),
+  ])
+  const invocation = readInvocation(['dev', '--trust-proxy', '127.0.0.0/8', ...flags], {}, COMMANDS)
+  if (invocation.action !== 'run') throw new Error('no configuration')
+  const memory = memoryChain()
+  const front = await createFront({
+    config: invocation.config as NodeConfig,
+    chain: CHAIN,
+    reader: memory,
+    executor: { execute: async () => ({ result: 'null' }) },
+    transactions: smallPool(),
+    accounts: devAccounts,
+    methods: [],
+    legacyUrl: undefined,
+    syncing: () => false,
+    feed: undefined,
+    readiness: () => ({ status: 'ready', reasons: [], details: {} }),
+    metrics: { call() {}, stalled() {}, refused() {} } as never,
+    report() {},
+    now: () => performance.now(),
+  })
+  const { url } = await front.listen(0)
+  try {
+    for (const address of ['10.0.0.1', '10.0.0.2'])
+      await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-forwarded-for': address },
+        body: '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}',
+      })
+    return front.stats()['limiterKeys']!
+  } finally {
+    await front.server.close()
+  }
+}
+
+const long = transfer(0n, { input: new Uint8Array(1_000), gasLimit: 100_000n }).raw
+/** Of the type of transactions with blobs; its length is looked at first. */
+const blob = Uint8Array.of(3, ...new Uint8Array(1_000))
+
+export const WORKERS = {
+  callQueue: row(2, 2, waiting('light')),
+  callQueueBytes: row(200, 2, waiting('light')),
+  logsQueue: row(2, 2, waiting('logs')),
+  traceQueue: row(2, 2, waiting('trace')),
+  sidecarQueue: row(2, 2, waiting('sidecar')),
+  sidecarMs: row(1_234, 1_234, async (limits) => {
+    const { reply } = await late(limits, 'spin', 'sidecar')
+    return 'error' in reply && (reply.error.data as { readonly limitMs: number }).limitMs
+  }),
+  // Its worker is ended so long after the deadline.
+  graceMs: row(50, true, async (limits) => (await late(limits, 'hang', 'call')).ms < 1_000),
+  transactionBytes: row(
+    500,
+    `oversized data: transaction size ${long.length}, limit 500`,
+    submitted(long),
+  ),
+  blobTransactionBytes: row(
+    500,
+    'oversized data: transaction size 1001, limit 500',
+    submitted(blob),
+  ),
+  limiterKeys: row(1, 1, known),
+} satisfies Some

@@ -1,0 +1,394 @@
+/** The small parts of the node: health, the order of closing, metrics, keys, what people see. */
+import { createCipheriv, scryptSync } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Histogram, Registry } from 'prom-client'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
+import { chainSpec } from '../../engine/chainspec/registry.ts'
+import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
+import { keccak256 } from '../../engine/primitives/keccak.ts'
+import { recoverAddress } from '../../engine/primitives/signature.ts'
+import { DiffError } from '../../engine/state/encoded-diff.ts'
+import { DatabaseError } from '../../engine/storage/database/options.ts'
+import { JournalError } from '../../engine/storage/directory/journal.ts'
+import { storageFailure } from '../../engine/storage/keeper/failure.ts'
+import { TrieError } from '../../engine/storage/trie/node.ts'
+import { banner } from '../../workers/commands/dev/banner.ts'
+import { COMMANDS } from '../../workers/commands/index.ts'
+import { readInvocation } from '../../workers/config/config.ts'
+import type { NodeConfig } from '../../workers/config/serving.ts'
+import { openAccounts } from '../../workers/front/accounts.ts'
+import { page, readyLine, sealedLine } from '../../workers/front/banner.ts'
+import { startAdmin } from '../../workers/observe/admin.ts'
+import { createHealth } from '../../workers/observe/health.ts'
+import { createLog, loggable } from '../../workers/observe/log.ts'
+import { createMetrics } from '../../workers/observe/metrics.ts'
+import { createReporter } from '../../workers/observe/reporter.ts'
+import { createTallies } from '../../workers/observe/tally.ts'
+import { createFailing } from '../../workers/process/failing.ts'
+import { createLifecycle } from '../../workers/process/lifecycle.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-parts-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+describe('health', () => {
+  function start(probe: () => Promise<void> = async () => {}) {
+    const clock = { ms: 0 }
+    const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
+    health.started()
+    return { clock, health }
+  }
+
+  test('is ready when a head is known and the pool has answered', async () => {
+    const probe = async () => {}
+    const health = createHealth({ now: () => 0, headMs: 5_000, feedMs: 1_000, probe })
+    expect(health.readiness().reasons[0]).toBe('starting')
+    health.started()
+    expect(health.readiness()).toMatchObject({
+      status: 'unready',
+      reasons: ['no head is known yet', 'no read went through the pool yet'],
+    })
+    health.published(3, 4)
+    await health.probe()
+    expect(health.readiness()).toEqual({
+      status: 'ready',
+      reasons: [],
+      details: { canonical: 3, pending: 4 },
+    })
+  })
+
+  test('a silent feed alone is degraded, a head that stands still is not ready', async () => {
+    const { clock, health } = start()
+    health.published(3, 4)
+    await health.probe()
+    clock.ms = 2_000
+    expect(health.readiness()).toMatchObject({
+      status: 'degraded',
+      reasons: ['the feed is silent for 2.0 s'],
+    })
+    clock.ms = 5_500
+    health.published(3, 4)
+    expect(health.readiness()).toMatchObject({
+      status: 'unready',
+      reasons: ['the canonical head 3 has not moved for 5.5 s'],
+    })
+  })
+
+  test('a start that took long counts against neither the head nor the feed', async () => {
+    const clock = { ms: 0 }
+    const probe = async () => {}
+    const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
+    health.published(3, 4)
+    clock.ms = 60_000
+    await health.probe()
+    health.started()
+    expect(health.readiness()).toMatchObject({ status: 'ready', reasons: [] })
+    clock.ms += 5_001
+    expect(health.readiness().status).toBe('unready')
+  })
+
+  test('a halt, a pool that fails and the end are told', async () => {
+    const { health } = start(() => Promise.reject(new Error('request timed out')))
+    health.published(3, 3)
+    await health.probe()
+    health.halted('block 4: state root ours 0x01, theirs 0x02')
+    health.stopping()
+    expect(health.readiness().reasons).toEqual([
+      'stopping',
+      'block 4: state root ours 0x01, theirs 0x02',
+      'a read through the pool failed: request timed out',
+    ])
+    health.published(4, 4)
+    expect(health.readiness().reasons.length).toBe(2)
+  })
+})
+
+describe('a node that cannot write any more', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+  function start() {
+    const failed: string[] = []
+    const { report } = createReporter(createLog({ level: 'silent', isPretty: false }))
+    const health = createHealth({
+      now: () => 0,
+      headMs: undefined,
+      feedMs: undefined,
+      probe: async () => {},
+    })
+    const failing = createFailing({ report, fail: (message) => void failed.push(message) }, health)
+    return { failed, health, failing }
+  }
+
+  test('is not ready for good, and ends a while later', async () => {
+    const { failed, health, failing } = start()
+    health.published(3, 4)
+    await health.probe()
+    health.started()
+    failing('storage: the disk is full; free space on the disk, then start again')
+    failing('the sequencer cannot go on')
+    // A block that was durable before may still be shown.
+    health.published(4, 5)
+    const reasons = ['storage: the disk is full; free space on the disk, then start again']
+    expect(health.readiness()).toMatchObject({ status: 'unready', reasons })
+    expect(failed).toEqual([])
+    vi.advanceTimersByTime(60_000)
+    expect(failed).toEqual(reasons)
+  })
+
+  test('ends at once when it serves nobody yet', () => {
+    const { failed, failing } = start()
+    failing('storage: Corruption: bad block; start with an empty data directory')
+    expect(failed).toEqual(['storage: Corruption: bad block; start with an empty data directory'])
+  })
+})
+
+test.each<[name: string, error: Error, line: string | undefined]>([
+  [
+    'a full disk',
+    new DatabaseError('io', 'IO error: No space left on device'),
+    'storage: IO error: No space left on device; free space on the disk, then start again',
+  ],
+  [
+    'a disk of others',
+    new JournalError('io', 'j: EACCES: permission denied'),
+    'storage: j: EACCES: permission denied; make the data directory writable for this user, then start again',
+  ],
+  [
+    'a broken disk',
+    new DatabaseError('io', 'IO error: Input/output error'),
+    'storage: IO error: Input/output error; repair the disk, then start again',
+  ],
+  [
+    'a damaged block of the database',
+    new DatabaseError('corrupt', 'Corruption: block checksum mismatch'),
+    'storage: Corruption: block checksum mismatch; start with an empty data directory, or put back a copy of this one',
+  ],
+  [
+    'rows that do not fit together',
+    new TrieError('block 7 has another root'),
+    'storage: block 7 has another root; start with an empty data directory, or put back a copy of this one',
+  ],
+  [
+    'a damaged row',
+    new DiffError('state diff: cut short, 32 bytes expected at 8 of 9'),
+    'storage: state diff: cut short, 32 bytes expected at 8 of 9; start with an empty data directory, or put back a copy of this one',
+  ],
+  ['a bug', new Error('undefined is not a function'), undefined],
+])('what to do about %s', (_, error, line) => {
+  expect(storageFailure(error)).toBe(line)
+})
+
+describe('lifecycle', () => {
+  test('closes in reverse order, once, and passes over what fails or hangs', async () => {
+    const problems: string[] = []
+    const closed: string[] = []
+    const lifecycle = createLifecycle((part, reason) => problems.push(`${part}: ${reason}`))
+    lifecycle.onStop('database', () => void closed.push('database'))
+    lifecycle.onStop('writer', () => new Promise(() => {}), 10)
+    lifecycle.onStop('pool', () => Promise.reject(new Error('no')))
+    lifecycle.onStop('server', async () => void closed.push('server'))
+    expect(lifecycle.isStopping).toBe(false)
+    const first = lifecycle.stop()
+    expect(lifecycle.stop()).toBe(first)
+    await first
+    expect(closed).toEqual(['server', 'database'])
+    expect(problems).toEqual(['pool: no', 'writer: not within 10 ms'])
+  })
+})
+
+describe('what should not happen', () => {
+  test('is a line with its kind, and counted by it', () => {
+    const lines: unknown[][] = []
+    const { report, counts } = createReporter({
+      warn: (...line: unknown[]) => void lines.push(['warn', ...line]),
+      error: (...line: unknown[]) => void lines.push(['error', ...line]),
+    })
+    report('front_stalled', { ms: 300 })
+    report('part_not_stopped', { part: 'pool', reason: 'no' })
+    report('call_failed')
+    report('call_failed')
+    expect(lines.slice(0, 3)).toEqual([
+      ['warn', { what: 'front_stalled', ms: 300 }, 'the front stood still'],
+      ['warn', { what: 'part_not_stopped', part: 'pool' }, 'a part did not stop as it should: no'],
+      ['error', { what: 'call_failed' }, 'a call failed'],
+    ])
+    expect(counts()).toMatchObject({ front_stalled: 1, call_failed: 2, worker_failed: 0 })
+  })
+})
+
+describe('metrics', () => {
+  test('count calls, publishes and what threads report, with bounded labels', async () => {
+    const metrics = createMetrics(
+      {
+        pool: () => ({ threads: 2, busy: 1, queued: { light: 3 }, terminated: 0, replaced: 0 }),
+        holds: () => ({ seen: 4 }),
+        feed: () => ({ subscribers: 1 }),
+        transactionPool: () => ({ pending: 5 }),
+        front: () => ({ inFlight: 6 }),
+        mishaps: () => ({ call_failed: 2 }),
+        heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
+      },
+      () => 7_000,
+    )
+    metrics.call('eth_call', 12, undefined)
+    metrics.call('eth_call', 12, -32002)
+    metrics.call('eth_call', 12, 123_456)
+    metrics.refused(9)
+    for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
+    metrics.gauges({ foldLag: 4 })
+    const published = { type: 'published', record: 1, index: 1, transactions: [] } as const
+    const heads = { canonical: 1, complete: 2, pending: 3 }
+    metrics.published({ ...published, ...heads, publishMs: 3, executeMs: 2 })
+    metrics.published({ ...published, ...heads, publishMs: 0, executeMs: 0 })
+    metrics.late(7)
+    await metrics.text()
+    metrics.call('eth_call', 7_000, undefined)
+    const text = await metrics.text()
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')
+    expect(text).toContain('# TYPE flashnode_rpc_seconds histogram')
+    expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 4')
+    expect(text).toContain('flashnode_rate_limited_total 9')
+    expect(text).toContain('flashnode_pool_queued{what="light"} 3')
+    expect(text).toContain('flashnode_pool_busy 1')
+    expect(text).toContain('flashnode_mishaps{what="call_failed"} 2')
+    expect(text.match(/^flashnode_chain_events_total\{/gm)?.length).toBe(128)
+    expect(text).toContain('flashnode_thread_bytes{thread="writer",memory="heap"} 8')
+    // A publish without a flashblock has no time of its own.
+    expect(text).toContain('flashnode_publish_seconds_count 1')
+    expect(text).toContain('flashnode_flashblock_late_seconds_sum 0.007')
+    expect(text).toContain('flashnode_head{head="pending"} 3')
+    expect(text).toContain('nodejs_eventloop_lag_seconds')
+  })
+
+  test('a tally shows what a histogram of prom-client shows', async () => {
+    const parts = { name: 'x_seconds', help: 'seconds of x', buckets: [0.1, 1, 10] }
+    const registry = new Registry()
+    const histogram = new Histogram({ ...parts, labelNames: ['lane'], registers: [registry] })
+    const tallies = createTallies({ ...parts, label: 'lane' })
+    const own = new Registry()
+    own.registerMetric(tallies as unknown as Histogram)
+    for (const seconds of [0, 0.1, 0.100_1, 1, 5, 10, 10.5, 1e6]) {
+      histogram.observe({ lane: 'light' }, seconds)
+      tallies.of('light').observe(seconds)
+    }
+    histogram.observe({ lane: 'dear' }, 2)
+    tallies.of('dear').observe(2)
+    const lines = async (from: Registry) => (await from.metrics()).trim().split('\n').toSorted()
+    expect(await lines(own)).toEqual(await lines(registry))
+  })
+
+  test('are served to loopback names only', async () => {
+    const admin = await startAdmin(0, {
+      '/metrics': () => ({ type: 'text/plain', text: 'a 1\n' }),
+    })
+    const ask = (path: string, host = 'localhost') =>
+      fetch(`http://127.0.0.1:${admin.port}${path}`, { headers: { host } })
+    expect(await (await ask('/metrics')).text()).toBe('a 1\n')
+    expect((await ask('/')).status).toBe(404)
+    await admin.close()
+  })
+})
+
+describe('accounts', () => {
+  const { address, privateKey } = DEV_ACCOUNTS[1]!
+  const config = (...flags: string[]): NodeConfig => {
+    const invocation = readInvocation(flags, {}, COMMANDS)
+    if (invocation.action !== 'run') throw new Error('printed')
+    return invocation.config as NodeConfig
+  }
+  const keystore = join(directory, 'keystore')
+  const passwordFile = join(directory, 'password')
+  mkdirSync(keystore)
+  writeFileSync(passwordFile, 'secret\nsecond line\n')
+  writeFileSync(join(keystore, 'notes.txt'), 'no key')
+  writeFileSync(join(keystore, 'UTC--x'), JSON.stringify(keyFile('secret')))
+  const unlock = ['--unlock', address, '--keystore', keystore, '--password-file', passwordFile]
+
+  /** As go-ethereum writes it, with a cheaper derivation. */
+  function keyFile(password: string) {
+    const [salt, iv] = [Buffer.alloc(32, 7), Buffer.alloc(16, 9)]
+    const derived = scryptSync(password, salt, 32, { N: 4_096, r: 8, p: 1 })
+    const cipher = createCipheriv('aes-128-ctr', derived.subarray(0, 16), iv)
+    const ciphertext = Buffer.concat([cipher.update(hexToBytes(privateKey)), cipher.final()])
+    const mac = keccak256(Buffer.concat([derived.subarray(16, 32), ciphertext]))
+    return {
+      address: address.slice(2),
+      version: 3,
+      crypto: {
+        cipher: 'aes-128-ctr',
+        cipherparams: { iv: iv.toString('hex') },
+        ciphertext: ciphertext.toString('hex'),
+        kdf: 'scrypt',
+        kdfparams: { n: 4_096, r: 8, p: 1, dklen: 32, salt: salt.toString('hex') },
+        mac: Buffer.from(mac).toString('hex'),
+      },
+    }
+  }
+
+  test('dev has its ten, serve has those that are unlocked', () => {
+    const digest = keccak256(new Uint8Array([1]))
+    const keys = DEV_ACCOUNTS.map((account) => hexToBytes(account.privateKey))
+    const dev = openAccounts(config('dev'), keys)
+    expect(dev.addresses().map(bytesToHex)).toEqual(DEV_ACCOUNTS.map((account) => account.address))
+    const serve = openAccounts(config('serve', ...unlock), [])
+    expect(serve.addresses().map(bytesToHex)).toEqual([address])
+    const { r, s, yParity } = serve.sign(hexToBytes(address), digest)!
+    expect(bytesToHex(recoverAddress(digest, r, s, yParity)!)).toBe(address)
+    expect(serve.sign(new Uint8Array(20), digest)).toBe(undefined)
+    expect(openAccounts(config('serve'), []).addresses()).toEqual([])
+  })
+
+  test('what is wrong with the keys is said', () => {
+    const wrong = join(directory, 'wrong')
+    writeFileSync(wrong, 'other')
+    expect(() => openAccounts(config('serve', ...unlock, '--password-file', wrong), [])).toThrow(
+      'UTC--x: wrong password',
+    )
+    expect(() =>
+      openAccounts(config('serve', ...unlock, '--unlock', DEV_ACCOUNTS[2]!.address), []),
+    ).toThrow(`no key file of ${DEV_ACCOUNTS[2]!.address}`)
+    expect(() => openAccounts(config('serve', ...unlock, '--keystore', '/nowhere'), [])).toThrow(
+      '--keystore /nowhere: ENOENT',
+    )
+  })
+})
+
+describe('what people see', () => {
+  const dev = (chainId?: number) =>
+    chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_800_000_000, chainId } })
+
+  test('the banner has every account and warns of the real chain', () => {
+    const text = banner(dev(), '1.2.3')
+    for (const { address, privateKey } of DEV_ACCOUNTS) {
+      expect(text).toContain(address)
+      expect(text).toContain(privateKey)
+    }
+    expect(text).toContain('chain id 196 is that of X Layer')
+    expect(banner(dev(31_337), '1.2.3')).not.toContain('is that of')
+  })
+
+  test('the ready line is exactly as promised', () => {
+    expect(readyLine('http://127.0.0.1:8545', 196n, 0n)).toBe(
+      'flashnode ready http://127.0.0.1:8545 chain 196 head 0\n',
+    )
+  })
+
+  test('a sealed block on one line', () => {
+    const sealed = { type: 'sealed', number: 7, hash: new Uint8Array(32), ms: 12.4 } as const
+    expect(sealedLine({ ...sealed, flashblocks: 5, transactions: 3, gasUsed: 1_234_567n })).toBe(
+      'block 7  5 flashblocks  3 transactions  1.23 Mgas  12 ms\n',
+    )
+  })
+
+  test('the page names the addresses', () => {
+    expect(page(dev(), 'http://127.0.0.1:8545')).toContain('ws://127.0.0.1:8545/feed')
+  })
+
+  test('foreign text stays on one short line of the log', () => {
+    expect(loggable(`eth_\n\u001b[31m${'x'.repeat(100)}`)).toBe(`eth_??[31m${'x'.repeat(54)}`)
+  })
+})

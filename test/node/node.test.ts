@@ -1,0 +1,213 @@
+/** A node as a user starts it: what it prints, how it ends, what it refuses. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { openSocket } from '../fixtures/sockets.ts'
+import { call, startNode } from '../outside/node-process.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
+/** What is started here makes its temporary directories there. */
+process.env['TMPDIR'] = directory
+const temporary = () => readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+/** Runs a command line to its end. */
+const run = (...argv: string[]) => runProgram([process.execPath, 'workers/main.ts', ...argv])
+async function runProgram([program, ...argv]: string[]) {
+  const child = spawn(program!, argv, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let [out, errors] = ['', '']
+  child.stdout.on('data', (chunk) => {
+    out += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    errors += chunk
+  })
+  const [code] = await once(child, 'close')
+  return { code, out, errors }
+}
+const quiet = ['--port', '0', '--admin-port', '0', '--log-level', 'silent']
+
+describe('a development node', () => {
+  test('is ready, answers, finishes what it began, and starts again where it was', async () => {
+    const datadir = join(directory, 'data')
+    const node = await startNode(['--datadir', datadir])
+    expect(node.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    // Block 1 is made up at once, before anybody can see that its time is over.
+    const pending = await call(`${node.url}/flashblocks`, 'eth_getBlockByNumber', [
+      'pending',
+      false,
+    ])
+    expect(Number((pending as { readonly number: string }).number)).toBeGreaterThanOrEqual(1)
+    expect(node.head).toBeLessThanOrEqual(1)
+    expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
+    expect(await call(node.url, 'eth_chainId')).toBe('0xc4')
+    const socket = await openSocket(`${node.url.replace('http', 'ws')}/flashblocks`)
+    const subscribe = { jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }
+    socket.send(JSON.stringify(subscribe))
+    await socket.next()
+    const head = JSON.parse(await socket.next()).params.result
+    const locked = await run('dev', '--datadir', datadir, ...quiet)
+    expect(locked).toEqual({
+      code: 1,
+      out: '',
+      errors: `flashnode: ${datadir} is open in another process: stop that flashnode, or give --datadir another directory\n`,
+    })
+    expect(await node.stop('SIGTERM')).toBe(0)
+    expect((await socket.closed).code).toBe(1001)
+
+    const again = await startNode(['--datadir', datadir])
+    expect(again.head).toBeGreaterThanOrEqual(Number(head.number))
+    const block = await call(again.url, 'eth_getBlockByNumber', [head.number, false])
+    expect(block).toMatchObject({ hash: head.hash })
+    expect(await again.stop('SIGINT')).toBe(0)
+  }, 30_000)
+
+  test('sends and follows a feed of plain JSON', async () => {
+    const node = await startNode(['--ephemeral', '--feed-form', 'plain'])
+    const socket = await openSocket(`${node.url.replace('http', 'ws')}/feed`)
+    const message = JSON.parse(await socket.next())
+    expect(message.payload_id).toMatch(/^0x[0-9a-f]{16}$/)
+    while (Number(await call(node.url, 'eth_blockNumber')) === 0) await socket.next()
+    expect(await node.stop('SIGTERM')).toBe(0)
+  }, 30_000)
+
+  test('starts on a machine that lets its first question to the pool wait too long', async () => {
+    const find = 'const reply = await pool.execute({'
+    const isFirst = `(globalThis.probes = (globalThis.probes ?? 0) + 1) === 1`
+    const replace = `if (${isFirst}) throw new Error('request timed out')\n  ${find}`
+    const node = await startNode(['--ephemeral'], 'dev', [
+      { file: 'workers/node/parts.ts', find, replace },
+    ])
+    expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
+    expect(await node.stop('SIGTERM')).toBe(0)
+  }, 30_000)
+
+  test('ends at once at the second signal', async () => {
+    const node = await startNode(['--ephemeral'])
+    const ended = once(node.child, 'exit')
+    node.child.kill('SIGTERM')
+    node.child.kill('SIGINT')
+    expect(temporary().length).toBe(1)
+    // 128 + the number of the one that came second.
+    expect([
+      [130, null],
+      [143, null],
+    ]).toContainEqual(await ended)
+    expect(temporary()).toEqual([])
+  }, 30_000)
+})
+
+describe('ends in one line', () => {
+  const foreign = join(directory, 'foreign')
+  const file = join(directory, 'file')
+  const cases: [name: string, argv: string[], code: number, line: string | RegExp][] = [
+    ['unknown flag', ['dev', '--prot'], 2, 'unknown flag --prot; nearest: --port'],
+    [
+      'foreign directory',
+      ['dev', ...quiet, '--datadir', foreign],
+      1,
+      `${foreign} is no data directory of flashnode (it holds "notes"): give --datadir an empty or another directory`,
+    ],
+    ['nothing to serve', ['serve', ...quiet, '--datadir', join(directory, 'none')], 1, /holds no/],
+    ['no such chain', ['dev', ...quiet, '--ephemeral', '--chain', 'nope'], 1, /^nope is neither/],
+    [
+      'too little memory',
+      ['dev', ...quiet, '--ephemeral', '--view-memory', '1'],
+      1,
+      /^--view-memory 1 is too little: .* at least \d+$/,
+    ],
+    [
+      'no address of ours',
+      ['dev', ...quiet, '--ephemeral', '--host', '203.0.113.1', '--allow-insecure-unlock'],
+      1,
+      '203.0.113.1 is no address of this machine: give another --host',
+    ],
+    ['public host', ['dev', ...quiet, '--host', '0.0.0.0'], 2, /^dev on the public --host 0\.0/],
+    ...(['dev', 'serve'] as const).map((command): (typeof cases)[number] => [
+      `${command} on a file`,
+      [command, ...quiet, '--datadir', file],
+      1,
+      `${file} cannot be used: ENOTDIR: not a directory, scandir '${file}'; give another --datadir`,
+    ]),
+    [
+      'migrate on a file',
+      ['migrate', '--datadir', file],
+      1,
+      /^\S+ cannot be used: ENOTDIR: .*dir$/,
+    ],
+    [
+      'below a file',
+      ['dev', ...quiet, '--datadir', join(file, 'x')],
+      1,
+      /^\S+\/x cannot be used: ENOTDIR: .*; give another --datadir$/,
+    ],
+    [
+      'where none can be made',
+      ['dev', ...quiet, '--datadir', '/proc/none'],
+      1,
+      /^\/proc\/none cannot be used: ENOENT: .*; give another --datadir$/,
+    ],
+    [
+      'a name too long',
+      ['dev', ...quiet, '--datadir', join(directory, 'x'.repeat(300))],
+      1,
+      /^\S+ cannot be used: ENAMETOOLONG: .*; give another --datadir$/,
+    ],
+    [
+      'an allocation that is no file',
+      ['dev', ...quiet, '--ephemeral', '--genesis-alloc', foreign],
+      1,
+      `${foreign} cannot be read: EISDIR: illegal operation on a directory, read`,
+    ],
+    [
+      'an allocation that is no JSON',
+      ['dev', ...quiet, '--ephemeral', '--genesis-alloc', file],
+      1,
+      /^\S+\/file is not JSON: /,
+    ],
+    [
+      'a configuration that is no file',
+      ['dev', ...quiet, '--config', foreign],
+      2,
+      /^configuration file \S+: EISDIR/,
+    ],
+  ]
+  test.each(cases)('%s', async (_, argv, code, line) => {
+    mkdirSync(foreign, { recursive: true })
+    writeFileSync(join(foreign, 'notes'), '')
+    writeFileSync(file, 'notes\n')
+    const ended = await run(...argv)
+    expect(ended.code).toBe(code)
+    expect(ended.out).toBe('')
+    const text = ended.errors.replace(/^flashnode: /, '').trimEnd()
+    expect(text).not.toContain('\n')
+    if (typeof line === 'string') expect(text).toBe(line)
+    else expect(text).toMatch(line)
+    expect(temporary()).toEqual([])
+  })
+
+  test('too few files may be open', async () => {
+    const node = `ulimit -n 64; exec ${process.execPath} workers/main.ts dev`
+    const ended = await runProgram(['bash', '-c', `${node} ${quiet.join(' ')} --ephemeral`])
+    expect(ended).toEqual({
+      code: 1,
+      out: '',
+      errors: expect.stringMatching(
+        /^flashnode: only 64 files may be open at once, a node needs at least \d+: allow this process more open files \(ulimit -n 4096\)\n$/,
+      ),
+    })
+  })
+
+  test('no place for a temporary directory', async () => {
+    const start = `TMPDIR=${file} exec ${process.execPath} workers/main.ts dev --ephemeral`
+    const ended = await runProgram(['bash', '-c', `${start} ${quiet.join(' ')}`])
+    expect(ended).toEqual({
+      code: 1,
+      out: '',
+      errors: expect.stringMatching(/^flashnode: no temporary directory can be made: .*\n$/),
+    })
+  })
+})

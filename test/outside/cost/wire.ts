@@ -1,0 +1,153 @@
+/** What is sent: a body and how it is framed, over HTTP or a WebSocket. Plain data, so that a case can be printed and sent again. */
+import type { Dice } from './random.ts'
+import { describeRope, type Rope, textOf } from './rope.ts'
+
+export type Case = {
+  readonly over: 'http' | 'websocket'
+  readonly path: '/' | '/flashblocks'
+  readonly body: Rope
+  /** Requests in one write, or messages. */
+  readonly times: number
+  /** Bytes of the pieces of a body in turn: chunks of HTTP, fragments of a WebSocket. Empty: a length is declared, or one frame. */
+  readonly pieces: readonly number[]
+  /** Further header lines; between the frames of a WebSocket nothing. */
+  readonly headers: Rope
+  /** The part of it that is sent; below 1 it never ends. */
+  readonly part: number
+  /** Bytes of the writes in turn; empty: one write. */
+  readonly writes: readonly number[]
+}
+
+const MAX_WIRE_BYTES = 14_000_000
+const SIZES = [1, 2, 3, 5, 16, 64, 300, 1_000, 4_096, 16_384, 65_536]
+
+export function framed(dice: Dice, body: Rope): Case {
+  const over = dice.chance(0.75) ? 'http' : 'websocket'
+  const isPlain = dice.chance(0.8)
+  const few = () => Array.from({ length: 1 + dice.int(3) }, () => dice.pick(SIZES))
+  return {
+    over,
+    path: dice.pick(['/', '/flashblocks']),
+    body,
+    times: isPlain || dice.chance(0.8) ? 1 : dice.size(2, 600),
+    pieces: isPlain || dice.chance(0.5) ? [] : few(),
+    headers: isPlain || dice.chance(0.8) ? '' : headersOf(dice),
+    part: isPlain || dice.chance(0.85) ? 1 : dice.pick([0.001, 0.5, 0.99, 0.9999]),
+    writes: dice.chance(0.92) ? [] : few().map((size) => Math.max(size, 64)),
+  }
+}
+
+export function headersOf(dice: Dice): Rope {
+  const name = dice.pick<Rope>([
+    ['x-', { digits: 3 }],
+    'x-forwarded-for',
+    'cookie',
+    'origin',
+    'content-type',
+    'host',
+    'a',
+  ])
+  const piece = dice.pick<Rope>([
+    'a',
+    ', ',
+    '127.0.0.1, ',
+    'é',
+    ';',
+    'http://a.b',
+    ' ',
+    { digits: 4 },
+  ])
+  const value = { of: piece, times: dice.size(1, 4_000) }
+  const line: Rope = [name, ': ', value, '\r\n']
+  return dice.pick<Rope>([
+    line,
+    { of: [name, ': ', piece, '\r\n'], times: dice.size(1, 2_000) },
+    'expect: 100-continue\r\n',
+    'content-encoding: gzip\r\n',
+    'connection: upgrade\r\nupgrade: websocket\r\n',
+    'content-length: 5\r\n',
+    'transfer-encoding: gzip, chunked\r\n',
+  ])
+}
+
+/** The bytes of a case. */
+export function wireOf(one: Case, host: string): Buffer {
+  const body = Buffer.from(textOf(one.body))
+  const single = one.over === 'http' ? requestOf(one, body, host) : framesOf(one, body)
+  const times = Math.max(
+    1,
+    Math.min(one.times, Math.floor(MAX_WIRE_BYTES / Math.max(1, single.length))),
+  )
+  const all = times === 1 ? single : Buffer.concat(Array.from({ length: times }, () => single))
+  return one.part < 1 ? all.subarray(0, Math.floor(all.length * one.part)) : all
+}
+
+function requestOf({ path, pieces, headers }: Case, body: Buffer, host: string): Buffer {
+  const extra = textOf(headers).slice(0, 100_000)
+  const type = /^content-type:/m.test(extra) ? '' : 'content-type: application/json\r\n'
+  const start = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${type}${extra}`
+  if (pieces.length === 0)
+    return Buffer.concat([Buffer.from(`${start}content-length: ${body.length}\r\n\r\n`), body])
+  const head = `${start}transfer-encoding: chunked\r\n\r\n`
+  const parts = cut(body, pieces)
+  // One buffer: a million small ones take a second.
+  const wire = Buffer.allocUnsafe(Buffer.byteLength(head) + body.length + 12 * parts.length + 5)
+  let at = wire.write(head, 0, 'utf8')
+  for (const [from, to] of parts) {
+    at += wire.write(`${(to - from).toString(16)}\r\n`, at, 'latin1')
+    at += body.copy(wire, at, from, to)
+    at += wire.write('\r\n', at, 'latin1')
+  }
+  at += wire.write('0\r\n\r\n', at, 'latin1')
+  return wire.subarray(0, at)
+}
+
+/** Text frames, masked with zeros as a client may. */
+function framesOf({ pieces }: Case, body: Buffer): Buffer {
+  const parts: (readonly [number, number])[] =
+    pieces.length === 0 || body.length === 0 ? [[0, body.length]] : cut(body, pieces)
+  return Buffer.concat(
+    parts.flatMap(([from, to], at) => [
+      frameHead(to - from, at === 0 ? 1 : 0, at === parts.length - 1),
+      body.subarray(from, to),
+    ]),
+  )
+}
+
+function frameHead(length: number, opcode: number, isLast: boolean): Buffer {
+  const first = (isLast ? 0x80 : 0) | opcode
+  if (length < 126) return Buffer.from([first, 0x80 | length, 0, 0, 0, 0])
+  if (length < 65_536)
+    return Buffer.from([first, 0x80 | 126, length >> 8, length & 255, 0, 0, 0, 0])
+  const head = Buffer.alloc(14)
+  head[0] = first
+  head[1] = 0x80 | 127
+  head.writeUInt32BE(length, 6)
+  return head
+}
+
+/** Where each piece begins and ends. */
+function cut(body: Buffer, sizes: readonly number[]): (readonly [number, number])[] {
+  const pieces: (readonly [number, number])[] = []
+  for (let at = 0; at < body.length && pieces.length < MAX_PIECES; ) {
+    const to = Math.min(body.length, at + sizes[pieces.length % sizes.length]!)
+    pieces.push([at, to])
+    at = to
+  }
+  return pieces
+}
+/** More tell nothing more. */
+const MAX_PIECES = 100_000
+
+export function describe({ over, path, body, times, pieces, headers, part, writes }: Case): string {
+  const frame = over === 'http' ? 'chunks' : 'fragments'
+  return [
+    `${over} ${path}`,
+    ...(times > 1 ? [`${times} times`] : []),
+    ...(pieces.length > 0 ? [`${frame} of ${pieces.join(' ')}`] : []),
+    ...(headers === '' ? [] : [`headers ${describeRope(headers)}`]),
+    ...(part < 1 ? [`${part} of it`] : []),
+    ...(writes.length > 0 ? [`writes of ${writes.join(' ')}`] : []),
+    describeRope(body),
+  ].join(', ')
+}

@@ -1,0 +1,101 @@
+/** How an honest client's request gets to the node and its answer back. */
+import { once } from 'node:events'
+import { type Agent, request } from 'node:http'
+import { WebSocket } from 'ws'
+
+export type Carrier =
+  | { readonly agent: Agent; readonly localAddress: string }
+  | { readonly webSocket: OpenWebSocket }
+export type OpenWebSocket = { ask(body: string, id: number): Promise<string> }
+type Asked = {
+  readonly path: string
+  readonly method: string
+  readonly params: readonly unknown[]
+  readonly carrier: Carrier
+}
+
+const TIMEOUT_MS = 10_000
+/** Between two attempts to connect again. */
+const AGAIN_MS = 500
+
+/** One call; a WebSocket has its own path. @throws what went wrong, with the way that it went */
+export function asking(url: string): (asked: Asked) => Promise<unknown> {
+  let nextId = 1
+  return async ({ path, method, params, carrier }) => {
+    const id = nextId++
+    const body = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+    const text =
+      'webSocket' in carrier
+        ? await carrier.webSocket.ask(body, id)
+        : await post(`${url}${path}`, body, carrier)
+    const { result, error } = JSON.parse(text) as {
+      result?: unknown
+      error?: { code: number; message: string }
+    }
+    if (error !== undefined) throw new Error(`${error.code} ${error.message}`)
+    return result
+  }
+}
+
+function post(
+  url: string,
+  body: string,
+  options: { readonly agent: Agent; readonly localAddress: string },
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'content-length': body.length }
+    const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (piece: string) => {
+        text += piece
+      })
+      response.on('error', reject)
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(text)
+        else reject(new Error(`HTTP ${response.statusCode} ${text.slice(0, 80)}`))
+      })
+    })
+    const timer = setTimeout(() => sent.destroy(new Error('no answer over HTTP')), TIMEOUT_MS)
+    sent.on('error', reject)
+    sent.on('close', () => clearTimeout(timer))
+    sent.end(body)
+  })
+}
+
+/** Opens another one when it is closed; what it was asked fails. */
+export async function openWebSocket(url: string, localAddress: string): Promise<OpenWebSocket> {
+  const waiting = new Map<number, { resolve(text: string): void; reject(error: Error): void }>()
+  let socket: WebSocket
+  function connect() {
+    socket = new WebSocket(url, { localAddress, handshakeTimeout: TIMEOUT_MS })
+    socket.on('error', () => {})
+    socket.on('message', (data) => {
+      const text = String(data)
+      waiting.get((JSON.parse(text) as { id: number }).id)?.resolve(text)
+    })
+    socket.on('close', (code) => {
+      for (const { reject } of waiting.values()) reject(new Error(`WebSocket closed with ${code}`))
+      setTimeout(connect, AGAIN_MS)
+    })
+  }
+  connect()
+  await once(socket!, 'open')
+  return {
+    ask: (body, id) =>
+      new Promise<string>((resolve, reject) => {
+        const late = () => waiting.get(id)?.reject(new Error('no answer over WebSocket'))
+        const timer = setTimeout(late, TIMEOUT_MS)
+        const over =
+          <T>(settle: (value: T) => void) =>
+          (value: T) => {
+            clearTimeout(timer)
+            waiting.delete(id)
+            settle(value)
+          }
+        waiting.set(id, { resolve: over(resolve), reject: over(reject) })
+        if (socket.readyState === WebSocket.OPEN) socket.send(body)
+        else waiting.get(id)!.reject(new Error('the WebSocket is closed'))
+      }),
+  }
+}

@@ -1,0 +1,147 @@
+/** What one address asks for is not taken from the others: endless calls of some beside the quotes of another. */
+import { Agent } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Check } from '../checks.ts'
+import { increment, post, type Reply } from './beside.ts'
+import { ENDLESS } from './contracts.ts'
+import { type OverloadedNode, startOverloaded } from './overloaded-node.ts'
+
+/** Calls in a second of each address. */
+const RATE = 20
+/** In which the node finds out what the calls cost. */
+const LEARNED_MS = 5_000
+const QUOTES = '127.0.0.2'
+/** The node finds out what runs long by trying it, and a call is as long as its deadline. */
+const AIM = 3
+
+type Attack = {
+  readonly name: string
+  readonly from: readonly string[]
+  readonly request: (number: number) => { readonly call: object; readonly overrides?: object }
+}
+const address = (number: number) => `0x${(0xe000_0000 + number).toString(16).padStart(40, '0')}`
+const selector = (number: number) => `0x${number.toString(16).padStart(8, '0')}`
+const attacks: readonly Attack[] = [
+  {
+    name: 'endless calls',
+    from: ['127.0.0.3'],
+    request: (number) => ({ call: { to: ENDLESS.address, data: selector(number) } }),
+  },
+  {
+    // 14 ms of the reference engine for each.
+    name: 'calls of little gas',
+    from: ['127.0.0.3'],
+    request: (number) => ({
+      call: { to: ENDLESS.address, data: selector(number), gas: '0xf0000' },
+    }),
+  },
+  {
+    name: 'endless calls of three addresses, each with code of its own',
+    from: ['127.0.0.3', '127.0.0.4', '127.0.0.5'],
+    request: (number) => ({
+      call: { to: address(number), data: selector(number) },
+      overrides: { [address(number)]: { code: ENDLESS.code } },
+    }),
+  },
+]
+
+type Seen = { readonly ms: number; readonly fault: string | undefined }
+
+/** `seconds`: of each attack, the first five of which do not count. The node has its defaults for all that concerns calls. */
+export async function overloadByShares(
+  check: Check,
+  options: { readonly seconds: number; readonly flags: readonly string[] },
+): Promise<void> {
+  const node = await startOverloaded([...options.flags, '--rate-limit', '100'])
+  // The code of its methods is compiled, and the cost of quotes known.
+  await quote(node, 3)
+  const alone = summary(await quote(node, options.seconds - LEARNED_MS / 1_000))
+  for (const attack of attacks) {
+    const running = startAttack(node, attack)
+    await quote(node, LEARNED_MS / 1_000)
+    const seen = await quote(node, options.seconds - LEARNED_MS / 1_000)
+    const made = await running.stop()
+    const beside = summary(seen)
+    const text = `p50 ${beside.p50} ms (${alone.p50}), p99 ${beside.p99} ms (${alone.p99}): ${(beside.p99 / alone.p99).toFixed(1)} times (aim: ${AIM})`
+    const wrong = seen.filter(({ fault }) => fault !== undefined)
+    check(
+      `quotes beside ${attack.name}: none fails`,
+      wrong.length === 0 && seen.length > 0 && made > 0,
+      `${seen.length} quotes, ${made} calls; ${text}${wrong[0] === undefined ? '' : `; ${wrong.length} wrong: ${wrong[0].fault}`}`,
+    )
+  }
+  check('the node ends with 0', (await node.stop()) === 0)
+}
+
+/** At their rate, however long the answers take. */
+async function quote(node: OverloadedNode, seconds: number): Promise<readonly Seen[]> {
+  const agent = new Agent({ keepAlive: true })
+  const asked: Promise<Seen>[] = []
+  await atRate(seconds * 1_000, (number) => asked.push(one(number)))
+  const seen = await Promise.all(asked)
+  agent.destroy()
+  return seen
+
+  async function one(number: number): Promise<Seen> {
+    const startedAt = performance.now()
+    const wanted = `0x${(number + 1).toString(16).padStart(64, '0')}`
+    const path = number % 2 === 0 ? '/' : '/flashblocks'
+    const reply: Reply = await post(`${node.url}${path}`, increment(number), {
+      ...{ agent, localAddress: QUOTES },
+    }).catch((error: Error) => ({ error: { code: 0, message: error.message } }))
+    const ms = performance.now() - startedAt
+    return { ms, fault: reply.result === wanted ? undefined : JSON.stringify(reply) }
+  }
+}
+
+function startAttack(
+  { url }: OverloadedNode,
+  { from, request }: Attack,
+): { stop(): Promise<number> } {
+  const agent = new Agent({ keepAlive: true })
+  const end = new AbortController()
+  const asked: Promise<unknown>[] = []
+  let number = 0
+  const running = from.map((localAddress) =>
+    atRate(
+      Number.POSITIVE_INFINITY,
+      () => {
+        const { call, overrides } = request(number++)
+        const params = [call, 'latest', ...(overrides === undefined ? [] : [overrides])]
+        const asking = post(`${url}/`, { method: 'eth_call', params }, { agent, localAddress })
+        asked.push(asking.catch(() => undefined))
+      },
+      end.signal,
+    ),
+  )
+  return {
+    async stop() {
+      end.abort()
+      await Promise.all(running)
+      // Those that wait go with their connection.
+      agent.destroy()
+      await Promise.all(asked)
+      return asked.length
+    },
+  }
+}
+
+async function atRate(
+  forMs: number,
+  act: (number: number) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  const startedAt = performance.now()
+  for (let number = 0; signal?.aborted !== true; number++) {
+    const due = startedAt + (number * 1_000) / RATE
+    if (due >= startedAt + forMs) break
+    await sleep(Math.max(0, due - performance.now()))
+    act(number + Math.floor(startedAt))
+  }
+}
+
+function summary(seen: readonly Seen[]): { readonly p50: number; readonly p99: number } {
+  const times = seen.map(({ ms }) => ms).toSorted((a, b) => a - b)
+  const at = (part: number) => Math.round(times[Math.floor(times.length * part)]! * 10) / 10
+  return { p50: at(0.5), p99: at(0.99) }
+}

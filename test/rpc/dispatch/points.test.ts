@@ -1,0 +1,100 @@
+/** What a request costs in the rate limit, seen from the answerer. */
+import { describe, expect, test } from 'vitest'
+import { testRpc } from '../../fixtures/rpc.ts'
+
+const call = (id: number | string = 1, params = '[]') =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":"eth_chainId","params":${params}}`
+const batch = (count: number) => `[${Array.from({ length: count }, (_, id) => call(id)).join(',')}]`
+const text = (bytes: number) => call(1, `["${'0x'.padEnd(bytes, '1')}"]`)
+const TRACE = '{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x11"]}'
+
+const slots = (count: number) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'eth_getStorageValues',
+    params: [{ [`0x${'1'.repeat(40)}`]: Array(count).fill(`0x${'2'.repeat(64)}`) }, 'latest'],
+  })
+
+/** The least limit that lets the body through is its cost. */
+async function costOf(body: string): Promise<number> {
+  for (let perSecond = 1; perSecond <= 200; perSecond++) {
+    const { status } = await testRpc({ perSecond }).send(body)
+    if (status !== 429) return perSecond
+  }
+  throw new Error('it costs more than 200')
+}
+
+describe('a request costs the most of', () => {
+  const cases: [name: string, body: string, cost: number][] = [
+    ['its one call', call(), 1],
+    ['its calls', batch(7), 7],
+    ['as many calls as it may have', batch(100), 100],
+    ['a weight', TRACE, 10],
+    ['its slots, 32 for a point', slots(32), 1],
+    ['its slots, 32 for a point, started', slots(33), 2],
+    ['its slots, as many as it may ask for', slots(1_024), 32],
+    ['its slots, of which none is read: they are too many', slots(1_025), 2],
+    ['nothing but space', '  ', 1],
+    ['its started 64 kB', text(65_400), 1],
+    ['its started 64 kB, two', text(70_000), 2],
+    ['its started 64 kB, all', text(1_990_000), 31],
+    ['its started 5,000 values', call(1, `[${Array(4_990).fill(1).join(',')}]`), 1],
+    ['its started 5,000 values, three', call(1, `[${Array(12_000).fill(1).join(',')}]`), 3],
+    ['what is no JSON: its bytes', `{${' '.repeat(150_000)}`, 3],
+    ['an empty batch', '[]', 1],
+    ['a batch that is too long: what it is answered with', batch(640), 20],
+  ]
+  test.each(cases)('%s', async (_name, body, cost) => {
+    expect(await costOf(body)).toBe(cost)
+  })
+})
+
+describe('refused', () => {
+  test('short: an error for each call, and nothing is used', async () => {
+    const rpc = testRpc({ perSecond: 10 })
+    const { status, text: said } = await rpc.send(batch(11))
+    expect(status).toBe(429)
+    const errors = JSON.parse(said!) as { id: number; error: { data: object } }[]
+    expect(errors.map(({ id }) => id)).toEqual(Array.from({ length: 11 }, (_, id) => id))
+    expect(errors[0]!.error.data).toMatchObject({ limit: 10, used: 0, cost: 11 })
+    expect((await rpc.send(batch(10))).status).toBe(200)
+  })
+  test('long: one error, and nothing is used', async () => {
+    const rpc = testRpc({ perSecond: 3 })
+    const { status, text: said } = await rpc.send(text(250_000))
+    expect(status).toBe(429)
+    expect(JSON.parse(said!)).toMatchObject({ id: null, error: { data: { used: 0, cost: 4 } } })
+    expect((await rpc.send(batch(3))).status).toBe(200)
+  })
+  test('after as many refusals as it has points, its connection is not to be read', async () => {
+    const rpc = testRpc({ perSecond: 2 })
+    await rpc.send(batch(2))
+    const holds: (number | undefined)[] = []
+    for (let time = 0; time < 3; time++) holds.push((await rpc.send(call())).holdMs)
+    expect(holds[0]).toBeUndefined()
+    expect(holds[1]).toBeGreaterThan(0)
+    expect(holds[2]).toBeGreaterThan(0)
+  })
+})
+
+describe('what was paid on its way in', () => {
+  const client = { address: '10.0.0.1' }
+  test('is not paid again', async () => {
+    const rpc = testRpc({ perSecond: 1 })
+    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false } as const
+    const { signal } = new AbortController()
+    const answer = await rpc.answer(text(250_000), { ...whole, signal }, 3)
+    expect(answer.status).toBe(200)
+  })
+  test('comes back with the refusal', async () => {
+    const rpc = testRpc({ perSecond: 10 })
+    const { signal } = new AbortController()
+    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
+    await rpc.answer(batch(10), whole)
+    const refused = await rpc.answer(text(250_000), whole, 3)
+    expect(refused.status).toBe(429)
+    const { error } = JSON.parse(refused.text!) as { error: { data: object } }
+    expect(error.data).toMatchObject({ used: 7, cost: 4 })
+  })
+})

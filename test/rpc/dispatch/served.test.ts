@@ -1,0 +1,88 @@
+/** Which methods are served where, and how they describe themselves. */
+import { describe, expect, test } from 'vitest'
+import { methods, methodsOf } from '../../../rpc/methods/index.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+
+/** The service's list for the standard endpoint. */
+const LISTED =
+  `web3_clientVersion web3_sha3 net_version eth_protocolVersion eth_syncing eth_gasPrice eth_blockNumber
+eth_chainId eth_getBalance eth_getStorageAt eth_getTransactionCount eth_getBlockTransactionCountByNumber
+eth_getBlockTransactionCountByHash eth_getCode eth_sign eth_sendTransaction eth_sendRawTransaction eth_call eth_estimateGas
+eth_getBlockByNumber eth_getBlockByHash eth_getTransactionByHash eth_getTransactionByBlockHashAndIndex
+eth_getTransactionReceipt eth_newFilter eth_newBlockFilter eth_uninstallFilter eth_getFilterChanges eth_getLogs
+eth_getFilterLogs eth_getTransactionbyBlockNumberAndIndex eth_getCompilers eth_getUncleCountByBlockHash
+eth_getUncleCountByBlockNumber eth_getUncleByBlockHashAndIndex eth_getUncleByBlockNumberAndIndex eth_subscribe
+eth_unsubscribe txpool_content debug_traceBlockByHash debug_traceBlockByNumber debug_traceTransaction`.split(
+    /\s+/,
+  )
+/** What its flashblocks endpoint has besides. */
+const FLASHBLOCKS = [
+  'eth_getBlockReceipts',
+  'eth_getRawTransactionByHash',
+  'eth_getTransactionByBlockNumberAndIndex',
+]
+const names = (endpoint: 'standard' | 'flashblocks', set: 'all' | 'standard') => [
+  ...methodsOf(endpoint, set).keys(),
+]
+const sorted = (list: readonly string[]) => list.toSorted((a, b) => (a < b ? -1 : 1))
+
+describe('--methods standard', () => {
+  test('serves exactly the list', () => {
+    expect(names('standard', 'standard')).toEqual(sorted(LISTED))
+    expect(names('flashblocks', 'standard')).toEqual(sorted([...LISTED, ...FLASHBLOCKS]))
+  })
+  test('a method beyond it does not exist', async () => {
+    const rpc = testRpc({ set: 'standard' })
+    const reply = await rpc.ask('eth_feeHistory', ['0x1', 'latest'])
+    expect(reply.error).toEqual({
+      code: -32601,
+      message: 'the method eth_feeHistory does not exist/is not available',
+    })
+  })
+})
+
+describe('every method', () => {
+  test('is under its own name', () => {
+    for (const [name, method] of methods) expect(method.name).toBe(name)
+  })
+  test('is on the flashblocks endpoint when it is on the standard one', () => {
+    for (const name of names('standard', 'all')) expect(names('flashblocks', 'all')).toContain(name)
+  })
+  test('takes no parameter after one that may be left out, if it must be there', () => {
+    for (const { params } of methods.values()) {
+      const required = params.map((one) => one.required)
+      expect(required.lastIndexOf(true)).toBeLessThan(
+        required.includes(false) ? required.indexOf(false) : required.length,
+      )
+    }
+  })
+  test('is in the document of its endpoint, with the schemas that decode it', async () => {
+    const rpc = testRpc()
+    type Described = {
+      name: string
+      summary: string
+      params: { name: string; required: boolean; schema: object }[]
+    }
+    const { result } = await rpc.ask('rpc.discover')
+    const document = result as { openrpc: string; methods: Described[] }
+    expect(document.openrpc).toMatch(/^1\./)
+    expect(document.methods.map(({ name }) => name)).toEqual([
+      ...methodsOf('flashblocks', 'all').keys(),
+    ])
+    const call = document.methods.find(({ name }) => name === 'eth_call')!
+    expect(call.params.map(({ name, required }) => [name, required])).toEqual([
+      ['Transaction', true],
+      ['Block', false],
+      ['State overrides', false],
+      ['Block overrides', false],
+    ])
+    for (const { summary, params } of document.methods) {
+      expect(summary).toMatch(/\.$/)
+      for (const { schema } of params) expect(Object.keys(schema).length).toBeGreaterThan(0)
+    }
+  })
+  test('names its namespace among the modules', async () => {
+    const { result } = await testRpc().ask('rpc_modules')
+    expect(result).toMatchObject({ eth: '1.0', net: '1.0', web3: '1.0', rpc: '1.0', txpool: '1.0' })
+  })
+})

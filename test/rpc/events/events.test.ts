@@ -1,0 +1,351 @@
+import { describe, expect, test } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { Client } from '../../../rpc/seam/client.ts'
+import { CONTRACT, execute, filled, log, TOPIC, transfer } from '../../fixtures/executed.ts'
+import type { MemoryBlock } from '../../fixtures/memory-chain.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+
+type Rpc = ReturnType<typeof testRpc>
+type Json = Readonly<Record<string, unknown>>
+let nonce = 0n
+
+/** A block with as many logs, one transaction each. */
+function blockOn(rpc: Rpc, parent: MemoryBlock, logs = 1, salt = 0): MemoryBlock {
+  const transactions = Array.from({ length: logs }, () => transfer(nonce++))
+  return rpc.memory.make(parent, {
+    executed: execute(
+      transactions,
+      transactions.map(() => [log()]),
+    ),
+    salt,
+  })
+}
+function grow(rpc: Rpc, logs = 1): MemoryBlock {
+  const block = blockOn(rpc, rpc.memory.heads.canonical, logs)
+  rpc.memory.publish({ canonical: block })
+  return block
+}
+const hashOf = ({ hash }: MemoryBlock) => bytesToHex(hash)
+const created = async (
+  rpc: Rpc,
+  method: string,
+  params: unknown[] = [],
+  client: Partial<Client> = {},
+) => (await rpc.ask(method, params, client)).result as string
+const changes = async (rpc: Rpc, id: string) =>
+  (await rpc.ask('eth_getFilterChanges', [id])).result as unknown[]
+const places = (logs: unknown) =>
+  (logs as Json[]).map(
+    (one) => `${one['blockNumber']}/${one['logIndex']}${one['removed'] ? ' removed' : ''}`,
+  )
+
+describe('filters', () => {
+  test('blocks: each once, in order, from the filter on', async () => {
+    const rpc = testRpc()
+    grow(rpc)
+    const id = await created(rpc, 'eth_newBlockFilter')
+    expect(await changes(rpc, id)).toEqual([])
+    const [one, two] = [grow(rpc), grow(rpc)]
+    expect(await changes(rpc, id)).toEqual([hashOf(one), hashOf(two)])
+    expect(await changes(rpc, id)).toEqual([])
+  })
+  test('a block that is not canonical yet is no news, on either endpoint', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newBlockFilter')
+    const { canonical } = rpc.memory.heads
+    const block = blockOn(rpc, canonical)
+    rpc.memory.publish({ canonical, complete: block })
+    expect(await changes(rpc, id)).toEqual([])
+    rpc.memory.publish({ canonical: block })
+    expect(await changes(rpc, id)).toEqual([hashOf(block)])
+  })
+  test('a poll between complete and canonical waits a moment for the block it was told of', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newBlockFilter')
+    const { canonical } = rpc.memory.heads
+    const block = blockOn(rpc, canonical)
+    rpc.memory.publish({ canonical, complete: block })
+    const polled = changes(rpc, id)
+    const elsewhere = await rpc.ask('eth_getFilterChanges', [id], { endpoint: 'standard' })
+    expect(elsewhere.result).toEqual([])
+    expect(rpc.memory.leaks()).toBe(0)
+    rpc.memory.publish({ canonical: block })
+    expect(await polled).toEqual([hashOf(block)])
+  })
+  test('logs: those that match; gone blocks take theirs back, newest first', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newFilter', [
+      { address: bytesToHex(CONTRACT), topics: [bytesToHex(TOPIC)] },
+    ])
+    const other = await created(rpc, 'eth_newFilter', [{ topics: [bytesToHex(filled(32, 1))] }])
+    const base = grow(rpc, 2)
+    grow(rpc)
+    expect(places(await changes(rpc, id))).toEqual(['0x1/0x0', '0x1/0x1', '0x2/0x0'])
+    const branch = blockOn(rpc, base, 1, 1)
+    rpc.memory.publish({ canonical: blockOn(rpc, branch, 0, 1) })
+    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0 removed', '0x2/0x0'])
+    const root = rpc.memory.genesis
+    rpc.memory.publish({ canonical: blockOn(rpc, root, 0, 2) })
+    expect(places(await changes(rpc, id))).toEqual([
+      '0x2/0x0 removed',
+      '0x1/0x1 removed',
+      '0x1/0x0 removed',
+    ])
+    expect(await changes(rpc, other)).toEqual([])
+  })
+  test('logs within the heights asked for', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newFilter', [{ fromBlock: '0x2', toBlock: '0x3' }])
+    for (let at = 0; at < 4; at++) grow(rpc)
+    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0', '0x3/0x0'])
+  })
+  test('all logs of a filter, before and after it was made', async () => {
+    const rpc = testRpc()
+    grow(rpc)
+    const id = await created(rpc, 'eth_newFilter', [
+      { fromBlock: '0x0', address: bytesToHex(CONTRACT) },
+    ])
+    grow(rpc)
+    expect(places((await rpc.ask('eth_getFilterLogs', [id])).result)).toEqual([
+      '0x1/0x0',
+      '0x2/0x0',
+    ])
+    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0'])
+    const blocks = await created(rpc, 'eth_newBlockFilter')
+    expect((await rpc.ask('eth_getFilterLogs', [blocks])).error?.message).toBe('filter not found')
+  })
+  test('the query of a filter is checked again when it is run', async () => {
+    const rpc = testRpc({ limits: { logsBlocks: 1 } })
+    const id = await created(rpc, 'eth_newFilter', [{ fromBlock: '0x0' }])
+    grow(rpc)
+    expect((await rpc.ask('eth_getFilterLogs', [id])).error?.code).toBe(-32005)
+  })
+  test('pooled transactions', async () => {
+    const rpc = testRpc()
+    const hashes = await created(rpc, 'eth_newPendingTransactionFilter')
+    const whole = await created(rpc, 'eth_newPendingTransactionFilter', [true])
+    const transaction = transfer(nonce++)
+    await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+    const hash = bytesToHex(transaction.hash)
+    expect(await changes(rpc, hashes)).toEqual([hash])
+    expect(await changes(rpc, whole)).toEqual([expect.objectContaining({ hash, blockHash: null })])
+  })
+  test('removed, and forgotten when nobody polls', async () => {
+    const rpc = testRpc()
+    const [one, two, three] = [
+      await created(rpc, 'eth_newBlockFilter'),
+      await created(rpc, 'eth_newBlockFilter'),
+      await created(rpc, 'eth_newBlockFilter'),
+    ]
+    expect((await rpc.ask('eth_uninstallFilter', [one])).result).toBe(true)
+    expect((await rpc.ask('eth_uninstallFilter', [one])).result).toBe(false)
+    expect((await rpc.ask('eth_getFilterChanges', [one])).error?.code).toBe(-32000)
+    rpc.advance(200_000)
+    await changes(rpc, two)
+    rpc.advance(200_000)
+    grow(rpc)
+    expect(rpc.stats().filters).toBe(1)
+    expect((await rpc.ask('eth_getFilterChanges', [three])).error?.message).toBe('filter not found')
+    expect(await changes(rpc, two)).toHaveLength(1)
+  })
+  test('no more than may, and what was removed makes room', async () => {
+    const rpc = testRpc({ limits: { filtersPerClient: 2 } })
+    const id = await created(rpc, 'eth_newBlockFilter')
+    await created(rpc, 'eth_newFilter', [{}])
+    const third = await rpc.ask('eth_newBlockFilter')
+    expect(third.error).toMatchObject({ code: -32005, data: { reason: 'cap', limit: 2 } })
+    expect(await created(rpc, 'eth_newBlockFilter', [], { address: '10.0.0.9' })).toMatch(/^0x/)
+    await rpc.ask('eth_uninstallFilter', [id])
+    expect(await created(rpc, 'eth_newBlockFilter')).toMatch(/^0x/)
+  })
+  test.each([{ filterItems: 2 }, { filterBytes: 140 }])(
+    'one that overflows ends instead of leaving a gap (%j)',
+    async (limits) => {
+      const rpc = testRpc({ limits })
+      const id = await created(rpc, 'eth_newBlockFilter')
+      for (let at = 0; at < 2; at++) grow(rpc)
+      expect(rpc.stats().filters).toBe(1)
+      grow(rpc)
+      expect((await rpc.ask('eth_getFilterChanges', [id])).error?.message).toBe('filter not found')
+      expect(rpc.stats()).toMatchObject({ filters: 0, filterBytes: 0 })
+    },
+  )
+  test('bad ones are refused', async () => {
+    const rpc = testRpc()
+    const refused = await rpc.ask('eth_newFilter', [{ fromBlock: '0x5', toBlock: '0x1' }])
+    expect(refused.error).toEqual({ code: -32602, message: 'invalid block range params' })
+    expect(
+      (await rpc.ask('eth_newFilter', [{ address: Array(1_001).fill(bytesToHex(CONTRACT)) }])).error
+        ?.code,
+    ).toBe(-32000)
+  })
+  test('a jump of many blocks comes whole', async () => {
+    const rpc = testRpc()
+    const id = await created(rpc, 'eth_newBlockFilter')
+    let tip = rpc.memory.genesis
+    const hashes = Array.from({ length: 200 }, () => {
+      tip = blockOn(rpc, tip, 0)
+      return hashOf(tip)
+    })
+    rpc.memory.publish({ canonical: tip })
+    const seen: unknown[] = []
+    while (seen.length < hashes.length) {
+      seen.push(...(await changes(rpc, id)))
+      await new Promise(setImmediate)
+    }
+    expect(seen).toEqual(hashes)
+  })
+})
+
+/** A WebSocket's side of things: what was sent to it. */
+function socket() {
+  const closing = new AbortController()
+  const sent: Json[] = []
+  const client: Client = {
+    address: '127.0.0.1',
+    endpoint: 'flashblocks',
+    signal: closing.signal,
+    get isGone() {
+      return closing.signal.aborted
+    },
+    notify: (text) => sent.push(JSON.parse(text) as Json),
+  }
+  const of = (id: unknown) =>
+    sent
+      .map(({ params }) => params as Json)
+      .filter((one) => one['subscription'] === id)
+      .map((one) => one['result'])
+  return { client, of, sent, close: () => closing.abort() }
+}
+const subscribed = async (rpc: Rpc, client: Client, ...params: unknown[]) => {
+  const { result } = await rpc.ask('eth_subscribe', params, client)
+  await new Promise(setImmediate)
+  return result as string
+}
+
+describe('subscriptions', () => {
+  test('heads and logs of canonical blocks, each once, with what a reorg takes back', async () => {
+    const rpc = testRpc()
+    const { client, of } = socket()
+    const heads = await subscribed(rpc, client, 'newHeads')
+    const logs = await subscribed(rpc, client, 'logs', { address: bytesToHex(CONTRACT) })
+    const none = await subscribed(rpc, client, 'logs', { address: bytesToHex(filled(20, 1)) })
+    const base = grow(rpc)
+    const lost = grow(rpc)
+    const branch = blockOn(rpc, base, 2, 1)
+    rpc.memory.publish({ canonical: branch })
+    const numbers = of(heads).map((head) => [(head as Json)['number'], (head as Json)['hash']])
+    expect(numbers).toEqual([
+      ['0x1', hashOf(base)],
+      ['0x2', hashOf(lost)],
+      ['0x2', hashOf(branch)],
+    ])
+    expect(places(of(logs))).toEqual([
+      '0x1/0x0',
+      '0x2/0x0',
+      '0x2/0x0 removed',
+      '0x2/0x0',
+      '0x2/0x1',
+    ])
+    expect((of(logs)[2] as Json)['blockHash']).toBe(hashOf(lost))
+    expect(of(none)).toEqual([])
+  })
+  test('nothing of what is only pending', async () => {
+    const rpc = testRpc()
+    const { client, sent } = socket()
+    await subscribed(rpc, client, 'newHeads')
+    const { canonical } = rpc.memory.heads
+    rpc.memory.publish({ canonical, pending: blockOn(rpc, canonical) })
+    expect(sent).toEqual([])
+  })
+  test('the id goes out before the first event', async () => {
+    const rpc = testRpc()
+    const { client, of, sent } = socket()
+    const asked = rpc.ask('eth_subscribe', ['newHeads'], client)
+    await Promise.resolve()
+    const block = grow(rpc)
+    const id = (await asked).result
+    const before = sent.length
+    await new Promise(setImmediate)
+    expect(before).toBe(0)
+    expect(of(id).length === 0 || (of(id)[0] as Json)['hash'] === hashOf(block)).toBe(true)
+    const next = grow(rpc)
+    expect((of(id).at(-1) as Json)['hash']).toBe(hashOf(next))
+  })
+  test('pooled transactions, as hashes or whole', async () => {
+    const rpc = testRpc()
+    const { client, of } = socket()
+    const hashes = await subscribed(rpc, client, 'newPendingTransactions')
+    const whole = await subscribed(rpc, client, 'newPendingTransactions', true)
+    const transaction = transfer(nonce++)
+    await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+    const hash = bytesToHex(transaction.hash)
+    expect(of(hashes)).toEqual([hash])
+    expect(of(whole)).toEqual([expect.objectContaining({ hash, nonce: expect.any(String) })])
+  })
+  test('end when asked to by their own connection, once', async () => {
+    const rpc = testRpc()
+    const [mine, foreign] = [socket(), socket()]
+    const id = await subscribed(rpc, mine.client, 'newHeads')
+    const ask = async ({ client }: { client: Client }) => rpc.ask('eth_unsubscribe', [id], client)
+    expect((await ask(foreign)).error).toEqual({ code: -32000, message: 'subscription not found' })
+    expect((await ask(mine)).result).toBe(true)
+    expect((await ask(mine)).error?.code).toBe(-32000)
+    grow(rpc)
+    expect(mine.sent).toEqual([])
+  })
+  test('end with their connection', async () => {
+    const rpc = testRpc()
+    const { client, sent, close } = socket()
+    await subscribed(rpc, client, 'newHeads')
+    await subscribed(rpc, client, 'logs', {})
+    close()
+    expect(rpc.stats().subscriptions).toBe(0)
+    grow(rpc)
+    expect(sent).toEqual([])
+    expect((await rpc.ask('eth_subscribe', ['newHeads'], client)).error?.code).toBe(-32601)
+  })
+  test('no more than may on one connection', async () => {
+    const rpc = testRpc({ limits: { subscriptionsPerConnection: 1 } })
+    const { client } = socket()
+    const id = await subscribed(rpc, client, 'syncing')
+    expect((await rpc.ask('eth_subscribe', ['newHeads'], client)).error).toMatchObject({
+      code: -32005,
+      data: { limit: 1 },
+    })
+    await rpc.ask('eth_unsubscribe', [id], client)
+    expect(await subscribed(rpc, client, 'newHeads')).toMatch(/^0x/)
+  })
+  const refused: [params: unknown[], message: string][] = [
+    [['nonsense'], 'no "nonsense" subscription in eth namespace'],
+    [['newheads'], 'no "newheads" subscription in eth namespace'],
+    [[''], 'no "" subscription in eth namespace'],
+    [['constructor'], 'no "constructor" subscription in eth namespace'],
+    [['__proto__'], 'no "__proto__" subscription in eth namespace'],
+    [[], 'expected subscription name as first argument'],
+    [[7], 'expected subscription name as first argument'],
+    [['logs'], 'missing value for required argument 1'],
+    [
+      ['logs', { address: '0x12' }],
+      'invalid argument 1: invalid address: hex has invalid length 1 after decoding; expected 20 for address',
+    ],
+    [
+      ['newPendingTransactions', 'yes'],
+      'invalid argument 1: json: cannot unmarshal string into Go value of type bool',
+    ],
+  ]
+  test.each(refused)('%j is refused', async (params, message) => {
+    const reply = await testRpc().ask('eth_subscribe', params, socket().client)
+    expect(reply.error).toEqual({ code: -32602, message })
+  })
+  test('a later one starts afresh: what came while there was none is not told', async () => {
+    const rpc = testRpc()
+    const { client, of } = socket()
+    const first = await subscribed(rpc, client, 'newHeads')
+    await rpc.ask('eth_unsubscribe', [first], client)
+    grow(rpc)
+    const second = await subscribed(rpc, client, 'newHeads')
+    const block = grow(rpc)
+    expect(of(second)).toEqual([expect.objectContaining({ hash: hashOf(block) })])
+  })
+})

@@ -1,0 +1,242 @@
+import { describe, expect, test } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { createReceiptWaits } from '../../../rpc/events/receipt-waits.ts'
+import { execute, transfer } from '../../fixtures/executed.ts'
+import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { type Reply, testRpc } from '../../fixtures/rpc.ts'
+
+const LONG = 5_000
+type Rpc = ReturnType<typeof testRpc>
+
+/** A flashblock on the pending block with these transactions, or with none. */
+function flashblock(
+  rpc: Rpc,
+  index: number,
+  transactions: readonly SignedTransaction[] = [],
+): void {
+  const { memory } = rpc
+  const { canonical } = memory.heads
+  const pending = memory.make(canonical, { executed: execute(transactions), index, salt: index })
+  memory.publish({ canonical, complete: canonical, pending })
+}
+async function accepted(rpc: Rpc, nonce = 0n): Promise<SignedTransaction> {
+  const transaction = transfer(nonce)
+  await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+  return transaction
+}
+const receiptOf = ({ hash }: SignedTransaction) => bytesToHex(hash)
+const request = (method: string, params: unknown[], id = 1) => ({
+  jsonrpc: '2.0',
+  id,
+  method,
+  params,
+})
+const held = async (rpc: Rpc, count: number) => {
+  while (rpc.stats().receiptWaits < count) await new Promise(setImmediate)
+}
+
+describe('the receipt hold', () => {
+  test('answers with the flashblock that brings the receipt', async () => {
+    const rpc = testRpc({ receiptHoldMs: LONG })
+    const transaction = await accepted(rpc)
+    const asked = rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)])
+    await held(rpc, 1)
+    expect(rpc.memory.leaks()).toBe(0)
+    flashblock(rpc, 1, [transaction])
+    expect((await asked).result).toMatchObject({ blockNumber: '0x1', status: '0x1' })
+    expect(rpc.stats().hold).toEqual({ held: 1, seen: 1, expired: 0, gone: 0, refused: 0 })
+  })
+  test('holds the whole of a batch of four with one receipt, over one view', async () => {
+    const rpc = testRpc({ receiptHoldMs: LONG })
+    const transaction = await accepted(rpc)
+    const body = JSON.stringify([
+      request('eth_chainId', [], 1),
+      request('eth_getTransactionReceipt', [receiptOf(transaction)], 2),
+      request('eth_blockNumber', ['pending'], 3),
+      request('eth_getBlockTransactionCountByNumber', ['pending'], 4),
+    ])
+    const asked = rpc.send(body)
+    await held(rpc, 1)
+    flashblock(rpc, 1, [transaction])
+    const replies = JSON.parse((await asked).text!) as Reply[]
+    expect(replies.map(({ result }) => result)).toEqual([
+      '0xc4',
+      expect.objectContaining({ blockNumber: '0x1' }),
+      '0x1',
+      '0x1',
+    ])
+  })
+  test('ends after three flashblocks that left the transaction out; index 0 has none of the pool', async () => {
+    const rpc = testRpc({ receiptHoldMs: LONG })
+    const transaction = await accepted(rpc)
+    const asked = rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)])
+    await held(rpc, 1)
+    for (const index of [0, 1, 1, 2]) flashblock(rpc, index)
+    expect(rpc.stats().receiptWaits).toBe(1)
+    flashblock(rpc, 3)
+    expect((await asked).result).toBe(null)
+    expect(rpc.stats().hold).toMatchObject({ expired: 1 })
+  })
+  test('ends after its time', async () => {
+    const rpc = testRpc({ receiptHoldMs: 5 })
+    const transaction = await accepted(rpc)
+    expect((await rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)])).result).toBe(null)
+    expect(rpc.stats().hold).toMatchObject({ held: 1, expired: 1 })
+  })
+  test('ends with its client', async () => {
+    const rpc = testRpc({ receiptHoldMs: LONG })
+    const transaction = await accepted(rpc)
+    const gone = new AbortController()
+    const params = [receiptOf(transaction)]
+    const asked = rpc.ask('eth_getTransactionReceipt', params, { signal: gone.signal })
+    await held(rpc, 1)
+    gone.abort()
+    await asked
+    expect(rpc.stats()).toMatchObject({ receiptWaits: 0, hold: { gone: 1 } })
+  })
+  test('caps of one client and of all', async () => {
+    const limits = { holdsPerClient: 1, holdsTotal: 2 }
+    const rpc = testRpc({ receiptHoldMs: LONG, limits })
+    const transaction = await accepted(rpc)
+    const ask = (address: string) =>
+      rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)], { address })
+    const first = ask('10.0.0.1')
+    expect((await ask('10.0.0.1')).result).toBe(null)
+    const second = ask('10.0.0.2')
+    expect((await ask('10.0.0.3')).result).toBe(null)
+    expect(rpc.stats().hold).toMatchObject({ held: 2, refused: 2 })
+    flashblock(rpc, 1, [transaction])
+    expect((await first).result).not.toBe(null)
+    expect((await second).result).not.toBe(null)
+    const third = accepted(rpc, 1n).then((next) =>
+      rpc.ask('eth_getTransactionReceipt', [receiptOf(next)], { address: '10.0.0.1' }),
+    )
+    await held(rpc, 1)
+    flashblock(rpc, 2, [transaction, transfer(1n)])
+    expect((await third).result).not.toBe(null)
+  })
+
+  const notHeld: [
+    name: string,
+    ask: (rpc: Rpc, hash: string) => Promise<unknown>,
+    holdMs?: number,
+  ][] = [
+    ['unknown hashes', (rpc) => rpc.ask('eth_getTransactionReceipt', [`0x${'11'.repeat(32)}`])],
+    ['hashes that are none', (rpc) => rpc.ask('eth_getTransactionReceipt', ['0x1'])],
+    [
+      'the standard endpoint',
+      (rpc, hash) => rpc.ask('eth_getTransactionReceipt', [hash], { endpoint: 'standard' }),
+    ],
+    ['other methods', (rpc, hash) => rpc.ask('eth_getTransactionByHash', [hash])],
+    [
+      'batches of five',
+      (rpc, hash) =>
+        rpc.send(
+          JSON.stringify([
+            ...Array(4).fill(request('eth_chainId', [])),
+            request('eth_getTransactionReceipt', [hash]),
+          ]),
+        ),
+    ],
+    [
+      'two receipts in a batch',
+      (rpc, hash) =>
+        rpc.send(JSON.stringify(Array(2).fill(request('eth_getTransactionReceipt', [hash])))),
+    ],
+    ['anything when it is off', (rpc, hash) => rpc.ask('eth_getTransactionReceipt', [hash]), 0],
+  ]
+  test.each(notHeld)('not for %s', async (_name, ask, holdMs = LONG) => {
+    const rpc = testRpc({ receiptHoldMs: holdMs })
+    await ask(rpc, receiptOf(await accepted(rpc)))
+    expect(rpc.stats().hold).toMatchObject({ held: 0, refused: 0 })
+  })
+})
+
+describe('eth_sendRawTransactionSync', () => {
+  const raw = (transaction: SignedTransaction) => bytesToHex(transaction.raw)
+  test.each([undefined, null, 0, 3_000, '0xbb8'])(
+    'answers with the receipt (timeout %j)',
+    async (timeout) => {
+      const rpc = testRpc()
+      const transaction = transfer(0n)
+      const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction), timeout])
+      await held(rpc, 1)
+      expect(rpc.memory.leaks()).toBe(0)
+      flashblock(rpc, 1, [transaction])
+      expect((await asked).result).toMatchObject({ transactionHash: bytesToHex(transaction.hash) })
+    },
+  )
+  test('on the standard endpoint waits for the canonical block', async () => {
+    const rpc = testRpc()
+    const transaction = transfer(0n)
+    const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction)], {
+      endpoint: 'standard',
+    })
+    await held(rpc, 1)
+    flashblock(rpc, 1, [transaction])
+    expect(rpc.stats().receiptWaits).toBe(1)
+    rpc.memory.publish({ canonical: rpc.memory.heads.pending })
+    expect((await asked).result).toMatchObject({ blockNumber: '0x1' })
+  })
+  test('in time or an error with the hash', async () => {
+    const rpc = testRpc({ limits: { syncSendMs: 50 } })
+    const transaction = transfer(0n)
+    const late = await rpc.ask('eth_sendRawTransactionSync', [raw(transaction), 5])
+    expect(late.error).toMatchObject({ code: 4, data: bytesToHex(transaction.hash) })
+    expect(late.error?.message).toMatch(/within 5ms/)
+    const longest = await rpc.ask('eth_sendRawTransactionSync', [raw(transfer(1n)), 1e9])
+    expect(longest.error?.message).toMatch(/within 50ms/)
+  })
+  const refused: [name: string, params: unknown[], code: number][] = [
+    ['no transaction', [], -32602],
+    ['garbage', ['0x1234'], -32000],
+    ['a negative timeout', [raw(transfer(0n)), -1], -32602],
+    ['a timeout in words', [raw(transfer(0n)), 'soon'], -32602],
+  ]
+  test.each(refused)('%s is refused', async (_name, params, code) => {
+    expect((await testRpc().ask('eth_sendRawTransactionSync', params)).error?.code).toBe(code)
+  })
+  test('no more wait than may', async () => {
+    const rpc = testRpc({ limits: { syncSendsPerClient: 1 } })
+    const transaction = transfer(0n)
+    const first = rpc.ask('eth_sendRawTransactionSync', [raw(transaction)])
+    await held(rpc, 1)
+    const second = await rpc.ask('eth_sendRawTransactionSync', [raw(transfer(1n))])
+    expect(second.error).toMatchObject({ code: -32005, data: { reason: 'overloaded' } })
+    flashblock(rpc, 1, [transaction])
+    await first
+    expect(rpc.stats().syncSends).toBe(0)
+  })
+  test('in a batch, it lets the others read on and holds no view', async () => {
+    const rpc = testRpc()
+    const transaction = transfer(0n)
+    const body = [
+      request('eth_sendRawTransactionSync', [raw(transaction)]),
+      request('eth_blockNumber', []),
+    ]
+    const asked = rpc.send(JSON.stringify(body))
+    await held(rpc, 1)
+    expect(rpc.memory.leaks()).toBe(0)
+    flashblock(rpc, 1, [transaction])
+    const replies = JSON.parse((await asked).text!) as Reply[]
+    expect(replies.map(({ result }) => result)).toEqual([
+      expect.objectContaining({ blockNumber: '0x1' }),
+      '0x0',
+    ])
+  })
+})
+
+test('a wait whose client has gone before it began', async () => {
+  const memory = memoryChain()
+  const waits = createReceiptWaits({ reader: memory, onPublish: memory.onPublish })
+  const { hash } = transfer(0n)
+  const end = await waits.wait({
+    hash,
+    endpoint: 'flashblocks',
+    ms: LONG,
+    signal: AbortSignal.abort(),
+  })
+  expect(end).toBe('gone')
+  expect(waits.size).toBe(0)
+})

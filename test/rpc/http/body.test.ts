@@ -1,0 +1,320 @@
+/** Bodies on their way in, over real sockets: what they are charged, in what they are bounded, and what is done with who sends too much. */
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { Server } from '../../../rpc/http/server.ts'
+import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
+import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import { startServer } from '../../fixtures/sockets.ts'
+
+type Charged = { address: string; points: number }
+const open: Server[] = []
+afterAll(() => Promise.all(open.map((server) => server.close())))
+
+/** A server that answers with what was paid for a body, and what its limiter was asked. */
+async function watched(options: { perSecond?: number; limits?: object } = {}) {
+  const charges: Charged[] = []
+  const refunds: Charged[] = []
+  const limiter = createLimiter({
+    perSecond: options.perSecond ?? 1_000,
+    keys: 10,
+    now: () => Date.now(),
+  })
+  const noted: Limiter = {
+    ...limiter,
+    charge(address, points) {
+      charges.push({ address, points })
+      return limiter.charge(address, points)
+    },
+    refund(address, points) {
+      refunds.push({ address, points })
+      limiter.refund(address, points)
+    },
+  }
+  const answer: Answerer = (body, _client, paid) => ({
+    text: JSON.stringify({ characters: body.length, paid }),
+    status: 200,
+    headers: {},
+  })
+  const started = await startServer({ answer, limiter: noted, limits: options.limits ?? {} })
+  open.push(started.server)
+  return { ...started, charges, refunds, limiter }
+}
+
+const HEAD = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
+const chunksOf = (text: string, bytes: number) => {
+  const chunks: string[] = []
+  for (let at = 0; at < text.length; at += bytes) {
+    const chunk = text.slice(at, at + bytes)
+    chunks.push(`${chunk.length.toString(16)}\r\n${chunk}\r\n`)
+  }
+  return `${chunks.join('')}0\r\n\r\n`
+}
+const chunked = (text: string, bytes: number) =>
+  `${HEAD}transfer-encoding: chunked\r\n\r\n${chunksOf(text, bytes)}`
+
+/** Sends it as it is; gives all that comes until the connection ends, or until `until` has come. */
+async function exchange(port: number, text: string, until?: RegExp): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write(text)
+  return heard(socket, until)
+}
+function heard(socket: Socket, until?: RegExp): Promise<string> {
+  return new Promise((resolve) => {
+    let said = ''
+    socket.on('data', (piece) => {
+      said += piece
+      if (until?.test(said) === true) socket.destroy()
+    })
+    socket.once('close', () => resolve(said))
+  })
+}
+const sum = (all: readonly Charged[]) => all.reduce((total, { points }) => total + points, 0)
+
+function post(port: number, body: string | Buffer): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json' }
+    const sent = request({ port, host: '127.0.0.1', method: 'POST', headers }, (response) => {
+      let text = ''
+      response.on('data', (piece) => {
+        text += piece
+      })
+      response.on('end', () => resolve({ status: response.statusCode!, text }))
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+describe('a body is charged while it comes in', () => {
+  const cases: [name: string, bytes: number, paid: number][] = [
+    ['nothing', 0, 0],
+    ['a point and no more', 65_536, 0],
+    ['a byte more', 65_537, 1],
+    ['a megabyte', 1_000_000, 15],
+    ['all it may', 2_000_000, 30],
+  ]
+  test.each(cases)('%s', async (_name, bytes, paid) => {
+    const { port, charges } = await watched()
+    const { text } = await post(port, 'x'.repeat(bytes))
+    expect(JSON.parse(text)).toEqual({ characters: bytes, paid })
+    expect(sum(charges)).toBe(paid)
+  })
+  test('in chunks, whose length nobody knows before', async () => {
+    const { port, charges } = await watched()
+    const said = await exchange(port, chunked('x'.repeat(200_000), 20_000), /paid/)
+    expect(said).toContain('{"characters":200000,"paid":3}')
+    expect(sum(charges)).toBe(3)
+  })
+  test('many pieces of few bytes cost as much as many bytes', async () => {
+    const { port } = await watched()
+    const said = await exchange(port, chunked('x'.repeat(510), 1), /paid/)
+    expect(said).toContain('{"characters":510,"paid":3}')
+  })
+  test('letters of several bytes, cut where they should not be', async () => {
+    const { port } = await watched()
+    const text = 'ü€😀'.repeat(20_000)
+    const { text: said } = await post(port, text)
+    expect(JSON.parse(said)).toEqual({ characters: text.length, paid: 2 })
+  })
+})
+
+describe('what is refused', () => {
+  test('a body that its client cannot pay for is not read, and costs nothing', async () => {
+    const { port, limiter, refunds } = await watched({ perSecond: 20 })
+    const head = `${HEAD}content-length: 2000000\r\n\r\n`
+    const said = await exchange(port, `${head}${'x'.repeat(1_000)}`, /\}\}$/)
+    expect(said).toMatch(/^HTTP\/1.1 429 /)
+    expect(said).toContain('"code":-32005')
+    expect(said).toContain('connection: close')
+    expect(refunds).toEqual([])
+    expect(limiter.charged).toBe(0)
+  })
+  test('one that became too dear on its way gets back what it paid', async () => {
+    const { port, limiter } = await watched({ perSecond: 5 })
+    const said = await exchange(port, chunked('x'.repeat(600_000), 50_000), /\}\}/)
+    expect(said).toMatch(/^HTTP\/1.1 429 /)
+    expect(limiter.charged).toBe(0)
+  })
+  test('too many pieces: the connection is closed, and what was read is paid for', async () => {
+    const { port, charges } = await watched()
+    const said = await exchange(port, chunked('x'.repeat(1_000_000), 1))
+    expect(said === '' || said.includes('content in too many pieces')).toBe(true)
+    expect(sum(charges)).toBe(7)
+  })
+  test('whoever sends too many is cut off for a while: its idle sockets are closed, and it gets no new ones', async () => {
+    const { port, server } = await watched({ limits: { cutOffMs: 300 } })
+    const idle = connect(port, '127.0.0.1')
+    const other = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.9' })
+    const isClosed = once(idle, 'close')
+    await Promise.all([once(idle, 'connect'), once(other, 'connect')])
+    await exchange(port, chunked('x'.repeat(10_000), 1))
+    await isClosed
+    const one = `${HEAD}content-length: 2\r\n\r\n{}`
+    expect(await exchange(port, one, /paid/)).toBe('')
+    other.write(one)
+    expect(String(await once(other, 'data'))).toContain('"characters":2')
+    other.destroy()
+    while ((await exchange(port, one, /paid/)) === '');
+    expect(server.sockets.cutOff).toBe(1)
+  })
+  test('an encoding that is not served is no flood, though its length is unknown', async () => {
+    const { port, server } = await watched()
+    const head = `${HEAD}content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n`
+    expect(await exchange(port, `${head}1\r\nx\r\n`)).toMatch(/^HTTP\/1.1 415 /)
+    expect(server.sockets.cutOff).toBe(0)
+    expect((await post(port, '{}')).status).toBe(200)
+  })
+  test('a refusal for its form that is over the rate costs nothing', async () => {
+    const { port, limiter } = await watched({ perSecond: 40, limits: { bodyBytes: 300_000 } })
+    const said = await exchange(port, chunked('x'.repeat(400_000), 20_000))
+    expect(said).toMatch(/^HTTP\/1.1 429 /)
+    expect(limiter.charged).toBe(0)
+  })
+  test('an expectation that is not known is refused as any other request is', async () => {
+    const { port, server } = await watched()
+    const one = `${HEAD}expect: 100ontinue\r\ncontent-length: 2\r\n\r\n{}`
+    const all = one.repeat(3) + one.replace('100ontinue', '100-continue')
+    const said = await exchange(port, all, /paid/)
+    expect([...said.matchAll(/HTTP\/1.1 (\d+) /g)].map((match) => match[1])).toEqual([
+      '417',
+      '417',
+      '417',
+      '100',
+      '200',
+    ])
+    await exchange(port, one.repeat(1_000))
+    expect(server.sockets.cutOff).toBe(1)
+  })
+  test('more pieces at once than two bodies may have, in however many requests', async () => {
+    const { port, server } = await watched({ limits: { requestsPerTurn: 1, bodyPieces: 100 } })
+    const few = chunked('x'.repeat(60), 1)
+    expect(await exchange(port, few.repeat(3), /(?:paid[\s\S]*){3}/)).toContain('200')
+    expect(server.sockets.cutOff).toBe(0)
+    await exchange(port, few.repeat(100))
+    expect(server.sockets.cutOff).toBe(1)
+  })
+  test('pieces of a kilobyte are never too many', async () => {
+    const { port } = await watched()
+    const said = await exchange(port, chunked('x'.repeat(1_900_000), 1_024), /paid/)
+    expect(said).toContain('"characters":1900000')
+  })
+  test('too many bytes in chunks', async () => {
+    const { port } = await watched({ limits: { bodyBytes: 100_000 } })
+    const said = await exchange(port, chunked('x'.repeat(300_000), 10_000), /\}\}/)
+    expect(said).toMatch(/^HTTP\/1.1 413 /)
+    expect(said).toContain('content length too large')
+  })
+  test('more than may be received at a time', async () => {
+    const limits = { bodiesBytesPerClient: 300_000 }
+    const { port } = await watched({ limits })
+    const half = connect(port, '127.0.0.1')
+    half.on('error', () => {})
+    half.write(`${HEAD}content-length: 250000\r\n\r\n${'x'.repeat(200_000)}`)
+    await once(half, 'connect')
+    for (;;) {
+      const said = await exchange(
+        port,
+        `${HEAD}content-length: 200000\r\n\r\n${'x'.repeat(150_000)}`,
+        /\}\}?$/,
+      )
+      // The first one's bytes may not have come yet.
+      if (said.startsWith('HTTP/1.1 503')) break
+      expect(said).toBe('')
+    }
+    half.destroy()
+  })
+})
+
+describe('one connection', () => {
+  test('whoever goes on after its refusals is answered when its second is over', async () => {
+    const { port, limiter } = await watched({ perSecond: 3 })
+    for (let time = 0; time < 6; time++) await limiter.charge('127.0.0.1', 1)
+    const startedAt = performance.now()
+    const held = limiter.held('127.0.0.1')!
+    const { status, text } = await post(port, '{}')
+    expect(status).toBe(429)
+    expect(JSON.parse(text)).toMatchObject({ id: null, error: { code: -32005 } })
+    // Timers may come a millisecond early.
+    expect(performance.now() - startedAt).toBeGreaterThan(held.retryAfterMs - 20)
+    expect((await post(port, '{}')).status).toBe(200)
+  })
+  test('a second request of whom is held ends the connection', async () => {
+    const { port, limiter } = await watched({ perSecond: 1 })
+    for (let time = 0; time < 2; time++) await limiter.charge('127.0.0.1', 1)
+    const one = `${HEAD}content-length: 2\r\n\r\n{}`
+    expect(await exchange(port, one + one)).toBe('')
+  })
+  test('more unanswered requests than it may have end it', async () => {
+    const never: Answerer = () => new Promise(() => {})
+    const limits = { requestsInFlight: 10 }
+    const { server, port } = await startServer({ answer: never, limits })
+    open.push(server)
+    const one = `${HEAD}content-length: 2\r\n\r\n{}`
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    const over = heard(socket)
+    socket.write(one.repeat(10))
+    await once(socket, 'connect')
+    socket.write(one)
+    expect(await over).toBe('')
+  })
+  test('more headers at once than requests have that mean it end it', async () => {
+    const { server, port } = await startServer({ limits: { requestsInFlight: 50 } })
+    open.push(server)
+    const many = (headers: number) =>
+      `${HEAD}${'x: y\r\n'.repeat(headers)}content-length: 2\r\n\r\n{}`
+    expect(await exchange(port, many(20).repeat(50), /^HTTP/)).toContain('HTTP/1.1 200')
+    expect(await exchange(port, many(600).repeat(3), /^HTTP/)).toContain('HTTP/1.1 200')
+    const said = await exchange(port, many(600).repeat(6))
+    expect(said.match(/HTTP\/1.1 200/g)?.length ?? 0).toBeLessThan(6)
+  })
+  test('many that came at once are answered in order, a few a turn', async () => {
+    let most = 0
+    let now = 0
+    const answer: Answerer = (body) => {
+      most = Math.max(most, ++now)
+      return { text: body, status: 200, headers: {} }
+    }
+    const { server, port } = await startServer({ answer, limits: { requestsPerTurn: 4 } })
+    open.push(server)
+    let turn = setImmediate(function spin() {
+      now = 0
+      turn = setImmediate(spin)
+    })
+    const all = Array.from({ length: 60 }, (_, at) => String(1_000 + at))
+    const text = all.map((body) => `${HEAD}content-length: 4\r\n\r\n${body}`).join('')
+    const said = await exchange(port, text, /1059$/)
+    clearImmediate(turn)
+    expect([...said.matchAll(/\r\n\r\n(\d{4})/g)].map((match) => match[1])).toEqual(all)
+    // Those of the first read that are answered at once, and those that waited.
+    expect(most).toBeLessThanOrEqual(8)
+  })
+  test('one after the other it may have many', async () => {
+    const { port } = await watched({ limits: { requestsInFlight: 2 } })
+    const one = `${HEAD}content-length: 2\r\n\r\n{}`
+    const socket = connect(port, '127.0.0.1')
+    for (let time = 0; time < 20; time++) {
+      socket.write(one)
+      const [piece] = (await once(socket, 'data')) as [Buffer]
+      expect(piece.toString()).toContain('"characters":2')
+    }
+    socket.destroy()
+  })
+})
+
+describe('what is no call pays from a purse of its own', () => {
+  test('and is refused when that is empty', async () => {
+    const visits = createLimiter({ perSecond: 3, keys: 10, now: () => Date.now() })
+    const { server, url } = await startServer({ visits })
+    open.push(server)
+    const statuses: number[] = []
+    for (const path of ['/', '/healthz', '/nowhere', '/readyz'])
+      statuses.push((await fetch(url + path)).status)
+    expect(statuses).toEqual([200, 200, 404, 429])
+    const call = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
+    expect((await fetch(url, call)).status).toBe(200)
+  })
+})

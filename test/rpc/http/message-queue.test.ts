@@ -1,0 +1,230 @@
+/** Messages of one WebSocket: fragments stand together, order is kept, little waits in the socket; over frames alone and over real sockets. */
+import { once } from 'node:events'
+import fc from 'fast-check'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createMessageQueue, type Frames } from '../../../rpc/http/message-queue.ts'
+import { createOutgoing } from '../../../rpc/http/outgoing.ts'
+import { createUnsent } from '../../../rpc/http/unsent.ts'
+import { type Answerer, LARGE, LargeAnswer, type Part } from '../../../rpc/seam/exchange.ts'
+import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
+
+const UNBOUNDED = { unsentBytes: Number.POSITIVE_INFINITY, unsentMs: Number.POSITIVE_INFINITY }
+/** A busy machine is late. */
+const LATER = { timeout: 30_000 }
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+/** Frames of a network that takes bytes when it is told to; what was sent is put together as a receiver does it. */
+function network() {
+  const messages: string[] = []
+  const sent: { bytes: number; done: (() => void) | undefined }[] = []
+  let open: string | undefined
+  let isOpen = true
+  let most = 0
+  const buffered = () => sent.reduce((sum, { bytes }) => sum + bytes, 0)
+  const put = (bytes: number, done?: () => void) => {
+    sent.push({ bytes, done })
+    most = Math.max(most, buffered())
+  }
+  const frames: Frames = {
+    get isOpen() {
+      return isOpen
+    },
+    get bufferedBytes() {
+      return buffered()
+    },
+    send(data, done) {
+      if (open !== undefined) throw new Error('a message within the fragments of another')
+      messages.push(String(data))
+      put(data.length, done)
+    },
+    sendFragment(part, isLast, done) {
+      open = (open ?? '') + (typeof part === 'string' ? part : Buffer.from(part).toString())
+      put(part.length, done)
+      if (!isLast) return
+      messages.push(open)
+      open = undefined
+    },
+    cut() {
+      isOpen = false
+    },
+  }
+  return {
+    frames,
+    messages,
+    get most() {
+      return most
+    },
+    /** The oldest frames leave. */
+    take(count: number) {
+      for (const { done } of sent.splice(0, count)) done?.()
+    },
+  }
+}
+
+type Step =
+  | { readonly message: number }
+  | { readonly parts: readonly number[] }
+  | { readonly take: number }
+const stepOf: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ message: fc.nat(2_000) }),
+  fc.record({ parts: fc.array(fc.nat(LARGE * 2), { minLength: 1, maxLength: 4 }) }),
+  fc.record({ take: fc.nat(6) }),
+)
+
+describe('a queue', LATER, () => {
+  test('keeps the order, and fragments together', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(stepOf, { maxLength: 40 }), fc.boolean(), async (steps, isCut) => {
+        const net = network()
+        const queue = createMessageQueue({
+          frames: net.frames,
+          outgoing: createOutgoing(),
+          unsent: createUnsent(UNBOUNDED, () => 0),
+          bounds: { queueBytes: 10_000_000, answersBytes: 1_000_000_000, unreadBytes: 65_536 },
+          onUnread() {},
+          onBug(error) {
+            throw error
+          },
+        })
+        const expected: string[] = []
+        let begun = 0
+        let over = 0
+        for (const [at, step] of steps.entries()) {
+          const fill = (length: number) => String.fromCharCode(97 + (at % 26)).repeat(length)
+          if ('message' in step) {
+            expected.push(fill(step.message))
+            queue.send(fill(step.message))
+          } else if ('parts' in step) {
+            const parts = step.parts.map((length): Part => {
+              const text = fill(length)
+              return length % 2 === 0 ? text : Buffer.from(text)
+            })
+            expected.push(step.parts.map(fill).join(''))
+            begun++
+            queue.sendParts(parts, () => void over++)
+          } else {
+            net.take(step.take)
+            await turn()
+          }
+        }
+        if (isCut) net.frames.cut()
+        else
+          while (net.messages.length < expected.length) {
+            net.take(1)
+            await turn()
+          }
+        queue.end()
+        queue.end()
+        expect(over).toBe(begun)
+        const same = net.messages.every((message, index) => message === expected[index])
+        expect(same).toBe(true)
+        // One piece, which is the longest part at most, and messages that had nothing to wait for.
+        const messages = steps.reduce((sum, one) => sum + ('message' in one ? one.message : 0), 0)
+        expect(net.most).toBeLessThanOrEqual(LARGE * 2 + messages)
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('takes no more than may wait', () => {
+    const net = network()
+    const unsent = createUnsent(UNBOUNDED, () => 0)
+    const queue = createMessageQueue({
+      frames: net.frames,
+      outgoing: createOutgoing(),
+      unsent,
+      bounds: { queueBytes: 100, answersBytes: LARGE, unreadBytes: 65_536 },
+      onUnread() {},
+      onBug() {},
+    })
+    const parts = ['x'.repeat(LARGE)]
+    let over = 0
+    const answers = Array.from({ length: 5 }, () => queue.sendParts(parts, () => void over++))
+    // One is on its way, one waits, one more comes on top of it.
+    expect(answers).toEqual([true, true, true, false, false])
+    const messages = Array.from({ length: 4 }, () => queue.send('x'.repeat(60)))
+    expect(messages).toEqual([true, true, false, false])
+    expect(unsent.stats.answers).toBe(3)
+    queue.end()
+    expect([over, unsent.stats.answers]).toEqual([3, 0])
+  })
+})
+
+describe('over a socket', LATER, () => {
+  async function start(options: TestServerOptions) {
+    const { server, port } = await startServer(options)
+    onTestFinished(() => server.close())
+    return { server, port, url: `ws://127.0.0.1:${port}` }
+  }
+  /** Answers a number with so many pieces, and tells its client something before and after. */
+  const answer: Answerer = async (body, client) => {
+    client.notify?.(`before ${body}`)
+    setImmediate(() => client.notify?.(`after ${body}`))
+    const piece = Buffer.alloc(LARGE, body)
+    return new LargeAnswer(['"', ...Array.from({ length: Number(body) }, () => piece), '"'], {})
+  }
+
+  test('large answers and notifications arrive whole', async () => {
+    const { url, server } = await start({ answer })
+    const sockets = await Promise.all([openSocket(url), openSocket(url)])
+    for (const socket of sockets) for (const count of ['9', '3', '7']) socket.send(count)
+    for (const socket of sockets) {
+      const got: string[] = []
+      while (got.length < 9) got.push(await socket.next())
+      for (const count of ['9', '3', '7']) {
+        const large = `"${count.repeat(LARGE * Number(count))}"`
+        expect(got.filter((text) => text === large)).toHaveLength(1)
+        expect(got.indexOf(`before ${count}`)).toBeLessThan(got.indexOf(large))
+        expect(got).toContain(`after ${count}`)
+      }
+    }
+    await expect.poll(() => server.unsent.answers, LATER).toBe(0)
+    expect(server.inFlight).toBe(0)
+  })
+
+  const ask = Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x39])
+  const handshake =
+    'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
+  /** Asks so many times for nine pieces, and reads nothing. */
+  async function silentReader(port: number, asked: number) {
+    const raw = await openRaw(port)
+    onTestFinished(() => void raw.destroy())
+    raw.write(handshake)
+    await once(raw, 'data')
+    raw.pause()
+    for (let count = 0; count < asked; count++) raw.write(ask)
+    return raw
+  }
+
+  test('a reader that does not take its answers is cut off, and nothing is left of them', async () => {
+    const { port, server } = await start({ answer, limits: { unsentMs: 300 } })
+    await silentReader(port, 5)
+    await expect.poll(() => server.unsent.cut, LATER).toBeGreaterThan(0)
+    await expect.poll(() => server.webSockets, LATER).toBe(0)
+    await expect.poll(() => server.unsent, LATER).toMatchObject({ answers: 0, bytes: 0 })
+    expect(server.inFlight).toBe(0)
+  })
+
+  test('who asks for more than may wait is closed', async () => {
+    const all = Promise.withResolvers<void>()
+    let asked = 0
+    const together: Answerer = async (body, client) => {
+      if (++asked === 30) all.resolve()
+      await all.promise
+      return answer(body, client)
+    }
+    const limits = { sendAnswersBytes: LARGE * 20 }
+    const { port, server } = await start({ answer: together, limits })
+    const raw = await silentReader(port, 30)
+    await all.promise
+    let tail = ''
+    raw.on('data', (chunk) => {
+      tail = (tail + chunk.toString('latin1')).slice(-100)
+    })
+    raw.resume()
+    await once(raw, 'close')
+    expect(tail).toContain('too slow')
+    await expect.poll(() => server.unsent, LATER).toMatchObject({ answers: 0, bytes: 0 })
+    expect(server.inFlight).toBe(0)
+  })
+})

@@ -1,0 +1,139 @@
+/** Sockets over the real server: who is let in, who goes, and when a half-open one is closed. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { trustedProxies } from '../../../rpc/seam/address.ts'
+import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import {
+  openRaw,
+  openSocket,
+  startServer,
+  type TestServerOptions,
+  talk,
+} from '../../fixtures/sockets.ts'
+
+const LATER = { timeout: 10_000 }
+
+async function start(options: TestServerOptions) {
+  const started = await startServer(options)
+  onTestFinished(() => started.server.close())
+  return started
+}
+async function from(address: string, port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: address })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+const request = (body: string, length = body.length) =>
+  `POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`
+async function ask(socket: Socket): Promise<string> {
+  socket.write(request('1'))
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  return answer.toString()
+}
+const isClosed = (socket: Socket) =>
+  new Promise((resolve) => socket.resume().once('close', resolve))
+
+test('one address gets so many sockets, another is not touched', async () => {
+  const { server, port } = await start({ limits: { socketsPerClient: 3 } })
+  const own = [await from('127.0.0.2', port), await from('127.0.0.2', port)]
+  const third = await from('127.0.0.2', port)
+  await isClosed(await from('127.0.0.2', port))
+  expect(await ask(await from('127.0.0.3', port))).toContain('200 OK')
+  expect(server.sockets).toMatchObject({ refused: 1, evicted: 0 })
+  third.destroy()
+  await expect.poll(() => server.connections(), LATER).toBe(3)
+  const next = await from('127.0.0.2', port)
+  for (const socket of [...own, next]) expect(await ask(socket)).toContain('200 OK')
+})
+
+test('0 is no bound, and sockets of a trusted proxy have none', async () => {
+  const proxies = trustedProxies(['127.0.0.2'])
+  const options = [
+    { limits: { socketsPerClient: 0 } },
+    { limits: { socketsPerClient: 1 }, trustedProxies: proxies },
+  ]
+  for (const one of options) {
+    const { server, port } = await start(one)
+    const sockets = [await from('127.0.0.2', port), await from('127.0.0.2', port)]
+    for (const socket of sockets) expect(await ask(socket)).toContain('200 OK')
+    expect(server.sockets.refused).toBe(0)
+  }
+})
+
+test('where all sockets are taken, the address with the most loses its oldest idle one', async () => {
+  const release = Promise.withResolvers<void>()
+  const answer: Answerer = async (body) => {
+    if (body === '2') await release.promise
+    return { text: body, status: 200, headers: {} }
+  }
+  const { server, port } = await start({ limits: { sockets: 5 }, answer })
+  const webSocket = await openSocket(`ws://127.0.0.1:${port}`)
+  const busy = await from('127.0.0.2', port)
+  busy.write(request('2'))
+  await expect.poll(() => server.inFlight, LATER).toBe(1)
+  const arriving = await from('127.0.0.2', port)
+  arriving.write(request('1', 5))
+  const older = await from('127.0.0.2', port)
+  await ask(older)
+  const newer = await from('127.0.0.2', port)
+  await ask(newer)
+  // The one that answered last is the newer one, whichever came first.
+  await ask(older)
+  for (const closed of [newer, older, arriving]) {
+    const isGone = isClosed(closed)
+    expect(await ask(await from('127.0.0.3', port))).toContain('200 OK')
+    await isGone
+  }
+  expect(server.sockets).toMatchObject({ refused: 0, evicted: 3 })
+  release.resolve()
+  expect(String(await once(busy, 'data'))).toContain('200 OK')
+  webSocket.send('1')
+  expect(await webSocket.next()).toBe('1')
+  expect(await server.connections()).toBe(5)
+})
+
+test('a second request that has not arrived keeps nobody out', async () => {
+  const { server, port } = await start({ limits: { sockets: 1 } })
+  const first = await from('127.0.0.2', port)
+  first.write(request('1') + request('1', 5))
+  await once(first, 'data')
+  const isGone = isClosed(first)
+  expect(await ask(await from('127.0.0.3', port))).toContain('200 OK')
+  await isGone
+  expect(server.sockets.evicted).toBe(1)
+})
+
+test('half-open ones are closed in time, many as one, also after the loop stood still', async () => {
+  const count = 1_000
+  const { server, port } = await start({
+    limits: { headersMs: 3_000, socketsPerClient: 0, sockets: count + 1 },
+  })
+  const sockets = await Promise.all(Array.from({ length: count }, () => openRaw(port)))
+  const openedAt = performance.now()
+  const closed: number[] = []
+  const all = sockets.map(async (socket, at) => {
+    if (at % 2 === 0) socket.write('POST / HTTP/1.1\r\nhost: loc')
+    await isClosed(socket)
+    closed.push(performance.now() - openedAt)
+  })
+  await expect.poll(() => server.connections(), LATER).toBe(count)
+  const last = request('1').replace('\r\n', '\r\nconnection: close\r\n')
+  expect(await talk(port, last)).toContain('200 OK')
+  // Held beyond the deadline.
+  while (performance.now() - openedAt < 3_100);
+  expect(await talk(port, last)).toContain('200 OK')
+  await Promise.all(all)
+  expect(Math.max(...closed)).toBeLessThan(4_500)
+  expect(server.sockets.late).toBe(count)
+}, 30_000)
+
+test('what sends half of the headers is told so', async () => {
+  const { port, server } = await start({ limits: { headersMs: 200 } })
+  const startedAt = performance.now()
+  expect(await talk(port, 'POST / HTTP/1.1\r\nhost: localhost\r\n')).toMatch(/^HTTP\/1.1 408 /)
+  expect(performance.now() - startedAt).toBeGreaterThan(195)
+  expect(server.sockets.late).toBe(1)
+})

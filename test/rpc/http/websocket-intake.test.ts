@@ -1,0 +1,269 @@
+/** What a WebSocket sends is bounded and charged while it comes in, and who does not read is not answered. */
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createIntake } from '../../../rpc/http/intake.ts'
+import { createMeters } from '../../../rpc/http/meter.ts'
+import { createReading } from '../../../rpc/http/reading.ts'
+import type { Charge } from '../../../rpc/limiter/limiter.ts'
+import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
+import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
+
+const LATER = { timeout: 20_000 }
+const HANDSHAKE =
+  'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
+const TEXT = 1
+const PING = 9
+const reply = (text: string): Answer => ({ text, status: 200, headers: {} })
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+async function start(options: TestServerOptions) {
+  const started = await startServer(options)
+  onTestFinished(() => started.server.close())
+  return started
+}
+
+/** A frame as a client sends it, masked with zeros. */
+function frame(payload: string, opcode = TEXT, isLast = true): Buffer {
+  const { length } = payload
+  const head = [(isLast ? 0x80 : 0) | opcode]
+  if (length < 126) head.push(0x80 | length)
+  else head.push(0x80 | 127, 0, 0, 0, 0, length >>> 24, (length >>> 16) & 255, (length >>> 8) & 255)
+  if (length >= 126) head.push(length & 255)
+  return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), Buffer.from(payload)])
+}
+async function openBare(port: number): Promise<Socket> {
+  const raw = await openRaw(port)
+  onTestFinished(() => void raw.destroy())
+  raw.write(HANDSHAKE)
+  await once(raw, 'data')
+  return raw
+}
+/** The code that the server closes with. */
+async function closeCode(raw: Socket): Promise<number> {
+  let all = Buffer.alloc(0)
+  raw.on('data', (chunk) => {
+    all = Buffer.concat([all, chunk]).subarray(-200)
+  })
+  await new Promise((resolve) => raw.once('end', resolve).once('close', resolve))
+  const at = all.lastIndexOf(0x88)
+  return at < 0 ? 0 : all.readUInt16BE(at + 2)
+}
+
+describe('messages', () => {
+  test('of which 10,000 come at once are taken one in a turn', async () => {
+    let inTurn = 0
+    let most = 0
+    let taken = 0
+    const answer: Answerer = () => {
+      taken++
+      most = Math.max(most, ++inTurn)
+      setImmediate(() => {
+        inTurn = 0
+      })
+      return { text: undefined, status: 200, headers: {} }
+    }
+    const { port } = await start({ answer })
+    const raw = await openBare(port)
+    raw.write(Buffer.concat(Array.from({ length: 10_000 }, () => frame('1'))))
+    await expect.poll(() => taken, LATER).toBe(10_000)
+    expect(most).toBeLessThanOrEqual(2)
+  })
+
+  test('beyond those in flight wait in order, and too many end the connection', async () => {
+    const seen: string[] = []
+    const release = Promise.withResolvers<void>()
+    const answer: Answerer = async (body) => {
+      seen.push(body)
+      await release.promise
+      return reply(body)
+    }
+    const { port } = await start({ answer, limits: { messagesInFlight: 3, messagesWaiting: 20 } })
+    const patient = await openSocket(`ws://127.0.0.1:${port}`)
+    const ids = Array.from({ length: 20 }, (_, id) => `${id}`)
+    for (const id of ids) patient.send(id)
+    const greedy = await openBare(port)
+    greedy.write(Buffer.concat(Array.from({ length: 30 }, () => frame('x'))))
+    expect(await closeCode(greedy)).toBe(1008)
+    expect(seen.filter((body) => body !== 'x')).toEqual(ids.slice(0, 3))
+    release.resolve()
+    const answers: string[] = []
+    while (answers.length < ids.length) answers.push(await patient.next())
+    expect(seen.filter((body) => body !== 'x')).toEqual(ids)
+    expect(answers.toSorted()).toEqual(ids.toSorted())
+  })
+
+  test('are not read for as long as an answer says', async () => {
+    const times: number[] = []
+    const answer: Answerer = (body) => {
+      times.push(performance.now())
+      return { ...reply(body), holdMs: body === '1' ? 300 : undefined }
+    }
+    const { port } = await start({ answer })
+    const socket = await openSocket(`ws://127.0.0.1:${port}`)
+    for (const body of ['0', '1', '2', '3']) socket.send(body)
+    for (const body of ['0', '1', '2', '3']) expect(await socket.next()).toBe(body)
+    const [first, held, next] = times
+    expect(held! - first!).toBeLessThan(250)
+    expect(next! - held!).toBeGreaterThan(295)
+  })
+
+  test('in too many fragments or pieces end the connection', async () => {
+    const limits = { messageFragments: 10, messageChunks: 20 }
+    const { port } = await start({ limits })
+    const fragmented = await openBare(port)
+    fragmented.write(frame('', TEXT, false))
+    fragmented.write(Buffer.concat(Array.from({ length: 10 }, () => frame('', 0, false))))
+    expect(await closeCode(fragmented)).toBe(1008)
+    const slow = await openBare(port)
+    const closed = closeCode(slow)
+    let isOpen = true
+    void closed.then(() => {
+      isOpen = false
+    })
+    slow.setNoDelay(true)
+    slow.write(frame('x'.repeat(100)).subarray(0, 20))
+    for (let piece = 0; piece < 100_000 && isOpen; piece++) {
+      if (piece < 79) slow.write('x')
+      await turn()
+    }
+    expect(await closed).toBe(1008)
+  })
+
+  test('that stand still are not waited for', async () => {
+    const { port } = await start({ limits: { requestMs: 300 } })
+    const raw = await openBare(port)
+    raw.write(frame('x'.repeat(50_000)).subarray(0, 40_000))
+    expect(await closeCode(raw)).toBe(1008)
+  })
+})
+
+test('a flood of control frames ends its connection', async () => {
+  const { port } = await start({ limits: { controlFrames: 50 } })
+  const some = await openSocket(`ws://127.0.0.1:${port}`)
+  const raw = await openBare(port)
+  raw.write(Buffer.concat(Array.from({ length: 51 }, () => frame('', PING))))
+  expect(await closeCode(raw)).toBe(1008)
+  some.send('1')
+  expect(await some.next()).toContain('"body":"1"')
+})
+
+test('a message is charged while it comes in, and waits where it is refused', async () => {
+  const charges: number[] = []
+  const paid: (number | undefined)[] = []
+  let refusals = 2
+  const charge = async (_address: string, points: number): Promise<Charge> => {
+    if (refusals-- > 0)
+      return { isAllowed: false, limit: 1, used: 1, cost: points, retryAfterMs: 20 }
+    charges.push(points)
+    return { isAllowed: true }
+  }
+  const answer: Answerer = (body, _client, points) => {
+    paid.push(points)
+    return reply(String(body.length))
+  }
+  const { port } = await start({ limiter: { charge, refund() {}, held: () => undefined }, answer })
+  const socket = await openSocket(`ws://127.0.0.1:${port}`)
+  socket.send('x')
+  socket.send('x'.repeat(1_000_000))
+  socket.send('x')
+  expect([await socket.next(), await socket.next(), await socket.next()]).toEqual([
+    '1',
+    '1000000',
+    '1',
+  ])
+  // 1 MB begins 16 times 64 kB: the first is the answer's to charge, the last may be with it.
+  const sum = charges.reduce((all, one) => all + one, 0)
+  expect(sum).toBeGreaterThanOrEqual(14)
+  expect(sum).toBeLessThanOrEqual(15)
+  expect(paid).toEqual([0, sum, 0])
+  expect(refusals).toBeLessThan(0)
+})
+
+describe('room for what is being received', () => {
+  test('is waited for, and all come to their end', async () => {
+    const limits = { bodiesBytesPerClient: 150_000 }
+    const { port } = await start({ limits, answer: (body) => reply(String(body.length)) })
+    const whole = frame('x'.repeat(400_000))
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => openBare(port)))
+    for (const socket of sockets) socket.write(whole.subarray(0, 100_000))
+    await turn()
+    const answers = sockets.map((socket) => once(socket, 'data'))
+    for (const socket of sockets) socket.write(whole.subarray(100_000))
+    for (const answer of answers) expect(String(await answer)).toContain('400000')
+  })
+
+  test('is given back, whatever happens', () => {
+    const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
+    const meters = createMeters({
+      limiter: { charge: () => ({ isAllowed: true }) },
+      ...{ intake, messageMs: 1_000, now: () => 0 },
+    })
+    const open = () =>
+      meters.open({
+        address: '127.0.0.1',
+        reading: createReading({ pause() {}, resume() {} }, () => 0),
+        cut() {},
+      })
+    const [first, second] = [open(), open()]
+    for (const meter of [first, second]) {
+      meter.received(10_000)
+      expect(intake.bytes === 0 || meter === second).toBe(true)
+      meter.received(50_000)
+    }
+    expect(intake.bytes).toBe(2 * (60_000 + 2 * 256 - 16_384))
+    first.complete()
+    second.end()
+    expect(intake.bytes).toBe(0)
+  })
+})
+
+describe('who does not read', () => {
+  const text = 'x'.repeat(100_000)
+  async function silent(options: TestServerOptions) {
+    let answered = 0
+    const answer: Answerer = () => {
+      answered++
+      return reply(text)
+    }
+    const started = await start({ answer, ...options })
+    const raw = await openBare(started.port)
+    raw.pause()
+    return { ...started, raw, answered: () => answered }
+  }
+
+  test('is not answered, and gets all of it later', async () => {
+    const count = 300
+    const { raw, answered, server, port } = await silent({
+      limits: { pingMs: 1_000, pongMs: 500, controlFrames: 100_000 },
+    })
+    for (let sent = 0; sent < count; sent++) raw.write(frame('1'))
+    await expect.poll(() => server.unsent.answers, LATER).toBeGreaterThan(0)
+    const before = answered()
+    // Another one, that is read, is ended for its missing pong.
+    const mute = await openBare(port)
+    await new Promise((resolve) => mute.resume().once('close', resolve))
+    expect(answered()).toBe(before)
+    expect(before).toBeLessThan(count)
+    expect(server.unsent.bytes).toBeLessThan(1_000_000)
+    await expect.poll(() => server.webSockets, LATER).toBe(1)
+    let got = 0
+    raw.on('data', (chunk) => {
+      got += chunk.length
+      // An unasked pong is an answer too.
+      raw.write(frame('', 10))
+    })
+    raw.resume()
+    await expect.poll(() => got, LATER).toBeGreaterThanOrEqual(count * text.length)
+    expect(answered()).toBe(count)
+    await expect.poll(() => server.unsent.answers, LATER).toBe(0)
+  })
+
+  test('has only so much time', async () => {
+    const { raw, server } = await silent({ limits: { unsentMs: 200, pongMs: 60_000 } })
+    for (let sent = 0; sent < 300; sent++) raw.write(frame('1'))
+    await expect.poll(() => server.unsent.cut, LATER).toBeGreaterThan(0)
+    await expect.poll(() => server.webSockets, LATER).toBe(0)
+    expect(server.unsent).toMatchObject({ answers: 0, bytes: 0 })
+  })
+})

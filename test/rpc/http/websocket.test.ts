@@ -1,0 +1,222 @@
+/** WebSockets: messages, caps, silent and slow peers. */
+import { once } from 'node:events'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Server } from '../../../rpc/http/server.ts'
+import type { Connection } from '../../../rpc/http/websocket.ts'
+import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
+
+const started: Server[] = []
+afterEach(async () => {
+  for (const server of started.splice(0)) await server.close()
+})
+async function start(options: TestServerOptions = {}) {
+  const { server, port } = await startServer(options)
+  started.push(server)
+  return { server, port, url: `ws://127.0.0.1:${port}` }
+}
+
+const handshake = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n`
+
+test('a request says once whom it is for', async () => {
+  const { port } = await start()
+  const request = handshake('/')
+  const post = `POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n1`
+  for (const [text, status] of [
+    [request, 101],
+    [post, 200],
+    [request.replace('\r\n', '\r\nHost: localhost\r\n'), 400],
+    [post.replace('\r\n', '\r\nHost: localhost\r\n'), 400],
+    [post.replace('\r\n', '\r\nhOST: evil.example\r\n'), 400],
+    [post.replace('POST', 'PUT').replace('\r\n', '\r\nHost: localhost\r\n'), 400],
+    [post.replace('host: localhost\r\n', ''), 400],
+    [request.replace('host: localhost\r\n', ''), 400],
+  ] as const) {
+    const socket = await openRaw(port)
+    const answer = once(socket, 'data') as Promise<[Buffer]>
+    socket.write(text)
+    expect(String((await answer)[0]).split(' ', 2)[1], text).toBe(String(status))
+    socket.destroy()
+  }
+})
+
+describe('messages', () => {
+  test('are answered on both endpoints', async () => {
+    const { url } = await start()
+    for (const [path, endpoint] of [
+      ['/', 'standard'],
+      ['/flashblocks', 'flashblocks'],
+    ]) {
+      const socket = await openSocket(`${url}${path}`)
+      socket.send('{"ü":1}')
+      expect(JSON.parse(await socket.next())).toEqual({
+        body: '{"ü":1}',
+        address: '127.0.0.1',
+        endpoint,
+      })
+      socket.close()
+    }
+  })
+
+  test('a notification goes to its client alone, also before the answer', async () => {
+    const answer: Answerer = async (body, client) => {
+      client.notify?.(`"for ${body}"`)
+      return { text: undefined, status: 200, headers: {} }
+    }
+    const { url } = await start({ answer })
+    const [first, second] = [await openSocket(url), await openSocket(url)]
+    first.send('1')
+    second.send('2')
+    expect([await first.next(), await second.next()]).toEqual(['"for 1"', '"for 2"'])
+  })
+
+  test('more than may be in flight wait, none is lost', async () => {
+    let running = 0
+    let most = 0
+    const answer: Answerer = async (body) => {
+      most = Math.max(most, ++running)
+      await new Promise((resolve) => setImmediate(resolve))
+      running--
+      return { text: body, status: 200, headers: {} }
+    }
+    const { url } = await start({ answer, limits: { messagesInFlight: 4 } })
+    const socket = await openSocket(url)
+    const long = 'x'.repeat(100_000)
+    for (let index = 0; index < 40; index++) socket.send(`${index} ${long}`)
+    const answers = []
+    for (let index = 0; index < 40; index++) answers.push(Number.parseInt(await socket.next(), 10))
+    expect(answers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i))
+    expect(most).toBeLessThan(10)
+  })
+})
+
+describe('refused before the handshake', () => {
+  const cases: [name: string, path: string, headers: Record<string, string>, status: number][] = [
+    ['another path', '/foo', {}, 404],
+    ['a feed that is not served', '/feed', {}, 404],
+    ['a host that was made to point here', '/', { host: 'evil.example' }, 403],
+    ['an origin that is not allowed', '/', { origin: 'https://evil.example' }, 403],
+  ]
+  test.each(cases)('%s', async (_, path, headers, status) => {
+    const { url } = await start({ cors: ['https://app.example'] })
+    await expect(openSocket(`${url}${path}`, headers)).rejects.toThrow(`${status}`)
+  })
+
+  test('too many of one address, until one leaves', async () => {
+    const { url, server } = await start({ limits: { connectionsPerClient: 2 } })
+    const first = await openSocket(url)
+    await openSocket(url)
+    await expect(openSocket(url)).rejects.toThrow('429')
+    first.close()
+    await first.closed
+    await expect.poll(() => server.webSockets).toBe(1)
+    await openSocket(url)
+  })
+
+  test('too many of all, half-open ones included', async () => {
+    const { url, port } = await start({ limits: { connectionsTotal: 1 } })
+    const raw = await openRaw(port)
+    raw.write(handshake('/'))
+    await once(raw, 'data')
+    await expect(openSocket(url)).rejects.toThrow('503')
+    raw.destroy()
+  })
+
+  test('while starting, but the feed is served', async () => {
+    const { url, server } = await start({ feed: () => ({ onMessage() {} }) })
+    server.setPaused('starting')
+    await expect(openSocket(url)).rejects.toThrow('503')
+    const feed = await openSocket(`${url}/feed`)
+    feed.close()
+  })
+})
+
+describe('closed', () => {
+  test('a message above the limit: 1009', async () => {
+    const { url } = await start({ limits: { bodyBytes: 100 } })
+    const socket = await openSocket(url)
+    socket.send('x'.repeat(101))
+    expect((await socket.closed).code).toBe(1009)
+  })
+
+  test('a peer that never answers a ping', async () => {
+    const { port } = await start({ limits: { pingMs: 20, pongMs: 20 } })
+    const raw = await openRaw(port)
+    raw.write(handshake('/'))
+    raw.resume()
+    await once(raw, 'close')
+  })
+
+  test('a peer that answers stays', async () => {
+    const { url, server } = await start({ limits: { pingMs: 5, pongMs: 2_000 } })
+    const socket = await openSocket(url)
+    for (let round = 0; round < 5; round++) {
+      socket.send('1')
+      await socket.next()
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    expect(server.webSockets).toBe(1)
+  })
+
+  test('a reader too slow for what it asked for: 1013', async () => {
+    const opened = Promise.withResolvers<Connection>()
+    const { port } = await start({
+      limits: { feedQueueBytes: 100_000 },
+      feed(connection) {
+        opened.resolve(connection)
+        return { onMessage() {} }
+      },
+    })
+    const raw = await openRaw(port)
+    raw.write(handshake('/feed'))
+    await once(raw, 'data')
+    raw.pause()
+    const connection = await opened.promise
+    const frame = new Uint8Array(50_000)
+    let sent = 0
+    while (sent < 1_000 && connection.send(frame)) sent++
+    expect(sent).toBeLessThan(1_000)
+    expect(connection.queuedBytes).toBeLessThan(200_000)
+    const ended = once(connection.signal, 'abort')
+    raw.resume()
+    await ended
+  })
+
+  test('a reader that does not take a large answer in time', async () => {
+    const answer: Answerer = async () => ({
+      text: `"${'x'.repeat(20_000_000)}"`,
+      status: 200,
+      headers: {},
+    })
+    const { port, server } = await start({ answer, limits: { unsentMs: 200 } })
+    const raw = await openRaw(port)
+    raw.write(handshake('/'))
+    await once(raw, 'data')
+    // A masked text frame of one character.
+    raw.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x31]))
+    raw.pause()
+    await expect.poll(() => server.unsent.cut, { timeout: 5_000 }).toBe(1)
+    await expect.poll(() => server.webSockets, { timeout: 5_000 }).toBe(0)
+    raw.destroy()
+  })
+
+  test('when the node stops: 1001, after the answers', async () => {
+    const release = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    const answer: Answerer = async () => {
+      begun.resolve()
+      await release.promise
+      return { text: '"late"', status: 200, headers: {} }
+    }
+    const { url, server } = await start({ answer })
+    const socket = await openSocket(url)
+    socket.send('1')
+    await begun.promise
+    const drained = server.drain(5_000)
+    release.resolve()
+    expect(await socket.next()).toBe('"late"')
+    expect((await socket.closed).code).toBe(1001)
+    await drained
+  })
+})

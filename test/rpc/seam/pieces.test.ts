@@ -1,0 +1,112 @@
+/** Results in pieces: what a front collects is what a worker wrote and did not take back. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { LARGE } from '../../../rpc/seam/exchange.ts'
+import { collectPieces, type Piece, PieceWriter } from '../../../rpc/seam/pieces.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+
+type Action = { readonly write: string } | { readonly cutTo: number }
+const actionOf: fc.Arbitrary<Action> = fc.oneof(
+  fc.record({ write: fc.string({ unit: 'binary' }).map((text) => text.toWellFormed()) }),
+  fc.record({
+    write: fc
+      .tuple(
+        fc.constantFrom('x', 'ü', '€', '😀'),
+        fc.oneof(fc.nat(9), fc.integer({ min: 50_000, max: LARGE })),
+      )
+      .map(([unit, count]) => unit.repeat(count)),
+  }),
+  fc.record({ cutTo: fc.double({ min: 0, max: 1, noNaN: true }) }),
+)
+const textOf = (writer: PieceWriter, put: readonly Piece[]): string =>
+  writer.end() ?? Buffer.concat(collectPieces(put)).toString()
+
+describe('a writer', () => {
+  test('of one text after the other gives each of them', () => {
+    const writer = new PieceWriter()
+    fc.assert(
+      fc.property(fc.array(actionOf, { maxLength: 30 }), (actions) => {
+        const put: Piece[] = []
+        writer.begin(Number.POSITIVE_INFINITY, (piece) => void put.push(piece))
+        const texts: string[] = []
+        for (const action of actions) {
+          if ('write' in action) {
+            writer.write(action.write)
+            texts.push(action.write)
+          } else {
+            const kept = Math.floor(action.cutTo * texts.length)
+            texts.splice(kept)
+            writer.cutTo(Buffer.byteLength(texts.join('')))
+          }
+          expect(writer.length).toBe(Buffer.byteLength(texts.join('')))
+        }
+        expect(textOf(writer, put) === texts.join('')).toBe(true)
+        const sizes = put.flatMap((piece) => (typeof piece === 'number' ? [] : [piece.length]))
+        expect(Math.max(0, ...sizes)).toBeLessThanOrEqual(LARGE)
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('that is full takes nothing more until something is taken back', () => {
+    const writer = new PieceWriter()
+    writer.begin(10, () => {})
+    writer.write('12345')
+    expect(writer.isFull).toBe(false)
+    writer.write('678901')
+    writer.write('6')
+    expect([writer.isFull, writer.length]).toEqual([true, 5])
+    writer.cutTo(4)
+    writer.write('567890')
+    expect([writer.isFull, writer.end()]).toEqual([false, '1234567890'])
+  })
+})
+
+describe('an answer in pieces', () => {
+  const to = '0x00000000000000000000000000000000000c0de1'
+  // 2,000 rounds of a loop, then it stops.
+  const code = '0x6107d05b600190038060035700'
+  const params = [{ to }, 'latest', { stateOverrides: { [to]: { code } } }]
+  const request = (id: number) => ({ jsonrpc: '2.0', id, method: 'debug_traceCall', params })
+
+  test('is the same alone, again, and in a batch', async () => {
+    const rpc = testRpc()
+    const single = await rpc.send(JSON.stringify(request(1)))
+    expect(single.parts!.length).toBeGreaterThan(3)
+    const { result } = JSON.parse(single.text!)
+    expect(result.structLogs).toHaveLength(1 + 2_000 * 7 + 1)
+    expect(result).toMatchObject({ failed: false, returnValue: '0x' })
+    const again = await rpc.send(JSON.stringify(request(1)))
+    expect(again.text === single.text).toBe(true)
+    expect(rpc.poolCalls).toHaveLength(1)
+    const chainId = { jsonrpc: '2.0', id: 2, method: 'eth_chainId', params: [] }
+    const batch = await rpc.send(JSON.stringify([request(1), chainId]))
+    expect(batch.text === `[${single.text},{"jsonrpc":"2.0","id":2,"result":"0xc4"}]`).toBe(true)
+  })
+
+  test('that does not fit its batch is an error there, and so is each after it', async () => {
+    const size = (await testRpc().send(JSON.stringify(request(1)))).text!.length
+    const rpc = testRpc({ limits: { batchResponseBytes: size * 2.5 } })
+    const others = [1, 2, 3, 4].map((id) => ({
+      ...request(id),
+      params: [{ to, gas: `0x${(10_000_000 + id).toString(16)}` }, ...params.slice(1)],
+    }))
+    const answers = JSON.parse((await rpc.send(JSON.stringify(others))).text!)
+    expect(answers.map(({ error }: { error?: { code: number } }) => error?.code)).toEqual([
+      undefined,
+      undefined,
+      -32003,
+      -32003,
+    ])
+  })
+
+  test('larger than an answer may be is an error', async () => {
+    const { text } = await testRpc({ limits: { responseBytes: 300_000 } }).send(
+      JSON.stringify(request(1)),
+    )
+    expect(JSON.parse(text!).error).toEqual({
+      code: -32000,
+      message: 'trace of more than 300000 bytes',
+    })
+  })
+})

@@ -1,0 +1,70 @@
+/** Packages of one test or benchmark are installed once, or it ends with one line. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+import { temporaryDirectory } from '../fixtures/databases.ts'
+
+const HELPER = new URL('../outside/own-packages.ts', import.meta.url).href
+
+/** @param packages what stands in the lock beside the folder itself */
+function folderWith(dependencies: Readonly<Record<string, string>>, packages: object): string {
+  const folder = join(temporaryDirectory(), 'needs')
+  mkdirSync(join(folder, 'near'), { recursive: true })
+  const write = (name: string, json: object) =>
+    writeFileSync(join(folder, name), JSON.stringify(json))
+  write('near/package.json', { name: 'near', version: '1.0.0' })
+  write('package.json', { name: 'needs', dependencies })
+  const all = { '': { name: 'needs', dependencies }, ...packages }
+  write('package-lock.json', { name: 'needs', lockfileVersion: 3, requires: true, packages: all })
+  return folder
+}
+
+/** @param env beside that of this process */
+function ask(folder: string, env: Readonly<Record<string, string>> = {}) {
+  const source = `
+    import { requireFrom } from '${HELPER}'
+    console.log(typeof requireFrom(new URL('${pathToFileURL(folder).href}/')).resolve)`
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', source],
+    { encoding: 'utf8', env: { ...process.env, ...env }, cwd: join(folder, '..') },
+  )
+  return { status, stdout, stderr }
+}
+const DONE = { status: 0, stdout: 'function\n', stderr: '' }
+
+test('what is there is not installed again, until the lock changes', { timeout: 60_000 }, () => {
+  const folder = folderWith(
+    { near: 'file:near' },
+    { near: { version: '1.0.0' }, 'node_modules/near': { resolved: 'near', link: true } },
+  )
+  expect(ask(folder)).toEqual(DONE)
+  const withoutNpm = { PATH: '' }
+  expect(ask(folder, withoutNpm)).toEqual(DONE)
+  writeFileSync(join(folder, 'package-lock.json'), '{}')
+  expect(ask(folder, withoutNpm)).toEqual({
+    status: 1,
+    stdout: '',
+    stderr:
+      'npm cannot install what needs/ needs (spawnSync npm ENOENT): run "npm ci --prefix needs/" where its registry can be reached\n',
+  })
+})
+
+test('without a registry it ends with one line', { timeout: 60_000 }, () => {
+  const folder = folderWith(
+    { 'is-number': '7.0.0' },
+    { 'node_modules/is-number': { version: '7.0.0' } },
+  )
+  const offline = {
+    npm_config_registry: 'http://127.0.0.1:9/',
+    npm_config_cache: join(temporaryDirectory(), 'cache'),
+  }
+  expect(ask(folder, offline)).toEqual({
+    status: 1,
+    stdout: '',
+    stderr:
+      'npm cannot install what needs/ needs (connect ECONNREFUSED 127.0.0.1:9): run "npm ci --prefix needs/" where its registry can be reached\n',
+  })
+})

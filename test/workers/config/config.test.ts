@@ -1,0 +1,342 @@
+/** The configuration: layers, origins, and one line for each way to get it wrong. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { COMMANDS } from '../../../workers/commands/index.ts'
+import { ConfigError, defineCommand, kebab } from '../../../workers/config/command.ts'
+import { readInvocation } from '../../../workers/config/config.ts'
+import { environmentName } from '../../../workers/config/layers.ts'
+import { nearest } from '../../../workers/config/nearest.ts'
+import { needed } from '../../../workers/config/option.ts'
+import type { NodeConfig } from '../../../workers/config/serving.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-config-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+function file(content: string): string {
+  const path = join(directory, `${Buffer.from(content).toString('base64url').slice(0, 60)}.json`)
+  writeFileSync(path, content)
+  return path
+}
+
+type Environment = Record<string, string>
+type Read = NodeConfig & { readonly [name: string]: unknown }
+function read(argv: string[], environment: Environment = {}): Read {
+  const invocation = readInvocation(argv, environment, COMMANDS)
+  if (invocation.action !== 'run') throw new Error(`no node: ${JSON.stringify(invocation)}`)
+  return invocation.config as Read
+}
+function printed(argv: string[], environment: Environment = {}): string {
+  const invocation = readInvocation(argv, environment, COMMANDS)
+  if (invocation.action !== 'print') throw new Error('did not print')
+  return invocation.text
+}
+function problem(argv: string[], environment: Environment = {}): string {
+  try {
+    readInvocation(argv, environment, COMMANDS)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  throw new Error('accepted')
+}
+
+describe('values', () => {
+  test('defaults of dev and serve', () => {
+    expect(read(['dev'])).toMatchObject({
+      chain: 'xlayer',
+      datadir: '.flashnode/dev-xlayer',
+      host: '127.0.0.1',
+      port: 8545,
+      adminPort: 8546,
+      rateLimit: 100,
+      receiptHold: 300,
+      blockTimeMs: 1000,
+      flashblockTimeMs: 200,
+      limits: DEFAULT_LIMITS,
+    })
+    expect(read(['serve'])).toMatchObject({ chain: undefined, adminPort: 0 })
+    expect(read(['dev', '--chain', 'x/my-chain.json']).datadir).toBe('.flashnode/dev-my-chain')
+    expect(read(['dev', '--ephemeral']).datadir).toBe(undefined)
+  })
+
+  test('flag over environment over file over default', () => {
+    const path = file('{"port": 1, "host": "127.0.0.3", "rate-limit": "off", "cors": ["a", "b"]}')
+    const environment = { FLASHNODE_CONFIG: path, FLASHNODE_PORT: '2', FLASHNODE_HOST: '127.0.0.2' }
+    expect(read(['dev', '--port', '3'], environment)).toMatchObject({
+      port: 3,
+      host: '127.0.0.2',
+      rateLimit: 'off',
+      cors: ['a', 'b'],
+    })
+  })
+
+  test('switches can be turned off again by a stronger layer', () => {
+    const path = file('{"allow-insecure-unlock": true}')
+    expect(read(['dev', '--config', path]).allowInsecureUnlock).toBe(true)
+    const environment = { FLASHNODE_ALLOW_INSECURE_UNLOCK: 'false' }
+    expect(read(['dev', '--config', path], environment).allowInsecureUnlock).toBe(false)
+  })
+
+  test('an empty variable counts as not set, those of other programs are nobody’s business', () => {
+    expect(read(['dev'], { FLASHNODE_PORT: '', PORT: '1', flashnode_port: '1' }).port).toBe(8545)
+  })
+
+  test('every limit has its flag', () => {
+    for (const name of Object.keys(DEFAULT_LIMITS) as (keyof typeof DEFAULT_LIMITS)[])
+      expect(read(['dev', `--limit-${kebab(name)}`, '7']).limits[name]).toBe(7)
+  })
+
+  test.each(['shown', 'announced'] as const)('a hold of nothing is off: %s', (name) => {
+    const { limits } = read(['dev', `--limit-${name}-hold-ms`, '0'])
+    expect(limits[`${name}HoldMs`]).toBe(0)
+    expect(() => read(['dev', '--limit-call-ms', '0'])).toThrow('expected an integer from 1 to')
+  })
+
+  test('the environment name of a key is its own', () => {
+    const { commands } = COMMANDS
+    const keys = new Set(commands.flatMap(({ flags }) => Object.keys(flags).map(kebab)))
+    expect(new Set([...keys].map(environmentName)).size).toBe(keys.size)
+    expect(environmentName('rate-limit')).toBe('FLASHNODE_RATE_LIMIT')
+  })
+
+  test('options of the other command may stand in a shared file and environment', () => {
+    const config = read(['serve', '--config', file('{"chain-id": 5}')], { FLASHNODE_CHAIN_ID: '6' })
+    expect(config).not.toHaveProperty('chainId')
+  })
+})
+
+test('a migration is of the directory that is named, by a flag or otherwise', () => {
+  expect(read(['migrate', '--datadir', 'x/data']).datadir).toBe('x/data')
+  expect(read(['migrate'], { FLASHNODE_DATADIR: 'x/data' }).datadir).toBe('x/data')
+  expect(read(['migrate', '--config', file('{"datadir": "x/data"}')]).datadir).toBe('x/data')
+  expect(problem(['migrate'])).toBe('migrate needs --datadir DIR')
+  expect(problem(['migrate', '--port', '1'])).toContain('unknown flag --port')
+  expect(printed(['migrate', '--help'])).toContain('--datadir <DIR>')
+})
+
+test('a public host is allowed where it is meant, where nothing is unlocked, and on loopback', () => {
+  const host = '0.0.0.0'
+  expect(read(['dev', '--host', host, '--allow-insecure-unlock']).host).toBe(host)
+  expect(read(['serve', '--host', host]).host).toBe(host)
+  for (const loopback of ['127.0.0.1', '127.1.2.3', '::1', 'localhost'])
+    expect(read(['dev', '--host', loopback]).host).toBe(loopback)
+})
+
+describe('refused in one line', () => {
+  const cases: [argv: string[], environment: Environment, line: string][] = [
+    [['dev', '--prot', '1'], {}, 'unknown flag --prot; nearest: --port'],
+    [['dev', '--prot=1'], {}, 'unknown flag --prot; nearest: --port'],
+    [['serve', '--limt-cal-ms'], {}, 'unknown flag --limt-cal-ms; nearest: --limit-call-ms'],
+    [['serve', '--limit-cal'], {}, 'unknown flag --limit-cal; nearest: --limit-call-ms'],
+    [['serve', '--hold', '3'], {}, 'unknown flag --hold; nearest: --receipt-hold'],
+    [['serve', '--cache', '3'], {}, 'unknown flag --cache; nearest: --db-cache'],
+    [['import', '--histry', '3'], {}, 'unknown flag --histry; nearest: --history-blocks'],
+    [['import-state', '--blok', 'b'], {}, 'unknown flag --blok; nearest: --block'],
+    [['migrate', '--data', 'x'], {}, 'unknown flag --data; nearest: --datadir'],
+    [['dev', '--port'], {}, 'flag --port needs a value: --port <PORT>'],
+    [['dev', '--port', '65536'], {}, 'flag --port: "65536": expected an integer from 0 to 65535'],
+    [['dev', '--port', '1e3'], {}, 'flag --port: "1e3": expected an integer from 0 to 65535'],
+    [
+      ['dev'],
+      { FLASHNODE_PORT: 'x' },
+      'environment FLASHNODE_PORT: "x": expected an integer from 0 to 65535',
+    ],
+    [
+      ['dev'],
+      { FLASHNODE_PROT: '1' },
+      'unknown variable FLASHNODE_PROT in the environment; nearest: FLASHNODE_PORT',
+    ],
+    [['dev', '--methods', 'al'], {}, 'flag --methods: "al": expected all, standard; nearest: all'],
+    [
+      ['dev', '--rate-limit', 'on'],
+      {},
+      'flag --rate-limit: "on": expected an integer from 1 to 1000000, or "off"',
+    ],
+    [
+      ['dev', '--trust-proxy', '10.0.0.0/8,x'],
+      {},
+      'flag --trust-proxy: "10.0.0.0/8,x": "x" is no address or range such as 10.0.0.0/8',
+    ],
+    [
+      ['dev', '--block-time-ms', '1500'],
+      {},
+      'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less',
+    ],
+    [
+      ['dev', '--flashblock-time-ms', '2000'],
+      {},
+      '--flashblock-time-ms is longer than --block-time-ms: give a shorter one',
+    ],
+    [
+      ['dev', '--ephemeral', '--datadir', 'x'],
+      {},
+      '--ephemeral and --datadir exclude each other: leave one out',
+    ],
+    [
+      ['dev', '--port', '8546'],
+      {},
+      '--admin-port and --port are the same: give another --admin-port, or 0 for none',
+    ],
+    [
+      ['serve', '--unlock', `0x${'1'.repeat(40)}`],
+      {},
+      '--unlock needs --keystore DIR and --password-file FILE',
+    ],
+    [
+      `serve --unlock 0x${'1'.repeat(40)} --keystore k --password-file p --host 0.0.0.0`.split(' '),
+      {},
+      '--unlock on the public --host 0.0.0.0 lets anybody spend: --allow-insecure-unlock if that is meant',
+    ],
+    ...['0.0.0.0', '::', '192.168.1.2', 'example.org'].map((host): (typeof cases)[number] => [
+      ['dev', '--host', host],
+      {},
+      `dev on the public --host ${host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
+    ]),
+    [['import'], {}, 'import needs --genesis FILE'],
+    [['import', '--genesis', 'g'], {}, 'import needs --chain FILE'],
+    [
+      ['import', '--genesis', 'g', '--chain', 'c', '--head', '0x1'],
+      {},
+      'flag --head: "0x1": expected 0x and 64 hex digits',
+    ],
+    [['serve', '--chain-id', '5'], {}, 'unknown flag --chain-id; nearest: --chain'],
+    [['deev'], {}, 'unknown command "deev"; nearest: "dev"'],
+    [['config', 'chek'], {}, 'unknown command "config chek"; nearest: "config check"'],
+    [
+      ['dev', 'now'],
+      {},
+      'unexpected argument "now": values are given to flags, such as --port 8545',
+    ],
+  ]
+  test.each(cases)('%j %j', (argv, environment, line) => {
+    expect(problem(argv, environment)).toBe(line)
+  })
+
+  test('a beginning that many have is taken for one of these, wherever it stands', () => {
+    for (const argv of ['dev', 'serve', 'config check', 'config dump serve'])
+      expect(problem([...argv.split(' '), '--limt', '3'])).toMatch(
+        /^unknown flag --limt; nearest: --limit-\w+$/,
+      )
+    expect(problem(['serve'], { FLASHNODE_LIMT: '3' })).toMatch(/nearest: FLASHNODE_LIMIT_\w+$/)
+    expect(problem(['dev', '--config', file('{"limt": 1}')])).toMatch(/nearest: "limit-\w+"$/)
+  })
+
+  test.each(['follow'])('%s', (command) => {
+    expect(problem([command, '--help'])).toMatch(
+      new RegExp(`^the command "${command}" is not available in this version \\(.+\\)$`),
+    )
+  })
+
+  const files: [content: string, line: string][] = [
+    ['{"prot": 1}', 'unknown key "prot" in FILE; nearest: "port"'],
+    ['{"port": "x"}', 'file FILE, key "port": "x": expected an integer from 0 to 65535'],
+    [
+      '{"port": {}}',
+      'FILE, key "port": expected a text, a number, true or false, or a list of them',
+    ],
+    ['[1]', 'FILE: expected an object'],
+  ]
+  test.each(files)('file %s', (content, line) => {
+    const path = file(content)
+    expect(problem(['dev', '--config', path])).toBe(line.replace('FILE', path))
+  })
+
+  test('a file that is no JSON, a file that is not there', () => {
+    expect(problem(['dev', '--config', file('{')])).toMatch(/^configuration file .*JSON/)
+    expect(problem(['dev', '--config', '/nowhere.json'])).toMatch(/ENOENT/)
+  })
+
+  test('whatever is given, it is a configuration or one line', () => {
+    const word = fc.oneof(
+      fc.constantFrom('dev', 'serve', 'config', 'dump', '--port', '--chain', '--ephemeral', '--'),
+      fc.string({ maxLength: 8 }),
+    )
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 5 }), (argv) => {
+        try {
+          expect(readInvocation(argv, {}, COMMANDS).action).toMatch(/run|print/)
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError)
+          if (!argv.some((argument) => argument.includes('\n')))
+            expect((error as Error).message).not.toContain('\n')
+        }
+      }),
+    )
+  })
+})
+
+describe('people', () => {
+  test('help names every flag of the command, version says the version', () => {
+    const help = printed(['dev', '--help'])
+    for (const { flags } of COMMANDS.commands)
+      for (const name of Object.keys(flags))
+        expect(help.includes(`--${kebab(name)} `)).toBe(name in COMMANDS.commands[0].flags)
+    expect(printed(['import', '--help'])).toContain('--genesis <FILE>')
+    expect(printed(['import', '--help'])).not.toContain('--port')
+    expect(printed(['serve', '--help'])).not.toContain('--block-time-ms')
+    expect(printed(['--help'])).toContain('serve')
+    expect(printed(['--version'])).toMatch(/^flashnode \d+\.\d+\.\d+/)
+  })
+
+  test('help shows the defaults of the command, and what it does not run without', () => {
+    expect(printed(['dev', '--help'])).toMatch(/--admin-port <PORT> .*\(8546\)$/m)
+    expect(printed(['serve', '--help'])).toMatch(/--admin-port <PORT> .*\(0\)$/m)
+    expect(printed(['dev', '--help'])).toMatch(/--db-cache <MB> .*\(64\)$/m)
+    expect(printed(['import', '--help'])).toMatch(/--chain <FILE> .*\(needed\)$/m)
+  })
+
+  test('a command is all that its object says, whichever it is', async () => {
+    const ran: unknown[] = []
+    const echo = defineCommand({
+      name: 'echo',
+      summary: 'says it again',
+      flags: { saidWord: needed('WORD', 'what is said') },
+      defaults: ({ saidWord }) => ({ twice: `${saidWord}${saidWord}` }),
+      problems: ({ saidWord }) => (saidWord === 'no' ? ['nobody says no'] : []),
+      async run({ saidWord, twice }) {
+        ran.push(saidWord, twice)
+      },
+    })
+    const known = { commands: [echo], notYet: ['shout'] } as const
+    const ask = (argv: string, environment: Environment = {}) =>
+      readInvocation(argv.split(' '), environment, known)
+    const invocation = ask('echo', { FLASHNODE_SAID_WORD: 'a' })
+    if (invocation.action === 'run') await invocation.command.run(invocation.config)
+    expect(ran).toEqual(['a', 'aa'])
+    expect(() => ask('echo')).toThrow('echo needs --said-word WORD')
+    expect(() => ask('echo --said-word no')).toThrow('nobody says no')
+    expect(() => ask('echo --word a')).toThrow('nearest: --said-word')
+    expect(() => ask('ecko')).toThrow('nearest: "echo"')
+    expect(() => ask('shout')).toThrow('not available in this version')
+    expect(ask('--help')).toMatchObject({ text: expect.stringMatching(/^ {2}echo +says it/m) })
+    expect(ask('config dump --said-word b')).toEqual({
+      action: 'print',
+      text: 'said-word  b  # flag --said-word\n',
+    })
+  })
+
+  test('dump shows each value with its origin', () => {
+    const dump = printed(['config', 'dump', 'serve', '--port', '9'], { FLASHNODE_CORS: 'a,b' })
+    expect(dump).toMatch(/^port +9 {2}# flag --port$/m)
+    expect(dump).toMatch(/^cors +a,b {2}# environment FLASHNODE_CORS$/m)
+    expect(dump).toMatch(/^datadir +\.flashnode\/serve-xlayer {2}# default$/m)
+  })
+
+  test('check lists every problem', () => {
+    expect(printed(['config', 'check'])).toBe('the configuration of dev is valid\n')
+    expect(
+      problem(['config', 'check', '--port', 'x'], { FLASHNODE_HOTS: '1' }).split('\n'),
+    ).toEqual([
+      'unknown variable FLASHNODE_HOTS in the environment; nearest: FLASHNODE_HOSTS',
+      'flag --port: "x": expected an integer from 0 to 65535',
+    ])
+  })
+
+  test('nearest', () => {
+    expect(nearest('rate_limit', ['port', 'rate-limit'])).toBe('rate-limit')
+    expect(nearest('x', [])).toBe(undefined)
+  })
+})

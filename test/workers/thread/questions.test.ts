@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest'
+import { createQuestions } from '../../../workers/thread/questions.ts'
+import { createPoolQuestions } from '../../../workers/writer/pool-questions.ts'
+
+describe('questions to another thread', () => {
+  test('each gets its own answer, in any order', async () => {
+    const questions = createQuestions<string>(10_000)
+    const sent: number[] = []
+    const answers = [1, 2].map(() => questions.ask((request) => sent.push(request)))
+    questions.answer(sent[1]!, 'second')
+    questions.answer(sent[0]!, 'first')
+    expect(await Promise.all(answers)).toEqual(['first', 'second'])
+  })
+
+  test('an answer may be nothing', async () => {
+    const questions = createQuestions<string>(10_000)
+    const answer = questions.ask((request) => questions.answer(request, undefined))
+    expect(await answer).toBeUndefined()
+  })
+
+  test('given up when it takes too long; a late answer is no one else’s', async () => {
+    const questions = createQuestions<string>(1)
+    let late = 0
+    expect(await questions.ask((request) => (late = request))).toBeUndefined()
+    const next = questions.ask((request) => {
+      expect(questions.answer(late, 'late')).toBe(false)
+      expect(questions.answer(request, 'in time')).toBe(true)
+    })
+    expect(await next).toBe('in time')
+  })
+})
+
+describe('questions to the pool', () => {
+  const NOTHING = { raw: [], hasMore: true }
+  const flashblock = { number: 7n, gas: 30_000_000n, count: 10, baseFee: 1n, excluded: [] }
+  const wantedFor = (index: number) => ({ ...flashblock, index })
+  const offered = (byte: number) => ({ raw: [new Uint8Array([byte])], hasMore: false })
+
+  function start(patienceMs: number) {
+    const sent: number[] = []
+    const pool = createPoolQuestions(patienceMs, (_, request) => sent.push(request))
+    return { pool, sent }
+  }
+
+  test('the answer of a pool that is there', async () => {
+    const { pool, sent } = start(10_000)
+    for (const index of [1, 2]) {
+      const answer = pool.ask(wantedFor(index))
+      pool.answer(sent[index - 1]!, offered(index))
+      expect(await answer).toEqual(offered(index))
+    }
+    expect(sent.length).toBe(2)
+  })
+
+  test('news until the next question', async () => {
+    const { pool, sent } = start(10_000)
+    pool.news()
+    expect(pool.hasNews()).toBe(true)
+    const answer = pool.ask(wantedFor(1))
+    expect(pool.hasNews()).toBe(false)
+    pool.answer(sent[0]!, offered(1))
+    await answer
+  })
+
+  test('a silent one is waited for once and asked once; what it had news of is not forgotten', async () => {
+    const { pool, sent } = start(1)
+    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
+    pool.news()
+    for (const index of [1, 2, 3]) expect(await pool.ask(wantedFor(index))).toEqual(NOTHING)
+    expect(sent.length).toBe(1)
+    expect(pool.hasNews()).toBe(true)
+  })
+
+  test('a late answer is taken for the same flashblock, once', async () => {
+    const { pool, sent } = start(1)
+    await pool.ask(wantedFor(1))
+    pool.answer(sent[0]!, offered(1))
+    expect(await pool.ask(wantedFor(1))).toEqual(offered(1))
+    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
+    expect(sent.length).toBe(2)
+  })
+
+  test('and thrown away for a later one: the pool is asked again', async () => {
+    const { pool, sent } = start(1)
+    await pool.ask(wantedFor(1))
+    pool.answer(sent[0]!, offered(1))
+    await pool.ask(wantedFor(2))
+    expect(sent.length).toBe(2)
+    pool.answer(sent[1]!, offered(2))
+    expect(await pool.ask(wantedFor(2))).toEqual(offered(2))
+  })
+})

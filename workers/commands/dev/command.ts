@@ -1,0 +1,37 @@
+/** `flashnode dev`: the embedded network. */
+import { defineCommand } from '../../config/command.ts'
+import { isOpenToAll, servingDefaults, servingProblems } from '../../config/serving.ts'
+import { type DevDefaults, FLAGS } from './flags.ts'
+
+/** A chain that begins empty would fill a large one for hours, and memory would seem to leak. */
+const SMALL_CACHE_MB = 64
+
+export const dev = defineCommand({
+  name: 'dev',
+  summary: 'the embedded network: sequencer, feed and node in one process',
+  flags: FLAGS,
+  defaults(given): DevDefaults {
+    const { chain = 'xlayer', adminPort = 8_546, dbCache = SMALL_CACHE_MB } = given
+    return {
+      chain,
+      ...servingDefaults({ ...given, adminPort, dbCache }, { command: 'dev', chain }),
+    }
+  },
+  problems(config, isFlag) {
+    const found = [...servingProblems(config, isFlag)]
+    if (config.flashblockTimeMs > config.blockTimeMs)
+      found.push('--flashblock-time-ms is longer than --block-time-ms: give a shorter one')
+    if (config.unlock.length === 0 && isOpenToAll(config))
+      found.push(
+        `dev on the public --host ${config.host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
+      )
+    return found
+  },
+  async run(config) {
+    const [{ runNode }, { devRole }] = await Promise.all([
+      import('../shared/node.ts'),
+      import('./role.ts'),
+    ])
+    await runNode(config, devRole(config))
+  },
+})

@@ -1,0 +1,80 @@
+/** What a development network can be told. */
+import { WIRE_FORMS } from '../../../engine/flashblocks/codec.ts'
+import type { ConfigOf } from '../../config/command.ts'
+import { choice, integer, option, optional, text } from '../../config/option.ts'
+import { type NodeDefaults, SERVING } from '../../config/serving.ts'
+
+const DAY_MS = 86_400_000
+const UINT32 = 0xffff_ffff
+
+export const FLAGS = {
+  ...SERVING,
+  host: option('ADDRESS', text, {
+    fallback: SERVING.host.fallback,
+    text: 'address to listen on; beyond loopback only with --allow-insecure-unlock',
+  }),
+  blockTimeMs: option('MS', wholeSeconds, {
+    fallback: 1_000,
+    text: 'time between blocks, in whole seconds',
+  }),
+  flashblockTimeMs: option('MS', integer(20, DAY_MS), {
+    fallback: 200,
+    text: 'time between flashblocks',
+  }),
+  feedForm: option('xlayer|plain', choice(...WIRE_FORMS), {
+    fallback: 'xlayer',
+    text: 'messages of /feed: 0x1E and brotli, or JSON text',
+  }),
+  chainId: option('N', optional(integer(1, Number.MAX_SAFE_INTEGER)), {
+    fallback: undefined,
+    text: 'instead of the id of --chain',
+  }),
+  gasLimit: option('GAS', optional(integer(5_000_000, 1_000_000_000)), {
+    fallback: undefined,
+    text: 'gas of a block, chosen when the chain is made',
+    shown: '50000000',
+  }),
+  genesisAlloc: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'further accounts of the genesis (JSON)',
+  }),
+  l1BaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 1_000_000_000,
+    text: 'base fee of the made-up L1',
+  }),
+  l1BlobBaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 1,
+    text: 'blob base fee of the made-up L1',
+  }),
+  // Both as X Layer's system configuration had them at its first block.
+  l1BaseFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 1_368,
+    text: 'part of the L1 base fee in the L1 fee, in millionths',
+  }),
+  l1BlobBaseFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 801_949,
+    text: 'part of the blob base fee in the L1 fee, in millionths',
+  }),
+  operatorFeeScalar: option('N', integer(0, UINT32), {
+    fallback: 0,
+    text: 'operator fee, in hundreds of wei per gas',
+  }),
+  operatorFeeConstant: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
+    fallback: 0,
+    text: 'operator fee per transaction',
+  }),
+  daFootprintScalar: option('GAS', integer(0, 65_535), {
+    fallback: 400,
+    text: 'block gas that an estimated byte of a transaction on L1 takes',
+  }),
+}
+
+export type DevDefaults = NodeDefaults & { readonly chain: string }
+export type DevConfig = ConfigOf<typeof FLAGS, DevDefaults>
+
+function wholeSeconds(wire: string): number {
+  const ms = integer(1_000, DAY_MS)(wire)
+  if (ms % 1_000 !== 0)
+    throw new Error('expected whole seconds, such as 2000: timestamps have no less')
+  return ms
+}

@@ -1,0 +1,120 @@
+/** The embedded network: the sequencer gets its transactions from the pool, its packets go to the feed. The writer hears it without this thread. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ChainReader } from '../../../engine/chain/types.ts'
+import { socketData } from '../../../engine/flashblocks/codec.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { FlashblockPlace } from '../../../engine/sources/sequencer/types.ts'
+import { depositMethod } from '../../../rpc/methods/development.ts'
+import { version } from '../../config/config.ts'
+import type { ConnectedSource, SourceParts } from '../../node/role.ts'
+import type { NodeContext } from '../../process/context.ts'
+import { isShown } from '../../sequencer/shown-place.ts'
+import type { Inbox } from '../../thread/inbox.ts'
+import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
+import type { Thread } from '../../thread/thread.ts'
+import { banner } from './banner.ts'
+import { createDeposits, type Deposits } from './deposits.ts'
+
+type Network = SourceParts & {
+  readonly thread: Thread<ToSequencer>
+  readonly inbox: Inbox<FromSequencer>
+  readonly blockTimeMs: number
+  readonly context: Pick<NodeContext, 'log' | 'reporter'>
+}
+
+export function connectNetwork(network: Network): ConnectedSource {
+  const deposits = createDeposits(network.thread, network.blockTimeMs)
+  return {
+    methods: [depositMethod(deposits.send)],
+    start: () => start(network, deposits),
+    banner: (chain) => banner(chain, version()),
+  }
+}
+
+/**
+ * Resolves when what was shown before a kill can be read again: the flashblocks of blocks that were not durable come from the
+ * sequencer's journal. And on a new chain when its first flashblock can be read, which is made up: nobody who was told that the node is
+ * ready sees it come late, or a chain of a genesis alone.
+ */
+async function start(network: Network, deposits: Deposits): Promise<void> {
+  const { thread, transactions } = network
+  const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
+  network.inbox.open((message) => {
+    if (message.type === 'ready') replayed.resolve(message.newest)
+    else onSequencer(message, network, deposits)
+  })
+  transactions.onNews(() => thread.post({ type: 'news' }))
+  tellExpected(network)
+  thread.post({ type: 'start' })
+  const patience = sleep(REPLAY_MS, undefined, { ref: false })
+  const newest = await Promise.race([replayed.promise, patience])
+  if (newest !== undefined) await published(network.reader, newest)
+}
+
+type Message = Exclude<FromSequencer, { readonly type: 'ready' }>
+
+function onSequencer(message: Message, network: Network, deposits: Deposits): void {
+  const { transactions, metrics } = network
+  const { log, reporter } = network.context
+  switch (message.type) {
+    case 'want':
+      network.thread.post({
+        type: 'transactions',
+        request: message.request,
+        ...transactions.wanted(message),
+      })
+      return
+    case 'returned':
+      transactions.returned(message.transactions)
+      return
+    case 'packet':
+      network.feed.broadcast(socketData(message.packet))
+      return
+    case 'deposited':
+      deposits.answer(message.deposited)
+      return
+    case 'late':
+      metrics.late(message.ms)
+      return
+    case 'rejected':
+      transactions.rejected(message)
+      for (const { hash, reason } of message.transactions)
+        reporter.report('transaction_refused', { hash: bytesToHex(hash), reason })
+      return
+    case 'count':
+      metrics.count(message.what, 1)
+      if (message.what === 'journal_mismatch')
+        reporter.report(message.what, { reason: message.message })
+      else log.debug({ what: message.what }, message.message)
+      return
+    case 'failed':
+      network.failing(message.message)
+      return
+    case 'stopped':
+      return
+  }
+}
+
+/** The writer hears of what the pool accepts, once a turn of the event loop: whoever sent it is answered first. */
+function tellExpected({ transactions, writer }: SourceParts): void {
+  let accepted: Bytes[] = []
+  transactions.service.onPending((_, { raw }) => {
+    accepted.push(raw)
+    if (accepted.length > 1) return
+    setImmediate(() => {
+      writer.post({ type: 'expected', raw: accepted })
+      accepted = []
+    })
+  })
+}
+
+/** What takes longer goes on while the node serves. */
+const REPLAY_MS = 3_000
+const LOOK_MS = 5
+
+/** Waits until the pending head is this flashblock or a later one. */
+async function published(reader: ChainReader, place: FlashblockPlace): Promise<void> {
+  const until = performance.now() + REPLAY_MS
+  while (performance.now() < until && !isShown(reader, place)) await sleep(LOOK_MS)
+}

@@ -1,0 +1,52 @@
+/** Starts the sequencer's thread, which waits to be told to begin. */
+import type { L1Figures } from '../../../engine/sources/sequencer/attributes.ts'
+import type { Source, SourceLink } from '../../node/role.ts'
+import type { SequencerData } from '../../sequencer/sequencer.ts'
+import { createInbox } from '../../thread/inbox.ts'
+import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
+import { startThread } from '../../thread/thread.ts'
+import type { DevConfig } from './flags.ts'
+
+const STOP_MS = 3_000
+
+export function startSequencer(config: DevConfig, link: SourceLink): Source {
+  const { context, keeper, writer, onLost, onEnded } = link
+  const inbox = createInbox<FromSequencer>()
+  const data: SequencerData = {
+    ...link.data.shared,
+    thread: link.row,
+    keeper,
+    writer,
+    journal: link.data.directory.flashblocks,
+    blockTimeMs: config.blockTimeMs,
+    flashblockTimeMs: config.flashblockTimeMs,
+    form: config.feedForm,
+    l1: l1Figures(config),
+  }
+  const thread = startThread<ToSequencer, FromSequencer>({
+    name: 'sequencer',
+    file: new URL('../../sequencer/sequencer.ts', import.meta.url),
+    data,
+    transfer: [keeper, writer],
+    onMessage: inbox.push,
+    ...{ onLost, onEnded },
+  })
+  context.lifecycle.onStop('the sequencer', () => thread.stop({ type: 'stop' }, STOP_MS))
+  return {
+    async connect(parts) {
+      const { connectNetwork } = await import('./network.ts')
+      const { blockTimeMs } = config
+      return connectNetwork({ ...parts, thread, inbox, blockTimeMs, context })
+    },
+  }
+}
+
+const l1Figures = (config: DevConfig): L1Figures => ({
+  baseFee: BigInt(config.l1BaseFee),
+  blobBaseFee: BigInt(config.l1BlobBaseFee),
+  baseFeeScalar: BigInt(config.l1BaseFeeScalar),
+  blobBaseFeeScalar: BigInt(config.l1BlobBaseFeeScalar),
+  operatorFeeScalar: BigInt(config.operatorFeeScalar),
+  operatorFeeConstant: BigInt(config.operatorFeeConstant),
+  daFootprintGasScalar: BigInt(config.daFootprintScalar),
+})

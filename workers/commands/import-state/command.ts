@@ -1,0 +1,34 @@
+/** `flashnode import-state`: a chain of one block from the accounts of its state. */
+import { defineCommand } from '../../config/command.ts'
+import { needed } from '../../config/option.ts'
+import { CHAIN, DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options.ts'
+
+export const importState = defineCommand({
+  name: 'import-state',
+  summary: 'loads an account dump as the state of a block into a new data directory',
+  flags: {
+    chain: CHAIN,
+    state: needed('FILE', 'account dump: JSON lines, may end on .gz'),
+    block: needed(
+      'FILE',
+      'header of the block whose state it is, as eth_getBlockByNumber answers it',
+    ),
+    datadir: DATADIR,
+    ...WORKING,
+  },
+  defaults: ({ chain = 'xlayer', datadir, dbCache = DB_CACHE_MB }) => ({
+    chain,
+    dbCache,
+    datadir: datadir ?? directoryOf('import-state', chain),
+  }),
+  async run(config) {
+    const [{ runJob }, job] = await Promise.all([
+      import('../shared/job.ts'),
+      import('./import-state.ts'),
+    ])
+    await runJob(config, {
+      run: (context) => job.runStateImport(config, context),
+      fails: job.FAILS,
+    })
+  },
+})

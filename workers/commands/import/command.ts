@@ -1,0 +1,33 @@
+/** `flashnode import`: a chain from a file of blocks. */
+import { defineCommand } from '../../config/command.ts'
+import { needed, option, optional } from '../../config/option.ts'
+import { DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options.ts'
+
+export const importBlocks = defineCommand({
+  name: 'import',
+  summary: 'executes and verifies a file of blocks into a data directory',
+  flags: {
+    genesis: needed('FILE', 'genesis.json of the blocks'),
+    chain: needed('FILE', 'file of blocks (RLP)'),
+    head: option('HASH', optional(blockHash), {
+      fallback: undefined,
+      text: 'last block to import',
+      shown: 'the last one of the file',
+    }),
+    datadir: DATADIR,
+    ...WORKING,
+  },
+  defaults: ({ genesis, datadir, dbCache = DB_CACHE_MB }) => ({
+    dbCache,
+    datadir: datadir ?? directoryOf('import', genesis),
+  }),
+  async run(config) {
+    const [{ runJob }, job] = await Promise.all([import('../shared/job.ts'), import('./import.ts')])
+    await runJob(config, { run: (context) => job.runImport(config, context), fails: job.FAILS })
+  },
+})
+
+function blockHash(wire: string): `0x${string}` {
+  if (!/^0x[0-9a-fA-F]{64}$/.test(wire)) throw new Error('expected 0x and 64 hex digits')
+  return wire.toLowerCase() as `0x${string}`
+}

@@ -1,0 +1,133 @@
+/** `flashnode import`: executes and verifies the blocks of a file into a data directory, and says how far it is. */
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { chainSpec } from '../../../engine/chainspec/registry.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { engineByName } from '../../../engine/evm/engines/registry.ts'
+import { decodeBlock } from '../../../engine/primitives/block-codec.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { RlpError } from '../../../engine/primitives/rlp.ts'
+import { rlpItems } from '../../../engine/primitives/rlp-stream.ts'
+import { equalBytes } from '../../../engine/primitives/words.ts'
+import { ImportError, type Imported, openImport } from '../../../engine/sources/import.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import type { Database } from '../../../engine/storage/database/types.ts'
+import { openDirectory } from '../../../engine/storage/directory/schema.ts'
+import type { WorkingConfig } from '../../config/options.ts'
+import { GENESIS_FILE } from '../../data/datadir.ts'
+import { openInputFile } from '../shared/input-file.ts'
+import type { JobContext } from '../shared/job.ts'
+import { startProgress } from '../shared/progress.ts'
+
+/** Of one block in the file; Ethereum's own bound is 10 MiB (EIP-7934). */
+const MAX_BLOCK_BYTES = 64 * 1024 * 1024
+const CLOSE_MS = 3_000
+
+type ImportConfig = Pick<WorkingConfig, 'historyBlocks' | 'dbCache' | 'engine'> & {
+  /** Path of the genesis.json. */
+  readonly genesis: string
+  /** Path of the file of blocks. */
+  readonly chain: string
+  readonly datadir: string
+  /** Hash of the last block; undefined: that of the file. */
+  readonly head: `0x${string}` | undefined
+}
+
+/** Their messages say what is wrong and what to do. */
+export const FAILS = [ImportError]
+
+/**
+ * Goes on where an earlier import ended. A stop asked for comes after the block in hand.
+ * @throws {ImportError} {ChainError} {DirectoryError} with one line; what came before is in the directory
+ */
+export async function runImport(config: ImportConfig, context: JobContext): Promise<void> {
+  const chain = chainSpec({ name: config.genesis })
+  const database = await openDirectory({
+    path: config.datadir,
+    chain,
+    chainName: GENESIS_FILE,
+    cacheBytes: config.dbCache * 2 ** 20,
+  })
+  try {
+    // The directory is complete without the file it was made from.
+    copyFileSync(config.genesis, join(config.datadir, GENESIS_FILE))
+    importGenesis(database, chain)
+    const last = await importFile(config, { ...context, chain, database })
+    process.stdout.write(`${last}\n`)
+  } finally {
+    await database.close(CLOSE_MS)
+  }
+}
+
+async function importFile(
+  config: ImportConfig,
+  context: JobContext & { readonly chain: ChainSpec; readonly database: Database },
+): Promise<string> {
+  const { historyBlocks } = config
+  const target = openImport({
+    ...context,
+    engine: engineByName(config.engine),
+    limits: { undoWindow: 256, historyBlocks: historyBlocks === 'all' ? undefined : historyBlocks },
+  })
+  const wanted = config.head === undefined ? undefined : hexToBytes(config.head)
+  const file = openInputFile(config.chain)
+  const count = createCount(() => performance.now())
+  const progress = startProgress(file.bytes, { ...context, now: () => performance.now() })
+  let last: Imported | undefined
+  try {
+    for await (const raw of rlpItems(file.chunks, MAX_BLOCK_BYTES)) {
+      const block = decoded(raw, last)
+      last = await target.add(block)
+      count.add(last)
+      progress.update(file.read(), count.text())
+      if (isWanted(last, wanted) || context.isStopped()) break
+    }
+    if (wanted !== undefined && !context.isStopped() && !(last && isWanted(last, wanted)))
+      throw new ImportError(`${config.chain} has no block ${config.head}`)
+  } finally {
+    progress.stop()
+    target.finish()
+  }
+  if (last === undefined) return `imported nothing: ${config.chain} has no blocks`
+  const stopped = context.isStopped() ? 'stopped; the same command goes on. ' : ''
+  return `${stopped}imported ${count.text()}: head ${last.number} ${bytesToHex(last.hash)}`
+}
+
+const isWanted = ({ hash }: Imported, wanted: Bytes | undefined): boolean =>
+  wanted !== undefined && equalBytes(hash, wanted)
+
+function decoded(raw: Bytes, last: Imported | undefined) {
+  try {
+    return decodeBlock(raw)
+  } catch (error) {
+    if (!(error instanceof RlpError)) throw error
+    const after = last === undefined ? 'the first block' : `the block after ${last.number}`
+    throw new ImportError(`${after} cannot be read: ${error.message}`)
+  }
+}
+
+/** What was added, and how fast. */
+function createCount(now: () => number) {
+  const started = now()
+  let blocks = 0
+  let known = 0
+  let transactions = 0
+  let gas = 0n
+  return {
+    add(block: Imported): void {
+      if (block.isKnown) known++
+      else {
+        blocks++
+        transactions += block.transactions
+        gas += block.gasUsed
+      }
+    },
+    text(): string {
+      const seconds = Math.max(0.001, (now() - started) / 1_000)
+      const speed = `${(Number(gas) / 1e6 / seconds).toFixed(1)} Mgas/s`
+      const skipped = known === 0 ? '' : ` (${known} were there)`
+      return `${blocks} blocks${skipped}, ${transactions} transactions, ${speed}`
+    },
+  }
+}

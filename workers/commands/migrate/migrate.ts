@@ -1,0 +1,34 @@
+/** The command that migrates a data directory: says what it does, and ends with a status. */
+
+import { diskAdvice } from '../../../engine/storage/database/disk-advice.ts'
+import { DatabaseError } from '../../../engine/storage/database/options.ts'
+import { DirectoryError } from '../../../engine/storage/directory/marker.ts'
+import { migrateDirectory } from '../../../engine/storage/directory/migrate.ts'
+import { SCHEMA_VERSION } from '../../../engine/storage/directory/schema.ts'
+import { lastWords } from '../../observe/reporter.ts'
+
+/** Returns the exit status. A signal ends it at once: the next run goes on where it was. */
+export async function runMigration(path: string): Promise<number> {
+  try {
+    const from = await migrateDirectory({
+      path,
+      onStep({ from, to, text, isResumed }) {
+        const how = isResumed ? 'goes on' : 'begins'
+        process.stdout.write(`format ${from} to ${to} ${how}: ${text}\n`)
+      },
+    })
+    process.stdout.write(
+      from === SCHEMA_VERSION
+        ? `${path} has format ${SCHEMA_VERSION} already: nothing to do\n`
+        : `${path} has format ${SCHEMA_VERSION} now\n`,
+    )
+    return 0
+  } catch (error) {
+    if (!(error instanceof DirectoryError || error instanceof DatabaseError)) throw error
+    const { message } = error
+    const isDisk = error instanceof DatabaseError
+    const advice = isDisk ? `; ${diskAdvice(message)}, then run the command again` : ''
+    lastWords(`${message}${advice}`)
+    return 1
+  }
+}

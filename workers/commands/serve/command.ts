@@ -1,0 +1,33 @@
+/** `flashnode serve`: a node on a chain that does not move. */
+import { defineCommand } from '../../config/command.ts'
+import { option, optional } from '../../config/option.ts'
+import { CHAIN } from '../../config/options.ts'
+import { SERVING, servingDefaults, servingProblems } from '../../config/serving.ts'
+
+export const serve = defineCommand({
+  name: 'serve',
+  summary: 'serves a data directory as it is',
+  flags: {
+    ...SERVING,
+    chain: { ...CHAIN, shown: 'the one of the data directory' },
+    legacyRpc: option('URL', optional(httpUrl), {
+      fallback: undefined,
+      text: 'node of the chain before this one: answers for blocks below the first',
+    }),
+  },
+  defaults: (given) => servingDefaults(given, { command: 'serve', chain: given.chain }),
+  problems: servingProblems,
+  async run(config) {
+    const [{ runNode }, { serveRole }] = await Promise.all([
+      import('../shared/node.ts'),
+      import('./role.ts'),
+    ])
+    await runNode(config, serveRole(config))
+  },
+})
+
+function httpUrl(wire: string): string {
+  if (!URL.canParse(wire) || !/^https?:$/.test(new URL(wire).protocol))
+    throw new Error('expected a URL such as https://host/path')
+  return wire
+}

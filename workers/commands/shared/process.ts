@@ -1,0 +1,78 @@
+/** A command as a process: it runs until it is done, or until a signal or a failure ends it, with one line that says why. */
+import { ChainError } from '../../../engine/chainspec/error.ts'
+import { GenesisError } from '../../../engine/storage/blocks/genesis-import.ts'
+import { isOutOfFiles, OPEN_FILES_ADVICE } from '../../../engine/storage/database/disk-advice.ts'
+import { DirectoryError } from '../../../engine/storage/directory/marker.ts'
+import { storageFailure } from '../../../engine/storage/keeper/failure.ts'
+import type { WorkingConfig } from '../../config/options.ts'
+import { createLog, type Log, type LogOptions } from '../../observe/log.ts'
+import { createReporter, lastWords, type Reporter } from '../../observe/reporter.ts'
+import { StartError } from '../../process/context.ts'
+import { createLifecycle, type Lifecycle, onSignals } from '../../process/lifecycle.ts'
+
+export type Process = {
+  readonly log: Log
+  readonly reporter: Reporter
+  readonly logOptions: LogOptions
+  readonly lifecycle: Lifecycle
+  /** Ends the process with status 1 and this line. */
+  readonly fail: (message: string) => void
+  /** Closes everything and ends the process with status 0. */
+  readonly end: () => Promise<void>
+}
+
+export type ErrorKind = abstract new (...args: never[]) => Error
+
+/**
+ * `start` resolves when the command runs by itself, or calls `end` when it is done.
+ * @param fails kinds of errors whose messages say what is wrong and what to do, beside those of the chain and its directory
+ */
+export async function runProcess(
+  { logLevel, logFormat }: Pick<WorkingConfig, 'logLevel' | 'logFormat'>,
+  fails: readonly ErrorKind[],
+  start: (process: Process) => Promise<void>,
+): Promise<void> {
+  const isPretty = (logFormat ?? (process.stderr.isTTY ? 'pretty' : 'json')) === 'pretty'
+  const logOptions = { level: logLevel, isPretty }
+  const log = createLog(logOptions)
+  const reporter = createReporter(log)
+  const { report } = reporter
+  const lifecycle = createLifecycle((part, reason) => report('part_not_stopped', { part, reason }))
+  let status = 0
+  const end = async (failure?: string): Promise<void> => {
+    // What goes wrong while everything is being closed is a consequence, not a reason.
+    if (failure !== undefined && !lifecycle.isStopping) {
+      status = 1
+      lastWords(advised(failure).replaceAll('\n', ' '))
+    }
+    await lifecycle.stop()
+    process.exit(status)
+  }
+  onSignals(() => void end())
+  process.on('uncaughtException', (error) => {
+    report('uncaught_error', { err: error })
+    const failure = storageFailure(error)
+    void end(failure ?? `stopped by an error that nothing handles: ${error.message}`)
+  })
+  try {
+    const fail = (message: string) => void end(message)
+    await start({ log, reporter, logOptions, lifecycle, fail, end: () => end() })
+  } catch (error) {
+    if (lifecycle.isStopping) return // Its parts were closed under it.
+    if (!isExpected(error, fails)) report('start_failed', { err: error })
+    await end(storageFailure(error) ?? (error as Error).message)
+  }
+}
+
+const EXPECTED: readonly ErrorKind[] = [StartError, ChainError, DirectoryError, GenesisError]
+const isExpected = (error: unknown, fails: readonly ErrorKind[]) =>
+  [...EXPECTED, ...fails].some((kind) => error instanceof kind) || isOfSystem(error)
+
+/** The system refused something, and says what and where. */
+const isOfSystem = (error: unknown) => error instanceof Error && 'syscall' in error
+
+/** A thread, a socket or a process that could not be started has no more to say than that. */
+const advised = (failure: string): string =>
+  isOutOfFiles(failure) && !failure.includes(OPEN_FILES_ADVICE)
+    ? `${failure}; ${OPEN_FILES_ADVICE}`
+    : failure

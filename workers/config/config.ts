@@ -1,0 +1,106 @@
+/** What a command line asks for: a command to run with its configuration, or a text. The only reader of flags, environment and file. */
+import { readFileSync } from 'node:fs'
+import { type Command, ConfigError, kebab } from './command.ts'
+import { parseFlags, show } from './flags.ts'
+import { type Environment, type Resolved, resolve } from './layers.ts'
+import { nearest } from './nearest.ts'
+
+export type Invocation =
+  | { readonly action: 'run'; readonly command: Command; readonly config: Resolved['config'] }
+  /** For standard output. */
+  | { readonly action: 'print'; readonly text: string }
+
+export type Known = {
+  /** The first is meant where none is named. */
+  readonly commands: readonly [Command, ...Command[]]
+  /** Names of commands that a later version will have. */
+  readonly notYet: readonly string[]
+}
+
+/** `config` runs nothing. */
+const INSPECT = {
+  name: 'config',
+  summary: 'config check says what is wrong with the configuration, config dump prints it',
+}
+
+/** @throws {ConfigError} */
+export function readInvocation(
+  argv: readonly string[],
+  environment: Environment,
+  known: Known,
+): Invocation {
+  const [name = '', ...rest] = argv
+  if (name === '--version' || name === '-V') return print(`flashnode ${version()}\n`)
+  if (name === '' || name === '--help' || name === '-h' || name === 'help')
+    return print(usage(known))
+  if (name === INSPECT.name) return inspect(rest, environment, known)
+  const command = find(name, known)
+  if (command !== undefined) {
+    const parsed = parseFlags(command, rest)
+    if ('help' in parsed) return print(parsed.help)
+    const { config, problems } = resolve(command, {
+      flags: parsed.flags,
+      environment,
+      keys: keysOf(known),
+    })
+    if (problems[0] !== undefined) throw new ConfigError(problems[0])
+    return { action: 'run', command, config }
+  }
+  if (known.notYet.includes(name))
+    throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)
+  const names = listed(known).map((one) => one.name)
+  throw new ConfigError(`unknown command "${name}"; nearest: "${nearest(name, names)}"`)
+}
+
+const find = (name: string, { commands }: Known): Command | undefined =>
+  commands.find((command) => command.name === name)
+const listed = ({ commands }: Known) => [...commands, INSPECT]
+const print = (text: string): Invocation => ({ action: 'print', text })
+
+/** Of the environment and of the file, which all commands share. */
+const keysOf = ({ commands }: Known): ReadonlySet<string> =>
+  new Set(commands.flatMap(({ flags }) => Object.keys(flags).map(kebab)))
+
+/** `config check|dump [COMMAND] FLAGS`: as that command would see it. @throws {ConfigError} with every problem. */
+function inspect(argv: readonly string[], environment: Environment, known: Known): Invocation {
+  const [what = '', ...rest] = argv
+  if (what !== 'check' && what !== 'dump') {
+    if (what === '--help' || what === '-h') return print(usage(known))
+    throw new ConfigError(
+      `unknown command "config ${what}"; nearest: "config ${nearest(what, ['check', 'dump'])}"`,
+    )
+  }
+  const named = find(rest[0] ?? '', known)
+  const command = named ?? known.commands[0]
+  const parsed = parseFlags(command, named === undefined ? rest : rest.slice(1))
+  if ('help' in parsed) return print(parsed.help)
+  const resolved = resolve(command, { flags: parsed.flags, environment, keys: keysOf(known) })
+  const { problems } = resolved
+  if (what === 'check') {
+    if (problems.length > 0) throw new ConfigError(problems.join('\n'))
+    return print(`the configuration of ${command.name} is valid\n`)
+  }
+  if (problems[0] !== undefined) throw new ConfigError(problems[0])
+  return print(dump(resolved))
+}
+
+/** A line for each setting, with its origin. */
+function dump({ config, settings }: Resolved): string {
+  const effective = new Map(Object.entries(config).map(([name, value]) => [kebab(name), value]))
+  const width = Math.max(...settings.map(({ key }) => key.length))
+  const lines = settings.map(
+    ({ key, origin }) => `${key.padEnd(width)}  ${show(effective.get(key))}  # ${origin}`,
+  )
+  return `${lines.join('\n')}\n`
+}
+
+function usage(known: Known): string {
+  const commands = listed(known).map(({ name, summary }) => `  ${name.padEnd(14)}${summary}`)
+  return `Usage: flashnode COMMAND [FLAGS]\n\nCommands:\n${commands.join('\n')}\n\nflashnode COMMAND --help lists the flags; flashnode --version says the version.\n`
+}
+
+/** As in package.json. */
+export function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { readonly version: string }).version
+}

@@ -1,0 +1,79 @@
+/** The flags of a command line as text, and the help: made of what a command says of itself. */
+import { CommanderError, Command as Parser } from 'commander'
+import { type Command, ConfigError, kebab } from './command.ts'
+import { nearest } from './nearest.ts'
+
+/** By key, as it was typed; nothing is decoded. */
+export type TypedFlags = ReadonlyMap<string, string>
+
+/** @throws {ConfigError} */
+export function parseFlags(
+  command: Command,
+  argv: readonly string[],
+): { readonly flags: TypedFlags } | { readonly help: string } {
+  let output = ''
+  const parser = new Parser(`flashnode ${command.name}`)
+    .description(command.summary)
+    .exitOverride()
+    .configureOutput({
+      writeOut(text) {
+        output += text
+      },
+      writeErr() {},
+    })
+    .showSuggestionAfterError(false)
+    .allowExcessArguments(false)
+  const defaults = defaultsOf(command)
+  for (const [name, { value, text, shown }] of Object.entries(command.flags))
+    if (value === undefined) parser.option(`--${kebab(name)}`, text)
+    else parser.option(`--${kebab(name)} <${value}>`, `${text} (${shown ?? show(defaults[name])})`)
+  parser.addHelpText('after', `\n${PRECEDENCE}`)
+  const keys = Object.keys(command.flags).map(kebab)
+  try {
+    parser.parse(argv, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return { help: output }
+    const flags = keys.map((key) => `--${key}`)
+    throw new ConfigError(explain(error, argv, flags))
+  }
+  const values = parser.opts<Record<string, string | boolean>>()
+  const given = keys.flatMap((key) => {
+    const value = values[camel(key)]
+    return value === undefined ? [] : [[key, String(value)] as const]
+  })
+  return { flags: new Map(given) }
+}
+
+/** A value for people. */
+export const show = (value: unknown): string =>
+  value === undefined ? 'none' : Array.isArray(value) ? value.join(',') || 'none' : String(value)
+
+/** What it runs with where nothing is given. */
+function defaultsOf({ flags, defaults }: Command): Readonly<Record<string, unknown>> {
+  const given = Object.fromEntries(
+    Object.entries(flags).map(([name, { fallback }]) => [name, fallback]),
+  )
+  return { ...given, ...defaults(given) }
+}
+
+const PRECEDENCE =
+  'Every flag is also FLASHNODE_… in the environment (upper case, - becomes _) and a key of the configuration file.\nOrder: flag, environment, file, default.\n'
+
+/** As commander names what it has read. */
+const camel = (key: string) => key.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
+
+function explain(error: CommanderError, argv: readonly string[], flags: readonly string[]): string {
+  const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? ''
+  if (error.code === 'commander.unknownOption') {
+    const [name = ''] = quoted.split('=', 1)
+    return `unknown flag ${name}; nearest: ${nearest(name, flags)}`
+  }
+  if (error.code === 'commander.optionMissingArgument')
+    return `flag ${quoted.split(' ', 1)[0]} needs a value: ${quoted}`
+  if (error.code === 'commander.excessArguments') {
+    const stray = argv.find((argument) => !argument.startsWith('-')) ?? ''
+    return `unexpected argument "${stray}": values are given to flags, such as --port 8545`
+  }
+  return error.message.replace(/^error: /, '').replaceAll('\n', ' ')
+}

@@ -1,0 +1,136 @@
+/** Options of every command that runs a node for clients. */
+import { availableParallelism } from 'node:os'
+import { isLoopback, trustedProxies } from '../../rpc/seam/address.ts'
+import type { Limits } from '../../rpc/seam/limits.ts'
+import type { ConfigOf, Given } from './command.ts'
+import { choice, flag, integer, list, option, optional, orWord, text } from './option.ts'
+import {
+  CHAIN,
+  DATADIR,
+  DB_CACHE_MB,
+  directoryOf,
+  LIMIT_FLAGS,
+  limitsOf,
+  WORKING,
+} from './options.ts'
+
+export const SERVING = {
+  chain: CHAIN,
+  datadir: DATADIR,
+  ephemeral: flag('a temporary data directory, removed on exit'),
+  host: option('ADDRESS', text, { fallback: '127.0.0.1', text: 'address to listen on' }),
+  port: option('PORT', integer(0, 65_535), {
+    fallback: 8_545,
+    text: 'HTTP and WebSocket; 0 takes a free one',
+  }),
+  adminPort: option('PORT', optional(integer(0, 65_535)), {
+    fallback: undefined,
+    text: 'metrics and details on loopback; 0 is off',
+  }),
+  rateLimit: option('N|off', orWord('off', integer(1, 1_000_000)), {
+    fallback: 100,
+    text: 'requests per second of one address',
+  }),
+  trustProxy: option('CIDR,…', list(range), {
+    fallback: [],
+    text: 'whose X-Forwarded-For is believed',
+  }),
+  cors: option('ORIGIN,…', list(text), { fallback: ['*'], text: 'origins of browsers, * for all' }),
+  hosts: option('NAME,…', list(text), {
+    fallback: [],
+    text: 'further Host values, * for all',
+    shown: 'loopback names and addresses',
+  }),
+  methods: option('all|standard', choice('all', 'standard'), {
+    fallback: 'all',
+    text: 'which methods are served',
+  }),
+  traceModeOptional: flag('debug_traceBlockByNumber without a tracer gives the struct logger'),
+  receiptHold: option('MS', integer(0, 10_000), {
+    fallback: 300,
+    text: 'longest hold of a receipt; 0 is off',
+  }),
+  unlock: option('ADDRESS,…', list(address), { fallback: [], text: 'accounts to sign with' }),
+  keystore: option('DIR', optional(text), {
+    fallback: undefined,
+    text: 'key files of the unlocked accounts',
+  }),
+  passwordFile: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'password of the key files',
+  }),
+  allowInsecureUnlock: flag('unlocked accounts although --host is public'),
+  poolThreads: option('N', integer(2, 64), {
+    fallback: Math.min(64, Math.max(2, availableParallelism() - 1)),
+    text: 'threads that run calls',
+    shown: 'cores − 1, at least 2',
+  }),
+  viewMemory: option('MB', optional(integer(1, 65_536)), {
+    fallback: undefined,
+    text: 'shared memory of the views',
+    shown: 'computed',
+  }),
+  ...WORKING,
+  ...LIMIT_FLAGS,
+}
+
+export type NodeDefaults = {
+  /** 0: off. */
+  readonly adminPort: number
+  /** Megabytes. */
+  readonly dbCache: number
+  /** undefined: ephemeral. */
+  readonly datadir: string | undefined
+  readonly limits: Limits
+}
+/** What every node runs with, whatever its command. */
+export type NodeConfig = ConfigOf<typeof SERVING, NodeDefaults>
+
+/** Of `command`, on this chain. */
+export function servingDefaults(
+  given: Given<typeof SERVING>,
+  { command, chain }: { readonly command: string; readonly chain: string | undefined },
+): NodeDefaults {
+  const { ephemeral, datadir = directoryOf(command, chain ?? 'xlayer') } = given
+  return {
+    adminPort: given.adminPort ?? 0,
+    dbCache: given.dbCache ?? DB_CACHE_MB,
+    datadir: ephemeral ? undefined : datadir,
+    limits: limitsOf(given),
+  }
+}
+
+/** What is wrong between the flags of a node. */
+export function servingProblems(
+  config: NodeConfig,
+  isFlag: (key: string) => boolean,
+): readonly string[] {
+  const found: string[] = []
+  if (isFlag('ephemeral') && isFlag('datadir'))
+    found.push('--ephemeral and --datadir exclude each other: leave one out')
+  if (config.adminPort !== 0 && config.adminPort === config.port)
+    found.push('--admin-port and --port are the same: give another --admin-port, or 0 for none')
+  if (config.unlock.length === 0) return found
+  if (config.keystore === undefined || config.passwordFile === undefined)
+    found.push('--unlock needs --keystore DIR and --password-file FILE')
+  if (isOpenToAll(config))
+    found.push(
+      `--unlock on the public --host ${config.host} lets anybody spend: --allow-insecure-unlock if that is meant`,
+    )
+  return found
+}
+
+/** Everybody could spend from unlocked accounts, and nobody has said that this is meant. */
+export const isOpenToAll = ({ host, allowInsecureUnlock }: NodeConfig): boolean =>
+  !isLoopback(host) && host !== 'localhost' && !allowInsecureUnlock
+
+function range(wire: string): string {
+  trustedProxies([wire])
+  return wire
+}
+
+function address(wire: string): string {
+  if (!/^0x[0-9a-fA-F]{40}$/.test(wire))
+    throw new Error('expected addresses of 0x and 40 hex digits')
+  return wire.toLowerCase()
+}

@@ -1,0 +1,83 @@
+/** What every thread of a node works on: the data directory, its chain, and the arena of the views. */
+import { randomInt } from 'node:crypto'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
+import type { Database } from '../../engine/storage/database/types.ts'
+import { type Journal, openJournal } from '../../engine/storage/directory/journal.ts'
+import { openDirectory } from '../../engine/storage/directory/schema.ts'
+import { createViews } from '../../engine/views/arena.ts'
+import { chosenMemory, viewMemory } from '../../engine/views/memory.ts'
+import { type Deadlines, longestMs } from '../../rpc/seam/lane.ts'
+import type { NodeConfig } from '../config/serving.ts'
+import { type NodeContext, StartError } from '../process/context.ts'
+import type { SharedNode } from '../thread/messages.ts'
+import { allRows } from '../thread/rows.ts'
+import { type ChainChoice, type DataDirectory, openDataDirectory } from './datadir.ts'
+import { openChain } from './own-chain.ts'
+
+export type OpenedData = {
+  readonly database: Database
+  readonly shared: Omit<SharedNode, 'thread'>
+  readonly chain: ChainSpec
+  readonly directory: DataDirectory
+  /** Of accepted transactions. */
+  readonly journal: Journal
+}
+
+/** Threads of one process at a time, those that are being replaced included. */
+const MAX_THREADS = 256
+const CLOSE_MS = 3_000
+const MEGABYTE = 1024 * 1024
+/** It also has what is included and not yet final, beside all that the pool may hold. */
+const JOURNAL_BYTES = 512 * MEGABYTE
+
+/** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
+export async function openData(
+  { config, log, reporter, lifecycle }: NodeContext,
+  choice: ChainChoice,
+): Promise<OpenedData> {
+  const directory = openDataDirectory(config.datadir)
+  // However it ends, short of a kill: a second signal closes nothing.
+  process.once('exit', directory.release)
+  const place = { path: directory.path, nowSeconds: Math.floor(Date.now() / 1_000) }
+  const { option, chain } = openChain(choice, place, (file) =>
+    reporter.report('contracts_damaged', { file }),
+  )
+  choice.check(chain)
+  const database = await openDirectory({
+    path: directory.path,
+    chain,
+    chainName: option.name,
+    cacheBytes: config.dbCache * MEGABYTE,
+    maxThreads: MAX_THREADS,
+  })
+  lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)
+  if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
+  const views = createViews({
+    bytes: arenaBytes(config, chain),
+    threads: allRows(config.poolThreads),
+    seed: randomInt(2 ** 32 - 1),
+  })
+  // Closed after the writer, whose publishes may rewrite it.
+  const journal = openJournal(directory.transactions, JOURNAL_BYTES)
+  lifecycle.onStop('the journal of transactions', journal.close)
+  const shared = { database: database.share(), views, chain: option, engine: config.engine }
+  return { database, shared, chain, directory, journal }
+}
+
+type ViewConfig = Pick<NodeConfig, 'viewMemory'> & {
+  readonly limits: Deadlines & { readonly graceMs: number }
+}
+
+function arenaBytes({ viewMemory: asked, limits }: ViewConfig, chain: ChainSpec): number {
+  const memory = viewMemory({
+    gasLimit: Number(chain.genesisHeader.gasLimit),
+    blockTimeMs: chain.blockTime * 1_000,
+    deadlineMs: longestMs(limits) + limits.graceMs,
+  })
+  if (asked !== undefined && asked * MEGABYTE < memory.minimum)
+    throw new StartError(
+      `--view-memory ${asked} is too little: this chain's gas limit needs at least ${Math.ceil(memory.minimum / MEGABYTE)}`,
+    )
+  return chosenMemory(asked === undefined ? undefined : asked * MEGABYTE, memory)
+}

@@ -1,0 +1,41 @@
+/** Keys that this node signs with. */
+import { readFileSync } from 'node:fs'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { addressOfKey, sign } from '../../engine/primitives/signature.ts'
+import type { AccountService } from '../../rpc/seam/ports.ts'
+import type { NodeConfig } from '../config/serving.ts'
+import { KeystoreError, readKeystore } from './keystore.ts'
+
+/** @param keys it signs with these beside the unlocked ones @throws {KeystoreError} */
+export function openAccounts(
+  config: Pick<NodeConfig, 'unlock' | 'keystore' | 'passwordFile'>,
+  keys: readonly Bytes[],
+): AccountService {
+  if (config.unlock.length === 0) return accountsOf(keys)
+  const { keystore, passwordFile } = config
+  if (keystore === undefined || passwordFile === undefined)
+    throw new KeystoreError('--unlock needs --keystore DIR and --password-file FILE')
+  return accountsOf([...keys, ...readKeystore(keystore, config.unlock, readPassword(passwordFile))])
+}
+
+export function accountsOf(keys: readonly Bytes[]): AccountService {
+  const addresses = keys.map(addressOfKey)
+  const byAddress = new Map(keys.map((key, index) => [bytesToHex(addresses[index]!), key]))
+  return {
+    addresses: () => addresses,
+    sign(address, digest) {
+      const key = byAddress.get(bytesToHex(address))
+      return key === undefined ? undefined : sign(digest, key)
+    },
+  }
+}
+
+/** The first line, as go-ethereum takes it. */
+function readPassword(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').split(/\r?\n/, 1)[0]!
+  } catch (error) {
+    throw new KeystoreError(`--password-file ${path}: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,261 @@
+/** What lives on the front thread for JSON-RPC: services, dispatch and the server. */
+import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
+import type { FeedHub } from '../../rpc/http/feed.ts'
+import { createServer, type Readiness, type Server } from '../../rpc/http/server.ts'
+import { type Charge, createLimiter, type Limiter } from '../../rpc/limiter/limiter.ts'
+import { POINT_MS } from '../../rpc/limiter/points.ts'
+import { type Stalls, watchStalls } from '../../rpc/limiter/stalls.ts'
+import type { Method, Methods } from '../../rpc/method/method.ts'
+import { methodsOf } from '../../rpc/methods/index.ts'
+import { createRpc, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
+import { trustedProxies } from '../../rpc/seam/address.ts'
+import type { Executor } from '../../rpc/seam/executor.ts'
+import type { AccountService, Syncing, TransactionService } from '../../rpc/seam/ports.ts'
+import { version } from '../config/config.ts'
+import type { NodeConfig } from '../config/serving.ts'
+import { loggable } from '../observe/log.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { Report } from '../observe/reporter.ts'
+import type { Spent } from '../pool/open.ts'
+import { page } from './banner.ts'
+
+export type FrontConfig = Pick<
+  NodeConfig,
+  | 'host'
+  | 'hosts'
+  | 'cors'
+  | 'trustProxy'
+  | 'rateLimit'
+  | 'receiptHold'
+  | 'methods'
+  | 'traceModeOptional'
+  // All of them: the methods are told how much they may.
+  | 'limits'
+>
+export type FrontParts = {
+  readonly config: FrontConfig
+  readonly chain: ChainSpec
+  readonly reader: ChainReader
+  readonly executor: Executor
+  readonly transactions: TransactionService
+  readonly accounts: AccountService
+  /** Served beside those that every node has. */
+  readonly methods: readonly Method[]
+  /** Of the node that has the chain before this one's first block. */
+  readonly legacyUrl: string | undefined
+  readonly syncing: () => Syncing
+  /** undefined: there is no /feed. */
+  readonly feed: FeedHub | undefined
+  readonly readiness: () => Readiness
+  readonly metrics: Metrics
+  readonly report: Report
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}
+
+export interface Front {
+  readonly server: Server
+  /** Gives the port taken and the address it is reached by. @throws the system's error. */
+  listen(port: number): Promise<{ readonly port: number; readonly url: string }>
+  /** A new record can be read. */
+  published(): void
+  /** A call has run: its address owes for the worker's time. */
+  readonly spent: (spent: Spent) => void
+  readonly holds: () => Readonly<Record<string, number>>
+  readonly stats: () => Readonly<Record<string, number>>
+}
+
+/** Methods that run the EVM run in the pool: this thread need not load one, which would take an eighth of a second of every start. */
+const refuse = (): never => {
+  throw new Error('the front runs no EVM')
+}
+const NO_ENGINE: Engine = { name: 'none', openSession: refuse, precompiles: refuse }
+
+export async function createFront(parts: FrontParts): Promise<Front> {
+  const { config, chain } = parts
+  const publishes = createListeners()
+  const purses = openPurses(parts)
+  const rpc = openRpc(parts, purses, publishes.add)
+  let url = ''
+  const server = await openServer(parts, purses, {
+    answer: rpc.answer,
+    page: () => page(chain, url),
+  })
+  return {
+    server,
+    async listen(port) {
+      const { host } = config
+      const taken = await server.listen({ host, port })
+      url = urlOf(host, taken)
+      return { port: taken, url }
+    },
+    published: publishes.fire,
+    spent({ address, cpuMs }) {
+      const points = Math.floor(cpuMs / POINT_MS)
+      if (points > 0) purses.limiter.owe(address, points)
+    },
+    holds() {
+      const { hold, shown, receiptWaits } = rpc.stats()
+      return { ...hold, waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired }
+    },
+    stats: () => ({
+      ...statsOfServer(server),
+      ...statsOfPurses(purses),
+      ...statsOfRpc(rpc.stats()),
+    }),
+  }
+}
+
+/** What an address may ask for: of JSON-RPC requests, and of whatever else is asked over HTTP. */
+type Purses = {
+  readonly limiter: Limiter
+  readonly visits: Limiter
+  /** The limiter as it is counted: what charges goes through it. */
+  readonly charging: Charging
+}
+
+function openPurses({ config, metrics, report, now }: FrontParts): Purses {
+  const { rateLimit, limits } = config
+  const purse = {
+    perSecond: rateLimit === 'off' ? undefined : rateLimit,
+    keys: limits.limiterKeys,
+    now: Date.now,
+  }
+  const limiter = createLimiter(purse)
+  const stalls = watchStalls(now, (ms) => {
+    limiter.stalled(ms)
+    metrics.stalled(ms)
+    report('front_stalled', { ms: Math.round(ms) })
+  })
+  const charging = counted(limiter, { metrics, stalls })
+  return { limiter, charging, visits: createLimiter(purse) }
+}
+
+function openRpc(
+  parts: FrontParts,
+  { charging }: Purses,
+  onPublish: (listener: () => void) => () => void,
+): Rpc {
+  const { config, report } = parts
+  return createRpc({
+    reader: parts.reader,
+    transactions: parts.transactions,
+    accounts: parts.accounts,
+    executor: parts.executor,
+    chain: parts.chain,
+    engine: NO_ENGINE,
+    limits: config.limits,
+    methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
+    limiter: charging,
+    receiptHoldMs: config.receiptHold,
+    legacyUrl: parts.legacyUrl,
+    clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
+    onPublish,
+    syncing: parts.syncing,
+    now: parts.now,
+    onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
+    onCall: parts.metrics.call,
+  })
+}
+
+function openServer(
+  { config, feed, readiness, report, now }: FrontParts,
+  { charging, visits }: Purses,
+  served: { readonly answer: Rpc['answer']; readonly page: () => string },
+): Promise<Server> {
+  return createServer({
+    ...served,
+    limits: config.limits,
+    cors: config.cors,
+    hosts: [...config.hosts, config.host],
+    trustedProxies: trustedProxies(config.trustProxy),
+    limiter: charging,
+    visits,
+    onBug: (error) => report('answer_not_sent', { err: error }),
+    feed: feed?.open,
+    readiness,
+    now,
+  })
+}
+
+function statsOfServer({ inFlight, webSockets, unsent, sockets }: Server) {
+  return {
+    inFlight,
+    webSockets,
+    unsent: unsent.answers,
+    unsentBytes: unsent.bytes,
+    unsentCut: unsent.cut,
+    socketsRefused: sockets.refused,
+    socketsEvicted: sockets.evicted,
+    socketsLate: sockets.late,
+    socketsCutOff: sockets.cutOff,
+  }
+}
+
+const statsOfPurses = ({ limiter, visits }: Purses) => ({
+  limiterKeys: limiter.known,
+  pointsCharged: limiter.charged + visits.charged,
+})
+
+function statsOfRpc({ filters, subscriptions, syncSends, cache, legacy }: RpcStats) {
+  return {
+    filters,
+    subscriptions,
+    syncSends,
+    cacheHits: cache.hits,
+    cacheMisses: cache.misses,
+    ...(legacy === undefined
+      ? {}
+      : {
+          legacyCalls: legacy.calls,
+          legacyErrors: legacy.errors,
+          legacyInFlight: legacy.inFlight,
+        }),
+  }
+}
+
+function servedBy({ config, methods }: FrontParts, endpoint: Endpoint): Methods {
+  const served = methodsOf(endpoint, config.methods, config.traceModeOptional)
+  if (config.methods === 'standard') return served
+  return new Map([...served, ...methods.map((method) => [method.name, method] as const)])
+}
+
+const urlOf = (host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+type Charging = Pick<Limiter, 'charge' | 'refund' | 'held'>
+function counted(
+  limiter: Limiter,
+  { metrics, stalls }: { readonly metrics: Metrics; readonly stalls: Stalls },
+): Charging {
+  return {
+    ...limiter,
+    charge(address, points) {
+      stalls.look()
+      const note = (charge: Charge): Charge => {
+        if (!charge.isAllowed) metrics.refused(points)
+        return charge
+      }
+      const charge = limiter.charge(address, points)
+      return charge instanceof Promise ? charge.then(note) : note(charge)
+    },
+  }
+}
+
+function createListeners(): {
+  readonly add: (listener: () => void) => () => void
+  readonly fire: () => void
+} {
+  const listeners = new Set<() => void>()
+  return {
+    add(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    fire() {
+      for (const listener of listeners) listener()
+    },
+  }
+}

@@ -1,0 +1,185 @@
+/** The transaction pool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
+
+import { readNewest } from '../../engine/chain/newest.ts'
+import type { ChainReader } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import { invalid as reasons } from '../../engine/execution/transaction/invalid.ts'
+import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { Offered } from '../../engine/sources/sequencer/types.ts'
+import { ViewError } from '../../engine/state/reader.ts'
+import { JournalError } from '../../engine/storage/directory/journal.ts'
+import { storageFailure } from '../../engine/storage/keeper/failure.ts'
+import { followViews, noncesOf, pendingBlock, restorePool } from '../../engine/txpool/follow.ts'
+import { headOf } from '../../engine/txpool/head.ts'
+import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
+import { TransactionPool } from '../../engine/txpool/pool.ts'
+import {
+  type Known,
+  keyOf,
+  type ReadHead,
+  type TxpoolJournal,
+  type Undigested,
+  type Unlisted,
+  type Unproven,
+} from '../../engine/txpool/types.ts'
+import { invalid } from '../../engine/txpool/validation.ts'
+import { broken, invalidTransaction } from '../../rpc/seam/errors.ts'
+import type { Submission, TransactionService } from '../../rpc/seam/ports.ts'
+import type { FromSequencer } from '../thread/messages.ts'
+import type { MakeDigest } from './digester.ts'
+import type { Prove } from './prover.ts'
+import type { IsListed } from './whitelist.ts'
+
+/** There is more to find out about it. */
+type Unfinished = Undigested | Unlisted | Unproven
+type Want = Extract<FromSequencer, { readonly type: 'want' }>
+type Rejected = Extract<FromSequencer, { readonly type: 'rejected' }>
+
+export interface Transactions {
+  readonly service: TransactionService
+  /** Once, when the first record can be read: puts the journalled ones back. Returns how many. */
+  restore(journalled: Iterable<Bytes>): number
+  /** After each publish. */
+  published(): void
+  wanted(want: Want): Offered
+  rejected(message: Rejected): void
+  /** Hashes of transactions that were handed out and not executed. */
+  returned(transactions: readonly Bytes[]): void
+  /** `listener` is called once when there may be something to hand out, and not again before `wanted` was. */
+  onNews(listener: () => void): void
+  stats(): Readonly<Record<string, number>>
+}
+
+type Options = {
+  readonly reader: ChainReader
+  readonly chain: ChainSpec
+  readonly journal: TxpoolJournal
+  readonly limits: Pick<TxpoolLimits, 'transactionBytes' | 'blobTransactionBytes'>
+  readonly prove: Prove
+  readonly makeDigest: MakeDigest
+  readonly isListed: IsListed
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** The journal cannot be written: what is wrong and what to do. */
+  readonly onFailure: (message: string) => void
+}
+
+export function createTransactions(options: Options): Transactions {
+  const { reader, chain, journal, limits, now } = options
+  let onNews = () => {}
+  let isTold = false
+  const pool = new TransactionPool({
+    journal,
+    now,
+    limits,
+    onNews() {
+      if (isTold) return
+      isTold = true
+      onNews()
+    },
+  })
+  const follower = followViews(pool)
+  const submit = createSubmit(pool, options)
+
+  return {
+    service: {
+      submit,
+      get: (hash) => pool.get(hash),
+      nextNonce: (sender, stateNonce) => pool.nextNonce(sender, stateNonce),
+      isExpected: (hash) => pool.isExpected(hash),
+      counts: () => pool.counts(),
+      onPending: (listener) => pool.onPending(listener),
+    },
+    restore: (journalled) => {
+      const raws = [...journalled]
+      // Writing the journal anew waits for the disk: not when there is nothing to leave out.
+      if (raws.length === 0) return 0
+      return readNewest(reader, 'flashblocks', (view) =>
+        restorePool(pool, raws, { view, head: headOf(view, chain) }),
+      )
+    },
+    published: () => {
+      // A view that vanishes while it is read has a successor, whose publish comes here too.
+      passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
+    },
+    wanted({ gas, count, baseFee, number, index, excluded }) {
+      isTold = false
+      const best = passOver(() =>
+        readNewest(reader, 'flashblocks', (view) =>
+          pool.best({
+            gas,
+            count,
+            baseFee,
+            target: { number, index },
+            excluded: new Set(excluded.map(keyOf)),
+            nonceOf: noncesOf(view, pendingBlock(view)),
+          }),
+        ),
+      )
+      // A view that vanished under it: the next question reads another.
+      if (best === undefined) return { raw: [], hasMore: true }
+      return { raw: best.transactions.map(({ raw }) => raw), hasMore: best.hasMore }
+    },
+    rejected: ({ transactions }) => pool.rejected(transactions),
+    returned: (transactions) => pool.takeBack(transactions),
+    onNews(listener) {
+      onNews = listener
+    },
+    stats: () => ({ ...pool.stats(), ...pool.counts() }),
+  }
+}
+
+/** Takes a transaction into the pool: what is dear to find out about it a worker finds out, and it is looked at again. */
+function createSubmit(pool: TransactionPool, options: Options): TransactionService['submit'] {
+  const { reader, chain, prove, makeDigest, isListed, onFailure } = options
+  const readHead: ReadHead = (use) =>
+    readNewest(reader, 'flashblocks', (view) => use(headOf(view, chain)))
+
+  function submitToPool(raw: Bytes, known: Known): Submission | Unfinished {
+    try {
+      const submitted = pool.submit(raw, readHead, known)
+      return 'error' in submitted ? refused(submitted.error) : submitted
+    } catch (error) {
+      if (!(error instanceof JournalError)) throw error
+      if (error.reason === 'full') return refused(invalid('txpool is full', 'rejected'))
+      onFailure(storageFailure(error)!)
+      return { error: broken('the transaction cannot be stored: the disk fails').toObject() }
+    }
+  }
+
+  /** Once more with what a worker has found out, as often as there is more to find out. */
+  function submitKnowing(raw: Bytes, known: Known): Submission | Promise<Submission> {
+    const submitted = submitToPool(raw, known)
+    if ('undigested' in submitted)
+      return makeDigest(submitted.undigested).then((made) =>
+        'error' in made ? made : submitKnowing(raw, { ...known, digest: made.digest }),
+      )
+    if ('unproven' in submitted)
+      return prove(submitted.unproven).then((error) =>
+        error === undefined ? submitKnowing(raw, { ...known, isProven: true }) : { error },
+      )
+    if ('unlisted' in submitted)
+      return isListed(submitted.unlisted).then((isListed) =>
+        isListed
+          ? submitKnowing(raw, { ...known, isListed: true })
+          : refused(reasons.feeBelowBaseFee()),
+      )
+    return submitted
+  }
+
+  return (raw) => submitKnowing(raw, {})
+}
+
+const refused = (reason: InvalidTransaction): Submission => ({
+  error: invalidTransaction(reason).toObject(),
+})
+
+function passOver<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof ViewError) return undefined
+    throw error
+  }
+}

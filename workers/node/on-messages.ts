@@ -1,0 +1,92 @@
+/** What the threads tell the main thread, and what follows from it. */
+
+import { kebab } from '../config/command.ts'
+import { sealedLine } from '../front/banner.ts'
+import type { Front } from '../front/front.ts'
+import type { Transactions } from '../front/transactions.ts'
+import type { Health } from '../observe/health.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { Pool } from '../pool/pool.ts'
+import type { NodeContext } from '../process/context.ts'
+import type { Failing } from '../process/failing.ts'
+import type { FromKeeper, FromWriter } from '../thread/messages.ts'
+
+/** The parts of a node that messages are about. */
+export type Concerned = {
+  readonly failing: Failing
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly pool: Pick<Pool, 'cancel'>
+  readonly transactions: Pick<Transactions, 'published'>
+  readonly later: { readonly front?: Pick<Front, 'published'> }
+}
+
+export function onWriter(
+  message: FromWriter,
+  parts: Concerned,
+  { reporter, fail }: NodeContext,
+): void {
+  const { metrics, health, failing } = parts
+  switch (message.type) {
+    case 'ready':
+    case 'stopped':
+      return
+    case 'published':
+      health.published(message.canonical, message.pending)
+      parts.later.front?.published()
+      // Whoever waits is answered when this returns; the pool reads what was included after that.
+      setImmediate(() => parts.transactions.published())
+      metrics.published(message)
+      return
+    case 'sealed':
+      if (process.stdout.isTTY) process.stdout.write(sealedLine(message))
+      return
+    case 'count':
+      metrics.count(message.what, message.by)
+      return
+    case 'gauges':
+      metrics.gauges(message.values)
+      return
+    case 'warning':
+      reporter.report('writer_doubt', { reason: message.message })
+      return
+    case 'cancel':
+      parts.pool.cancel(message.record)
+      return
+    case 'failed':
+      failing(message.message)
+      return
+    case 'halted':
+      health.halted(message.message)
+      if (message.isFatal) fail(message.message)
+      else reporter.report('chain_halted', { reason: message.message })
+  }
+}
+
+export function onKeeper(
+  message: FromKeeper,
+  parts: Concerned,
+  { log, reporter }: NodeContext,
+): void {
+  switch (message.type) {
+    case 'ready': {
+      const { foldedNumber, durableNumber, dropped } = message
+      log.info({ foldedNumber, durableNumber }, 'the database is open')
+      if (dropped > 0) reporter.report('blocks_dropped', { dropped })
+      return
+    }
+    case 'stats': {
+      const numbers = Object.entries(message.stats).map(([name, value]) => [
+        `database_${kebab(name).replaceAll('-', '_')}`,
+        Number(value),
+      ])
+      parts.metrics.gauges(Object.fromEntries(numbers))
+      return
+    }
+    case 'failed':
+      parts.failing(message.message)
+      return
+    case 'stopped':
+      return
+  }
+}

@@ -1,0 +1,136 @@
+/** Serves a node whose threads run: opens its parts, connects them to each other and to clients, and says when it is ready. */
+import { readNewest } from '../../engine/chain/newest.ts'
+import type { NodeConfig } from '../config/serving.ts'
+import { openAccounts } from '../front/accounts.ts'
+import { readyLine } from '../front/banner.ts'
+import { createFront, type Front } from '../front/front.ts'
+import { startAdmin } from '../observe/admin.ts'
+import { HEALTH_PROBE_MS } from '../observe/health.ts'
+import { type NodeContext, StartError } from '../process/context.ts'
+import { saveCompiled } from '../thread/compile-cache.ts'
+import { now, openParts, type Parts, type StartedNode } from './parts.ts'
+import type { ConnectedSource, Role } from './role.ts'
+
+/** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
+const DRAIN_MS = 8_000
+/** For the first answer of the pool. */
+const START_MS = 30_000
+const PAGE_TYPE = 'application/json'
+
+/** Ready when it resolves. @throws with one line that says what is wrong. */
+export async function serve(context: NodeContext, started: StartedNode, role: Role): Promise<void> {
+  const { config, lifecycle, log, reporter } = context
+  const accounts = openAccounts(config, role.keys)
+  const parts = openParts(context, started, role)
+  const { chain, reader, transactions, health, pool, metrics, threads } = parts
+  const source = await threads.source?.connect({ ...parts, writer: threads.writer })
+  const front = await createFront({
+    ...{ config, chain, reader, accounts, metrics, now },
+    report: reporter.report,
+    feed: source && parts.feed,
+    methods: source?.methods ?? [],
+    legacyUrl: role.legacyUrl,
+    syncing: role.syncing,
+    executor: pool,
+    transactions: transactions.service,
+    readiness: health.readiness,
+  })
+  parts.later.front = front
+  parts.spent.open(front.spent)
+  front.server.setPaused('starting')
+  const { url } = await listen(config, front)
+  lifecycle.onStop('the server', () => front.server.close())
+  await openAdmin(context, parts)
+  await parts.threads.ready
+  const restored = transactions.restore(parts.journal.found)
+  if (restored > 0) log.info({ restored }, 'accepted transactions are in the pool again')
+  await source?.start()
+  await becomeReady(context, parts, { front, url, source })
+}
+
+type Opened = {
+  readonly front: Front
+  readonly url: string
+  readonly source: ConnectedSource | undefined
+}
+
+async function becomeReady(
+  { lifecycle }: NodeContext,
+  { reader, health, chain, pool }: Parts,
+  { front, url, source }: Opened,
+): Promise<void> {
+  const heads = readNewest(reader, 'standard', ({ canonical, pending }) => ({
+    canonical: canonical.number,
+    pending: pending.number,
+  }))
+  health.published(Number(heads.canonical), Number(heads.pending))
+  // A machine that is busy with other things may need more time than one question has.
+  const until = now() + START_MS
+  while ((await health.probe()) !== undefined && now() < until && !lifecycle.isStopping);
+  const probes = setInterval(() => void health.probe(), HEALTH_PROBE_MS).unref()
+  lifecycle.onStop(
+    'the requests in flight',
+    async () => {
+      clearInterval(probes)
+      health.stopping()
+      await front.server.drain(DRAIN_MS)
+    },
+    DRAIN_MS + 1_000,
+  )
+  if (lifecycle.isStopping) return
+  health.started()
+  const { status, reasons } = health.readiness()
+  if (status === 'unready') throw new StartError(`cannot answer requests: ${reasons.join(', ')}`)
+  front.server.setPaused(undefined)
+  if (source !== undefined) process.stdout.write(source.banner(chain))
+  process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
+  pool.saveCompiled()
+  saveCompiled()
+}
+
+async function listen({ host, port }: NodeConfig, front: Front) {
+  try {
+    return await front.listen(port)
+  } catch (error) {
+    throw cannotListen(error, { host, port, flag: '--port' })
+  }
+}
+
+async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Promise<void> {
+  const { adminPort } = config
+  if (adminPort === 0) return
+  const { metrics, health, pool, transactions, later } = parts
+  const details = () => ({
+    ...health.readiness(),
+    pool: pool.stats(),
+    transactions: transactions.stats(),
+    front: later.front?.stats(),
+  })
+  try {
+    const admin = await startAdmin(adminPort, {
+      '/metrics': async () => ({ type: metrics.contentType, text: await metrics.text() }),
+      '/': () => ({ type: PAGE_TYPE, text: JSON.stringify(details(), null, 2) }),
+    })
+    lifecycle.onStop('the admin server', admin.close)
+  } catch (error) {
+    throw cannotListen(error, { host: '127.0.0.1', port: adminPort, flag: '--admin-port' })
+  }
+}
+
+function cannotListen(
+  error: unknown,
+  { host, port, flag }: { readonly host: string; readonly port: number; readonly flag: string },
+): StartError {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE')
+    return new StartError(
+      `port ${port} of ${host} is taken: stop the program that has it, or give another ${flag}`,
+    )
+  if (code === 'EACCES')
+    return new StartError(
+      `port ${port} of ${host} is not allowed for this user: give another ${flag}`,
+    )
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+    return new StartError(`${host} is no address of this machine: give another --host`)
+  return new StartError(`cannot listen on ${host}:${port}: ${message}`)
+}

@@ -1,0 +1,51 @@
+/**
+ * What should not happen is said in one way: a line of the log, and a count of its kind at /metrics, so that each leads to the other. What a
+ * client or the chain may do is none of it, and is counted where it is handled.
+ */
+import type { Log } from './log.ts'
+
+/** `error`: a bug of this node, or a part of it that has failed. `warn`: it goes on as before, and somebody should know. */
+const KINDS = {
+  answer_not_sent: ['error', 'an answer could not be sent'],
+  blocks_dropped: ['warn', 'dropped stored blocks whose state root was wrong'],
+  call_failed: ['error', 'a call failed'],
+  chain_halted: ['error', 'the chain does not go on'],
+  contracts_damaged: ['warn', 'the contracts of the development chain were damaged: made anew'],
+  front_stalled: ['warn', 'the front stood still'],
+  journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],
+  node_fails: ['error', 'the node cannot go on'],
+  part_not_stopped: ['warn', 'a part did not stop as it should'],
+  start_failed: ['error', 'the start failed'],
+  transaction_refused: ['warn', 'the sequencer refused a transaction'],
+  uncaught_error: ['error', 'an error that nothing handles'],
+  worker_failed: ['error', 'a pool thread failed'],
+  worker_replaced: ['warn', 'a pool thread ended and is replaced'],
+  writer_doubt: ['warn', 'the writer was told what it cannot use'],
+} as const satisfies Readonly<Record<string, readonly ['warn' | 'error', string]>>
+
+export type Mishap = keyof typeof KINDS
+/** Plain data for the line; `reason` stands in its text. */
+export type Details = Readonly<Record<string, unknown>> & { readonly reason?: string }
+export type Report = (what: Mishap, details?: Details) => void
+
+export interface Reporter {
+  readonly report: Report
+  /** How often, of every kind. */
+  counts(): Readonly<Record<Mishap, number>>
+}
+
+export function createReporter(log: Pick<Log, 'warn' | 'error'>): Reporter {
+  const kinds = Object.keys(KINDS) as Mishap[]
+  const counts = Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<Mishap, number>
+  return {
+    report(what, { reason, ...details } = {}) {
+      counts[what]++
+      const [level, text] = KINDS[what]
+      log[level]({ ...details, what }, reason === undefined ? text : `${text}: ${reason}`)
+    },
+    counts: () => counts,
+  }
+}
+
+/** Why the process ends, for whoever started it. */
+export const lastWords = (text: string): void => void process.stderr.write(`flashnode: ${text}\n`)

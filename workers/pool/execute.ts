@@ -1,0 +1,74 @@
+/** A pool thread: opens the chain for reading once, then runs the calls of each task. */
+import { createRequire } from 'node:module'
+import { threadId, workerData } from 'node:worker_threads'
+import { openChainReader } from '../../engine/chain/reader.ts'
+import { chainSpec } from '../../engine/chainspec/registry.ts'
+import { engineByName } from '../../engine/evm/engines/registry.ts'
+import { openStore } from '../../engine/storage/blocks/store.ts'
+import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
+import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
+import { methods } from '../../rpc/methods/index.ts'
+import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
+import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
+import type { Limits } from '../../rpc/seam/limits.ts'
+import type { LogOptions } from '../observe/log.ts'
+import type { Reporter } from '../observe/reporter.ts'
+import type { SharedNode } from '../thread/messages.ts'
+import { type Claims, claimRow } from '../thread/rows.ts'
+import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
+
+export type PoolWorkerData = {
+  /** Its `thread` is claimed by the worker itself. */
+  readonly node: Omit<SharedNode, 'thread'>
+  readonly claims: Claims
+  readonly limits: Limits
+  readonly log: LogOptions
+}
+
+let reporter: Reporter | undefined
+const runner = openRunner(workerData as PoolWorkerData)
+
+// From here on: what fails before is a start that failed.
+exitOnUncaught((error) => openReporter().report('worker_failed', { err: error }))
+const serve = (task: PoolTask) => serveTask(task, runner)
+
+export { serve as default, serve as 'module.exports' }
+
+function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
+  const chain = chainSpec(node.chain)
+  const reader = openChainReader({
+    views: node.views,
+    store: openStore(attachDatabase(node.database)),
+    chain,
+    thread: claimRow(claims, threadId),
+  })
+  return createCallRunner({
+    reader,
+    chain,
+    engine: engineByName(node.engine),
+    limits,
+    now: () => performance.now(),
+    // What the node asks itself is not among the methods that it serves.
+    methods: new Map([
+      ...methods,
+      [proveSidecar.name, proveSidecar],
+      [digestTransaction.name, digestTransaction],
+    ]),
+    onBug(error, method) {
+      const { report, loggable } = openReporter()
+      report('call_failed', { err: error, method: loggable(method) })
+    },
+  })
+}
+
+/** A thread that never fails has no log to load, which is a tenth of its start. What it reports is in the log, and not counted. */
+function openReporter() {
+  const { createLog, loggable }: typeof import('../observe/log.ts') = createRequire(
+    import.meta.url,
+  )('../observe/log.ts')
+  const { createReporter }: typeof import('../observe/reporter.ts') = createRequire(
+    import.meta.url,
+  )('../observe/reporter.ts')
+  reporter ??= createReporter(createLog((workerData as PoolWorkerData).log))
+  return { report: reporter.report, loggable }
+}

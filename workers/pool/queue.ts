@@ -1,0 +1,93 @@
+/** The calls that wait for a worker: taken in, refused where there is no place, dropped when nobody waits for them any more. */
+import { overloaded } from '../../rpc/seam/errors.ts'
+import { LANES, type Lane } from '../../rpc/seam/lane.ts'
+import type { Limits } from '../../rpc/seam/limits.ts'
+import { createLanes, type Lanes, type Load } from './lanes.ts'
+import { expired, type Job, settle } from './pool-task.ts'
+
+const STOPPING = 'the node is stopping'
+
+export class JobQueue {
+  readonly #limits: Limits
+  /** Monotonic milliseconds. */
+  readonly #now: () => number
+  readonly #lanes: Lanes<Job>
+  #isClosed = false
+
+  constructor(limits: Limits, now: () => number) {
+    this.#limits = limits
+    this.#now = now
+    this.#lanes = createLanes(limits, now)
+  }
+
+  get size(): number {
+    return this.#lanes.size
+  }
+  sizes(): Readonly<Record<Lane, number>> {
+    return this.#lanes.sizes()
+  }
+
+  /** False: there is no place for it, or no time. Calls of who has most of those that wait make place for others. */
+  push(job: Job, isFirst = false): boolean {
+    if (this.#isClosed) return false
+    const out = this.#lanes.push(job, isFirst)
+    for (const other of out) if (other !== job) this.#refuse(other)
+    return !out.includes(job)
+  }
+
+  /** As `push`, and its caller is told where that is false. */
+  admit(job: Job, isFirst = false): boolean {
+    if (this.push(job, isFirst)) return true
+    this.#refuse(job)
+    return false
+  }
+
+  /** The calls of the next task that somebody waits for, maybe none; undefined: nothing that may run now. */
+  take(load: Load): readonly Job[] | undefined {
+    const jobs = this.#lanes.next(load)
+    if (jobs === undefined) return undefined
+    const wanted = jobs.filter((job) => !this.#dropIfGone(job))
+    for (const job of jobs) if (job.isAnswered) this.#lanes.done(job, 0)
+    return wanted
+  }
+
+  /** Of each call that was taken, when it has run: what it has cost. */
+  done(job: Job, micros: number): void {
+    this.#lanes.done(job, micros)
+  }
+
+  /** Whether something waits that may have the last worker. */
+  isLastWanted(load: Load): boolean {
+    return this.#lanes.isLastWanted(load)
+  }
+
+  /** False: it does not wait any more. */
+  remove(job: Job): boolean {
+    return this.#lanes.remove((one) => one === job).length > 0
+  }
+
+  /** Answers those whose client has left or whose time is up. */
+  dropGone(): void {
+    for (const job of this.#lanes.remove((one) => this.#isGone(one))) this.#dropIfGone(job)
+  }
+
+  /** Refuses all that waits, and all that comes. */
+  close(): void {
+    this.#isClosed = true
+    for (const job of this.#lanes.remove(() => true)) this.#refuse(job)
+  }
+
+  #isGone({ call }: Job): boolean {
+    return call.client.isGone || this.#now() >= call.deadline
+  }
+  #dropIfGone(job: Job): boolean {
+    const isGone = this.#isGone(job)
+    if (isGone) settle(job, expired(job, this.#limits))
+    return isGone
+  }
+  #refuse(job: Job): void {
+    const { queue, retryAfterMs } = LANES[job.lane]
+    const why = this.#isClosed ? STOPPING : `${this.#limits[queue]} calls wait`
+    settle(job, { error: overloaded(why, retryAfterMs).toObject() })
+  }
+}

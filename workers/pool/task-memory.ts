@@ -1,0 +1,223 @@
+/**
+ * A task's memory: shared, in which its calls go to a worker and their replies come back. A task whose worker
+ * was ended keeps it, and it is never used again.
+ */
+import type { Endpoint } from '../../engine/chain/types.ts'
+import type { WorkerReply } from '../../rpc/dispatch/worker-call.ts'
+
+export type TaskMemory = {
+  readonly words: Int32Array<SharedArrayBuffer>
+  readonly times: Float64Array<SharedArrayBuffer>
+  readonly bytes: Buffer
+}
+/** A call as it crosses: plain data. */
+export type TaskCall = {
+  readonly method: string
+  /** Parameters as JSON. */
+  readonly text: string
+  readonly endpoint: Endpoint
+  /** undefined: the newest when the worker begins. */
+  readonly record: number | undefined
+  /** Milliseconds of `processNow`. */
+  readonly deadline: number
+}
+/** What Piscina carries beside the memory: texts too long for it, by the call's index. */
+export type LongTexts = readonly (readonly [index: number, text: string])[]
+
+export const MAX_CALLS = 64
+export const TASK_BYTES = 256 * 1024
+
+// Header words, then one line of words for each call.
+const THREAD = 0
+const COUNT = 1
+const USED = 2
+const LIVE = 3
+const HEADER_WORDS = 8
+const LINE_WORDS = 12
+const DATA_BYTES = 4096
+
+// Words of a line; the deadline takes the last two.
+const STATUS = 0
+const CANCEL = 1
+const RECORD = 2
+const ENDPOINT = 3
+const METHOD_BYTES = 4
+const TEXT_BYTES = 5
+const START = 6
+const REPLY_START = 7
+const REPLY_BYTES = 8
+const MICROS = 9
+const DEADLINE = 10
+
+const WAITING = 0
+const RESULT = 1
+const ERROR = 2
+const STALE = 3
+const WRITTEN = 4
+/** Added to what did not fit. */
+const LONG = 8
+
+/** Of LIVE: the worker has not told yet. */
+const ASKED = -1
+
+/** Part of the memory that a request may take, so that its reply has room too. */
+const REQUEST_SHARE = 0.5
+
+export function createTaskMemory(buffer = new SharedArrayBuffer(TASK_BYTES)): TaskMemory {
+  return {
+    words: new Int32Array(buffer),
+    times: new Float64Array(buffer),
+    bytes: Buffer.from(buffer),
+  }
+}
+
+/** Monotonic milliseconds that all threads of the process agree on; performance.now has an origin per thread. */
+export const processNow = (): number => Number(process.hrtime.bigint()) / 1e6
+
+/** The front's side: fills it; gives the texts that did not fit. */
+export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): LongTexts {
+  const { words, times, bytes } = memory
+  const long: [number, string][] = []
+  let used = DATA_BYTES
+  words[THREAD] = 0
+  words[COUNT] = calls.length
+  words[LIVE] = 0
+  for (const [index, call] of calls.entries()) {
+    const line = lineOf(index)
+    words[line + STATUS] = WAITING
+    words[line + CANCEL] = 0
+    words[line + RECORD] = call.record ?? 0
+    words[line + ENDPOINT] = call.endpoint === 'flashblocks' ? 1 : 0
+    words[line + START] = used
+    words[line + MICROS] = 0
+    times[(line + DEADLINE) / 2] = call.deadline
+    used += words[line + METHOD_BYTES] = bytes.write(call.method, used, 'latin1')
+    // A character takes at most three bytes; where even that fits, nothing need be measured.
+    const room = TASK_BYTES * REQUEST_SHARE - used
+    const fits = call.text.length * 3 <= room || Buffer.byteLength(call.text) <= room
+    if (!fits) long.push([index, call.text])
+    used += words[line + TEXT_BYTES] = fits ? bytes.write(call.text, used, 'utf8') : 0
+  }
+  words[USED] = used
+  return long
+}
+
+/** The worker's side. */
+export function readCall(memory: TaskMemory, index: number, long: LongTexts): TaskCall {
+  const { words, times, bytes } = memory
+  const line = lineOf(index)
+  const start = words[line + START]!
+  const textStart = start + words[line + METHOD_BYTES]!
+  const text = long.find(([at]) => at === index)?.[1]
+  return {
+    method: bytes.toString('latin1', start, textStart),
+    text: text ?? bytes.toString('utf8', textStart, textStart + words[line + TEXT_BYTES]!),
+    endpoint: words[line + ENDPOINT] === 1 ? 'flashblocks' : 'standard',
+    record: recordOf(words, line),
+    deadline: times[(line + DEADLINE) / 2]!,
+  }
+}
+
+export const countOf = (memory: TaskMemory): number => memory.words[COUNT]!
+
+/** So that the front knows whom to end when a call outlives its deadline. */
+export function beginTask(memory: TaskMemory, thread: number): void {
+  Atomics.store(memory.words, THREAD, thread)
+}
+/** 0: not begun yet. */
+export const threadOf = (memory: TaskMemory): number => Atomics.load(memory.words, THREAD)
+
+export function cancelCall(memory: TaskMemory, index: number): void {
+  Atomics.store(memory.words, lineOf(index) + CANCEL, 1)
+}
+export const isCancelled = (memory: TaskMemory, index: number): boolean =>
+  Atomics.load(memory.words, lineOf(index) + CANCEL) !== 0
+
+/** The front's side: the worker shall collect its garbage at its next look at the deadline, and tell what is left. */
+export function askLive(memory: TaskMemory): void {
+  Atomics.store(memory.words, LIVE, ASKED)
+}
+export const isLiveAsked = (memory: TaskMemory): boolean =>
+  Atomics.load(memory.words, LIVE) === ASKED
+export function tellLive(memory: TaskMemory, megabytes: number): void {
+  Atomics.store(memory.words, LIVE, megabytes)
+}
+/** Megabytes; 0: it was not asked. Of no use while it is asked. */
+export const liveOf = (memory: TaskMemory): number => Atomics.load(memory.words, LIVE)
+
+/** Replies go behind the calls; one that does not fit comes back as text for a message. */
+export function writeReply(
+  memory: TaskMemory,
+  index: number,
+  { reply, micros }: { readonly reply: WorkerReply; readonly micros: number },
+): string | undefined {
+  const { words, bytes } = memory
+  const line = lineOf(index)
+  words[line + MICROS] = Math.min(micros, 2 ** 31 - 1)
+  if ('stale' in reply) {
+    words[line + STATUS] = STALE
+    return undefined
+  }
+  words[line + RECORD] = reply.record ?? 0
+  if ('written' in reply) {
+    words[line + REPLY_BYTES] = reply.written
+    words[line + STATUS] = WRITTEN
+    return undefined
+  }
+  const isResult = 'result' in reply
+  const text = isResult ? reply.result : JSON.stringify(reply.error)
+  const used = words[USED]!
+  const size = Buffer.byteLength(text)
+  words[line + REPLY_START] = used
+  words[line + REPLY_BYTES] = size
+  words[line + STATUS] = isResult ? RESULT : ERROR
+  if (size > TASK_BYTES - used) {
+    words[line + STATUS] = LONG + (isResult ? RESULT : ERROR)
+    return text
+  }
+  words[USED] = used + bytes.write(text, used, size === text.length ? 'latin1' : 'utf8')
+  return undefined
+}
+
+/** The front's side, when the task is done. undefined: the worker did not get to it. */
+export function readReply(
+  memory: TaskMemory,
+  index: number,
+  long: LongTexts,
+): WorkerReply | undefined {
+  const { words, bytes } = memory
+  const line = lineOf(index)
+  const status = words[line + STATUS]!
+  if (status === WAITING) return undefined
+  if (status === STALE) return { stale: true }
+  if (status === WRITTEN)
+    return { written: words[line + REPLY_BYTES]!, record: recordOf(words, line) }
+  const start = words[line + REPLY_START]!
+  const end = start + words[line + REPLY_BYTES]!
+  const text =
+    status > LONG
+      ? (long.find(([at]) => at === index)?.[1] ?? '')
+      : // Results are ASCII by contract, error texts need not be.
+        status === RESULT
+        ? bytes.toString('latin1', start, end)
+        : bytes.toString('utf8', start, end)
+  const record = recordOf(words, line)
+  return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
+}
+
+/** How many calls the worker is through with, from the first on. */
+export function answeredOf({ words }: TaskMemory): number {
+  const count = words[COUNT]!
+  let index = 0
+  while (index < count && Atomics.load(words, lineOf(index) + STATUS) !== WAITING) index++
+  return index
+}
+
+/** Microseconds of its worker's processor that the call has taken. */
+export const microsOf = (memory: TaskMemory, index: number): number =>
+  memory.words[lineOf(index) + MICROS]!
+
+const lineOf = (index: number) => HEADER_WORDS + index * LINE_WORDS
+/** Before the reply: asked for; in the reply: read. No record has the number 0. */
+const recordOf = (words: TaskMemory['words'], line: number): number | undefined =>
+  words[line + RECORD] || undefined

@@ -1,0 +1,107 @@
+/** The worker's side of the pool: runs the calls of one task, one after the other. */
+import { type MessagePort, threadId } from 'node:worker_threads'
+import type { CallBounds, WorkerReply } from '../../rpc/dispatch/worker-call.ts'
+import { saveCompiled } from '../thread/compile-cache.ts'
+import { collectGarbage, collectIfLarge } from '../thread/heaps.ts'
+import { putPiece } from './piece-channel.ts'
+import {
+  beginTask,
+  countOf,
+  createTaskMemory,
+  isCancelled,
+  isLiveAsked,
+  type LongTexts,
+  processNow,
+  readCall,
+  type TaskCall,
+  type TaskMemory,
+  tellLive,
+  writeReply,
+} from './task-memory.ts'
+
+/** What Piscina carries. */
+export type PoolTask = {
+  readonly memory: SharedArrayBuffer
+  readonly long: LongTexts
+  /** For the pieces of a large result; undefined: the task's one call has none. */
+  readonly port: MessagePort | undefined
+  /** It has no call: what the thread's heap holds for nobody shall go, or what V8 compiled be written for the next start. */
+  readonly errand?: 'collect' | 'save compiled'
+}
+
+export type TaskRunner = {
+  /** Never throws. */
+  run(call: TaskCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
+  /** After the last call: nothing may be held by a worker that sleeps. */
+  endTask(): void
+}
+
+export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongTexts> {
+  if (task.errand !== undefined) {
+    if (task.errand === 'collect') collectIfLarge()
+    else saveCompiled()
+    return []
+  }
+  const memory = createTaskMemory(task.memory)
+  beginTask(memory, threadId)
+  const long: [number, string][] = []
+  const put = task.port === undefined ? noPieces : putPiece(task.port)
+  try {
+    let before = readTimes()
+    for (let index = 0; index < countOf(memory); index++) {
+      const call = readCall(memory, index, task.long)
+      const isExpired = expiry(memory, index, call.deadline)
+      const running = runner.run(call, { isExpired, put })
+      const reply = running instanceof Promise ? await running : running
+      const after = readTimes()
+      const micros = spentMicros(before, after)
+      before = after
+      const text = writeReply(memory, index, { reply, micros })
+      if (text !== undefined) long.push([index, text])
+    }
+  } finally {
+    runner.endTask()
+  }
+  return long
+}
+
+type Times = { readonly clockMs: number; readonly cpuMicros: number }
+/** The system adds to a thread's time when its clock ticks: every 4 ms, or more often. */
+const TICK_US = 4_000
+
+/** 0.8 µs (2026-11). */
+function readTimes(): Times {
+  const { user, system } = process.threadCpuUsage()
+  return { clockMs: performance.now(), cpuMicros: user + system }
+}
+
+/**
+ * Of this thread's processor. What is shorter than a tick is told by the clock alone; what took longer by the clock and not by the
+ * processor waited, for another thread or for what it had asked for.
+ */
+export function spentMicros(before: Times, after: Times): number {
+  const clock = (after.clockMs - before.clockMs) * 1_000
+  return Math.round(Math.min(clock, after.cpuMicros - before.cpuMicros + TICK_US))
+}
+
+/**
+ * What nobody catches ends this thread by `process.exit`, after `report`. Left to Node it is an 'error' event of the thread, and on a busy
+ * main thread that may come before the message that the thread is ready: Piscina (5.3) takes it for a start that failed, and never again
+ * replaces a thread before there is a task for it. An exit comes after all messages.
+ */
+export function exitOnUncaught(report: (error: unknown) => void): void {
+  process.on('uncaughtException', (error) => {
+    report(error)
+    process.exit(1)
+  })
+}
+
+function noPieces(): never {
+  throw new Error('this call has no way for pieces')
+}
+
+/** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */
+const expiry = (memory: TaskMemory, index: number, deadline: number) => () => {
+  if (isLiveAsked(memory)) tellLive(memory, collectGarbage())
+  return isCancelled(memory, index) || processNow() >= deadline
+}

@@ -1,0 +1,117 @@
+/** Everything threads say to each other: plain data. */
+
+import type { SealedBlock } from '../../engine/chain/types.ts'
+import type { ChainOption } from '../../engine/chainspec/registry.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type {
+  FlashblockPlace,
+  Offered,
+  Rejected,
+  SequencerCount,
+} from '../../engine/sources/sequencer/types.ts'
+import type { Deposited, UserDeposit } from '../../engine/sources/sequencer/user-deposits.ts'
+import type { WriterEffect } from '../../engine/sources/writer/types.ts'
+import type { SharedDatabase } from '../../engine/storage/database/types.ts'
+import type { KeeperStats } from '../../engine/storage/keeper/keeper.ts'
+import type { OpenedChain } from '../../engine/storage/types.ts'
+import type { SharedViews } from '../../engine/views/types.ts'
+
+/** What every thread needs to see the chain. */
+export type SharedNode = {
+  readonly database: SharedDatabase
+  readonly views: SharedViews
+  /** Row of the lease table that is this thread's. */
+  readonly thread: number
+  /** Every thread makes the same chain from it. */
+  readonly chain: ChainOption
+  readonly engine: string
+}
+/** Main → writer. */
+export type ToWriter =
+  /** Transactions that the pool has accepted, executable, in order. */
+  { readonly type: 'expected'; readonly raw: readonly Bytes[] } | { readonly type: 'stop' }
+
+/** Writer → main, a hint: the truth is in the arena. */
+export type FromWriter =
+  | { readonly type: 'ready'; readonly record: number }
+  | Exclude<WriterEffect, { readonly type: 'keeper' }>
+  | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
+  /** Storage cannot be read: what is shown stays, nothing more will be. */
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'stopped' }
+
+/** Main → keeper. The writer has stopped before. */
+export type ToKeeper = { readonly type: 'stop' }
+
+/** Keeper → main. */
+export type FromKeeper =
+  /** The database is as it should be; what was cut off by a crash is repaired. `dropped`: appended blocks with a wrong root. */
+  | {
+      readonly type: 'ready'
+      readonly foldedNumber: number
+      readonly durableNumber: number
+      readonly dropped: number
+    }
+  /** Once a second. */
+  | { readonly type: 'stats'; readonly stats: KeeperStats & { readonly logBytes: number } }
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'stopped' }
+
+/** Keeper → writer, before any answer: what the writer starts on. */
+export type KeeperOpened = { readonly type: 'opened'; readonly opened: OpenedChain }
+
+/** Sequencer → writer, over a port of their own: what becomes of the chain waits for no other thread. */
+export type SequencerToWriter =
+  /** As it goes out at /feed. Journalled already. */
+  | { readonly type: 'packet'; readonly packet: Bytes }
+  | { readonly type: 'sealed'; readonly block: SealedBlock }
+
+/** Writer → sequencer, over the same port: there is a newer record, and in it perhaps the next block's parent. */
+export type WriterToSequencer = { readonly type: 'published' }
+
+/** Main → sequencer. */
+export type ToSequencer =
+  /** Once: there is a first record. */
+  | { readonly type: 'start' }
+  | ({ readonly type: 'transactions'; readonly request: number } & Offered)
+  /** The pool may have something that it had not when it answered last: said once until the next answer. */
+  | { readonly type: 'news' }
+  /** For the next block. */
+  | { readonly type: 'deposit'; readonly deposit: UserDeposit }
+  | { readonly type: 'stop' }
+
+/** Sequencer → main. */
+export type FromSequencer =
+  /** What the journal held is in the feed again, up to this flashblock. */
+  | { readonly type: 'ready'; readonly newest: FlashblockPlace | undefined }
+  /**
+   * Best transactions first, at most `gas` by their limits and `count`; answered once. `number` and `index` name the flashblock they
+   * are for: those that are not in it once it is published may be handed out again.
+   */
+  | {
+      readonly type: 'want'
+      readonly request: number
+      readonly number: number
+      readonly index: number
+      readonly gas: bigint
+      readonly count: number
+      readonly baseFee: bigint
+      readonly excluded: readonly Bytes[]
+    }
+  /** Hashes: not executed, and not refused either. */
+  | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }
+  /** For the subscribers of /feed; the writer has it already. */
+  | { readonly type: 'packet'; readonly packet: Bytes }
+  /** The packet before it left so many milliseconds after it was due. */
+  | { readonly type: 'late'; readonly ms: number }
+  /** Did not execute: leaves the pool. */
+  | {
+      readonly type: 'rejected'
+      readonly transactions: readonly Rejected[]
+    }
+  | { readonly type: 'deposited'; readonly deposited: Deposited }
+  /** For metrics and the log; nothing stops. */
+  | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
+  /** No further block will come from this thread. */
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'stopped' }

@@ -1,0 +1,65 @@
+/** A thread of ours: started from its file, told to stop by a message, missed when it ends by itself. */
+import { once } from 'node:events'
+import { type TransferListItem, Worker } from 'node:worker_threads'
+import { CHAIN_YOUNG_HEAP_MB } from './heaps.ts'
+
+export interface Thread<To> {
+  post(message: To): void
+  /** Asks it to stop and waits for its end; after `withinMs` it is ended. */
+  stop(message: To, withinMs: number): Promise<void>
+}
+
+export type ThreadOptions<From> = {
+  readonly name: string
+  /** Its module. */
+  readonly file: URL
+  readonly data: unknown
+  readonly transfer?: readonly TransferListItem[]
+  readonly youngHeapMb?: number
+  readonly onMessage: (message: From) => void
+  /** It ended without being told to, and without having said why by a message 'failed'. */
+  readonly onLost: (reason: string) => void
+  /** Its id, once it has really ended. */
+  readonly onEnded: (thread: number) => void
+}
+
+export function startThread<To, From extends { readonly type: string }>(
+  options: ThreadOptions<From>,
+): Thread<To> {
+  const worker = new Worker(options.file, {
+    name: options.name,
+    workerData: options.data,
+    resourceLimits: { maxYoungGenerationSizeMb: options.youngHeapMb ?? CHAIN_YOUNG_HEAP_MB },
+    transferList: [...(options.transfer ?? [])],
+  })
+  const { threadId } = worker
+  let isStopping = false
+  let isEnded = false
+  let hasSaidWhy = false
+  let failure = ''
+  worker.on('message', (message: From) => {
+    if (message.type === 'failed') hasSaidWhy = true
+    options.onMessage(message)
+  })
+  worker.on('error', (error: Error) => {
+    failure = `: ${error.message}`
+  })
+  worker.once('exit', (code) => {
+    isEnded = true
+    options.onEnded(threadId)
+    if (!isStopping && !hasSaidWhy)
+      options.onLost(`the ${options.name} ended with ${code}${failure}`)
+  })
+  return {
+    post: (message) => worker.postMessage(message),
+    async stop(message, withinMs) {
+      isStopping = true
+      if (isEnded) return
+      const ended = once(worker, 'exit')
+      worker.postMessage(message)
+      const timer = setTimeout(() => void worker.terminate(), withinMs)
+      await ended
+      clearTimeout(timer)
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * The sequencer's questions to the pool, which lives on the main thread: one at a time, so that a main thread that stands still costs one
+ * flashblock the patience, and not each of them, twice.
+ */
+import type { Offered, Wanted } from '../../engine/sources/sequencer/types.ts'
+import { createQuestions } from '../thread/questions.ts'
+
+export interface PoolQuestions {
+  /** The pool's best; nothing when it does not answer in time, and from then on at once until it has answered. */
+  ask(wanted: Wanted): Promise<Offered>
+  answer(request: number, offered: Offered): void
+  /** The pool may have something that it had not when it was asked last. */
+  news(): void
+  hasNews(): boolean
+}
+
+/** @param send asks the pool: `answer` is called with the same `request`. */
+export function createPoolQuestions(
+  patienceMs: number,
+  send: (wanted: Wanted, request: number) => void,
+): PoolQuestions {
+  const questions = createQuestions<Offered>(patienceMs)
+  let hasNews = false
+  /** What is asked and not answered. */
+  let open: Wanted | undefined
+  /** An answer that nobody waited for any more. */
+  let late: { readonly wanted: Wanted; readonly offered: Offered } | undefined
+  return {
+    async ask(wanted) {
+      const kept = late
+      late = undefined
+      if (kept !== undefined && isForSame(kept.wanted, wanted)) return kept.offered
+      if (open !== undefined) return NOTHING
+      open = wanted
+      hasNews = false
+      return (await questions.ask((request) => send(wanted, request))) ?? NOTHING
+    },
+    answer(request, offered) {
+      if (!questions.answer(request, offered) && open !== undefined)
+        late = { wanted: open, offered }
+      open = undefined
+    },
+    news() {
+      hasNews = true
+    },
+    hasNews: () => hasNews,
+  }
+}
+
+const NOTHING: Offered = { raw: [], hasMore: true }
+
+/** What was offered for an earlier flashblock the pool offers again by itself. */
+const isForSame = (a: Wanted, b: Wanted) => a.number === b.number && a.index === b.index
