@@ -70,7 +70,7 @@ export async function traceTransactions(options: TraceOptions): Promise<void> {
         transactionHash,
         transactionIndex: index,
       },
-      firstLog: block.executed.reduce((sum, { receipt }) => sum + receipt.logs.length, 0),
+      firstLog: block.logCount,
       precompiles,
       budget,
       output,
