@@ -2,6 +2,7 @@
 import type { ChainReader, Endpoint, LeasedView } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import { keptReplays } from '../../engine/execution/call/kept-replays.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import type { Methods, PoolContext } from '../method/method.ts'
 import {
@@ -55,6 +56,7 @@ export function createCallRunner(parts: {
   const leases = new Map<string, LeasedView>()
   /** Of the running call. */
   const output = new PieceWriter()
+  const shared = { chain, engine, limits, now, output, replays: keptReplays() }
 
   function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
     const key = `${endpoint} ${record}`
@@ -81,7 +83,7 @@ export function createCallRunner(parts: {
       const leased = lease(call)
       if (leased === undefined) return { stale: true }
       const { view, record } = leased
-      const context: PoolContext = { view, chain, engine, limits, isExpired, now, output }
+      const context: PoolContext = { ...shared, view, isExpired }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
         ? { result, record }

@@ -2,6 +2,7 @@
 import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
   type Codec,
@@ -32,6 +33,8 @@ export type MethodContext = {
 /** Handlers in a worker may write their result where it goes out in pieces, instead of giving it. */
 export type PoolContext = MethodContext & {
   readonly output: TraceOutput
+  /** Blocks that this thread has replayed. */
+  readonly replays: KeptReplays
   /** Monotonic milliseconds. */
   readonly now: () => number
 }

@@ -1,10 +1,9 @@
 /** Methods that run transactions again and show how they went (go-ethereum: eth/tracers/api.go). */
 import type { Block, BlockSelector } from '../../engine/chain/types.ts'
 import { call } from '../../engine/execution/call/call.ts'
+import { type ReplayOptions, ReplayStopped } from '../../engine/execution/call/kept-replays.ts'
 import {
   precompilesOf,
-  type ReplayOptions,
-  ReplayStopped,
   stateWithin,
   type TraceOptions,
   traceTransactions,
@@ -234,7 +233,7 @@ function budgetOf({ output, limits }: PoolContext): TraceBudget {
 }
 
 function replayOf(
-  { view, chain, engine }: PoolContext,
+  { view, chain, engine, replays }: PoolContext,
   block: Block,
 ): Omit<ReplayOptions, 'limits'> {
   if (block.number === chain.genesisNumber) throw failed('genesis is not traceable')
@@ -242,7 +241,8 @@ function replayOf(
   const parent = view.block({ hash: header.parentHash, requireCanonical: false })
   if (parent === undefined) throw failed(`block ${bytesToHex(header.parentHash)} not found`)
   const reader = view.state(parent)
-  return { engine, chain, reader, header, hash, transactions: block.transactions() }
+  const transactions = block.transactions()
+  return { engine, chain, reader, header, hash, transactions, kept: replays }
 }
 
 /** Runs under the request's deadline and the caller's own. */

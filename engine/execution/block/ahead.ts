@@ -38,6 +38,9 @@ export function allowAhead(block: BlockExecution): AheadExecution {
     get gasUsed() {
       return marks[0] === undefined ? block.gasUsed : marks[0].gasUsed
     },
+    get logCount() {
+      return marks[0] === undefined ? block.logCount : marks[0].logCount
+    },
     get ahead() {
       return marks.length
     },

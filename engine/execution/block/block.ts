@@ -5,7 +5,6 @@ import { decodeL1Attributes } from '../../chainspec/l1-attributes.ts'
 import {
   daFootprint,
   type L1FeeParameters,
-  type RollupData,
   receiptL1Fee,
   rollupData,
 } from '../../chainspec/l1-fee.ts'
@@ -122,15 +121,20 @@ class Block implements BlockExecution {
   readonly rules: Rules
   readonly executed: ExecutedTransaction[] = []
   gasUsed = 0n
+  logCount = 0
   readonly #session: Session
   readonly #rootAfter: RootAfter
-  /** They grow with the block: a flashblock's roots hash only what came with it. */
+  /** They grow with the block, when roots are asked for: a flashblock's hash only what came with it, what is undone before is never hashed. */
   readonly #transactionTrie = orderedTrie()
   readonly #receiptTrie = orderedTrie()
+  /** Transactions that are in them. */
+  #hashed = 0
   #blobGasUsed = 0n
   #sums: BlockSums | undefined
   /** As L1Block's storage says, from the first transaction that pays. */
   #l1: L1FeeParameters | undefined
+  /** As the calldata of the block's first transaction says. */
+  #attributes: { readonly of: Transaction; readonly l1: L1FeeParameters | undefined } | undefined
 
   constructor(
     attributes: BlockAttributes,
@@ -177,6 +181,11 @@ class Block implements BlockExecution {
   }
 
   sums(): BlockSums {
+    for (const { transaction, receipt } of this.executed.slice(this.#hashed)) {
+      this.#transactionTrie.append(transaction.raw)
+      this.#receiptTrie.append(encodeReceipt(receipt))
+    }
+    this.#hashed = this.executed.length
     this.#sums ??= {
       gasUsed: this.gasUsed,
       blobGasUsed: this.#blobGasUsed,
@@ -196,6 +205,7 @@ class Block implements BlockExecution {
       transactions: this.executed.length,
       gasUsed: this.gasUsed,
       blobGasUsed: this.#blobGasUsed,
+      logCount: this.logCount,
     }
   }
 
@@ -204,7 +214,9 @@ class Block implements BlockExecution {
     this.executed.length = to.transactions
     this.#transactionTrie.truncate(to.transactions)
     this.#receiptTrie.truncate(to.transactions)
+    this.#hashed = Math.min(this.#hashed, to.transactions)
     this.gasUsed = to.gasUsed
+    this.logCount = to.logCount
     this.#blobGasUsed = to.blobGasUsed
     this.#sums = undefined
     this.#l1 = undefined
@@ -245,51 +257,69 @@ class Block implements BlockExecution {
     if (rollup !== undefined)
       this.#blobGasUsed += daFootprint(rollup.data, rollup.parameters, this.rules)
     else if (transaction.type !== 0x7e) this.#blobGasUsed += blobGasOf(transaction)
-    const receipt = this.#receipt(transaction, applied, rollup)
-    const executed = { transaction, receipt }
+    this.logCount += applied.logs.length
+    const executed = withReceipt(transaction, this.#receiptOf(transaction, applied, rollup))
     this.executed.push(executed)
-    this.#transactionTrie.append(transaction.raw)
-    this.#receiptTrie.append(encodeReceipt(receipt))
     this.#sums = undefined
     return executed
   }
 
-  #receipt(transaction: Transaction, applied: Applied, rollup: RollupFees | undefined): Receipt {
-    const isDeposit = transaction.type === 0x7e
-    const nonce = isDeposit ? applied.depositNonce! : transaction.nonce
-    const version = this.rules.depositReceiptVersion
-    const l1 = this.#receiptL1(transaction, rollup?.data)
-    return {
-      type: transaction.type,
-      status: applied.isSuccess ? 1 : 0,
-      ...(this.#rootAfter === undefined ? {} : { root: this.#rootAfter(this.diff()) }),
-      cumulativeGasUsed: this.gasUsed,
-      gasUsed: applied.gasUsed,
-      logsBloom: bloomOf(applied.logs),
-      logs: applied.logs,
-      contractAddress:
-        transaction.to === undefined ? createAddress(transaction.from, nonce) : undefined,
-      effectiveGasPrice: applied.effectiveGasPrice,
-      ...(isDeposit ? { depositNonce: nonce } : {}),
-      ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
-      ...(l1 === undefined ? {} : { l1 }),
-      ...(transaction.type === 3
-        ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: this.env.blobBaseFee }
-        : {}),
+  /** Takes from the block what will be different later. */
+  #receiptOf(
+    transaction: Transaction,
+    { isSuccess, gasUsed, logs, effectiveGasPrice, depositNonce }: Applied,
+    rollup: RollupFees | undefined,
+  ): () => Receipt {
+    const cumulativeGasUsed = this.gasUsed
+    const root = this.#rootAfter?.(this.diff())
+    const { type } = transaction
+    const isDeposit = type === 0x7e
+    const { rules, env } = this
+    const parameters = rules.l1Fee === 'none' ? undefined : this.#receiptParameters(transaction)
+    const nonce = isDeposit ? depositNonce! : transaction.nonce
+    const version = rules.depositReceiptVersion
+    return () => {
+      const data = rollup?.data ?? (parameters && rollupData(transaction.raw))
+      const l1 = parameters && receiptL1Fee({ data: data!, isDeposit }, parameters, rules)
+      return {
+        type,
+        status: isSuccess ? 1 : 0,
+        ...(root === undefined ? {} : { root }),
+        cumulativeGasUsed,
+        gasUsed,
+        logsBloom: bloomOf(logs),
+        logs,
+        contractAddress:
+          transaction.to === undefined ? createAddress(transaction.from, nonce) : undefined,
+        effectiveGasPrice,
+        ...(isDeposit ? { depositNonce: nonce } : {}),
+        ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
+        ...(l1 === undefined ? {} : { l1 }),
+        ...(transaction.type === 3
+          ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: env.blobBaseFee }
+          : {}),
+      }
     }
   }
 
-  /** Receipts take the parameters from the calldata of the block's first transaction; what was charged came from storage. */
-  #receiptL1(transaction: Transaction, known: RollupData | undefined) {
-    if (this.rules.l1Fee === 'none') return undefined
+  /** Receipts take them from the calldata of the block's first transaction; what was charged came from storage. */
+  #receiptParameters(transaction: Transaction): L1FeeParameters {
     const first = this.executed[0]?.transaction ?? transaction
-    const parameters =
-      decodeL1Attributes(first.input)?.attributes ??
-      this.#l1 ??
-      readL1Parameters(this.#session, this.rules)
-    const isDeposit = transaction.type === 0x7e
-    const data = known ?? rollupData(transaction.raw)
-    return receiptL1Fee({ data, isDeposit }, parameters, this.rules)
+    if (this.#attributes?.of !== first)
+      this.#attributes = { of: first, l1: decodeL1Attributes(first.input)?.attributes }
+    return this.#attributes.l1 ?? this.#l1 ?? readL1Parameters(this.#session, this.rules)
+  }
+}
+
+/** The receipt is made when somebody reads it: a replay, and what is executed ahead in vain, have none. */
+function withReceipt(transaction: Transaction, make: () => Receipt): ExecutedTransaction {
+  let made: Receipt | undefined
+  return {
+    transaction,
+    get receipt() {
+      made ??= make()
+      return made
+    },
   }
 }
 

@@ -10,6 +10,7 @@ import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 
+/** A receipt may be made when it is read for the first time. */
 export type ExecutedTransaction = { readonly transaction: Transaction; readonly receipt: Receipt }
 
 /**
@@ -71,6 +72,7 @@ export interface BlockExecution {
   finish(tail: BlockTail): Promise<Bytes | undefined>
   readonly executed: readonly ExecutedTransaction[]
   readonly gasUsed: bigint
+  readonly logCount: number
   sums(): BlockSums
   /** Journal position together with the counts of this block; revert goes back to it. */
   checkpoint(): BlockCheckpoint
@@ -83,6 +85,7 @@ export type BlockCheckpoint = {
   readonly transactions: number
   readonly gasUsed: bigint
   readonly blobGasUsed: bigint
+  readonly logCount: number
 }
 
 /** `reader` is the state after the parent block. */

@@ -65,6 +65,9 @@ export class MadeUpExecution implements AheadExecution {
   get gasUsed(): bigint {
     return BigInt(this.executed.length * 1000 + this.#changes)
   }
+  get logCount(): number {
+    return this.executed.reduce((sum, { receipt }) => sum + receipt.logs.length, 0)
+  }
   sums(): BlockSums {
     const receipts = this.executed.map(({ receipt }) => receipt)
     return {
