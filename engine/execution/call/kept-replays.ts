@@ -58,7 +58,9 @@ export function keptReplays(): KeptReplays {
     give(replay) {
       replay.readFrom(undefined)
       const others = kept.filter(({ hash }) => !equalBytes(hash, replay.hash))
-      kept = [replay, ...others].slice(0, MOST_REPLAYS)
+      const next = [replay, ...others].slice(0, MOST_REPLAYS)
+      for (const one of kept) if (!next.includes(one)) one.block.close()
+      kept = next
     },
   }
 }
@@ -87,7 +89,8 @@ export async function replayed<T>(
       await execute(replay, transaction, limits)
     return await use(replay)
   } finally {
-    if (replay.isWhole) kept?.give(replay)
+    if (replay.isWhole && kept !== undefined) kept.give(replay)
+    else replay.block.close()
   }
 }
 
@@ -95,7 +98,12 @@ async function beginReplay(options: ReplayOptions): Promise<Replay> {
   const { engine, chain, header, hash } = options
   const { reader, readFrom } = movable(options.reader)
   const block = openBlock({ engine, chain, reader, attributes: attributesOfHeader(header) })
-  await block.begin()
+  try {
+    await block.begin()
+  } catch (error) {
+    block.close()
+    throw error
+  }
   return { engine, hash, block, marks: [], isWhole: true, readFrom }
 }
 

@@ -68,6 +68,7 @@ export class MadeUpExecution implements AheadExecution {
   get logCount(): number {
     return this.executed.reduce((sum, { receipt }) => sum + receipt.logs.length, 0)
   }
+  close(): void {}
   sums(): BlockSums {
     const receipts = this.executed.map(({ receipt }) => receipt)
     return {
