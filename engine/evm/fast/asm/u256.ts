@@ -180,9 +180,11 @@ export function mulh(a: u64, b: u64): u64 {
   const aHigh = a >> 32
   const bLow = b & 0xffffffff
   const bHigh = b >> 32
-  const cross = aHigh * bLow + ((aLow * bLow) >> 32)
-  const middle = aLow * bHigh + (cross & 0xffffffff)
-  return aHigh * bHigh + (cross >> 32) + (middle >> 32)
+  // The four products do not wait for each other.
+  const cross = aHigh * bLow
+  const other = aLow * bHigh
+  const middle = ((aLow * bLow) >> 32) + (cross & 0xffffffff) + (other & 0xffffffff)
+  return aHigh * bHigh + (cross >> 32) + (other >> 32) + (middle >> 32)
 }
 
 export function mul(d: usize, p: usize, q: usize): void {

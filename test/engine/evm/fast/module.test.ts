@@ -11,8 +11,8 @@ test('compiled again, it is the same: else npm run engine -- --write', {
   expect((await compiled()).equals(kept)).toBe(true)
 })
 
-test('it holds no debug information', async () => {
-  const module = await WebAssembly.compile(kept)
+test('it holds no debug information', () => {
+  const module = new WebAssembly.Module(kept)
   for (const name of ['name', 'sourceMappingURL', '.debug_info'])
     expect(WebAssembly.Module.customSections(module, name)).toEqual([])
 })

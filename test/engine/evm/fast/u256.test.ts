@@ -10,10 +10,9 @@ let exported: Record<string, (...args: readonly (number | bigint)[]) => number>
 
 beforeAll(async () => {
   const module = await compiled('asm/u256.ts', 'asm/divide.ts', 'asm/keccak.ts')
-  const { instance } = await WebAssembly.instantiate(module)
-  const { memory: own, ...functions } = instance.exports
-  memory = own as WebAssembly.Memory
-  exported = functions as typeof exported
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module))
+  memory = (exports as { readonly memory: WebAssembly.Memory }).memory
+  exported = exports as typeof exported
 }, 300_000)
 
 /** Words of the test, behind what the module has for itself. */
