@@ -1,0 +1,2 @@
+/** What the host may call. */
+export { keccak256 } from './keccak'
