@@ -80,6 +80,7 @@ const mayImport = (from: string, target: string): boolean =>
 const reference = [
   'engine/evm/reference/reference.ts',
   'engine/evm/reference/curves.ts',
+  'engine/evm/reference/gas.ts',
   'engine/evm/reference/kernel.ts',
   'engine/evm/reference/kzg.ts',
   'engine/evm/reference/outcome.ts',
