@@ -85,6 +85,7 @@ const mayImport = (from: string, target: string): boolean =>
 /** The reference engine in pieces. */
 const reference = [
   'engine/evm/reference/reference.ts',
+  'engine/evm/reference/gas.ts',
   'engine/evm/reference/kernel.ts',
   'engine/evm/reference/outcome.ts',
   'engine/evm/reference/precompiles.ts',

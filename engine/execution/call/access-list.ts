@@ -109,7 +109,9 @@ function touchedOf(list: AccessList, excluded: ReadonlySet<string>): Touched {
 
 /** Sorted: what was met first depends on the list of the run before. */
 const listOf = (touched: Touched): AccessList =>
-  [...touched.keys()].sort().map((address) => ({
+  inOrder(touched.keys()).map((address) => ({
     address: hexToBytes(address) satisfies Bytes,
-    storageKeys: [...touched.get(address)!].sort().map((key) => hexToBytes(key)),
+    storageKeys: inOrder(touched.get(address)!).map((key) => hexToBytes(key)),
   }))
+
+const inOrder = (names: Iterable<string>): string[] => [...names].sort((a, b) => (a < b ? -1 : 1))

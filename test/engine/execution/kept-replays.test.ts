@@ -10,6 +10,7 @@ import {
 } from '../../../engine/execution/call/kept-replays.ts'
 import { stateWithin, traceTransactions } from '../../../engine/execution/call/replay.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
+import { equalBytes } from '../../../engine/primitives/words.ts'
 import { readAccount } from '../../../engine/state/read.ts'
 import { MissingError, type StateReader } from '../../../engine/state/reader.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
@@ -70,7 +71,7 @@ function counting(): { readonly engine: Engine; runs: number } {
         return {
           ...session,
           run(message: Message, ...limits: never[]) {
-            if (message.from === SENDER || message.origin.join() === SENDER.join()) counted.runs++
+            if (equalBytes(message.origin, SENDER)) counted.runs++
             return session.run(message, ...limits)
           },
         }
