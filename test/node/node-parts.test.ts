@@ -216,6 +216,15 @@ describe('what should not happen', () => {
     ])
     expect(counts()).toMatchObject({ front_stalled: 1, call_failed: 2, worker_failed: 0 })
   })
+  test('is counted together by all threads, whose logs are their own', () => {
+    const log = { warn: () => {}, error: () => {} }
+    const { report, shared, counts } = createReporter(log)
+    const inThread = createReporter(log, structuredClone(shared))
+    report('call_failed')
+    inThread.report('call_failed')
+    inThread.report('worker_failed')
+    expect(counts()).toMatchObject({ call_failed: 2, worker_failed: 1, worker_replaced: 0 })
+  })
 })
 
 describe('metrics', () => {

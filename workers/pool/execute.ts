@@ -12,7 +12,7 @@ import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { LogOptions } from '../observe/log.ts'
-import type { Reporter } from '../observe/reporter.ts'
+import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
 import { type Claims, claimRow } from '../thread/rows.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
@@ -23,6 +23,8 @@ export type PoolWorkerData = {
   readonly claims: Claims
   readonly limits: Limits
   readonly log: LogOptions
+  /** Of the process. */
+  readonly mishaps: MishapCounts
 }
 
 let reporter: Reporter | undefined
@@ -61,7 +63,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   })
 }
 
-/** A thread that never fails has no log to load, which is a tenth of its start. What it reports is in the log, and not counted. */
+/** A thread that never fails has no log to load, which is a tenth of its start. */
 function openReporter() {
   const { createLog, loggable }: typeof import('../observe/log.ts') = createRequire(
     import.meta.url,
@@ -69,6 +71,7 @@ function openReporter() {
   const { createReporter }: typeof import('../observe/reporter.ts') = createRequire(
     import.meta.url,
   )('../observe/reporter.ts')
-  reporter ??= createReporter(createLog((workerData as PoolWorkerData).log))
+  const { log, mishaps } = workerData as PoolWorkerData
+  reporter ??= createReporter(createLog(log), mishaps)
   return { report: reporter.report, loggable }
 }
