@@ -100,7 +100,7 @@ export class Batch {
   #hasTime(item: Ready, now: number): boolean {
     return now <= this.#scope.startedAt + this.#limitMs(item)
   }
-  /** How long it is tried again: what goes to a worker as long as its kind may take, a read of the front as long as any of its batch. */
+  /** How long it is tried again: what goes to a worker as long as its kind may take, a read of the front as the slowest of its batch. */
   #limitMs({ found }: Ready): number {
     const { limits } = this.#options
     if (found.runs !== 'front') return laneMs(found.runs, limits)

@@ -40,7 +40,6 @@ export type ShownStats = {
 }
 /** A call of a body that may be held before it runs: its answer waits for a block or a flashblock. */
 export type HeldCall = {
-  readonly method: string
   readonly found: { readonly about: About | undefined }
   readonly params: readonly unknown[]
   /** JSON text of the parameters. */
@@ -56,8 +55,6 @@ type Shown = {
 }
 type Target = { readonly head: Head; readonly height: bigint; readonly ms: number }
 type Waiter = Target & { readonly end: () => void }
-
-const POLLS: ReadonlySet<string> = new Set(['eth_getFilterChanges', 'eth_getFilterLogs'])
 
 export function createShownReceipts(options: {
   readonly reader: ChainReader
@@ -102,7 +99,7 @@ export function createShownReceipts(options: {
   }
 
   function targetOf(call: HeldCall, shown: Shown | undefined): Target | undefined {
-    if (POLLS.has(call.method)) {
+    if (call.found.about?.is === 'filter') {
       // Without a receipt: up to the height that eth_blockNumber announces here, whose block is about to be canonical.
       const ms = shown === undefined ? limits.announcedHoldMs : limits.shownHoldMs
       if (ms === 0) return undefined
@@ -163,8 +160,9 @@ function wait(
 }
 
 function asksLatest({ found: { about }, params }: HeldCall): boolean {
-  if (about?.is === 'state') return (params[about.at] ?? LATEST) === LATEST
-  if (about?.is !== 'query') return false
+  if (about === undefined || about.isHereOnly) return false
+  if (about.is === 'state') return (params[about.at] ?? LATEST) === LATEST
+  if (about.is !== 'query') return false
   const filter = params[about.at]
   return typeof filter === 'object' && filter !== null && Reflect.get(filter, 'toBlock') === LATEST
 }

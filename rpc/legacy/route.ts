@@ -1,4 +1,4 @@
-/** Which calls are about the chain before this one: by number, tag or hash. A method that says of nothing what it is about is this chain's alone. */
+/** Which calls are about the chain before this one: by number, tag or hash. What a method is about says which, but for those that are this chain's alone. */
 import type { BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { quantity } from '../../engine/primitives/hex.ts'
@@ -14,11 +14,6 @@ export type Route =
   | { readonly to: 'here' }
   | { readonly to: 'legacy'; readonly method: string; readonly params: readonly unknown[] }
   | { readonly to: 'both'; readonly fromBlock: bigint }
-
-/** The spelling of the service's list, which other nodes do not know. */
-const STANDARD_NAMES: ReadonlyMap<string, string> = new Map([
-  ['eth_getTransactionbyBlockNumberAndIndex', 'eth_getTransactionByBlockNumberAndIndex'],
-])
 
 const HERE: Route = { to: 'here' }
 
@@ -38,16 +33,18 @@ export function routeOf(
 ): Route {
   const wire = about === undefined ? undefined : params[about.at]
   if (about === undefined || wire === undefined || wire === null) return HERE
-  const { at, is } = about
+  const { at, is, isHereOnly, elsewhere = name } = about
+  if (isHereOnly || is === 'filter') return HERE
   const legacy = (value: unknown): Route => ({
     to: 'legacy',
-    method: STANDARD_NAMES.get(name) ?? name,
+    method: elsewhere,
     params: params.with(at, value),
   })
   try {
     const decoded = declared[at]!.codec.decode(wire, limits)
     if (is === 'query') return routeOfLogs(decoded as LogQuery, wire)
-    if (is === 'transaction') return isOurs(decoded as Bytes) ? HERE : legacy(wire)
+    if (is === 'transaction' || is === 'receipt')
+      return isOurs(decoded as Bytes) ? HERE : legacy(wire)
     return routeOfBlock(
       is === 'block' || is === 'state'
         ? (decoded as BlockSelector)

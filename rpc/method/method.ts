@@ -58,8 +58,8 @@ export type Method = {
   readonly summary: string
   readonly runs: Runs
   /**
-   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), and a read of latest may wait for a
-   * block that its client was shown (events/shown.ts); undefined: neither.
+   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), a read of latest may wait for a
+   * block that its client was shown (events/shown.ts), and a receipt for its flashblock (events/hold.ts); undefined: nothing of that.
    */
   readonly about: About | undefined
   /** A front method that looks at nothing but its parameters: long ones go to the pool. */

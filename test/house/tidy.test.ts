@@ -138,6 +138,12 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
     /^(engine|workers|rpc\/(?!seam\/errors\.))/,
     'say the reason: its code stands in rpc/seam/errors.ts',
   ],
+  [
+    /'(eth|debug|net|web3|txpool|dev|rpc)_[a-z]\w*'/i,
+    /^rpc\/(events|legacy|dispatch)\//,
+    'ask what a method is about (rpc/seam/about.ts), not for its name',
+  ],
+  [/\bonBlock\(/, /^rpc\/methods\//, "say what the method is about, and basis: 'about'"],
   [/\bas any\b|: any\b|<any\b/, /./, 'say the type'],
   [
     /\blimits\??: Limits\b/,
@@ -290,6 +296,12 @@ describe('a fault is found', () => {
       "log.warn('late')",
       'what should not happen is reported: workers/observe/reporter.ts',
     ],
+    [
+      'rpc/events/x.ts',
+      "call.method === 'eth_getLogs'",
+      'ask what a method is about (rpc/seam/about.ts), not for its name',
+    ],
+    ['rpc/methods/x.ts', 'basis: onBlock(1),', "say what the method is about, and basis: 'about'"],
     ['rpc/http/x.ts', 'readonly limits: Limits', 'say which limits: Pick<Limits, …>'],
     ['workers/pool/x.ts', "lane === 'dear'", 'a lane is one row: ask rpc/seam/lane.ts'],
     [
