@@ -2,14 +2,20 @@
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
+import type { Paid } from './paid.ts'
 
-export type Charge = { readonly isAllowed: true } | ({ readonly isAllowed: false } & Refusal)
+export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
+/** `second` names the second of the address that the points were taken from. */
+export type Allowed = { readonly isAllowed: true; readonly second: number }
 
 export interface Limiter {
   /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
   charge(address: string, points: number): Charge | Promise<Charge>
-  /** Gives back what was taken for the first part of a request that is refused because of the rest. */
-  refund(address: string, points: number): void
+  /**
+   * Gives back what was taken for the first part of a request that is refused because of the rest, as far as its second is not over: points
+   * of another one would be more than the limit in this. Returns how many.
+   */
+  refund(address: string, paid: Paid): number
   /** Points that a request turned out to cost when it was done: taken from the seconds that follow, ten at most. */
   owe(address: string, points: number): void
   /** Of an address that was refused as often in this second as it has points: until it is over, nothing that it sends is read. */
@@ -37,17 +43,33 @@ const KEPT_MS = 10_000
 /** For how many seconds an address may be in debt. */
 const DEBT_SECONDS = 10
 const OVERFLOW_KEY = 'overflow'
-const ALLOWED: Charge = { isAllowed: true }
+const ALLOWED: Charge = { isAllowed: true, second: 0 }
 
 export const createLimiter = ({ perSecond, ...rest }: LimiterOptions): Limiter =>
   perSecond === undefined ? unlimited() : limited(perSecond, rest)
 
-const newBucket = (points: number) =>
-  new RateLimiterMemory({ keyPrefix: '', points, duration: WINDOW_MS / 1_000 })
+/** The library's bucket, by seconds that are ours. It does in memory what it is told before it returns. */
+function createBucket(limit: number, now: () => number) {
+  const bucket = new RateLimiterMemory({
+    keyPrefix: '',
+    points: limit,
+    duration: WINDOW_MS / 1_000,
+  })
+  const restOf = ({ end }: Second) => ({ customDuration: (end - now()) / 1_000 })
+  return {
+    consume: (second: Second, points: number) => bucket.consume(second.key, points, restOf(second)),
+    penalty: (second: Second, points: number) => bucket.penalty(second.key, points, restOf(second)),
+    /** Nothing, when the second is over: a bucket that is made anew for it would outlive it and take from the next. */
+    async giveBack(second: Second, points: number): Promise<void> {
+      const rest = restOf(second)
+      if (rest.customDuration > 0) await bucket.reward(second.key, points, rest)
+    },
+  }
+}
 
 /** @param limit points per second and address */
 function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>): Limiter {
-  const bucket = newBucket(limit)
+  const bucket = createBucket(limit, now)
   const seconds = createSeconds(keys, { limit, begin, clock: now })
   const leftMs = ({ end }: Second): number => end - now()
   let waiting = 0
@@ -56,20 +78,18 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
   /** Points that every address known at the time was given for stalls, all together. */
   let given = 0
 
-  /** What an address has from before its second: debts, and points for stalls. The bucket in memory does it before it returns. */
+  /** What an address has from before its second: debts, and points for stalls. */
   function begin(second: Second): void {
     second.refused = 0
     const due = Math.min(second.owed, limit)
     if (due === 0) return
     second.owed -= due
-    void bucket.penalty(second.key, due, { customDuration: leftMs(second) / 1_000 })
+    void bucket.penalty(second, due)
   }
   function current(key: string): Second {
     const second = seconds.of(key, given)
     if (second.given !== given) {
-      void bucket.reward(second.key, given - second.given, {
-        customDuration: leftMs(second) / 1_000,
-      })
+      void bucket.giveBack(second, given - second.given)
       second.given = given
     }
     return second
@@ -77,16 +97,15 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
 
   async function take(address: string, points: number): Promise<Charge> {
     const second = current(address)
-    const { key } = second
     try {
-      await bucket.consume(key, points, { customDuration: leftMs(second) / 1_000 })
+      await bucket.consume(second, points)
       charged += points
-      return ALLOWED
+      return second.allowed
     } catch (refusal) {
       if (!(refusal instanceof RateLimiterRes)) throw refusal
       second.refused++
       // The bucket counts refused points too: given back, so that smaller requests still fit in this second.
-      await bucket.reward(key, points)
+      await bucket.giveBack(second, points)
       return {
         isAllowed: false,
         limit,
@@ -107,9 +126,12 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
       tail = turn
       return turn
     },
-    refund(address, points) {
-      charged -= points
-      void bucket.reward(current(limiterKey(address)).key, points)
+    refund(address, { last, second: name }) {
+      const second = seconds.known(limiterKey(address))
+      if (last === 0 || second === undefined || second.allowed.second !== name) return 0
+      charged -= last
+      void bucket.giveBack(second, last)
+      return last
     },
     owe(address, points) {
       const second = current(limiterKey(address))
@@ -136,7 +158,7 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
 function unlimited(): Limiter {
   return {
     charge: () => ALLOWED,
-    refund() {},
+    refund: () => 0,
     owe() {},
     held: () => undefined,
     stalled() {},
@@ -150,13 +172,20 @@ type Second = {
   /** Of its bucket. */
   readonly key: string
   /** When its second ends. */
-  end: number
+  readonly end: number
   /** Points for the seconds to come. */
   owed: number
   refused: number
+  /** What a charge of it is answered with. */
+  readonly allowed: Allowed
   /** Points for stalls that it has been given, counted as all of them are. */
   given: number
 }
+
+const newSecond = (key: string, end: number): Omit<Second, 'given'> => ({
+  ...{ key, end, owed: 0, refused: 0 },
+  allowed: { isAllowed: true, second: end },
+})
 
 /**
  * The second of each address. Seconds follow each other without a gap as long as the address is remembered, so that a request late in
@@ -195,7 +224,7 @@ function createSeconds(
   function shared(now: number, given: number): Second {
     if (overflow === undefined || !isNow(overflow, now)) {
       const { owed = 0 } = overflow ?? {}
-      overflow = { key: OVERFLOW_KEY, end: now + WINDOW_MS, owed, refused: 0, given }
+      overflow = { ...newSecond(OVERFLOW_KEY, now + WINDOW_MS), owed, given }
       begin(overflow)
     }
     return overflow
@@ -212,9 +241,10 @@ function createSeconds(
       seconds.delete(oldest)
     }
     if (seconds.size >= most) return shared(now, given)
-    const next = { key, end: now + WINDOW_MS, owed: 0, refused: 0, given }
-    if (known !== undefined && !isForgotten(known, now)) {
-      next.end = now + WINDOW_MS - ((now - known.end) % WINDOW_MS)
+    const isGoingOn = known !== undefined && !isForgotten(known, now)
+    const sinceMs = isGoingOn ? (now - known.end) % WINDOW_MS : 0
+    const next = { ...newSecond(key, now + WINDOW_MS - sinceMs), given }
+    if (isGoingOn) {
       // What was not asked for paid as well.
       const missed = Math.floor((now - known.end) / WINDOW_MS)
       next.owed = Math.max(0, known.owed - missed * limit)
