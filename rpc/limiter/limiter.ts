@@ -75,8 +75,8 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
   let waiting = 0
   let tail: Promise<unknown> = Promise.resolve()
   let charged = 0
-  /** Points that every address known at the time was given for stalls, all together. */
-  let given = 0
+  /** How long this thread has stood still, all together. */
+  let stalledMs = 0
 
   /** What an address has from before its second: debts, and points for stalls. */
   function begin(second: Second): void {
@@ -87,10 +87,11 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
     void bucket.penalty(second, due)
   }
   function current(key: string): Second {
-    const second = seconds.of(key, given)
-    if (second.given !== given) {
-      void bucket.giveBack(second, given - second.given)
-      second.given = given
+    const second = seconds.of(key, stalledMs)
+    if (second.stalledMs !== stalledMs) {
+      const points = Math.floor((limit * (stalledMs - second.stalledMs)) / WINDOW_MS)
+      if (points > 0) void bucket.giveBack(second, points)
+      second.stalledMs = stalledMs
     }
     return second
   }
@@ -144,7 +145,7 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
       return { limit, used: limit, cost: 1, retryAfterMs: Math.max(1, leftMs(second)) }
     },
     stalled(ms) {
-      given += Math.floor((limit * ms) / WINDOW_MS)
+      stalledMs += ms
     },
     get known() {
       return seconds.size
@@ -178,11 +179,11 @@ type Second = {
   refused: number
   /** What a charge of it is answered with. */
   readonly allowed: Allowed
-  /** Points for stalls that it has been given, counted as all of them are. */
-  given: number
+  /** For how much of all stalls it has been given points. */
+  stalledMs: number
 }
 
-const newSecond = (key: string, end: number): Omit<Second, 'given'> => ({
+const newSecond = (key: string, end: number): Omit<Second, 'stalledMs'> => ({
   ...{ key, end, owed: 0, refused: 0 },
   allowed: { isAllowed: true, second: end },
 })
@@ -203,14 +204,16 @@ function createSeconds(
     readonly clock: () => number
   },
 ): {
-  of(key: string, given: number): Second
+  of(key: string, stalledMs: number): Second
   /** undefined: it has no second now. */
   known(key: string): Second | undefined
   readonly size: number
 } {
   const seconds = new Map<string, Second>()
   let overflow: Second | undefined
-  const isForgotten = ({ end }: Second, now: number) => end <= now - KEPT_MS || isAhead(end, now)
+  /** The time for which this thread stood still is nobody's silence. */
+  const isForgotten = (second: Second, now: number, stalledMs: number) =>
+    second.end <= now - KEPT_MS - (stalledMs - second.stalledMs) || isAhead(second.end, now)
   /** The clock went back. */
   const isAhead = (end: number, now: number) => end > now + WINDOW_MS
   const isNow = ({ end }: Second, now: number) => end > now && !isAhead(end, now)
@@ -221,34 +224,34 @@ function createSeconds(
     return seconds.size < most || oldest === undefined || oldest.end <= now
   }
 
-  function shared(now: number, given: number): Second {
+  function shared(now: number, stalledMs: number): Second {
     if (overflow === undefined || !isNow(overflow, now)) {
       const { owed = 0 } = overflow ?? {}
-      overflow = { ...newSecond(OVERFLOW_KEY, now + WINDOW_MS), owed, given }
+      overflow = { ...newSecond(OVERFLOW_KEY, now + WINDOW_MS), owed, stalledMs }
       begin(overflow)
     }
     return overflow
   }
 
-  function of(key: string, given: number): Second {
+  function of(key: string, stalledMs: number): Second {
     const now = clock()
     const known = seconds.get(key)
     if (known !== undefined && isNow(known, now)) return known
     seconds.delete(key)
     // In the order of their ends: the oldest stand first.
     for (const [oldest, second] of seconds) {
-      if (!isForgotten(second, now) && (seconds.size < most || second.end > now)) break
+      if (!isForgotten(second, now, stalledMs) && (seconds.size < most || second.end > now)) break
       seconds.delete(oldest)
     }
-    if (seconds.size >= most) return shared(now, given)
-    const isGoingOn = known !== undefined && !isForgotten(known, now)
+    if (seconds.size >= most) return shared(now, stalledMs)
+    const isGoingOn = known !== undefined && !isForgotten(known, now, stalledMs)
     const sinceMs = isGoingOn ? (now - known.end) % WINDOW_MS : 0
-    const next = { ...newSecond(key, now + WINDOW_MS - sinceMs), given }
+    const next = { ...newSecond(key, now + WINDOW_MS - sinceMs), stalledMs }
     if (isGoingOn) {
       // What was not asked for paid as well.
       const missed = Math.floor((now - known.end) / WINDOW_MS)
       next.owed = Math.max(0, known.owed - missed * limit)
-      next.given = known.given
+      next.stalledMs = known.stalledMs
     }
     seconds.set(key, next)
     begin(next)

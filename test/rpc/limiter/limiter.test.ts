@@ -121,6 +121,21 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'a', 300)).toBe(100)
   })
 
+  test('a stall that is longer than an address is remembered', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
+    expect(await allowed(limiter, 'a', 100)).toBe(100)
+    expect(await allowed(limiter, 'b', 1)).toBe(1)
+    vi.advanceTimersByTime(12_000)
+    limiter.stalled(12_000)
+    expect(await allowed(limiter, 'a', 2_000)).toBe(1_300)
+    // Silence counts again from where it ended.
+    vi.advanceTimersByTime(9_000)
+    expect(await allowed(limiter, 'b', 2_000)).toBe(1_300)
+    vi.advanceTimersByTime(25_000)
+    limiter.stalled(12_000)
+    expect(await allowed(limiter, 'b', 2_000)).toBe(100)
+  })
+
   test('what was taken for a request that is refused after all comes back', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(limiter.refund('a', await pay(limiter, 'a', 30))).toBe(30)
