@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
+import { type Paid, paidMore, UNPAID } from '../limiter/paid.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
 import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
@@ -20,8 +21,8 @@ export type Body = {
   readonly text: string
   /** Of the client that sent it. */
   readonly address: string
-  /** Points that were charged for it already: it costs that and one more at least. */
-  readonly paid: number
+  /** What was charged for it already. */
+  readonly paid: Paid
 }
 /** Why a body is not read, or not any further. */
 export class BodyRefusal extends Error {
@@ -78,7 +79,7 @@ class Reading {
   /** All of it, where it came in one piece; then nothing was copied. */
   #whole: Buffer | undefined
   #buffer: Buffer | undefined
-  #paid = 0
+  #paid = UNPAID
   /** A charge was not answered yet: what comes meanwhile is paid after it. */
   #isPaying = false
   #hasEnded = false
@@ -177,7 +178,7 @@ class Reading {
   }
 
   #pay(): void {
-    const points = this.#due() - this.#paid
+    const points = this.#due() - this.#paid.points
     if (points <= 0 || this.#isPaying || this.#isOver) return
     const charge = this.#options.limiter.charge(this.#address, points)
     if (!(charge instanceof Promise)) {
@@ -194,7 +195,7 @@ class Reading {
   }
   #judge(charge: Charge, points: number): void {
     if (charge.isAllowed) {
-      this.#paid += points
+      this.#paid = paidMore(this.#paid, points, charge.second)
       return
     }
     if (this.#isOver) return
@@ -203,8 +204,8 @@ class Reading {
   }
   /** What is refused by the rate, before it began or in its middle, costs nothing. */
   #giveBack(): void {
-    if (this.#paid > 0) this.#options.limiter.refund(this.#address, this.#paid)
-    this.#paid = 0
+    if (this.#paid.points > 0) this.#options.limiter.refund(this.#address, this.#paid)
+    this.#paid = UNPAID
   }
 
   #finish(): void {

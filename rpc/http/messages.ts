@@ -1,5 +1,6 @@
 /** JSON-RPC over one WebSocket: each message is a request body, answered when it is ready. */
 import type { Endpoint } from '../../engine/chain/types.ts'
+import type { Paid } from '../limiter/paid.ts'
 import type { Client } from '../seam/client.ts'
 import type { Answer, Answerer } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -27,14 +28,14 @@ const BEGUN_PER_TURN = 16
 export function serveMessages(connection: Connection, options: MessageOptions): ConnectionHandlers {
   const { limits, state } = options
   const client = clientOf(connection, options.endpoint)
-  const waiting: { readonly data: Buffer; readonly paid: number }[] = []
+  const waiting: { readonly data: Buffer; readonly paid: Paid }[] = []
   let inFlight = 0
   let isScheduled = false
   const pause = createPause(connection, options.now, goOn)
 
   const mayBegin = () => inFlight < limits.messagesInFlight && !pause.isOn && !connection.isUnread
 
-  function begin(data: Buffer, paid: number): void {
+  function begin(data: Buffer, paid: Paid): void {
     state.begun()
     if (++inFlight === limits.messagesInFlight) connection.stopReading('messages')
     const answered = options.answer(data.toString('utf8'), client, paid)

@@ -1,6 +1,7 @@
 /** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
 
 import type { Limiter } from '../limiter/limiter.ts'
+import { type Paid, paidMore, UNPAID } from '../limiter/paid.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
 import type { Intake } from './intake.ts'
@@ -16,8 +17,8 @@ export type MeterOptions = {
 export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
-  /** A message is whole. Gives the points that were paid for it. */
-  complete(): number
+  /** A message is whole. Gives what was paid for it. */
+  complete(): Paid
   end(): void
 }
 type Metered = {
@@ -62,7 +63,7 @@ function openMeter(
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
-  let paid = 0
+  let paid = UNPAID
   /** Of the intake. */
   let held = 0
   let isCharging = false
@@ -78,10 +79,11 @@ function openMeter(
 
   async function pay(): Promise<void> {
     isCharging = true
-    for (let due = duePoints(); due > paid; due = duePoints()) {
+    for (let due = duePoints(); due > paid.points; due = duePoints()) {
       reading.stop('charge')
-      const charged = await limiter.charge(address, due - paid)
-      if (charged.isAllowed) paid += due - paid
+      const points = due - paid.points
+      const charged = await limiter.charge(address, points)
+      if (charged.isAllowed) paid = paidMore(paid, points, charged.second)
       else await new Promise((resolve) => setTimeout(resolve, charged.retryAfterMs).unref())
     }
     isCharging = false
@@ -109,7 +111,7 @@ function openMeter(
     received(length) {
       bytes += length
       pieces++
-      if (!isCharging && duePoints() > paid) void pay()
+      if (!isCharging && duePoints() > paid.points) void pay()
       if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
       unfinished ??= deadlines.add(metered)
       if (room.isGranted(waiter) || take()) return
@@ -117,12 +119,12 @@ function openMeter(
       room.wait(waiter)
     },
     complete() {
-      const points = paid
+      const all = paid
       bytes = 0
       pieces = 0
-      paid = 0
+      paid = UNPAID
       release()
-      return points
+      return all
     },
     end() {
       bytes = 0

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { Paid } from '../limiter/paid.ts'
 import { limiterKey } from '../seam/address.ts'
 import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -46,8 +47,8 @@ export interface Connection {
   close(code: CloseCode, reason: string): void
 }
 export type ConnectionHandlers = {
-  /** A whole message; `data` is the receiver's to keep. `paid`: points charged for it while it came in. Without it none is expected. */
-  onMessage?(data: Buffer, isBinary: boolean, paid: number): void
+  /** A whole message; `data` is the receiver's to keep. `paid`: what was charged for it while it came in. Without it none is expected. */
+  onMessage?(data: Buffer, isBinary: boolean, paid: Paid): void
   /** Answers were unread, and are read now. */
   onRoom?(): void
   onClose?(code: number, reason: string): void

@@ -66,7 +66,7 @@ export const eth_sendTransaction = frontMethod({
     // Two at once would take the same nonce.
     return services.turns(turnKey(sender), async () => {
       const unsigned = await filled(context, call, sender)
-      return submit(services, signWith(services.accounts, sender, unsigned).raw)
+      return submit(context, signWith(services.accounts, sender, unsigned).raw)
     })
   },
 })

@@ -25,12 +25,15 @@ import {
 } from '../../engine/txpool/types.ts'
 import { invalid } from '../../engine/txpool/validation.ts'
 import { broken, invalidTransaction } from '../../rpc/seam/errors.ts'
+import type { PoolClient } from '../../rpc/seam/executor.ts'
 import type { Submission, TransactionService } from '../../rpc/seam/ports.ts'
 import type { FromSequencer } from '../thread/messages.ts'
 import type { MakeDigest } from './digester.ts'
 import type { Prove } from './prover.ts'
 import type { IsListed } from './whitelist.ts'
 
+/** A transaction as it was sent, and by whom: what a worker does for it is charged to them, and has their turn. */
+type Asked = { readonly raw: Bytes; readonly client: PoolClient }
 /** There is more to find out about it. */
 type Unfinished = Undigested | Unlisted | Unproven
 type Want = Extract<FromSequencer, { readonly type: 'want' }>
@@ -149,26 +152,27 @@ function createSubmit(pool: TransactionPool, options: Options): TransactionServi
   }
 
   /** Once more with what a worker has found out, as often as there is more to find out. */
-  function submitKnowing(raw: Bytes, known: Known): Submission | Promise<Submission> {
+  function submitKnowing(asked: Asked, known: Known): Submission | Promise<Submission> {
+    const { raw, client } = asked
     const submitted = submitToPool(raw, known)
     if ('undigested' in submitted)
-      return makeDigest(submitted.undigested).then((made) =>
-        'error' in made ? made : submitKnowing(raw, { ...known, digest: made.digest }),
+      return makeDigest(submitted.undigested, client).then((made) =>
+        'error' in made ? made : submitKnowing(asked, { ...known, digest: made.digest }),
       )
     if ('unproven' in submitted)
-      return prove(submitted.unproven).then((error) =>
-        error === undefined ? submitKnowing(raw, { ...known, isProven: true }) : { error },
+      return prove(submitted.unproven, client).then((error) =>
+        error === undefined ? submitKnowing(asked, { ...known, isProven: true }) : { error },
       )
     if ('unlisted' in submitted)
-      return isListed(submitted.unlisted).then((isListed) =>
+      return isListed(submitted.unlisted, client).then((isListed) =>
         isListed
-          ? submitKnowing(raw, { ...known, isListed: true })
+          ? submitKnowing(asked, { ...known, isListed: true })
           : refused(reasons.feeBelowBaseFee()),
       )
     return submitted
   }
 
-  return (raw) => submitKnowing(raw, {})
+  return (raw, client) => submitKnowing({ raw, client }, {})
 }
 
 const refused = (reason: InvalidTransaction): Submission => ({

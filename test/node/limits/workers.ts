@@ -82,7 +82,7 @@ const submitted =
       now: () => 0,
       onFailure: refuse,
     })
-    const answer = await service.submit(raw)
+    const answer = await service.submit(raw, OWN_CLIENT)
     return 'error' in answer ? answer.error.message : 'taken'
   }
 

@@ -1,5 +1,7 @@
 /** What a request costs in the rate limit, seen from the answerer. */
 import { describe, expect, test } from 'vitest'
+import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { type Paid, paidMore, UNPAID } from '../../../rpc/limiter/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const call = (id: number | string = 1, params = '[]') =>
@@ -80,19 +82,23 @@ describe('refused', () => {
 
 describe('what was paid on its way in', () => {
   const client = { address: '10.0.0.1' }
+  const THREE: Paid = { points: 3, last: 3, second: 1 }
   test('is not paid again', async () => {
     const rpc = testRpc({ perSecond: 1 })
     const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false } as const
     const { signal } = new AbortController()
-    const answer = await rpc.answer(text(250_000), { ...whole, signal }, 3)
+    const answer = await rpc.answer(text(250_000), { ...whole, signal }, THREE)
     expect(answer.status).toBe(200)
   })
   test('comes back with the refusal', async () => {
-    const rpc = testRpc({ perSecond: 10 })
+    const limiter = createLimiter({ perSecond: 10, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
     const { signal } = new AbortController()
     const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
-    await rpc.answer(batch(10), whole)
-    const refused = await rpc.answer(text(250_000), whole, 3)
+    await rpc.answer(batch(7), whole)
+    const charge = (await limiter.charge(client.address, 3)) as Allowed
+    const paid = paidMore(UNPAID, 3, charge.second)
+    const refused = await rpc.answer(text(250_000), whole, paid)
     expect(refused.status).toBe(429)
     const { error } = JSON.parse(refused.text!) as { error: { data: object } }
     expect(error.data).toMatchObject({ used: 7, cost: 4 })

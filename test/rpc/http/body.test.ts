@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
+import type { Paid } from '../../../rpc/limiter/paid.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import { startServer } from '../../fixtures/sockets.ts'
 
@@ -15,7 +16,7 @@ afterAll(() => Promise.all(open.map((server) => server.close())))
 /** A server that answers with what was paid for a body, and what its limiter was asked. */
 async function watched(options: { perSecond?: number; limits?: object } = {}) {
   const charges: Charged[] = []
-  const refunds: Charged[] = []
+  const refunds: Paid[] = []
   const limiter = createLimiter({
     perSecond: options.perSecond ?? 1_000,
     keys: 10,
@@ -27,13 +28,13 @@ async function watched(options: { perSecond?: number; limits?: object } = {}) {
       charges.push({ address, points })
       return limiter.charge(address, points)
     },
-    refund(address, points) {
-      refunds.push({ address, points })
-      limiter.refund(address, points)
+    refund(address, paid) {
+      refunds.push(paid)
+      return limiter.refund(address, paid)
     },
   }
   const answer: Answerer = (body, _client, paid) => ({
-    text: JSON.stringify({ characters: body.length, paid }),
+    text: JSON.stringify({ characters: body.length, paid: paid?.points }),
     status: 200,
     headers: {},
   })

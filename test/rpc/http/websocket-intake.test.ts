@@ -156,13 +156,16 @@ test('a message is charged while it comes in, and waits where it is refused', as
     if (refusals-- > 0)
       return { isAllowed: false, limit: 1, used: 1, cost: points, retryAfterMs: 20 }
     charges.push(points)
-    return { isAllowed: true }
+    return { isAllowed: true, second: 1 }
   }
-  const answer: Answerer = (body, _client, points) => {
-    paid.push(points)
+  const answer: Answerer = (body, _client, before) => {
+    paid.push(before?.points)
     return reply(String(body.length))
   }
-  const { port } = await start({ limiter: { charge, refund() {}, held: () => undefined }, answer })
+  const { port } = await start({
+    limiter: { charge, refund: () => 0, held: () => undefined },
+    answer,
+  })
   const socket = await openSocket(`ws://127.0.0.1:${port}`)
   socket.send('x')
   socket.send('x'.repeat(1_000_000))
@@ -196,7 +199,7 @@ describe('room for what is being received', () => {
   test('is given back, whatever happens', () => {
     const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
     const meters = createMeters({
-      limiter: { charge: () => ({ isAllowed: true }) },
+      limiter: { charge: () => ({ isAllowed: true, second: 1 }) },
       ...{ intake, messageMs: 1_000, now: () => 0 },
     })
     const open = () =>
