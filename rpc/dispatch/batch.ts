@@ -2,7 +2,7 @@
 import { isBecause, responseTooLarge } from '../seam/errors.ts'
 import type { Answer } from '../seam/exchange.ts'
 import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
-import { laneMs } from '../seam/lane.ts'
+import { type Deadlines, laneMs } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
 import { batchAnswer, lengthOf, type Said, saidOf } from './answers.ts'
 import { type Caller, outOfTime } from './call.ts'
@@ -11,7 +11,7 @@ import type { Scope } from './scope.ts'
 import type { Slices } from './slices.ts'
 
 export type BatchOptions = {
-  readonly limits: Limits
+  readonly limits: Deadlines & Pick<Limits, 'batchResponseBytes'>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Of the thread. */

@@ -4,7 +4,7 @@ import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { SchemaError } from '../json/schema.ts'
 import { POINT_BYTES } from '../limiter/points.ts'
-import type { Method } from '../method/method.ts'
+import type { Method, MethodLimits } from '../method/method.ts'
 import {
   historyPruned,
   internalError,
@@ -15,7 +15,6 @@ import {
 } from '../seam/errors.ts'
 import type { Executor, PoolReply } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
 import type { ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
 import type { Scope } from './scope.ts'
@@ -28,7 +27,7 @@ export type Call = {
 }
 export type CallerOptions = {
   readonly endpoint: Endpoint
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly executor: Executor
   readonly cache: ResultCache
   /** A thrown thing that is no answer: for the log. */

@@ -54,7 +54,7 @@ export function createAnswerer(
   return Object.assign(answer, { cache })
 }
 
-const scanLimitsOf = (limits: Limits) => ({
+const scanLimitsOf = (limits: Pick<Limits, ScanLimit>) => ({
   depth: limits.jsonDepth,
   keys: limits.objectKeys,
   hexKeys: limits.overrideItems,
@@ -67,6 +67,19 @@ const scanLimitsOf = (limits: Limits) => ({
   idCharacters: limits.idCharacters,
   methodCharacters: limits.methodCharacters,
 })
+
+type ScanLimit =
+  | 'jsonDepth'
+  | 'objectKeys'
+  | 'overrideItems'
+  | 'jsonValues'
+  | 'batchItems'
+  | 'jsonKeyCharacters'
+  | 'jsonNumberCharacters'
+  | 'jsonHexCharacters'
+  | 'jsonTextCharacters'
+  | 'idCharacters'
+  | 'methodCharacters'
 
 /** Each body from its text to its answer. */
 class Bodies {

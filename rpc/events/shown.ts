@@ -59,7 +59,15 @@ type Waiter = Target & { readonly end: () => void }
 export function createShownReceipts(options: {
   readonly reader: ChainReader
   readonly onPublish: (listener: () => void) => () => void
-  readonly limits: Limits
+  readonly limits: Pick<
+    Limits,
+    | 'holdsPerClient'
+    | 'holdsTotal'
+    | 'shownHoldMs'
+    | 'announcedHoldMs'
+    | 'shownClients'
+    | 'shownAddresses'
+  >
 }): ShownReceipts {
   const { reader, limits } = options
   const caps = createCaps({ perClient: limits.holdsPerClient, total: limits.holdsTotal })

@@ -7,10 +7,10 @@ import { quantity } from '../../engine/primitives/hex.ts'
 import type { Call, Caller, Legacy } from '../dispatch/call.ts'
 import type { Scope } from '../dispatch/scope.ts'
 import { asciiJson } from '../json/envelope.ts'
+import type { MethodLimits } from '../method/method.ts'
 import { createCaps } from '../seam/caps.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
-import type { Limits } from '../seam/limits.ts'
 import { createLegacyClient, type LegacyReply } from './client.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type Route, routeOf } from './route.ts'
@@ -19,7 +19,7 @@ type LegacyOptions = {
   readonly url: string
   /** Number of this chain's first block. */
   readonly cutoff: bigint
-  readonly limits: Limits
+  readonly limits: MethodLimits
 }
 
 export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {

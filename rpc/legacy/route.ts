@@ -7,7 +7,7 @@ import type { Call } from '../dispatch/call.ts'
 import type { LogQuery } from '../events/log-filter.ts'
 import type { BlockNumber } from '../json/codecs.ts'
 import { SchemaError } from '../json/schema.ts'
-import type { Limits } from '../seam/limits.ts'
+import type { MethodLimits } from '../method/method.ts'
 
 /** Where the answer is; `both`: logs on both sides of the first block. */
 export type Route =
@@ -28,7 +28,7 @@ export type Known = {
 /** @param of `cutoff`: number of this chain's first block */
 export function routeOf(
   { found: { name, about, params: declared }, params }: Pick<Call, 'found' | 'params'>,
-  { cutoff, limits }: { readonly cutoff: bigint; readonly limits: Limits },
+  { cutoff, limits }: { readonly cutoff: bigint; readonly limits: MethodLimits },
   known: Known,
 ): Route {
   const wire = about === undefined ? undefined : params[about.at]

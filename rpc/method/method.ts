@@ -19,6 +19,9 @@ import type { Limits } from '../seam/limits.ts'
 import { type BasisOf, onBlock } from './basis.ts'
 import type { FrontServices } from './services.ts'
 
+/** All of them: each codec and handler reads its own, and who runs methods hands them on. */
+export type MethodLimits = Limits
+
 /** What every handler gets, on the front and in a worker alike. */
 export type MethodContext = {
   /** Leased at the first use, the same for the whole batch. */

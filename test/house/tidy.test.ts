@@ -146,9 +146,9 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   [/\bonBlock\(/, /^rpc\/methods\//, "say what the method is about, and basis: 'about'"],
   [/\bas any\b|: any\b|<any\b/, /./, 'say the type'],
   [
-    /\blimits\??: Limits\b/,
-    /^(rpc\/http|workers\/(?!config\/|pool\/))/,
-    'say which limits: Pick<Limits, …>',
+    /: Limits\b/,
+    /^(rpc\/(?!(json|method|methods)\/|(rpc|seam\/limits)\.)|workers\/(?!config\/))/,
+    'say which limits: Pick<Limits, …>, or MethodLimits for who runs methods',
   ],
   [
     /\blog\.(warn|error)\(|\blog\[|\bconsole\.|emitWarning|stderr\.write/,
@@ -302,7 +302,13 @@ describe('a fault is found', () => {
       'ask what a method is about (rpc/seam/about.ts), not for its name',
     ],
     ['rpc/methods/x.ts', 'basis: onBlock(1),', "say what the method is about, and basis: 'about'"],
-    ['rpc/http/x.ts', 'readonly limits: Limits', 'say which limits: Pick<Limits, …>'],
+    ...['rpc/http', 'rpc/events', 'rpc/dispatch', 'rpc/legacy', 'workers/pool'].map(
+      (folder): [string, string, string] => [
+        `${folder}/x.ts`,
+        'readonly limits: Limits',
+        'say which limits: Pick<Limits, …>, or MethodLimits for who runs methods',
+      ],
+    ),
     ['workers/pool/x.ts', "lane === 'dear'", 'a lane is one row: ask rpc/seam/lane.ts'],
     [
       'engine/x.ts',

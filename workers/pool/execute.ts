@@ -7,10 +7,10 @@ import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
+import type { MethodLimits } from '../../rpc/method/method.ts'
 import { methods } from '../../rpc/methods/index.ts'
 import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
@@ -21,7 +21,7 @@ export type PoolWorkerData = {
   /** Its `thread` is claimed by the worker itself. */
   readonly node: Omit<SharedNode, 'thread'>
   readonly claims: Claims
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly log: LogOptions
   /** Of the process. */
   readonly mishaps: MishapCounts

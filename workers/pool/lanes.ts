@@ -1,6 +1,5 @@
 /** Which waiting call goes to a worker next: bounded lanes, each of which serves its addresses in turn. */
-import { forEachLane, LANE_NAMES, LANES, type Lane } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
+import { forEachLane, LANE_NAMES, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import { FairQueue, type Queued } from './fair-queue.ts'
 import { MAX_CALLS } from './task-memory.ts'
 
@@ -41,7 +40,7 @@ export type Load = {
 /** A guest on the last worker has it for so long, when others want it. */
 export const LEASH_MS = 100
 
-export function createLanes<T extends Waiting>(limits: Limits, now: () => number): Lanes<T> {
+export function createLanes<T extends Waiting>(limits: QueueLimits, now: () => number): Lanes<T> {
   const queues = forEachLane((lane) => new FairQueue<T>(LANES[lane], now))
   const shares = createShares()
   /** Of calls that have been taken and still run. */
@@ -67,7 +66,7 @@ export function createLanes<T extends Waiting>(limits: Limits, now: () => number
       for (const [limit, amount] of claimsOf(job)) shares.add(limit, job.client, -amount)
     return jobs
   }
-  function popNewest(client: string, limit: keyof Limits): readonly T[] {
+  function popNewest(client: string, limit: keyof QueueLimits): readonly T[] {
     const lengthOf = (lane: Lane) => queues[lane].lengthOf(client)
     const longest = LANE_NAMES.filter((lane) => limit === BYTES || LANES[lane].queue === limit)
       .map((lane) => ({ lane, length: lengthOf(lane) }))
@@ -129,26 +128,26 @@ export function createLanes<T extends Waiting>(limits: Limits, now: () => number
 
 const BYTES = 'callQueueBytes'
 /** What a waiting call takes of the queue's limits. */
-const claimsOf = ({ lane, bytes }: Waiting): readonly (readonly [keyof Limits, number])[] => [
+const claimsOf = ({ lane, bytes }: Waiting): readonly (readonly [keyof QueueLimits, number])[] => [
   [LANES[lane].queue, 1],
   [BYTES, bytes],
 ]
 
 /** How much of each limit all waiting calls take, and those of each address. */
 function createShares() {
-  const totals = new Map<keyof Limits, number>()
-  const amounts = new Map<keyof Limits, Map<string, number>>()
-  const of = (limit: keyof Limits, client: string) => amounts.get(limit)?.get(client) ?? 0
+  const totals = new Map<keyof QueueLimits, number>()
+  const amounts = new Map<keyof QueueLimits, Map<string, number>>()
+  const of = (limit: keyof QueueLimits, client: string) => amounts.get(limit)?.get(client) ?? 0
   return {
     of,
-    total: (limit: keyof Limits) => totals.get(limit) ?? 0,
-    most(limit: keyof Limits): { readonly client: string; readonly amount: number } {
+    total: (limit: keyof QueueLimits) => totals.get(limit) ?? 0,
+    most(limit: keyof QueueLimits): { readonly client: string; readonly amount: number } {
       let most = { client: '', amount: 0 }
       for (const [client, amount] of amounts.get(limit) ?? [])
         if (amount > most.amount) most = { client, amount }
       return most
     },
-    add(limit: keyof Limits, client: string, amount: number): void {
+    add(limit: keyof QueueLimits, client: string, amount: number): void {
       totals.set(limit, (totals.get(limit) ?? 0) + amount)
       const own = amounts.get(limit) ?? new Map<string, number>()
       amounts.set(limit, own)

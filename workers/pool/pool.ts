@@ -10,7 +10,7 @@ import {
   type PoolCall,
   type PoolReply,
 } from '../../rpc/seam/executor.ts'
-import { LANES, type Lane } from '../../rpc/seam/lane.ts'
+import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { type Costs, CUT_US, createCosts } from './costs.ts'
 import { openPieceChannel } from './piece-channel.ts'
@@ -39,7 +39,7 @@ import {
 import { type PoolThreadOptions, type PoolThreads, startPoolThreads } from './threads.ts'
 
 export type PoolOptions = PoolThreadOptions & {
-  readonly limits: Limits
+  readonly limits: Deadlines & QueueLimits & Pick<Limits, 'graceMs'>
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
   readonly onJob?: (job: PoolJob) => void

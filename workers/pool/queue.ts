@@ -1,20 +1,19 @@
 /** The calls that wait for a worker: taken in, refused where there is no place, dropped when nobody waits for them any more. */
 import { overloaded } from '../../rpc/seam/errors.ts'
-import { LANES, type Lane } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
+import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import { createLanes, type Lanes, type Load } from './lanes.ts'
 import { expired, type Job, settle } from './pool-task.ts'
 
 const STOPPING = 'the node is stopping'
 
 export class JobQueue {
-  readonly #limits: Limits
+  readonly #limits: Deadlines & QueueLimits
   /** Monotonic milliseconds. */
   readonly #now: () => number
   readonly #lanes: Lanes<Job>
   #isClosed = false
 
-  constructor(limits: Limits, now: () => number) {
+  constructor(limits: Deadlines & QueueLimits, now: () => number) {
     this.#limits = limits
     this.#now = now
     this.#lanes = createLanes(limits, now)

@@ -4,6 +4,7 @@
  */
 import type { Worker } from 'node:worker_threads'
 import { internalError } from '../../rpc/seam/errors.ts'
+import type { Deadlines } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { createHeapWatch } from './heap-watch.ts'
 import {
@@ -23,7 +24,7 @@ import { answeredOf, cancelCall, isLiveAsked, threadOf } from './task-memory.ts'
 import type { PoolThreads } from './threads.ts'
 
 export type SupervisorOptions = {
-  readonly limits: Limits
+  readonly limits: Deadlines & Pick<Limits, 'graceMs'>
   readonly threads: number
   /** Megabytes that one worker may have, on its heap and outside. */
   readonly heapMb: number
