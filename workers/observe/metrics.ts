@@ -1,6 +1,6 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { CODES } from '../../rpc/seam/errors.ts'
+import { OWN_CODES } from '../../rpc/seam/errors.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
@@ -48,7 +48,6 @@ const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
-const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CODES))
 
 /** @param now monotonic milliseconds */
 export function createMetrics(sources: MetricSources, now: () => number): Metrics {
@@ -107,7 +106,7 @@ function createCallMetrics(registry: Registry): CallMetrics {
     call(method, ms, code) {
       const known = methods.get(method) ?? ofMethod(method)
       if (code === undefined) known.results++
-      else calls.inc({ method, code: KNOWN_CODES.has(code) ? String(code) : 'other' })
+      else calls.inc({ method, code: OWN_CODES.has(code) ? String(code) : 'other' })
       known.seconds.observe(ms / 1_000)
     },
     refused: (number) => refused.inc(number),
