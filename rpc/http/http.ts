@@ -244,8 +244,8 @@ function takerOf(response: ServerResponse): Taker {
     get isGone() {
       return response.destroyed
     },
-    write: (piece) =>
-      typeof piece === 'string' ? response.write(asciiOf(piece), 'latin1') : response.write(piece),
+    write: (part) =>
+      typeof part === 'string' ? response.write(asciiOf(part), 'latin1') : response.write(part),
     onceRoom: (go) => void response.once('drain', go),
     end: () => void response.end(),
     destroy: () => void response.destroy(),

@@ -9,7 +9,7 @@ import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Intake } from './intake.ts'
 import { keepAlive, type Times } from './keep-alive.ts'
-import { createMessageQueue, type Frames, type MessageQueue } from './message-queue.ts'
+import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
 import { createMeters, type MeterOptions } from './meter.ts'
 import type { Outgoing } from './outgoing.ts'
 import { createReading, type Reading, type Stop } from './reading.ts'
@@ -278,7 +278,7 @@ function createRate(most: number, now: () => number): () => boolean {
   }
 }
 
-function framesOf(webSocket: WebSocket): Frames {
+function framesOf(webSocket: WebSocket): WebSocketFrames {
   return {
     get isOpen() {
       return webSocket.readyState === WebSocket.OPEN

@@ -1,4 +1,4 @@
-/** Asks the whitelist of gasless transactions for the transaction pool: who is not on it would be dropped by the sequencer, unheard. */
+/** Asks the whitelist of gasless transactions for the txpool: who is not on it would be dropped by the sequencer, unheard. */
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { allowanceCall, isAllowance } from '../../engine/execution/transaction/gasless.ts'
 import { SYSTEM } from '../../engine/execution/transaction/system-call.ts'

@@ -16,7 +16,7 @@ export type MetricSources = {
   }
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
-  readonly transactionPool: () => Readonly<Record<string, number>>
+  readonly txpool: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
   /** What should not happen, by kind. */
   readonly mishaps: () => Readonly<Record<string, number>>
@@ -142,7 +142,7 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
   })
   const counted = new Counter({
     name: 'flashnode_chain_events_total',
-    help: 'what the threads count: verdicts on frames, mismatches, broken preconfirmations, reorgs',
+    help: 'what the threads count: verdicts on packets, mismatches, broken preconfirmations, reorgs',
     labelNames: ['event'],
     registers,
   })
@@ -216,7 +216,7 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
-  gauge('transaction_pool', 'transactions in the pool', sources.transactionPool)
+  gauge('transaction_pool', 'transactions in the txpool', sources.txpool)
   gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
 }
 
