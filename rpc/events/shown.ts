@@ -87,25 +87,6 @@ export function createShownReceipts(options: {
     for (const [client, shown] of clients) if (shown.height <= now.canonical) clients.delete(client)
   })
 
-  function note(
-    client: Client,
-    height: bigint,
-    shown: { transaction: Transaction; receipt: Receipt },
-  ): void {
-    if (client.endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
-    const known = clients.get(client.address)
-    if (known === undefined && clients.size >= limits.shownClients) return
-    const entry = known ?? { height, addresses: new Map<string, bigint>() }
-    if (height > entry.height) entry.height = height
-    for (const address of addressesOf(shown)) {
-      entry.addresses.delete(address)
-      entry.addresses.set(address, height)
-      if (entry.addresses.size > limits.shownAddresses)
-        entry.addresses.delete(entry.addresses.keys().next().value!)
-    }
-    clients.set(client.address, entry)
-  }
-
   function targetOf(call: HeldCall, shown: Shown | undefined): Target | undefined {
     if (call.found.about?.is === 'filter') {
       // Without a receipt: up to the height that eth_blockNumber announces here, whose block is about to be canonical.
@@ -138,7 +119,28 @@ export function createShownReceipts(options: {
     return wait(target, client.signal, { waiting, onExpired: () => stats.expired++ }).then(giveBack)
   }
 
-  return { note, before, stats }
+  return { note: createNotes(clients, limits), before, stats }
+}
+
+/** Remembers what clients were shown, as far as there is room. */
+function createNotes(
+  clients: Map<string, Shown>,
+  limits: Pick<Limits, 'shownHoldMs' | 'shownClients' | 'shownAddresses'>,
+): ShownReceipts['note'] {
+  return ({ endpoint, address: client }, height, shown) => {
+    if (endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
+    const known = clients.get(client)
+    if (known === undefined && clients.size >= limits.shownClients) return
+    const entry = known ?? { height, addresses: new Map<string, bigint>() }
+    if (height > entry.height) entry.height = height
+    for (const address of addressesOf(shown)) {
+      entry.addresses.delete(address)
+      entry.addresses.set(address, height)
+      if (entry.addresses.size > limits.shownAddresses)
+        entry.addresses.delete(entry.addresses.keys().next().value!)
+    }
+    clients.set(client, entry)
+  }
 }
 
 /** Until the waiter is ended, its client has left or its time is up. */

@@ -60,7 +60,8 @@ export type HttpExchange = {
 }
 
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
-  const { state, onBug, trustedProxies, headersWithoutOrigin } = options
+  const { state, trustedProxies, headersWithoutOrigin } = options
+  const end = createEnding(options)
 
   function answer({ text, address, paid }: Body, exchange: HttpExchange): void {
     const { response, endpoint } = exchange
@@ -69,6 +70,34 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
     if (answered instanceof Promise) void answered.then((one) => end(one, exchange))
     else end(answered, exchange)
   }
+
+  return {
+    answer,
+    refuse: refuseBody,
+    take(request, response) {
+      const endpoint = ENDPOINTS.get(request.url ?? '')
+      if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
+        return false
+      const exchange = { request, response, endpoint, headers: headersWithoutOrigin }
+      const address = addressOf(request, trustedProxies)
+      const held = options.limiter.held(address)
+      if (held !== undefined) {
+        options.held.hold(held, exchange)
+        return true
+      }
+      options.bodies.read(request, address, (error, body) => {
+        if (body !== undefined) answer(body, exchange)
+        else if (error instanceof BodyRefusal) refuseBody(error, exchange)
+        // A body that did not come whole has nobody left to be answered.
+      })
+      return true
+    },
+  }
+}
+
+/** Sends answers: what is large in parts, in turns with others. */
+function createEnding(options: HttpCallOptions): (answer: Answer, exchange: HttpExchange) => void {
+  const { state, onBug } = options
 
   function end(answer: Answer, { response, headers }: HttpExchange): void {
     if (answer.parts !== undefined) {
@@ -121,28 +150,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
     response.once('close', taken)
   }
 
-  return {
-    answer,
-    refuse: refuseBody,
-    take(request, response) {
-      const endpoint = ENDPOINTS.get(request.url ?? '')
-      if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
-        return false
-      const exchange = { request, response, endpoint, headers: headersWithoutOrigin }
-      const address = addressOf(request, trustedProxies)
-      const held = options.limiter.held(address)
-      if (held !== undefined) {
-        options.held.hold(held, exchange)
-        return true
-      }
-      options.bodies.read(request, address, (error, body) => {
-        if (body !== undefined) answer(body, exchange)
-        else if (error instanceof BodyRefusal) refuseBody(error, exchange)
-        // A body that did not come whole has nobody left to be answered.
-      })
-      return true
-    },
-  }
+  return end
 }
 
 /** Nothing about it needs the router. */

@@ -30,7 +30,6 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
   const client = clientOf(connection, options.endpoint)
   const waiting: { readonly data: Buffer; readonly paid: Paid }[] = []
   let inFlight = 0
-  let isScheduled = false
   const pause = createPause(connection, options.now, goOn)
 
   const mayBegin = () => inFlight < limits.messagesInFlight && !pause.isOn && !connection.isUnread
@@ -67,19 +66,14 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
     else if (waiting.length === 0 && inFlight < limits.messagesInFlight)
       connection.readOn('messages')
   }
-  function schedule(): void {
-    if (isScheduled) return
-    isScheduled = true
-    setImmediate(() => {
-      isScheduled = false
-      for (let begun = 0; begun < BEGUN_PER_TURN && mayBegin(); begun++) {
-        const next = waiting.shift()
-        if (next === undefined) break
-        begin(next.data, next.paid)
-      }
-      goOn()
-    })
-  }
+  const schedule = onceNextTurn(() => {
+    for (let begun = 0; begun < BEGUN_PER_TURN && mayBegin(); begun++) {
+      const next = waiting.shift()
+      if (next === undefined) break
+      begin(next.data, next.paid)
+    }
+    goOn()
+  })
 
   return {
     onMessage(data, _isBinary, paid) {
@@ -98,6 +92,19 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
       waiting.length = 0
       pause.end()
     },
+  }
+}
+
+/** However often it is asked for before. */
+function onceNextTurn(action: () => void): () => void {
+  let isScheduled = false
+  return () => {
+    if (isScheduled) return
+    isScheduled = true
+    setImmediate(() => {
+      isScheduled = false
+      action()
+    })
   }
 }
 

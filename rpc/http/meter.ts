@@ -59,27 +59,16 @@ function openMeter(
 ): Meter {
   const { address, reading } = metered
   const { limiter, intake, room, deadlines } = options
-  const key = limiterKey(address)
+  const share = createShare(intake, limiterKey(address))
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
   let paid = UNPAID
-  /** Of the intake. */
-  let held = 0
   let isCharging = false
   let unfinished: Unfinished | undefined
-  const waiter: Waiter = { take, go: () => reading.go('room') }
-
-  /** The first point is paid with the message. */
-  const duePoints = () =>
-    Math.max(
-      Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
-      Math.floor(pieces / POINT_PIECES),
-    )
-
   async function pay(): Promise<void> {
     isCharging = true
-    for (let due = duePoints(); due > paid.points; due = duePoints()) {
+    for (let due = duePoints(bytes, pieces); due > paid.points; due = duePoints(bytes, pieces)) {
       reading.stop('charge')
       const points = due - paid.points
       const charged = await limiter.charge(address, points)
@@ -90,20 +79,15 @@ function openMeter(
     reading.go('charge')
   }
 
-  function take(): boolean {
-    const more = bytes + pieces * PIECE_BYTES - FREE_BYTES - held
-    if (more > 0 && !intake.take(key, more)) return false
-    if (more > 0) held += more
-    return true
-  }
+  const take = () => share.take(bytes + pieces * PIECE_BYTES - FREE_BYTES)
+  const waiter: Waiter = { take, go: () => reading.go('room') }
 
   function release(): void {
     if (unfinished === undefined) return
     deadlines.delete(unfinished)
     unfinished = undefined
     room.leave(waiter)
-    if (held > 0) intake.give(key, held)
-    held = 0
+    share.give()
     reading.go('room')
   }
 
@@ -111,7 +95,7 @@ function openMeter(
     received(length) {
       bytes += length
       pieces++
-      if (!isCharging && duePoints() > paid.points) void pay()
+      if (!isCharging && duePoints(bytes, pieces) > paid.points) void pay()
       if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
       unfinished ??= deadlines.add(metered)
       if (room.isGranted(waiter) || take()) return
@@ -130,6 +114,31 @@ function openMeter(
       bytes = 0
       pieces = 0
       release()
+    },
+  }
+}
+
+/** The first point is paid with the message. */
+const duePoints = (bytes: number, pieces: number): number =>
+  Math.max(
+    Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
+    Math.floor(pieces / POINT_PIECES),
+  )
+
+/** What a message has of the intake. */
+function createShare(intake: MeterOptions['intake'], key: string) {
+  let held = 0
+  return {
+    /** Until it has so much; false: there is no room. */
+    take(wanted: number): boolean {
+      const more = wanted - held
+      if (more > 0 && !intake.take(key, more)) return false
+      if (more > 0) held += more
+      return true
+    },
+    give(): void {
+      if (held > 0) intake.give(key, held)
+      held = 0
     },
   }
 }

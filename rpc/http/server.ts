@@ -155,6 +155,22 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const shared = { unsent, outgoing, intake, isHostAllowed, state }
   const webSockets = serveWebSockets(http, { ...options, ...shared })
 
+  return controlsOf({ server, state, unsent, sockets, webSockets })
+}
+
+function controlsOf({
+  server,
+  state,
+  unsent,
+  sockets,
+  webSockets,
+}: {
+  readonly server: FastifyInstance
+  readonly state: ServerState
+  readonly unsent: Unsent
+  readonly sockets: Sockets
+  readonly webSockets: ReturnType<typeof serveWebSockets>
+}): Server {
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })

@@ -70,22 +70,13 @@ function createBucket(limit: number, now: () => number) {
 /** @param limit points per second and address */
 function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>): Limiter {
   const bucket = createBucket(limit, now)
-  const seconds = createSeconds(keys, { limit, begin, clock: now })
+  const seconds = createSeconds(keys, { limit, begin: beginOf(bucket, limit), clock: now })
   const leftMs = ({ end }: Second): number => end - now()
-  let waiting = 0
-  let tail: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurn()
   let charged = 0
   /** How long this thread has stood still, all together. */
   let stalledMs = 0
 
-  /** What an address has from before its second: debts, and points for stalls. */
-  function begin(second: Second): void {
-    second.refused = 0
-    const due = Math.min(second.owed, limit)
-    if (due === 0) return
-    second.owed -= due
-    void bucket.penalty(second, due)
-  }
   function current(key: string): Second {
     const second = seconds.of(key, stalledMs)
     if (second.stalledMs !== stalledMs) {
@@ -107,25 +98,14 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
       second.refused++
       // The bucket counts refused points too: given back, so that smaller requests still fit in this second.
       await bucket.giveBack(second, points)
-      return {
-        isAllowed: false,
-        limit,
-        used: refusal.consumedPoints - points,
-        cost: points,
-        retryAfterMs: Math.max(1, refusal.msBeforeNext),
-      }
+      return refused(refusal, points, limit)
     }
   }
 
   return {
     charge(address, points) {
       const key = limiterKey(address)
-      // Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn.
-      if (waiting === 0 && points === 1) return take(key, points)
-      waiting++
-      const turn = tail.then(() => take(key, points)).finally(() => waiting--)
-      tail = turn
-      return turn
+      return inTurn(points === 1, () => take(key, points))
     },
     refund(address, { last, second: name }) {
       const second = seconds.known(limiterKey(address))
@@ -155,6 +135,38 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
     },
   }
 }
+
+/** What an address has from before its second: debts. */
+const beginOf =
+  (bucket: ReturnType<typeof createBucket>, limit: number) =>
+  (second: Second): void => {
+    second.refused = 0
+    const due = Math.min(second.owed, limit)
+    if (due === 0) return
+    second.owed -= due
+    void bucket.penalty(second, due)
+  }
+
+/** Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn. */
+function createTurn(): <T>(isAtOnce: boolean, take: () => Promise<T>) => Promise<T> {
+  let waiting = 0
+  let tail: Promise<unknown> = Promise.resolve()
+  return (isAtOnce, take) => {
+    if (waiting === 0 && isAtOnce) return take()
+    waiting++
+    const turn = tail.then(take).finally(() => waiting--)
+    tail = turn
+    return turn
+  }
+}
+
+const refused = (refusal: RateLimiterRes, points: number, limit: number): Charge => ({
+  isAllowed: false,
+  limit,
+  used: refusal.consumedPoints - points,
+  cost: points,
+  retryAfterMs: Math.max(1, refusal.msBeforeNext),
+})
 
 function unlimited(): Limiter {
   return {
