@@ -111,14 +111,14 @@ class Bodies {
   /** What is short is parsed first, for whoever is refused gets an answer to each item. */
   #respond(body: string, client: Client, paid: Paid): Answer | Promise<Answer> {
     if (body.length < SHORT_CHARACTERS && body.trim() === '')
-      return this.#charged({ cost: 1, paid }, client, (refused) =>
+      return this.#charged({ cost: paid.least, paid }, client, (refused) =>
         refused === undefined ? nothing(200) : tooMany(refused, ANY, false),
       )
     const looked = scan(body, this.#scanLimits)
     const items = this.#itemsOf(body, looked, client)
     const isWhole = this.#isFit(looked, items)
     const points = {
-      cost: Math.max(pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
+      cost: Math.max(paid.least, pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
       paid,
     }
     return this.#charged(points, client, (refused) => {
@@ -133,7 +133,8 @@ class Bodies {
   async #respondToLarge(body: string, client: Client, paid: Paid): Promise<Answer> {
     await this.#turnOfBody()
     const looked = scan(body, this.#scanLimits)
-    const cost = Math.max(pointsOf(body, looked), this.#isFit(looked, ANY) ? looked.items : 1)
+    const calls = this.#isFit(looked, ANY) ? looked.items : 1
+    const cost = Math.max(paid.least, pointsOf(body, looked), calls)
     const first = await this.#taken({ cost, paid }, client)
     if ('refused' in first) return tooMany(first.refused, ANY, false)
     await this.#turnOfBody()

@@ -212,7 +212,9 @@ class Reading {
     if (!this.#hasEnded || this.#isPaying || this.#isOver) return
     const bytes = this.#whole ?? this.#buffer?.subarray(0, this.#size)
     const text = bytes?.toString('utf8') ?? ''
-    this.#end(null, { text, address: this.#address, paid: this.#paid })
+    const due = this.#due()
+    const paid = due <= 0 ? this.#paid : { ...this.#paid, least: due + 1 }
+    this.#end(null, { text, address: this.#address, paid })
   }
 
   /** For its form: it pays for what was read, and for what will be. */

@@ -18,7 +18,7 @@ export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
   /** A message is whole. Gives what was paid for it. */
-  complete(): Paid
+  complete(length: number): Paid
   end(): void
 }
 type Metered = {
@@ -118,8 +118,9 @@ function openMeter(
       reading.stop('room')
       room.wait(waiter)
     },
-    complete() {
-      const all = paid
+    complete(length) {
+      const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
+      const all = least === 1 ? paid : { ...paid, least }
       bytes = 0
       pieces = 0
       paid = UNPAID

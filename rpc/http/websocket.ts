@@ -211,7 +211,7 @@ function serve(
   webSocket.on('error', () => {})
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
-    const paid = meter.complete()
+    const paid = meter.complete((data as Buffer).length)
     if (handlers.onMessage === undefined) onControl()
     else handlers.onMessage(data as Buffer, isBinary, paid)
   })

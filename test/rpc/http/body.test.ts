@@ -7,7 +7,8 @@ import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
 import type { Paid } from '../../../rpc/limiter/paid.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
-import { startServer } from '../../fixtures/sockets.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
 type Charged = { address: string; points: number }
 const open: Server[] = []
@@ -113,6 +114,24 @@ describe('a body is charged while it comes in', () => {
     const { port } = await watched()
     const said = await exchange(port, chunked('x'.repeat(510), 1), /paid/)
     expect(said).toContain('{"characters":510,"paid":3}')
+  })
+  test('by its bytes, not by its letters', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
+    const { server, port } = await startServer({ answer: rpc.answer, limiter })
+    open.push(server)
+    const long = (letters: number) =>
+      `{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion","params":["${'ü'.repeat(letters)}"]}`
+    // 60,000 letters are two points on their way and one as text.
+    for (const [at, letters] of [10, 60_000, 60_000].entries()) {
+      await post(port, long(letters))
+      expect(limiter.charged).toBe([1, 3, 5][at])
+    }
+    const socket = await openSocket(`ws://127.0.0.1:${port}`)
+    socket.send(long(34_000))
+    await socket.next()
+    expect(limiter.charged).toBe(7)
+    socket.close()
   })
   test('letters of several bytes, cut where they should not be', async () => {
     const { port } = await watched()
