@@ -188,10 +188,42 @@ describe('what is refused', () => {
     expect((await post(port, '{}')).status).toBe(200)
   })
   test('a refusal for its form that is over the rate costs nothing', async () => {
-    const { port, limiter } = await watched({ perSecond: 40, limits: { bodyBytes: 300_000 } })
+    const { port, limiter } = await watched({ perSecond: 4, limits: { bodyBytes: 300_000 } })
     const said = await exchange(port, chunked('x'.repeat(400_000), 20_000))
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(limiter.charged).toBe(0)
+  })
+  test('too many bytes that are announced: they are paid for when they come', async () => {
+    const { port, charges } = await watched({ perSecond: 20 })
+    const head = `${HEAD}content-length: 4000000\r\n\r\n`
+    const said = await exchange(port, `${head}${'x'.repeat(200_000)}`, /\}\}/)
+    expect(said).toMatch(/^HTTP\/1.1 413 /)
+    expect(sum(charges)).toBeLessThanOrEqual(4)
+  })
+  test('a byte too many in chunks, by whom has used some of its points', async () => {
+    const { port, limiter } = await watched({ perSecond: 100 })
+    await limiter.charge('127.0.0.1', 60)
+    const body = chunked('x'.repeat(2_000_001), 50_000)
+    expect(await exchange(port, body, /\}\}/)).toMatch(/^HTTP\/1.1 413 /)
+    expect(limiter.charged).toBe(60 + 31)
+  })
+  test('what comes after the refusal is paid for, and not read of whom cannot', async () => {
+    const { port, limiter, charges } = await watched({ perSecond: 10 })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    const isOver = heard(socket)
+    socket.write(`${HEAD}content-length: 4000000\r\n\r\n`)
+    await once(socket, 'data')
+    let sent = 0
+    const more = setInterval(() => {
+      sent += 100_000
+      socket.write('x'.repeat(100_000))
+    }, 1)
+    await isOver
+    clearInterval(more)
+    expect(sent).toBeGreaterThan(500_000)
+    expect(sum(charges)).toBeGreaterThan(10)
+    expect(limiter.charged).toBeLessThanOrEqual(10)
   })
   test('an expectation that is not known is refused as any other request is', async () => {
     const { port, server } = await watched()
