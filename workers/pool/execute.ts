@@ -9,6 +9,7 @@ import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../rpc/methods/index.ts'
 import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
+import { digestMessage } from '../../rpc/methods/shared/message-digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { LogOptions } from '../observe/log.ts'
@@ -53,6 +54,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       ...methods,
       [proveSidecar.name, proveSidecar],
       [digestTransaction.name, digestTransaction],
+      [digestMessage.name, digestMessage],
     ]),
     onBug(error, method) {
       const { report, loggable } = openReporter()
