@@ -100,6 +100,11 @@ export class FairQueue<T extends Queued> {
     return this.#accounts.get(client)?.jobs.length ?? 0
   }
 
+  /** Of an address, the call that so many of its own have come after. */
+  before(client: string, newer: number): T | undefined {
+    return this.#accounts.get(client)?.jobs.before(newer)
+  }
+
   /** Takes the newest of an address. */
   pop(client: string): T | undefined {
     const account = this.#accounts.get(client)
