@@ -1,9 +1,9 @@
 /** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
 
 import type { Limiter } from '../limiter/limiter.ts'
-import { type Paid, paidMore, UNPAID } from '../limiter/paid.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import type { Reading } from './reading.ts'
 

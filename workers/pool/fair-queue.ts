@@ -3,8 +3,9 @@
  * address pays what was predicted when its call is taken, and the difference when it was measured; its credit may fall below zero, and it
  * is passed over until its turns have paid for that.
  */
+
+import { createFifo, type Fifo } from '../../rpc/seam/fifo.ts'
 import type { LaneRow } from '../../rpc/seam/lane.ts'
-import { createFifo, type Fifo } from './fifo.ts'
 
 export type Queued = {
   /** Whose turn it needs. */

@@ -1,7 +1,7 @@
 /** What a request costs in the rate limit, seen from the answerer. */
 import { describe, expect, test } from 'vitest'
 import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
-import { type Paid, paidMore, UNPAID } from '../../../rpc/limiter/paid.ts'
+import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const call = (id: number | string = 1, params = '[]') =>
