@@ -6,7 +6,6 @@ import { errorText, errorTexts, readRequest } from '../json/envelope.ts'
 import { type Scan, scan } from '../json/scan.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
-import { type Paid, paidMore, UNPAID } from '../limiter/paid.ts'
 import { POINT_BYTES, POINT_REFUSALS, POINT_VALUES } from '../limiter/points.ts'
 import type { Methods } from '../method/method.ts'
 import type { Client } from '../seam/client.ts'
@@ -21,6 +20,7 @@ import {
 } from '../seam/errors.ts'
 import { type Answer, type Answerer, LARGE } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import { NO_HEADERS } from './answers.ts'
 import { BodyRunner, type BodyRunnerOptions } from './body-runner.ts'
 import { createResultCache, type ResultCache } from './cache.ts'
@@ -124,14 +124,14 @@ class Bodies {
   /** What is short is parsed first, for whoever is refused gets an answer to each item. */
   #respond(body: string, client: Client, paid: Paid): Answer | Promise<Answer> {
     if (body.length < SHORT_CHARACTERS && body.trim() === '')
-      return this.#charged({ cost: 1, paid }, client, (refused) =>
+      return this.#charged({ cost: paid.least, paid }, client, (refused) =>
         refused === undefined ? nothing(200) : tooMany(refused, ANY, false),
       )
     const looked = scan(body, this.#scanLimits)
     const items = this.#itemsOf(body, looked, client)
     const isWhole = this.#isFit(looked, items)
     const points = {
-      cost: Math.max(pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
+      cost: Math.max(paid.least, pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
       paid,
     }
     return this.#charged(points, client, (refused) => {
@@ -146,7 +146,8 @@ class Bodies {
   async #respondToLarge(body: string, client: Client, paid: Paid): Promise<Answer> {
     await this.#turnOfBody()
     const looked = scan(body, this.#scanLimits)
-    const cost = Math.max(pointsOf(body, looked), this.#isFit(looked, ANY) ? looked.items : 1)
+    const calls = this.#isFit(looked, ANY) ? looked.items : 1
+    const cost = Math.max(paid.least, pointsOf(body, looked), calls)
     const first = await this.#taken({ cost, paid }, client)
     if ('refused' in first) return tooMany(first.refused, ANY, false)
     await this.#turnOfBody()

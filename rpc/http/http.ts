@@ -11,10 +11,11 @@ import { clientAddress, type TrustedProxies } from '../seam/address.ts'
 import type { Client } from '../seam/client.ts'
 import { RpcError, rateLimited } from '../seam/errors.ts'
 import type { Answer, Answerer, Part } from '../seam/exchange.ts'
-import { type Bodies, type Body, BodyRefusal, endAtOnce, endBeforeRequest } from './body.ts'
+import { type Bodies, type Body, BodyRefusal } from './body.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
 import { isExpectationKnown } from './incoming.ts'
+import { endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { ServerState } from './state.ts'
 import type { Unsent } from './unsent.ts'
@@ -171,7 +172,7 @@ function isUsual(
 }
 
 function refuseBody(
-  { statusCode, says, lingerBytes }: BodyRefusal,
+  { statusCode, says, linger }: BodyRefusal,
   { request, response, headers }: Omit<HttpExchange, 'endpoint'>,
 ): void {
   if (response.destroyed) return
@@ -185,12 +186,12 @@ function refuseBody(
     'content-length': Buffer.byteLength(text),
     connection: 'close',
   })
-  if (lingerBytes === 0) {
+  if (linger.bytes === 0) {
     endAtOnce(request, response, text)
     return
   }
   response.write(text)
-  endBeforeRequest(request, response, lingerBytes)
+  endBeforeRequest(request, response, linger)
 }
 
 /**

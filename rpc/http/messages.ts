@@ -1,9 +1,9 @@
 /** JSON-RPC over one WebSocket: each message is a request body, answered when it is ready. */
 import type { Endpoint } from '../../engine/chain/types.ts'
-import type { Paid } from '../limiter/paid.ts'
 import type { Client } from '../seam/client.ts'
 import type { Answer, Answerer } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { Paid } from '../seam/paid.ts'
 import type { ServerState } from './state.ts'
 import type { Connection, ConnectionHandlers } from './websocket.ts'
 

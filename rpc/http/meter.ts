@@ -1,9 +1,9 @@
 /** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
 
 import type { Limiter } from '../limiter/limiter.ts'
-import { type Paid, paidMore, UNPAID } from '../limiter/paid.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import type { Reading } from './reading.ts'
 
@@ -18,7 +18,7 @@ export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
   /** A message is whole. Gives what was paid for it. */
-  complete(): Paid
+  complete(length: number): Paid
   end(): void
 }
 type Metered = {
@@ -102,8 +102,9 @@ function openMeter(
       reading.stop('room')
       room.wait(waiter)
     },
-    complete() {
-      const all = paid
+    complete(length) {
+      const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
+      const all = least === 1 ? paid : { ...paid, least }
       bytes = 0
       pieces = 0
       paid = UNPAID

@@ -3,10 +3,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { Paid } from '../limiter/paid.ts'
 import { limiterKey } from '../seam/address.ts'
 import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { Paid } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import { keepAlive, type Times } from './keep-alive.ts'
 import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
@@ -211,7 +211,7 @@ function serve(
   webSocket.on('error', () => {})
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
-    const paid = meter.complete()
+    const paid = meter.complete((data as Buffer).length)
     if (handlers.onMessage === undefined) onControl()
     else handlers.onMessage(data as Buffer, isBinary, paid)
   })

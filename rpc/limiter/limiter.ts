@@ -2,7 +2,7 @@
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
-import type { Paid } from './paid.ts'
+import type { Paid } from '../seam/paid.ts'
 
 export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
 /** `second` names the second of the address that the points were taken from. */

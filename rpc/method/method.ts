@@ -67,6 +67,8 @@ export type Method = {
   readonly about: About | undefined
   /** A front method that looks at nothing but its parameters: long ones go to the pool. */
   readonly isPure: boolean
+  /** How a front method with long parameters is answered without decoding them on the front; undefined: it decodes them. */
+  readonly ofLong: OfLong | undefined
   readonly endpoints: readonly Endpoint[]
   /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
   readonly basis: BasisOf | undefined
@@ -88,6 +90,12 @@ export type Method = {
   readonly invoke: (context: MethodContext, params: readonly unknown[]) => string | Promise<string>
 }
 export type Methods = ReadonlyMap<string, Method>
+export type OfLong = {
+  /** A method of the pool that takes the same parameters, text by text. */
+  readonly first: Method
+  /** The result as JSON text, from that of `first`. @throws {RpcError} */
+  readonly finish: (context: FrontContext, text: string) => string
+}
 
 export const param = <T>(name: string, codec: Codec<T>): Param<T> => ({
   name,
@@ -118,6 +126,7 @@ type Definition<P extends Params, R, C> = {
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly isPure?: boolean
+  readonly ofLong?: OfLong
   readonly cost?: number | Cost
   readonly handler: (context: C, ...values: Values<P>) => R | Promise<R>
 }
@@ -150,6 +159,7 @@ function build<P extends Params, R>(
     summary,
     runs,
     isPure: definition.isPure ?? false,
+    ofLong: definition.ofLong,
     params,
     result: { name: result.name, schema: result.schema },
     endpoints: definition.endpoints ?? BOTH,

@@ -1,6 +1,7 @@
 /** The seam between the sockets (server, WebSocket) and JSON-RPC (dispatch): text in, text out. */
-import type { Paid } from '../limiter/paid.ts'
+
 import type { Client } from './client.ts'
+import type { Paid } from './paid.ts'
 
 export type Answer = {
   /** undefined: only notifications were sent, there is nothing to say. */

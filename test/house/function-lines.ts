@@ -8,7 +8,9 @@ export type FunctionLines = { readonly name: string; readonly line: number; read
 /** What opens a block of statements, or another thing that is no function; `name: while` is a loop with a label. */
 const NO_FUNCTION =
   /^(\w+: )?(\} )?(if|else|for|while|do|switch|try|catch|finally|class|interface|type|case|default|return(?! (async )?(function|\(|\w+ =>))|export (abstract )?(class|interface|type|default class)|abstract class|declare)\b/
-const NAME = /function\*? (\w+)|const (\w+)|^(?:(?:static|async|get|set|override) )*\*?(#?\w+)/
+const NAME = /^(?:function\*? (\w+)|const (\w+)|(?:(?:static|get|set|override) )*\*?(#?\w+))/
+/** Before what says which function it is. */
+const MODIFIERS = /^(export )?(default )?(async )?/
 
 export function functionLines(text: string): FunctionLines[] {
   const lines = text.split('\n')
@@ -19,7 +21,7 @@ export function functionLines(text: string): FunctionLines[] {
     if (NO_FUNCTION.test(first)) return []
     const end = lines.findIndex((line, index) => index > at && depth(line) === depth(opening))
     const name =
-      NAME.exec(first)
+      NAME.exec(first.replace(MODIFIERS, ''))
         ?.slice(1)
         .find((one) => one !== undefined) ?? first
     return [{ name, line: head + 1, lines: end - head + 1 }]

@@ -33,7 +33,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
     syncing: role.syncing,
     executor: pool,
     transactions: transactions.service,
-    readiness: health.readiness,
+    readiness: () => health.readiness(),
   })
   parts.later.front = front
   parts.spent.open(front.spent)

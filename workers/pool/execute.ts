@@ -10,6 +10,7 @@ import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
 import type { MethodLimits } from '../../rpc/method/method.ts'
 import { methods } from '../../rpc/methods/index.ts'
 import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
+import { digestMessage } from '../../rpc/methods/shared/message-digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
@@ -55,6 +56,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       ...methods,
       [proveSidecar.name, proveSidecar],
       [digestTransaction.name, digestTransaction],
+      [digestMessage.name, digestMessage],
     ]),
     onBug(error, method) {
       const { report, loggable } = openReporter()

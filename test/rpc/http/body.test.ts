@@ -5,9 +5,10 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
-import type { Paid } from '../../../rpc/limiter/paid.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
-import { startServer } from '../../fixtures/sockets.ts'
+import type { Paid } from '../../../rpc/seam/paid.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
 type Charged = { address: string; points: number }
 const open: Server[] = []
@@ -114,6 +115,24 @@ describe('a body is charged while it comes in', () => {
     const said = await exchange(port, chunked('x'.repeat(510), 1), /paid/)
     expect(said).toContain('{"characters":510,"paid":3}')
   })
+  test('by its bytes, not by its letters', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
+    const { server, port } = await startServer({ answer: rpc.answer, limiter })
+    open.push(server)
+    const long = (letters: number) =>
+      `{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion","params":["${'ü'.repeat(letters)}"]}`
+    // 60,000 letters are two points on their way and one as text.
+    for (const [at, letters] of [10, 60_000, 60_000].entries()) {
+      await post(port, long(letters))
+      expect(limiter.charged).toBe([1, 3, 5][at])
+    }
+    const socket = await openSocket(`ws://127.0.0.1:${port}`)
+    socket.send(long(34_000))
+    await socket.next()
+    expect(limiter.charged).toBe(7)
+    socket.close()
+  })
   test('letters of several bytes, cut where they should not be', async () => {
     const { port } = await watched()
     const text = 'ü€😀'.repeat(20_000)
@@ -169,10 +188,42 @@ describe('what is refused', () => {
     expect((await post(port, '{}')).status).toBe(200)
   })
   test('a refusal for its form that is over the rate costs nothing', async () => {
-    const { port, limiter } = await watched({ perSecond: 40, limits: { bodyBytes: 300_000 } })
+    const { port, limiter } = await watched({ perSecond: 4, limits: { bodyBytes: 300_000 } })
     const said = await exchange(port, chunked('x'.repeat(400_000), 20_000))
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(limiter.charged).toBe(0)
+  })
+  test('too many bytes that are announced: they are paid for when they come', async () => {
+    const { port, charges } = await watched({ perSecond: 20 })
+    const head = `${HEAD}content-length: 4000000\r\n\r\n`
+    const said = await exchange(port, `${head}${'x'.repeat(200_000)}`, /\}\}/)
+    expect(said).toMatch(/^HTTP\/1.1 413 /)
+    expect(sum(charges)).toBeLessThanOrEqual(4)
+  })
+  test('a byte too many in chunks, by whom has used some of its points', async () => {
+    const { port, limiter } = await watched({ perSecond: 100 })
+    await limiter.charge('127.0.0.1', 60)
+    const body = chunked('x'.repeat(2_000_001), 50_000)
+    expect(await exchange(port, body, /\}\}/)).toMatch(/^HTTP\/1.1 413 /)
+    expect(limiter.charged).toBe(60 + 31)
+  })
+  test('what comes after the refusal is paid for, and not read of whom cannot', async () => {
+    const { port, limiter, charges } = await watched({ perSecond: 10 })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    const isOver = heard(socket)
+    socket.write(`${HEAD}content-length: 4000000\r\n\r\n`)
+    await once(socket, 'data')
+    let sent = 0
+    const more = setInterval(() => {
+      sent += 100_000
+      socket.write('x'.repeat(100_000))
+    }, 1)
+    await isOver
+    clearInterval(more)
+    expect(sent).toBeGreaterThan(500_000)
+    expect(sum(charges)).toBeGreaterThan(10)
+    expect(limiter.charged).toBeLessThanOrEqual(10)
   })
   test('an expectation that is not known is refused as any other request is', async () => {
     const { port, server } = await watched()

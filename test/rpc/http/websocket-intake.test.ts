@@ -215,7 +215,7 @@ describe('room for what is being received', () => {
       meter.received(50_000)
     }
     expect(intake.bytes).toBe(2 * (60_000 + 2 * 256 - 16_384))
-    first.complete()
+    first.complete(1)
     second.end()
     expect(intake.bytes).toBe(0)
   })

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Allowed, createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
-import { type Paid, paidMore, UNPAID } from '../../../rpc/limiter/paid.ts'
 import { clientAddress, isLoopback, limiterKey, trustedProxies } from '../../../rpc/seam/address.ts'
+import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 
 describe('limiter', () => {
   beforeEach(() => {

@@ -6,9 +6,11 @@ export type Paid = {
   readonly last: number
   /** The name of that second, from the charge. */
   readonly second: number
+  /** What the bytes and pieces are worth that came in: the request costs no less, whatever it is. */
+  readonly least: number
 }
 
-export const UNPAID: Paid = { points: 0, last: 0, second: 0 }
+export const UNPAID: Paid = { points: 0, last: 0, second: 0, least: 1 }
 
 export function paidMore(before: Paid, points: number, second: number): Paid {
   const last = before.second === second ? before.last + points : points
