@@ -3,7 +3,12 @@
  * in as the one that it begins on. Biome counts neither blank lines nor all others.
  */
 
-export type FunctionLines = { readonly name: string; readonly line: number; readonly lines: number }
+export type FunctionLines = {
+  readonly name: string
+  readonly lines: number
+  /** The line above it. */
+  readonly before: string
+}
 
 /** What opens a block of statements, or another thing that is no function; `name: while` is a loop with a label. */
 const NO_FUNCTION =
@@ -24,7 +29,7 @@ export function functionLines(text: string): FunctionLines[] {
       NAME.exec(first.replace(MODIFIERS, ''))
         ?.slice(1)
         .find((one) => one !== undefined) ?? first
-    return [{ name, line: head + 1, lines: end - head + 1 }]
+    return [{ name, lines: end - head + 1, before: lines[head - 1] ?? '' }]
   })
 }
 

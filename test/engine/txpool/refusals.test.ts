@@ -1,4 +1,4 @@
-/** What the transaction pool refuses, with which words and reasons, and what a journal that fails means. */
+/** What the txpool refuses, with which words and reasons, and what a journal that fails means. */
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import {

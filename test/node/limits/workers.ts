@@ -1,4 +1,4 @@
-/** Limits of the threads behind the front, of the pool of transactions, and of what the front keeps of its clients. */
+/** Limits of the threads behind the front, of the txpool, and of what the front keeps of its clients. */
 
 import type { Method } from '../../../rpc/method/method.ts'
 import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
