@@ -24,8 +24,8 @@ export interface Meter {
 type Metered = {
   readonly address: string
   readonly reading: Reading
-  /** Ends the connection, whose message does not come to its end. */
-  readonly cut: () => void
+  /** Ends the connection, whose message does not come to its end, or whose room others need more. */
+  readonly cut: (why: 'late' | 'room') => void
 }
 /** A message of which more than the first bytes are here. */
 type Unfinished = Metered & {
@@ -59,13 +59,16 @@ function openMeter(
 ): Meter {
   const { address, reading } = metered
   const { limiter, intake, room, deadlines } = options
-  const key = limiterKey(address)
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
   let paid = UNPAID
   /** Of the intake. */
-  let held = 0
+  let heldBytes = 0
+  const held = intake.open(limiterKey(address), () => {
+    release()
+    metered.cut('room')
+  })
   let isCharging = false
   let unfinished: Unfinished | undefined
   const waiter: Waiter = { take, go: () => reading.go('room') }
@@ -91,9 +94,9 @@ function openMeter(
   }
 
   function take(): boolean {
-    const more = bytes + pieces * PIECE_BYTES - FREE_BYTES - held
-    if (more > 0 && !intake.take(key, more)) return false
-    if (more > 0) held += more
+    const more = bytes + pieces * PIECE_BYTES - FREE_BYTES - heldBytes
+    if (more > 0 && !held.take(more)) return false
+    if (more > 0) heldBytes += more
     return true
   }
 
@@ -102,8 +105,8 @@ function openMeter(
     deadlines.delete(unfinished)
     unfinished = undefined
     room.leave(waiter)
-    if (held > 0) intake.give(key, held)
-    held = 0
+    held.release()
+    heldBytes = 0
     reading.go('room')
   }
 
@@ -185,7 +188,7 @@ function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'n
       const stoppedMs = one.reading.stoppedMs() - one.stoppedBeforeMs
       if (now() - one.startedAt - stoppedMs <= messageMs) continue
       all.delete(one)
-      one.cut()
+      one.cut('late')
     }
     if (all.size > 0) return
     clearInterval(timer)
