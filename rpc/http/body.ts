@@ -7,7 +7,7 @@ import { limiterKey } from '../seam/address.ts'
 import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
 import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import { dropBody, stopParsing, takeBody } from './incoming.ts'
-import type { Intake } from './intake.ts'
+import type { Held, Intake } from './intake.ts'
 import { LINGER_BYTES, type Linger } from './linger.ts'
 
 export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: number }
@@ -84,6 +84,7 @@ class Reading {
   /** All of it, where it came in one piece; then nothing was copied. */
   #whole: Buffer | undefined
   #buffer: Buffer | undefined
+  #held: Held | undefined
   #paid = UNPAID
   /** A charge was not answered yet: what comes meanwhile is paid after it. */
   #isPaying = false
@@ -154,7 +155,7 @@ class Reading {
   #put(piece: Buffer): BodyRefusal | undefined {
     if (this.#size === this.#declared && this.#pieces === 1) this.#whole = piece
     else if (this.#hasRoom(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)
-    else return new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
+    else return noRoom()
     return undefined
   }
 
@@ -165,7 +166,8 @@ class Reading {
     if (this.#size <= before) return true
     const most = Math.min(this.#declared ?? limits.bodyBytes, limits.bodyBytes)
     const bytes = Math.max(this.#size, Math.min(most, Math.max(FIRST_BYTES, 2 * before)))
-    if (!intake.take(limiterKey(this.#address), bytes - before)) return false
+    this.#held ??= intake.open(limiterKey(this.#address), () => this.#cut())
+    if (!this.#held.take(bytes - before)) return false
     const larger = Buffer.allocUnsafeSlow(bytes)
     // A connection that breaks gives back what it had; the usual body never comes here.
     if (this.#buffer === undefined) this.#request.once('close', () => this.#release())
@@ -178,9 +180,15 @@ class Reading {
   }
   #release(): void {
     if (this.#buffer === undefined) return
-    this.#options.intake.give(limiterKey(this.#address), this.#buffer.length)
+    this.#held?.release()
     free(this.#buffer)
     this.#buffer = undefined
+  }
+
+  /** Others need the room more. */
+  #cut(): void {
+    this.#release()
+    if (!this.#isOver) this.#refuse(noRoom())
   }
 
   /** What is here, or was announced; the first point is paid when the request is answered. */
@@ -272,6 +280,8 @@ export const UNREAD_POINTS = 4
 const BUSY_MS = 1_000
 export const UNSUPPORTED_ENCODING = 'content encoding is not supported'
 
+const noRoom = (): BodyRefusal =>
+  new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
 const tooManyPieces = (limit: number): BodyRefusal =>
   new BodyRefusal(
     413,

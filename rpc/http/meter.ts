@@ -24,8 +24,8 @@ export interface Meter {
 type Metered = {
   readonly address: string
   readonly reading: Reading
-  /** Ends the connection, whose message does not come to its end. */
-  readonly cut: () => void
+  /** Ends the connection, whose message does not come to its end, or whose room others need more. */
+  readonly cut: (why: 'late' | 'room') => void
 }
 /** A message of which more than the first bytes are here. */
 type Unfinished = Metered & {
@@ -59,11 +59,14 @@ function openMeter(
 ): Meter {
   const { address, reading } = metered
   const { limiter, intake, room, deadlines } = options
-  const share = createShare(intake, limiterKey(address))
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
   let paid = UNPAID
+  const share = createShare(intake, limiterKey(address), () => {
+    release()
+    metered.cut('room')
+  })
   let isCharging = false
   let unfinished: Unfinished | undefined
   async function pay(): Promise<void> {
@@ -90,6 +93,11 @@ function openMeter(
     share.give()
     reading.go('room')
   }
+  function forget(): void {
+    bytes = 0
+    pieces = 0
+    release()
+  }
 
   return {
     received(length) {
@@ -103,20 +111,18 @@ function openMeter(
       room.wait(waiter)
     },
     complete(length) {
-      const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
-      const all = least === 1 ? paid : { ...paid, least }
-      bytes = 0
-      pieces = 0
+      const all = paidFor(length, paid)
       paid = UNPAID
-      release()
+      forget()
       return all
     },
-    end() {
-      bytes = 0
-      pieces = 0
-      release()
-    },
+    end: forget,
   }
+}
+
+function paidFor(length: number, paid: Paid): Paid {
+  const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
+  return least === 1 ? paid : { ...paid, least }
 }
 
 /** The first point is paid with the message. */
@@ -127,19 +133,20 @@ const duePoints = (bytes: number, pieces: number): number =>
   )
 
 /** What a message has of the intake. */
-function createShare(intake: MeterOptions['intake'], key: string) {
-  let held = 0
+function createShare(intake: Intake, key: string, cut: () => void) {
+  const held = intake.open(key, cut)
+  let heldBytes = 0
   return {
     /** Until it has so much; false: there is no room. */
     take(wanted: number): boolean {
-      const more = wanted - held
-      if (more > 0 && !intake.take(key, more)) return false
-      if (more > 0) held += more
+      const more = wanted - heldBytes
+      if (more > 0 && !held.take(more)) return false
+      if (more > 0) heldBytes += more
       return true
     },
     give(): void {
-      if (held > 0) intake.give(key, held)
-      held = 0
+      held.release()
+      heldBytes = 0
     },
   }
 }
@@ -194,7 +201,7 @@ function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'n
       const stoppedMs = one.reading.stoppedMs() - one.stoppedBeforeMs
       if (now() - one.startedAt - stoppedMs <= messageMs) continue
       all.delete(one)
-      one.cut()
+      one.cut('late')
     }
     if (all.size > 0) return
     clearInterval(timer)

@@ -180,7 +180,14 @@ function serve(
   const { limits, address, now } = options
   const ended = new AbortController()
   const reading = createReading(webSocket, now)
-  const cut = () => webSocket.close(1008, 'a message did not come in time')
+  const cut = (why: 'late' | 'room') => {
+    if (why === 'late') webSocket.close(1008, 'a message did not come in time')
+    else {
+      webSocket.close(1013, 'too many bytes are being received')
+      // What it holds goes now, not when its peer has answered.
+      setImmediate(() => webSocket.terminate())
+    }
+  }
   const meter = options.meters.open({ address, reading, cut })
   const queue = createMessageQueue({
     ...options,

@@ -37,6 +37,7 @@ export function openPool(
     filename: new URL('./execute.ts', import.meta.url).href,
     ...{ workerData, threads, limits },
     heapMb: HEAP_MB,
+    now: () => performance.now(),
     newestRecord: reader.newestRecord,
     // It claims its row when its modules are there.
     isLoaded: (thread) => claims.includes(thread),

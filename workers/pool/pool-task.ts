@@ -120,11 +120,10 @@ export function replyOf({ memory, pieces }: Task, index: number, long: LongTexts
 /** The deadline passed; the time in the queue is part of it and told, beside what the worker knew. */
 export function expired(
   { call, queuedAt, startedAt }: Job,
-  limits: Deadlines,
+  { limits, now }: { readonly limits: Deadlines; readonly now: number },
   known?: object,
 ): PoolReply {
   const limitMs = laneMs(call.method.runs, limits)
-  const now = performance.now()
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)
   return { error: timedOut({ elapsedMs, limitMs, queuedMs, ...known }).toObject() }

@@ -87,7 +87,7 @@ export class JobQueue {
   }
   #dropIfGone(job: Job): boolean {
     const isGone = this.#isGone(job)
-    if (isGone) settle(job, expired(job, this.#limits))
+    if (isGone) settle(job, expired(job, { limits: this.#limits, now: this.#now() }))
     return isGone
   }
   #refuse(job: Job, limit: keyof QueueLimits): void {

@@ -142,7 +142,8 @@ export class Supervisor {
   /** The engine did not stop by itself: its worker is ended, and replaced. Late callers have waited long enough. */
   #end(task: Task, now: number): void {
     for (const job of task.jobs)
-      if (this.#isOverdue(job, task, now)) settle(job, expired(job, this.#options.limits))
+      if (this.#isOverdue(job, task, now))
+        settle(job, expired(job, { limits: this.#options.limits, now }))
     const worker = this.#workerOf(task)
     if (worker !== undefined) this.#terminate(task, worker)
   }

@@ -34,6 +34,7 @@ const waiting =
 /** A call that runs out of its 50 ms in a real worker: what is said of it, and after how long. */
 async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
   const pool = createPool({
+    now: () => performance.now(),
     filename: new URL('../../fixtures/pool-worker.ts', import.meta.url).href,
     workerData: undefined,
     threads: 2,

@@ -278,6 +278,29 @@ describe('what is refused', () => {
     }
     half.destroy()
   })
+  test('all that may be received, by few addresses: the largest is cut for who has less', async () => {
+    const { port } = await watched({
+      perSecond: 1_000_000,
+      limits: { bodiesBytes: 1_300_000, bodiesBytesPerClient: 700_000 },
+    })
+    // 640 kB of room each, in chunks of which the last never comes.
+    const said: string[] = []
+    const halves = ['127.0.0.8', '127.0.0.9'].map((localAddress) => {
+      const socket = connect({ port, host: '127.0.0.1', localAddress })
+      socket.on('error', () => {})
+      socket.on('data', (piece) => void said.push(String(piece)))
+      socket.write(chunked('x'.repeat(400_000), 40_000).slice(0, -5))
+      return socket
+    })
+    const honest = chunked('x'.repeat(100_000), 10_000)
+    // Until the two are here, there is room.
+    while (said.length === 0)
+      expect(await exchange(port, honest, /paid/)).toContain('"characters":100000')
+    expect(said[0]).toMatch(/^HTTP\/1.1 503 [\s\S]*too many bytes are being received/)
+    expect(await exchange(port, honest, /paid/)).toContain('"characters":100000')
+    expect(said).toHaveLength(1)
+    for (const socket of halves) socket.destroy()
+  })
 })
 
 describe('one connection', () => {

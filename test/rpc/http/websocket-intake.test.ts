@@ -1,13 +1,13 @@
 /** What a WebSocket sends is bounded and charged while it comes in, and who does not read is not answered. */
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createIntake } from '../../../rpc/http/intake.ts'
 import { createMeters } from '../../../rpc/http/meter.ts'
 import { createReading } from '../../../rpc/http/reading.ts'
 import type { Charge } from '../../../rpc/limiter/limiter.ts'
 import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
-import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
+import { openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const LATER = { timeout: 20_000 }
 const HANDSHAKE =
@@ -32,8 +32,10 @@ function frame(payload: string, opcode = TEXT, isLast = true): Buffer {
   if (length >= 126) head.push(length & 255)
   return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), Buffer.from(payload)])
 }
-async function openBare(port: number): Promise<Socket> {
-  const raw = await openRaw(port)
+async function openBare(port: number, localAddress = '127.0.0.1'): Promise<Socket> {
+  const raw = connect({ port, host: '127.0.0.1', localAddress })
+  raw.on('error', () => {})
+  await once(raw, 'connect')
   onTestFinished(() => void raw.destroy())
   raw.write(HANDSHAKE)
   await once(raw, 'data')
@@ -194,6 +196,25 @@ describe('room for what is being received', () => {
     const answers = sockets.map((socket) => once(socket, 'data'))
     for (const socket of sockets) socket.write(whole.subarray(100_000))
     for (const answer of answers) expect(String(await answer)).toContain('400000')
+  })
+
+  test('is taken from who has most, whose connection ends', async () => {
+    const limits = { bodiesBytes: 500_000, bodiesBytesPerClient: 450_000 }
+    const { port } = await start({ limits, answer: (body) => reply(String(body.length)) })
+    const large = await openBare(port)
+    large.write(frame('x'.repeat(400_000)).subarray(0, 390_000))
+    let code: number | undefined
+    void closeCode(large).then((one) => {
+      code = one
+    })
+    const other = await openBare(port, '127.0.0.9')
+    // Until all of the first one is here, there is room.
+    while (code === undefined) {
+      const answer = once(other, 'data')
+      other.write(frame('x'.repeat(200_000)))
+      expect(String(await answer)).toContain('200000')
+    }
+    expect(code).toBe(1013)
   })
 
   test('is given back, whatever happens', () => {

@@ -12,6 +12,7 @@ import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { createCosts, type Prediction } from '../../../workers/pool/costs.ts'
 import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool, type Pool } from '../../../workers/pool/pool.ts'
+import { JobQueue } from '../../../workers/pool/queue.ts'
 import { spentMicros } from '../../../workers/pool/task.ts'
 import {
   cancelCall,
@@ -66,6 +67,7 @@ function newPool(
   onSpent: (address: string, cpuMs: number) => void = () => {},
 ): Pool {
   return createPool({
+    now: () => performance.now(),
     filename,
     workerData: undefined,
     threads,
@@ -745,6 +747,27 @@ describe('lanes', () => {
     const large = job('dear', 100, { bytes: 80 })
     expect(lanes.push(large)).toEqual([large])
   })
+})
+
+test('what waits too long is told so by the clock that was given', () => {
+  let clock = 1_000
+  const replies: PoolReply[] = []
+  const queue = new JobQueue(DEFAULT_LIMITS, () => clock)
+  const call = { ...poolCall('echo'), deadline: clock + DEFAULT_LIMITS.callMs }
+  const prediction = createCosts(() => clock).classify(call, 'a')
+  queue.push({
+    ...{ call, prediction, client: 'a', lane: prediction.lane, predicted: 100, bytes: 1 },
+    ...{ queuedAt: 1_100, startedAt: undefined, record: 0, isAnswered: false },
+    ...{ isSecondTry: false, isPutBack: false, answer: (reply) => void replies.push(reply) },
+  })
+  clock += DEFAULT_LIMITS.callMs - 1
+  queue.dropGone()
+  expect(replies).toEqual([])
+  clock += 201
+  queue.dropGone()
+  const { callMs: limitMs } = DEFAULT_LIMITS
+  const data = { elapsedMs: limitMs + 200, limitMs, queuedMs: limitMs + 100 }
+  expect(replies).toMatchObject([{ error: { code: -32_002, data } }])
 })
 
 describe('costs', () => {
