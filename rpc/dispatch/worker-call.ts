@@ -50,9 +50,25 @@ export function createCallRunner(parts: {
   readonly onBug: (error: unknown, method: string) => void
 }): CallRunner {
   const { reader, chain, engine, limits, methods, now } = parts
-  const leases = createTaskLeases(reader)
+  /** Views of the running task, shared by its calls. */
+  const leases = new Map<string, LeasedView>()
   /** Of the running call. */
   const output = new PieceWriter()
+
+  function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
+    const key = `${endpoint} ${record}`
+    const known = leases.get(key)
+    if (known !== undefined) return known
+    const fresh = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
+    if (fresh !== undefined) leases.set(key, fresh)
+    return fresh
+  }
+
+  function drop({ endpoint, record }: WorkerCall): void {
+    const key = `${endpoint} ${record}`
+    leases.get(key)?.release()
+    leases.delete(key)
+  }
 
   function run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply> {
     const { isExpired } = bounds
@@ -61,7 +77,7 @@ export function createCallRunner(parts: {
       const method = methods.get(call.method)
       if (method === undefined) return { error: methodNotFound(call.method).toObject() }
       if (isExpired()) return late()
-      const leased = leases.of(call)
+      const leased = lease(call)
       if (leased === undefined) return { stale: true }
       const { view, record } = leased
       const context: PoolContext = { view, chain, engine, limits, isExpired, now, output }
@@ -89,13 +105,13 @@ export function createCallRunner(parts: {
     call: WorkerCall,
     bounds: CallBounds,
   ): WorkerReply | Promise<WorkerReply> {
-    const leased = leases.known(call)
+    const leased = leases.get(`${call.endpoint} ${call.record}`)
     if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
     if (error instanceof ViewError) {
       const view = leased?.view
       if (error.reason === 'pruned' && view !== undefined)
         return { error: prunedHistory(error, view).toObject() }
-      leases.drop(call)
+      drop(call)
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.
       output.cutTo(0)
@@ -105,31 +121,9 @@ export function createCallRunner(parts: {
     return { error: internalError().toObject() }
   }
 
-  return { run, endTask: leases.end }
-}
-
-type Place = Pick<WorkerCall, 'endpoint' | 'record'>
-
-/** Views of the running task, shared by its calls. */
-function createTaskLeases(reader: ChainReader) {
-  const leases = new Map<string, LeasedView>()
-  const keyOf = ({ endpoint, record }: Place) => `${endpoint} ${record}`
   return {
-    /** undefined: the record is gone. */
-    of(call: Place): LeasedView | undefined {
-      const { endpoint, record } = call
-      const known = leases.get(keyOf(call))
-      if (known !== undefined) return known
-      const fresh = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
-      if (fresh !== undefined) leases.set(keyOf(call), fresh)
-      return fresh
-    },
-    known: (call: Place) => leases.get(keyOf(call)),
-    drop(call: Place): void {
-      leases.get(keyOf(call))?.release()
-      leases.delete(keyOf(call))
-    },
-    end(): void {
+    run,
+    endTask() {
       for (const one of leases.values()) one.release()
       leases.clear()
     },
