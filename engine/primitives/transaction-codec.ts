@@ -23,7 +23,7 @@ export class TransactionError extends Error {
   }
 }
 
-/** Above what a block's gas can pay for as calldata; a smaller limit for the pool is the pool's. */
+/** Above what a block's gas can pay for as calldata; a smaller limit for the txpool is the txpool's. */
 export const MAX_TRANSACTION_BYTES = 32 * 1024 * 1024
 
 /**

@@ -1,4 +1,4 @@
-/** What the pool asks of blob transactions beyond what it asks of all, in geth's words; their proofs are not checked here. */
+/** What the txpool asks of blob transactions beyond what it asks of all, in geth's words; their proofs are not checked here. */
 import type { Rules } from '../chainspec/types.ts'
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/blob-sidecar.ts'

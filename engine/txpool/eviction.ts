@@ -1,4 +1,4 @@
-/** Which transactions leave a full pool: far-future nonces first, then the cheapest, the youngest among equals. */
+/** Which transactions leave a full txpool: far-future nonces first, then the cheapest, the youngest among equals. */
 import type { TxpoolLimits } from './limits.ts'
 import { executable, lastEntry, type Sender } from './sender.ts'
 import { type Entry, effectiveTip } from './types.ts'
@@ -10,7 +10,7 @@ export type Candidate = {
   readonly tip: bigint
 }
 
-/** What `entry`, in the pool or about to be, is worth at this base fee. */
+/** What `entry`, in the txpool or about to be, is worth at this base fee. */
 export function candidate(sender: Sender, entry: Entry, baseFee: bigint): Candidate {
   let next = sender.nonce
   for (const { transaction } of executable(sender)) next = transaction.nonce + 1n
@@ -18,7 +18,7 @@ export function candidate(sender: Sender, entry: Entry, baseFee: bigint): Candid
   return { entry, distance: ahead > 0n ? ahead : 0n, tip: effectiveTip(entry, baseFee) }
 }
 
-/** Whether its sender may have one more in the pool, and one more behind a missing nonce where it stands there. */
+/** Whether its sender may have one more in the txpool, and one more behind a missing nonce where it stands there. */
 export function hasShare(
   sender: Sender,
   { entry, distance }: Candidate,

@@ -1,8 +1,8 @@
-/** Which entries the pool need not keep any longer: blocks that are deep enough, too many bytes of settled ones, too long without a block. */
+/** Which entries the txpool need not keep any longer: blocks that are deep enough, too many bytes of settled ones, too long without a block. */
 import type { TxpoolLimits } from './limits.ts'
 import type { Entry } from './types.ts'
 
-/** `entries`: oldest first. `canonical`: the newest block that is final as far as the pool knows. */
+/** `entries`: oldest first. `canonical`: the newest block that is final as far as the txpool knows. */
 export function outdated(
   entries: readonly Entry[],
   at: { readonly canonical: number; readonly nowMs: number; readonly limits: TxpoolLimits },

@@ -1,4 +1,4 @@
-/** Keeps a pool in step with the views: what each publish included, and what a flush or reorg took back. */
+/** Keeps a txpool in step with the views: what each publish included, and what a flush or reorg took back. */
 import type { Block, ChainView } from '../chain/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
@@ -6,13 +6,13 @@ import type { SignedTransaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { readAccount } from '../state/read.ts'
-import type { TransactionPool } from './pool.ts'
+import type { Txpool } from './txpool.ts'
 import type { TxpoolHead } from './types.ts'
 
-/** Brings the pool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
+/** Brings the txpool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
 export type TxpoolFollower = { update(view: ChainView): void }
 
-export function followViews(pool: TransactionPool): TxpoolFollower {
+export function followViews(txpool: Txpool): TxpoolFollower {
   let last: Seen | undefined
   return {
     update(view) {
@@ -20,22 +20,22 @@ export function followViews(pool: TransactionPool): TxpoolFollower {
       const nonceOf = noncesOf(view, pending)
       if (last !== undefined && isExtended(last, view)) {
         for (let number = last.number; number <= pending.number; number++)
-          includeBlock(pool, view, {
+          includeBlock(txpool, view, {
             number,
             from: number === last.number ? last.hashes.length : 0,
           })
       } else {
-        pool.rewind({ blockOf: (hash) => numberOf(view, hash), nonceOf })
-        const oldest = pending.number - BigInt(pool.limits.keepBlocks)
+        txpool.rewind({ blockOf: (hash) => numberOf(view, hash), nonceOf })
+        const oldest = pending.number - BigInt(txpool.limits.keepBlocks)
         for (let number = oldest; number <= pending.number; number++)
-          includeBlock(pool, view, { number, from: 0 })
+          includeBlock(txpool, view, { number, from: 0 })
       }
       last = {
         number: pending.number,
         parentHash: pending.header.parentHash.slice(),
         hashes: pending.transactionHashes().map((hash) => hash.slice()),
       }
-      pool.settle({
+      txpool.settle({
         pending: {
           number: Number(pending.number),
           index: pending.flashblockIndex ?? Number.POSITIVE_INFINITY,
@@ -51,15 +51,15 @@ export function followViews(pool: TransactionPool): TxpoolFollower {
  * Puts journalled transactions back at the start. Those in a block that could still be lost are kept as included, those in an older one
  * and those that no longer fit are left out. Returns how many came back. @throws {ViewError}
  */
-export function restorePool(
-  pool: TransactionPool,
+export function restoreTxpool(
+  txpool: Txpool,
   journalled: Iterable<Bytes>,
   at: { readonly view: ChainView; readonly head: TxpoolHead },
 ): number {
   let restored = 0
   const raws = [...journalled]
   const hashes = raws.map((raw) => keccak256(raw))
-  const oldest = Number(at.view.canonical.number) - pool.limits.keepBlocks
+  const oldest = Number(at.view.canonical.number) - txpool.limits.keepBlocks
   // Thousands after a busy hour, nearly all of them in older blocks.
   const numbers = at.view.foldedNumbers(hashes)
   for (const [index, raw] of raws.entries()) {
@@ -67,10 +67,10 @@ export function restorePool(
     const place = at.view.findTransaction(hashes[index]!)
     const included = place?.block.transaction(place.index)
     if (place !== undefined && included !== undefined && included.type !== 0x7e)
-      pool.include(copyOf(included), Number(place.block.number))
-    else if (pool.restore(raw, at.head)) restored++
+      txpool.include(copyOf(included), Number(place.block.number))
+    else if (txpool.restore(raw, at.head)) restored++
   }
-  pool.rewriteJournal()
+  txpool.rewriteJournal()
   return restored
 }
 
@@ -103,7 +103,7 @@ function isExtended(last: Seen, view: ChainView): boolean {
 }
 
 function includeBlock(
-  pool: TransactionPool,
+  txpool: Txpool,
   view: ChainView,
   at: { readonly number: bigint; readonly from: number },
 ): void {
@@ -112,12 +112,12 @@ function includeBlock(
   if (block === undefined) return
   const hashes = block.transactionHashes()
   for (let index = at.from; index < block.transactionCount; index++) {
-    // What the pool has is not decoded again.
-    const known = pool.kept(hashes[index]!)
+    // What the txpool has is not decoded again.
+    const known = txpool.kept(hashes[index]!)
     const transaction = known ?? block.transaction(index)!
     if (transaction.type === 0x7e) continue
-    // What the pool keeps must outlive the view's lease.
-    pool.include(known ?? copyOf(transaction), Number(at.number))
+    // What the txpool keeps must outlive the view's lease.
+    txpool.include(known ?? copyOf(transaction), Number(at.number))
   }
 }
 

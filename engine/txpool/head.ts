@@ -1,4 +1,4 @@
-/** The pending head of a view as the pool's validation reads it. */
+/** The pending head of a view as the txpool's validation reads it. */
 import type { ChainView } from '../chain/types.ts'
 import { L1_BLOCK } from '../chainspec/l1-attributes.ts'
 import {

@@ -1,4 +1,4 @@
-/** Entries of the pool that are in a block, by sender and nonce. */
+/** Entries of the txpool that are in a block, by sender and nonce. */
 import type { Entry } from './types.ts'
 
 export type Included = {

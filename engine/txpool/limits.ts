@@ -1,9 +1,9 @@
-/** Every bound of the transaction pool in one place. */
+/** Every bound of the txpool in one place. */
 
 export type TxpoolLimits = {
   /** Bytes of one raw transaction; of a blob transaction without its sidecar. */
   readonly transactionBytes: number
-  /** Bytes of an envelope that the pool hashes and walks itself: the digest of a longer one comes with it. */
+  /** Bytes of an envelope that the txpool hashes and walks itself: the digest of a longer one comes with it. */
   readonly ownDigestBytes: number
   /** Bytes of a blob transaction with its sidecar. */
   readonly blobTransactionBytes: number
@@ -25,7 +25,7 @@ export type TxpoolLimits = {
   readonly feeCap: bigint
   /** Least priority fee in wei. */
   readonly minimumTip: bigint
-  /** Milliseconds in the pool without being included. */
+  /** Milliseconds in the txpool without being included. */
   readonly expiryMs: number
   /** Milliseconds after which a transaction that was handed out is taken for lost. */
   readonly handedMs: number

@@ -1,4 +1,4 @@
-/** What the pool holds and what it is asked. */
+/** What the txpool holds and what it is asked. */
 import type { RollupData } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { IntrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'

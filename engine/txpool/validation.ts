@@ -1,4 +1,4 @@
-/** What the pool refuses, in geth's words. */
+/** What the txpool refuses, in geth's words. */
 import { invalid as reasons } from '../execution/transaction/invalid.ts'
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { blobGasOf, isTypeKnown } from '../execution/transaction/validation.ts'
@@ -37,7 +37,7 @@ export function openSubmitted(
   })
 }
 
-/** A transaction of a type that a pool may hold: deposits are refused. `digest`: it was decoded before. */
+/** A transaction of a type that a txpool may hold: deposits are refused. `digest`: it was decoded before. */
 export function decodeSubmitted(
   envelope: Bytes,
   digest?: Digest,
@@ -52,7 +52,7 @@ export function decodeSubmitted(
 /** A sidecar whose proofs were checked before is `proven`; that of a transaction that comes out of a journal or a block was. */
 export type Sidecar = BlobSidecar | 'proven' | undefined
 
-/** How a transaction comes into the pool. */
+/** How a transaction comes into the txpool. */
 export type Acceptance = {
   /** undefined: it comes out of the journal. */
   readonly journal: ((raw: Bytes) => void) | undefined
@@ -77,7 +77,7 @@ type Context = {
   readonly digest: Digest | undefined
 }
 
-/** Checks that need no other transaction of the pool, in geth's order. `nonce`: the sender's in the pending state. */
+/** Checks that need no other transaction of the txpool, in geth's order. `nonce`: the sender's in the pending state. */
 export function checkTransaction(
   transaction: SignedTransaction,
   context: Context & { readonly nonce: bigint },
@@ -101,7 +101,7 @@ export function checkTransaction(
   return { cost: fees + transaction.value, isGasless }
 }
 
-/** `spent`: what the sender's other transactions in the pool can cost. */
+/** `spent`: what the sender's other transactions in the txpool can cost. */
 export function checkFunds(sums: {
   readonly balance: bigint
   readonly cost: bigint
@@ -115,7 +115,7 @@ export function checkFunds(sums: {
   )
 }
 
-/** As in geth, whose pool of blob transactions and whose other pool share no sender. */
+/** As in geth, whose txpool of blob transactions and whose other txpool share no sender. */
 export function checkReserved(sender: Sender, { type }: SignedTransaction) {
   const [other] = sender.entries.values()
   if (other === undefined || (other.transaction.type === 3) === (type === 3)) return undefined
@@ -142,7 +142,7 @@ export function checkReplacement(
 const nonceTooLow = (nonce: bigint, next: bigint) =>
   invalid(`nonce too low: next nonce ${next}, tx nonce ${nonce}`)
 
-/** What the RPC side of geth refuses before its pool sees the transaction. */
+/** What the RPC side of geth refuses before its txpool sees the transaction. */
 function checkSubmission(
   transaction: SignedTransaction,
   feeCap: bigint,

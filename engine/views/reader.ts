@@ -69,8 +69,7 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
   const fold = openFold(arena, record, at)
   const address = query.bytes.subarray(0, 20)
   const slotKey = query.bytes.subarray(0, 52)
-  const scratch = new Uint32Array(ACCOUNT_WORDS)
-  const scratchBytes = new Uint8Array(scratch.buffer)
+  const { load, hand } = createScratch()
 
   function read(kind: number, out: Uint32Array, outAt: number): Presence {
     assertHeld(lease)
@@ -109,15 +108,6 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
     if (isSame) assertValid(arena, record)
     return isSame
   }
-  function load(value: Bytes): Uint32Array {
-    scratchBytes.set(value)
-    return scratch.subarray(0, value.length >> 2)
-  }
-  function hand(value: Bytes | undefined, out: Uint32Array, outAt: number): Presence {
-    if (value === undefined) return 'absent'
-    out.set(load(value), outAt)
-    return 'present'
-  }
 
   return {
     account(owner, out, outAt) {
@@ -139,6 +129,24 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
     },
     slots: (owner) => readSlots({ thread, lease, at, fold }, owner),
   }
+}
+
+/** Where bytes of a value become words. */
+function createScratch() {
+  const scratch = new Uint32Array(ACCOUNT_WORDS)
+  const scratchBytes = new Uint8Array(scratch.buffer)
+
+  function load(value: Bytes): Uint32Array {
+    scratchBytes.set(value)
+    return scratch.subarray(0, value.length >> 2)
+  }
+  function hand(value: Bytes | undefined, out: Uint32Array, outAt: number): Presence {
+    if (value === undefined) return 'absent'
+    out.set(load(value), outAt)
+    return 'present'
+  }
+
+  return { load, hand }
 }
 
 const NOTHING = new Uint32Array(0)

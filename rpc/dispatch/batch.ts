@@ -1,8 +1,8 @@
 /** A batch: its items run over one view, in rounds until that stands still, and are answered together. */
-import { responseTooLarge } from '../seam/errors.ts'
+import { isBecause, responseTooLarge } from '../seam/errors.ts'
 import type { Answer } from '../seam/exchange.ts'
 import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
-import { laneMs } from '../seam/lane.ts'
+import { type Deadlines, laneMs } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
 import { batchAnswer, lengthOf, type Said, saidOf } from './answers.ts'
 import { type Caller, outOfTime } from './call.ts'
@@ -11,7 +11,7 @@ import type { Scope } from './scope.ts'
 import type { Slices } from './slices.ts'
 
 export type BatchOptions = {
-  readonly limits: Limits
+  readonly limits: Deadlines & Pick<Limits, 'batchResponseBytes'>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Of the thread. */
@@ -68,17 +68,26 @@ export class Batch {
     this.#apart.set(at, this.#options.callApart(item, this.#scope))
   }
 
-  /** All items over one view; when it is void they run again on a newer one, but for those that changed something. */
+  /**
+   * All items over one view; when it is void they run again on a newer one, but for those that changed something. What has no time left
+   * for that is late, and the others go on: what it had read was of the view that is void.
+   */
   async #runRounds(): Promise<void> {
     const { now } = this.#options
     for (;;) {
       const round = new Round(this.#options, this.#scope, this.#replies)
       await round.run(this.#toRun(), (item, at) => this.#callApart(item, at))
-      if (!this.#replies.some((one) => one !== undefined && 'stale' in one)) return
-      if (now() > this.#scope.startedAt + this.#limitMs()) return
+      const time = now()
+      const mayGoOn = this.#items.some(
+        (item, at) => isVoid(this.#replies[at]) && isReady(item) && this.#hasTime(item, time),
+      )
+      if (!mayGoOn) return
       this.#scope.release()
       for (const [at, item] of this.#items.entries())
-        if (isReady(item) && !item.found.hasEffect) this.#replies[at] = undefined
+        if (isReady(item) && !item.found.hasEffect && !this.#apart.has(at))
+          this.#replies[at] = this.#hasTime(item, time)
+            ? undefined
+            : this.#lateReply(at, item, time)
     }
   }
 
@@ -88,13 +97,27 @@ export class Batch {
       if (this.#replies[at] === undefined && isReady(item) && !this.#apart.has(at)) yield [item, at]
   }
 
-  /** How long it is tried again: as long as each of its calls that go to a worker has time. */
-  #limitMs(): number {
+  #hasTime(item: Ready, now: number): boolean {
+    return now <= this.#scope.startedAt + this.#limitMs(item)
+  }
+  /** How long it is tried again: what goes to a worker as long as its kind may take, a read of the front as the slowest of its batch. */
+  #limitMs({ found }: Ready): number {
     const { limits } = this.#options
-    const runs = this.#items.flatMap((item) => (isReady(item) ? item.found.runs : []))
-    const slow = runs.filter((one) => one !== 'front')
-    if (slow.length === 0) return laneMs('front', limits)
-    return Math.min(...slow.map((one) => laneMs(one, limits)))
+    if (found.runs !== 'front') return laneMs(found.runs, limits)
+    const slow = this.#items.flatMap((item) =>
+      isReady(item) && item.found.runs !== 'front' ? laneMs(item.found.runs, limits) : [],
+    )
+    return slow.length === 0 ? laneMs('front', limits) : Math.max(...slow)
+  }
+  /** Where it was late before, that stands. */
+  #lateReply(at: number, item: Ready, now: number): PoolReply {
+    const reply = this.#replies[at]!
+    return 'error' in reply && isBecause(reply.error, 'timeout') ? reply : this.#late(item, now)
+  }
+  #late(item: Ready, now: number): PoolReply {
+    return {
+      error: outOfTime({ scope: this.#scope, now, limitMs: this.#limitMs(item) }).toObject(),
+    }
   }
 
   #said(): (Said | undefined)[] {
@@ -102,18 +125,16 @@ export class Batch {
     const most = limits.batchResponseBytes
     let bytes = 0
     return this.#items.map((item, at) => {
-      const reply = this.#replies[at]
-      const isVoid = reply === undefined || 'stale' in reply
-      const said = saidOf(item, isVoid ? this.#late(now()) : reply)
+      const reply = this.#replies[at]!
+      const said = saidOf(item, isVoid(reply) && isReady(item) ? this.#late(item, now()) : reply)
       if (said === undefined) return undefined
       bytes += lengthOf(said)
       return bytes <= most ? said : saidOf(item, tooLarge(bytes, most))
     })
   }
-  #late(now: number): PoolReply {
-    return { error: outOfTime({ scope: this.#scope, now, limitMs: this.#limitMs() }).toObject() }
-  }
 }
+
+const isVoid = (reply: PoolReply | undefined): boolean => reply !== undefined && 'stale' in reply
 
 type Place = readonly [item: Ready, at: number]
 

@@ -3,13 +3,12 @@ import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import type { Method } from '../method/method.ts'
+import type { Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
 import type { Client } from '../seam/client.ts'
 import type { Answer } from '../seam/exchange.ts'
 import type { Executor, PoolReply } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
 import { NO_HEADERS, singleAnswer } from './answers.ts'
 import { Batch, type BatchOptions } from './batch.ts'
 import type { ResultCache } from './cache.ts'
@@ -23,7 +22,7 @@ export type BodyRunnerOptions = {
   readonly executor: Executor
   readonly chain: ChainSpec
   readonly engine: Engine
-  readonly limits: Limits
+  readonly limits: MethodLimits
   /** Of the thread. */
   readonly slices: Slices
   /** undefined: there is no chain before this one, or nobody has it. */

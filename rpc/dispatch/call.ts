@@ -4,7 +4,7 @@ import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { SchemaError } from '../json/schema.ts'
 import { POINT_BYTES } from '../limiter/points.ts'
-import type { Method } from '../method/method.ts'
+import type { Method, MethodLimits, OfLong } from '../method/method.ts'
 import {
   historyPruned,
   internalError,
@@ -15,7 +15,6 @@ import {
 } from '../seam/errors.ts'
 import type { Executor, PoolReply } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
 import type { ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
 import type { Scope } from './scope.ts'
@@ -28,7 +27,7 @@ export type Call = {
 }
 export type CallerOptions = {
   readonly endpoint: Endpoint
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly executor: Executor
   readonly cache: ResultCache
   /** A thrown thing that is no answer: for the log. */
@@ -100,6 +99,8 @@ class Calls {
     const { found: method, params, text } = call
     if (method.runs !== 'front' || (method.isPure && text.length > POINT_BYTES))
       return this.#execute(call, scope, isPinned)
+    if (method.ofLong !== undefined && text.length > POINT_BYTES)
+      return this.#runLong(call, method.ofLong, scope)
     const result = method.invoke(scope, params)
     return typeof result === 'string'
       ? this.#capped({ result })
@@ -107,6 +108,17 @@ class Calls {
           (settled) => this.#capped({ result: settled }),
           (error: unknown) => this.#failure(error, call, scope),
         )
+  }
+
+  /** A worker looks at the parameters, and the front makes the answer of what it has found. */
+  async #runLong(call: Call, { first, finish }: OfLong, scope: Scope): Promise<PoolReply> {
+    const reply = await this.#execute({ ...call, found: first }, scope, false)
+    if (!('result' in reply)) return reply
+    try {
+      return { result: finish(scope, reply.result) }
+    } catch (error) {
+      return this.#failure(error, call, scope)
+    }
   }
 
   /** In a worker. */

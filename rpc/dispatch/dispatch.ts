@@ -15,10 +15,12 @@ import {
   internalError,
   methodNotFound,
   parseError,
+  type Refusal,
   rateLimited,
 } from '../seam/errors.ts'
 import { type Answer, type Answerer, LARGE } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import { NO_HEADERS } from './answers.ts'
 import { BodyRunner, type BodyRunnerOptions } from './body-runner.ts'
 import { createResultCache, type ResultCache } from './cache.ts'
@@ -48,11 +50,11 @@ export function createAnswerer(
     bytes: limits.resultCacheBytes,
   })
   const bodies = new Bodies(options, cache)
-  const answer: Answerer = (body, client, paid = 0) => bodies.answer(body, client, paid)
+  const answer: Answerer = (body, client, paid = UNPAID) => bodies.answer(body, client, paid)
   return Object.assign(answer, { cache })
 }
 
-const scanLimitsOf = (limits: Limits) => ({
+const scanLimitsOf = (limits: Pick<Limits, ScanLimit>) => ({
   depth: limits.jsonDepth,
   keys: limits.objectKeys,
   hexKeys: limits.overrideItems,
@@ -65,6 +67,19 @@ const scanLimitsOf = (limits: Limits) => ({
   idCharacters: limits.idCharacters,
   methodCharacters: limits.methodCharacters,
 })
+
+type ScanLimit =
+  | 'jsonDepth'
+  | 'objectKeys'
+  | 'overrideItems'
+  | 'jsonValues'
+  | 'batchItems'
+  | 'jsonKeyCharacters'
+  | 'jsonNumberCharacters'
+  | 'jsonHexCharacters'
+  | 'jsonTextCharacters'
+  | 'idCharacters'
+  | 'methodCharacters'
 
 /** Each body from its text to its answer. */
 class Bodies {
@@ -84,7 +99,7 @@ class Bodies {
     }
   }
 
-  answer(body: string, client: Client, paid: number): Answer | Promise<Answer> {
+  answer(body: string, client: Client, paid: Paid): Answer | Promise<Answer> {
     try {
       const answered =
         body.length > POINT_BYTES
@@ -107,16 +122,16 @@ class Bodies {
   }
 
   /** What is short is parsed first, for whoever is refused gets an answer to each item. */
-  #respond(body: string, client: Client, paid: number): Answer | Promise<Answer> {
+  #respond(body: string, client: Client, paid: Paid): Answer | Promise<Answer> {
     if (body.length < SHORT_CHARACTERS && body.trim() === '')
-      return this.#charged({ cost: 1, paid }, client, (refused) =>
+      return this.#charged({ cost: paid.least, paid }, client, (refused) =>
         refused === undefined ? nothing(200) : tooMany(refused, ANY, false),
       )
     const looked = scan(body, this.#scanLimits)
     const items = this.#itemsOf(body, looked, client)
     const isWhole = this.#isFit(looked, items)
     const points = {
-      cost: Math.max(pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
+      cost: Math.max(paid.least, pointsOf(body, looked), isWhole ? this.#costOf(items) : 1),
       paid,
     }
     return this.#charged(points, client, (refused) => {
@@ -128,20 +143,18 @@ class Bodies {
   }
 
   /** Each step pays before it is taken and has a turn of the event loop to itself. Whoever is refused gets one error. */
-  async #respondToLarge(body: string, client: Client, paid: number): Promise<Answer> {
+  async #respondToLarge(body: string, client: Client, paid: Paid): Promise<Answer> {
     await this.#turnOfBody()
     const looked = scan(body, this.#scanLimits)
-    const cost = Math.max(pointsOf(body, looked), this.#isFit(looked, ANY) ? looked.items : 1)
-    const refused = await this.#taken({ cost, paid }, client)
-    if (refused !== undefined) return tooMany(refused, ANY, false)
+    const calls = this.#isFit(looked, ANY) ? looked.items : 1
+    const cost = Math.max(paid.least, pointsOf(body, looked), calls)
+    const first = await this.#taken({ cost, paid }, client)
+    if ('refused' in first) return tooMany(first.refused, ANY, false)
     await this.#turnOfBody()
     const items = this.#itemsOf(body, looked, client)
     if (!this.#isFit(looked, items)) return this.#refuseWhole(looked, items)
-    const rest = await this.#taken(
-      { cost: this.#costOf(items), paid: Math.max(cost, paid) },
-      client,
-    )
-    if (rest !== undefined) return tooMany(rest, ANY, false)
+    const rest = await this.#taken({ cost: this.#costOf(items), paid: first.paid }, client)
+    if ('refused' in rest) return tooMany(rest.refused, ANY, false)
     await this.#turnOfBody()
     if (client.isGone) return nothing(200)
     return this.#run(items, looked.isBatch, client)
@@ -171,25 +184,27 @@ class Bodies {
     client: Client,
     go: (refused: Refused | undefined) => Answer | Promise<Answer>,
   ): Answer | Promise<Answer> {
-    if (cost <= paid) return go(undefined)
-    const { limiter } = this.#options
-    const { address } = client
-    const judge = (charge: Charge) => {
-      if (charge.isAllowed) return go(undefined)
-      if (paid > 0) limiter.refund(address, paid)
-      const holdMs = limiter.held(address)?.retryAfterMs
-      return go({ ...charge, cost, used: charge.used - paid, holdMs })
-    }
-    const charge = limiter.charge(address, cost - paid)
+    if (cost <= paid.points) return go(undefined)
+    const judge = (charge: Charge) =>
+      go(charge.isAllowed ? undefined : this.#refused(charge, { cost, paid }, client))
+    const charge = this.#options.limiter.charge(client.address, cost - paid.points)
     return charge instanceof Promise ? charge.then(judge) : judge(charge)
   }
-  async #taken(points: Points, client: Client): Promise<Refused | undefined> {
-    let outcome: Refused | undefined
-    await this.#charged(points, client, (refused) => {
-      outcome = refused
-      return nothing(200)
-    })
-    return outcome
+  /** The same; gives what is paid then. */
+  async #taken(
+    { cost, paid }: Points,
+    client: Client,
+  ): Promise<{ readonly paid: Paid } | { readonly refused: Refused }> {
+    const points = cost - paid.points
+    if (points <= 0) return { paid }
+    const charge = await this.#options.limiter.charge(client.address, points)
+    if (!charge.isAllowed) return { refused: this.#refused(charge, { cost, paid }, client) }
+    return { paid: paidMore(paid, points, charge.second) }
+  }
+  #refused(refusal: Refusal, { cost, paid }: Points, { address }: Client): Refused {
+    const { limiter } = this.#options
+    const used = refusal.used - (paid.points > 0 ? limiter.refund(address, paid) : 0)
+    return { ...refusal, cost, used, holdMs: limiter.held(address)?.retryAfterMs }
   }
 
   #run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {
@@ -221,8 +236,8 @@ class Bodies {
 }
 
 /** Of a request: what it costs, and how much of that is paid. */
-type Points = { readonly cost: number; readonly paid: number }
-type Refused = Exclude<Charge, { isAllowed: true }> & { readonly holdMs: number | undefined }
+type Points = { readonly cost: number; readonly paid: Paid }
+type Refused = Refusal & { readonly holdMs: number | undefined }
 
 /** Its started 64 kB, or its started 5,000 values; what is no single call is answered in many pieces even where it is refused. */
 const pointsOf = (body: string, { values, items }: Scan): number =>

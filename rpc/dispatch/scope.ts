@@ -3,17 +3,16 @@ import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import type { FrontContext, Method } from '../method/method.ts'
+import type { FrontContext, Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
 import type { Client } from '../seam/client.ts'
 import type { PoolReply } from '../seam/executor.ts'
-import type { Limits } from '../seam/limits.ts'
 
 export type ScopeOptions = {
   readonly endpoint: Endpoint
   readonly chain: ChainSpec
   readonly engine: Engine
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly services: FrontServices
   readonly callPool: (
     scope: Scope,
@@ -54,7 +53,7 @@ export class Scope implements FrontContext {
   get engine(): Engine {
     return this.#options.engine
   }
-  get limits(): Limits {
+  get limits(): MethodLimits {
     return this.#options.limits
   }
   get services(): FrontServices {

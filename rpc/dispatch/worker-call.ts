@@ -4,7 +4,7 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { keptReplays } from '../../engine/execution/call/kept-replays.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import type { Methods, PoolContext } from '../method/method.ts'
+import type { MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import {
   internalError,
   methodNotFound,
@@ -13,7 +13,6 @@ import {
   timedOut,
 } from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
-import type { Limits } from '../seam/limits.ts'
 import { type Piece, PieceWriter } from '../seam/pieces.ts'
 import { prunedHistory } from './call.ts'
 import { taskViews } from './task-views.ts'
@@ -46,7 +45,7 @@ export function createCallRunner(parts: {
   readonly reader: ChainReader
   readonly chain: ChainSpec
   readonly engine: Engine
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly methods: Methods
   /** Monotonic milliseconds. */
   readonly now: () => number

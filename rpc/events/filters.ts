@@ -42,7 +42,10 @@ const SWEEP_MS = 5_000
 type FilterOptions = {
   readonly canonical: CanonicalFeed
   readonly transactions: TransactionService
-  readonly limits: Limits
+  readonly limits: Pick<
+    Limits,
+    'filtersPerClient' | 'filtersTotal' | 'filterItems' | 'filterBytes' | 'filterIdleMs'
+  >
   /** Monotonic milliseconds. */
   readonly now: () => number
 }

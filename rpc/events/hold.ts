@@ -14,7 +14,7 @@ import type { HeldCall } from './shown.ts'
 export interface ReceiptHold {
   /** Undefined: nothing to hold for, go on now; else go on when it settles. */
   before(
-    calls: readonly Pick<HeldCall, 'method' | 'params'>[],
+    calls: readonly Pick<HeldCall, 'found' | 'params'>[],
     client: Client,
   ): Promise<void> | undefined
   readonly stats: HoldStats
@@ -28,7 +28,6 @@ export type HoldStats = {
   readonly refused: number
 }
 
-const RECEIPT = 'eth_getTransactionReceipt'
 /** Stock ethers asks for the chain id and the receipt in one batch. */
 const BATCH_ITEMS = 4
 /**
@@ -75,11 +74,12 @@ export function createReceiptHold(options: {
 }
 
 /** The hash asked for when exactly one of the calls asks for a receipt. */
-function onlyReceipt(calls: readonly Pick<HeldCall, 'method' | 'params'>[]): Bytes | undefined {
-  const receipts = calls.filter(({ method }) => method === RECEIPT)
-  if (receipts.length !== 1) return undefined
+function onlyReceipt(calls: readonly Pick<HeldCall, 'found' | 'params'>[]): Bytes | undefined {
+  const receipts = calls.filter(({ found }) => found.about?.is === 'receipt')
+  const [first] = receipts
+  if (first === undefined || receipts.length > 1) return undefined
   try {
-    return hashCodec.decode(receipts[0]?.params[0])
+    return hashCodec.decode(first.params[first.found.about!.at])
   } catch (error) {
     if (error instanceof SchemaError) return undefined // The method itself says what is wrong.
     throw error

@@ -32,12 +32,11 @@ export function createReceiptWaits(options: {
     standard: new Map(),
     flashblocks: new Map(),
   }
-  let ticks = 0
-  let lastFlashblock = ''
+  const flashblocksSeen = createFlashblockCount(reader)
   let size = 0
 
   options.onPublish(() => {
-    countFlashblock()
+    const ticks = flashblocksSeen.look()
     for (const endpoint of ['flashblocks', 'standard'] as const) {
       const waiters = waiting[endpoint]
       if (waiters.size === 0) continue
@@ -47,13 +46,6 @@ export function createReceiptWaits(options: {
         for (const { end, lastTick } of set) if (ticks >= lastTick) end('expired')
     }
   })
-
-  function countFlashblock(): void {
-    const { number, index, hash } = readNewest(reader, 'flashblocks', ({ pending }) => pending)
-    const flashblock = `${number}:${index}:${bytesToHex(hash)}`
-    if (flashblock !== lastFlashblock && index > 0) ticks++
-    lastFlashblock = flashblock
-  }
 
   function look(endpoint: Endpoint, hashes: readonly Hex[]): Hex[] {
     try {
@@ -76,7 +68,10 @@ export function createReceiptWaits(options: {
         const set = waiters.get(key) ?? new Set()
         waiters.set(key, set)
         const waiter: Waiter = {
-          lastTick: flashblocks === undefined ? Number.POSITIVE_INFINITY : ticks + flashblocks,
+          lastTick:
+            flashblocks === undefined
+              ? Number.POSITIVE_INFINITY
+              : flashblocksSeen.count + flashblocks,
           end(how) {
             if (!set.delete(waiter)) return
             size--
@@ -95,6 +90,25 @@ export function createReceiptWaits(options: {
     },
     get size() {
       return size
+    },
+  }
+}
+
+/** Flashblocks that carry transactions of the txpool, as far as they were seen. */
+function createFlashblockCount(reader: ChainReader) {
+  let count = 0
+  let last = ''
+  return {
+    get count() {
+      return count
+    },
+    /** After a publish. */
+    look(): number {
+      const { number, index, hash } = readNewest(reader, 'flashblocks', ({ pending }) => pending)
+      const flashblock = `${number}:${index}:${bytesToHex(hash)}`
+      if (flashblock !== last && index > 0) count++
+      last = flashblock
+      return count
     },
   }
 }

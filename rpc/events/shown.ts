@@ -40,7 +40,6 @@ export type ShownStats = {
 }
 /** A call of a body that may be held before it runs: its answer waits for a block or a flashblock. */
 export type HeldCall = {
-  readonly method: string
   readonly found: { readonly about: About | undefined }
   readonly params: readonly unknown[]
   /** JSON text of the parameters. */
@@ -57,12 +56,18 @@ type Shown = {
 type Target = { readonly head: Head; readonly height: bigint; readonly ms: number }
 type Waiter = Target & { readonly end: () => void }
 
-const POLLS: ReadonlySet<string> = new Set(['eth_getFilterChanges', 'eth_getFilterLogs'])
-
 export function createShownReceipts(options: {
   readonly reader: ChainReader
   readonly onPublish: (listener: () => void) => () => void
-  readonly limits: Limits
+  readonly limits: Pick<
+    Limits,
+    | 'holdsPerClient'
+    | 'holdsTotal'
+    | 'shownHoldMs'
+    | 'announcedHoldMs'
+    | 'shownClients'
+    | 'shownAddresses'
+  >
 }): ShownReceipts {
   const { reader, limits } = options
   const caps = createCaps({ perClient: limits.holdsPerClient, total: limits.holdsTotal })
@@ -82,27 +87,8 @@ export function createShownReceipts(options: {
     for (const [client, shown] of clients) if (shown.height <= now.canonical) clients.delete(client)
   })
 
-  function note(
-    client: Client,
-    height: bigint,
-    shown: { transaction: Transaction; receipt: Receipt },
-  ): void {
-    if (client.endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
-    const known = clients.get(client.address)
-    if (known === undefined && clients.size >= limits.shownClients) return
-    const entry = known ?? { height, addresses: new Map<string, bigint>() }
-    if (height > entry.height) entry.height = height
-    for (const address of addressesOf(shown)) {
-      entry.addresses.delete(address)
-      entry.addresses.set(address, height)
-      if (entry.addresses.size > limits.shownAddresses)
-        entry.addresses.delete(entry.addresses.keys().next().value!)
-    }
-    clients.set(client.address, entry)
-  }
-
   function targetOf(call: HeldCall, shown: Shown | undefined): Target | undefined {
-    if (POLLS.has(call.method)) {
+    if (call.found.about?.is === 'filter') {
       // Without a receipt: up to the height that eth_blockNumber announces here, whose block is about to be canonical.
       const ms = shown === undefined ? limits.announcedHoldMs : limits.shownHoldMs
       if (ms === 0) return undefined
@@ -133,7 +119,28 @@ export function createShownReceipts(options: {
     return wait(target, client.signal, { waiting, onExpired: () => stats.expired++ }).then(giveBack)
   }
 
-  return { note, before, stats }
+  return { note: createNotes(clients, limits), before, stats }
+}
+
+/** Remembers what clients were shown, as far as there is room. */
+function createNotes(
+  clients: Map<string, Shown>,
+  limits: Pick<Limits, 'shownHoldMs' | 'shownClients' | 'shownAddresses'>,
+): ShownReceipts['note'] {
+  return ({ endpoint, address: client }, height, shown) => {
+    if (endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
+    const known = clients.get(client)
+    if (known === undefined && clients.size >= limits.shownClients) return
+    const entry = known ?? { height, addresses: new Map<string, bigint>() }
+    if (height > entry.height) entry.height = height
+    for (const address of addressesOf(shown)) {
+      entry.addresses.delete(address)
+      entry.addresses.set(address, height)
+      if (entry.addresses.size > limits.shownAddresses)
+        entry.addresses.delete(entry.addresses.keys().next().value!)
+    }
+    clients.set(client, entry)
+  }
 }
 
 /** Until the waiter is ended, its client has left or its time is up. */
@@ -163,8 +170,9 @@ function wait(
 }
 
 function asksLatest({ found: { about }, params }: HeldCall): boolean {
-  if (about?.is === 'state') return (params[about.at] ?? LATEST) === LATEST
-  if (about?.is !== 'query') return false
+  if (about === undefined || about.isHereOnly) return false
+  if (about.is === 'state') return (params[about.at] ?? LATEST) === LATEST
+  if (about.is !== 'query') return false
   const filter = params[about.at]
   return typeof filter === 'object' && filter !== null && Reflect.get(filter, 'toBlock') === LATEST
 }

@@ -39,7 +39,7 @@ type SubscriptionOptions = {
   readonly transactions: TransactionService
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () => Syncing
-  readonly limits: Limits
+  readonly limits: Pick<Limits, 'subscriptionsPerConnection' | 'filterItems'>
 }
 export const createSubscriptions = (options: SubscriptionOptions): Subscriptions =>
   new LiveSubscriptions(options)

@@ -1,12 +1,14 @@
 /** The body of an HTTP request: charged for and bounded, in bytes and in pieces, while it comes in; collected in one buffer, decoded once. */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
 import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
-import { dropBody, stopParsing, type TakePiece, takeBody } from './incoming.ts'
-import type { Intake } from './intake.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
+import { dropBody, stopParsing, takeBody } from './incoming.ts'
+import type { Held, Intake } from './intake.ts'
+import { LINGER_BYTES, type Linger } from './linger.ts'
 
 export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: number }
 export type BodyOptions = {
@@ -20,25 +22,29 @@ export type Body = {
   readonly text: string
   /** Of the client that sent it. */
   readonly address: string
-  /** Points that were charged for it already: it costs that and one more at least. */
-  readonly paid: number
+  /** What was charged for it already. */
+  readonly paid: Paid
 }
 /** Why a body is not read, or not any further. */
 export class BodyRefusal extends Error {
   override name = 'BodyRefusal'
   readonly statusCode: number
-  /** Bytes of the rest that are read and thrown away, so that the answer arrives; 0: the connection is closed under them. */
-  readonly lingerBytes: number
+  /** How much of the rest is read and thrown away. */
+  readonly linger: Linger
   /** What the client is told: an error, or that it was over its rate. */
   readonly says: RpcError | Refusal
 
-  constructor(statusCode: number, says: BodyRefusal['says'], lingerBytes = POINT_BYTES) {
+  constructor(statusCode: number, says: BodyRefusal['says'], linger: Linger = FREE_LINGER) {
     super(says instanceof Error ? says.message : 'request rate limit exceeded')
     this.statusCode = statusCode
-    this.lingerBytes = lingerBytes
+    this.linger = linger
     this.says = says
   }
 }
+
+/** What is refused by the rate costs nothing. */
+const FREE_LINGER: Linger = { bytes: POINT_BYTES, charge: undefined }
+const NO_LINGER: Linger = { bytes: 0, charge: undefined }
 
 export interface Bodies {
   /**
@@ -78,7 +84,8 @@ class Reading {
   /** All of it, where it came in one piece; then nothing was copied. */
   #whole: Buffer | undefined
   #buffer: Buffer | undefined
-  #paid = 0
+  #held: Held | undefined
+  #paid = UNPAID
   /** A charge was not answered yet: what comes meanwhile is paid after it. */
   #isPaying = false
   #hasEnded = false
@@ -107,12 +114,12 @@ class Reading {
     const { bodyBytes } = this.#options.limits
     const { 'content-encoding': encoding = 'identity' } = this.#request.headers
     if (encoding !== 'identity') {
-      const lingerBytes = isLong(this.#request) ? 0 : POINT_BYTES
-      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), lingerBytes)
+      const linger = isLong(this.#request) ? NO_LINGER : FREE_LINGER
+      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), linger)
     }
     const declared = this.#declared ?? 0
     if (declared <= bodyBytes) return undefined
-    return tooLarge(declared, bodyBytes, Math.min(declared, LINGER_BYTES))
+    return this.#tooLarge(declared, Math.min(declared, LINGER_BYTES))
   }
 
   #take = (piece: Buffer | null): void => {
@@ -131,17 +138,24 @@ class Reading {
 
   #fault(): BodyRefusal | undefined {
     const { bodyBytes, bodyPieces } = this.#options.limits
-    if (this.#size > bodyBytes) return tooLarge(this.#size, bodyBytes, LINGER_BYTES)
+    if (this.#size > bodyBytes) return this.#tooLarge(this.#size, LINGER_BYTES)
     const isShattered = this.#pieces > bodyPieces + this.#size / PIECE_BYTES
     if (!isShattered) return undefined
     this.#options.cutOff(this.#request.socket)
     return tooManyPieces(bodyPieces)
   }
 
+  #tooLarge(size: number, lingerBytes: number): BodyRefusal {
+    const { limits, limiter } = this.#options
+    const charge = (points: number) => limiter.charge(this.#address, points)
+    const text = `content length too large (${size}>${limits.bodyBytes})`
+    return new BodyRefusal(413, unacceptable(text), { bytes: lingerBytes, charge })
+  }
+
   #put(piece: Buffer): BodyRefusal | undefined {
     if (this.#size === this.#declared && this.#pieces === 1) this.#whole = piece
     else if (this.#hasRoom(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)
-    else return new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
+    else return noRoom()
     return undefined
   }
 
@@ -152,7 +166,8 @@ class Reading {
     if (this.#size <= before) return true
     const most = Math.min(this.#declared ?? limits.bodyBytes, limits.bodyBytes)
     const bytes = Math.max(this.#size, Math.min(most, Math.max(FIRST_BYTES, 2 * before)))
-    if (!intake.take(limiterKey(this.#address), bytes - before)) return false
+    this.#held ??= intake.open(limiterKey(this.#address), () => this.#cut())
+    if (!this.#held.take(bytes - before)) return false
     const larger = Buffer.allocUnsafeSlow(bytes)
     // A connection that breaks gives back what it had; the usual body never comes here.
     if (this.#buffer === undefined) this.#request.once('close', () => this.#release())
@@ -165,9 +180,15 @@ class Reading {
   }
   #release(): void {
     if (this.#buffer === undefined) return
-    this.#options.intake.give(limiterKey(this.#address), this.#buffer.length)
+    this.#held?.release()
     free(this.#buffer)
     this.#buffer = undefined
+  }
+
+  /** Others need the room more. */
+  #cut(): void {
+    this.#release()
+    if (!this.#isOver) this.#refuse(noRoom())
   }
 
   /** What is here, or was announced; the first point is paid when the request is answered. */
@@ -177,7 +198,7 @@ class Reading {
   }
 
   #pay(): void {
-    const points = this.#due() - this.#paid
+    const points = this.#due() - this.#paid.points
     if (points <= 0 || this.#isPaying || this.#isOver) return
     const charge = this.#options.limiter.charge(this.#address, points)
     if (!(charge instanceof Promise)) {
@@ -194,7 +215,7 @@ class Reading {
   }
   #judge(charge: Charge, points: number): void {
     if (charge.isAllowed) {
-      this.#paid += points
+      this.#paid = paidMore(this.#paid, points, charge.second)
       return
     }
     if (this.#isOver) return
@@ -203,32 +224,33 @@ class Reading {
   }
   /** What is refused by the rate, before it began or in its middle, costs nothing. */
   #giveBack(): void {
-    if (this.#paid > 0) this.#options.limiter.refund(this.#address, this.#paid)
-    this.#paid = 0
+    if (this.#paid.points > 0) this.#options.limiter.refund(this.#address, this.#paid)
+    this.#paid = UNPAID
   }
 
   #finish(): void {
     if (!this.#hasEnded || this.#isPaying || this.#isOver) return
     const bytes = this.#whole ?? this.#buffer?.subarray(0, this.#size)
     const text = bytes?.toString('utf8') ?? ''
-    this.#end(null, { text, address: this.#address, paid: this.#paid })
+    const due = this.#due()
+    const paid = due <= 0 ? this.#paid : { ...this.#paid, least: due + 1 }
+    this.#end(null, { text, address: this.#address, paid })
   }
 
-  /** For its form: it pays for what was read, and for what will be. */
+  /** For its form: it pays for what was read; for what will be thrown away when that comes. */
   #refuse(refusal: BodyRefusal): void {
     this.#isOver = true
     dropBody(this.#request, this.#take)
-    const { lingerBytes } = refusal
-    if (lingerBytes === 0) stopParsing(this.#request.socket)
+    const isUnread = refusal.linger.bytes === 0
+    if (isUnread) stopParsing(this.#request.socket)
     this.#release()
     const { limiter, done } = this.#options
     // Charges are answered in their order: all that was paid for this body is known by then.
     const judge = (charge: Charge) => {
       if (!charge.isAllowed) this.#giveBack()
-      done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, 0))
+      done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, NO_LINGER))
     }
-    const points = lingerBytes === 0 ? UNREAD_POINTS : Math.ceil(lingerBytes / POINT_BYTES)
-    const charge = limiter.charge(this.#address, points)
+    const charge = limiter.charge(this.#address, isUnread ? UNREAD_POINTS : 1)
     if (charge instanceof Promise) void charge.then(judge)
     else judge(charge)
   }
@@ -254,65 +276,15 @@ export const isLong = ({ headers }: IncomingMessage): boolean =>
 /** For whom reading is given up: what came with it, and a connection that is made anew, take up to 6 ms (2026-11). */
 export const UNREAD_POINTS = 4
 
-/** How long, and for how many bytes and pieces, a client may go on sending what is refused already. */
-const LINGER_MS = 2_000
-const LINGER_BYTES = 4_000_000
-const LINGER_PIECES = 1_024
-
-/**
- * Ends a response whose request is still being sent: whoever sends is not reading, and a connection closed under it would take the answer
- * along. So the answer goes out whole, the rest of the request is read and thrown away, and only then the connection is closed.
- */
-export function endBeforeRequest(
-  request: IncomingMessage,
-  response: ServerResponse,
-  lingerBytes: number,
-): void {
-  let size = 0
-  let pieces = 0
-  const end = () => {
-    clearTimeout(timer)
-    response.end()
-  }
-  // Nothing more is read of whom that does not impress.
-  const stop = () => {
-    clearTimeout(timer)
-    dropBody(request, count)
-    endAtOnce(request, response)
-  }
-  const count: TakePiece = (piece) => {
-    if (piece === null) {
-      end()
-      return
-    }
-    size += piece.length
-    pieces++
-    if (size > lingerBytes || pieces > LINGER_PIECES) stop()
-  }
-  const timer = setTimeout(end, LINGER_MS)
-  request.once('close', end)
-  if (request.complete) end()
-  else takeBody(request, count)
-}
-
-/**
- * Ends a response and closes its connection under what is still being sent: once the response has ended, Node reads the rest of a request
- * whoever paused it, 2 MB in one turn of the event loop. A client on Linux still finds the answer in front of the reset.
- */
-export function endAtOnce(request: IncomingMessage, response: ServerResponse, text?: string): void {
-  stopParsing(request.socket)
-  response.end(text, () => request.socket.destroy())
-}
-
 /** Until bytes that are being received make room. */
 const BUSY_MS = 1_000
 export const UNSUPPORTED_ENCODING = 'content encoding is not supported'
 
-const tooLarge = (size: number, limit: number, lingerBytes: number): BodyRefusal =>
-  new BodyRefusal(413, unacceptable(`content length too large (${size}>${limit})`), lingerBytes)
+const noRoom = (): BodyRefusal =>
+  new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
 const tooManyPieces = (limit: number): BodyRefusal =>
   new BodyRefusal(
     413,
     unacceptable(`content in too many pieces (${limit}, and one for each kilobyte)`),
-    0,
+    NO_LINGER,
   )

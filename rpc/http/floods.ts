@@ -1,6 +1,7 @@
 /** What one connection may send at once: requests in a row, and pieces of their bodies. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { createFifo, type Fifo } from '../seam/fifo.ts'
 import type { Limits } from '../seam/limits.ts'
 import { Incoming } from './incoming.ts'
 
@@ -90,14 +91,38 @@ export function watchFloods(
   }
 }
 
-/** Runs what it is given in order, so many in a turn of the event loop. Bounded by what its callers may have waiting. */
-export function createTurns(perTurn: number): (action: () => void) => void {
-  const waiting: (() => void)[] = []
+/**
+ * Runs what it is given, so many in a turn of the event loop: each address in its turn, and what is of one in order. Bounded by what its
+ * callers may have waiting.
+ */
+export function createTurns(perTurn: number): (key: string, action: () => void) => void {
+  /** Those with something waiting, whose turn is next first. */
+  const waiting = new Map<string, Fifo<() => void>>()
+  let isScheduled = false
   function turn(): void {
-    for (const action of waiting.splice(0, perTurn)) action()
-    if (waiting.length > 0) setImmediate(turn)
+    for (let run = 0; run < perTurn; run++) {
+      const [next] = waiting
+      if (next === undefined) break
+      const [key, actions] = next
+      const action = actions.shift()!
+      waiting.delete(key)
+      if (actions.length > 0) waiting.set(key, actions)
+      action()
+    }
+    isScheduled = waiting.size > 0
+    if (isScheduled) setImmediate(turn)
   }
-  return (action) => {
-    if (waiting.push(action) === 1) setImmediate(turn)
+  return (key, action) => {
+    const actions = waiting.get(key)
+    if (actions !== undefined) {
+      actions.push(action)
+      return
+    }
+    const made = createFifo<() => void>()
+    made.push(action)
+    waiting.set(key, made)
+    if (isScheduled) return
+    isScheduled = true
+    setImmediate(turn)
   }
 }

@@ -11,10 +11,11 @@ import { clientAddress, type TrustedProxies } from '../seam/address.ts'
 import type { Client } from '../seam/client.ts'
 import { RpcError, rateLimited } from '../seam/errors.ts'
 import type { Answer, Answerer, Part } from '../seam/exchange.ts'
-import { type Bodies, type Body, BodyRefusal, endAtOnce, endBeforeRequest } from './body.ts'
+import { type Bodies, type Body, BodyRefusal } from './body.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
 import { isExpectationKnown } from './incoming.ts'
+import { endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { ServerState } from './state.ts'
 import type { Unsent } from './unsent.ts'
@@ -60,7 +61,8 @@ export type HttpExchange = {
 }
 
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
-  const { state, onBug, trustedProxies, headersWithoutOrigin } = options
+  const { state, trustedProxies, headersWithoutOrigin } = options
+  const end = createEnding(options)
 
   function answer({ text, address, paid }: Body, exchange: HttpExchange): void {
     const { response, endpoint } = exchange
@@ -69,6 +71,34 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
     if (answered instanceof Promise) void answered.then((one) => end(one, exchange))
     else end(answered, exchange)
   }
+
+  return {
+    answer,
+    refuse: refuseBody,
+    take(request, response) {
+      const endpoint = ENDPOINTS.get(request.url ?? '')
+      if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
+        return false
+      const exchange = { request, response, endpoint, headers: headersWithoutOrigin }
+      const address = addressOf(request, trustedProxies)
+      const held = options.limiter.held(address)
+      if (held !== undefined) {
+        options.held.hold(held, exchange)
+        return true
+      }
+      options.bodies.read(request, address, (error, body) => {
+        if (body !== undefined) answer(body, exchange)
+        else if (error instanceof BodyRefusal) refuseBody(error, exchange)
+        // A body that did not come whole has nobody left to be answered.
+      })
+      return true
+    },
+  }
+}
+
+/** Sends answers: what is large in parts, in turns with others. */
+function createEnding(options: HttpCallOptions): (answer: Answer, exchange: HttpExchange) => void {
+  const { state, onBug } = options
 
   function end(answer: Answer, { response, headers }: HttpExchange): void {
     if (answer.parts !== undefined) {
@@ -121,28 +151,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
     response.once('close', taken)
   }
 
-  return {
-    answer,
-    refuse: refuseBody,
-    take(request, response) {
-      const endpoint = ENDPOINTS.get(request.url ?? '')
-      if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
-        return false
-      const exchange = { request, response, endpoint, headers: headersWithoutOrigin }
-      const address = addressOf(request, trustedProxies)
-      const held = options.limiter.held(address)
-      if (held !== undefined) {
-        options.held.hold(held, exchange)
-        return true
-      }
-      options.bodies.read(request, address, (error, body) => {
-        if (body !== undefined) answer(body, exchange)
-        else if (error instanceof BodyRefusal) refuseBody(error, exchange)
-        // A body that did not come whole has nobody left to be answered.
-      })
-      return true
-    },
-  }
+  return end
 }
 
 /** Nothing about it needs the router. */
@@ -163,7 +172,7 @@ function isUsual(
 }
 
 function refuseBody(
-  { statusCode, says, lingerBytes }: BodyRefusal,
+  { statusCode, says, linger }: BodyRefusal,
   { request, response, headers }: Omit<HttpExchange, 'endpoint'>,
 ): void {
   if (response.destroyed) return
@@ -177,12 +186,12 @@ function refuseBody(
     'content-length': Buffer.byteLength(text),
     connection: 'close',
   })
-  if (lingerBytes === 0) {
+  if (linger.bytes === 0) {
     endAtOnce(request, response, text)
     return
   }
   response.write(text)
-  endBeforeRequest(request, response, lingerBytes)
+  endBeforeRequest(request, response, linger)
 }
 
 /**
@@ -244,8 +253,8 @@ function takerOf(response: ServerResponse): Taker {
     get isGone() {
       return response.destroyed
     },
-    write: (piece) =>
-      typeof piece === 'string' ? response.write(asciiOf(piece), 'latin1') : response.write(piece),
+    write: (part) =>
+      typeof part === 'string' ? response.write(asciiOf(part), 'latin1') : response.write(part),
     onceRoom: (go) => void response.once('drain', go),
     end: () => void response.end(),
     destroy: () => void response.destroy(),

@@ -8,7 +8,7 @@ import type { Outgoing, Taker } from './outgoing.ts'
 import type { Unsent } from './unsent.ts'
 
 /** What it stands on: frames of one connection. */
-export interface Frames {
+export interface WebSocketFrames {
   readonly isOpen: boolean
   /** Bytes that the network has not taken. */
   readonly bufferedBytes: number
@@ -49,7 +49,7 @@ type Waiting =
   | { readonly parts: readonly Part[]; readonly bytes: number; readonly done: () => void }
 
 type QueueOptions = {
-  readonly frames: Frames
+  readonly frames: WebSocketFrames
   readonly outgoing: Outgoing
   readonly unsent: Unsent
   readonly bounds: QueueBounds
@@ -190,7 +190,7 @@ class Messages implements MessageQueue {
   }
 }
 
-function takerOf(frames: Frames, onEnd: () => void): Taker {
+function takerOf(frames: WebSocketFrames, onEnd: () => void): Taker {
   let onRoom: (() => void) | undefined
   return {
     get isGone() {

@@ -3,6 +3,7 @@ import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Client } from '../seam/client.ts'
 import type { Answer, Answerer } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { Paid } from '../seam/paid.ts'
 import type { ServerState } from './state.ts'
 import type { Connection, ConnectionHandlers } from './websocket.ts'
 
@@ -27,14 +28,13 @@ const BEGUN_PER_TURN = 16
 export function serveMessages(connection: Connection, options: MessageOptions): ConnectionHandlers {
   const { limits, state } = options
   const client = clientOf(connection, options.endpoint)
-  const waiting: { readonly data: Buffer; readonly paid: number }[] = []
+  const waiting: { readonly data: Buffer; readonly paid: Paid }[] = []
   let inFlight = 0
-  let isScheduled = false
   const pause = createPause(connection, options.now, goOn)
 
   const mayBegin = () => inFlight < limits.messagesInFlight && !pause.isOn && !connection.isUnread
 
-  function begin(data: Buffer, paid: number): void {
+  function begin(data: Buffer, paid: Paid): void {
     state.begun()
     if (++inFlight === limits.messagesInFlight) connection.stopReading('messages')
     const answered = options.answer(data.toString('utf8'), client, paid)
@@ -66,19 +66,14 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
     else if (waiting.length === 0 && inFlight < limits.messagesInFlight)
       connection.readOn('messages')
   }
-  function schedule(): void {
-    if (isScheduled) return
-    isScheduled = true
-    setImmediate(() => {
-      isScheduled = false
-      for (let begun = 0; begun < BEGUN_PER_TURN && mayBegin(); begun++) {
-        const next = waiting.shift()
-        if (next === undefined) break
-        begin(next.data, next.paid)
-      }
-      goOn()
-    })
-  }
+  const schedule = onceNextTurn(() => {
+    for (let begun = 0; begun < BEGUN_PER_TURN && mayBegin(); begun++) {
+      const next = waiting.shift()
+      if (next === undefined) break
+      begin(next.data, next.paid)
+    }
+    goOn()
+  })
 
   return {
     onMessage(data, _isBinary, paid) {
@@ -97,6 +92,19 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
       waiting.length = 0
       pause.end()
     },
+  }
+}
+
+/** However often it is asked for before. */
+function onceNextTurn(action: () => void): () => void {
+  let isScheduled = false
+  return () => {
+    if (isScheduled) return
+    isScheduled = true
+    setImmediate(() => {
+      isScheduled = false
+      action()
+    })
   }
 }
 

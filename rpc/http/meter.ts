@@ -3,6 +3,7 @@
 import type { Limiter } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
+import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import type { Reading } from './reading.ts'
 
@@ -16,15 +17,15 @@ export type MeterOptions = {
 export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
-  /** A message is whole. Gives the points that were paid for it. */
-  complete(): number
+  /** A message is whole. Gives what was paid for it. */
+  complete(length: number): Paid
   end(): void
 }
 type Metered = {
   readonly address: string
   readonly reading: Reading
-  /** Ends the connection, whose message does not come to its end. */
-  readonly cut: () => void
+  /** Ends the connection, whose message does not come to its end, or whose room others need more. */
+  readonly cut: (why: 'late' | 'room') => void
 }
 /** A message of which more than the first bytes are here. */
 type Unfinished = Metered & {
@@ -58,76 +59,94 @@ function openMeter(
 ): Meter {
   const { address, reading } = metered
   const { limiter, intake, room, deadlines } = options
-  const key = limiterKey(address)
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
-  let paid = 0
-  /** Of the intake. */
-  let held = 0
+  let paid = UNPAID
+  const share = createShare(intake, limiterKey(address), () => {
+    release()
+    metered.cut('room')
+  })
   let isCharging = false
   let unfinished: Unfinished | undefined
-  const waiter: Waiter = { take, go: () => reading.go('room') }
-
-  /** The first point is paid with the message. */
-  const duePoints = () =>
-    Math.max(
-      Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
-      Math.floor(pieces / POINT_PIECES),
-    )
-
   async function pay(): Promise<void> {
     isCharging = true
-    for (let due = duePoints(); due > paid; due = duePoints()) {
+    for (let due = duePoints(bytes, pieces); due > paid.points; due = duePoints(bytes, pieces)) {
       reading.stop('charge')
-      const charged = await limiter.charge(address, due - paid)
-      if (charged.isAllowed) paid += due - paid
+      const points = due - paid.points
+      const charged = await limiter.charge(address, points)
+      if (charged.isAllowed) paid = paidMore(paid, points, charged.second)
       else await new Promise((resolve) => setTimeout(resolve, charged.retryAfterMs).unref())
     }
     isCharging = false
     reading.go('charge')
   }
 
-  function take(): boolean {
-    const more = bytes + pieces * PIECE_BYTES - FREE_BYTES - held
-    if (more > 0 && !intake.take(key, more)) return false
-    if (more > 0) held += more
-    return true
-  }
+  const take = () => share.take(bytes + pieces * PIECE_BYTES - FREE_BYTES)
+  const waiter: Waiter = { take, go: () => reading.go('room') }
 
   function release(): void {
     if (unfinished === undefined) return
     deadlines.delete(unfinished)
     unfinished = undefined
     room.leave(waiter)
-    if (held > 0) intake.give(key, held)
-    held = 0
+    share.give()
     reading.go('room')
+  }
+  function forget(): void {
+    bytes = 0
+    pieces = 0
+    release()
   }
 
   return {
     received(length) {
       bytes += length
       pieces++
-      if (!isCharging && duePoints() > paid) void pay()
+      if (!isCharging && duePoints(bytes, pieces) > paid.points) void pay()
       if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
       unfinished ??= deadlines.add(metered)
       if (room.isGranted(waiter) || take()) return
       reading.stop('room')
       room.wait(waiter)
     },
-    complete() {
-      const points = paid
-      bytes = 0
-      pieces = 0
-      paid = 0
-      release()
-      return points
+    complete(length) {
+      const all = paidFor(length, paid)
+      paid = UNPAID
+      forget()
+      return all
     },
-    end() {
-      bytes = 0
-      pieces = 0
-      release()
+    end: forget,
+  }
+}
+
+function paidFor(length: number, paid: Paid): Paid {
+  const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
+  return least === 1 ? paid : { ...paid, least }
+}
+
+/** The first point is paid with the message. */
+const duePoints = (bytes: number, pieces: number): number =>
+  Math.max(
+    Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
+    Math.floor(pieces / POINT_PIECES),
+  )
+
+/** What a message has of the intake. */
+function createShare(intake: Intake, key: string, cut: () => void) {
+  const held = intake.open(key, cut)
+  let heldBytes = 0
+  return {
+    /** Until it has so much; false: there is no room. */
+    take(wanted: number): boolean {
+      const more = wanted - heldBytes
+      if (more > 0 && !held.take(more)) return false
+      if (more > 0) heldBytes += more
+      return true
+    },
+    give(): void {
+      held.release()
+      heldBytes = 0
     },
   }
 }
@@ -182,7 +201,7 @@ function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'n
       const stoppedMs = one.reading.stoppedMs() - one.stoppedBeforeMs
       if (now() - one.startedAt - stoppedMs <= messageMs) continue
       all.delete(one)
-      one.cut()
+      one.cut('late')
     }
     if (all.size > 0) return
     clearInterval(timer)

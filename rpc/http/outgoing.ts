@@ -1,14 +1,14 @@
 /**
- * Large answers on their way out: each gives a piece in its turn, and the event loop runs between two pieces. As one string an answer of
+ * Large answers on their way out: each gives a part in its turn, and the event loop runs between two parts. As one string an answer of
  * 25 MB held the front for 60 ms: it is joined, measured, encoded and handed to the system, each over memory that is touched first there.
  */
 import { LARGE, type Part } from '../seam/exchange.ts'
 
-/** A connection that takes an answer piece by piece. */
+/** A connection that takes an answer part by part. */
 export interface Taker {
   readonly isGone: boolean
-  /** False: the next piece shall wait until there is room. */
-  write(piece: Part): boolean
+  /** False: the next part shall wait until there is room. */
+  write(part: Part): boolean
   onceRoom(go: () => void): void
   /** All is written. */
   end(): void
@@ -16,13 +16,13 @@ export interface Taker {
   destroy(): void
 }
 export interface Outgoing {
-  /** `onBug`: a piece cannot be written, which no client can cause, and the connection is destroyed. */
+  /** `onBug`: a part cannot be written, which no client can cause, and the connection is destroyed. */
   send(parts: readonly Part[], taker: Taker, onBug: (error: unknown) => void): void
 }
 
 type Sending = {
   readonly taker: Taker
-  readonly pieces: Iterator<Part, void>
+  readonly parts: Iterator<Part, void>
   readonly onBug: (error: unknown) => void
 }
 
@@ -39,15 +39,15 @@ export function createOutgoing(): Outgoing {
   function turn(): void {
     isScheduled = false
     const sending = ready.shift()
-    if (sending !== undefined && !sending.taker.isGone) sendPiece(sending)
+    if (sending !== undefined && !sending.taker.isGone) sendPart(sending)
     schedule()
   }
-  function sendPiece(sending: Sending): void {
-    const { taker, pieces, onBug } = sending
+  function sendPart(sending: Sending): void {
+    const { taker, parts, onBug } = sending
     try {
-      const piece = pieces.next()
-      if (piece.done === true) taker.end()
-      else if (taker.write(piece.value)) ready.push(sending)
+      const next = parts.next()
+      if (next.done === true) taker.end()
+      else if (taker.write(next.value)) ready.push(sending)
       else
         taker.onceRoom(() => {
           ready.push(sending)
@@ -61,14 +61,14 @@ export function createOutgoing(): Outgoing {
 
   return {
     send(parts, taker, onBug) {
-      ready.push({ taker, pieces: piecesOf(parts), onBug })
+      ready.push({ taker, parts: joined(parts), onBug })
       schedule()
     },
   }
 }
 
 /** Of the size of a large answer, but for the last; no part is copied but text to be joined with its neighbours. */
-function* piecesOf(parts: readonly Part[]): Generator<Part, void> {
+function* joined(parts: readonly Part[]): Generator<Part, void> {
   let text = ''
   for (const part of parts) {
     if (typeof part !== 'string') {

@@ -51,13 +51,9 @@ export function createPlaces<T>({
   let size = 0
 
   function evict(): T | undefined {
-    const owner = most()
-    for (const places of owner === undefined ? [] : [owner.idle, owner.arriving])
-      for (const place of places) {
-        leave(place)
-        return place.item
-      }
-    return undefined
+    const place = firstToLose(most())
+    if (place !== undefined) leave(place)
+    return place?.item
   }
 
   function leave(place: Place<T>): void {
@@ -73,12 +69,6 @@ export function createPlaces<T>({
     else list(owner)
   }
 
-  function ownerOf(key: string): Owner<T> {
-    const owner = owners.get(key) ?? { key, count: 0, idle: new Set(), arriving: new Set() }
-    owners.set(key, owner)
-    return owner
-  }
-
   const isFull = (key: string) => perKey > 0 && (owners.get(key)?.count ?? 0) >= perKey
 
   return {
@@ -92,7 +82,7 @@ export function createPlaces<T>({
       const evicted = size >= total ? evict() : undefined
       if (size >= total) return undefined
       size++
-      const owner = key === undefined ? undefined : ownerOf(key)
+      const owner = key === undefined ? undefined : ownerOf(owners, key)
       const place: Place<T> = { item, owner, activity: 'idle', isTaken: true }
       if (owner !== undefined) {
         unlist(owner)
@@ -117,6 +107,19 @@ export function createPlaces<T>({
       return size
     },
   }
+}
+
+function ownerOf<T>(owners: Map<string, Owner<T>>, key: string): Owner<T> {
+  const owner = owners.get(key) ?? { key, count: 0, idle: new Set(), arriving: new Set() }
+  owners.set(key, owner)
+  return owner
+}
+
+/** The oldest idle one, else the oldest arriving. */
+function firstToLose<T>(owner: Owner<T> | undefined): Place<T> | undefined {
+  for (const places of owner === undefined ? [] : [owner.idle, owner.arriving])
+    for (const place of places) return place
+  return undefined
 }
 
 const hasToLose = <T>({ idle, arriving }: Owner<T>) => idle.size + arriving.size > 0

@@ -6,7 +6,7 @@ import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import type { TrustedProxies } from '../seam/address.ts'
+import { limiterKey, type TrustedProxies } from '../seam/address.ts'
 import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
 import { type Deadlines, longestMs } from '../seam/lane.ts'
@@ -102,7 +102,7 @@ const UNSUPPORTED_TYPE = 'invalid content type, only application/json is support
 const EXPOSED_HEADERS = ['X-Flashblock', 'Retry-After', 'RateLimit', 'RateLimit-Policy']
 
 export async function createServer(options: ServerOptions): Promise<Server> {
-  const { limits } = options
+  const { limits, trustedProxies } = options
   const state = createState()
   const unsent = createUnsent(limits, options.now)
   const outgoing = createOutgoing()
@@ -127,14 +127,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const sockets = guardSockets(http, options)
   const orderOf = watchFloods(limits, (request) => {
     const { socket } = request
-    void limiter.charge(addressOf(request, options.trustedProxies), UNREAD_POINTS)
+    void limiter.charge(addressOf(request, trustedProxies), UNREAD_POINTS)
     cutOff(socket)
     stopParsing(socket)
     socket.destroy()
   })
   const server = fastify({
     serverFactory(route) {
-      const begin = createBeginning({ calls, sockets, orderOf, later, route })
+      const begin = createBeginning({ calls, sockets, orderOf, later, route, trustedProxies })
       // Node would answer by itself to an expectation that it does not know, past every bound.
       return http.on('request', begin).on('checkExpectation', begin)
     },
@@ -148,13 +148,29 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   await addCors(server, options.cors)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', (_request, payload, done) =>
-    bodies.read(payload, addressOf(payload, options.trustedProxies), done),
+    bodies.read(payload, addressOf(payload, trustedProxies), done),
   )
   addPages(server, options)
   addEndpoints(server, calls, state)
   const shared = { unsent, outgoing, intake, isHostAllowed, state }
   const webSockets = serveWebSockets(http, { ...options, ...shared })
 
+  return controlsOf({ server, state, unsent, sockets, webSockets })
+}
+
+function controlsOf({
+  server,
+  state,
+  unsent,
+  sockets,
+  webSockets,
+}: {
+  readonly server: FastifyInstance
+  readonly state: ServerState
+  readonly unsent: Unsent
+  readonly sockets: Sockets
+  readonly webSockets: ReturnType<typeof serveWebSockets>
+}): Server {
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })
@@ -208,9 +224,10 @@ function createBeginning(options: {
   readonly sockets: Sockets
   readonly orderOf: ReturnType<typeof watchFloods>
   readonly later: ReturnType<typeof createTurns>
+  readonly trustedProxies: TrustedProxies
   readonly route: Handle
 }): Handle {
-  const { calls, sockets, orderOf, later, route } = options
+  const { calls, sockets, orderOf, later, trustedProxies, route } = options
   const handle: Handle = (request, response) => {
     if (!response.destroyed && !calls.take(request, response)) route(request, response)
   }
@@ -219,8 +236,9 @@ function createBeginning(options: {
     if (request.socket.destroyed) return
     sockets.begin(request, response)
     const order = orderOf(request, response)
-    if (order === 'later') later(() => handle(request, response))
-    else if (order === 'now') handle(request, response)
+    if (order === 'now') handle(request, response)
+    else if (order === 'later')
+      later(limiterKey(addressOf(request, trustedProxies)), () => handle(request, response))
   }
 }
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../seam/address.ts'
 import type { Limits } from '../seam/limits.ts'
 import { Incoming } from './incoming.ts'
-import { type Activity, createPlaces, type Place } from './places.ts'
+import { type Activity, createPlaces, type Place, type Places } from './places.ts'
 
 export interface Sockets {
   /** The headers of a request are here. */
@@ -62,31 +62,8 @@ export function guardSockets(
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0 }
   const cuts = createCuts(limits.cutOffMs, options.now)
   const closeLate = createClosing()
-
-  /** A proxy's sockets are many clients': none of them is refused for the others, and none is closed under a request on its way. */
-  function keyOf(remote: string | undefined): string | undefined {
-    const address = clientAddress(remote, undefined, trustedProxies)
-    return isTrusted(address, trustedProxies) ? undefined : limiterKey(address)
-  }
-
-  function admit(socket: Socket): boolean {
-    const one: Open = { socket, place: undefined, unanswered: 0, arriving: undefined }
-    const entered = places.enter(keyOf(socket.remoteAddress), one)
-    if (entered === undefined) {
-      stats.refused++
-      socket.destroy()
-      return false
-    }
-    if (entered.evicted !== undefined) {
-      stats.evicted++
-      entered.evicted.socket.destroy()
-    }
-    const { place } = entered
-    one.place = place
-    opened.set(socket, one)
-    socket.once('close', () => places.leave(place))
-    return true
-  }
+  const keyOf = createKeys(trustedProxies)
+  const admit = createAdmission({ places, opened, stats, keyOf })
 
   const look = (one: Open) => places.set(one.place!, activityOf(one))
   function hasArrived(request: Incoming): void {
@@ -138,6 +115,46 @@ export function guardSockets(
         closeLate(error, socket)
       } else endBroken(socket, error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400, error)
     },
+  }
+}
+
+/** A proxy's sockets are many clients': none of them is refused for the others, and none is closed under a request on its way. */
+const createKeys =
+  (trustedProxies: TrustedProxies) =>
+  (remote: string | undefined): string | undefined => {
+    const address = clientAddress(remote, undefined, trustedProxies)
+    return isTrusted(address, trustedProxies) ? undefined : limiterKey(address)
+  }
+
+/** Gives a socket its place, or closes it; false: closed. */
+function createAdmission({
+  places,
+  opened,
+  stats,
+  keyOf,
+}: {
+  readonly places: Places<Open>
+  readonly opened: WeakMap<Socket, Open>
+  readonly stats: { refused: number; evicted: number }
+  readonly keyOf: (remote: string | undefined) => string | undefined
+}): (socket: Socket) => boolean {
+  return (socket) => {
+    const one: Open = { socket, place: undefined, unanswered: 0, arriving: undefined }
+    const entered = places.enter(keyOf(socket.remoteAddress), one)
+    if (entered === undefined) {
+      stats.refused++
+      socket.destroy()
+      return false
+    }
+    if (entered.evicted !== undefined) {
+      stats.evicted++
+      entered.evicted.socket.destroy()
+    }
+    const { place } = entered
+    one.place = place
+    opened.set(socket, one)
+    socket.once('close', () => places.leave(place))
+    return true
   }
 }
 

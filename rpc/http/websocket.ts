@@ -6,9 +6,10 @@ import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { limiterKey } from '../seam/address.ts'
 import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { Paid } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import { keepAlive, type Times } from './keep-alive.ts'
-import { createMessageQueue, type Frames, type MessageQueue } from './message-queue.ts'
+import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
 import { createMeters, type MeterOptions } from './meter.ts'
 import type { Outgoing } from './outgoing.ts'
 import { createReading, type Reading, type Stop } from './reading.ts'
@@ -46,8 +47,8 @@ export interface Connection {
   close(code: CloseCode, reason: string): void
 }
 export type ConnectionHandlers = {
-  /** A whole message; `data` is the receiver's to keep. `paid`: points charged for it while it came in. Without it none is expected. */
-  onMessage?(data: Buffer, isBinary: boolean, paid: number): void
+  /** A whole message; `data` is the receiver's to keep. `paid`: what was charged for it while it came in. Without it none is expected. */
+  onMessage?(data: Buffer, isBinary: boolean, paid: Paid): void
   /** Answers were unread, and are read now. */
   onRoom?(): void
   onClose?(code: number, reason: string): void
@@ -179,7 +180,14 @@ function serve(
   const { limits, address, now } = options
   const ended = new AbortController()
   const reading = createReading(webSocket, now)
-  const cut = () => webSocket.close(1008, 'a message did not come in time')
+  const cut = (why: 'late' | 'room') => {
+    if (why === 'late') webSocket.close(1008, 'a message did not come in time')
+    else {
+      webSocket.close(1013, 'too many bytes are being received')
+      // What it holds goes now, not when its peer has answered.
+      setImmediate(() => webSocket.terminate())
+    }
+  }
   const meter = options.meters.open({ address, reading, cut })
   const queue = createMessageQueue({
     ...options,
@@ -210,7 +218,7 @@ function serve(
   webSocket.on('error', () => {})
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
-    const paid = meter.complete()
+    const paid = meter.complete((data as Buffer).length)
     if (handlers.onMessage === undefined) onControl()
     else handlers.onMessage(data as Buffer, isBinary, paid)
   })
@@ -277,7 +285,7 @@ function createRate(most: number, now: () => number): () => boolean {
   }
 }
 
-function framesOf(webSocket: WebSocket): Frames {
+function framesOf(webSocket: WebSocket): WebSocketFrames {
   return {
     get isOpen() {
       return webSocket.readyState === WebSocket.OPEN

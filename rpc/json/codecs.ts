@@ -167,10 +167,9 @@ function selectorOf(wire: Record<string, unknown>, limits: Limits): BlockSelecto
   return blockNumber
 }
 
-const MAX_ACCESS_LIST = 10_000
 const accessList = array(
-  requiredFields('types.AccessTuple', { address, storageKeys: array(hash, MAX_ACCESS_LIST) }),
-  MAX_ACCESS_LIST,
+  requiredFields('types.AccessTuple', { address, storageKeys: array(hash, 'accessListItems') }),
+  'accessListItems',
 )
 const authorizationList = array(
   requiredFields('types.SetCodeAuthorization', {

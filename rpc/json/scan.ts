@@ -1,4 +1,4 @@
-/** A look at the text of a request before JSON.parse: how deep, how many and how long its pieces are, in one pass and in constant memory. */
+/** A look at the text of a request before JSON.parse: how deep, how many and how long its tokens are, in one pass and in constant memory. */
 
 export type ScanLimits = {
   readonly depth: number
@@ -9,7 +9,7 @@ export type ScanLimits = {
   readonly values: number
   /** Scanning stops beyond so many items of a batch. */
   readonly items: number
-  /** Characters, as they are written, of each kind of piece. */
+  /** Characters, as they are written, of each kind of token. */
   readonly keyCharacters: number
   readonly numberCharacters: number
   /** A string that begins with 0x, and any other. */

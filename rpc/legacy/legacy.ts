@@ -7,11 +7,11 @@ import { quantity } from '../../engine/primitives/hex.ts'
 import type { Call, Caller, Legacy } from '../dispatch/call.ts'
 import type { Scope } from '../dispatch/scope.ts'
 import { asciiJson } from '../json/envelope.ts'
+import type { MethodLimits } from '../method/method.ts'
 import { createCaps } from '../seam/caps.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
-import type { Limits } from '../seam/limits.ts'
-import { createLegacyClient, type LegacyReply } from './client.ts'
+import { createLegacyClient, type LegacyClient, type LegacyReply } from './client.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type Route, routeOf } from './route.ts'
 
@@ -19,17 +19,12 @@ type LegacyOptions = {
   readonly url: string
   /** Number of this chain's first block. */
   readonly cutoff: bigint
-  readonly limits: Limits
+  readonly limits: MethodLimits
 }
 
 export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
   const client = createLegacyClient(url, limits)
-  const caps = createCaps({
-    perClient: limits.legacyCallsPerClient,
-    total: limits.legacyCallsTotal,
-  })
-  let calls = 0
-  let errors = 0
+  const { ask, stats } = createAsking(client, limits)
 
   const route = (call: Call, scope: Scope): Route =>
     routeOf(
@@ -40,24 +35,6 @@ export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
         isExpected: (hash) => scope.services.transactions.isExpected(hash),
       },
     )
-
-  async function ask(
-    { method, params }: { readonly method: string; readonly params: readonly unknown[] },
-    scope: Scope,
-  ): Promise<LegacyReply> {
-    const { address, signal } = scope.client
-    const giveBack = caps.take(address)
-    if (giveBack === undefined)
-      return refused(capReached('too many calls of the legacy chain', limits.legacyCallsPerClient))
-    calls++
-    try {
-      const reply = await client.call(method, params, signal)
-      if ('error' in reply) errors++
-      return reply
-    } finally {
-      giveBack()
-    }
-  }
 
   /** Logs of both chains. This one's come first, so that a query that cannot be answered asks nobody. */
   async function both(
@@ -107,9 +84,42 @@ export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
       )
     },
     get stats() {
-      return { calls, errors, inFlight: caps.total }
+      return stats()
     },
   }
+}
+
+/** Asks the other node, as often at a time as a client and all may. */
+function createAsking(
+  client: LegacyClient,
+  limits: Pick<MethodLimits, 'legacyCallsPerClient' | 'legacyCallsTotal'>,
+) {
+  const caps = createCaps({
+    perClient: limits.legacyCallsPerClient,
+    total: limits.legacyCallsTotal,
+  })
+  let calls = 0
+  let errors = 0
+
+  async function ask(
+    { method, params }: { readonly method: string; readonly params: readonly unknown[] },
+    scope: Scope,
+  ): Promise<LegacyReply> {
+    const { address, signal } = scope.client
+    const giveBack = caps.take(address)
+    if (giveBack === undefined)
+      return refused(capReached('too many calls of the legacy chain', limits.legacyCallsPerClient))
+    calls++
+    try {
+      const reply = await client.call(method, params, signal)
+      if ('error' in reply) errors++
+      return reply
+    } finally {
+      giveBack()
+    }
+  }
+
+  return { ask, stats: () => ({ calls, errors, inFlight: caps.total }) }
 }
 
 const refused = (error: RpcError): { readonly error: RpcErrorObject } => ({

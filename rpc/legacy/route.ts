@@ -1,4 +1,4 @@
-/** Which calls are about the chain before this one: by number, tag or hash. A method that says of nothing what it is about is this chain's alone. */
+/** Which calls are about the chain before this one: by number, tag or hash. What a method is about says which, but for those that are this chain's alone. */
 import type { BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { quantity } from '../../engine/primitives/hex.ts'
@@ -7,18 +7,13 @@ import type { Call } from '../dispatch/call.ts'
 import type { LogQuery } from '../events/log-filter.ts'
 import type { BlockNumber } from '../json/codecs.ts'
 import { SchemaError } from '../json/schema.ts'
-import type { Limits } from '../seam/limits.ts'
+import type { MethodLimits } from '../method/method.ts'
 
 /** Where the answer is; `both`: logs on both sides of the first block. */
 export type Route =
   | { readonly to: 'here' }
   | { readonly to: 'legacy'; readonly method: string; readonly params: readonly unknown[] }
   | { readonly to: 'both'; readonly fromBlock: bigint }
-
-/** The spelling of the service's list, which other nodes do not know. */
-const STANDARD_NAMES: ReadonlyMap<string, string> = new Map([
-  ['eth_getTransactionbyBlockNumberAndIndex', 'eth_getTransactionByBlockNumberAndIndex'],
-])
 
 const HERE: Route = { to: 'here' }
 
@@ -33,21 +28,23 @@ export type Known = {
 /** @param of `cutoff`: number of this chain's first block */
 export function routeOf(
   { found: { name, about, params: declared }, params }: Pick<Call, 'found' | 'params'>,
-  { cutoff, limits }: { readonly cutoff: bigint; readonly limits: Limits },
+  { cutoff, limits }: { readonly cutoff: bigint; readonly limits: MethodLimits },
   known: Known,
 ): Route {
   const wire = about === undefined ? undefined : params[about.at]
   if (about === undefined || wire === undefined || wire === null) return HERE
-  const { at, is } = about
+  const { at, is, isHereOnly, elsewhere = name } = about
+  if (isHereOnly || is === 'filter') return HERE
   const legacy = (value: unknown): Route => ({
     to: 'legacy',
-    method: STANDARD_NAMES.get(name) ?? name,
+    method: elsewhere,
     params: params.with(at, value),
   })
   try {
     const decoded = declared[at]!.codec.decode(wire, limits)
     if (is === 'query') return routeOfLogs(decoded as LogQuery, wire)
-    if (is === 'transaction') return isOurs(decoded as Bytes) ? HERE : legacy(wire)
+    if (is === 'transaction' || is === 'receipt')
+      return isOurs(decoded as Bytes) ? HERE : legacy(wire)
     return routeOfBlock(
       is === 'block' || is === 'state'
         ? (decoded as BlockSelector)

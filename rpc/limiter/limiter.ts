@@ -2,14 +2,20 @@
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
+import type { Paid } from '../seam/paid.ts'
 
-export type Charge = { readonly isAllowed: true } | ({ readonly isAllowed: false } & Refusal)
+export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
+/** `second` names the second of the address that the points were taken from. */
+export type Allowed = { readonly isAllowed: true; readonly second: number }
 
 export interface Limiter {
   /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
   charge(address: string, points: number): Charge | Promise<Charge>
-  /** Gives back what was taken for the first part of a request that is refused because of the rest. */
-  refund(address: string, points: number): void
+  /**
+   * Gives back what was taken for the first part of a request that is refused because of the rest, as far as its second is not over: points
+   * of another one would be more than the limit in this. Returns how many.
+   */
+  refund(address: string, paid: Paid): number
   /** Points that a request turned out to cost when it was done: taken from the seconds that follow, ten at most. */
   owe(address: string, points: number): void
   /** Of an address that was refused as often in this second as it has points: until it is over, nothing that it sends is read. */
@@ -37,79 +43,76 @@ const KEPT_MS = 10_000
 /** For how many seconds an address may be in debt. */
 const DEBT_SECONDS = 10
 const OVERFLOW_KEY = 'overflow'
-const ALLOWED: Charge = { isAllowed: true }
+const ALLOWED: Charge = { isAllowed: true, second: 0 }
 
 export const createLimiter = ({ perSecond, ...rest }: LimiterOptions): Limiter =>
   perSecond === undefined ? unlimited() : limited(perSecond, rest)
 
-const newBucket = (points: number) =>
-  new RateLimiterMemory({ keyPrefix: '', points, duration: WINDOW_MS / 1_000 })
+/** The library's bucket, by seconds that are ours. It does in memory what it is told before it returns. */
+function createBucket(limit: number, now: () => number) {
+  const bucket = new RateLimiterMemory({
+    keyPrefix: '',
+    points: limit,
+    duration: WINDOW_MS / 1_000,
+  })
+  const restOf = ({ end }: Second) => ({ customDuration: (end - now()) / 1_000 })
+  return {
+    consume: (second: Second, points: number) => bucket.consume(second.key, points, restOf(second)),
+    penalty: (second: Second, points: number) => bucket.penalty(second.key, points, restOf(second)),
+    /** Nothing, when the second is over: a bucket that is made anew for it would outlive it and take from the next. */
+    async giveBack(second: Second, points: number): Promise<void> {
+      const rest = restOf(second)
+      if (rest.customDuration > 0) await bucket.reward(second.key, points, rest)
+    },
+  }
+}
 
 /** @param limit points per second and address */
 function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>): Limiter {
-  const bucket = newBucket(limit)
-  const seconds = createSeconds(keys, { limit, begin, clock: now })
+  const bucket = createBucket(limit, now)
+  const seconds = createSeconds(keys, { limit, begin: beginOf(bucket, limit), clock: now })
   const leftMs = ({ end }: Second): number => end - now()
-  let waiting = 0
-  let tail: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurn()
   let charged = 0
-  /** Points that every address known at the time was given for stalls, all together. */
-  let given = 0
+  /** How long this thread has stood still, all together. */
+  let stalledMs = 0
 
-  /** What an address has from before its second: debts, and points for stalls. The bucket in memory does it before it returns. */
-  function begin(second: Second): void {
-    second.refused = 0
-    const due = Math.min(second.owed, limit)
-    if (due === 0) return
-    second.owed -= due
-    void bucket.penalty(second.key, due, { customDuration: leftMs(second) / 1_000 })
-  }
   function current(key: string): Second {
-    const second = seconds.of(key, given)
-    if (second.given !== given) {
-      void bucket.reward(second.key, given - second.given, {
-        customDuration: leftMs(second) / 1_000,
-      })
-      second.given = given
+    const second = seconds.of(key, stalledMs)
+    if (second.stalledMs !== stalledMs) {
+      const points = Math.floor((limit * (stalledMs - second.stalledMs)) / WINDOW_MS)
+      if (points > 0) void bucket.giveBack(second, points)
+      second.stalledMs = stalledMs
     }
     return second
   }
 
   async function take(address: string, points: number): Promise<Charge> {
     const second = current(address)
-    const { key } = second
     try {
-      await bucket.consume(key, points, { customDuration: leftMs(second) / 1_000 })
+      await bucket.consume(second, points)
       charged += points
-      return ALLOWED
+      return second.allowed
     } catch (refusal) {
       if (!(refusal instanceof RateLimiterRes)) throw refusal
       second.refused++
       // The bucket counts refused points too: given back, so that smaller requests still fit in this second.
-      await bucket.reward(key, points)
-      return {
-        isAllowed: false,
-        limit,
-        used: refusal.consumedPoints - points,
-        cost: points,
-        retryAfterMs: Math.max(1, refusal.msBeforeNext),
-      }
+      await bucket.giveBack(second, points)
+      return refused(refusal, points, limit)
     }
   }
 
   return {
     charge(address, points) {
       const key = limiterKey(address)
-      // Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn.
-      if (waiting === 0 && points === 1) return take(key, points)
-      waiting++
-      const turn = tail.then(() => take(key, points)).finally(() => waiting--)
-      tail = turn
-      return turn
+      return inTurn(points === 1, () => take(key, points))
     },
-    refund(address, points) {
-      charged -= points
-      void bucket.reward(current(limiterKey(address)).key, points)
+    refund(address, { last, second: name }) {
+      const second = seconds.known(limiterKey(address))
+      if (last === 0 || second === undefined || second.allowed.second !== name) return 0
+      charged -= last
+      void bucket.giveBack(second, last)
+      return last
     },
     owe(address, points) {
       const second = current(limiterKey(address))
@@ -122,7 +125,7 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
       return { limit, used: limit, cost: 1, retryAfterMs: Math.max(1, leftMs(second)) }
     },
     stalled(ms) {
-      given += Math.floor((limit * ms) / WINDOW_MS)
+      stalledMs += ms
     },
     get known() {
       return seconds.size
@@ -133,10 +136,42 @@ function limited(limit: number, { keys, now }: Omit<LimiterOptions, 'perSecond'>
   }
 }
 
+/** What an address has from before its second: debts. */
+const beginOf =
+  (bucket: ReturnType<typeof createBucket>, limit: number) =>
+  (second: Second): void => {
+    second.refused = 0
+    const due = Math.min(second.owed, limit)
+    if (due === 0) return
+    second.owed -= due
+    void bucket.penalty(second, due)
+  }
+
+/** Between a refusal and its points given back, another request would be refused wrongly: it waits for its turn. */
+function createTurn(): <T>(isAtOnce: boolean, take: () => Promise<T>) => Promise<T> {
+  let waiting = 0
+  let tail: Promise<unknown> = Promise.resolve()
+  return (isAtOnce, take) => {
+    if (waiting === 0 && isAtOnce) return take()
+    waiting++
+    const turn = tail.then(take).finally(() => waiting--)
+    tail = turn
+    return turn
+  }
+}
+
+const refused = (refusal: RateLimiterRes, points: number, limit: number): Charge => ({
+  isAllowed: false,
+  limit,
+  used: refusal.consumedPoints - points,
+  cost: points,
+  retryAfterMs: Math.max(1, refusal.msBeforeNext),
+})
+
 function unlimited(): Limiter {
   return {
     charge: () => ALLOWED,
-    refund() {},
+    refund: () => 0,
     owe() {},
     held: () => undefined,
     stalled() {},
@@ -150,13 +185,20 @@ type Second = {
   /** Of its bucket. */
   readonly key: string
   /** When its second ends. */
-  end: number
+  readonly end: number
   /** Points for the seconds to come. */
   owed: number
   refused: number
-  /** Points for stalls that it has been given, counted as all of them are. */
-  given: number
+  /** What a charge of it is answered with. */
+  readonly allowed: Allowed
+  /** For how much of all stalls it has been given points. */
+  stalledMs: number
 }
+
+const newSecond = (key: string, end: number): Omit<Second, 'stalledMs'> => ({
+  ...{ key, end, owed: 0, refused: 0 },
+  allowed: { isAllowed: true, second: end },
+})
 
 /**
  * The second of each address. Seconds follow each other without a gap as long as the address is remembered, so that a request late in
@@ -174,14 +216,16 @@ function createSeconds(
     readonly clock: () => number
   },
 ): {
-  of(key: string, given: number): Second
+  of(key: string, stalledMs: number): Second
   /** undefined: it has no second now. */
   known(key: string): Second | undefined
   readonly size: number
 } {
   const seconds = new Map<string, Second>()
   let overflow: Second | undefined
-  const isForgotten = ({ end }: Second, now: number) => end <= now - KEPT_MS || isAhead(end, now)
+  /** The time for which this thread stood still is nobody's silence. */
+  const isForgotten = (second: Second, now: number, stalledMs: number) =>
+    second.end <= now - KEPT_MS - (stalledMs - second.stalledMs) || isAhead(second.end, now)
   /** The clock went back. */
   const isAhead = (end: number, now: number) => end > now + WINDOW_MS
   const isNow = ({ end }: Second, now: number) => end > now && !isAhead(end, now)
@@ -192,33 +236,34 @@ function createSeconds(
     return seconds.size < most || oldest === undefined || oldest.end <= now
   }
 
-  function shared(now: number, given: number): Second {
+  function shared(now: number, stalledMs: number): Second {
     if (overflow === undefined || !isNow(overflow, now)) {
       const { owed = 0 } = overflow ?? {}
-      overflow = { key: OVERFLOW_KEY, end: now + WINDOW_MS, owed, refused: 0, given }
+      overflow = { ...newSecond(OVERFLOW_KEY, now + WINDOW_MS), owed, stalledMs }
       begin(overflow)
     }
     return overflow
   }
 
-  function of(key: string, given: number): Second {
+  function of(key: string, stalledMs: number): Second {
     const now = clock()
     const known = seconds.get(key)
     if (known !== undefined && isNow(known, now)) return known
     seconds.delete(key)
     // In the order of their ends: the oldest stand first.
     for (const [oldest, second] of seconds) {
-      if (!isForgotten(second, now) && (seconds.size < most || second.end > now)) break
+      if (!isForgotten(second, now, stalledMs) && (seconds.size < most || second.end > now)) break
       seconds.delete(oldest)
     }
-    if (seconds.size >= most) return shared(now, given)
-    const next = { key, end: now + WINDOW_MS, owed: 0, refused: 0, given }
-    if (known !== undefined && !isForgotten(known, now)) {
-      next.end = now + WINDOW_MS - ((now - known.end) % WINDOW_MS)
+    if (seconds.size >= most) return shared(now, stalledMs)
+    const isGoingOn = known !== undefined && !isForgotten(known, now, stalledMs)
+    const sinceMs = isGoingOn ? (now - known.end) % WINDOW_MS : 0
+    const next = { ...newSecond(key, now + WINDOW_MS - sinceMs), stalledMs }
+    if (isGoingOn) {
       // What was not asked for paid as well.
       const missed = Math.floor((now - known.end) / WINDOW_MS)
       next.owed = Math.max(0, known.owed - missed * limit)
-      next.given = known.given
+      next.stalledMs = known.stalledMs
     }
     seconds.set(key, next)
     begin(next)

@@ -22,6 +22,9 @@ import type { Limits } from '../seam/limits.ts'
 import { type BasisOf, onBlock } from './basis.ts'
 import type { FrontServices } from './services.ts'
 
+/** All of them: each codec and handler reads its own, and who runs methods hands them on. */
+export type MethodLimits = Limits
+
 /** What every handler gets, on the front and in a worker alike. */
 export type MethodContext = {
   /** Leased at the first use, the same for the whole batch. */
@@ -71,12 +74,14 @@ export type Method = {
   readonly summary: string
   readonly runs: Runs
   /**
-   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), and a read of latest may wait for a
-   * block that its client was shown (events/shown.ts); undefined: neither.
+   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), a read of latest may wait for a
+   * block that its client was shown (events/shown.ts), and a receipt for its flashblock (events/hold.ts); undefined: nothing of that.
    */
   readonly about: About | undefined
   /** A front method that looks at nothing but its parameters: long ones go to the pool. */
   readonly isPure: boolean
+  /** How a front method with long parameters is answered without decoding them on the front; undefined: it decodes them. */
+  readonly ofLong: OfLong | undefined
   readonly endpoints: readonly Endpoint[]
   /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
   readonly basis: BasisOf | undefined
@@ -98,6 +103,12 @@ export type Method = {
   readonly invoke: (context: MethodContext, params: readonly unknown[]) => string | Promise<string>
 }
 export type Methods = ReadonlyMap<string, Method>
+export type OfLong = {
+  /** A method of the pool that takes the same parameters, text by text. */
+  readonly first: Method
+  /** The result as JSON text, from that of `first`. @throws {RpcError} */
+  readonly finish: (context: FrontContext, text: string) => string
+}
 
 export const param = <T>(name: string, codec: Codec<T>): Param<T> => ({
   name,
@@ -128,6 +139,7 @@ type Definition<P extends Params, R, C> = {
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly isPure?: boolean
+  readonly ofLong?: OfLong
   readonly cost?: number | Cost
   readonly handler: (context: C, ...values: Values<P>) => R | Promise<R>
 }
@@ -160,6 +172,7 @@ function build<P extends Params, R>(
     summary,
     runs,
     isPure: definition.isPure ?? false,
+    ofLong: definition.ofLong,
     params,
     result: { name: result.name, schema: result.schema },
     endpoints: definition.endpoints ?? BOTH,

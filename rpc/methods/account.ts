@@ -1,18 +1,14 @@
 /** Accounts whose keys the node holds. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
-import { keccak256 } from '../../engine/primitives/keccak.ts'
 import type { UnsignedTransaction } from '../../engine/primitives/transaction-codec.ts'
-import { bigintToBytes, concatBytes, equalBytes, ZERO_20 } from '../../engine/primitives/words.ts'
+import { bigintToBytes, concatBytes, ZERO_20 } from '../../engine/primitives/words.ts'
 import { address, bytes, hexText, transactionCall } from '../json/codecs.ts'
 import { hashesText, pooledText } from '../json/json.ts'
 import { bytesResult, hashResult, textResult } from '../json/results.ts'
-import { POINT_BYTES } from '../limiter/points.ts'
 import { type FrontContext, frontMethod, param } from '../method/method.ts'
 import { failed, unknownAccount } from '../seam/errors.ts'
 import { resultText } from '../seam/executor.ts'
 import { eth_estimateGas } from './call.ts'
-import { web3_sha3 } from './client.ts'
 import {
   type CallFields,
   checkFields,
@@ -22,6 +18,7 @@ import {
   turnKey,
   unsignedForm,
 } from './shared/fill.ts'
+import { decodeMessageDigest, digestMessage, messageDigest } from './shared/message-digest.ts'
 import { submit } from './shared/submission.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -40,17 +37,22 @@ export const eth_sign = frontMethod({
   listed: LISTED,
   params: [param('Address', address), param('Message', bytes)],
   result: bytesResult('Signature'),
-  async handler(context, who, message) {
-    const { accounts } = context.services
-    if (!accounts.addresses().some((own) => equalBytes(own, who))) throw unknownAccount()
-    const prefix = Buffer.from(`\x19Ethereum Signed Message:\n${message.length}`)
-    const digest = await digestOf(context, concatBytes(prefix, message))
-    const signature = accounts.sign(who, digest)
-    if (signature === undefined) throw unknownAccount()
-    const { r, s, yParity } = signature
-    return concatBytes(bigintToBytes(r, 32), bigintToBytes(s, 32), Uint8Array.of(27 + yParity))
+  ofLong: {
+    first: digestMessage,
+    finish(context, text) {
+      const { address, digest } = decodeMessageDigest(text)
+      return hexText(signed(context, address, digest))
+    },
   },
+  handler: (context, who, message) => signed(context, who, messageDigest(message)),
 })
+
+function signed({ services }: FrontContext, who: Bytes, digest: Bytes): Bytes {
+  const signature = services.accounts.sign(who, digest)
+  if (signature === undefined) throw unknownAccount()
+  const { r, s, yParity } = signature
+  return concatBytes(bigintToBytes(r, 32), bigintToBytes(s, 32), Uint8Array.of(27 + yParity))
+}
 
 export const eth_sendTransaction = frontMethod({
   name: 'eth_sendTransaction',
@@ -60,13 +62,13 @@ export const eth_sendTransaction = frontMethod({
   params: [param('Transaction', transactionCall)],
   result: hashResult('Transaction hash'),
   handler(context, call) {
-    const { services, chain } = context
+    const { services } = context
     const sender = ownSender(call, services.accounts)
-    checkFields(call, chain.chainId)
+    checkFields(call, context)
     // Two at once would take the same nonce.
     return services.turns(turnKey(sender), async () => {
       const unsigned = await filled(context, call, sender)
-      return submit(services, signWith(services.accounts, sender, unsigned).raw)
+      return submit(context, signWith(services.accounts, sender, unsigned).raw)
     })
   },
 })
@@ -82,9 +84,9 @@ export const eth_signTransaction = frontMethod({
     if (call.gasPrice === undefined && !hasFees)
       throw failed('missing gasPrice or maxFeePerGas/maxPriorityFeePerGas')
     if (call.nonce === undefined) throw failed('nonce not specified')
-    const { services, chain } = context
+    const { services } = context
     const sender = ownSender(call, services.accounts)
-    checkFields(call, chain.chainId)
+    checkFields(call, context)
     const signed = signWith(services.accounts, sender, await filled(context, call, sender))
     return `{"raw":${hexText(signed.raw)},"tx":${pooledText(signed)}}`
   },
@@ -96,19 +98,12 @@ export const eth_fillTransaction = frontMethod({
   params: [param('Transaction', transactionCall)],
   result: textResult('Unsigned transaction', { type: 'object' }),
   async handler(context, call) {
-    checkFields(call, context.chain.chainId)
+    checkFields(call, context)
     const sender = call.from ?? ZERO_20
     const unsigned = unsignedForm(await filled(context, call, sender), sender)
     return `{"raw":${hexText(unsigned.raw)},"tx":${pooledText(unsigned)}}`
   },
 })
-
-/** A long message is hashed in the pool. */
-async function digestOf({ callPool }: FrontContext, message: Bytes): Promise<Bytes> {
-  if (message.length <= POINT_BYTES) return keccak256(message)
-  const reply = await callPool(web3_sha3, [bytesToHex(message)])
-  return hexToBytes(JSON.parse(resultText(reply)) as string)
-}
 
 function filled(
   context: FrontContext,

@@ -14,7 +14,6 @@ import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/ty
 import { blockId, blockNumber, hash, hexText, transactionCall } from '../json/codecs.ts'
 import { asciiJson } from '../json/envelope.ts'
 import { writtenResult } from '../json/results.ts'
-import { onBlock } from '../method/basis.ts'
 import { type Method, optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, timedOut } from '../seam/errors.ts'
@@ -59,10 +58,11 @@ export const debug_traceTransaction = poolMethod({
 
 export const debug_traceBlockByHash = poolMethod({
   name: 'debug_traceBlockByHash',
+  about: { is: 'blockHash', at: 0, isHereOnly: true },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
   listed: LISTED,
-  basis: onBlock(0),
+  basis: 'about',
   cost: 20,
   params: [param('Block hash', hash), optional('Options', traceConfig)],
   result: blockTraceResult,
@@ -75,10 +75,11 @@ export const debug_traceBlockByHash = poolMethod({
 
 export const debug_traceBlockByNumber = poolMethod({
   name: 'debug_traceBlockByNumber',
+  about: { is: 'block', at: 0, isHereOnly: true },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
   listed: LISTED,
-  basis: onBlock(0),
+  basis: 'about',
   cost: 20,
   params: [param('Block', blockNumber), optional('Options', traceConfig)],
   result: blockTraceResult,
@@ -107,10 +108,11 @@ export function requireTracer(method: Method): Method {
 
 export const debug_traceCall = poolMethod({
   name: 'debug_traceCall',
+  about: { is: 'state', at: 1, isHereOnly: true },
   summary: 'Runs a message on the state of a block and shows how it went.',
   runs: 'trace',
   cost: 10,
-  basis: onBlock(1),
+  basis: 'about',
   params: [
     param('Transaction', transactionCall),
     optional('Block', blockId, LATEST),

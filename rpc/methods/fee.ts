@@ -3,7 +3,7 @@ import type { Block, ChainView } from '../../engine/chain/types.ts'
 import { address, type BlockNumber, blockNumber, uint64 } from '../json/codecs.ts'
 import { bytesResult, orNull, quantityResult, textResult } from '../json/results.ts'
 import { array, type Codec, type PlainCodec, SchemaError } from '../json/schema.ts'
-import { onBlock, onLatest } from '../method/basis.ts'
+import { onLatest } from '../method/basis.ts'
 import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, timedOut } from '../seam/errors.ts'
@@ -81,9 +81,10 @@ const percentile: Codec<number> = {
 
 export const eth_feeHistory = poolMethod({
   name: 'eth_feeHistory',
+  about: { is: 'block', at: 1, isHereOnly: true },
   summary: 'Base fees, gas used and tips paid of a range of blocks.',
   runs: 'call',
-  basis: onBlock(1),
+  basis: 'about',
   params: [
     param('Block count', blockCount),
     param('Newest block', blockNumber),

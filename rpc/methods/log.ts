@@ -157,6 +157,7 @@ export const eth_uninstallFilter = frontMethod({
 
 export const eth_getFilterChanges = frontMethod({
   name: 'eth_getFilterChanges',
+  about: { is: 'filter', at: 0 },
   summary: 'What a filter has seen since its last poll.',
   listed: LISTED,
   hasEffect: true,
@@ -167,6 +168,7 @@ export const eth_getFilterChanges = frontMethod({
 
 export const eth_getFilterLogs = frontMethod({
   name: 'eth_getFilterLogs',
+  about: { is: 'filter', at: 0 },
   summary: 'All logs that match the query of a filter.',
   listed: LISTED,
   params: [filterId],

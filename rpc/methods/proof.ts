@@ -9,7 +9,6 @@ import type { Proof } from '../../engine/storage/types.ts'
 import { address, blockId, hexText, quantityText } from '../json/codecs.ts'
 import { textResult } from '../json/results.ts'
 import { array, text } from '../json/schema.ts'
-import { onBlock } from '../method/basis.ts'
 import { optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { KEY_CHARACTERS, slotKey } from './shared/slot-key.ts'
@@ -19,10 +18,11 @@ const keysCodec = array(text('hex encoded slot', KEY_CHARACTERS), 'storageSlots'
 
 export const eth_getProof = poolMethod({
   name: 'eth_getProof',
+  about: { is: 'state', at: 2, isHereOnly: true },
   summary:
     'An account and some of its slots with Merkle proofs against the state root of a canonical block.',
   runs: 'call',
-  basis: onBlock(2),
+  basis: 'about',
   cost: 5,
   params: [
     param('Address', address),

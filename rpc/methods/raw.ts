@@ -6,11 +6,11 @@ import { encodeHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { blockId, hash, hexText } from '../json/codecs.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
-import { onBlock } from '../method/basis.ts'
 import { frontMethod, param } from '../method/method.ts'
 import { failed } from '../seam/errors.ts'
 
 const block = param('Block', blockId)
+const about = { is: 'block', at: 0, isHereOnly: true } as const
 
 function blockOf(view: ChainView, at: BlockSelector): Block {
   const found = view.block(at)
@@ -20,8 +20,9 @@ function blockOf(view: ChainView, at: BlockSelector): Block {
 
 export const debug_getRawHeader = frontMethod({
   name: 'debug_getRawHeader',
+  about,
   summary: 'RLP of a header.',
-  basis: onBlock(0),
+  basis: 'about',
   params: [block],
   result: bytesResult('Header RLP'),
   handler: ({ view }, at) => encodeHeader(blockOf(view, at).header),
@@ -29,8 +30,9 @@ export const debug_getRawHeader = frontMethod({
 
 export const debug_getRawBlock = frontMethod({
   name: 'debug_getRawBlock',
+  about,
   summary: 'RLP of a block.',
-  basis: onBlock(0),
+  basis: 'about',
   params: [block],
   result: bytesResult('Block RLP'),
   handler({ view }, at) {
@@ -45,8 +47,9 @@ export const debug_getRawBlock = frontMethod({
 
 export const debug_getRawReceipts = frontMethod({
   name: 'debug_getRawReceipts',
+  about,
   summary: 'The receipts of a block as they stand in the receipts trie.',
-  basis: onBlock(0),
+  basis: 'about',
   params: [block],
   result: textResult('Receipts', { type: 'array', items: { type: 'string' } }),
   handler: ({ view }, at) =>

@@ -28,7 +28,6 @@ import { asciiJson } from '../json/envelope.ts'
 import { simulatedBlockText, simulatedLogText } from '../json/json.ts'
 import { textResult } from '../json/results.ts'
 import { array, boolean, object, type TypeOf } from '../json/schema.ts'
-import { onBlock } from '../method/basis.ts'
 import { type MethodContext, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../seam/errors.ts'
@@ -60,9 +59,10 @@ const payload = object('SimulatePayload', {
 
 export const eth_simulateV1 = poolMethod({
   name: 'eth_simulateV1',
+  about: { is: 'state', at: 1, isHereOnly: true },
   summary: 'Blocks of calls on top of a block, of which nothing stays.',
   runs: 'call',
-  basis: onBlock(1),
+  basis: 'about',
   cost: 5,
   params: [param('Payload', payload), optional('Block', blockId, LATEST)],
   result: textResult('Blocks', { type: 'array', items: { type: 'object' } }),

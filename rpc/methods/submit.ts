@@ -19,7 +19,7 @@ export const eth_sendRawTransaction = frontMethod({
   hasEffect: true,
   params: [envelope],
   result: hashResult('Transaction hash'),
-  handler: ({ services }, raw) => submit(services, raw),
+  handler: submit,
 })
 
 /** Milliseconds: a number, or hex as some clients send it. */
@@ -59,7 +59,7 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
   const { services, client } = context
   const { endpoint, signal } = client
   const startedAt = services.now()
-  const hash = await submit(services, raw)
+  const hash = await submit(context, raw)
   for (;;) {
     const receipt = context.readNewest((view) => {
       const place = view.findTransaction(hash)

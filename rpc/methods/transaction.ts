@@ -6,6 +6,7 @@ import { blockNumber, hash, index } from '../json/codecs.ts'
 import { pooledText, receiptAt, transactionAt } from '../json/json.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, type Method, param } from '../method/method.ts'
+import type { About } from '../seam/about.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const transactionResult = textResult('Transaction information', {
@@ -49,7 +50,7 @@ export const eth_getRawTransactionByHash = frontMethod({
 
 export const eth_getTransactionReceipt = frontMethod({
   name: 'eth_getTransactionReceipt',
-  about: { is: 'transaction', at: 0 },
+  about: { is: 'receipt', at: 0 },
   summary: 'The receipt of a transaction that is in a block, or in the pending one.',
   listed: LISTED,
   params: [transactionHash],
@@ -67,25 +68,29 @@ const byHash = (view: ChainView, wanted: Bytes): Block | undefined =>
 const textAt = (block: Block | undefined, at: number): string | undefined =>
   block === undefined ? undefined : transactionAt(block, at)
 
-function byNumberAndIndex(name: string, listed: Method['listed']): Method {
-  return frontMethod({
+const byNumberAndIndex = (
+  name: string,
+  listed: Method['listed'],
+  about: About = { is: 'block', at: 0 },
+): Method =>
+  frontMethod({
     name,
-    about: { is: 'block', at: 0 },
+    about,
     summary: 'A transaction by the height or tag of its block and its position.',
     listed,
     params: [number, position],
     result: transactionResult,
     handler: ({ view }: FrontContext, at, index) => textAt(view.block(at), index),
   })
-}
 export const eth_getTransactionByBlockNumberAndIndex = byNumberAndIndex(
   'eth_getTransactionByBlockNumberAndIndex',
   ['flashblocks'],
 )
-/** The spelling of the service's list. */
+/** The spelling of the service's list, which other nodes do not know. */
 export const eth_getTransactionbyBlockNumberAndIndex = byNumberAndIndex(
   'eth_getTransactionbyBlockNumberAndIndex',
   LISTED,
+  { is: 'block', at: 0, elsewhere: eth_getTransactionByBlockNumberAndIndex.name },
 )
 
 export const eth_getTransactionByBlockHashAndIndex = frontMethod({

@@ -1,5 +1,13 @@
-/** What an answer is about: the parameter `at`, which is a block (number, tag or hash), one whose state is read, the hash of one or of a transaction, or a log query. */
+/**
+ * What an answer is about: the parameter `at`, which is a block (number, tag or hash), one whose state is read, the hash of one or of a
+ * transaction, a transaction whose receipt is asked for, a log query, or a filter that is polled. Where it may be answered and what it waits
+ * for is derived from that: rpc/legacy/route.ts, rpc/events/hold.ts, rpc/events/shown.ts, rpc/method/basis.ts.
+ */
 export type About = {
-  readonly is: 'block' | 'state' | 'blockHash' | 'transaction' | 'query'
+  readonly is: 'block' | 'state' | 'blockHash' | 'transaction' | 'receipt' | 'query' | 'filter'
   readonly at: number
+  /** This node alone answers, and at once: no other node is asked, and nothing is waited for. */
+  readonly isHereOnly?: true
+  /** Name of the method at other nodes, where that is another one. */
+  readonly elsewhere?: string
 }

@@ -44,6 +44,12 @@ const SIMULATION_CODES: Readonly<Record<SimulationError['why'] | SimulatedError[
 }
 type SimulatedError = NonNullable<SimulatedCallResult['error']>
 
+/** Every code that this node makes itself. */
+export const OWN_CODES: ReadonlySet<number> = new Set([
+  ...Object.values(CODES),
+  ...Object.values(SIMULATION_CODES),
+])
+
 /** JSON-RPC error object: the only error shape that crosses a thread or a socket. */
 export type RpcErrorObject = {
   readonly code: number

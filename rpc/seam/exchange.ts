@@ -1,5 +1,7 @@
 /** The seam between the sockets (server, WebSocket) and JSON-RPC (dispatch): text in, text out. */
+
 import type { Client } from './client.ts'
+import type { Paid } from './paid.ts'
 
 export type Answer = {
   /** undefined: only notifications were sent, there is nothing to say. */
@@ -41,6 +43,6 @@ export class LargeAnswer implements Answer {
 /**
  * Answers one request body, single or batch. Parses, charges the limiter for the client's address, runs, and always answers: it never
  * throws or rejects. At once where nothing has to be waited for. Once `client.isGone` its answer is thrown away.
- * @param paid points already charged for this body while it was received
+ * @param paid what was charged for this body while it was received
  */
-export type Answerer = (body: string, client: Client, paid?: number) => Answer | Promise<Answer>
+export type Answerer = (body: string, client: Client, paid?: Paid) => Answer | Promise<Answer>

@@ -70,10 +70,13 @@ const ROWS = {
 export type Lane = keyof typeof ROWS
 /** The limits that say how long calls may take. */
 export type Deadlines = Pick<Limits, (typeof ROWS)[Lane]['deadline']>
+type QueueLimit = (typeof ROWS)[Lane]['queue']
+/** The limits that say how much may wait: calls of a lane, and bytes of all. */
+export type QueueLimits = Pick<Limits, QueueLimit | 'callQueueBytes'>
 /** Of a method: it answers on the front, from memory or by a point read, or a worker runs it, which may execute code or scan. */
 export type Runs = 'front' | (typeof ROWS)[Lane]['runs']
 
-export const LANES: Readonly<Record<Lane, LaneRow>> = ROWS
+export const LANES: Readonly<Record<Lane, LaneRow & { readonly queue: QueueLimit }>> = ROWS
 export const LANE_NAMES = Object.keys(ROWS) as readonly Lane[]
 
 export const forEachLane = <T>(make: (lane: Lane) => T): Record<Lane, T> =>

@@ -1,6 +1,6 @@
 /**
- * Every limit of the RPC side in one place: name, default, unit. Each is a flag `--limit-<name>` (workers/config/options.ts), and seen acting by a
- * test (test/node/limits).
+ * The bounds of the RPC side that an operator may set, in one place: name, default, unit. Each is a flag `--limit-<name>`
+ * (workers/config/options.ts), and seen acting by a test (test/node/limits). What nobody needs to set is a constant beside its use.
  */
 export type LimitDefinition = {
   readonly value: number
@@ -60,6 +60,11 @@ export const LIMITS = {
   logsQueue: limit(100, 'items', 'log queries that may wait'),
   sidecarQueue: limit(16, 'items', 'blob transactions whose proofs may wait'),
   overrideItems: limit(10_000, 'items', 'accounts and slots of a state override'),
+  accessListItems: limit(
+    10_000,
+    'items',
+    'addresses of an access list, and storage keys of each of them',
+  ),
   storageSlots: limit(1_024, 'items', 'slots of one eth_getStorageValues or eth_getProof'),
   simulatedCalls: limit(1_000, 'items', 'calls of one eth_simulateV1'),
   proofBlocks: limit(128, 'blocks', 'below the newest folded block, for eth_getProof'),

@@ -2,14 +2,15 @@
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
 import type { RpcErrorObject } from './errors.ts'
+import type { PoolClient } from './executor.ts'
 
 /** A transaction was accepted, or why not. */
 export type Submission = { readonly hash: Bytes } | { readonly error: RpcErrorObject }
 
 /** The transactions that wait (txpool), as methods see them. */
 export interface TransactionService {
-  /** Validates against pending, journals, accepts. A refusal is a value. */
-  submit(raw: Bytes): Submission | Promise<Submission>
+  /** Validates against pending, journals, accepts. A refusal is a value. What workers find out about it, they do for `client`. */
+  submit(raw: Bytes, client: PoolClient): Submission | Promise<Submission>
   get(hash: Bytes): SignedTransaction | undefined
   /** State nonce given, the next nonce after the consecutive ones that wait. */
   nextNonce(sender: Bytes, stateNonce: bigint): bigint

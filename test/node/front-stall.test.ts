@@ -38,7 +38,7 @@ const stall: Edit = {
   find,
   replace: `${find}
   process.once('SIGUSR2', () => {
-    const taken = parts.transactions.service.submit(hexToBytes('${bytesToHex(sent.raw)}'))
+    const taken = parts.transactions.service.submit(hexToBytes('${bytesToHex(sent.raw)}'), { address: '', isGone: false })
     const word = new Int32Array(new SharedArrayBuffer(4))
     const seen = []
     let lagMs = 0

@@ -1,27 +1,46 @@
-/** What should not happen, in a whole node: the log has it, whichever thread it happens in. */
-import { expect, test } from 'vitest'
-import { call, startNode } from '../outside/node-process.ts'
+/** What should not happen, in a whole node: the log has it and /metrics counts it, whichever thread it happens in. */
+import { expect, test, vi } from 'vitest'
+import { call } from '../outside/node-process.ts'
+import { metric, startOverloaded } from '../outside/overload/overloaded-node.ts'
 
-test('a call that fails by a bug in a worker is in the log with its error', async () => {
-  const find = 'const { view, record } = leased'
-  const inWorker = {
-    file: 'rpc/dispatch/worker-call.ts',
-    find,
-    replace: `${find}\n      if (call.method === 'eth_estimateGas') throw new Error('planted in a worker')`,
-  }
-  const node = await startNode(['--ephemeral', '--log-format', 'json'], 'dev', [inWorker])
+/** In a worker, two ways to fail by the name of a method. */
+const find = 'const { view, record } = leased'
+const inWorker = {
+  file: 'rpc/dispatch/worker-call.ts',
+  find,
+  replace: `${find}
+      if (call.method === 'eth_estimateGas') throw new Error('planted in a worker')
+      if (call.method === 'eth_getProof') {
+        setImmediate(() => { throw new Error('planted behind a worker') })
+        return new Promise(() => {})
+      }`,
+}
+
+test('a bug in a worker, caught or not, is in the log with its error and counted', async () => {
+  const node = await startOverloaded(['--log-format', 'json'], [inWorker])
   await expect(call(node.url, 'eth_estimateGas', [{}])).rejects.toThrow('-32603')
   // The worker goes on.
   expect(await call(node.url, 'eth_call', [{}])).toBe('0x')
-  const lines = node
-    .output()
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
-  const found = lines.map((line) => JSON.parse(line)).find(({ what }) => what === 'call_failed')
-  expect(found).toMatchObject({
-    method: 'eth_estimateGas',
-    msg: 'a call failed',
-    err: { message: 'planted in a worker' },
-  })
+  const account = `0x${'11'.repeat(20)}`
+  await expect(call(node.url, 'eth_getProof', [account, [], 'latest'])).rejects.toThrow('-32603')
+  const found = (kind: string) =>
+    node
+      .output()
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line))
+      .filter(({ what }) => what === kind)
+  expect(found('call_failed')).toMatchObject([
+    {
+      method: 'eth_estimateGas',
+      msg: 'a call failed',
+      err: { message: 'planted in a worker' },
+    },
+  ])
+  await vi.waitFor(() => expect(found('worker_failed').length).toBeGreaterThan(0))
+  expect(found('worker_failed')[0]).toMatchObject({ err: { message: 'planted behind a worker' } })
+  const counted = (kind: string) => metric(node, `flashnode_mishaps{what="${kind}"}`)
+  expect(await counted('call_failed')).toBe(1)
+  expect(await counted('worker_failed')).toBe(found('worker_failed').length)
   expect(await node.stop()).toBe(0)
 }, 60_000)

@@ -216,6 +216,15 @@ describe('what should not happen', () => {
     ])
     expect(counts()).toMatchObject({ front_stalled: 1, call_failed: 2, worker_failed: 0 })
   })
+  test('is counted together by all threads, whose logs are their own', () => {
+    const log = { warn: () => {}, error: () => {} }
+    const { report, shared, counts } = createReporter(log)
+    const inThread = createReporter(log, structuredClone(shared))
+    report('call_failed')
+    inThread.report('call_failed')
+    inThread.report('worker_failed')
+    expect(counts()).toMatchObject({ call_failed: 2, worker_failed: 1, worker_replaced: 0 })
+  })
 })
 
 describe('metrics', () => {
@@ -225,7 +234,7 @@ describe('metrics', () => {
         pool: () => ({ threads: 2, busy: 1, queued: { light: 3 }, terminated: 0, replaced: 0 }),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
-        transactionPool: () => ({ pending: 5 }),
+        txpool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
         mishaps: () => ({ call_failed: 2 }),
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
@@ -235,6 +244,7 @@ describe('metrics', () => {
     metrics.call('eth_call', 12, undefined)
     metrics.call('eth_call', 12, -32002)
     metrics.call('eth_call', 12, 123_456)
+    metrics.call('eth_simulateV1', 12, -38014)
     metrics.refused(9)
     for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
     metrics.gauges({ foldLag: 4 })
@@ -249,6 +259,7 @@ describe('metrics', () => {
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')
+    expect(text).toContain('flashnode_rpc_calls_total{method="eth_simulateV1",code="-38014"} 1')
     expect(text).toContain('# TYPE flashnode_rpc_seconds histogram')
     expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 4')
     expect(text).toContain('flashnode_rate_limited_total 9')

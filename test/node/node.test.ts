@@ -189,14 +189,20 @@ describe('ends in one line', () => {
     expect(temporary()).toEqual([])
   })
 
-  test('too few files may be open', async () => {
-    const node = `ulimit -n 64; exec ${process.execPath} workers/main.ts dev`
-    const ended = await runProgram(['bash', '-c', `${node} ${quiet.join(' ')} --ephemeral`])
+  const commands: [name: string, rest: string][] = [
+    ['dev', `${quiet.join(' ')} --ephemeral`],
+    ['import', '--genesis none --chain none --datadir none'],
+    ['import-state', '--chain none --state none --block none --datadir none'],
+    ['migrate', '--datadir none'],
+  ]
+  test.each(commands)('too few files may be open for %s', async (name, rest) => {
+    const command = `ulimit -n 64; exec ${process.execPath} workers/main.ts ${name} ${rest}`
+    const ended = await runProgram(['bash', '-c', command])
     expect(ended).toEqual({
       code: 1,
       out: '',
       errors: expect.stringMatching(
-        /^flashnode: only 64 files may be open at once, a node needs at least \d+: allow this process more open files \(ulimit -n 4096\)\n$/,
+        /^flashnode: only 64 files may be open at once, flashnode needs at least \d+: allow this process more open files \(ulimit -n 4096\)\n$/,
       ),
     })
   })

@@ -10,7 +10,7 @@ export function answerLine(line: string): string {
   const request = decodeRequest(line)
   if (!request) return JSON.stringify({ id: null, refuse: 'expected {"id", "frame", "base64"}' })
   const { id, base64 } = request
-  return JSON.stringify({ id, ...answerFrame(decodePacket(Buffer.from(base64, 'base64'))) })
+  return JSON.stringify({ id, ...answerPacket(decodePacket(Buffer.from(base64, 'base64'))) })
 }
 
 function decodeRequest(line: string): { id: unknown; base64: string } | undefined {
@@ -25,7 +25,7 @@ function decodeRequest(line: string): { id: unknown; base64: string } | undefine
 }
 
 /** The wire's names, normalised: lower case, minimal quantities, null for what is absent. */
-function answerFrame(decoded: DecodedPacket): { message: unknown } | { refuse: string } {
+function answerPacket(decoded: DecodedPacket): { message: unknown } | { refuse: string } {
   if ('refuse' in decoded) return decoded
   if ('ignore' in decoded) return { message: { kind: 'skip' } }
   const { message } = decoded

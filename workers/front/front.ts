@@ -4,9 +4,7 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import type { FeedHub } from '../../rpc/http/feed.ts'
 import { createServer, type Readiness, type Server } from '../../rpc/http/server.ts'
-import { type Charge, createLimiter, type Limiter } from '../../rpc/limiter/limiter.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
-import { type Stalls, watchStalls } from '../../rpc/limiter/stalls.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
 import { createRpc, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
@@ -20,6 +18,7 @@ import type { Metrics } from '../observe/metrics.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Spent } from '../pool/open.ts'
 import { page } from './banner.ts'
+import { openPurses, type Purses } from './purses.ts'
 
 export type FrontConfig = Pick<
   NodeConfig,
@@ -108,31 +107,6 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   }
 }
 
-/** What an address may ask for: of JSON-RPC requests, and of whatever else is asked over HTTP. */
-type Purses = {
-  readonly limiter: Limiter
-  readonly visits: Limiter
-  /** The limiter as it is counted: what charges goes through it. */
-  readonly charging: Charging
-}
-
-function openPurses({ config, metrics, report, now }: FrontParts): Purses {
-  const { rateLimit, limits } = config
-  const purse = {
-    perSecond: rateLimit === 'off' ? undefined : rateLimit,
-    keys: limits.limiterKeys,
-    now: Date.now,
-  }
-  const limiter = createLimiter(purse)
-  const stalls = watchStalls(now, (ms) => {
-    limiter.stalled(ms)
-    metrics.stalled(ms)
-    report('front_stalled', { ms: Math.round(ms) })
-  })
-  const charging = counted(limiter, { metrics, stalls })
-  return { limiter, charging, visits: createLimiter(purse) }
-}
-
 function openRpc(
   parts: FrontParts,
   { charging }: Purses,
@@ -162,7 +136,7 @@ function openRpc(
 
 function openServer(
   { config, feed, readiness, report, now }: FrontParts,
-  { charging, visits }: Purses,
+  { charging, visiting }: Purses,
   served: { readonly answer: Rpc['answer']; readonly page: () => string },
 ): Promise<Server> {
   return createServer({
@@ -172,7 +146,7 @@ function openServer(
     hosts: [...config.hosts, config.host],
     trustedProxies: trustedProxies(config.trustProxy),
     limiter: charging,
-    visits,
+    visits: visiting,
     onBug: (error) => report('answer_not_sent', { err: error }),
     feed: feed?.open,
     readiness,
@@ -224,25 +198,6 @@ function servedBy({ config, methods }: FrontParts, endpoint: Endpoint): Methods 
 
 const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
-
-type Charging = Pick<Limiter, 'charge' | 'refund' | 'held'>
-function counted(
-  limiter: Limiter,
-  { metrics, stalls }: { readonly metrics: Metrics; readonly stalls: Stalls },
-): Charging {
-  return {
-    ...limiter,
-    charge(address, points) {
-      stalls.look()
-      const note = (charge: Charge): Charge => {
-        if (!charge.isAllowed) metrics.refused(points)
-        return charge
-      }
-      const charge = limiter.charge(address, points)
-      return charge instanceof Promise ? charge.then(note) : note(charge)
-    },
-  }
-}
 
 function createListeners(): {
   readonly add: (listener: () => void) => () => void

@@ -1,4 +1,4 @@
-/** The transaction pool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
+/** The txpool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
 
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
@@ -10,10 +10,10 @@ import type { Offered } from '../../engine/sources/sequencer/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
 import { storageFailure } from '../../engine/storage/keeper/failure.ts'
-import { followViews, noncesOf, pendingBlock, restorePool } from '../../engine/txpool/follow.ts'
+import { followViews, noncesOf, pendingBlock, restoreTxpool } from '../../engine/txpool/follow.ts'
 import { headOf } from '../../engine/txpool/head.ts'
 import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
-import { TransactionPool } from '../../engine/txpool/pool.ts'
+import { Txpool } from '../../engine/txpool/txpool.ts'
 import {
   type Known,
   keyOf,
@@ -25,12 +25,15 @@ import {
 } from '../../engine/txpool/types.ts'
 import { invalid } from '../../engine/txpool/validation.ts'
 import { broken, invalidTransaction } from '../../rpc/seam/errors.ts'
+import type { PoolClient } from '../../rpc/seam/executor.ts'
 import type { Submission, TransactionService } from '../../rpc/seam/ports.ts'
 import type { FromSequencer } from '../thread/messages.ts'
 import type { MakeDigest } from './digester.ts'
 import type { Prove } from './prover.ts'
 import type { IsListed } from './whitelist.ts'
 
+/** A transaction as it was sent, and by whom: what a worker does for it is charged to them, and has their turn. */
+type Asked = { readonly raw: Bytes; readonly client: PoolClient }
 /** There is more to find out about it. */
 type Unfinished = Undigested | Unlisted | Unproven
 type Want = Extract<FromSequencer, { readonly type: 'want' }>
@@ -69,7 +72,7 @@ export function createTransactions(options: Options): Transactions {
   const { reader, chain, journal, limits, now } = options
   let onNews = () => {}
   let isTold = false
-  const pool = new TransactionPool({
+  const txpool = new Txpool({
     journal,
     now,
     limits,
@@ -79,24 +82,24 @@ export function createTransactions(options: Options): Transactions {
       onNews()
     },
   })
-  const follower = followViews(pool)
-  const submit = createSubmit(pool, options)
+  const follower = followViews(txpool)
+  const submit = createSubmit(txpool, options)
 
   return {
     service: {
       submit,
-      get: (hash) => pool.get(hash),
-      nextNonce: (sender, stateNonce) => pool.nextNonce(sender, stateNonce),
-      isExpected: (hash) => pool.isExpected(hash),
-      counts: () => pool.counts(),
-      onPending: (listener) => pool.onPending(listener),
+      get: (hash) => txpool.get(hash),
+      nextNonce: (sender, stateNonce) => txpool.nextNonce(sender, stateNonce),
+      isExpected: (hash) => txpool.isExpected(hash),
+      counts: () => txpool.counts(),
+      onPending: (listener) => txpool.onPending(listener),
     },
     restore: (journalled) => {
       const raws = [...journalled]
       // Writing the journal anew waits for the disk: not when there is nothing to leave out.
       if (raws.length === 0) return 0
       return readNewest(reader, 'flashblocks', (view) =>
-        restorePool(pool, raws, { view, head: headOf(view, chain) }),
+        restoreTxpool(txpool, raws, { view, head: headOf(view, chain) }),
       )
     },
     published: () => {
@@ -107,7 +110,7 @@ export function createTransactions(options: Options): Transactions {
       isTold = false
       const best = passOver(() =>
         readNewest(reader, 'flashblocks', (view) =>
-          pool.best({
+          txpool.best({
             gas,
             count,
             baseFee,
@@ -121,24 +124,24 @@ export function createTransactions(options: Options): Transactions {
       if (best === undefined) return { raw: [], hasMore: true }
       return { raw: best.transactions.map(({ raw }) => raw), hasMore: best.hasMore }
     },
-    rejected: ({ transactions }) => pool.rejected(transactions),
-    returned: (transactions) => pool.takeBack(transactions),
+    rejected: ({ transactions }) => txpool.rejected(transactions),
+    returned: (transactions) => txpool.takeBack(transactions),
     onNews(listener) {
       onNews = listener
     },
-    stats: () => ({ ...pool.stats(), ...pool.counts() }),
+    stats: () => ({ ...txpool.stats(), ...txpool.counts() }),
   }
 }
 
-/** Takes a transaction into the pool: what is dear to find out about it a worker finds out, and it is looked at again. */
-function createSubmit(pool: TransactionPool, options: Options): TransactionService['submit'] {
+/** Takes a transaction into the txpool: what is dear to find out about it a worker finds out, and it is looked at again. */
+function createSubmit(txpool: Txpool, options: Options): TransactionService['submit'] {
   const { reader, chain, prove, makeDigest, isListed, onFailure } = options
   const readHead: ReadHead = (use) =>
     readNewest(reader, 'flashblocks', (view) => use(headOf(view, chain)))
 
-  function submitToPool(raw: Bytes, known: Known): Submission | Unfinished {
+  function submitToTxpool(raw: Bytes, known: Known): Submission | Unfinished {
     try {
-      const submitted = pool.submit(raw, readHead, known)
+      const submitted = txpool.submit(raw, readHead, known)
       return 'error' in submitted ? refused(submitted.error) : submitted
     } catch (error) {
       if (!(error instanceof JournalError)) throw error
@@ -149,26 +152,27 @@ function createSubmit(pool: TransactionPool, options: Options): TransactionServi
   }
 
   /** Once more with what a worker has found out, as often as there is more to find out. */
-  function submitKnowing(raw: Bytes, known: Known): Submission | Promise<Submission> {
-    const submitted = submitToPool(raw, known)
+  function submitKnowing(asked: Asked, known: Known): Submission | Promise<Submission> {
+    const { raw, client } = asked
+    const submitted = submitToTxpool(raw, known)
     if ('undigested' in submitted)
-      return makeDigest(submitted.undigested).then((made) =>
-        'error' in made ? made : submitKnowing(raw, { ...known, digest: made.digest }),
+      return makeDigest(submitted.undigested, client).then((made) =>
+        'error' in made ? made : submitKnowing(asked, { ...known, digest: made.digest }),
       )
     if ('unproven' in submitted)
-      return prove(submitted.unproven).then((error) =>
-        error === undefined ? submitKnowing(raw, { ...known, isProven: true }) : { error },
+      return prove(submitted.unproven, client).then((error) =>
+        error === undefined ? submitKnowing(asked, { ...known, isProven: true }) : { error },
       )
     if ('unlisted' in submitted)
-      return isListed(submitted.unlisted).then((isListed) =>
+      return isListed(submitted.unlisted, client).then((isListed) =>
         isListed
-          ? submitKnowing(raw, { ...known, isListed: true })
+          ? submitKnowing(asked, { ...known, isListed: true })
           : refused(reasons.feeBelowBaseFee()),
       )
     return submitted
   }
 
-  return (raw) => submitKnowing(raw, {})
+  return (raw, client) => submitKnowing({ raw, client }, {})
 }
 
 const refused = (reason: InvalidTransaction): Submission => ({

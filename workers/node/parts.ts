@@ -70,7 +70,7 @@ export function openParts(
       pool: pool.stats,
       holds: () => later.front?.holds() ?? {},
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
-      transactionPool: transactions.stats,
+      txpool: transactions.stats,
       front: () => later.front?.stats() ?? {},
       heaps: started.heaps,
       mishaps: reporter.counts,

@@ -33,7 +33,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
     syncing: role.syncing,
     executor: pool,
     transactions: transactions.service,
-    readiness: health.readiness,
+    readiness: () => health.readiness(),
   })
   parts.later.front = front
   parts.spent.open(front.spent)
@@ -43,7 +43,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   await openAdmin(context, parts)
   await parts.threads.ready
   const restored = transactions.restore(parts.journal.found)
-  if (restored > 0) log.info({ restored }, 'accepted transactions are in the pool again')
+  if (restored > 0) log.info({ restored }, 'accepted transactions are in the txpool again')
   await source?.start()
   await becomeReady(context, parts, { front, url, source })
 }

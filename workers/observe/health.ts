@@ -31,86 +31,101 @@ export interface Health {
 
 const PROBE_MS = 10_000
 
-export function createHealth(options: HealthOptions): Health {
-  const { now, headMs, feedMs } = options
-  let canonical: number | undefined
-  let pending = 0
-  let movedAt = now()
-  let publishedAt = now()
-  let halt: string | undefined
-  let failure: string | undefined
-  let phase: 'starting' | 'serving' | 'stopping' = 'starting'
-  let probed: { readonly at: number; readonly problem: string | undefined } | undefined
-  let probing: Promise<string | undefined> | undefined
+export const createHealth = (options: HealthOptions): Health => new NodeHealth(options)
 
-  function reasons(): string[] {
+class NodeHealth implements Health {
+  readonly #options: HealthOptions
+  #phase: 'starting' | 'serving' | 'stopping' = 'starting'
+  #canonical: number | undefined
+  #pending = 0
+  #movedAt: number
+  #publishedAt: number
+  #halt: string | undefined
+  #failure: string | undefined
+  #probed: { readonly at: number; readonly problem: string | undefined } | undefined
+  #probing: Promise<string | undefined> | undefined
+
+  constructor(options: HealthOptions) {
+    this.#options = options
+    this.#movedAt = options.now()
+    this.#publishedAt = options.now()
+  }
+
+  published(canonical: number, pending: number): void {
+    const now = this.#options.now()
+    if (canonical !== this.#canonical) {
+      this.#movedAt = now
+      this.#halt = undefined
+    }
+    this.#canonical = canonical
+    this.#pending = pending
+    this.#publishedAt = now
+  }
+  halted(message: string): void {
+    this.#halt = message
+  }
+  failed(message: string): void {
+    this.#failure ??= message
+  }
+
+  get isServing(): boolean {
+    return this.#phase === 'serving'
+  }
+  started(): void {
+    this.#phase = 'serving'
+    // A start may take long on a busy machine: only from here on the head and the feed have to move.
+    this.#movedAt = this.#options.now()
+    this.#publishedAt = this.#movedAt
+  }
+  stopping(): void {
+    this.#phase = 'stopping'
+  }
+
+  probe(): Promise<string | undefined> {
+    this.#probing ??= this.#options
+      .probe()
+      .then(
+        () => undefined,
+        (error: Error) => error.message,
+      )
+      .then((problem) => {
+        this.#probed = { at: this.#options.now(), problem }
+        this.#probing = undefined
+        return problem
+      })
+    return this.#probing
+  }
+
+  readiness(): Readiness {
+    const { now, feedMs } = this.#options
+    const why = this.#reasons()
+    const silentMs = now() - this.#publishedAt
+    const isSilent = feedMs !== undefined && silentMs > feedMs
+    const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
+    return {
+      status: why.length > 0 ? 'unready' : isSilent ? 'degraded' : 'ready',
+      reasons: [...why, ...silence],
+      details: { canonical: this.#canonical ?? null, pending: this.#pending },
+    }
+  }
+
+  #reasons(): string[] {
+    const { now, headMs } = this.#options
     const found: string[] = []
     const at = now()
-    if (phase !== 'serving') found.push(phase)
-    if (canonical === undefined) found.push('no head is known yet')
-    if (failure !== undefined) found.push(failure)
-    else if (halt !== undefined) found.push(halt)
+    if (this.#phase !== 'serving') found.push(this.#phase)
+    if (this.#canonical === undefined) found.push('no head is known yet')
+    if (this.#failure !== undefined) found.push(this.#failure)
+    else if (this.#halt !== undefined) found.push(this.#halt)
+    const probed = this.#probed
     if (probed === undefined) found.push('no read went through the pool yet')
     else if (probed.problem !== undefined)
       found.push(`a read through the pool failed: ${probed.problem}`)
     else if (at - probed.at > 3 * PROBE_MS) found.push('no read went through the pool lately')
-    if (headMs !== undefined && canonical !== undefined && at - movedAt > headMs)
-      found.push(`the canonical head ${canonical} has not moved for ${seconds(at - movedAt)}`)
+    const standsMs = at - this.#movedAt
+    if (headMs !== undefined && this.#canonical !== undefined && standsMs > headMs)
+      found.push(`the canonical head ${this.#canonical} has not moved for ${seconds(standsMs)}`)
     return found
-  }
-  return {
-    published(newCanonical, newPending) {
-      if (newCanonical !== canonical) {
-        movedAt = now()
-        halt = undefined
-      }
-      canonical = newCanonical
-      pending = newPending
-      publishedAt = now()
-    },
-    halted(message) {
-      halt = message
-    },
-    failed(message) {
-      failure ??= message
-    },
-    get isServing() {
-      return phase === 'serving'
-    },
-    started() {
-      phase = 'serving'
-      // A start may take long on a busy machine: only from here on the head and the feed have to move.
-      movedAt = now()
-      publishedAt = now()
-    },
-    stopping() {
-      phase = 'stopping'
-    },
-    probe() {
-      probing ??= options
-        .probe()
-        .then(
-          () => undefined,
-          (error: Error) => error.message,
-        )
-        .then((problem) => {
-          probed = { at: now(), problem }
-          probing = undefined
-          return problem
-        })
-      return probing
-    },
-    readiness() {
-      const why = reasons()
-      const silentMs = now() - publishedAt
-      const isSilent = feedMs !== undefined && silentMs > feedMs
-      const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
-      return {
-        status: why.length > 0 ? 'unready' : isSilent ? 'degraded' : 'ready',
-        reasons: [...why, ...silence],
-        details: { canonical: canonical ?? null, pending },
-      }
-    },
   }
 }
 

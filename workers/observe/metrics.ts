@@ -1,6 +1,6 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { CODES } from '../../rpc/seam/errors.ts'
+import { OWN_CODES } from '../../rpc/seam/errors.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
@@ -16,7 +16,7 @@ export type MetricSources = {
   }
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
-  readonly transactionPool: () => Readonly<Record<string, number>>
+  readonly txpool: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
   /** What should not happen, by kind. */
   readonly mishaps: () => Readonly<Record<string, number>>
@@ -48,7 +48,6 @@ const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
-const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CODES))
 
 /** @param now monotonic milliseconds */
 export function createMetrics(sources: MetricSources, now: () => number): Metrics {
@@ -107,7 +106,7 @@ function createCallMetrics(registry: Registry): CallMetrics {
     call(method, ms, code) {
       const known = methods.get(method) ?? ofMethod(method)
       if (code === undefined) known.results++
-      else calls.inc({ method, code: KNOWN_CODES.has(code) ? String(code) : 'other' })
+      else calls.inc({ method, code: OWN_CODES.has(code) ? String(code) : 'other' })
       known.seconds.observe(ms / 1_000)
     },
     refused: (number) => refused.inc(number),
@@ -143,7 +142,7 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
   })
   const counted = new Counter({
     name: 'flashnode_chain_events_total',
-    help: 'what the threads count: verdicts on frames, mismatches, broken preconfirmations, reorgs',
+    help: 'what the threads count: verdicts on packets, mismatches, broken preconfirmations, reorgs',
     labelNames: ['event'],
     registers,
   })
@@ -217,7 +216,7 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
-  gauge('transaction_pool', 'transactions in the pool', sources.transactionPool)
+  gauge('transaction_pool', 'transactions in the txpool', sources.txpool)
   gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
 }
 

@@ -1,6 +1,6 @@
 /**
- * What should not happen is said in one way: a line of the log, and a count of its kind at /metrics, so that each leads to the other. What a
- * client or the chain may do is none of it, and is counted where it is handled.
+ * What should not happen is said in one way: a line of the log, and a count of its kind at /metrics, so that each leads to the other,
+ * whichever thread it happens in. What a client or the chain may do is none of it, and is counted where it is handled.
  */
 import type { Log } from './log.ts'
 
@@ -28,22 +28,40 @@ export type Mishap = keyof typeof KINDS
 export type Details = Readonly<Record<string, unknown>> & { readonly reason?: string }
 export type Report = (what: Mishap, details?: Details) => void
 
+/** How often, a word for each kind: threads that report to the log themselves count here too. */
+export type MishapCounts = Int32Array<SharedArrayBuffer>
+
 export interface Reporter {
   readonly report: Report
+  /** To be handed to threads that have a reporter of their own. */
+  readonly shared: MishapCounts
   /** How often, of every kind. */
   counts(): Readonly<Record<Mishap, number>>
 }
 
-export function createReporter(log: Pick<Log, 'warn' | 'error'>): Reporter {
-  const kinds = Object.keys(KINDS) as Mishap[]
-  const counts = Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<Mishap, number>
+const NAMES = Object.keys(KINDS) as readonly Mishap[]
+
+const newCounts = (): MishapCounts =>
+  new Int32Array(new SharedArrayBuffer(NAMES.length * Int32Array.BYTES_PER_ELEMENT))
+
+/** @param shared of the process; left out: none is there yet */
+export function createReporter(
+  log: Pick<Log, 'warn' | 'error'>,
+  shared: MishapCounts = newCounts(),
+): Reporter {
   return {
     report(what, { reason, ...details } = {}) {
-      counts[what]++
+      // First: a thread that ends may not get further.
+      Atomics.add(shared, NAMES.indexOf(what), 1)
       const [level, text] = KINDS[what]
       log[level]({ ...details, what }, reason === undefined ? text : `${text}: ${reason}`)
     },
-    counts: () => counts,
+    shared,
+    counts: () =>
+      Object.fromEntries(NAMES.map((what, at) => [what, Atomics.load(shared, at)])) as Record<
+        Mishap,
+        number
+      >,
   }
 }
 

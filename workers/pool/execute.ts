@@ -7,12 +7,13 @@ import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
+import type { MethodLimits } from '../../rpc/method/method.ts'
 import { methods } from '../../rpc/methods/index.ts'
 import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
+import { digestMessage } from '../../rpc/methods/shared/message-digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
 import type { LogOptions } from '../observe/log.ts'
-import type { Reporter } from '../observe/reporter.ts'
+import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
 import { type Claims, claimRow } from '../thread/rows.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
@@ -21,8 +22,10 @@ export type PoolWorkerData = {
   /** Its `thread` is claimed by the worker itself. */
   readonly node: Omit<SharedNode, 'thread'>
   readonly claims: Claims
-  readonly limits: Limits
+  readonly limits: MethodLimits
   readonly log: LogOptions
+  /** Of the process. */
+  readonly mishaps: MishapCounts
 }
 
 let reporter: Reporter | undefined
@@ -53,6 +56,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       ...methods,
       [proveSidecar.name, proveSidecar],
       [digestTransaction.name, digestTransaction],
+      [digestMessage.name, digestMessage],
     ]),
     onBug(error, method) {
       const { report, loggable } = openReporter()
@@ -61,7 +65,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   })
 }
 
-/** A thread that never fails has no log to load, which is a tenth of its start. What it reports is in the log, and not counted. */
+/** A thread that never fails has no log to load, which is a tenth of its start. */
 function openReporter() {
   const { createLog, loggable }: typeof import('../observe/log.ts') = createRequire(
     import.meta.url,
@@ -69,6 +73,7 @@ function openReporter() {
   const { createReporter }: typeof import('../observe/reporter.ts') = createRequire(
     import.meta.url,
   )('../observe/reporter.ts')
-  reporter ??= createReporter(createLog((workerData as PoolWorkerData).log))
+  const { log, mishaps } = workerData as PoolWorkerData
+  reporter ??= createReporter(createLog(log), mishaps)
   return { report: reporter.report, loggable }
 }

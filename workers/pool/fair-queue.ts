@@ -3,8 +3,9 @@
  * address pays what was predicted when its call is taken, and the difference when it was measured; its credit may fall below zero, and it
  * is passed over until its turns have paid for that.
  */
+
+import { createFifo, type Fifo } from '../../rpc/seam/fifo.ts'
 import type { LaneRow } from '../../rpc/seam/lane.ts'
-import { createFifo, type Fifo } from './fifo.ts'
 
 export type Queued = {
   /** Whose turn it needs. */
@@ -98,6 +99,11 @@ export class FairQueue<T extends Queued> {
 
   lengthOf(client: string): number {
     return this.#accounts.get(client)?.jobs.length ?? 0
+  }
+
+  /** Of an address, the call that so many of its own have come after. */
+  before(client: string, newer: number): T | undefined {
+    return this.#accounts.get(client)?.jobs.before(newer)
   }
 
   /** Takes the newest of an address. */

@@ -1,20 +1,17 @@
 /** Which waiting call goes to a worker next: bounded lanes, each of which serves its addresses in turn. */
-import { forEachLane, LANE_NAMES, LANES, type Lane } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
-import { FairQueue, type Queued } from './fair-queue.ts'
+import { forEachLane, LANE_NAMES, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
+import { FairQueue } from './fair-queue.ts'
+import { createPlaces, type Out, type Placed } from './places.ts'
 import { MAX_CALLS } from './task-memory.ts'
 
-export type Waiting = Queued & {
-  readonly lane: Lane
-  /** Of its parameters. */
-  readonly bytes: number
+export type Waiting = Placed & {
   /** It had the last worker, and not for long enough. */
   readonly isPutBack: boolean
 }
 
 export interface Lanes<T extends Waiting> {
-  /** Those that have no place any more: it, or others instead. */
-  push(job: T, isFirst?: boolean): readonly T[]
+  /** Those that have no place any more: it alone, or others instead. */
+  push(job: T, isFirst?: boolean): readonly Out<T>[]
   /** The next task; undefined: nothing that may run now. */
   next(load: Load): readonly T[] | undefined
   /** Whether something waits that may have the last worker. */
@@ -41,9 +38,9 @@ export type Load = {
 /** A guest on the last worker has it for so long, when others want it. */
 export const LEASH_MS = 100
 
-export function createLanes<T extends Waiting>(limits: Limits, now: () => number): Lanes<T> {
+export function createLanes<T extends Waiting>(limits: QueueLimits, now: () => number): Lanes<T> {
   const queues = forEachLane((lane) => new FairQueue<T>(LANES[lane], now))
-  const shares = createShares()
+  const places = createPlaces(limits, queues)
   /** Of calls that have been taken and still run. */
   let runningBytes = 0
   /** Where the round begins, so that no lane waits for another to be empty. */
@@ -62,39 +59,12 @@ export function createLanes<T extends Waiting>(limits: Limits, now: () => number
     return isGuest && load.long < load.threads && load.longOf(job.client) === 0
   }
 
-  function left(jobs: readonly T[]): readonly T[] {
-    for (const job of jobs)
-      for (const [limit, amount] of claimsOf(job)) shares.add(limit, job.client, -amount)
-    return jobs
-  }
-  function popNewest(client: string, limit: keyof Limits): readonly T[] {
-    const lengthOf = (lane: Lane) => queues[lane].lengthOf(client)
-    const longest = LANE_NAMES.filter((lane) => limit === BYTES || LANES[lane].queue === limit)
-      .map((lane) => ({ lane, length: lengthOf(lane) }))
-      .reduce((a, b) => (b.length > a.length ? b : a))
-    const job = queues[longest.lane].pop(client)
-    return job === undefined ? [] : left([job])
-  }
-  /** Who has most makes place for who has less, also after it has come. */
-  function makePlace(job: T): readonly T[] {
-    const out: T[] = []
-    for (const [limit, amount] of claimsOf(job)) {
-      const others = limit === BYTES ? runningBytes : 0
-      const isFull = () => shares.total(limit) + others + amount > limits[limit]
-      while (isFull()) {
-        const most = shares.most(limit)
-        if (most.amount <= shares.of(limit, job.client) + amount) return [...out, job]
-        out.push(...popNewest(most.client, limit))
-      }
-    }
-    return out
-  }
-
   return {
     push(job, isFirst) {
-      const out = makePlace(job)
-      if (out.includes(job)) return out
-      for (const [limit, amount] of claimsOf(job)) shares.add(limit, job.client, amount)
+      const out = places.placeFor(job, runningBytes)
+      if (typeof out === 'string') return [{ job, limit: out }]
+      for (const one of out) queues[one.job.lane].pop(one.job.client)
+      places.enter(job)
       queues[job.lane].push(job, isFirst)
       return out
     },
@@ -109,7 +79,7 @@ export function createLanes<T extends Waiting>(limits: Limits, now: () => number
         if (jobs.length === 0) continue
         turn = at + 1
         for (const { bytes } of jobs) runningBytes += bytes
-        return left(jobs)
+        return places.leave(jobs)
       }
       return undefined
     },
@@ -119,42 +89,10 @@ export function createLanes<T extends Waiting>(limits: Limits, now: () => number
       runningBytes -= job.bytes
       queues[job.lane].charge(job.client, micros - job.predicted)
     },
-    remove: (isGone) => LANE_NAMES.flatMap((lane) => left(queues[lane].remove(isGone))),
+    remove: (isGone) => LANE_NAMES.flatMap((lane) => places.leave(queues[lane].remove(isGone))),
     get size() {
       return LANE_NAMES.reduce((sum, lane) => sum + queues[lane].length, 0)
     },
     sizes: () => forEachLane((lane) => queues[lane].length),
-  }
-}
-
-const BYTES = 'callQueueBytes'
-/** What a waiting call takes of the queue's limits. */
-const claimsOf = ({ lane, bytes }: Waiting): readonly (readonly [keyof Limits, number])[] => [
-  [LANES[lane].queue, 1],
-  [BYTES, bytes],
-]
-
-/** How much of each limit all waiting calls take, and those of each address. */
-function createShares() {
-  const totals = new Map<keyof Limits, number>()
-  const amounts = new Map<keyof Limits, Map<string, number>>()
-  const of = (limit: keyof Limits, client: string) => amounts.get(limit)?.get(client) ?? 0
-  return {
-    of,
-    total: (limit: keyof Limits) => totals.get(limit) ?? 0,
-    most(limit: keyof Limits): { readonly client: string; readonly amount: number } {
-      let most = { client: '', amount: 0 }
-      for (const [client, amount] of amounts.get(limit) ?? [])
-        if (amount > most.amount) most = { client, amount }
-      return most
-    },
-    add(limit: keyof Limits, client: string, amount: number): void {
-      totals.set(limit, (totals.get(limit) ?? 0) + amount)
-      const own = amounts.get(limit) ?? new Map<string, number>()
-      amounts.set(limit, own)
-      const next = of(limit, client) + amount
-      if (next > 0) own.set(client, next)
-      else own.delete(client)
-    },
   }
 }

@@ -29,11 +29,15 @@ export function openPool(
   const claims = createClaims(threads)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
-  const workerData: PoolWorkerData = { node: shared, claims, limits, log: logOptions }
+  const workerData: PoolWorkerData = {
+    ...{ node: shared, claims, limits },
+    ...{ log: logOptions, mishaps: reporter.shared },
+  }
   const pool = createPool({
     filename: new URL('./execute.ts', import.meta.url).href,
     ...{ workerData, threads, limits },
     heapMb: HEAP_MB,
+    now: () => performance.now(),
     newestRecord: reader.newestRecord,
     // It claims its row when its modules are there.
     isLoaded: (thread) => claims.includes(thread),

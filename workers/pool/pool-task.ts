@@ -1,7 +1,7 @@
 /** What the pool knows of a call and of the task it went to a worker in. */
 import { internalError, timedOut } from '../../rpc/seam/errors.ts'
 import type { PoolCall, PoolReply } from '../../rpc/seam/executor.ts'
-import { aloneLane, LANES, laneMs } from '../../rpc/seam/lane.ts'
+import { aloneLane, type Deadlines, LANES, laneMs } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { bytesOf } from '../../rpc/seam/pieces.ts'
 import type { Prediction } from './costs.ts'
@@ -87,7 +87,11 @@ export const apart = (job: Job): Job => ({
 })
 
 /** Microseconds that the call has taken that its worker did not survive, as far as anybody knows. */
-export function lostMicros(task: Task, end: number, limits: Limits): number {
+export function lostMicros(
+  task: Task,
+  end: number,
+  limits: Deadlines & Pick<Limits, 'graceMs'>,
+): number {
   const { jobs, memory, begunAt } = task
   const job = runningOf(task)
   if (job === undefined || threadOf(memory) === 0) return 0
@@ -116,11 +120,10 @@ export function replyOf({ memory, pieces }: Task, index: number, long: LongTexts
 /** The deadline passed; the time in the queue is part of it and told, beside what the worker knew. */
 export function expired(
   { call, queuedAt, startedAt }: Job,
-  limits: Limits,
+  { limits, now }: { readonly limits: Deadlines; readonly now: number },
   known?: object,
 ): PoolReply {
   const limitMs = laneMs(call.method.runs, limits)
-  const now = performance.now()
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)
   return { error: timedOut({ elapsedMs, limitMs, queuedMs, ...known }).toObject() }

@@ -10,7 +10,7 @@ import {
   type PoolCall,
   type PoolReply,
 } from '../../rpc/seam/executor.ts'
-import { LANES, type Lane } from '../../rpc/seam/lane.ts'
+import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { type Costs, CUT_US, createCosts } from './costs.ts'
 import { openPieceChannel } from './piece-channel.ts'
@@ -39,7 +39,9 @@ import {
 import { type PoolThreadOptions, type PoolThreads, startPoolThreads } from './threads.ts'
 
 export type PoolOptions = PoolThreadOptions & {
-  readonly limits: Limits
+  readonly limits: Deadlines & QueueLimits & Pick<Limits, 'graceMs'>
+  /** Monotonic milliseconds, as deadlines are in. */
+  readonly now: () => number
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
   readonly onJob?: (job: PoolJob) => void
@@ -91,8 +93,6 @@ export function createPool(options: PoolOptions): Pool {
   }
 }
 
-const now = () => performance.now()
-
 /** Every call from its coming to its answer. It waits in the queue, or is in a task that a worker has. */
 class PoolCalls {
   readonly #options: PoolOptions
@@ -101,15 +101,16 @@ class PoolCalls {
   readonly #costs: Costs
   readonly #running = new Set<Task>()
   readonly #supervisor: Supervisor
-  /** performance.now of this thread to the clock of all threads. */
-  readonly #clockOffset = processNow() - now()
+  /** From this thread's clock to that of all threads. */
+  readonly #clockOffset: number
   /** Of tasks that are over. */
   readonly #memories: TaskMemory[] = []
   #isFlushing = false
   #isStopped = false
 
   constructor(options: PoolOptions, workers: PoolThreads) {
-    const { limits, threads, heapMb } = options
+    const { limits, threads, heapMb, now } = options
+    this.#clockOffset = processNow() - now()
     this.#options = options
     this.#workers = workers
     this.#queue = new JobQueue(limits, now)
@@ -129,7 +130,7 @@ class PoolCalls {
       const job: Job = {
         ...{ call, prediction, client, lane, predicted },
         bytes: call.text.length,
-        queuedAt: now(),
+        queuedAt: this.#options.now(),
         startedAt: undefined,
         record: 0,
         isAnswered: false,
@@ -173,7 +174,7 @@ class PoolCalls {
   }
 
   #flush(): void {
-    const { threads } = this.#options
+    const { threads, now } = this.#options
     while (!this.#isStopped && this.#running.size < threads) {
       const load = loadOf([...this.#running], threads, now())
       const jobs = this.#queue.take(load)
@@ -185,7 +186,7 @@ class PoolCalls {
   }
 
   #start(jobs: readonly Job[], isGuest: boolean): void {
-    const startedAt = now()
+    const startedAt = this.#options.now()
     const memory = this.#memories.pop() ?? createTaskMemory()
     const pieces = LANES[jobs[0]!.lane].isStreamed ? openPieceChannel() : undefined
     const state = { begunAt: undefined, isDoomed: false, isHeapAsked: false, untoldMb: 0 }
@@ -211,7 +212,7 @@ class PoolCalls {
   }
 
   #finish(task: Task, long: LongTexts): void {
-    const { limits, threads, onJob } = this.#options
+    const { limits, threads, onJob, now } = this.#options
     this.#running.delete(task)
     for (const [index, job] of task.jobs.entries()) {
       const micros = microsOf(task.memory, index)
@@ -220,7 +221,10 @@ class PoolCalls {
       this.#charge(job, { micros, isCut: isTimeout })
       if (job === task.putBack?.job && micros < CUT_US) this.#supervisor.pardon(task)
       if (job.isAnswered) continue
-      settle(job, isTimeout ? expired(job, limits, reply.error.data as object) : reply)
+      settle(
+        job,
+        isTimeout ? expired(job, { limits, now: now() }, reply.error.data as object) : reply,
+      )
       const queuedMs = job.startedAt! - job.queuedAt
       onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
     }
@@ -244,7 +248,7 @@ class PoolCalls {
     const { limits } = this.#options
     this.#running.delete(task)
     task.pieces?.close()
-    const end = now()
+    const end = this.#options.now()
     const culprit = answeredOf(task.memory)
     for (const [index, job] of task.jobs.entries()) {
       const isLate = end >= job.call.deadline
@@ -252,7 +256,10 @@ class PoolCalls {
         index === culprit ? lostMicros(task, end, limits) : microsOf(task.memory, index)
       this.#charge(job, { micros, isCut: index >= culprit })
       if (!isLate && !job.isAnswered && this.#tryAgain(job)) continue
-      settle(job, isLate ? expired(job, limits) : { error: internalError().toObject() })
+      settle(
+        job,
+        isLate ? expired(job, { limits, now: end }) : { error: internalError().toObject() },
+      )
     }
     this.#flush()
   }

@@ -1,20 +1,19 @@
 /** The calls that wait for a worker: taken in, refused where there is no place, dropped when nobody waits for them any more. */
 import { overloaded } from '../../rpc/seam/errors.ts'
-import { LANES, type Lane } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
+import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import { createLanes, type Lanes, type Load } from './lanes.ts'
 import { expired, type Job, settle } from './pool-task.ts'
 
 const STOPPING = 'the node is stopping'
 
 export class JobQueue {
-  readonly #limits: Limits
+  readonly #limits: Deadlines & QueueLimits
   /** Monotonic milliseconds. */
   readonly #now: () => number
   readonly #lanes: Lanes<Job>
   #isClosed = false
 
-  constructor(limits: Limits, now: () => number) {
+  constructor(limits: Deadlines & QueueLimits, now: () => number) {
     this.#limits = limits
     this.#now = now
     this.#lanes = createLanes(limits, now)
@@ -30,16 +29,22 @@ export class JobQueue {
   /** False: there is no place for it, or no time. Calls of who has most of those that wait make place for others. */
   push(job: Job, isFirst = false): boolean {
     if (this.#isClosed) return false
-    const out = this.#lanes.push(job, isFirst)
-    for (const other of out) if (other !== job) this.#refuse(other)
-    return !out.includes(job)
+    return this.#outOf(job, isFirst) === undefined
   }
 
   /** As `push`, and its caller is told where that is false. */
   admit(job: Job, isFirst = false): boolean {
-    if (this.push(job, isFirst)) return true
-    this.#refuse(job)
+    const limit = this.#isClosed ? LANES[job.lane].queue : this.#outOf(job, isFirst)
+    if (limit === undefined) return true
+    this.#refuse(job, limit)
     return false
+  }
+
+  /** The limit that leaves no place for it; undefined: it waits now. */
+  #outOf(job: Job, isFirst: boolean): keyof QueueLimits | undefined {
+    const out = this.#lanes.push(job, isFirst)
+    for (const other of out) if (other.job !== job) this.#refuse(other.job, other.limit)
+    return out.find((one) => one.job === job)?.limit
   }
 
   /** The calls of the next task that somebody waits for, maybe none; undefined: nothing that may run now. */
@@ -74,7 +79,7 @@ export class JobQueue {
   /** Refuses all that waits, and all that comes. */
   close(): void {
     this.#isClosed = true
-    for (const job of this.#lanes.remove(() => true)) this.#refuse(job)
+    for (const job of this.#lanes.remove(() => true)) this.#refuse(job, LANES[job.lane].queue)
   }
 
   #isGone({ call }: Job): boolean {
@@ -82,12 +87,14 @@ export class JobQueue {
   }
   #dropIfGone(job: Job): boolean {
     const isGone = this.#isGone(job)
-    if (isGone) settle(job, expired(job, this.#limits))
+    if (isGone) settle(job, expired(job, { limits: this.#limits, now: this.#now() }))
     return isGone
   }
-  #refuse(job: Job): void {
-    const { queue, retryAfterMs } = LANES[job.lane]
-    const why = this.#isClosed ? STOPPING : `${this.#limits[queue]} calls wait`
-    settle(job, { error: overloaded(why, retryAfterMs).toObject() })
+  #refuse(job: Job, limit: keyof QueueLimits): void {
+    const most = this.#limits[limit]
+    const full =
+      limit === 'callQueueBytes' ? `calls of ${most} bytes wait or run` : `${most} calls wait`
+    const why = this.#isClosed ? STOPPING : full
+    settle(job, { error: overloaded(why, LANES[job.lane].retryAfterMs).toObject() })
   }
 }

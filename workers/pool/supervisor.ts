@@ -4,6 +4,7 @@
  */
 import type { Worker } from 'node:worker_threads'
 import { internalError } from '../../rpc/seam/errors.ts'
+import type { Deadlines } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { createHeapWatch } from './heap-watch.ts'
 import {
@@ -23,7 +24,7 @@ import { answeredOf, cancelCall, isLiveAsked, threadOf } from './task-memory.ts'
 import type { PoolThreads } from './threads.ts'
 
 export type SupervisorOptions = {
-  readonly limits: Limits
+  readonly limits: Deadlines & Pick<Limits, 'graceMs'>
   readonly threads: number
   /** Megabytes that one worker may have, on its heap and outside. */
   readonly heapMb: number
@@ -141,7 +142,8 @@ export class Supervisor {
   /** The engine did not stop by itself: its worker is ended, and replaced. Late callers have waited long enough. */
   #end(task: Task, now: number): void {
     for (const job of task.jobs)
-      if (this.#isOverdue(job, task, now)) settle(job, expired(job, this.#options.limits))
+      if (this.#isOverdue(job, task, now))
+        settle(job, expired(job, { limits: this.#options.limits, now }))
     const worker = this.#workerOf(task)
     if (worker !== undefined) this.#terminate(task, worker)
   }

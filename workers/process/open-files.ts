@@ -7,13 +7,13 @@ import { StartError } from './context.ts'
 const OPEN_FILES = 100
 const OPEN_FILES_PER_POOL_THREAD = 5
 
-/** @throws {StartError} */
-export function checkOpenFiles(poolThreads: number): void {
+/** A command that is no node loads as many modules, and opens the same database. @throws {StartError} */
+export function checkOpenFiles(poolThreads = 0): void {
   const needed = OPEN_FILES + OPEN_FILES_PER_POOL_THREAD * poolThreads
   const allowed = openFilesAllowed()
   if (allowed !== undefined && allowed < needed)
     throw new StartError(
-      `only ${allowed} files may be open at once, a node needs at least ${needed}: ${OPEN_FILES_ADVICE}`,
+      `only ${allowed} files may be open at once, flashnode needs at least ${needed}: ${OPEN_FILES_ADVICE}`,
     )
 }
 

@@ -1,4 +1,4 @@
-/** The sequencer's thread (of a development network): gives the state machine its clock, parent, pool, roots, journal and feed, and calls it when it is due. */
+/** The sequencer's thread (of a development network): gives the state machine its clock, parent, txpool, roots, journal and feed, and calls it when it is due. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
@@ -28,7 +28,7 @@ import type {
   WriterToSequencer,
 } from '../thread/messages.ts'
 import { createQuestions } from '../thread/questions.ts'
-import { createPoolQuestions } from '../writer/pool-questions.ts'
+import { createTxpoolQuestions } from '../writer/txpool-questions.ts'
 import { isShown } from './shown-place.ts'
 
 /** What the sequencer's thread is started with. */
@@ -120,7 +120,7 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
       const timer = setTimeout(done, ms)
       wake = (type) => {
         if (isStopping || (type === 'published' && until === 'parent')) done()
-        if (type === 'news' && until === 'pool') done()
+        if (type === 'news' && until === 'txpool') done()
       }
     })
   // Messages are heard also where nothing has to be waited for.
@@ -154,7 +154,7 @@ function connect(
     thread: data.thread,
   })
   // A slow answer makes an empty flashblock, not a late one.
-  const pool = createPoolQuestions(data.flashblockTimeMs / 4, (wanted, request) =>
+  const txpool = createTxpoolQuestions(data.flashblockTimeMs / 4, (wanted, request) =>
     tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
   )
   const deposits: UserDeposit[] = []
@@ -169,8 +169,8 @@ function connect(
       now: Date.now,
       leaseParent: () => leaseParent(reader),
       isShown: (place) => isShown(reader, place),
-      transactions: pool.ask,
-      hasNews: pool.hasNews,
+      transactions: txpool.ask,
+      hasNews: txpool.hasNews,
       giveBack: (transactions) => tell({ type: 'returned', transactions }),
       roots: (parentStateRoot, diff) =>
         keeper.ask((request) => {
@@ -197,8 +197,8 @@ function connect(
       },
     },
     onMain(message) {
-      if (message.type === 'transactions') pool.answer(message.request, message)
-      if (message.type === 'news') pool.news()
+      if (message.type === 'transactions') txpool.answer(message.request, message)
+      if (message.type === 'news') txpool.news()
       if (message.type === 'deposit') deposits.push(message.deposit)
       return message.type === 'stop'
     },

@@ -1,4 +1,4 @@
-/** Fills a flashblock: executes transactions of the pool as they are offered, within a gas and a time quota. */
+/** Fills a flashblock: executes transactions of the txpool as they are offered, within a gas and a time quota. */
 import type { BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
@@ -45,7 +45,7 @@ export interface Filler {
   begin(execution: BlockExecution, quota: Quota): Filling
   /** Hashes of those that were stopped and are to be tried again. */
   stopped(): readonly Bytes[]
-  /** Forgets what was included below block `number`: the pool has heard of it by then. */
+  /** Forgets what was included below block `number`: the txpool has heard of it by then. */
   forget(number: bigint): void
   /** Counts as included, e.g. when a block is begun again. */
   include(number: bigint, hash: Bytes): void
@@ -92,7 +92,7 @@ export type Tried = {
 
 /** What is kept from one flashblock to the next. */
 type Memory = {
-  /** Hash → height: the pool learns of an inclusion only when it is published. */
+  /** Hash → height: the txpool learns of an inclusion only when it is published. */
   readonly included: Map<string, bigint>
   readonly stops: ReturnType<typeof createStops>
 }
@@ -311,7 +311,7 @@ function createStops() {
 const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
 const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transaction.nonce : 0n)
 
-/** Invalid in this block and perhaps not in a later one: the pool decides how long it keeps them. Paying nothing is never enough later. */
+/** Invalid in this block and perhaps not in a later one: the txpool decides how long it keeps them. Paying nothing is never enough later. */
 function isForLater(reason: string, transaction: Transaction): boolean {
   if (/^max fee per gas less than/.test(reason)) return feeCapOf(transaction) > 0n
   return /^(nonce too high|exceeds block (gas|DA footprint) limit)/.test(reason)

@@ -1,5 +1,5 @@
 /**
- * What goes into the next flashblock: the pool's transactions are executed as they arrive, so that little is left to do at the tick.
+ * What goes into the next flashblock: the txpool's transactions are executed as they arrive, so that little is left to do at the tick.
  * Half of the flashblock's gas and time is for those before the tick; the rest is for the best that wait then.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -29,7 +29,7 @@ export class Intake {
   readonly #ms: number
   /** Of the next flashblock. */
   #filling: Filling | undefined
-  /** Asking may give something although the pool has no news. */
+  /** Asking may give something although the txpool has no news. */
   #hasMore = true
   #hasAskedAhead = false
   #askedAheadAt = Number.NEGATIVE_INFINITY
@@ -47,7 +47,7 @@ export class Intake {
     this.#ms = options.flashblockTimeMs * TIME_QUOTA
   }
 
-  /** Forgets what was included below block `number`: the pool has heard of it by then. */
+  /** Forgets what was included below block `number`: the txpool has heard of it by then. */
   forget(number: bigint): void {
     this.#filler.forget(number)
   }
@@ -63,7 +63,7 @@ export class Intake {
     this.#hasMore = true
   }
 
-  /** When to ask the pool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
+  /** When to ask the txpool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
   aheadAt(payload: Payload, targetIndex: number): number {
     const isWorthAsking = this.#ports.hasNews() || (this.#hasMore && !this.#hasAskedAhead)
     const hasTime = (this.#filling?.spentMs ?? 0) < this.#ms * AHEAD
@@ -72,7 +72,7 @@ export class Intake {
     return this.#askedAheadAt + this.#flashblockTimeMs * APART
   }
 
-  /** Executes what the pool has new. */
+  /** Executes what the txpool has new. */
   async ahead(payload: Payload, targetIndex: number): Promise<void> {
     this.#hasAskedAhead = true
     this.#askedAheadAt = this.#clock.now()
@@ -83,7 +83,7 @@ export class Intake {
     this.#unreached = [...this.#unreached, ...tried.unreached]
   }
 
-  /** At the tick: what else the pool has, within the rest of the quotas. */
+  /** At the tick: what else the txpool has, within the rest of the quotas. */
   async finish(payload: Payload, targetIndex: number): Promise<void> {
     const [ports, filler] = [this.#ports, this.#filler]
     const limit = gasLimit(payload, targetIndex)
@@ -104,7 +104,7 @@ export class Intake {
     if (isOutOfTime) ports.count('time_quota', `block ${number} index ${payload.index + 1}`)
   }
 
-  /** The block is given up: what is in no flashblock goes back to the pool. */
+  /** The block is given up: what is in no flashblock goes back to the txpool. */
   abandon(payload: Payload): void {
     const hashes = payload.uncut.map(({ transaction }) => transaction.hash)
     for (const hash of hashes) this.#filler.exclude(hash)

@@ -109,20 +109,35 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       }
     },
     async replay(flashblock) {
-      for (const raw of flashblock.delta.transactions) {
-        const done = await execution.execute(decodeTransaction(raw))
-        if (done.status !== 'executed')
-          return `transaction ${bytesToHex(keccak256(raw))} of index ${flashblock.index} does not execute${done.status === 'invalid' ? `: ${done.reason.message}` : ''}`
-      }
+      const problem = await executeAll(execution, flashblock)
+      if (problem !== undefined) return problem
       withdrawalsRoot = flashblock.delta.withdrawalsRoot ?? withdrawalsRoot
       const hash = hashHeader(headerWith(flashblock.delta.stateRoot))
       advance()
-      if (equalBytes(hash, flashblock.delta.blockHash)) return undefined
-      return `index ${flashblock.index} gives block hash ${bytesToHex(hash)}, its packet says ${bytesToHex(flashblock.delta.blockHash)}`
+      return hashProblem(hash, flashblock)
     },
     sealed: () => sealedBlock(id, execution),
     close: () => execution.close(),
   }
+}
+
+function hashProblem(hash: Bytes, { index, delta }: Flashblock): string | undefined {
+  if (equalBytes(hash, delta.blockHash)) return undefined
+  return `index ${index} gives block hash ${bytesToHex(hash)}, its packet says ${bytesToHex(delta.blockHash)}`
+}
+
+/** What is wrong with the first transaction that does not execute. */
+async function executeAll(
+  execution: BlockExecution,
+  { index, delta }: Flashblock,
+): Promise<string | undefined> {
+  for (const raw of delta.transactions) {
+    const done = await execution.execute(decodeTransaction(raw))
+    if (done.status === 'executed') continue
+    const why = done.status === 'invalid' ? `: ${done.reason.message}` : ''
+    return `transaction ${bytesToHex(keccak256(raw))} of index ${index} does not execute${why}`
+  }
+  return undefined
 }
 
 /** Version byte 3, then seven bytes that the parent and the timestamp give: the same block gets the same id again. */

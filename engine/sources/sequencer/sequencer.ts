@@ -1,6 +1,6 @@
 /**
  * The embedded sequencer: index 0 when the parent's final hash is known, the rest on ticks, End at the seal; transactions are executed
- * as they arrive. A state machine that is called when something is due; clock, parent, pool, roots, journal and feed are given to it.
+ * as they arrive. A state machine that is called when something is due; clock, parent, txpool, roots, journal and feed are given to it.
  */
 import type { SealedBlock } from '../../chain/types.ts'
 import { openBlock } from '../../execution/block/block.ts'
@@ -28,8 +28,8 @@ import {
 import type { FlashblockPlace, ParentBlock, SequencerOptions, SequencerPorts } from './types.ts'
 import { executeDeposits } from './user-deposits.ts'
 
-/** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the pool. */
-export type Wait = { readonly ms: number; readonly until: 'parent' | 'pool' | 'time' }
+/** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the txpool. */
+export type Wait = { readonly ms: number; readonly until: 'parent' | 'txpool' | 'time' }
 
 export interface Sequencer {
   /** Does what is due. One call at a time. */
@@ -46,7 +46,7 @@ export interface Sequencer {
 export const POLL_MS = 20
 /** Complete blocks above the durable head at which no further one is begun. */
 export const MAX_AHEAD = 4n
-/** Blocks for which included transactions are remembered: the pool knows by then. */
+/** Blocks for which included transactions are remembered: the txpool knows by then. */
 const REMEMBERED_BLOCKS = 4n
 
 type Building = {
@@ -271,7 +271,7 @@ class StateMachine implements Sequencer {
     }
     if (dueAt === Number.POSITIVE_INFINITY) return { ms: sealAt - now, until: 'time' }
     const aheadAt = this.#intake.aheadAt(payload, targetIndex)
-    if (now < aheadAt) return { ms: Math.min(dueAt, sealAt, aheadAt) - now, until: 'pool' }
+    if (now < aheadAt) return { ms: Math.min(dueAt, sealAt, aheadAt) - now, until: 'txpool' }
     await this.#intake.ahead(payload, targetIndex)
     return NOW
   }

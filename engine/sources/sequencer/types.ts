@@ -60,9 +60,9 @@ export type SequencerPorts = {
   leaseParent(): ParentBlock
   /** Whether readers see this flashblock, or a later one. */
   isShown(place: FlashblockPlace): boolean
-  /** The pool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
+  /** The txpool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
   transactions(wanted: Wanted): Promise<Offered>
-  /** The pool may have something that it had not when it was asked last. */
+  /** The txpool may have something that it had not when it was asked last. */
   hasNews(): boolean
   /** Hashes of transactions that were not executed, and may be later. */
   giveBack(transactions: readonly Bytes[]): void
@@ -74,7 +74,7 @@ export type SequencerPorts = {
   /** A flashblock was sent so many milliseconds after it was due. */
   late(ms: number): void
   seal(block: SealedBlock): void
-  /** These leave the pool. */
+  /** These leave the txpool. */
   reject(transactions: readonly Rejected[]): void
   /** Something worth counting happened: `what` is a name in snake case. */
   count(what: SequencerCount, message: string): void

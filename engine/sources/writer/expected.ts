@@ -1,5 +1,5 @@
 /**
- * Transactions that will probably be in the next flashblock, as the node's own pool has accepted them: the writer executes them while it
+ * Transactions that will probably be in the next flashblock, as the node's own txpool has accepted them: the writer executes them while it
  * has nothing else to do. A flashblock that begins with them, in this order, is executed when it arrives; where it differs, what was
  * executed ahead is undone, and the flashblock decides.
  */

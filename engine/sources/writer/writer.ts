@@ -26,7 +26,7 @@ export interface ChainWriter {
   apply(event: WriterEvent): Promise<readonly WriterEffect[]>
   /** When a tick is due, in monotonic milliseconds. */
   wakeAtMs(): number | undefined
-  /** The pool has accepted it: it will probably be in the next flashblock. May be called while an event is applied. */
+  /** The txpool has accepted it: it will probably be in the next flashblock. May be called while an event is applied. */
   expect(raw: Uint8Array): void
   /** Whether an event `ahead` would find something to do. */
   canRunAhead(): boolean

@@ -10,7 +10,7 @@ import { encodeAccount } from '../../state/account-codec.ts'
 import { latin1 } from '../../state/words.ts'
 import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
-import type { Database } from '../database/types.ts'
+import type { Database, WriteBatch } from '../database/types.ts'
 import { buildTrie } from '../trie/build.ts'
 import { putFirstBlock } from './first-block.ts'
 import { slotKey } from './fold.ts'
@@ -69,7 +69,7 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
       const hash = keccak256(address)
       const slots = storage.filter(({ value }) => !equalBytes(value, ZERO_32))
       for (const { key, value } of slots) batch.put('slots', slotKey(address, key), value)
-      const root = storageTrie(slots, hash)
+      const root = storageTrie(batch, slots, hash)
       sorting.put(
         'accountTrie',
         hash,
@@ -103,17 +103,19 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
       return hash
     },
   }
+}
 
-  function storageTrie(
-    slots: readonly { readonly key: Bytes; readonly value: Bytes }[],
-    prefix: Bytes,
-  ): Bytes {
-    const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
-    const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
-    hashed.sort((a, b) => compareBytes(a.key, b.key))
-    for (const { key, value } of hashed) trie.add(key, encodeRlp(rlpUint(bytesToBigint(value))))
-    return trie.finish()
-  }
+/** Writes the trie of an account's slots into the batch. @param prefix hash of its address @returns its root */
+function storageTrie(
+  batch: WriteBatch,
+  slots: readonly { readonly key: Bytes; readonly value: Bytes }[],
+  prefix: Bytes,
+): Bytes {
+  const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
+  const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
+  hashed.sort((a, b) => compareBytes(a.key, b.key))
+  for (const { key, value } of hashed) trie.add(key, encodeRlp(rlpUint(bytesToBigint(value))))
+  return trie.finish()
 }
 
 /** Keys of 32 bytes. */

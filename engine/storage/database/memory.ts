@@ -4,7 +4,7 @@ import { concatBytes } from '../../primitives/words.ts'
 import { fromLatin1, latin1 } from '../../state/words.ts'
 import { COLUMN_NAMES, type ColumnName, checkMerge } from './columns.ts'
 import { DatabaseError } from './options.ts'
-import type { Database, Entry, Range } from './types.ts'
+import type { Database, Entry, Range, WriteBatch } from './types.ts'
 
 export function createMemoryDatabase(): Database {
   const columns = new Map<ColumnName, SortedMap>(COLUMN_NAMES.map((name) => [name, sortedMap()]))
@@ -37,40 +37,10 @@ export function createMemoryDatabase(): Database {
     *scan(column, bounds) {
       yield* range(column, bounds, Number.POSITIVE_INFINITY)
     },
-    batch() {
-      let writes: {
-        readonly column: ColumnName
-        readonly key: string
-        readonly value: Bytes | undefined
-        readonly isMerge?: true
-      }[] = []
-      return {
-        put(column, key, value) {
-          find(column)
-          writes.push({ column, key: checkedKey(key), value: value.slice() })
-        },
-        delete(column, key) {
-          find(column)
-          writes.push({ column, key: checkedKey(key), value: undefined })
-        },
-        merge(column, key, value) {
-          checkMerge(column)
-          writes.push({ column, key: checkedKey(key), value: value.slice(), isMerge: true })
-        },
-        get length() {
-          return writes.length
-        },
-        commit({ isKept = false } = {}) {
-          for (const { column, key, value, isMerge } of writes) {
-            const map = find(column)
-            const before = isMerge ? map.get(key) : undefined
-            map.set(key, before && value ? concatBytes(before, value) : value)
-          }
-          sequence += writes.length
-          if (!isKept) writes = []
-        },
-      }
-    },
+    batch: () =>
+      memoryBatch(find, (writes) => {
+        sequence += writes
+      }),
     flush: () => {
       find('meta')
     },
@@ -91,6 +61,45 @@ export function createMemoryDatabase(): Database {
     threadEnded: () => {},
     async close() {
       isOpen = false
+    },
+  }
+}
+
+/** @param onCommit is told how many writes there were */
+function memoryBatch(
+  find: (column: ColumnName) => SortedMap,
+  onCommit: (writes: number) => void,
+): WriteBatch {
+  let writes: {
+    readonly column: ColumnName
+    readonly key: string
+    readonly value: Bytes | undefined
+    readonly isMerge?: true
+  }[] = []
+  return {
+    put(column, key, value) {
+      find(column)
+      writes.push({ column, key: checkedKey(key), value: value.slice() })
+    },
+    delete(column, key) {
+      find(column)
+      writes.push({ column, key: checkedKey(key), value: undefined })
+    },
+    merge(column, key, value) {
+      checkMerge(column)
+      writes.push({ column, key: checkedKey(key), value: value.slice(), isMerge: true })
+    },
+    get length() {
+      return writes.length
+    },
+    commit({ isKept = false } = {}) {
+      for (const { column, key, value, isMerge } of writes) {
+        const map = find(column)
+        const before = isMerge ? map.get(key) : undefined
+        map.set(key, before && value ? concatBytes(before, value) : value)
+      }
+      onCommit(writes.length)
+      if (!isKept) writes = []
     },
   }
 }

@@ -45,7 +45,7 @@ export interface Database {
   /** Call when a thread has exited (its id, remembered before): one that was terminated inside a call never left. */
   threadEnded(threadId: number): void
   /**
-   * The opener's alone, elsewhere without effect; after the pool and the keeper have ended. Refuses new calls of all threads, waits
+   * The opener's alone, elsewhere without effect; after the threads that read and the keeper have ended. Refuses new calls of all threads, waits
    * for those that run. @throws {DatabaseError} `busy` after `timeoutMs`: exit without closing, nothing is lost.
    */
   close(timeoutMs?: number): Promise<void>

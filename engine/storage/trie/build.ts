@@ -87,16 +87,19 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
 
   return {
     add(key, value) {
-      if (last !== undefined) {
-        const shared = sharedNibbles(last.key, key)
-        if (shared === 64 || nibbleAt(last.key, shared) > nibbleAt(key, shared))
-          throw new RangeError('a key is not above the one before it')
-        place(shared)
-      }
+      if (last !== undefined) place(sharedBelow(last.key, key))
       last = { key, value }
     },
     finish: () => rootHash(last && place(-1)),
   }
+}
+
+/** @throws {RangeError} when the second is not above the first */
+function sharedBelow(a: Bytes, b: Bytes): number {
+  const shared = sharedNibbles(a, b)
+  if (shared === 64 || nibbleAt(a, shared) > nibbleAt(b, shared))
+    throw new RangeError('a key is not above the one before it')
+  return shared
 }
 
 function sharedNibbles(a: Bytes, b: Bytes): number {

@@ -78,12 +78,6 @@ export function createNodeCache(size: number): NodeCache {
     return best
   }
   const isOldest = (position: number) => position < written - size * (1 - OLDEST_PART)
-  const write = (to: number, { source, at }: NodeName, { row, patches }: PlainRow): void => {
-    for (let i = 0; i < HASH_BYTES; i++) ring[to + i] = source[at + i]!
-    ring[to + HASH_BYTES] = (patches << 4) | (row.length >> 8)
-    ring[to + HASH_BYTES + 1] = row.length & 0xff
-    ring.set(row, to + HEAD_BYTES)
-  }
   const lengthAt = (position: number): number => {
     const at = (position % size) + HASH_BYTES
     return ((ring[at]! & 15) << 8) | ring[at + 1]!
@@ -95,13 +89,13 @@ export function createNodeCache(size: number): NodeCache {
     if (known >= 0) {
       const position = index[known]!
       if (!isOldest(position) && lengthAt(position) === row.length) {
-        write(position % size, node, plain)
+        write(ring, position % size, { node, plain })
         return
       }
     }
     const rest = size - (written % size)
     if (bytes > rest) written += rest
-    write(written % size, node, plain)
+    write(ring, written % size, { node, plain })
     const place = known >= 0 ? known : oldest(node.name)
     names[place] = node.name
     index[place] = written
@@ -126,6 +120,19 @@ export function createNodeCache(size: number): NodeCache {
       index.fill(-1)
     },
   }
+}
+
+function write(
+  ring: Bytes,
+  to: number,
+  { node, plain }: { readonly node: NodeName; readonly plain: PlainRow },
+): void {
+  const { source, at } = node
+  const { row, patches } = plain
+  for (let i = 0; i < HASH_BYTES; i++) ring[to + i] = source[at + i]!
+  ring[to + HASH_BYTES] = (patches << 4) | (row.length >> 8)
+  ring[to + HASH_BYTES + 1] = row.length & 0xff
+  ring.set(row, to + HEAD_BYTES)
 }
 
 function isSame(ring: Bytes, from: number, { source, at }: NodeName): boolean {

@@ -30,8 +30,11 @@ export function ownSender({ from }: CallFields, accounts: AccountService): Bytes
   return sender
 }
 
-/** @throws {RpcError} in go-ethereum's words, when the fields contradict each other or this chain */
-export function checkFields(call: CallFields, chainId: bigint): void {
+/** @throws {RpcError} in go-ethereum's words, when the fields contradict each other, this chain, or what any pool takes */
+export function checkFields(
+  call: CallFields,
+  { chain: { chainId }, limits: { transactionBytes } }: Pick<FrontContext, 'chain' | 'limits'>,
+): void {
   const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to } = call
   if (gasPrice !== undefined && (maxFeePerGas ?? maxPriorityFeePerGas) !== undefined)
     throw failed('both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified')
@@ -46,7 +49,20 @@ export function checkFields(call: CallFields, chainId: bigint): void {
     throw failed('contract creation without any data provided')
   if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
     throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
+  const size = leastSize(call)
+  if (size > transactionBytes)
+    throw failed(`oversized data: transaction size ${size}, limit ${transactionBytes}`)
 }
+
+/** Bytes that its envelope has at least: what is longer than any pool takes is not encoded, hashed and shown on the front. */
+function leastSize({ data, input, accessList = [], authorizationList = [] }: CallFields): number {
+  let size = (input ?? data ?? NO_BYTES).length + AUTHORIZATION_BYTES * authorizationList.length
+  for (const { storageKeys } of accessList) size += 20 + 32 * storageKeys.length
+  return size
+}
+const NO_BYTES = new Uint8Array(0)
+/** The address and the signature of one. */
+const AUTHORIZATION_BYTES = 84
 
 /**
  * @param estimate gas that the call needs, asked only when none is given

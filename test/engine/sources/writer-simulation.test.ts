@@ -4,9 +4,9 @@ import { beforeAll, expect, test } from 'vitest'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
-import { followViews, restorePool } from '../../../engine/txpool/follow.ts'
+import { followViews, restoreTxpool } from '../../../engine/txpool/follow.ts'
 import { headOf } from '../../../engine/txpool/head.ts'
-import { TransactionPool } from '../../../engine/txpool/pool.ts'
+import { Txpool } from '../../../engine/txpool/txpool.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { at } from '../../fixtures/txpool.ts'
 import { checkViews } from '../../fixtures/writer-checks.ts'
@@ -59,7 +59,7 @@ class Simulation {
   readonly world: WriterWorld
   readonly random: (below: number) => number
   readonly journal: Bytes[] = []
-  pool!: TransactionPool
+  pool!: Txpool
   follower!: ReturnType<typeof followViews>
   feedAt = 0
   sealedAt = 0
@@ -165,12 +165,12 @@ class Simulation {
     this.sealedAt = history.sealed.findIndex((block) => hex(block.hash) === hash) + 1
     this.openPool()
     this.view((view) =>
-      restorePool(this.pool, [...this.journal], { view, head: headOf(view, CHAIN) }),
+      restoreTxpool(this.pool, [...this.journal], { view, head: headOf(view, CHAIN) }),
     )
   }
 
   openPool(): void {
-    this.pool = new TransactionPool({
+    this.pool = new Txpool({
       now: () => this.world.clock.ms,
       journal: {
         append: (raw) => void this.journal.push(raw),

@@ -19,6 +19,7 @@ import { digestOf } from '../../../engine/txpool/digest.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { digestTransaction } from '../../../rpc/methods/shared/digest.ts'
 import { invalidTransaction } from '../../../rpc/seam/errors.ts'
+import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { createDigester } from '../../../workers/front/digester.ts'
 import { referenceEngine as engine } from '../../fixtures/engine.ts'
@@ -46,7 +47,7 @@ async function submitted({ pool, head }: ReturnType<typeof testPool>, raw: Bytes
   const first = pool.submit(raw, at(head))
   if (!('undigested' in first)) return withCode(first)
   expect(first.undigested).toEqual(raw)
-  const made = await makeDigest(raw)
+  const made = await makeDigest(raw, OWN_CLIENT)
   return 'error' in made ? made : withCode(pool.submit(raw, at(head), made))
 }
 const withCode = <T extends object>(result: T | { readonly error: InvalidTransaction }) =>
@@ -82,7 +83,9 @@ describe('a long envelope', () => {
   })
 
   test('has a deadline', async () => {
-    expect(await digesterWithin(-1)(long(0, 0).raw)).toMatchObject({ error: { code: -32002 } })
+    expect(await digesterWithin(-1)(long(0, 0).raw, OWN_CLIENT)).toMatchObject({
+      error: { code: -32002 },
+    })
   })
 
   test('comes back from the journal without anybody being asked', () => {
@@ -194,7 +197,7 @@ test('the digest stands for the bytes: pools that take it and pools that make it
       const own = testPool({ ownDigestBytes: Number.POSITIVE_INFINITY })
       const given = testPool({ ownDigestBytes: 0 })
       for (const raw of raws) {
-        const made = await makeDigest(raw)
+        const made = await makeDigest(raw, OWN_CLIENT)
         expect(made).toEqual(withCode(digestOf(raw)))
         expect(made).toMatchObject(senderOf(raw))
         expect(await submitted(given, raw)).toEqual(await submitted(own, raw))

@@ -1,4 +1,4 @@
-/** What the transaction pool refuses, with which words and reasons, and what a journal that fails means. */
+/** What the txpool refuses, with which words and reasons, and what a journal that fails means. */
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import {
@@ -7,7 +7,7 @@ import {
   signTransaction,
 } from '../../../engine/primitives/transaction-codec.ts'
 import { JournalError } from '../../../engine/storage/directory/journal.ts'
-import { TransactionPool } from '../../../engine/txpool/pool.ts'
+import { Txpool } from '../../../engine/txpool/txpool.ts'
 import { keyOf } from '../../../engine/txpool/types.ts'
 import {
   addressOfSender,
@@ -234,7 +234,7 @@ describe('refusals', () => {
   })
 
   test('a journal that fails refuses', () => {
-    const pool = new TransactionPool({
+    const pool = new Txpool({
       now: () => 0,
       journal: {
         append: () => {
@@ -250,7 +250,7 @@ describe('refusals', () => {
 
 test('a full journal is written anew with what still counts', () => {
   const records: Bytes[] = []
-  const pool = new TransactionPool({
+  const pool = new Txpool({
     limits: { keepBlocks: 0 },
     now: () => 0,
     journal: {

@@ -1,4 +1,4 @@
-/** The transaction pool: order, replacement, limits, hand-out and return. */
+/** The txpool: order, replacement, limits, hand-out and return. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'

@@ -24,6 +24,7 @@ import { createViews, keeperWords } from '../../../engine/views/arena.ts'
 import { viewMemory } from '../../../engine/views/memory.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import { invalidTransaction } from '../../../rpc/seam/errors.ts'
+import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
 import { FRONT_ROW, SOURCE_ROW, WRITER_ROW } from '../../../workers/thread/rows.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
@@ -174,7 +175,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
       clock.ms += Math.max(1, ms)
     },
     submit(raw) {
-      const result = transactions.service.submit(raw)
+      const result = transactions.service.submit(raw, OWN_CLIENT)
       if ('error' in result) throw new Error(result.error.message)
     },
     canonical() {

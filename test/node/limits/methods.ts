@@ -94,6 +94,13 @@ export const METHODS = {
     'invalid argument 2: state override has 4 accounts and slots, at most 3',
     said('eth_call', {}, 'latest', overrides),
   ),
+  accessListItems: row(
+    2,
+    'invalid argument 0: accessList: more than 2 items',
+    said('eth_call', {
+      accessList: addresses.map((one) => ({ address: one, storageKeys: [] })),
+    }),
+  ),
   storageSlots: row(
     2,
     'invalid argument 1: more than 2 items',

@@ -1,4 +1,4 @@
-/** Limits of the threads behind the front, of the pool of transactions, and of what the front keeps of its clients. */
+/** Limits of the threads behind the front, of the txpool, and of what the front keeps of its clients. */
 
 import type { Method } from '../../../rpc/method/method.ts'
 import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
@@ -34,6 +34,7 @@ const waiting =
 /** A call that runs out of its 50 ms in a real worker: what is said of it, and after how long. */
 async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
   const pool = createPool({
+    now: () => performance.now(),
     filename: new URL('../../fixtures/pool-worker.ts', import.meta.url).href,
     workerData: undefined,
     threads: 2,
@@ -82,7 +83,7 @@ const submitted =
       now: () => 0,
       onFailure: refuse,
     })
-    const answer = await service.submit(raw)
+    const answer = await service.submit(raw, OWN_CLIENT)
     return 'error' in answer ? answer.error.message : 'taken'
   }
 

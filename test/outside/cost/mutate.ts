@@ -39,7 +39,8 @@ function reframed(dice: Dice, one: Case, other: Case): Case {
   const fresh = framed(dice, one.body)
   if (kind === 3) return { ...one, pieces: fresh.pieces }
   if (kind === 4) return { ...one, part: fresh.part, writes: fresh.writes }
-  return { ...one, over: fresh.over, path: fresh.path, times: fresh.times }
+  const { over, path, frame, times } = fresh
+  return { ...one, over, path, frame, times }
 }
 
 function changed(dice: Dice, body: Rope, other: Rope): Rope {
@@ -122,6 +123,7 @@ export function simpler(one: Case): Case[] {
     { pieces: [] },
     { times: 1 },
     { over: 'http' },
+    { frame: 'text' },
     { path: '/' },
   ]
   const reframed = plain

@@ -5,6 +5,8 @@ import { describeRope, type Rope, textOf } from './rope.ts'
 export type Case = {
   readonly over: 'http' | 'websocket'
   readonly path: '/' | '/flashblocks'
+  /** Of a WebSocket; HTTP has none. */
+  readonly frame: Frame
   readonly body: Rope
   /** Requests in one write, or messages. */
   readonly times: number
@@ -18,6 +20,13 @@ export type Case = {
   readonly writes: readonly number[]
 }
 
+/** By what a frame is for: its opcode (RFC 6455, 11.8). */
+const OPCODES = { text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
+type Frame = keyof typeof OPCODES
+const FRAMES = Object.keys(OPCODES) as readonly Frame[]
+/** Those from here on are whole, and short. */
+const FIRST_CONTROL = 8
+
 const MAX_WIRE_BYTES = 14_000_000
 const SIZES = [1, 2, 3, 5, 16, 64, 300, 1_000, 4_096, 16_384, 65_536]
 
@@ -28,6 +37,7 @@ export function framed(dice: Dice, body: Rope): Case {
   return {
     over,
     path: dice.pick(['/', '/flashblocks']),
+    frame: over === 'http' || dice.chance(0.6) ? 'text' : dice.pick(FRAMES),
     body,
     times: isPlain || dice.chance(0.8) ? 1 : dice.size(2, 600),
     pieces: isPlain || dice.chance(0.5) ? [] : few(),
@@ -63,6 +73,8 @@ export function headersOf(dice: Dice): Rope {
     line,
     { of: [name, ': ', piece, '\r\n'], times: dice.size(1, 2_000) },
     'expect: 100-continue\r\n',
+    'expect: x\r\n',
+    ['expect: ', value, '\r\n'],
     'content-encoding: gzip\r\n',
     'connection: upgrade\r\nupgrade: websocket\r\n',
     'content-length: 5\r\n',
@@ -102,17 +114,27 @@ function requestOf({ path, pieces, headers }: Case, body: Buffer, host: string):
   return wire.subarray(0, at)
 }
 
-/** Text frames, masked with zeros as a client may. */
-function framesOf({ pieces }: Case, body: Buffer): Buffer {
+/** Frames masked with zeros, as a client may: a message in fragments, or a control frame for each piece. */
+function framesOf({ pieces, frame }: Case, text: Buffer): Buffer {
+  const opcode = OPCODES[frame]
+  const isControl = opcode >= FIRST_CONTROL
+  const body = frame === 'close' ? Buffer.concat([NORMAL_CLOSE, text]) : text
   const parts: (readonly [number, number])[] =
     pieces.length === 0 || body.length === 0 ? [[0, body.length]] : cut(body, pieces)
   return Buffer.concat(
     parts.flatMap(([from, to], at) => [
-      frameHead(to - from, at === 0 ? 1 : 0, at === parts.length - 1),
+      frameHead(
+        to - from,
+        at === 0 || isControl ? opcode : 0,
+        isControl || at === parts.length - 1,
+      ),
       body.subarray(from, to),
     ]),
   )
 }
+
+/** 1000. */
+const NORMAL_CLOSE = Buffer.from([0x03, 0xe8])
 
 function frameHead(length: number, opcode: number, isLast: boolean): Buffer {
   const first = (isLast ? 0x80 : 0) | opcode
@@ -139,12 +161,23 @@ function cut(body: Buffer, sizes: readonly number[]): (readonly [number, number]
 /** More tell nothing more. */
 const MAX_PIECES = 100_000
 
-export function describe({ over, path, body, times, pieces, headers, part, writes }: Case): string {
-  const frame = over === 'http' ? 'chunks' : 'fragments'
+export function describe({
+  over,
+  path,
+  frame,
+  body,
+  times,
+  pieces,
+  headers,
+  part,
+  writes,
+}: Case): string {
+  const cut = over === 'http' ? 'chunks' : 'fragments'
   return [
     `${over} ${path}`,
+    ...(frame === 'text' ? [] : [frame]),
     ...(times > 1 ? [`${times} times`] : []),
-    ...(pieces.length > 0 ? [`${frame} of ${pieces.join(' ')}`] : []),
+    ...(pieces.length > 0 ? [`${cut} of ${pieces.join(' ')}`] : []),
     ...(headers === '' ? [] : [`headers ${describeRope(headers)}`]),
     ...(part < 1 ? [`${part} of it`] : []),
     ...(writes.length > 0 ? [`writes of ${writes.join(' ')}`] : []),

@@ -65,7 +65,7 @@ export const NODE_POINTS: readonly Point[] = [
     ...before('this.#sealed = payload.sealed()'),
   },
   {
-    ...{ name: 'between journal and acknowledge', file: 'engine/txpool/pool.ts', times: 30 },
+    ...{ name: 'between journal and acknowledge', file: 'engine/txpool/txpool.ts', times: 30 },
     find: 'journal?.(transaction.raw)',
     replace: (kill) => `journal?.(transaction.raw)\nif (journal !== undefined) ${kill}\n`,
   },

@@ -163,7 +163,13 @@ const usual = () => [
   postOf(callOf('eth_getBalance', [`0x${'0'.repeat(40)}`, 'latest']), '/flashblocks'),
   postOf('{}'),
   postOf('nothing'),
+  expecting('x'),
 ]
+/** Node itself would answer to what it does not know, past every bound. */
+function expecting(what: string): Buffer {
+  const head = headOf([`expect: ${what}`, 'content-length: 2'])
+  return Buffer.concat([head, line('{}')])
+}
 const batches = () => [
   ...[1_000, 999, 1_001, 101, 100].map((count) =>
     postOf(`[${Array.from({ length: count }, (_, id) => callOf('eth_chainId', [], id)).join()}]`),
@@ -204,6 +210,8 @@ const noRequests = () => [
   line('GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
 ]
 const gets = () => [
+  ...['x', '100ontinue', `${'x'.repeat(2_000)}`].map(expecting),
+  line('GET / HTTP/1.1\r\nhost: localhost\r\nexpect: x\r\n\r\n'),
   ...['/', '/flashblocks', '/healthz', '/readyz', '/feed', '/nothing', '/%ff%00', '/?a=b'].map(
     (path) => line(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`),
   ),

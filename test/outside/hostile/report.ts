@@ -35,11 +35,9 @@ export const isCalm = ({ max, failures }: Heard): boolean =>
   max <= MAX_P99_MS && failures.length === 0
 
 const greatest = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), 0)
-/** Later than so many milliseconds, more than the timers of the subscriber were late themselves. */
-const lateIn = ({ late, ownLag }: FeedSeen, ms: number) => {
-  const own = greatest(ownLag)
-  return late.filter((one) => one > ms + own).length
-}
+/** Later than so many milliseconds, more than the subscriber was late itself when they came. */
+const lateIn = ({ late, ownLate }: FeedSeen, ms: number) =>
+  late.filter((one, at) => one > ms + ownLate[at]!).length
 
 export const heardText = ({ count, p50, p99, max, failures, ownLagMs }: Heard) =>
   `p50 ${p50.toFixed(0).padStart(3)} p99 ${p99.toFixed(0).padStart(4)} max ${max.toFixed(0).padStart(5)} ms (own lag ${ownLagMs.toFixed(0)}), ${failures.length} of ${count} failed`

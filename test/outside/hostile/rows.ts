@@ -22,6 +22,8 @@ import {
 } from './report.ts'
 
 const MAX_LEFT_MB = 100
+/** Of the short form, from the node's start to its end. */
+const MAX_SHORT_SECONDS = 240
 const BACK_MS = 180_000
 const BLOCK_MS = 1_000
 /** The honest clients alone: code is compiled, heaps have their size. */
@@ -42,11 +44,18 @@ type Watched = {
   /** Megabytes. */
   readonly rss: () => number
 }
-/** `seconds`: of each row. */
+type RowsOptions = {
+  /** Of each row. */
+  readonly seconds: number
+  readonly seed: number
+  /** It may take so long and no longer. */
+  readonly isShort: boolean
+}
+
 export async function sufferRows(
   check: Check,
   rows: readonly Row[],
-  { seconds, seed }: { readonly seconds: number; readonly seed: number },
+  { seconds, seed, isShort }: RowsOptions,
 ): Promise<void> {
   const startedAt = performance.now()
   const node = await startNode(['--ephemeral'])
@@ -86,6 +95,8 @@ export async function sufferRows(
   await feed.stop()
   const took = Math.round((performance.now() - startedAt) / 1_000)
   check('the node ends with 0', (await node.stop()) === 0, `${rows.length} rows in ${took} s`)
+  if (isShort)
+    check(`the rows take at most ${MAX_SHORT_SECONDS} s`, took <= MAX_SHORT_SECONDS, `${took} s`)
 }
 
 async function suffer(

@@ -6,12 +6,15 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import { watchLag } from './lag.ts'
 
 export type FeedSeen = {
   readonly flashblocks: number
   readonly blocks: number
   /** Milliseconds after it was due, one for each flashblock. */
   readonly late: readonly number[]
+  /** Of each of these: how late this thread itself was when it came. */
+  readonly ownLate: readonly number[]
   /** Milliseconds that timers of this thread were late: what a busy machine adds to everything. */
   readonly ownLag: readonly number[]
   /** Those that came later than a cadence, the first hundred: when, which, by how much. */
@@ -43,12 +46,8 @@ socket.on('message', (data: Buffer) => {
   if (!('message' in frame)) seen.gaps.push(`a frame is not read: ${JSON.stringify(frame)}`)
   else if (frame.message.type === 'flashblock') take(frame.message, now)
 })
-let lastTick = performance.now()
-const timer = setInterval(() => {
-  const now = performance.now()
-  seen.ownLag.push(Math.max(0, now - lastTick - TICK_MS))
-  lastTick = now
-}, TICK_MS)
+const lag = watchLag(TICK_MS, performance.now())
+const timer = setInterval(() => seen.ownLag.push(lag.tick(performance.now())), TICK_MS)
 parentPort!.on('message', (what: 'so far' | 'end') => {
   parentPort!.postMessage(seen satisfies FeedSeen)
   seen = nothing()
@@ -63,6 +62,7 @@ function nothing() {
   return {
     ...{ flashblocks: 0, blocks: 0 },
     late: [] as number[],
+    ownLate: [] as number[],
     ownLag: [] as number[],
     worst: [] as string[],
     gaps: [] as string[],
@@ -86,6 +86,7 @@ function take({ index, base }: Flashblock, now: number): void {
   // Index 0 announces the block, index 1 opens it, the others follow one cadence after another.
   const ms = now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs)
   seen.late.push(ms)
+  seen.ownLate.push(lag.at(performance.now()))
   if (ms > flashblockTimeMs && seen.worst.length < MOST_WORST)
     seen.worst.push(
       `${Math.round((now - startedAt) / 1_000)} s: ${block!.number}.${index} ${ms} ms`,

@@ -1,5 +1,7 @@
 /** What a request costs in the rate limit, seen from the answerer. */
 import { describe, expect, test } from 'vitest'
+import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const call = (id: number | string = 1, params = '[]') =>
@@ -80,19 +82,39 @@ describe('refused', () => {
 
 describe('what was paid on its way in', () => {
   const client = { address: '10.0.0.1' }
+  const THREE: Paid = { points: 3, last: 3, second: 1, least: 4 }
   test('is not paid again', async () => {
     const rpc = testRpc({ perSecond: 1 })
     const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false } as const
     const { signal } = new AbortController()
-    const answer = await rpc.answer(text(250_000), { ...whole, signal }, 3)
+    const answer = await rpc.answer(text(250_000), { ...whole, signal }, THREE)
     expect(answer.status).toBe(200)
   })
-  test('comes back with the refusal', async () => {
-    const rpc = testRpc({ perSecond: 10 })
+  const cases: [name: string, body: string, paid: Paid, cost: number][] = [
+    ['128 kB of letters of two bytes', call(1, '["ü"]'), { ...UNPAID, points: 1, least: 2 }, 1],
+    ['many pieces of few bytes', call(), { ...UNPAID, points: 3, least: 4 }, 1],
+    ['as many bytes as nobody counted on the way', call(), { ...UNPAID, least: 2 }, 2],
+    ['nothing but space', ' ', { ...UNPAID, points: 2, least: 3 }, 1],
+    ['what was not parsed at once', text(250_000), { ...UNPAID, points: 4, least: 6 }, 2],
+    ['more calls than bytes', batch(9), { ...UNPAID, points: 3, least: 4 }, 6],
+  ]
+  test.each(cases)('%s: the bytes cost no less', async (_name, body, paid, rest) => {
+    const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
     const { signal } = new AbortController()
     const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
-    await rpc.answer(batch(10), whole)
-    const refused = await rpc.answer(text(250_000), whole, 3)
+    await rpc.answer(body, whole, paid)
+    expect(limiter.charged).toBe(rest)
+  })
+  test('comes back with the refusal', async () => {
+    const limiter = createLimiter({ perSecond: 10, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
+    const { signal } = new AbortController()
+    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
+    await rpc.answer(batch(7), whole)
+    const charge = (await limiter.charge(client.address, 3)) as Allowed
+    const paid = { ...paidMore(UNPAID, 3, charge.second), least: 4 }
+    const refused = await rpc.answer(text(250_000), whole, paid)
     expect(refused.status).toBe(429)
     const { error } = JSON.parse(refused.text!) as { error: { data: object } }
     expect(error.data).toMatchObject({ used: 7, cost: 4 })

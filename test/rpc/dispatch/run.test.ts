@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { quantityResult } from '../../../rpc/json/results.ts'
 import { frontMethod, type Method } from '../../../rpc/method/method.ts'
 import { RpcError } from '../../../rpc/seam/errors.ts'
+import type { PoolCall } from '../../../rpc/seam/executor.ts'
 import { type Reply, testRpc } from '../../fixtures/rpc.ts'
 
 const call = (rest: string) => `{"jsonrpc":"2.0",${rest}}`
@@ -117,12 +118,12 @@ describe('views', () => {
     expect(rpc.memory.leaks()).toBe(0)
   })
   describe('that vanish under every trace', () => {
-    const stale = (onCall: () => void = () => {}) => ({
+    const stale = (onCall: (method: string) => void = () => {}) => ({
       clockStepMs: 100,
       limits: { callMs: 5_000, traceMs: 20_000 },
       executor: () => ({
-        async execute() {
-          onCall()
+        async execute({ method }: PoolCall) {
+          onCall(method.name)
           return { stale: true } as const
         },
       }),
@@ -150,12 +151,44 @@ describe('views', () => {
       expect(times.elapsedMs).toBeGreaterThan(20_000)
       expect(runs).toBeGreaterThan(2)
     })
-    test('a batch ends as soon as one of its calls has no time left', async () => {
-      const { text } = await testRpc(stale()).send(`[${trace},${message}]`)
+    test('in a batch of both each is tried until its own deadline, and says that one', async () => {
+      const runs = { eth_call: 0, debug_traceTransaction: 0 }
+      const rpc = testRpc(stale((method) => void runs[method as keyof typeof runs]++))
+      const { text } = await rpc.send(`[${trace},${message},${chainId}]`)
       const replies = JSON.parse(text!) as Reply[]
-      expect(replies.map(({ error }) => error)).toMatchObject([late(5_000), late(5_000)])
-      const times = replies[0]!.error!.data as { readonly elapsedMs: number }
-      expect(times.elapsedMs).toBeLessThan(20_000)
+      expect(replies.map(({ error, result }) => result ?? error)).toMatchObject([
+        late(20_000),
+        late(5_000),
+        '0xc4',
+      ])
+      const [traced, called] = replies.map(
+        ({ error }) => (error?.data as { readonly elapsedMs: number } | undefined)?.elapsedMs,
+      )
+      expect(traced).toBeGreaterThan(20_000)
+      expect(called).toBeGreaterThan(5_000)
+      expect(called).toBeLessThan(10_000)
+      // Once it is late it does not run again.
+      expect(runs.eth_call).toBeLessThan(runs.debug_traceTransaction)
+      expect(rpc.memory.leaks()).toBe(0)
+    })
+    test('a trace gets its answer after the call beside it has run out of time', async () => {
+      // How often the trace has run more than the call.
+      let ahead = 0
+      const rpc = testRpc({
+        ...stale(),
+        executor: () => ({
+          async execute({ method }) {
+            ahead += method.name === 'eth_call' ? -1 : 1
+            return ahead > 1 ? { result: '"traced"' } : { stale: true }
+          },
+        }),
+      })
+      const { text } = await rpc.send(`[${trace},${message}]`)
+      const replies = JSON.parse(text!) as Reply[]
+      expect(replies.map(({ error, result }) => result ?? error)).toMatchObject([
+        'traced',
+        late(5_000),
+      ])
     })
   })
   test('pruned history is an error of its own', async () => {

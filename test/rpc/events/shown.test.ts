@@ -78,6 +78,10 @@ describe('a read of latest after a preconfirmed receipt', () => {
     ['of pending', (rpc, transaction) => nonce(rpc, transaction, ['pending'])],
     ['of a number', (rpc, transaction) => nonce(rpc, transaction, ['0x0'])],
     ['of another account', (rpc) => rpc.ask('eth_getBalance', [`0x${'77'.repeat(20)}`, 'latest'])],
+    [
+      'that is answered as it stands',
+      (rpc, { from }) => rpc.ask('eth_getProof', [bytesToHex(from), [], 'latest']),
+    ],
     ['of the height', (rpc) => rpc.ask('eth_blockNumber', [])],
     [
       'by another client',

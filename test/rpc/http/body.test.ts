@@ -6,7 +6,9 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
-import { startServer } from '../../fixtures/sockets.ts'
+import type { Paid } from '../../../rpc/seam/paid.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
 type Charged = { address: string; points: number }
 const open: Server[] = []
@@ -15,7 +17,7 @@ afterAll(() => Promise.all(open.map((server) => server.close())))
 /** A server that answers with what was paid for a body, and what its limiter was asked. */
 async function watched(options: { perSecond?: number; limits?: object } = {}) {
   const charges: Charged[] = []
-  const refunds: Charged[] = []
+  const refunds: Paid[] = []
   const limiter = createLimiter({
     perSecond: options.perSecond ?? 1_000,
     keys: 10,
@@ -27,13 +29,13 @@ async function watched(options: { perSecond?: number; limits?: object } = {}) {
       charges.push({ address, points })
       return limiter.charge(address, points)
     },
-    refund(address, points) {
-      refunds.push({ address, points })
-      limiter.refund(address, points)
+    refund(address, paid) {
+      refunds.push(paid)
+      return limiter.refund(address, paid)
     },
   }
   const answer: Answerer = (body, _client, paid) => ({
-    text: JSON.stringify({ characters: body.length, paid }),
+    text: JSON.stringify({ characters: body.length, paid: paid?.points }),
     status: 200,
     headers: {},
   })
@@ -113,6 +115,24 @@ describe('a body is charged while it comes in', () => {
     const said = await exchange(port, chunked('x'.repeat(510), 1), /paid/)
     expect(said).toContain('{"characters":510,"paid":3}')
   })
+  test('by its bytes, not by its letters', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
+    const rpc = testRpc({ limiter })
+    const { server, port } = await startServer({ answer: rpc.answer, limiter })
+    open.push(server)
+    const long = (letters: number) =>
+      `{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion","params":["${'ü'.repeat(letters)}"]}`
+    // 60,000 letters are two points on their way and one as text.
+    for (const [at, letters] of [10, 60_000, 60_000].entries()) {
+      await post(port, long(letters))
+      expect(limiter.charged).toBe([1, 3, 5][at])
+    }
+    const socket = await openSocket(`ws://127.0.0.1:${port}`)
+    socket.send(long(34_000))
+    await socket.next()
+    expect(limiter.charged).toBe(7)
+    socket.close()
+  })
   test('letters of several bytes, cut where they should not be', async () => {
     const { port } = await watched()
     const text = 'ü€😀'.repeat(20_000)
@@ -168,10 +188,42 @@ describe('what is refused', () => {
     expect((await post(port, '{}')).status).toBe(200)
   })
   test('a refusal for its form that is over the rate costs nothing', async () => {
-    const { port, limiter } = await watched({ perSecond: 40, limits: { bodyBytes: 300_000 } })
+    const { port, limiter } = await watched({ perSecond: 4, limits: { bodyBytes: 300_000 } })
     const said = await exchange(port, chunked('x'.repeat(400_000), 20_000))
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(limiter.charged).toBe(0)
+  })
+  test('too many bytes that are announced: they are paid for when they come', async () => {
+    const { port, charges } = await watched({ perSecond: 20 })
+    const head = `${HEAD}content-length: 4000000\r\n\r\n`
+    const said = await exchange(port, `${head}${'x'.repeat(200_000)}`, /\}\}/)
+    expect(said).toMatch(/^HTTP\/1.1 413 /)
+    expect(sum(charges)).toBeLessThanOrEqual(4)
+  })
+  test('a byte too many in chunks, by whom has used some of its points', async () => {
+    const { port, limiter } = await watched({ perSecond: 100 })
+    await limiter.charge('127.0.0.1', 60)
+    const body = chunked('x'.repeat(2_000_001), 50_000)
+    expect(await exchange(port, body, /\}\}/)).toMatch(/^HTTP\/1.1 413 /)
+    expect(limiter.charged).toBe(60 + 31)
+  })
+  test('what comes after the refusal is paid for, and not read of whom cannot', async () => {
+    const { port, limiter, charges } = await watched({ perSecond: 10 })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    const isOver = heard(socket)
+    socket.write(`${HEAD}content-length: 4000000\r\n\r\n`)
+    await once(socket, 'data')
+    let sent = 0
+    const more = setInterval(() => {
+      sent += 100_000
+      socket.write('x'.repeat(100_000))
+    }, 1)
+    await isOver
+    clearInterval(more)
+    expect(sent).toBeGreaterThan(500_000)
+    expect(sum(charges)).toBeGreaterThan(10)
+    expect(limiter.charged).toBeLessThanOrEqual(10)
   })
   test('an expectation that is not known is refused as any other request is', async () => {
     const { port, server } = await watched()
@@ -225,6 +277,29 @@ describe('what is refused', () => {
       expect(said).toBe('')
     }
     half.destroy()
+  })
+  test('all that may be received, by few addresses: the largest is cut for who has less', async () => {
+    const { port } = await watched({
+      perSecond: 1_000_000,
+      limits: { bodiesBytes: 1_300_000, bodiesBytesPerClient: 700_000 },
+    })
+    // 640 kB of room each, in chunks of which the last never comes.
+    const said: string[] = []
+    const halves = ['127.0.0.8', '127.0.0.9'].map((localAddress) => {
+      const socket = connect({ port, host: '127.0.0.1', localAddress })
+      socket.on('error', () => {})
+      socket.on('data', (piece) => void said.push(String(piece)))
+      socket.write(chunked('x'.repeat(400_000), 40_000).slice(0, -5))
+      return socket
+    })
+    const honest = chunked('x'.repeat(100_000), 10_000)
+    // Until the two are here, there is room.
+    while (said.length === 0)
+      expect(await exchange(port, honest, /paid/)).toContain('"characters":100000')
+    expect(said[0]).toMatch(/^HTTP\/1.1 503 [\s\S]*too many bytes are being received/)
+    expect(await exchange(port, honest, /paid/)).toContain('"characters":100000')
+    expect(said).toHaveLength(1)
+    for (const socket of halves) socket.destroy()
   })
 })
 

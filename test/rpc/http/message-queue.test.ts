@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createMessageQueue, type Frames } from '../../../rpc/http/message-queue.ts'
+import { createMessageQueue, type WebSocketFrames } from '../../../rpc/http/message-queue.ts'
 import { createOutgoing } from '../../../rpc/http/outgoing.ts'
 import { createUnsent } from '../../../rpc/http/unsent.ts'
 import { type Answerer, LARGE, LargeAnswer, type Part } from '../../../rpc/seam/exchange.ts'
@@ -13,7 +13,7 @@ const UNBOUNDED = { unsentBytes: Number.POSITIVE_INFINITY, unsentMs: Number.POSI
 const LATER = { timeout: 30_000 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Frames of a network that takes bytes when it is told to; what was sent is put together as a receiver does it. */
+/** WebSocketFrames of a network that takes bytes when it is told to; what was sent is put together as a receiver does it. */
 function network() {
   const messages: string[] = []
   const sent: { bytes: number; done: (() => void) | undefined }[] = []
@@ -25,7 +25,7 @@ function network() {
     sent.push({ bytes, done })
     most = Math.max(most, buffered())
   }
-  const frames: Frames = {
+  const frames: WebSocketFrames = {
     get isOpen() {
       return isOpen
     },

@@ -1,13 +1,13 @@
 /** What a WebSocket sends is bounded and charged while it comes in, and who does not read is not answered. */
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createIntake } from '../../../rpc/http/intake.ts'
 import { createMeters } from '../../../rpc/http/meter.ts'
 import { createReading } from '../../../rpc/http/reading.ts'
 import type { Charge } from '../../../rpc/limiter/limiter.ts'
 import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
-import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
+import { openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const LATER = { timeout: 20_000 }
 const HANDSHAKE =
@@ -32,8 +32,10 @@ function frame(payload: string, opcode = TEXT, isLast = true): Buffer {
   if (length >= 126) head.push(length & 255)
   return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), Buffer.from(payload)])
 }
-async function openBare(port: number): Promise<Socket> {
-  const raw = await openRaw(port)
+async function openBare(port: number, localAddress = '127.0.0.1'): Promise<Socket> {
+  const raw = connect({ port, host: '127.0.0.1', localAddress })
+  raw.on('error', () => {})
+  await once(raw, 'connect')
   onTestFinished(() => void raw.destroy())
   raw.write(HANDSHAKE)
   await once(raw, 'data')
@@ -156,13 +158,16 @@ test('a message is charged while it comes in, and waits where it is refused', as
     if (refusals-- > 0)
       return { isAllowed: false, limit: 1, used: 1, cost: points, retryAfterMs: 20 }
     charges.push(points)
-    return { isAllowed: true }
+    return { isAllowed: true, second: 1 }
   }
-  const answer: Answerer = (body, _client, points) => {
-    paid.push(points)
+  const answer: Answerer = (body, _client, before) => {
+    paid.push(before?.points)
     return reply(String(body.length))
   }
-  const { port } = await start({ limiter: { charge, refund() {}, held: () => undefined }, answer })
+  const { port } = await start({
+    limiter: { charge, refund: () => 0, held: () => undefined },
+    answer,
+  })
   const socket = await openSocket(`ws://127.0.0.1:${port}`)
   socket.send('x')
   socket.send('x'.repeat(1_000_000))
@@ -193,10 +198,29 @@ describe('room for what is being received', () => {
     for (const answer of answers) expect(String(await answer)).toContain('400000')
   })
 
+  test('is taken from who has most, whose connection ends', async () => {
+    const limits = { bodiesBytes: 500_000, bodiesBytesPerClient: 450_000 }
+    const { port } = await start({ limits, answer: (body) => reply(String(body.length)) })
+    const large = await openBare(port)
+    large.write(frame('x'.repeat(400_000)).subarray(0, 390_000))
+    let code: number | undefined
+    void closeCode(large).then((one) => {
+      code = one
+    })
+    const other = await openBare(port, '127.0.0.9')
+    // Until all of the first one is here, there is room.
+    while (code === undefined) {
+      const answer = once(other, 'data')
+      other.write(frame('x'.repeat(200_000)))
+      expect(String(await answer)).toContain('200000')
+    }
+    expect(code).toBe(1013)
+  })
+
   test('is given back, whatever happens', () => {
     const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
     const meters = createMeters({
-      limiter: { charge: () => ({ isAllowed: true }) },
+      limiter: { charge: () => ({ isAllowed: true, second: 1 }) },
       ...{ intake, messageMs: 1_000, now: () => 0 },
     })
     const open = () =>
@@ -212,7 +236,7 @@ describe('room for what is being received', () => {
       meter.received(50_000)
     }
     expect(intake.bytes).toBe(2 * (60_000 + 2 * 256 - 16_384))
-    first.complete()
+    first.complete(1)
     second.end()
     expect(intake.bytes).toBe(0)
   })

@@ -9,6 +9,7 @@ import { bytesToBigint } from '../../../engine/primitives/words.ts'
 import { other, owner, PROBE_ADDRESS, probeChain } from '../../fixtures/probe-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
+const OTHER_KEY = `0x${'00'.repeat(32)}`
 type Json = Readonly<Record<string, unknown>>
 const { source } = await probeChain()
 const rpc = testRpc({ source })
@@ -36,7 +37,7 @@ describe('accounts of the node', () => {
     const parity = signature[64] === 27 ? 0 : 1
     expect(bytesToHex(recoverAddress(digest, r, s, parity)!)).toBe(owner.address)
   })
-  test('a long message is hashed in the pool, as long data of web3_sha3 is', async () => {
+  test('a long message is decoded and hashed in the pool, as long data of web3_sha3 is', async () => {
     const own = testRpc({ source })
     const sign = async (bytes: number) => {
       const message = `0x${'12'.repeat(bytes)}`
@@ -50,7 +51,7 @@ describe('accounts of the node', () => {
       ]
       return bytesToHex(recoverAddress(digest, r, s, signature[64] === 27 ? 0 : 1)!)
     }
-    expect(await sign(60_000)).toBe(owner.address)
+    expect(await sign(30_000)).toBe(owner.address)
     expect(own.poolCalls).toEqual([])
     expect(await sign(70_000)).toBe(owner.address)
     const data = `0x${'34'.repeat(40_000)}`
@@ -58,7 +59,16 @@ describe('accounts of the node', () => {
     expect(hashed.result).toBe(bytesToHex(keccak256(hexToBytes(data))))
     expect((await own.ask('web3_sha3', ['0x12'])).error).toBeUndefined()
     expect((await own.ask('web3_sha3', [`${data}x`])).error?.code).toBe(-32602)
-    expect(own.poolCalls.map(({ method }) => method.name)).toEqual(Array(3).fill('web3_sha3'))
+    expect(own.poolCalls.map(({ method }) => method.name)).toEqual([
+      'digestMessage',
+      'web3_sha3',
+      'web3_sha3',
+    ])
+    const wrong = await own.ask('eth_sign', [owner.address, `${data}x`])
+    expect(wrong.error).toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('invalid argument 1: '),
+    })
     const stranger = `0x${'99'.repeat(20)}`
     expect((await own.ask('eth_sign', [stranger, data])).error?.message).toBe('unknown account')
   })
@@ -137,6 +147,25 @@ describe('accounts of the node', () => {
   ]
   test.each(refused)('%s %j is refused', async (method, params, message) => {
     expect(await failure(method, ...params)).toEqual({ code: -32000, message })
+  })
+  const LONG = `0x${'12'.repeat(131_073)}`
+  const long: [name: string, method: string, fields: Json][] = [
+    ['sent', 'eth_sendTransaction', { data: LONG }],
+    ['signed', 'eth_signTransaction', { data: LONG, gas: '0x1', gasPrice: '0x1', nonce: '0x1' }],
+    ['completed', 'eth_fillTransaction', { input: LONG }],
+    [
+      'sent, with a list',
+      'eth_sendTransaction',
+      { accessList: [{ address: other.address, storageKeys: Array(4_096).fill(OTHER_KEY) }] },
+    ],
+  ]
+  test.each(long)('longer than any pool takes, it is not %s', async (_name, method, fields) => {
+    const own = testRpc({ source })
+    const { error } = await own.ask(method, [{ ...tx, ...fields }])
+    expect(error?.code).toBe(-32000)
+    expect(error?.message).toMatch(/^oversized data: transaction size 1310(73|92), limit 131072$/)
+    // Not even its gas is estimated.
+    expect(own.poolCalls).toEqual([])
   })
   test('a call that reverts is not sent', async () => {
     const own = testRpc({ source })

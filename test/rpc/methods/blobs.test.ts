@@ -14,6 +14,7 @@ import { concatBytes } from '../../../engine/primitives/words.ts'
 import { keyOf } from '../../../engine/txpool/types.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { proveSidecar } from '../../../rpc/methods/shared/sidecar.ts'
+import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { createProver } from '../../../workers/front/prover.ts'
 import {
@@ -396,7 +397,7 @@ describe('proofs', () => {
       ],
     ]
   test.each(cases)('%s', { timeout: 240_000 }, async (_, sidecar, fault) => {
-    const error = await prove(sidecar())
+    const error = await prove(sidecar(), OWN_CLIENT)
     if (fault === undefined) expect(error).toBeUndefined()
     else if (typeof fault === 'string')
       expect(error).toEqual({ code: -32000, message: `KZG verification error: ${fault}` })
@@ -408,7 +409,7 @@ describe('proofs', () => {
   })
 
   test('have a deadline', async () => {
-    const late = await proverWithin(-1)(sidecarOf(real, 1, 0))
+    const late = await proverWithin(-1)(sidecarOf(real, 1, 0), OWN_CLIENT)
     expect(late).toMatchObject({ code: -32002 })
   })
 })

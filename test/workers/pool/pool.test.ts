@@ -12,6 +12,7 @@ import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { createCosts, type Prediction } from '../../../workers/pool/costs.ts'
 import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool, type Pool } from '../../../workers/pool/pool.ts'
+import { JobQueue } from '../../../workers/pool/queue.ts'
 import { spentMicros } from '../../../workers/pool/task.ts'
 import {
   cancelCall,
@@ -66,6 +67,7 @@ function newPool(
   onSpent: (address: string, cpuMs: number) => void = () => {},
 ): Pool {
   return createPool({
+    now: () => performance.now(),
     filename,
     workerData: undefined,
     threads,
@@ -481,8 +483,13 @@ describe('lanes', () => {
     ...{ lane, predicted, client: 'a', bytes: 10, isPutBack: false, id: jobs++ },
     ...more,
   })
-  const newLanes = (limits: Partial<Limits> = {}) =>
-    createLanes<Job>({ ...DEFAULT_LIMITS, ...limits }, now)
+  /** `push` gives the jobs alone that have no place, `pushFor` with the limits. */
+  const newLanes = (limits: Partial<Limits> = {}) => {
+    const lanes = createLanes<Job>({ ...DEFAULT_LIMITS, ...limits }, now)
+    const push = (one: Job) => lanes.push(one).map((out) => out.job)
+    const more = { push, pushFor: lanes.push }
+    return Object.assign(Object.create(lanes) as Omit<typeof lanes, 'push'>, more)
+  }
   const idle = { threads: 2, free: 2, tasksOf: () => 0, long: 0, longOf: () => 0 }
   const lastFree = { ...idle, free: 1 }
   /** `a` has one worker with a long call, and so on. */
@@ -681,6 +688,25 @@ describe('lanes', () => {
     expect(lanes.size).toBe(4)
   })
 
+  test('nobody makes place for what has none all the same, and each is told its limit', () => {
+    const lanes = newLanes({ callQueue: 4, callQueueBytes: 100 })
+    const own = [10, 10, 10, 60].map((bytes) => job('light', 100, { bytes }))
+    for (const one of own) expect(lanes.push(one)).toEqual([])
+    // One of the four would go, and the bytes of no three are enough.
+    const large = job('light', 100, { client: 'b', bytes: 101 })
+    expect(lanes.pushFor(large)).toEqual([{ job: large, limit: 'callQueueBytes' }])
+    expect(lanes.size).toBe(4)
+    const same = job('light', 100, { client: 'c', bytes: 95 })
+    expect(lanes.pushFor(same)).toEqual([{ job: same, limit: 'callQueueBytes' }])
+    const small = job('light', 100, { client: 'b', bytes: 20 })
+    expect(lanes.pushFor(small)).toEqual([{ job: own[3], limit: 'callQueue' }])
+    const next = job('light', 100, { client: 'd', bytes: 5 })
+    expect(lanes.pushFor(next)).toEqual([{ job: own[2], limit: 'callQueue' }])
+    // Their places in their turns are as they were.
+    const order = lanes.next(idle)!
+    expect(order).toEqual([own[0], own[1], small, next])
+  })
+
   test('the bytes of what waits and of what runs are bounded together', () => {
     const bounded = fc.array(
       fc.record({
@@ -698,7 +724,9 @@ describe('lanes', () => {
         for (const { client, lane, bytes, isRun } of steps) {
           const one = job(lane, 100, { client, bytes })
           held.add(one)
-          for (const out of lanes.push(one)) expect(held.delete(out)).toBe(true)
+          const out = lanes.push(one)
+          if (out.includes(one)) expect(out).toEqual([one])
+          for (const other of out) expect(held.delete(other)).toBe(true)
           if (isRun) running.push(...(lanes.next(idle) ?? []))
           const sum = [...held].reduce((total, other) => total + other.bytes, 0)
           expect(sum).toBeLessThanOrEqual(100)
@@ -719,6 +747,27 @@ describe('lanes', () => {
     const large = job('dear', 100, { bytes: 80 })
     expect(lanes.push(large)).toEqual([large])
   })
+})
+
+test('what waits too long is told so by the clock that was given', () => {
+  let clock = 1_000
+  const replies: PoolReply[] = []
+  const queue = new JobQueue(DEFAULT_LIMITS, () => clock)
+  const call = { ...poolCall('echo'), deadline: clock + DEFAULT_LIMITS.callMs }
+  const prediction = createCosts(() => clock).classify(call, 'a')
+  queue.push({
+    ...{ call, prediction, client: 'a', lane: prediction.lane, predicted: 100, bytes: 1 },
+    ...{ queuedAt: 1_100, startedAt: undefined, record: 0, isAnswered: false },
+    ...{ isSecondTry: false, isPutBack: false, answer: (reply) => void replies.push(reply) },
+  })
+  clock += DEFAULT_LIMITS.callMs - 1
+  queue.dropGone()
+  expect(replies).toEqual([])
+  clock += 201
+  queue.dropGone()
+  const { callMs: limitMs } = DEFAULT_LIMITS
+  const data = { elapsedMs: limitMs + 200, limitMs, queuedMs: limitMs + 100 }
+  expect(replies).toMatchObject([{ error: { code: -32_002, data } }])
 })
 
 describe('costs', () => {

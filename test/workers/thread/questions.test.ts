@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createQuestions } from '../../../workers/thread/questions.ts'
-import { createPoolQuestions } from '../../../workers/writer/pool-questions.ts'
+import { createTxpoolQuestions } from '../../../workers/writer/txpool-questions.ts'
 
 describe('questions to another thread', () => {
   test('each gets its own answer, in any order', async () => {
@@ -38,7 +38,7 @@ describe('questions to the pool', () => {
 
   function start(patienceMs: number) {
     const sent: number[] = []
-    const pool = createPoolQuestions(patienceMs, (_, request) => sent.push(request))
+    const pool = createTxpoolQuestions(patienceMs, (_, request) => sent.push(request))
     return { pool, sent }
   }
 

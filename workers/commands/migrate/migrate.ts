@@ -6,10 +6,15 @@ import { DirectoryError } from '../../../engine/storage/directory/marker.ts'
 import { migrateDirectory } from '../../../engine/storage/directory/migrate.ts'
 import { SCHEMA_VERSION } from '../../../engine/storage/directory/schema.ts'
 import { lastWords } from '../../observe/reporter.ts'
+import { StartError } from '../../process/context.ts'
+import { checkOpenFiles } from '../../process/open-files.ts'
+
+const EXPECTED = [DirectoryError, DatabaseError, StartError]
 
 /** Returns the exit status. A signal ends it at once: the next run goes on where it was. */
 export async function runMigration(path: string): Promise<number> {
   try {
+    checkOpenFiles()
     const from = await migrateDirectory({
       path,
       onStep({ from, to, text, isResumed }) {
@@ -24,8 +29,8 @@ export async function runMigration(path: string): Promise<number> {
     )
     return 0
   } catch (error) {
-    if (!(error instanceof DirectoryError || error instanceof DatabaseError)) throw error
-    const { message } = error
+    if (!EXPECTED.some((kind) => error instanceof kind)) throw error
+    const { message } = error as Error
     const isDisk = error instanceof DatabaseError
     const advice = isDisk ? `; ${diskAdvice(message)}, then run the command again` : ''
     lastWords(`${message}${advice}`)

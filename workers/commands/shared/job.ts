@@ -1,6 +1,7 @@
 /** A command that ends by itself: an import. */
 import type { WorkingConfig } from '../../config/options.ts'
 import type { Log } from '../../observe/log.ts'
+import { checkOpenFiles } from '../../process/open-files.ts'
 import { type ErrorKind, runProcess } from './process.ts'
 
 export type JobContext = {
@@ -21,6 +22,7 @@ export function runJob(
   },
 ): Promise<void> {
   return runProcess(config, job.fails, async ({ log, lifecycle, end }) => {
+    checkOpenFiles()
     const running = job.run({
       log,
       isTerminal: process.stderr.isTTY,

@@ -1,24 +1,24 @@
 /**
- * The sequencer's questions to the pool, which lives on the main thread: one at a time, so that a main thread that stands still costs one
+ * The sequencer's questions to the txpool, which lives on the main thread: one at a time, so that a main thread that stands still costs one
  * flashblock the patience, and not each of them, twice.
  */
 import type { Offered, Wanted } from '../../engine/sources/sequencer/types.ts'
 import { createQuestions } from '../thread/questions.ts'
 
-export interface PoolQuestions {
-  /** The pool's best; nothing when it does not answer in time, and from then on at once until it has answered. */
+export interface TxpoolQuestions {
+  /** The txpool's best; nothing when it does not answer in time, and from then on at once until it has answered. */
   ask(wanted: Wanted): Promise<Offered>
   answer(request: number, offered: Offered): void
-  /** The pool may have something that it had not when it was asked last. */
+  /** The txpool may have something that it had not when it was asked last. */
   news(): void
   hasNews(): boolean
 }
 
-/** @param send asks the pool: `answer` is called with the same `request`. */
-export function createPoolQuestions(
+/** @param send asks the txpool: `answer` is called with the same `request`. */
+export function createTxpoolQuestions(
   patienceMs: number,
   send: (wanted: Wanted, request: number) => void,
-): PoolQuestions {
+): TxpoolQuestions {
   const questions = createQuestions<Offered>(patienceMs)
   let hasNews = false
   /** What is asked and not answered. */
@@ -49,5 +49,5 @@ export function createPoolQuestions(
 
 const NOTHING: Offered = { raw: [], hasMore: true }
 
-/** What was offered for an earlier flashblock the pool offers again by itself. */
+/** What was offered for an earlier flashblock the txpool offers again by itself. */
 const isForSame = (a: Wanted, b: Wanted) => a.number === b.number && a.index === b.index

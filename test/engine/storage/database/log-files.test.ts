@@ -2,8 +2,8 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openLogFiles } from '../../../engine/storage/database/log-files.ts'
-import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { openLogFiles } from '../../../../engine/storage/database/log-files.ts'
+import { temporaryDirectory } from '../../../fixtures/databases.ts'
 
 test('only files of the log count, and one that is gone is no error', async () => {
   const folder = temporaryDirectory()

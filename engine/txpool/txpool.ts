@@ -1,4 +1,4 @@
-/** The transaction pool: what was accepted and is not final yet. Holds no thread, no clock and no view of its own. */
+/** The txpool: what was accepted and is not final yet. Holds no thread, no clock and no view of its own. */
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
@@ -43,12 +43,12 @@ import {
   RESTORED,
 } from './validation.ts'
 
-export class TransactionPool {
+export class Txpool {
   readonly limits: TxpoolLimits
   readonly #journal: JournalWriter
   readonly #now: () => number
   readonly #onNews: () => void
-  /** Everything the pool knows, oldest first; included ones too. */
+  /** Everything the txpool knows, oldest first; included ones too. */
   readonly #byHash = new Map<string, Entry>()
   readonly #refusals: Refusals
   /** Only senders with entries that are not in a block. */
@@ -123,7 +123,7 @@ export class TransactionPool {
     return entry === undefined || entry.place.status === 'included' ? undefined : entry.transaction
   }
 
-  /** What is kept of it: in the pool, or in a block that is not final yet. */
+  /** What is kept of it: in the txpool, or in a block that is not final yet. */
   kept(hash: Bytes): SignedTransaction | undefined {
     return this.#byHash.get(keyOf(hash))?.transaction
   }
@@ -132,7 +132,7 @@ export class TransactionPool {
     return this.kept(hash) !== undefined
   }
 
-  /** The nonce after the consecutive ones that the pool knows from `stateNonce` on; that state may be older than the pending one. */
+  /** The nonce after the consecutive ones that the txpool knows from `stateNonce` on; that state may be older than the pending one. */
   nextNonce(address: Bytes, stateNonce: bigint): bigint {
     const key = keyOf(address)
     const nonce = this.#included.nonceAfter(key, stateNonce)
@@ -185,7 +185,7 @@ export class TransactionPool {
   }
 
   /**
-   * What the sequencer could not execute leaves the pool. A nonce that is too low or too high says only that the sequencer is ahead of
+   * What the sequencer could not execute leaves the txpool. A nonce that is too low or too high says only that the sequencer is ahead of
    * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published. `isFinal`: the
    * same transaction is not taken again for a while, and whoever sends it is told why.
    */
@@ -199,7 +199,7 @@ export class TransactionPool {
     }
   }
 
-  /** A transaction is in block `blockNumber` of the pending chain, whether it came through this pool or not. */
+  /** A transaction is in block `blockNumber` of the pending chain, whether it came through this txpool or not. */
   include(transaction: SignedTransaction, blockNumber: number): void {
     const key = keyOf(transaction.hash)
     const known = this.#byHash.get(key)
@@ -315,7 +315,7 @@ export class TransactionPool {
       return invalid(`account limit exceeded: pooled ${sender.entries.size} txs`)
     const bytes = entry.transaction.raw.length
     while (this.#open >= total || this.#bytes + bytes > totalBytes) {
-      // In bulk, so that a full pool does not look at every sender for each newcomer.
+      // In bulk, so that a full txpool does not look at every sender for each newcomer.
       const count = Math.max(1, total >> 7)
       const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
       if (worse.length === 0)

@@ -2,28 +2,28 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { chainSpec } from '../../../engine/chainspec/registry.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
-import { COLUMN_NAMES } from '../../../engine/storage/database/columns.ts'
-import { META } from '../../../engine/storage/database/meta.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { readMarker, writeMarker } from '../../../engine/storage/directory/marker.ts'
-import { migrateDirectory } from '../../../engine/storage/directory/migrate.ts'
+import { chainSpec } from '../../../../engine/chainspec/registry.ts'
+import { bytesToHex } from '../../../../engine/primitives/hex.ts'
+import { importGenesis } from '../../../../engine/storage/blocks/genesis-import.ts'
+import { COLUMN_NAMES } from '../../../../engine/storage/database/columns.ts'
+import { META } from '../../../../engine/storage/database/meta.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { readMarker, writeMarker } from '../../../../engine/storage/directory/marker.ts'
+import { migrateDirectory } from '../../../../engine/storage/directory/migrate.ts'
 import {
   MIGRATIONS,
   type Migration,
   type Migrations,
-} from '../../../engine/storage/directory/migrations.ts'
+} from '../../../../engine/storage/directory/migrations.ts'
 import {
   openDirectory,
   openState,
   SCHEMA_VERSION,
-} from '../../../engine/storage/directory/schema.ts'
-import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { Bench } from '../../fixtures/keeper-bench.ts'
-import { makeOlder, OLDER_VERSION, olderSchema } from '../../fixtures/older-schema.ts'
-import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
+} from '../../../../engine/storage/directory/schema.ts'
+import { temporaryDirectory } from '../../../fixtures/databases.ts'
+import { Bench } from '../../../fixtures/keeper-bench.ts'
+import { makeOlder, OLDER_VERSION, olderSchema } from '../../../fixtures/older-schema.ts'
+import { ALL_KEYS } from '../../../fixtures/stored-rows.ts'
 
 const chain = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
 

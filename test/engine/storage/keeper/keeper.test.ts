@@ -1,14 +1,14 @@
 /** The keeper against worlds in maps: whatever happens between two slices, every folded block reads as it was. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
-import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { META } from '../../../engine/storage/database/meta.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
-import { type Action, action } from '../../fixtures/chain-model.ts'
-import { Bench, FOLD_DEPTH, UNDO_WINDOW } from '../../fixtures/keeper-bench.ts'
+import { decodeHeader } from '../../../../engine/primitives/header-codec.ts'
+import { openStore } from '../../../../engine/storage/blocks/store.ts'
+import { META } from '../../../../engine/storage/database/meta.ts'
+import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { createKeeper } from '../../../../engine/storage/keeper/keeper.ts'
+import { type Action, action } from '../../../fixtures/chain-model.ts'
+import { Bench, FOLD_DEPTH, UNDO_WINDOW } from '../../../fixtures/keeper-bench.ts'
 import {
   actionsOf,
   childOf,
@@ -16,7 +16,7 @@ import {
   hex,
   type ModelBlock,
   plainWords,
-} from '../../fixtures/keeper-chain.ts'
+} from '../../../fixtures/keeper-chain.ts'
 
 type Step =
   | { kind: 'append'; flashblocks: Action[][]; isAdvanced: boolean }

@@ -1,16 +1,16 @@
 /** The trie: published cases, random tries against the whole-trie root, versions, rows and their undoing. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { EMPTY_HASH, keccak256 } from '../../../engine/primitives/keccak.ts'
-import { encodeRlp, rlpUint } from '../../../engine/primitives/rlp.ts'
-import { trieRoot } from '../../../engine/primitives/trie-root.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { putNode } from '../../../engine/storage/trie/rows.ts'
-import { openTrie, type StateTrie, type TrieVersion } from '../../../engine/storage/trie/trie.ts'
-import { restoreNodes, undoRows } from '../../../engine/storage/trie/undo.ts'
+import type { Bytes } from '../../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
+import { EMPTY_HASH, keccak256 } from '../../../../engine/primitives/keccak.ts'
+import { encodeRlp, rlpUint } from '../../../../engine/primitives/rlp.ts'
+import { trieRoot } from '../../../../engine/primitives/trie-root.ts'
+import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { putNode } from '../../../../engine/storage/trie/rows.ts'
+import { openTrie, type StateTrie, type TrieVersion } from '../../../../engine/storage/trie/trie.ts'
+import { restoreNodes, undoRows } from '../../../../engine/storage/trie/undo.ts'
 import {
   ADDRESSES,
   act,
@@ -19,9 +19,9 @@ import {
   modelStorageRoot,
   SLOTS,
   type World,
-} from '../../fixtures/chain-model.ts'
-import { unpatched } from '../../fixtures/stored-rows.ts'
-import { MemoryTrie } from '../../fixtures/trie-memory.ts'
+} from '../../../fixtures/chain-model.ts'
+import { unpatched } from '../../../fixtures/stored-rows.ts'
+import { MemoryTrie } from '../../../fixtures/trie-memory.ts'
 
 const hex = (bytes: Bytes) => bytesToHex(bytes)
 // Seconds of work: a busy machine makes a minute of it.

@@ -1,20 +1,20 @@
 /** RocksDB's log over a long life: a column that is hardly written must not keep it for ever. */
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { bigintToBytes } from '../../../engine/primitives/words.ts'
+import { bigintToBytes } from '../../../../engine/primitives/words.ts'
 import {
   COLUMN_NAMES,
   type ColumnName,
   MEMTABLE_BYTES,
-} from '../../../engine/storage/database/columns.ts'
-import { openLogLength } from '../../../engine/storage/database/log-length.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { openSmall } from '../../fixtures/databases-open.ts'
-import { Bench, FOLD_DEPTH } from '../../fixtures/keeper-bench.ts'
-import { actionsOf } from '../../fixtures/keeper-chain.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+} from '../../../../engine/storage/database/columns.ts'
+import { openLogLength } from '../../../../engine/storage/database/log-length.ts'
+import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { temporaryDirectory } from '../../../fixtures/databases.ts'
+import { openSmall } from '../../../fixtures/databases-open.ts'
+import { Bench, FOLD_DEPTH } from '../../../fixtures/keeper-bench.ts'
+import { actionsOf } from '../../../fixtures/keeper-chain.ts'
+import { mulberry32 } from '../../../outside/run-options.ts'
 
 const MIB = 2 ** 20
 const random = mulberry32(1)

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
-import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { openSmall } from '../../fixtures/databases-open.ts'
+import { openStore } from '../../../../engine/storage/blocks/store.ts'
+import { createKeeper } from '../../../../engine/storage/keeper/keeper.ts'
+import { temporaryDirectory } from '../../../fixtures/databases.ts'
+import { openSmall } from '../../../fixtures/databases-open.ts'
 import {
   actionsOf,
   childOf,
@@ -19,9 +19,9 @@ import {
   plainWords,
   stateAt,
   worldState,
-} from '../../fixtures/keeper-chain.ts'
+} from '../../../fixtures/keeper-chain.ts'
 
-const CHILD = fileURLToPath(new URL('../../fixtures/keeper-child.ts', import.meta.url))
+const CHILD = fileURLToPath(new URL('../../../fixtures/keeper-child.ts', import.meta.url))
 /** Blocks after which each process is killed. */
 const KILLS = [9, 30, 1, 17, 44]
 

@@ -1,23 +1,23 @@
 /** Patches of rows: appended until a row is written whole, by versions in a row too; what makes a row before of a row after. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { EMPTY_HASH, keccak256 } from '../../../engine/primitives/keccak.ts'
-import { concatBytes } from '../../../engine/primitives/words.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { TrieError } from '../../../engine/storage/trie/node.ts'
-import { MOST_PATCHES, plainRow } from '../../../engine/storage/trie/patch.ts'
-import { putNode, type TrieWrite } from '../../../engine/storage/trie/rows.ts'
-import { openTrie, type StateTrie, type TrieVersion } from '../../../engine/storage/trie/trie.ts'
+import type { Bytes } from '../../../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../../../engine/primitives/hex.ts'
+import { EMPTY_HASH, keccak256 } from '../../../../engine/primitives/keccak.ts'
+import { concatBytes } from '../../../../engine/primitives/words.ts'
+import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { TrieError } from '../../../../engine/storage/trie/node.ts'
+import { MOST_PATCHES, plainRow } from '../../../../engine/storage/trie/patch.ts'
+import { putNode, type TrieWrite } from '../../../../engine/storage/trie/rows.ts'
+import { openTrie, type StateTrie, type TrieVersion } from '../../../../engine/storage/trie/trie.ts'
 import {
   replacedNodes,
   restoreNodes,
   rowBefore,
   undoRows,
-} from '../../../engine/storage/trie/undo.ts'
-import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
+} from '../../../../engine/storage/trie/undo.ts'
+import { ALL_KEYS } from '../../../fixtures/stored-rows.ts'
 
 const ADDRESS = new Uint8Array(20).fill(7)
 const ACCOUNT = { nonce: 1n, balance: 0n, codeHash: EMPTY_HASH }

@@ -9,6 +9,8 @@ export interface Fifo<T> {
   shift(): T | undefined
   /** Takes the newest. */
   pop(): T | undefined
+  /** The one that so many have come after. */
+  before(newer: number): T | undefined
   /** Takes out those that the predicate names. */
   remove(isGone: (item: T) => boolean): readonly T[]
   some(is: (item: T) => boolean): boolean
@@ -45,6 +47,7 @@ export function createFifo<T>(): Fifo<T> {
       return item
     },
     pop: () => (head === items.length ? undefined : items.pop()),
+    before: (newer) => (items.length - newer > head ? items[items.length - 1 - newer] : undefined),
     remove(isGone) {
       const gone: T[] = []
       const left: T[] = []

@@ -1,8 +1,12 @@
 /** Trie nodes in a ring: what comes out is what was put there last, with its hash, and the last ones are there. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { keccak256 } from '../../../engine/primitives/keccak.ts'
-import { createNodeCache, type NodeName, nameOf } from '../../../engine/storage/trie/node-cache.ts'
+import { keccak256 } from '../../../../engine/primitives/keccak.ts'
+import {
+  createNodeCache,
+  type NodeName,
+  nameOf,
+} from '../../../../engine/storage/trie/node-cache.ts'
 
 const take = (length: number) => new Uint8Array(length)
 /** A node at a place, and its hash, which stands somewhere in other bytes. */

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { columnOptions } from '../../../engine/storage/database/columns.ts'
-import { attachDatabase, openDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { databases, temporaryDirectory } from '../../fixtures/databases.ts'
-import { openSmall } from '../../fixtures/databases-open.ts'
+import type { Bytes } from '../../../../engine/primitives/bytes.ts'
+import { columnOptions } from '../../../../engine/storage/database/columns.ts'
+import { attachDatabase, openDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { databases, temporaryDirectory } from '../../../fixtures/databases.ts'
+import { openSmall } from '../../../fixtures/databases-open.ts'
 
 const text = (value: string): Bytes => new TextEncoder().encode(value)
 const read = (value: Bytes | undefined) => value && Buffer.from(value).toString()
@@ -268,7 +268,7 @@ describe('RocksDB alone', () => {
 })
 
 async function startReader(database: Database): Promise<Worker> {
-  const url = new URL('../../fixtures/database-reader.ts', import.meta.url)
+  const url = new URL('../../../fixtures/database-reader.ts', import.meta.url)
   const worker = new Worker(url, { workerData: database.share() })
   const id = worker.threadId
   worker.once('exit', () => database.threadEnded(id))

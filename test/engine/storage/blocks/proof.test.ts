@@ -2,22 +2,22 @@
 import { verifyMerkleProof } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { EMPTY_ROOT, keccak256 } from '../../../engine/primitives/keccak.ts'
+import type { Bytes } from '../../../../engine/primitives/bytes.ts'
+import { EMPTY_ROOT, keccak256 } from '../../../../engine/primitives/keccak.ts'
 import {
   decodeRlp,
   readBytes,
   readFixed,
   readList,
   readUint,
-} from '../../../engine/primitives/rlp.ts'
-import { bytesToBigint, equalBytes } from '../../../engine/primitives/words.ts'
-import { latin1 } from '../../../engine/state/words.ts'
-import { ProofError, ProofRaceError } from '../../../engine/storage/blocks/proof.ts'
-import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { type Action, ADDRESSES, action, SLOTS } from '../../fixtures/chain-model.ts'
-import { Bench, UNDO_WINDOW } from '../../fixtures/keeper-bench.ts'
-import type { ModelBlock } from '../../fixtures/keeper-chain.ts'
+} from '../../../../engine/primitives/rlp.ts'
+import { bytesToBigint, equalBytes } from '../../../../engine/primitives/words.ts'
+import { latin1 } from '../../../../engine/state/words.ts'
+import { ProofError, ProofRaceError } from '../../../../engine/storage/blocks/proof.ts'
+import { openStore } from '../../../../engine/storage/blocks/store.ts'
+import { type Action, ADDRESSES, action, SLOTS } from '../../../fixtures/chain-model.ts'
+import { Bench, UNDO_WINDOW } from '../../../fixtures/keeper-bench.ts'
+import type { ModelBlock } from '../../../fixtures/keeper-chain.ts'
 
 const LIMITS = { blocks: UNDO_WINDOW - 1, bytes: 1_000_000 }
 

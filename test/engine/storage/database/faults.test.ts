@@ -1,15 +1,15 @@
 /** Commits that fail, one after the other; and RocksDB beside the memory implementation. */
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { COLUMN_NAMES } from '../../../engine/storage/database/columns.ts'
-import { DatabaseError } from '../../../engine/storage/database/options.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { Database } from '../../../engine/storage/database/types.ts'
-import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { openSmall } from '../../fixtures/databases-open.ts'
-import { Bench } from '../../fixtures/keeper-bench.ts'
-import { actionsOf, childOf, hex, type ModelBlock } from '../../fixtures/keeper-chain.ts'
+import { openStore } from '../../../../engine/storage/blocks/store.ts'
+import { COLUMN_NAMES } from '../../../../engine/storage/database/columns.ts'
+import { DatabaseError } from '../../../../engine/storage/database/options.ts'
+import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
+import type { Database } from '../../../../engine/storage/database/types.ts'
+import { temporaryDirectory } from '../../../fixtures/databases.ts'
+import { openSmall } from '../../../fixtures/databases-open.ts'
+import { Bench } from '../../../fixtures/keeper-bench.ts'
+import { actionsOf, childOf, hex, type ModelBlock } from '../../../fixtures/keeper-chain.ts'
 
 /** A database whose commits fail from some commit on, as with a full disk. */
 function failing(inner: Database) {
