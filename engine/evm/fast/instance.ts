@@ -40,8 +40,8 @@ export class Instance {
 
   constructor(module: WebAssembly.Module) {
     const { exports } = new WebAssembly.Instance(module, { host: importsOf(this) })
-    this.exports = exports as unknown as Exports
-    this.layout = layoutOf(exports)
+    this.exports = exports as Exports
+    this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
     this.#bytes = new Uint8Array(0)
     this.#words = new Uint32Array(0)
     this.#data = new DataView(new ArrayBuffer(0))

@@ -45,6 +45,7 @@ export type Exports = {
   inputArea(bytes: number): number
   newCode(length: number): number
   returnArea(length: number): number
+  setReturnLength(length: number): void
   prepare(fuel: number, frameBytes: number, allBytes: number): void
   runCall(length: number, isTraced: number): number
   runCreate(length: number, isTraced: number): number
@@ -61,7 +62,7 @@ export type Exports = {
   readonly transactionStart: Register<number>
 }
 
-export function layoutOf(exports: WebAssembly.Exports): Layout {
-  const numbers = NUMBERS.map((name) => [name, (exports[name] as WebAssembly.Global).value])
+export function layoutOf(exports: Readonly<Record<string, unknown>>): Layout {
+  const numbers = NUMBERS.map((name) => [name, (exports[name] as Register<number>).value])
   return Object.fromEntries(numbers) as Layout
 }

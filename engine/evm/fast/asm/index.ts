@@ -18,5 +18,5 @@ export {
 export { LOGS, logsEnd } from './logs'
 export { OPCODES } from './loop'
 export { IS_FROM_CLEARED, S_ACCOUNT, S_BASE, S_FLAGS, S_KEY, S_NEXT, S_VALUE } from './slots'
-export { gas, halt, haltFirst, haltSecond, depth, refund, returnLength, setRules, unpaid } from './machine'
+export { gas, halt, haltFirst, haltSecond, depth, refund, returnLength, setReturnLength, setRules, unpaid } from './machine'
 export { setWants, stepGas, TOLD } from './trace'

@@ -7,6 +7,9 @@ export let gas: i64 = 0
 export let refund: i64 = 0
 /** Bytes in the return area: what the frame's last call gave back. */
 export let returnLength: u32 = 0
+export function setReturnLength(length: u32): void {
+  returnLength = length
+}
 /** Of the frame; 0 for the message itself. */
 export let depth: i32 = 0
 export const MOST_DEPTH: i32 = 1024
