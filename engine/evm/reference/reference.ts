@@ -9,7 +9,6 @@ import { MissingError, type StateReader } from '../../state/reader.ts'
 import { type CodeCache, codeCache } from '../code-cache.ts'
 import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from '../engine.ts'
 import { JournaledState } from '../journal/journaled-state.ts'
-import { PolledBls, PolledBn254 } from './curves.ts'
 import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
 import { Meter, Stopped } from './meter.ts'
 import { outcomeOf } from './outcome.ts'
@@ -180,8 +179,6 @@ class SessionEvm extends EVM {
       common: kernel.common,
       stateManager: access.stateManager,
       blockchain: access.blockchain,
-      bls: new PolledBls(meter.poll),
-      bn254: new PolledBn254(meter.poll),
       // The kernel's parameters are complete; without this the package copies its own again.
       params: {},
     })
