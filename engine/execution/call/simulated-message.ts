@@ -4,7 +4,7 @@
  */
 
 import type { Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Limits, Outcome, Session } from '../../evm/engine.ts'
+import type { BlockEnv, Limits, Missing, Outcome, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { checksumAddress } from '../../primitives/checksum-address.ts'
 import type { Log } from '../../primitives/receipt.ts'
@@ -47,12 +47,14 @@ export type Simulated =
       readonly isGasTooLow: boolean
     }
   | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
-  | { readonly status: 'missing'; readonly what: string }
+  | Missing
 
 export type SimulationContext = {
   readonly session: Session
   /** With a base fee of 0 where no price is paid. */
   readonly env: BlockEnv
+  /** What BASEFEE reads; undefined: what the session's block says. */
+  readonly baseFee?: bigint
   readonly rules: Rules
   readonly limits: Limits
   /** Runs between the message's end and the undoing. */
@@ -116,6 +118,7 @@ export function runMessage(
       origin: from,
       gasPrice: message.gasPrice,
       blobHashes: message.blobHashes,
+      ...(context.baseFee === undefined ? {} : { baseFee: context.baseFee }),
     },
     limits,
   )
