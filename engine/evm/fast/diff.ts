@@ -186,7 +186,9 @@ export function accessedIn(instance: Instance): AccessList {
     const record = data.getUint32(at + layout.E_RECORD, true)
     if (kind === layout.J_WARM) keys.set(record, [])
     if (kind === layout.J_WARM_SLOT)
-      keys.get(data.getUint32(record + layout.S_ACCOUNT, true))?.push(instance.word(record + layout.S_KEY))
+      keys
+        .get(data.getUint32(record + layout.S_ACCOUNT, true))
+        ?.push(instance.word(record + layout.S_KEY))
   }
   return [...keys].map(([record, storageKeys]) => ({
     address: instance.address(record + layout.A_WORD),

@@ -32,6 +32,7 @@ export function makeFastEngine(reference: Engine, module = compileModule()): Eng
       if (!isFast(rules)) return reference.openSession(reader, block, rules)
       return openFastSession({ pool, codes, rules, fast: rulesOf(rules), reader, block })
     },
-    precompiles: (rules) => (isFast(rules) ? rulesOf(rules).addresses : reference.precompiles(rules)),
+    precompiles: (rules) =>
+      isFast(rules) ? rulesOf(rules).addresses : reference.precompiles(rules),
   }
 }

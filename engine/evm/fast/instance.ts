@@ -97,13 +97,15 @@ export class Instance {
     const { data } = this
     data.setBigUint64(at, value, true)
     const isSmall = value >> 64n === 0n
-    for (const limb of LIMBS) data.setBigUint64(at + limb, isSmall ? 0n : value >> BigInt(8 * limb), true)
+    for (const limb of LIMBS)
+      data.setBigUint64(at + limb, isSmall ? 0n : value >> BigInt(8 * limb), true)
   }
   /** Big-endian bytes as a word. */
   putWord(at: number, value: Bytes): void {
     const { bytes } = this
     bytes.fill(0, at, at + 32)
-    for (let byte = 0; byte < value.length; byte++) bytes[at + value.length - 1 - byte] = value[byte]!
+    for (let byte = 0; byte < value.length; byte++)
+      bytes[at + value.length - 1 - byte] = value[byte]!
   }
 
   #look(): void {

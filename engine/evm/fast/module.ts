@@ -8,12 +8,31 @@ export const compileModule = (): WebAssembly.Module =>
 
 /** Names of numbers that the module exports: where something is, fields of records, kinds. */
 const NUMBERS = [
-  ...['ANSWER', 'ARGUMENTS', 'ASKED', 'CREATED', 'ENVIRONMENT', 'GAS', 'JOURNAL', 'LOGS', 'MESSAGE'],
+  ...[
+    'ANSWER',
+    'ARGUMENTS',
+    'ASKED',
+    'CREATED',
+    'ENVIRONMENT',
+    'GAS',
+    'JOURNAL',
+    'LOGS',
+    'MESSAGE',
+  ],
   ...['OPCODES', 'RETURN', 'TOLD'],
   ...['A_BALANCE', 'A_BASE_BALANCE', 'A_BASE_HASH', 'A_BASE_NONCE', 'A_FIRST', 'A_FLAGS', 'A_HASH'],
   ...['A_NONCE', 'A_WORD', 'HAS_BASE', 'IS_THERE', 'C_BYTES', 'C_LENGTH'],
   ...['F_ACCOUNT', 'F_CODE', 'F_IP', 'F_MEMORY', 'F_SIZE', 'F_SP', 'F_STACK'],
-  ...['E_NUMBER', 'E_RECORD', 'E_WORD', 'ENTRY_BYTES', 'J_BALANCE', 'J_CLEARED', 'J_CODE', 'J_FLAGS'],
+  ...[
+    'E_NUMBER',
+    'E_RECORD',
+    'E_WORD',
+    'ENTRY_BYTES',
+    'J_BALANCE',
+    'J_CLEARED',
+    'J_CODE',
+    'J_FLAGS',
+  ],
   ...['J_NONCE', 'J_SLOT', 'J_WARM', 'J_WARM_SLOT'],
   ...['IS_FROM_CLEARED', 'S_ACCOUNT', 'S_BASE', 'S_FLAGS', 'S_KEY', 'S_NEXT', 'S_VALUE'],
 ] as const

@@ -1,7 +1,7 @@
 /** What the module must know of a fork, and for which forks it is. */
 import type { EvmRules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { type Precompile, precompilesOf } from '../prewip/table.ts'
+import { type Precompile, precompilesOf } from '../precompiles/table.ts'
 import { opcodeRows } from './opcode-rows.ts'
 
 export type FastRules = {

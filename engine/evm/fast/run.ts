@@ -1,13 +1,13 @@
 /** Runs of one session: the message goes in, the module runs, the outcome comes out. */
 import type { Bytes } from '../../primitives/bytes.ts'
+import { MissingError, type MissingKey, type StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
-import type { StateReader } from '../../state/reader.ts'
-import type { Limits, Message, Outcome } from '../engine.ts'
+import { type Limits, type Message, missingOf, type Outcome } from '../engine.ts'
 import { haltWords } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
 import { Ended, makeReads } from './reads.ts'
 import type { FastRules } from './rules.ts'
-import { logsOf, tellerOf, type TouchSink } from './tell.ts'
+import { logsOf, type TouchSink, tellerOf } from './tell.ts'
 
 /** Of all frames of a run together, and of one where the limits say nothing. */
 export const MOST_MEMORY_BYTES = 64 << 20
@@ -27,95 +27,114 @@ export type Runner = {
 }
 type RunOptions = { readonly baseFee: bigint; readonly limits: Limits | undefined }
 
+/** What hooks of a run need of it. */
+type Running = {
+  isExpired: (() => boolean) | undefined
+  /** What the last precompiled contract that failed said. */
+  ofPrecompile: string
+  isTraced: boolean
+}
+
 export function makeRunner(
   instance: Instance,
-  options: { readonly fast: FastRules; readonly codes: CodeCache; readonly reader: () => StateReader },
+  options: {
+    readonly fast: FastRules
+    readonly codes: CodeCache
+    readonly reader: () => StateReader
+  },
 ): Runner {
   const { exports } = instance
   const reads = makeReads(instance, options)
-  const contracts = [...options.fast.precompiles.values()]
-  const bounds: { isExpired: (() => boolean) | undefined } = { isExpired: undefined }
-  /** What the last precompiled contract that failed said. */
-  let ofPrecompile = ''
-  let isTraced = false
+  const running: Running = { isExpired: undefined, ofPrecompile: '', isTraced: false }
+  const calls = { ...reads.calls, ...NO_TELLER, ...boundCalls(instance, options.fast, running) }
   const wordsOf = (halt: number): string =>
     haltWords(halt, {
       first: exports.haltFirst.value,
       second: exports.haltSecond.value,
-      ofPrecompile,
+      ofPrecompile: running.ofPrecompile,
     })
-  const poll = (): void => {
-    if (bounds.isExpired?.() === true) throw new Ended('deadline')
+  return {
+    calls,
+    run(message, { baseFee, limits }) {
+      const mark = exports.checkpoint()
+      running.isExpired = limits?.isExpired
+      putMessage(instance, message, baseFee)
+      reads.begin()
+      let end: number | Ended['why']
+      let missing: readonly MissingKey[] = []
+      try {
+        end = runMessage(instance, message, { limits, isTraced: running.isTraced })
+      } catch (error) {
+        end = endOf(instance, error, mark)
+      } finally {
+        running.isExpired = undefined
+        missing = reads.end()
+      }
+      const [first, ...others] = missing
+      if (first !== undefined) {
+        exports.revert(mark)
+        return missingOf(new MissingError(first, ...others))
+      }
+      if (typeof end === 'string' && end !== 'missing') return { status: 'stopped', why: end }
+      return outcomeOf(instance, Number(end), { message, wordsOf })
+    },
+    setTrace(sink) {
+      running.isTraced = sink !== undefined
+      Object.assign(calls, sink === undefined ? NO_TELLER : tellerOf(instance, { sink, wordsOf }))
+      exports.setWants(Number(sink?.step !== undefined), Number(sink?.touch !== undefined))
+    },
   }
-  const calls = {
-    ...reads.calls,
-    ...NO_TELLER,
+}
+
+/** SUCCESS, REVERTED or HALTED (asm/loop.ts). */
+function runMessage(
+  { exports }: Instance,
+  { input, to }: Message,
+  { limits, isTraced }: { readonly limits: Limits | undefined; readonly isTraced: boolean },
+): number {
+  const frameBytes = Math.min(limits?.memoryBytes ?? MOST_MEMORY_BYTES, MOST_MEMORY_BYTES)
+  exports.prepare(limits?.fuel ?? Number.POSITIVE_INFINITY, frameBytes, MOST_MEMORY_BYTES)
+  const run = to === undefined ? exports.runCreate : exports.runCall
+  return run(input.length, Number(isTraced))
+}
+
+/** Why the run was ended, with the session as before it. */
+function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
+  if (error instanceof WebAssembly.RuntimeError) {
+    instance.isBroken = true
+    throw new TrapError('the engine trapped', { cause: error })
+  }
+  instance.exports.revert(mark)
+  if (error instanceof Ended) return error.why
+  throw error
+}
+
+/** Bounds, and what lies outside of the module. */
+function boundCalls(
+  instance: Instance,
+  fast: FastRules,
+  running: Running,
+): Pick<HostCalls, 'poll' | 'stop' | 'precompile'> {
+  const contracts = [...fast.precompiles.values()]
+  const poll = (): void => {
+    if (running.isExpired?.() === true) throw new Ended('deadline')
+  }
+  return {
     poll,
-    stop(why: number) {
+    stop(why) {
       throw new Ended(STOPS[why]!)
     },
-    precompile(id: number, input: number, length: number) {
+    precompile(id, input, length) {
       const { layout } = instance
       const gas = instance.data.getBigInt64(layout.GAS, true)
       const result = contracts[id - 1]!(instance.slice(input, length), gas, poll)
       if ('error' in result) {
-        ofPrecompile = result.error
+        running.ofPrecompile = result.error
         return 1
       }
       putOutput(instance, result.output)
       instance.data.setBigInt64(layout.GAS, gas - result.gasUsed, true)
       return 0
-    },
-  }
-
-  function run(message: Message, { baseFee, limits }: RunOptions): Outcome {
-    const mark = exports.checkpoint()
-    bounds.isExpired = limits?.isExpired
-    putMessage(instance, message, baseFee)
-    reads.begin()
-    let ended: Ended['why'] | undefined
-    let status = HALTED
-    try {
-      const fuel = limits?.fuel ?? Number.POSITIVE_INFINITY
-      exports.prepare(fuel, Math.min(limits?.memoryBytes ?? MOST_MEMORY_BYTES, MOST_MEMORY_BYTES), MOST_MEMORY_BYTES)
-      const { length } = message.input
-      status =
-        message.to === undefined
-          ? exports.runCreate(length, Number(isTraced))
-          : exports.runCall(length, Number(isTraced))
-    } catch (error) {
-      ended = endOf(error, mark)
-    }
-    const missing = reads.end()
-    bounds.isExpired = undefined
-    if (missing.length > 0) {
-      exports.revert(mark)
-      return { status: 'missing', what: missing[0]! }
-    }
-    if (ended !== undefined && ended !== 'missing') return { status: 'stopped', why: ended }
-    return outcomeOf(instance, status, { message, wordsOf })
-  }
-
-  /** Why the run was ended, with the session as before it. */
-  function endOf(error: unknown, mark: number): Ended['why'] {
-    if (error instanceof WebAssembly.RuntimeError) {
-      instance.isBroken = true
-      throw new TrapError('the engine trapped', { cause: error })
-    }
-    exports.revert(mark)
-    if (error instanceof Ended) return error.why
-    reads.end()
-    throw error
-  }
-
-  return {
-    calls,
-    run,
-    setTrace(sink) {
-      isTraced = sink !== undefined
-      const teller = sink === undefined ? NO_TELLER : tellerOf(instance, { sink, wordsOf })
-      Object.assign(calls, teller)
-      exports.setWants(Number(sink?.step !== undefined), Number(sink?.touch !== undefined))
     },
   }
 }

@@ -2,7 +2,7 @@
 import { bytesToHex } from '../../primitives/hex.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
-import type { BlockEnv, Session, SessionRules } from '../engine.ts'
+import { type BlockEnv, ClosedError, type Session, type SessionRules } from '../engine.ts'
 import type { Instance, Pool } from './instance.ts'
 import type { FastRules } from './rules.ts'
 import { makeRunner } from './run.ts'
@@ -16,16 +16,13 @@ export type SessionOptions = {
   readonly reader: StateReader
   readonly block: BlockEnv
 }
-/** `run` answers at once. */
-export type FastSession = Session & { close(): void }
-
-export function openFastSession(options: SessionOptions): FastSession {
+export function openFastSession(options: SessionOptions): Session {
   const { pool, codes, rules, fast } = options
   let { reader, block } = options
   let open: Instance | undefined = pool.take()
   const instance = open
   const use = (): Instance => {
-    if (open === undefined) throw new Error('this session of the EVM is closed')
+    if (open === undefined) throw new ClosedError()
     if (open.isBroken) throw new Error('this session of the EVM is lost: its engine trapped')
     return open
   }
@@ -57,7 +54,7 @@ export function openFastSession(options: SessionOptions): FastSession {
       runner.setTrace(sink)
     },
     close() {
-      if (open === undefined) throw new Error('this session of the EVM is closed')
+      if (open === undefined) throw new ClosedError()
       open = undefined
       pool.give(instance)
     },
@@ -93,11 +90,7 @@ function putBlock(instance: Instance, block: BlockEnv, chainId: bigint): void {
 }
 
 /** Contracts have numbers from 1, in the order of the table. What is warm from the start does not move along (go-ethereum: Prepare). */
-function putPrecompiles(
-  instance: Instance,
-  fast: FastRules,
-  { moved = [] }: SessionRules,
-): void {
+function putPrecompiles(instance: Instance, fast: FastRules, { moved = [] }: SessionRules): void {
   const { exports, layout } = instance
   const put = (address: Uint8Array, number: number, isAlwaysWarm: boolean) => {
     instance.bytes.set(address, layout.ARGUMENTS)

@@ -89,10 +89,7 @@ export function tellerOf(
           instance.data.getUint32(frame + layout.F_SIZE, true),
         ),
       returnData: () =>
-        instance.slice(
-          instance.data.getUint32(layout.RETURN, true),
-          exports.returnLength.value,
-        ),
+        instance.slice(instance.data.getUint32(layout.RETURN, true), exports.returnLength.value),
     })
   }
 }
@@ -120,14 +117,16 @@ function touchOf(
     case 0x55: // SSTORE
       return count < 1 ? touch : { ...touch, key: instance.word(sp) }
     case 0xf0: // CREATE
+      if (isFailed) return touch
       return { ...touch, target: createAddress(address, nonceOf(instance, frame)) }
     case 0xf5: // CREATE2
-      return count < 4 ? touch : { ...touch, ...saltedAddress(instance, frame, address) }
+      return isFailed ? touch : { ...touch, target: saltedAddress(instance, frame, address) }
     case 0xf1: // CALL
     case 0xf2: // CALLCODE
     case 0xf4: // DELEGATECALL
     case 0xfa: // STATICCALL
-      return count < 2 ? touch : { ...touch, target: instance.address(sp + 32) }
+      // go-ethereum looks at calls with so many words (eth/tracers/native/prestate.go).
+      return count < 5 ? touch : { ...touch, target: instance.address(sp + 32) }
     default: // BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SELFDESTRUCT
       return count < 1 ? touch : { ...touch, target: instance.address(sp) }
   }
@@ -137,15 +136,10 @@ const nonceOf = ({ data, layout }: Instance, frame: number): bigint =>
   data.getBigUint64(data.getUint32(frame + layout.F_ACCOUNT, true) + layout.A_NONCE, true)
 
 /** keccak256(0xff ‖ creator ‖ salt ‖ keccak256(init code))[12:]; memory has not grown yet: beyond its end are zeros. */
-function saltedAddress(
-  instance: Instance,
-  frame: number,
-  creator: Bytes,
-): { readonly target?: Bytes } {
+function saltedAddress(instance: Instance, frame: number, creator: Bytes): Bytes {
   const { data, layout } = instance
   const sp = data.getUint32(frame + layout.F_SP, true)
   const [offset, length] = [instance.number(sp + 32), instance.number(sp + 64)]
-  if (length > MOST_INIT_CODE) return {}
   const code = new Uint8Array(Number(length))
   const size = BigInt(data.getUint32(frame + layout.F_SIZE, true))
   if (offset < size) {
@@ -154,10 +148,8 @@ function saltedAddress(
     code.set(instance.slice(from, Number(end - offset)))
   }
   const seed = concatBytes(Uint8Array.of(0xff), creator, instance.word(sp + 96), keccak256(code))
-  return { target: keccak256(seed).slice(12) }
+  return keccak256(seed).slice(12)
 }
-/** More is refused: EIP-3860. */
-const MOST_INIT_CODE = 49_152n
 
 export function logAt(instance: Instance, at: number): Log {
   const { data, layout } = instance
