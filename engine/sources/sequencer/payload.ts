@@ -53,10 +53,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
   let count = 0
   let since: BlockCheckpoint | undefined
   let withdrawalsRoot = options.withdrawalsRoot ?? ZERO_32
-  await execution.begin().catch((error: unknown) => {
-    execution.close()
-    throw error
-  })
+  await begin(execution)
 
   const advance = () => {
     index++
@@ -118,6 +115,16 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     },
     sealed: () => sealedBlock(id, execution),
     close: () => execution.close(),
+  }
+}
+
+/** Closed where it cannot begin. */
+async function begin(execution: BlockExecution): Promise<void> {
+  try {
+    await execution.begin()
+  } catch (error) {
+    execution.close()
+    throw error
   }
 }
 
