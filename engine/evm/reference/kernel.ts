@@ -157,8 +157,9 @@ function meteredOpcodes(common: Common): OpcodeMap {
   const jumpTables = new WeakMap<Bytes, JumpTable>()
   const { opcodeMap } = getOpcodesForHF(common)
   return opcodeMap.map((entry) => {
-    const options = { growsMemory: entry.opcodeInfo.dynamicGas, jumpTables }
-    return { ...entry, opHandler: metered(entry.opHandler, options) }
+    const { code, dynamicGas } = entry.opcodeInfo
+    const handler = burning(code, entry.opHandler)
+    return { ...entry, opHandler: metered(handler, { growsMemory: dynamicGas, jumpTables }) }
   })
 }
 
@@ -202,9 +203,31 @@ function tracedOpcodes(opcodes: OpcodeMap): OpcodeMap {
 const traceOf = (runState: RunState): RunTrace =>
   (runState.interpreter._evm as MeteredEvm).runTrace!
 
-/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL, SELFDESTRUCT. */
-const CALLS: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff])
+/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL; and SELFDESTRUCT. */
+const MESSAGES: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa])
+const CALLS: ReadonlySet<number> = new Set([...MESSAGES, 0xff])
 const LOGS: ReadonlySet<number> = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4])
+
+/** What fuel counts: without them no code runs for long. */
+function burning(code: number, handler: Handler): Handler {
+  if (MESSAGES.has(code))
+    return (runState, common) => {
+      meterOf(runState).burn()
+      return handler(runState, common)
+    }
+  if (code !== JUMP && code !== JUMPI) return handler
+  return (runState, common) => {
+    const next = runState.programCounter
+    const running = handler(runState, common)
+    if (runState.programCounter < next) meterOf(runState).burn()
+    return running
+  }
+}
+
+const meterOf = (runState: RunState): Meter => (runState.interpreter._evm as MeteredEvm).meter
+
+const JUMP = 0x56
+const JUMPI = 0x57
 
 function metered(
   handler: Handler,
