@@ -12,7 +12,7 @@ import { logsOf, type TouchSink, tellerOf } from './tell.ts'
 /** Of all frames of a run together, and of one where the limits say nothing. */
 export const MOST_MEMORY_BYTES = 64 << 20
 /** Gas that the module counts; nobody can use more. */
-const MOST_GAS = 1n << 62n
+const MOST_GAS = (1n << 63n) - 1n
 
 /** The module trapped: the session is lost, with its instance. A bug of the engine's; the other engine can do the same work. */
 export class TrapError extends Error {
