@@ -70,6 +70,8 @@ const CASES: readonly Case[] = [
   ['IDENTITY, 32 bytes', 'prague', 4, filled(32)],
   ['IDENTITY, 16 kB', 'prague', 4, filled(16_384)],
   ...(['prague', 'osaka'] as const).flatMap((spec): Case[] => [
+    [`MODEXP, 8 bytes, exponent of 64, ${spec}`, spec, 5, power(8, filled(64, 0xff))],
+    [`MODEXP, 16 bytes, ${spec}`, spec, 5, power(16, filled(32, 0xff))],
     [`MODEXP, 32 bytes, ${spec}`, spec, 5, power(32, filled(32, 0xff))],
     [`MODEXP, 256 bytes, 65537, ${spec}`, spec, 5, power(256, hexToBytes('0x010001'))],
     [`MODEXP, 256 bytes, ${spec}`, spec, 5, power(256, filled(256, 0xff))],
@@ -110,7 +112,7 @@ for (const [name, spec, address, input] of CASES) {
   const speed = Number(first.gasUsed) / us
   const note = speed < WANTED ? '  below 25' : ''
   console.log(
-    `${name.padEnd(36)}${first.gasUsed.toString().padStart(10)} gas${us.toFixed(1).padStart(10)} µs${speed.toFixed(1).padStart(9)} Mgas/s${note}`,
+    `${name.padEnd(40)}${first.gasUsed.toString().padStart(10)} gas${us.toFixed(1).padStart(10)} µs${speed.toFixed(1).padStart(9)} Mgas/s${note}`,
   )
 }
 

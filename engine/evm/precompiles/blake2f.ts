@@ -1,7 +1,7 @@
 /** BLAKE2F: the compression function of BLAKE2b with a given number of rounds (EIP-152), by our WebAssembly. */
-import { readFileSync } from 'node:fs'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { type Contract, Fault, lazily } from './contract.ts'
+import { type Contract, Fault } from './contract.ts'
+import { contractsModule } from './contracts-module.ts'
 
 /** A round costs 1 gas; input of another length nothing but the whole call. */
 export const blake2f: Contract = {
@@ -9,7 +9,7 @@ export const blake2f: Contract = {
   run(input, poll) {
     if (input.length !== INPUT_BYTES) throw new Fault('invalid input length')
     if (input[INPUT_BYTES - 1]! > 1) throw new Fault('invalid final flag')
-    const { module, memory } = opened()
+    const { module, memory } = contractsModule()
     memory.set(input, module.blake2fInput())
     module.blake2fBegin()
     const rounds = roundsOf(input)
@@ -30,21 +30,3 @@ const ROUNDS_PER_POLL = 10_000
 
 const roundsOf = (input: Bytes): number =>
   new DataView(input.buffer, input.byteOffset, input.byteLength).getUint32(0)
-
-/** What contracts.wasm exports. */
-type Exports = {
-  readonly memory: WebAssembly.Memory
-  blake2fInput(): number
-  blake2fOutput(): number
-  blake2fBegin(): void
-  /** `first` below 10. */
-  blake2fRounds(first: number, count: number): void
-  blake2fEnd(): void
-}
-
-const opened = lazily(() => {
-  const bytes = readFileSync(new URL('contracts.wasm', import.meta.url))
-  const module = new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports as Exports
-  // It never grows.
-  return { module, memory: new Uint8Array(module.memory.buffer) }
-})
