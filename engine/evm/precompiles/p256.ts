@@ -1,22 +1,105 @@
-/** P256VERIFY (EIP-7951): digest, r, s, x and y of the key, a word each. What is no valid signature gives no output, and is no fault. */
-import { p256 } from '@noble/curves/nist.js'
+/**
+ * P256VERIFY (EIP-7951): digest, r, s, x and y of the key, a word each. What is no valid signature gives no output, and is no fault.
+ * OpenSSL hashes whatever it verifies, so its curve is used: R = u1·G + u2·Q = u2·(Q + (u1/u2)·G), two multiplications of ECDH.
+ */
+import { createECDH } from 'node:crypto'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
 import { type Contract, fixed, NOTHING, truth } from './contract.ts'
 
 export const p256Verify = (gas: bigint): Contract => ({
   gas: fixed(gas),
   run(input) {
     if (input.length !== 160) return NOTHING
-    const key = new Uint8Array(65)
-    key[0] = 4
-    key.set(input.subarray(96), 1)
-    return isSigned(input.subarray(0, 32), input.subarray(32, 96), key) ? truth(true) : NOTHING
+    const [digest, r, s, x, y] = [0, 32, 64, 96, 128].map((from) =>
+      bytesToBigint(input.subarray(from, from + 32)),
+    )
+    return isSigned({ digest: digest!, r: r!, s: s!, key: { x: x!, y: y! } })
+      ? truth(true)
+      : NOTHING
   },
 })
 
-function isSigned(digest: Uint8Array, signature: Uint8Array, key: Uint8Array): boolean {
-  try {
-    return p256.verify(signature, digest, key, { lowS: false, prehash: false })
-  } catch {
-    return false
+/** Of the field, of the group, and b of y² = x³ − 3x + b. */
+const P = 0xffffffff00000001000000000000000000000000ffffffffffffffffffffffffn
+const N = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+const B = 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn
+
+type Point = { readonly x: bigint; readonly y: bigint }
+
+function isSigned(signed: {
+  readonly digest: bigint
+  readonly r: bigint
+  readonly s: bigint
+  readonly key: Point
+}): boolean {
+  const { digest, r, s, key } = signed
+  if (r === 0n || r >= N || s === 0n || s >= N || !isOnCurve(key)) return false
+  // One inversion for two: u2 = r/s, and u1/u2 = digest/r.
+  const inverse = invert((r * s) % N, N)
+  const ratio = (digest * ((inverse * s) % N)) % N
+  const factor = (((r * inverse) % N) * r) % N
+  // Without a share of G it is the key itself.
+  const sum = ratio === 0n ? key : add(key, multipleOfG(ratio))
+  // The only sum whose multiple is at infinity, and that has no x.
+  if (sum === undefined) return false
+  const x = xOfMultiple(factor, sum)
+  return x % N === r
+}
+
+/** Infinity is written as two zeros, which are not on the curve. */
+const isOnCurve = ({ x, y }: Point): boolean =>
+  x < P && y < P && (y * y - x * x * x + 3n * x - B) % P === 0n
+
+function multipleOfG(scalar: bigint): Point {
+  const ecdh = createECDH(CURVE)
+  ecdh.setPrivateKey(bigintToBytes(scalar, 32))
+  const point = ecdh.getPublicKey()
+  return { x: bytesToBigint(point.subarray(1, 33)), y: bytesToBigint(point.subarray(33)) }
+}
+
+function xOfMultiple(scalar: bigint, { x, y }: Point): bigint {
+  const ecdh = createECDH(CURVE)
+  ecdh.setPrivateKey(bigintToBytes(scalar, 32))
+  return bytesToBigint(ecdh.computeSecret(encode(x, y)))
+}
+const CURVE = 'prime256v1'
+
+function encode(x: bigint, y: bigint): Bytes {
+  const point = new Uint8Array(65)
+  point[0] = 4
+  point.set(bigintToBytes(x, 32), 1)
+  point.set(bigintToBytes(y, 32), 33)
+  return point
+}
+
+/** undefined: infinity. */
+function add(a: Point, b: Point): Point | undefined {
+  const isSameX = a.x === b.x
+  if (isSameX && a.y !== b.y) return undefined
+  const slope = isSameX
+    ? (3n * a.x * a.x - 3n) * invert((2n * a.y) % P, P)
+    : (b.y - a.y) * invert(positive(b.x - a.x, P), P)
+  const x = positive(slope * slope - a.x - b.x, P)
+  return { x, y: positive(slope * (a.x - x) - a.y, P) }
+}
+
+/** By Euclid. @param value above 0 and below the prime `modulus` */
+function invert(value: bigint, modulus: bigint): bigint {
+  let [a, b, u, v] = [value, modulus, 1n, 0n]
+  while (a !== 0n) {
+    const quotient = b / a
+    const rest = b - quotient * a
+    b = a
+    a = rest
+    const next = v - quotient * u
+    v = u
+    u = next
   }
+  return positive(v, modulus)
+}
+
+function positive(value: bigint, modulus: bigint): bigint {
+  const rest = value % modulus
+  return rest < 0n ? rest + modulus : rest
 }

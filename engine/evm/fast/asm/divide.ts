@@ -140,7 +140,7 @@ export function mulFull(d: usize, p: usize, q: usize): void {
 }
 
 /** floor((2^128 − 1) / d) − 2^64 of a limb whose top bit is set (algorithm 3): the first digits from a division, the rest by Newton's steps. */
-function reciprocal(d: u64): u64 {
+export function reciprocal(d: u64): u64 {
   const v0 = <u64>(<u32>0x7fd00 / <u32>(d >> 55))
   const d40 = (d >> 24) + 1
   const v1 = (v0 << 11) - ((v0 * v0 * d40) >> 40) - 1

@@ -1,7 +1,7 @@
 /**
- * What engine/evm/fast/fast.wasm must hold: the sources in asm/, compiled. To standard output, or written with --write. A process of its
- * own: the compiler takes 300 MB.
- * Usage: npm run engine -- [--write] [FILE…, others than asm/index.ts, to try parts alone]
+ * What the committed modules must hold: the sources in engine/evm/fast/asm, compiled. All are written with --write; else one goes to
+ * standard output. A process of its own: the compiler takes 300 MB.
+ * Usage: npm run engine -- [--write] [--module fast|contracts] [FILE…, others than the module's own, to try parts alone]
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -9,6 +9,11 @@ import { parseArgs } from 'node:util'
 import { requireFrom } from '../../../outside/own-packages.ts'
 
 const folder = new URL('../../../../engine/evm/fast/', import.meta.url)
+/** Entry and module, below that folder. */
+const MODULES = {
+  fast: ['asm/index.ts', 'fast.wasm'],
+  contracts: ['asm/contracts.ts', '../precompiles/contracts.wasm'],
+} as const
 /**
  * Without debug information, so that the bytes depend on the sources alone. Asserts are of the compiler's library, which the engine does
  * not use; the stub runtime never collects: the engine manages its memory.
@@ -27,14 +32,26 @@ type Compiler = {
 }
 
 const { values, positionals } = parseArgs({
-  options: { write: { type: 'boolean', default: false } },
+  options: {
+    write: { type: 'boolean', default: false },
+    module: { type: 'string', default: 'fast' },
+  },
   allowPositionals: true,
 })
 const path = requireFrom(folder).resolve('assemblyscript/dist/asc.js')
 const compiler: Compiler = await import(pathToFileURL(path).href)
-const module = await compile(positionals.length > 0 ? positionals : ['asm/index.ts'])
-if (values.write) writeFileSync(new URL('fast.wasm', folder), module)
-else process.stdout.write(module)
+if (values.write)
+  for (const [entry, file] of Object.values(MODULES))
+    writeFileSync(new URL(file, folder), await compile([entry]))
+else {
+  const entries = positionals.length > 0 ? positionals : [entryOf(values.module)]
+  process.stdout.write(await compile(entries))
+}
+
+function entryOf(name: string): string {
+  if (name === 'fast' || name === 'contracts') return MODULES[name][0]
+  throw new Error(`no module ${name}`)
+}
 
 async function compile(entries: readonly string[]): Promise<Uint8Array> {
   let module: Uint8Array | undefined

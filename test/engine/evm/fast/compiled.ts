@@ -6,11 +6,14 @@ import { promisify } from 'node:util'
 const COMPILE = fileURLToPath(new URL('compile.ts', import.meta.url))
 const FAST = new URL('../../../../engine/evm/fast/', import.meta.url)
 
-/** The module that is committed. */
-export const KEPT = new URL('fast.wasm', FAST)
+/** The modules that are committed. */
+export const KEPT = {
+  fast: new URL('fast.wasm', FAST),
+  contracts: new URL('../precompiles/contracts.wasm', FAST),
+} as const
 
 /**
- * @param entries below engine/evm/fast/, what they export is exported; none: the engine's
+ * @param entries below engine/evm/fast/, what they export is exported; or `--module` and a name
  * @throws {Error} with what the compiler says
  */
 export async function compiled(...entries: readonly string[]): Promise<Buffer> {

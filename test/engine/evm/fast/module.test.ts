@@ -3,15 +3,19 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { compiled, KEPT } from './compiled.ts'
 
-const kept = readFileSync(KEPT)
+const modules = Object.entries(KEPT).map(([name, file]) => [name, readFileSync(file)] as const)
 
-test('compiled again, it is the same: else npm run engine -- --write', {
-  timeout: 300_000,
-}, async () => {
-  expect((await compiled()).equals(kept)).toBe(true)
-})
+test.each(modules)(
+  '%s compiled again is the same: else npm run engine -- --write',
+  {
+    timeout: 300_000,
+  },
+  async (name, kept) => {
+    expect((await compiled('--module', name)).equals(kept)).toBe(true)
+  },
+)
 
-test('it holds no debug information', () => {
+test.each(modules)('%s holds no debug information', (_, kept) => {
   const module = new WebAssembly.Module(kept)
   for (const name of ['name', 'sourceMappingURL', '.debug_info'])
     expect(WebAssembly.Module.customSections(module, name)).toEqual([])
