@@ -22,7 +22,11 @@ import {
 } from '../workers/pool/task-memory.ts'
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '7' }, engine: { type: 'string' } },
+  options: {
+    rounds: { type: 'string', default: '7' },
+    engine: { type: 'string' },
+    tasks: { type: 'string', default: '1,16,64' },
+  },
 })
 const CALLS = 20_000
 
@@ -39,7 +43,7 @@ const runner = createCallRunner({
   },
 })
 console.log(`engine ${engine.name}; µs of processor per call: median (least) of ${values.rounds}`)
-for (const count of [1, 16, 64]) {
+for (const count of values.tasks.split(',').map(Number)) {
   await measure(count)
   const times: number[] = []
   for (let round = 0; round < Number(values.rounds); round++) times.push(await measure(count))

@@ -39,7 +39,10 @@ export function tableBlock(
     number: BigInt(at.height),
     hash: momentary?.hash ?? hashOf(arena, at),
     flashblockIndex: momentary?.index ?? (at.tag === FINAL ? undefined : indexOf(arena, at)),
-    rlp: momentary?.header ?? headerOf(arena, at),
+    header:
+      momentary === undefined
+        ? decoded.header(`${at.id} ${at.tag} ${at.header}`, () => headerOf(arena, at))
+        : lazyHeader(momentary.header),
     transactionCount: shown.transactions,
     tail: () => NO_TAIL,
     contents: () => tableContents(thread, lease, shown, decoded.get(`id ${at.id}`)),
@@ -102,7 +105,7 @@ export function storedBlock(place: StoredPlace): Block {
     number: BigInt(place.height),
     hash: momentary?.hash ?? hash,
     flashblockIndex: momentary?.index,
-    rlp,
+    header: lazyHeader(rlp),
     get transactionCount() {
       return momentary?.transactionCount ?? contents().count()
     },
@@ -164,12 +167,11 @@ function makeBlock(parts: {
   readonly number: bigint
   readonly hash: Bytes
   readonly flashblockIndex: number | undefined
-  readonly rlp: Bytes
+  readonly header: LazyHeader
   readonly transactionCount: number
   readonly tail: () => BlockTail
   readonly contents: () => Contents
 }): Block {
-  let header: Header | undefined
   let contents: Contents | undefined
   const read = () => {
     contents ??= parts.contents()
@@ -183,11 +185,10 @@ function makeBlock(parts: {
     hash: parts.hash,
     flashblockIndex: parts.flashblockIndex,
     get header() {
-      header ??= decodeHeader(parts.rlp)
-      return header
+      return parts.header.whole()
     },
     get logsBloom() {
-      return header?.logsBloom ?? bloomIn(parts.rlp)
+      return parts.header.logsBloom()
     },
     get transactionCount() {
       return parts.transactionCount
@@ -214,12 +215,43 @@ type Decoded = {
   body: StoredBody | undefined
   storedReceipts: readonly Bytes[] | undefined
 }
-export type DecodedBlocks = { get(block: string): Decoded }
+export type DecodedBlocks = {
+  get(block: string): Decoded
+  /** `place` is of this header alone: it is read at the first use, and decoded when asked. */
+  header(place: string, read: () => Bytes): LazyHeader
+}
+
+/** A header of which most are asked for little. */
+type LazyHeader = {
+  readonly whole: () => Header
+  readonly logsBloom: () => Bytes
+}
+function lazyHeader(rlp: Bytes): LazyHeader {
+  let header: Header | undefined
+  return {
+    whole() {
+      header ??= decodeHeader(rlp)
+      return header
+    },
+    logsBloom: () => header?.logsBloom ?? bloomIn(rlp),
+  }
+}
+/** The newest of both endpoints, and those that were so a moment ago. */
+const MAX_HEADERS = 16
 
 /** Keeps the `limit` blocks asked for last. */
 export function openDecodedBlocks(limit: number): DecodedBlocks {
   const blocks = new Map<string, Decoded>()
+  const headers = new Map<string, LazyHeader>()
   return {
+    header(place, read) {
+      const known = headers.get(place)
+      if (known !== undefined) return known
+      const header = lazyHeader(read())
+      if (headers.size === MAX_HEADERS) headers.delete(headers.keys().next().value!)
+      headers.set(place, header)
+      return header
+    },
     get(block) {
       const found = blocks.get(block) ?? {
         transactions: [],

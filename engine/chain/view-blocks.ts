@@ -30,7 +30,7 @@ export class ViewBlocks {
   readonly top: Position
   readonly #context: BlocksContext
   readonly #places = new WeakMap<Block, Position | 'unknown'>()
-  /** By place: height, or id and tag of a table. */
+  /** By place: height, or id, tag and header of a table. */
   readonly #newest = new Map<string, Block>()
   /** Read together, for whoever asks for them next. */
   readonly #ahead = new Map<number, StoredRows>()
@@ -44,7 +44,7 @@ export class ViewBlocks {
     const { thread, lease, decoded } = this.#context
     const { base } = lease.record
     if (position.table === 0) return this.#stored(base.hash, base.height)
-    return this.#once(`${position.id} ${position.tag}`, () =>
+    return this.#once(`${position.id} ${position.tag} ${position.header}`, () =>
       this.#remember(tableBlock(thread, lease, position, decoded), position),
     )
   }

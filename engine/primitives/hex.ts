@@ -6,12 +6,35 @@ import type { Bytes, Hex } from './bytes.ts'
  * @throws {RangeError} when the string is anything else.
  */
 export function hexToBytes(hex: string): Bytes {
-  const bytes = new Uint8Array(Math.max(0, (hex.length - 2) >> 1))
-  // Buffer stops at the first digit that is none, so the count tells.
-  const isWhole = viewOf(bytes).write(hex.slice(2), 'hex') === bytes.length
-  if (!isWhole || hex.length % 2 !== 0 || !hex.startsWith('0x'))
+  const bytes = hex.startsWith('0x') ? digitsToBytes(hex.slice(2)) : undefined
+  if (bytes === undefined)
     throw new RangeError(`not 0x-prefixed hex of even length: ${JSON.stringify(hex.slice(0, 80))}`)
   return bytes
+}
+
+/** Bytes of hex digits, either case, in a buffer of their own. undefined: an odd number of them, or something that is none. */
+export function digitsToBytes(digits: string): Bytes | undefined {
+  if (digits.length % 2 !== 0) return undefined
+  const bytes = new Uint8Array(digits.length >> 1)
+  // A short array has no memory outside V8's heap until a Buffer looks at it: 0.1 instead of 0.4 µs for an address (2026-11).
+  if (bytes.length > SHORT_BYTES)
+    // Buffer stops at the first digit that is none, so the count tells.
+    return viewOf(bytes).write(digits, 'hex') === bytes.length ? bytes : undefined
+  for (let at = 0; at < bytes.length; at++) {
+    const value = (digitOf(digits.charCodeAt(2 * at)) << 4) | digitOf(digits.charCodeAt(2 * at + 1))
+    if (value < 0) return undefined
+    bytes[at] = value
+  }
+  return bytes
+}
+const SHORT_BYTES = 64
+
+/** −1: none. */
+function digitOf(code: number): number {
+  const number = code - 48
+  if (number >= 0 && number <= 9) return number
+  const letter = (code | 32) - 87
+  return letter >= 10 && letter <= 15 ? letter : -1
 }
 
 export function bytesToHex(bytes: Bytes): Hex {

@@ -37,6 +37,8 @@ export type ViewThread = {
   readonly leases: Leases
   readonly cache: FlatCache
   readonly query: Query
+  /** A value on its way from the store: a read ends before the next one begins. */
+  readonly scratch: ReturnType<typeof createScratch>
 }
 
 /** `thread`: the row of leases that is this thread's alone. */
@@ -53,6 +55,7 @@ export function openViewThread(options: {
     leases: openLeases(arena, options.thread),
     cache: createCache(options.cacheEntries),
     query: createQuery(),
+    scratch: createScratch(),
   }
 }
 
@@ -61,7 +64,7 @@ export function openViewThread(options: {
  * @throws {ViewError} 'pruned' for a prefix of a folded block: flat state and history have whole blocks.
  */
 export function openState(thread: ViewThread, lease: Lease, at: Position): StateReader {
-  const { arena, store, cache, query } = thread
+  const { arena, store, cache, query, scratch } = thread
   const { record } = lease
   const { base } = record
   if (at.tag !== FINAL && at.height <= base.height)
@@ -69,7 +72,7 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
   const fold = openFold(arena, record, at)
   const address = query.bytes.subarray(0, 20)
   const slotKey = query.bytes.subarray(0, 52)
-  const { load, hand } = createScratch()
+  const { load, hand } = scratch
 
   function read(kind: number, out: Uint32Array, outAt: number): Presence {
     assertHeld(lease)

@@ -1,7 +1,7 @@
 /** Wire types of the Ethereum JSON-RPC, with go-ethereum's strictness and its words: hex only, no leading zeros, lengths before digits. */
 import type { BlockSelector, BlockTag } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { bytesToHex, quantity } from '../../engine/primitives/hex.ts'
+import { bytesToHex, digitsToBytes, quantity } from '../../engine/primitives/hex.ts'
 import type { Limits } from '../seam/limits.ts'
 import {
   array,
@@ -24,12 +24,11 @@ function digitsOf(wire: unknown, type: string): string {
   return wire.slice(2)
 }
 
-/** @throws {SchemaError} One pass: the writer stops at the first character that is no digit. */
+/** @throws {SchemaError} */
 function bytesOf(digits: string, type: string): Bytes {
   if (digits.length % 2 !== 0) throw new SchemaError('hex string of odd length', type)
-  const bytes = new Uint8Array(digits.length / 2)
-  if (Buffer.from(bytes.buffer).write(digits, 'hex') !== bytes.length)
-    throw new SchemaError('invalid hex string', type)
+  const bytes = digitsToBytes(digits)
+  if (bytes === undefined) throw new SchemaError('invalid hex string', type)
   return bytes
 }
 

@@ -18,13 +18,13 @@ export function callOptions(
   asked: Overrides & { readonly request: CallFields; readonly block: Block },
 ): CallOptions {
   const { block, stateOverrides, blockOverrides } = asked
-  const { data, ...request } = asked.request
-  const input = request.input ?? data
+  const { request } = asked
+  const input = request.input ?? request.data
   return {
     engine,
     chain,
     ...stateOf(block),
-    request: input === undefined ? request : { ...request, input },
+    request: input === request.input ? request : { ...request, input: input! },
     gasCap: BigInt(limits.callGas),
     limits: { isExpired, memoryBytes: limits.evmMemoryBytes },
     ...(stateOverrides === undefined ? {} : { stateOverrides: stateOverridesOf(stateOverrides) }),
