@@ -7,7 +7,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
 import type { AccessList } from '../primitives/transaction.ts'
 import type { StateDiff } from '../state/diff.ts'
-import type { StateReader } from '../state/reader.ts'
+import type { MissingError, MissingKey, StateReader } from '../state/reader.ts'
 
 export type BlockEnv = {
   readonly number: bigint
@@ -48,9 +48,24 @@ export type Outcome =
   | { readonly status: 'revert'; readonly gasLeft: bigint; readonly output: Bytes }
   /** All gas of the message is gone. `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". */
   | { readonly status: 'halt'; readonly reason: string }
-  | { readonly status: 'missing'; readonly what: string }
+  | Missing
   /** A bound of `Limits`, invisible to the contract; the session is as before the run. */
   | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
+
+/** The run met state that a lazily fetched source does not have yet: fetch it and run again; the session is as before the run. */
+export type Missing = {
+  readonly status: 'missing'
+  /** The first of them in words (state/reader.ts, describeMissing). */
+  readonly what: string
+  /** 1 to 256 keys: all that the run asked for, or the first of them. */
+  readonly missing: readonly [MissingKey, ...MissingKey[]]
+}
+
+export const missingOf = ({ what, missing }: MissingError): Missing => ({
+  status: 'missing',
+  what,
+  missing,
+})
 
 export type Limits = {
   /** Steps. */
@@ -146,6 +161,19 @@ export interface Session {
   reopen(reader: StateReader, block: BlockEnv): void
   /** Whom the next runs tell; undefined: nobody. */
   setTrace(sink: TraceSink | undefined): void
+  /**
+   * Gives the instance back to the thread's pool: nothing may be called afterwards. What outcomes and diffs hold stays.
+   * @throws {ClosedError} as everything else does then: whoever opened the session closes it, once.
+   */
+  close(): void
+}
+
+/** A session was used after its end: a bug of the caller. */
+export class ClosedError extends Error {
+  override name = 'ClosedError'
+  constructor() {
+    super('this session of the EVM is closed')
+  }
 }
 
 /** A precompiled contract that a state override moves, or takes away: `from` is an ordinary account then. */

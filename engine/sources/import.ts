@@ -5,6 +5,7 @@ import type { Engine } from '../evm/engine.ts'
 import { attributesOfHeader, buildHeader, openBlock } from '../execution/block/block.ts'
 import { headerFault } from '../execution/block/header-rules.ts'
 import { RequestsError } from '../execution/block/requests.ts'
+import type { BlockExecution } from '../execution/transaction/types.ts'
 import { encodeTail, encodeWithdrawal, type RlpBlock } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
@@ -132,15 +133,8 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     attributes: attributesOfHeader(header),
     rootAfter,
   })
-  await execution.begin()
-  for (const [index, transaction] of transactions.entries()) {
-    const done = await execution.execute(transaction)
-    if (done.status === 'executed') continue
-    const why = done.status === 'invalid' ? done.reason.message : done.status
-    throw new BlockFault(`transaction ${index} (${bytesToHex(transaction.hash)}): ${why}`)
-  }
-  const requestsHash = await execution.finish(block)
-  const diff = execution.diff()
+  const executed = executeBlock(execution, block, transactions)
+  const { requestsHash, diff } = await executed.finally(() => execution.close())
   const version = trie.fork(trie.base())
   trie.apply(version, diff)
   const ours = buildHeader({
@@ -177,6 +171,22 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
   })
   const folded = { number, hash }
   for (const _ of foldBlock({ database, trie, version, block: folded, diff: encodedDiff }));
+}
+
+async function executeBlock(
+  execution: BlockExecution,
+  block: RlpBlock,
+  transactions: readonly Transaction[],
+) {
+  await execution.begin()
+  for (const [index, transaction] of transactions.entries()) {
+    const done = await execution.execute(transaction)
+    if (done.status === 'executed') continue
+    const why = done.status === 'invalid' ? done.reason.message : done.status
+    throw new BlockFault(`transaction ${index} (${bytesToHex(transaction.hash)}): ${why}`)
+  }
+  const requestsHash = await execution.finish(block)
+  return { requestsHash, diff: execution.diff() }
 }
 
 /** What an OP block may not have, and what cannot be done here. */

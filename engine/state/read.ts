@@ -5,13 +5,11 @@ import type { AccountState } from './diff.ts'
 import { ACCOUNT_WORDS, MissingError, SLOT_WORDS, type StateReader } from './reader.ts'
 import { bytesOf, wordsOf } from './words.ts'
 
-const hex = (bytes: Bytes): string => `0x${Buffer.from(bytes).toString('hex')}`
-
 /** undefined: no such account. @throws {MissingError} {ViewError} */
 export function readAccount(reader: StateReader, address: Bytes): AccountState | undefined {
   const words = new Uint32Array(ACCOUNT_WORDS)
   const presence = reader.account(wordsOf(address), words, 0)
-  if (presence === 'missing') throw new MissingError(`account ${hex(address)}`)
+  if (presence === 'missing') throw new MissingError({ kind: 'account', address })
   return presence === 'absent' ? undefined : decodeAccount(bytesOf(words))
 }
 
@@ -19,7 +17,7 @@ export function readAccount(reader: StateReader, address: Bytes): AccountState |
 export function readSlot(reader: StateReader, address: Bytes, key: Bytes): Bytes {
   const words = new Uint32Array(SLOT_WORDS)
   const presence = reader.slot(wordsOf(address), wordsOf(key), words, 0)
-  if (presence === 'missing') throw new MissingError(`slot ${hex(key)} of ${hex(address)}`)
+  if (presence === 'missing') throw new MissingError({ kind: 'slot', address, key })
   if (presence === 'absent') words.fill(0)
   return bytesOf(words)
 }
@@ -29,6 +27,6 @@ export function readCode(reader: StateReader, address: Bytes): Bytes {
   const account = readAccount(reader, address)
   if (account === undefined) return new Uint8Array(0)
   const code = reader.code(account.codeHash)
-  if (code === 'missing') throw new MissingError(`code ${hex(account.codeHash)}`)
+  if (code === 'missing') throw new MissingError({ kind: 'code', hash: account.codeHash })
   return code
 }

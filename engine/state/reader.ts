@@ -1,5 +1,6 @@
 /** What execution and RPC see of the world state: one block's (or flashblock's) accounts, slots and code. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { bytesToHex } from '../primitives/hex.ts'
 
 /** `missing`: a lazily fetched source does not have it yet. */
 export type Presence = 'present' | 'absent' | 'missing'
@@ -44,13 +45,36 @@ export class ViewError extends Error {
   }
 }
 
+/** What a read asked for and a lazily fetched source does not have yet. */
+export type MissingKey =
+  | { readonly kind: 'account'; readonly address: Bytes }
+  | { readonly kind: 'slot'; readonly address: Bytes; readonly key: Bytes }
+  | { readonly kind: 'code'; readonly hash: Bytes }
+  | { readonly kind: 'blockHash'; readonly number: bigint }
+
 /** A read met `missing`: fetch it, then run again. */
 export class MissingError extends Error {
   override name = 'MissingError'
-  /** What is not there: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5". */
+  /** The first of the keys: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5". */
   readonly what: string
-  constructor(what: string) {
+  readonly missing: readonly [MissingKey, ...MissingKey[]]
+  constructor(...missing: readonly [MissingKey, ...MissingKey[]]) {
+    const what = describeMissing(missing[0])
     super(`state is not at hand: ${what}`)
     this.what = what
+    this.missing = missing
+  }
+}
+
+export function describeMissing(missing: MissingKey): string {
+  switch (missing.kind) {
+    case 'account':
+      return `account ${bytesToHex(missing.address)}`
+    case 'slot':
+      return `slot ${bytesToHex(missing.key)} of ${bytesToHex(missing.address)}`
+    case 'code':
+      return `code ${bytesToHex(missing.hash)}`
+    case 'blockHash':
+      return `hash of block ${missing.number}`
   }
 }

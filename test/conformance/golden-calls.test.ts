@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { rulesOf } from '../../engine/chainspec/rules.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import { makeReferenceEngine } from '../../engine/evm/reference/reference.ts'
+import type { Engine } from '../../engine/evm/engine.ts'
 import { type CallOptions, type CallRequest, call } from '../../engine/execution/call/call.ts'
 import { estimateGas } from '../../engine/execution/call/estimate.ts'
 import type { AccountOverride } from '../../engine/execution/call/overrides.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../engine/primitives/hex.ts'
 import { failed } from '../../rpc/seam/errors.ts'
+import { describeEngines } from '../fixtures/engines.ts'
 import { ETHEREUM } from '../fixtures/op-block.ts'
 import { BLOCK, world } from '../fixtures/world.ts'
 
 const golden = join(process.env['CONFORMANCE_DIR'] ?? '../shared/conformance', 'golden/ethtest')
-const engine = makeReferenceEngine()
 const chain = {
   chainId: 3503995874084926n,
   rulesAt: rulesOf({
@@ -68,7 +68,7 @@ const overridesOf = (wire: Record<string, Wire> = {}): AccountOverride[] =>
     ...(code === undefined ? {} : { code: hexToBytes(code) }),
   }))
 
-async function answer({ method, params }: Case): Promise<unknown> {
+async function answer({ method, params }: Case, engine: Engine): Promise<unknown> {
   const [request, , overrides] = params as [Wire, string, Record<string, Wire> | undefined]
   const options: CallOptions = {
     engine,
@@ -91,9 +91,11 @@ async function answer({ method, params }: Case): Promise<unknown> {
 }
 
 const all = [...cases('eth_call'), ...cases('eth_estimateGas')]
-describe.skipIf(all.length === 0)(`recorded by geth (${golden})`, () => {
-  test.each(all.map((each) => [each.name, each] as const))('%s', async (_, each) => {
-    expect(await answer(each)).toEqual(each.answer)
+describeEngines((engine) => {
+  describe.skipIf(all.length === 0)(`recorded by geth (${golden})`, () => {
+    test.each(all.map((each) => [each.name, each] as const))('%s', async (_, each) => {
+      expect(await answer(each, engine)).toEqual(each.answer)
+    })
   })
 })
 if (all.length === 0) test('no recorded answers here: set CONFORMANCE_DIR', ({ skip }) => skip())

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { describeEngines } from '../fixtures/engines.ts'
 import { runStateCase, type StateCase } from '../fixtures/state-case.ts'
 
 const packs = join(
@@ -56,14 +57,14 @@ const cases = existsSync(packs)
       .filter((file) => file.endsWith('.gz'))
       .flatMap(sample)
   : []
-describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
-  test.each(cases)('%s', async (_, one, expected) => {
-    const result = await runStateCase(one)
-    expect([result.stateRoot, result.logsHash, result.error !== undefined], result.error).toEqual([
-      expected.root,
-      expected.logs,
-      expected.isInvalid,
-    ])
+describeEngines((engine) => {
+  describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
+    test.each(cases)('%s', async (_, one, expected) => {
+      const result = await runStateCase(one, engine)
+      expect([result.stateRoot, result.logsHash, result.error !== undefined], result.error).toEqual(
+        [expected.root, expected.logs, expected.isInvalid],
+      )
+    })
   })
 })
 if (cases.length === 0) test('no state tests here: set CONFORMANCE_DIR', ({ skip }) => skip())

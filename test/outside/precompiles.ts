@@ -5,6 +5,9 @@
 import { readdirSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { runVector, VECTOR_FILES, VECTORS, vectorsOf } from '../fixtures/precompile-vectors.ts'
+import { engineOption } from './engine-option.ts'
+
+const engine = engineOption()
 
 let [passed, failed] = [0, 0]
 const fail = (what: string) => {
@@ -15,7 +18,7 @@ const known = new Set(VECTOR_FILES.map(([name]) => `${name}.json`))
 for (const file of readdirSync(VECTORS)) if (!known.has(file)) fail(`${file}: of which contract?`)
 for (const file of VECTOR_FILES)
   for (const vector of vectorsOf(file)) {
-    const { result, expected } = await runVector(file, vector)
+    const { result, expected } = await runVector(engine, file, vector)
     if (isDeepStrictEqual(result, expected)) passed++
     else fail(`${file[0]} ${vector.Name}: ${JSON.stringify({ result, expected })}`)
   }

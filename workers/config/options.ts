@@ -1,4 +1,5 @@
 /** Options that several commands share. An option of one command stands in its folder. */
+import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
 import { LIMITS, type Limits } from '../../rpc/seam/limits.ts'
 import type { ConfigOf } from './command.ts'
 import { choice, integer, type Option, option, optional, orWord, text } from './option.ts'
@@ -36,7 +37,10 @@ export const WORKING = {
     fallback: undefined,
     text: 'block caches of the database; a quarter of it again for trie nodes',
   }),
-  engine: option('NAME', choice('reference'), { fallback: 'reference', text: 'which EVM runs' }),
+  engine: option('NAME', choice(...ENGINE_NAMES), {
+    fallback: ENGINE_NAMES[0],
+    text: `which EVM runs: ${ENGINE_NAMES.join(', ')}`,
+  }),
   config: CONFIG_FILE,
   logLevel: option('LEVEL', choice(...LOG_LEVELS), {
     fallback: 'info',

@@ -1,15 +1,19 @@
 /** The engines by name (`--engine`). */
 import type { Engine } from '../engine.ts'
 import { makeReferenceEngine } from '../reference/reference.ts'
+import { ENGINE_NAMES, type EngineName } from './names.ts'
 
-const ENGINES: ReadonlyMap<string, () => Engine> = new Map([['reference', makeReferenceEngine]])
+/** Makes one with caches of its own. */
+const MAKERS: Readonly<Record<EngineName, () => Engine>> = {
+  reference: makeReferenceEngine,
+}
 
 /** A new one, with caches of its own: a thread makes one and hands it on. @throws {RangeError} naming the engines there are. */
-export function engineByName(name: string): Engine {
-  const make = ENGINES.get(name)
-  if (make === undefined)
+export function engineByName(wanted: string): Engine {
+  const name = ENGINE_NAMES.find((one) => one === wanted)
+  if (name === undefined)
     throw new RangeError(
-      `no engine named ${JSON.stringify(name)}; there is ${[...ENGINES.keys()].join(', ')}`,
+      `no engine named ${JSON.stringify(wanted)}; there is ${ENGINE_NAMES.join(', ')}`,
     )
-  return make()
+  return MAKERS[name]()
 }

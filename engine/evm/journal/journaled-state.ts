@@ -3,7 +3,6 @@
  * cross calls, transactions and flashblocks.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { bytesToHex } from '../../primitives/hex.ts'
 import { EMPTY_HASH, keccak256 } from '../../primitives/keccak.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { decodeAccount } from '../../state/account-codec.ts'
@@ -66,7 +65,7 @@ export class JournaledState {
     if (known !== undefined) return known
     const own = address.slice()
     const presence = this.#reader.account(wordsOf(own), this.#accountWords, 0)
-    if (presence === 'missing') throw new MissingError(`account ${bytesToHex(own)}`)
+    if (presence === 'missing') throw new MissingError({ kind: 'account', address: own })
     const base = presence === 'present' ? decodeAccount(bytesOf(this.#accountWords)) : undefined
     const entry: Entry = {
       address: own,
@@ -260,7 +259,7 @@ export class JournaledState {
     const known = this.#codes.get(hash)
     if (known !== undefined) return known
     const code = this.#reader.code(hash)
-    if (code === 'missing') throw new MissingError(`code ${bytesToHex(hash)}`)
+    if (code === 'missing') throw new MissingError({ kind: 'code', hash })
     this.#codes.set(hash, code)
     return code
   }
@@ -268,8 +267,7 @@ export class JournaledState {
   #readSlot(address: Bytes, key: Bytes): Bytes {
     const presence = this.#reader.slot(wordsOf(address), wordsOf(key), this.#slotWords, 0)
     if (presence === 'present') return bytesOf(this.#slotWords).slice()
-    if (presence === 'missing')
-      throw new MissingError(`slot ${bytesToHex(key)} of ${bytesToHex(address)}`)
+    if (presence === 'missing') throw new MissingError({ kind: 'slot', address, key })
     return ZERO_32
   }
 }

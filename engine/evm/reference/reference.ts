@@ -7,7 +7,17 @@ import { bytesToHex } from '../../primitives/hex.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError, type StateReader } from '../../state/reader.ts'
 import { type CodeCache, codeCache } from '../code-cache.ts'
-import type { BlockEnv, Engine, Limits, Message, Outcome, Session, TraceSink } from '../engine.ts'
+import {
+  type BlockEnv,
+  ClosedError,
+  type Engine,
+  type Limits,
+  type Message,
+  missingOf,
+  type Outcome,
+  type Session,
+  type TraceSink,
+} from '../engine.ts'
 import { JournaledState } from '../journal/journaled-state.ts'
 import { PolledBls, PolledBn254 } from './curves.ts'
 import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
@@ -89,7 +99,7 @@ function openSession(options: {
       access = accessOf(state)
       state.revert(mark)
       if (error instanceof Stopped) return { status: 'stopped', why: error.why }
-      if (error instanceof MissingError) return { status: 'missing', what: error.what }
+      if (error instanceof MissingError) return missingOf(error)
       if (error instanceof EVMError) return { status: 'halt', reason: haltBeforeFrame(error) }
       throw error
     } finally {
@@ -97,7 +107,7 @@ function openSession(options: {
     }
   }
 
-  return {
+  const session: Session = {
     ...stateAccess(state),
     run,
     reopen(reader, nextBlock) {
@@ -108,11 +118,25 @@ function openSession(options: {
       trace = sink
       traced = undefined
     },
+    close() {
+      Object.assign(session, closed(session))
+    },
   }
+  return session
+}
+
+/** What a session becomes at its end: an open one pays nothing for being asked whether it is open. */
+function closed(session: Session): Readonly<Record<string, () => never>> {
+  const refuse = (): never => {
+    throw new ClosedError()
+  }
+  return Object.fromEntries(Object.keys(session).map((name) => [name, refuse]))
 }
 
 /** Everything of a session that is state alone. */
-function stateAccess(state: JournaledState): Omit<Session, 'run' | 'reopen' | 'setTrace'> {
+function stateAccess(
+  state: JournaledState,
+): Omit<Session, 'run' | 'reopen' | 'setTrace' | 'close'> {
   return {
     account(address) {
       const { nonce, balance, codeHash } = state.entry(address)
@@ -206,7 +230,7 @@ function ancestors(state: JournaledState) {
   const blockchain = {
     async getBlock(number: number) {
       const hash = state.reader.blockHash(BigInt(number))
-      if (hash === 'missing') throw new MissingError(`hash of block ${number}`)
+      if (hash === 'missing') throw new MissingError({ kind: 'blockHash', number: BigInt(number) })
       return { hash: (): Bytes => hash ?? ZERO_32 }
     },
     async putBlock() {},

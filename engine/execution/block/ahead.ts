@@ -62,6 +62,7 @@ export function allowAhead(block: BlockExecution): AheadExecution {
       undo()
       return block.diff(since)
     },
+    close: () => block.close(),
     async tryAhead(transaction, limits) {
       const mark = block.checkpoint()
       const done = await block.execute(transaction, limits)

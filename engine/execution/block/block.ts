@@ -164,7 +164,7 @@ class Block implements BlockExecution {
       isGasless: gasless,
     })
     if (tracer !== undefined) this.#session.setTrace(undefined)
-    if (result.status === 'missing') throw new MissingError(result.what)
+    if (result.status === 'missing') throw new MissingError(...result.missing)
     if (result.status !== 'executed') return result
     tracer?.end?.(result.gasUsed)
     return { status: 'executed' as const, executed: this.#add(transaction, result, rollup) }
@@ -212,6 +212,10 @@ class Block implements BlockExecution {
 
   diff(since?: BlockCheckpoint) {
     return this.#session.diff(since?.journal ?? 0)
+  }
+
+  close(): void {
+    this.#session.close()
   }
 
   #sceneOf(transaction: Transaction): TraceScene {

@@ -51,7 +51,7 @@ async function dequeue(session: Session, contract: Bytes): Promise<Bytes> {
     throw new RequestsError(`no code at the system contract ${name}`)
   session.beginTransaction()
   const outcome = await session.run(systemMessage(contract, new Uint8Array(0)))
-  if (outcome.status === 'missing') throw new MissingError(outcome.what)
+  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
   if (outcome.status !== 'success') throw new RequestsError(`the system contract ${name} failed`)
   session.endTransaction()
   return outcome.output

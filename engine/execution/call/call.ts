@@ -1,6 +1,6 @@
 /** eth_call: a message on a block's state, of which nothing stays (go-ethereum: internal/ethapi, DoCall). */
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Engine, Limits, Session } from '../../evm/engine.ts'
+import type { BlockEnv, Engine, Limits, Missing, Session, SessionRules } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -9,7 +9,7 @@ import type { AccessList, Authorization } from '../../primitives/transaction.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
-import { andThen, type Maybe } from '../transaction/maybe.ts'
+import { andFinally, andThen, type Maybe } from '../transaction/maybe.ts'
 import {
   type AccountOverride,
   applyOverrides,
@@ -61,7 +61,7 @@ export type CallFailure =
   | { readonly status: 'revert'; readonly output: Bytes; readonly reason: string | undefined }
   | { readonly status: 'refused'; readonly message: string }
   | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
-  | { readonly status: 'missing'; readonly what: string }
+  | Missing
 export type CallResult =
   | {
       readonly status: 'success'
@@ -73,18 +73,18 @@ export type CallResult =
 
 /** At once with an engine that answers at once. @throws {ViewError} {MissingError} */
 export function call(options: CallOptions): Maybe<CallResult> {
-  const opened = openCall(options)
-  if ('refusal' in opened) return refused(opened.refusal)
-  const gas = gasOf(options, opened)
-  if (typeof gas === 'string') return refused(gas)
-  const message = { ...opened.message, gas }
-  const { limits, tracer } = options
-  const traced = tracer === undefined ? {} : startTrace(tracer, message, opened)
-  return andThen(simulate(message, { ...opened, limits, ...traced }), (simulated) =>
-    simulated.status === 'refused'
-      ? refused(`err: ${simulated.message} (supplied gas ${gas})`)
-      : resultOf(simulated),
-  )
+  return onCallSession(options, (opened): Maybe<CallResult> => {
+    const gas = gasOf(options, opened)
+    if (typeof gas === 'string') return refused(gas)
+    const message = { ...opened.message, gas }
+    const { limits, tracer } = options
+    const traced = tracer === undefined ? {} : startTrace(tracer, message, opened)
+    return andThen(simulate(message, { ...opened, limits, ...traced }), (simulated) =>
+      simulated.status === 'refused'
+        ? refused(`err: ${simulated.message} (supplied gas ${gas})`)
+        : resultOf(simulated),
+    )
+  })
 }
 
 function startTrace(
@@ -112,8 +112,31 @@ export type OpenedCall = {
   readonly message: SimulatedMessage
 }
 
-/** Session with the overrides written, environment and message of a request. */
-export function openCall(options: CallOptions): OpenedCall | { readonly refusal: string } {
+/** Runs with a session in which the overrides are written, and ends it. @throws {ViewError} {MissingError} */
+export function onCallSession<Result>(
+  options: CallOptions,
+  run: (opened: OpenedCall) => Maybe<Result>,
+): Maybe<Result | Refused> {
+  const prepared = prepareCall(options)
+  if ('refusal' in prepared) return refused(prepared.refusal)
+  const { reader, env, rules, sessionRules, message } = prepared
+  const session = options.engine.openSession(reader, env, sessionRules)
+  return andFinally(
+    () => {
+      applyOverrides(session, options.stateOverrides ?? [])
+      return run({ session, env, rules, message })
+    },
+    () => session.close(),
+  )
+}
+
+type PreparedCall = Omit<OpenedCall, 'session'> & {
+  readonly reader: StateReader
+  readonly sessionRules: SessionRules
+}
+
+/** What a request is about, and on what it runs. */
+function prepareCall(options: CallOptions): PreparedCall | { readonly refusal: string } {
   const { engine, chain, request, stateOverrides = [], blockOverrides } = options
   const block = overrideBlock(options.env, blockOverrides)
   const rules = chain.rulesAt(block.number, block.timestamp)
@@ -130,12 +153,11 @@ export function openCall(options: CallOptions): OpenedCall | { readonly refusal:
   const reader = overrideHashes(options.reader, blockOverrides?.blockHash)
   const sessionRules =
     overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
-  const session = engine.openSession(reader, env, sessionRules)
-  applyOverrides(session, stateOverrides)
-  return { session, env, rules, message }
+  return { reader, env, rules, sessionRules, message }
 }
 
-export const refused = (message: string) => ({ status: 'refused', message }) as const
+type Refused = CallFailure & { readonly status: 'refused' }
+export const refused = (message: string): Refused => ({ status: 'refused', message })
 
 export function resultOf(simulated: Exclude<Simulated, { status: 'refused' }>): CallResult {
   if (simulated.status !== 'ran') return simulated

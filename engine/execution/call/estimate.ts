@@ -6,7 +6,7 @@ import {
   type CallFailure,
   type CallOptions,
   type OpenedCall,
-  openCall,
+  onCallSession,
   refused,
   resultOf,
 } from './call.ts'
@@ -16,13 +16,13 @@ export type EstimateResult = { readonly status: 'success'; readonly gas: bigint 
 
 /** All runs share the deadline of `limits`. @throws {ViewError} {MissingError} */
 export function estimateGas(options: CallOptions): Maybe<EstimateResult> {
-  const opened = openCall(options)
-  if ('refusal' in opened) return refused(opened.refusal)
-  const highest = highestGas(options, opened)
-  if (typeof highest === 'string') return refused(highest)
-  const run = (gas: bigint) =>
-    simulate({ ...opened.message, gas }, { ...opened, limits: options.limits })
-  return andThen(tryTransfer(opened, run), (transfer) => transfer ?? search(run, highest))
+  return onCallSession(options, (opened): Maybe<EstimateResult> => {
+    const highest = highestGas(options, opened)
+    if (typeof highest === 'string') return refused(highest)
+    const run = (gas: bigint) =>
+      simulate({ ...opened.message, gas }, { ...opened, limits: options.limits })
+    return andThen(tryTransfer(opened, run), (transfer) => transfer ?? search(run, highest))
+  })
 }
 
 type Run = (gas: bigint) => Maybe<Simulated>

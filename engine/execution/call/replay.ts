@@ -51,8 +51,12 @@ export class ReplayStopped extends Error {
  * problem in its place. @throws {ViewError} {MissingError} {ReplayStopped} {TracerError} for a tracer that cannot be made
  */
 export async function traceTransactions(options: TraceOptions): Promise<void> {
-  const { engine, hash, header, transactions, budget, output, limits, choice } = options
   const block = openReplay(options)
+  await traceOpened(options, block).finally(() => block.close())
+}
+
+async function traceOpened(options: TraceOptions, block: BlockExecution): Promise<void> {
+  const { engine, hash, header, transactions, budget, output, limits, choice } = options
   const precompiles = precompilesOf(engine, block)
   await block.begin()
   for (const [index, transaction] of transactions.slice(0, options.last + 1).entries()) {
@@ -93,10 +97,14 @@ export async function traceTransactions(options: TraceOptions): Promise<void> {
 /** The state after the first `count` transactions of the block. @throws as traceTransactions does */
 export async function stateWithin(options: ReplayOptions, count: number): Promise<StateReader> {
   const block = openReplay(options)
-  await block.begin()
-  for (const transaction of options.transactions.slice(0, count))
-    await replay(block, transaction, options.limits)
-  return overlayReader(block.diff(), options.reader)
+  try {
+    await block.begin()
+    for (const transaction of options.transactions.slice(0, count))
+      await replay(block, transaction, options.limits)
+    return overlayReader(block.diff(), options.reader)
+  } finally {
+    block.close()
+  }
 }
 
 /** Addresses in lower-case hex. */

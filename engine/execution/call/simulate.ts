@@ -92,7 +92,7 @@ export async function simulateBlocks(options: SimulateOptions): Promise<readonly
       reader: overrideHashes(reader, hashes),
       budget,
     })
-    const { diff, finish } = await run.execute()
+    const { diff, finish } = await run.execute().finally(() => run.close())
     reader = overlayReader(diff, reader)
     const made = finish(options.rootsAfter?.(diff))
     simulated.push(made)
@@ -145,12 +145,16 @@ class BlockRun {
     const evm =
       overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
     this.#session = engine.openSession(reader, this.#env, evm)
-    applyOverrides(this.#session, stateOverrides)
     this.#logs = new LogCollector(options.traceTransfers)
+  }
+
+  close(): void {
+    this.#session.close()
   }
 
   async execute() {
     const session = this.#session
+    applyOverrides(session, this.#block.stateOverrides ?? [])
     await beforeTransactions(session, this.#attributes, this.#rules)
     session.setTrace(this.#logs.sink)
     for (const call of this.#block.calls) await this.#call(call)
@@ -188,7 +192,7 @@ class BlockRun {
       limits,
       ...(validation ? { validation: { nonce } } : {}),
     })
-    if (done.status === 'missing') throw new MissingError(done.what)
+    if (done.status === 'missing') throw new MissingError(...done.missing)
     if (done.status === 'stopped') throw new SimulationStopped(done.why)
     if (done.status === 'refused')
       throw new SimulationError(done.why, `err: ${done.message} (supplied gas ${gas})`)

@@ -4,7 +4,7 @@
  */
 
 import type { Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Limits, Outcome, Session } from '../../evm/engine.ts'
+import type { BlockEnv, Limits, Missing, Outcome, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { checksumAddress } from '../../primitives/checksum-address.ts'
 import type { Log } from '../../primitives/receipt.ts'
@@ -47,7 +47,7 @@ export type Simulated =
       readonly isGasTooLow: boolean
     }
   | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
-  | { readonly status: 'missing'; readonly what: string }
+  | Missing
 
 export type SimulationContext = {
   readonly session: Session

@@ -36,7 +36,7 @@ export function allowanceCall(to: Bytes, data: Bytes): Bytes {
 }
 
 function allows(outcome: Outcome, gasLimit: bigint): boolean {
-  if (outcome.status === 'missing') throw new MissingError(outcome.what)
+  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
   return outcome.status === 'success' && isAllowance(outcome.output, gasLimit)
 }
 

@@ -6,6 +6,18 @@ export function andThen<A, B>(value: Maybe<A>, next: (value: A) => Maybe<B>): Ma
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
+/** Runs `end` after `run`, however that ends. */
+export function andFinally<T>(run: () => Maybe<T>, end: () => void): Maybe<T> {
+  let isPending = false
+  try {
+    const value = run()
+    isPending = value instanceof Promise
+    return value instanceof Promise ? value.finally(end) : value
+  } finally {
+    if (!isPending) end()
+  }
+}
+
 /** Runs `undo` when `run` throws, now or later, and lets the error pass. */
 export function orUndo<T>(run: () => Maybe<T>, undo: () => void): Maybe<T> {
   const fail = (error: unknown): never => {

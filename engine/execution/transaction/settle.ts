@@ -1,7 +1,7 @@
 /** What transitions of every kind share: their context, their result, and the accounts that are warm from the start. */
 
 import type { Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Limits, Outcome, Session } from '../../evm/engine.ts'
+import type { BlockEnv, Limits, Missing, Outcome, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
@@ -40,7 +40,7 @@ export type Transition =
   | Applied
   | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
   | { readonly status: 'stopped' }
-  | { readonly status: 'missing'; readonly what: string }
+  | Missing
 
 /** Sender, receiver, coinbase and what the access list names, by the fork's rules. */
 export function warmUp(

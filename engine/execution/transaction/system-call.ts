@@ -46,7 +46,7 @@ export function look(session: Session, contract: Bytes, input: Bytes): Maybe<Out
 async function keptCall(session: Session, contract: Bytes, input: Bytes): Promise<void> {
   session.beginTransaction()
   const outcome = await session.run(systemMessage(contract, input))
-  if (outcome.status === 'missing') throw new MissingError(outcome.what)
+  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
   session.endTransaction()
 }
 

@@ -77,6 +77,8 @@ export interface BlockExecution {
   revert(to: BlockCheckpoint): void
   /** Touched since the checkpoint; from the opening when it is left out (system calls included). */
   diff(since?: BlockCheckpoint): StateDiff
+  /** Ends the session, once: nothing can be executed, undone or asked of the state then. What was executed, and its sums, stay. */
+  close(): void
 }
 export type BlockCheckpoint = {
   readonly journal: number

@@ -32,11 +32,13 @@ export interface Payload {
   /** Executes a flashblock that was cut before; undefined when it says the same as its packet, else what differs. */
   replay(flashblock: Flashblock): Promise<string | undefined>
   sealed(): SealedBlock
+  /** Ends the execution, once: what was executed can still be read. */
+  close(): void
 }
 
 export type PayloadOptions = {
   readonly id: string
-  /** Opened, `begin` not yet called. */
+  /** Opened, `begin` not yet called. Closed by the payload, also where it cannot be opened. */
   readonly execution: BlockExecution
   /** Storage root of the message passer at the parent. */
   readonly withdrawalsRoot: Bytes | undefined
@@ -51,7 +53,10 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
   let count = 0
   let since: BlockCheckpoint | undefined
   let withdrawalsRoot = options.withdrawalsRoot ?? ZERO_32
-  await execution.begin()
+  await execution.begin().catch((error: unknown) => {
+    execution.close()
+    throw error
+  })
 
   const advance = () => {
     index++
@@ -116,6 +121,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       return `index ${flashblock.index} gives block hash ${bytesToHex(hash)}, its packet says ${bytesToHex(flashblock.delta.blockHash)}`
     },
     sealed: () => sealedBlock(id, execution),
+    close: () => execution.close(),
   }
 }
 

@@ -120,6 +120,7 @@ class StateMachine implements Sequencer {
   }
 
   #end(building: Building): void {
+    building.payload.close()
     building.parent.release()
     this.#building = undefined
   }
@@ -170,20 +171,24 @@ class StateMachine implements Sequencer {
 
   /** The same payload with the same prefix; a text: how its packets differ from what execution gives. */
   async #replay(parent: ParentBlock, recorded: RecordedBlock): Promise<Building | string> {
-    const { flashblocks, end, base } = recorded
-    const attributes = attributesOf(base)
-    const payload = await this.#openPayload(parent, attributes)
-    let targetIndex = 0
-    for (const { message } of flashblocks) {
-      const difference = await payload.replay(message)
-      if (difference !== undefined) return difference
-      targetIndex = message.targetIndex || targetIndex
-    }
+    const payload = await this.#openPayload(parent, attributesOf(recorded.base))
+    return orClose(payload, async () => {
+      const difference = await replayAll(payload, recorded.flashblocks)
+      if (difference === undefined) return this.#resumed(parent, payload, recorded)
+      payload.close()
+      return difference
+    })
+  }
+
+  #resumed(parent: ParentBlock, payload: Payload, recorded: RecordedBlock): Building {
+    const { flashblocks, end } = recorded
+    const { number, timestamp } = payload.execution.attributes
     for (const { transaction } of payload.execution.executed)
-      this.#intake.include(attributes.number, transaction.hash)
+      this.#intake.include(number, transaction.hash)
     for (const packet of flashblocks) this.#send(packet)
     const now = this.#clock.now()
-    const planned = scheduleOf(attributes.timestamp, now, this.#options)
+    const planned = scheduleOf(timestamp, now, this.#options)
+    const targetIndex = flashblocks.reduce((last, { message }) => message.targetIndex || last, 0)
     const schedule = {
       ...planned,
       // What was announced is the end of the payload to everyone who follows it.
@@ -206,9 +211,14 @@ class StateMachine implements Sequencer {
 
   /** Index 0: the base, the L1-attributes deposit, deposits of users. */
   async #open(parent: ParentBlock, timestamp: bigint): Promise<Building> {
-    const { chain, l1 } = this.#options
-    const attributes = nextAttributes(chain, parent, timestamp)
+    const attributes = nextAttributes(this.#options.chain, parent, timestamp)
     const payload = await this.#openPayload(parent, attributes)
+    return orClose(payload, () => this.#openIndexZero(parent, payload))
+  }
+
+  async #openIndexZero(parent: ParentBlock, payload: Payload): Promise<Building> {
+    const { chain, l1 } = this.#options
+    const { attributes } = payload.execution
     const done = await payload.execution.execute(attributesDeposit(chain, attributes, l1))
     if (done.status !== 'executed')
       throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
@@ -216,6 +226,7 @@ class StateMachine implements Sequencer {
     const deposited = await executeDeposits(chain, payload.execution, deposits?.take() ?? [])
     this.#emit(await payload.cut(0), attributes.number)
     for (const one of deposited) deposits?.done(one)
+    const { timestamp } = attributes
     return this.#built(parent, payload, scheduleOf(timestamp, this.#clock.now(), this.#options))
   }
 
@@ -294,6 +305,28 @@ class StateMachine implements Sequencer {
     const { message } = recorded
     if (message.type === 'flashblock')
       this.#newest = { number: Number(message.blockNumber), index: message.index }
+  }
+}
+
+/** A text: how one of the packets differs from what execution gives. */
+async function replayAll(
+  payload: Payload,
+  flashblocks: RecordedBlock['flashblocks'],
+): Promise<string | undefined> {
+  for (const { message } of flashblocks) {
+    const difference = await payload.replay(message)
+    if (difference !== undefined) return difference
+  }
+  return undefined
+}
+
+/** A payload that comes to nothing is closed here. */
+async function orClose<T>(payload: Payload, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    payload.close()
+    throw error
   }
 }
 

@@ -50,7 +50,7 @@ export type LiveBlock = {
 }
 export type OpenPart = {
   readonly execution: AheadExecution
-  /** Ends the lease of the parent's state. */
+  /** Ends the execution, and the lease of the parent's state. */
   release(): void
 }
 export type Content = {
@@ -105,8 +105,18 @@ export async function openExecution(
         attributes,
       }),
     )
-    await execution.begin()
-    return { execution, release: () => lease.release() }
+    const open = {
+      execution,
+      release() {
+        execution.close()
+        lease.release()
+      },
+    }
+    await execution.begin().catch((error: unknown) => {
+      execution.close()
+      throw error
+    })
+    return open
   } catch (error) {
     lease.release()
     throw error

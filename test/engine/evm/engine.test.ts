@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Outcome, Session } from '../../../engine/evm/engine.ts'
-import { makeReferenceEngine } from '../../../engine/evm/reference/reference.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { bytesToBigint } from '../../../engine/primitives/words.ts'
 import type { StateDiff } from '../../../engine/state/diff.ts'
 import { mergeDiffs } from '../../../engine/state/diff-codec.ts'
 import { MissingError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
 import {
   address,
   BLOCK,
@@ -19,427 +19,442 @@ import {
   world,
 } from '../../fixtures/world.ts'
 
-const engine = makeReferenceEngine()
-const RICH = { balance: 10n ** 20n }
+describeEngines((engine) => {
+  const RICH = { balance: 10n ** 20n }
 
-/** A session over accounts 1 (rich) and 2 (with the code). */
-function open(code: string, others: Record<number, WorldAccount> = {}, spec = 'prague'): Session {
-  const session = engine.openSession(world({ 1: RICH, 2: { code }, ...others }), BLOCK, {
-    ...PRAGUE,
-    spec,
-  })
-  session.beginTransaction()
-  return session
-}
-const run = async (code: string, changes = {}, others = {}): Promise<Outcome> =>
-  open(code, others).run(message(changes))
-/** MSTORE at 0 and RETURN of the top of the stack. */
-const RETURN_TOP = '5f5260205ff3'
-
-describe('outcomes', () => {
-  const halts: [code: string, reason: string][] = [
-    ['01', 'stack underflow (0 <=> 2)'],
-    ['6001 01', 'stack underflow (1 <=> 2)'],
-    ['6001 80 91', 'stack underflow (2 <=> 3)'],
-    ['0c', 'invalid opcode: opcode 0xc not defined'],
-    ['fe', 'invalid opcode: INVALID'],
-    ['5f 56', 'invalid jump destination'],
-    ['5b 5f 56', 'out of gas'],
-    ['5b 5f 5f 56', 'stack limit reached 1024 (1023)'],
-    [`7f${'ff'.repeat(32)} 51`, 'gas uint64 overflow'],
-    ['6001 5f 5f 3e', 'return data out of bounds'],
-  ]
-  test.each(halts)('%s halts: %s', async (code, reason) => {
-    expect(await run(code)).toEqual({ status: 'halt', reason })
-  })
-
-  test('write protection inside a static call is not seen outside', async () => {
-    const outcome = await run(
-      `5f5f5f5f${push(3)}5afa${RETURN_TOP}`,
-      {},
-      { 3: { code: '60015f55' } },
-    )
-    expect(outcome).toMatchObject({ status: 'success', output: word(0n) })
-  })
-
-  test('a revert gives gas and output back and undoes', async () => {
-    const session = open('60015f55 602a5f52 60205ffd')
-    const before = session.checkpoint()
-    const outcome = await session.run(message())
-    expect(outcome).toMatchObject({ status: 'revert', output: word(42n) })
-    expect(outcome.status === 'revert' && outcome.gasLeft > 70_000n).toBe(true)
-    expect(session.diff(before)).toEqual([])
-  })
-
-  test('success reports logs and the refund', async () => {
-    const session = open(`5f5f55 602a 5f5260205f a0 00`, {
-      2: { code: '5f5f55 602a5f52 60205fa0', storage: { 0: 1n } },
+  /** A session over accounts 1 (rich) and 2 (with the code). */
+  function open(code: string, others: Record<number, WorldAccount> = {}, spec = 'prague'): Session {
+    const session = engine.openSession(world({ 1: RICH, 2: { code }, ...others }), BLOCK, {
+      ...PRAGUE,
+      spec,
     })
-    expect(await session.run(message())).toMatchObject({
-      status: 'success',
-      refund: 4800n,
-      logs: [{ address: address(2), topics: [], data: word(42n) }],
+    session.beginTransaction()
+    return session
+  }
+  const run = async (code: string, changes = {}, others = {}): Promise<Outcome> =>
+    open(code, others).run(message(changes))
+  /** MSTORE at 0 and RETURN of the top of the stack. */
+  const RETURN_TOP = '5f5260205ff3'
+
+  describe('outcomes', () => {
+    const halts: [code: string, reason: string][] = [
+      ['01', 'stack underflow (0 <=> 2)'],
+      ['6001 01', 'stack underflow (1 <=> 2)'],
+      ['6001 80 91', 'stack underflow (2 <=> 3)'],
+      ['0c', 'invalid opcode: opcode 0xc not defined'],
+      ['fe', 'invalid opcode: INVALID'],
+      ['5f 56', 'invalid jump destination'],
+      ['5b 5f 56', 'out of gas'],
+      ['5b 5f 5f 56', 'stack limit reached 1024 (1023)'],
+      [`7f${'ff'.repeat(32)} 51`, 'gas uint64 overflow'],
+      ['6001 5f 5f 3e', 'return data out of bounds'],
+    ]
+    test.each(halts)('%s halts: %s', async (code, reason) => {
+      expect(await run(code)).toEqual({ status: 'halt', reason })
     })
-  })
 
-  test('a created contract takes its address from nonce − 1', async () => {
-    const session = open('')
-    session.setNonce(address(1), 1n)
-    const outcome = await session.run(message({ to: undefined, input: bytes('6001 5ff3') }))
-    expect(outcome).toMatchObject({ status: 'success' })
-    if (outcome.status !== 'success') return
-    // keccak256(rlp([0x0001…0001, 0]))[12:]
-    expect(session.code(outcome.created!)).toEqual(bytes('00'))
-    expect(session.account(outcome.created!).nonce).toBe(1n)
-  })
+    test('write protection inside a static call is not seen outside', async () => {
+      const outcome = await run(
+        `5f5f5f5f${push(3)}5afa${RETURN_TOP}`,
+        {},
+        { 3: { code: '60015f55' } },
+      )
+      expect(outcome).toMatchObject({ status: 'success', output: word(0n) })
+    })
 
-  test('code that cannot be stored', async () => {
-    const create = (input: string, gas = 100_000n) => {
+    test('a revert gives gas and output back and undoes', async () => {
+      const session = open('60015f55 602a5f52 60205ffd')
+      const before = session.checkpoint()
+      const outcome = await session.run(message())
+      expect(outcome).toMatchObject({ status: 'revert', output: word(42n) })
+      expect(outcome.status === 'revert' && outcome.gasLeft > 70_000n).toBe(true)
+      expect(session.diff(before)).toEqual([])
+    })
+
+    test('success reports logs and the refund', async () => {
+      const session = open(`5f5f55 602a 5f5260205f a0 00`, {
+        2: { code: '5f5f55 602a5f52 60205fa0', storage: { 0: 1n } },
+      })
+      expect(await session.run(message())).toMatchObject({
+        status: 'success',
+        refund: 4800n,
+        logs: [{ address: address(2), topics: [], data: word(42n) }],
+      })
+    })
+
+    test('a created contract takes its address from nonce − 1', async () => {
       const session = open('')
       session.setNonce(address(1), 1n)
-      return session.run(message({ to: undefined, input: bytes(input), gas }))
+      const outcome = await session.run(message({ to: undefined, input: bytes('6001 5ff3') }))
+      expect(outcome).toMatchObject({ status: 'success' })
+      if (outcome.status !== 'success') return
+      // keccak256(rlp([0x0001…0001, 0]))[12:]
+      expect(session.code(outcome.created!)).toEqual(bytes('00'))
+      expect(session.account(outcome.created!).nonce).toBe(1n)
+    })
+
+    test('code that cannot be stored', async () => {
+      const create = (input: string, gas = 100_000n) => {
+        const session = open('')
+        session.setNonce(address(1), 1n)
+        return session.run(message({ to: undefined, input: bytes(input), gas }))
+      }
+      expect(await create('60ef5f53 60015ff3')).toEqual({
+        status: 'halt',
+        reason: 'invalid code: must not begin with 0xef',
+      })
+      expect(await create('616001 5ff3', 10_000_000n)).toEqual({
+        status: 'halt',
+        reason: 'max code size exceeded',
+      })
+      expect(await create('610200 5ff3', 50_000n)).toEqual({
+        status: 'halt',
+        reason: 'contract creation code storage out of gas',
+      })
+    })
+
+    test('a value the sender has not got', async () => {
+      expect(await run('', { from: address(9), value: 1n })).toEqual({
+        status: 'halt',
+        reason: 'insufficient balance for transfer',
+      })
+    })
+
+    test('the block is what the contract reads', async () => {
+      const reads: [opcode: string, value: bigint][] = [
+        ['43', BLOCK.number],
+        ['42', BLOCK.timestamp],
+        ['45', BLOCK.gasLimit],
+        ['48', BLOCK.baseFee],
+        ['44', bytesToBigint(BLOCK.prevRandao)],
+        ['46', 196n],
+        ['4a', 1n],
+        ['41', bytesToBigint(BLOCK.coinbase)],
+      ]
+      for (const [opcode, value] of reads)
+        expect(await run(opcode + RETURN_TOP)).toMatchObject({ output: word(value) })
+      expect(await run(`48${RETURN_TOP}`, { baseFee: 0n })).toMatchObject({ output: word(0n) })
+    })
+  })
+
+  describe('bounds', () => {
+    test('fuel, deadline and memory stop a run and leave the session as it was', async () => {
+      const session = open(`60015f55 5b 6004 56`)
+      const gas = 10n ** 9n
+      const before = session.checkpoint()
+      expect(await session.run(message({ gas }), { fuel: 5_000 })).toEqual({
+        status: 'stopped',
+        why: 'fuel',
+      })
+      let looks = 0
+      const isExpired = () => ++looks > 3
+      expect(await session.run(message({ gas }), { isExpired })).toEqual({
+        status: 'stopped',
+        why: 'deadline',
+      })
+      const wide = open('6207ffff 51')
+      expect(await wide.run(message({ gas }), { memoryBytes: 65_536 })).toEqual({
+        status: 'stopped',
+        why: 'memory',
+      })
+      expect(session.checkpoint()).toBe(before)
+      expect(session.diff(0)).toEqual([])
+      expect(await session.run(message())).toEqual({ status: 'halt', reason: 'out of gas' })
+    })
+
+    test('fuel is counted to the step', async () => {
+      expect(await open('5f5f5f00').run(message(), { fuel: 4 })).toMatchObject({
+        status: 'success',
+      })
+      expect(await open('5f5f5f00').run(message(), { fuel: 3 })).toMatchObject({
+        status: 'stopped',
+      })
+    })
+  })
+
+  describe('reads that fail', () => {
+    /** Account 1 is rich, account 2 runs the code, account 3 fails as told. */
+    function failing(
+      code: string,
+      fail: () => 'missing',
+    ): { session: Session; reader: StateReader } {
+      const whole = world({ 1: RICH, 2: { code } })
+      const reader: StateReader = {
+        ...whole,
+        account: (words, out, at) =>
+          bytesToHex(new Uint8Array(words.buffer, words.byteOffset, 20)) === bytesToHex(address(3))
+            ? fail()
+            : whole.account(words, out, at),
+      }
+      const session = engine.openSession(reader, BLOCK, PRAGUE)
+      session.beginTransaction()
+      return { session, reader: whole }
     }
-    expect(await create('60ef5f53 60015ff3')).toEqual({
-      status: 'halt',
-      reason: 'invalid code: must not begin with 0xef',
+    const code = `60015f55 ${push(3)} 31`
+
+    test('missing is an outcome', async () => {
+      const { session, reader } = failing(code, () => 'missing')
+      expect(await session.run(message())).toEqual({
+        status: 'missing',
+        what: `account ${bytesToHex(address(3))}`,
+        missing: [{ kind: 'account', address: address(3) }],
+      })
+      expect(session.diff(0)).toEqual([])
+      expect(() => session.account(address(3))).toThrow(MissingError)
+      session.reopen(reader, BLOCK)
+      session.beginTransaction()
+      expect(await session.run(message())).toMatchObject({ status: 'success' })
     })
-    expect(await create('616001 5ff3', 10_000_000n)).toEqual({
-      status: 'halt',
-      reason: 'max code size exceeded',
-    })
-    expect(await create('610200 5ff3', 50_000n)).toEqual({
-      status: 'halt',
-      reason: 'contract creation code storage out of gas',
+
+    test('a void view passes through, from a nested call too', async () => {
+      const gone = new ViewError('void', 'unfolded')
+      const { session } = failing(`60015f55 5f5f5f5f5f${push(3)}5af1`, () => {
+        throw gone
+      })
+      await expect(session.run(message())).rejects.toBe(gone)
+      expect(session.diff(0)).toEqual([])
+      expect(await session.run(message({ to: address(4), value: 1n }))).toMatchObject({
+        status: 'success',
+      })
     })
   })
 
-  test('a value the sender has not got', async () => {
-    expect(await run('', { from: address(9), value: 1n })).toEqual({
-      status: 'halt',
-      reason: 'insufficient balance for transfer',
+  describe('sessions', () => {
+    /** Reads slot 0 and sets it to 9, transient slot 0 too. */
+    const code = `5f54 60095f55 60095f5d ${RETURN_TOP}`
+    const opened = (value: bigint) => open('', { 2: { code, storage: { 0: value } } })
+    const outputOf = (outcome: Outcome) =>
+      outcome.status === 'success' ? bytesToBigint(outcome.output) : outcome
+
+    test('that run at the same time, and in turn, each see their own state', async () => {
+      const sessions = [1n, 2n, 3n, 4n].map(opened)
+      const all = await Promise.all(sessions.map((session) => session.run(message())))
+      expect(all.map(outputOf)).toEqual([1n, 2n, 3n, 4n])
+      for (const value of [5n, 6n]) {
+        const session = opened(value)
+        expect(outputOf(await session.run(message()))).toBe(value)
+        expect(outputOf(await session.run(message()))).toBe(9n)
+        expect(session.diff(0).flatMap(({ slots }) => slots)).toHaveLength(1)
+      }
+      expect(outputOf(await sessions[0]!.run(message()))).toBe(9n)
+    })
+
+    test('go on after one that was stopped inside a call', async () => {
+      const endless = open(`60015f55 5f5f5f5f5f${push(3)}5af1`, { 3: { code: '5b5f56' } })
+      const stopped = await endless.run(message(), { fuel: 50 })
+      expect(stopped).toMatchObject({ status: 'stopped' })
+      expect(outputOf(await opened(8n).run(message()))).toBe(8n)
     })
   })
 
-  test('the block is what the contract reads', async () => {
-    const reads: [opcode: string, value: bigint][] = [
-      ['43', BLOCK.number],
-      ['42', BLOCK.timestamp],
-      ['45', BLOCK.gasLimit],
-      ['48', BLOCK.baseFee],
-      ['44', bytesToBigint(BLOCK.prevRandao)],
-      ['46', 196n],
-      ['4a', 1n],
-      ['41', bytesToBigint(BLOCK.coinbase)],
-    ]
-    for (const [opcode, value] of reads)
-      expect(await run(opcode + RETURN_TOP)).toMatchObject({ output: word(value) })
-    expect(await run(`48${RETURN_TOP}`, { baseFee: 0n })).toMatchObject({ output: word(0n) })
-  })
-})
-
-describe('bounds', () => {
-  test('fuel, deadline and memory stop a run and leave the session as it was', async () => {
-    const session = open(`60015f55 5b 6004 56`)
-    const gas = 10n ** 9n
-    const before = session.checkpoint()
-    expect(await session.run(message({ gas }), { fuel: 5_000 })).toEqual({
-      status: 'stopped',
-      why: 'fuel',
+  describe('transactions', () => {
+    test('warm addresses, originals and transient storage end with the transaction', async () => {
+      // Returns the gas of an SLOAD, then writes; TLOAD must be 0 at the start.
+      const code = `5a 5f54 50 5a 90 03 60015f55 60015f5d ${RETURN_TOP}`
+      const session = open(code)
+      const first = await session.run(message())
+      const second = await session.run(message())
+      session.endTransaction()
+      session.beginTransaction()
+      const third = await session.run(message())
+      const gas = (outcome: Outcome) =>
+        outcome.status === 'success' ? bytesToBigint(outcome.output) : -1n
+      expect([gas(first), gas(second), gas(third)]).toEqual([2106n, 106n, 2106n])
+      expect(await open(`5f5c${RETURN_TOP}`).run(message())).toMatchObject({ output: word(0n) })
     })
-    let looks = 0
-    const isExpired = () => ++looks > 3
-    expect(await session.run(message({ gas }), { isExpired })).toEqual({
-      status: 'stopped',
-      why: 'deadline',
+
+    test('what was touched and is empty goes', async () => {
+      const session = open('')
+      await session.run(message({ to: address(7) }))
+      session.addBalance(address(8), 5n)
+      session.addBalance(address(8), -5n)
+      session.endTransaction()
+      expect(session.diff(0)).toEqual([])
+      const homestead = open('', {}, 'homestead')
+      await homestead.run(message({ to: address(7) }))
+      homestead.endTransaction()
+      expect(homestead.diff(0).map((change) => change.address)).toEqual([address(7)])
     })
-    const wide = open('6207ffff 51')
-    expect(await wide.run(message({ gas }), { memoryBytes: 65_536 })).toEqual({
-      status: 'stopped',
-      why: 'memory',
+
+    test('self-destruction: Shanghai removes the contract and every slot, Cancun only moves the balance', async () => {
+      const others = { 2: { code: `${push(5)}ff`, balance: 9n, storage: { 1: 11n, 2: 22n } } }
+      const shanghai = open('', others, 'shanghai')
+      await shanghai.run(message())
+      shanghai.endTransaction()
+      const [gone] = shanghai.diff(0).filter((change) => change.after === undefined)
+      expect(gone!.address).toEqual(address(2))
+      expect(gone!.slots.map((slot) => [slot.before, slot.after])).toEqual([
+        [word(11n), word(0n)],
+        [word(22n), word(0n)],
+      ])
+      const cancun = open('', others)
+      await cancun.run(message())
+      cancun.endTransaction()
+      expect(cancun.account(address(2)).balance).toBe(0n)
+      expect(cancun.account(address(5)).balance).toBe(9n)
+      expect(cancun.slot(address(2), word(1n))).toEqual(word(11n))
     })
-    expect(session.checkpoint()).toBe(before)
-    expect(session.diff(0)).toEqual([])
-    expect(await session.run(message())).toEqual({ status: 'halt', reason: 'out of gas' })
+
+    test('what is created and destroyed in one transaction leaves nothing', async () => {
+      const session = open('')
+      session.setNonce(address(1), 1n)
+      const outcome = await session.run(
+        message({ to: undefined, value: 3n, input: bytes(`60015f55 ${push(5)} ff`) }),
+      )
+      expect(outcome).toMatchObject({ status: 'success' })
+      session.endTransaction()
+      expect(session.diff(0).map((change) => change.address)).toEqual([address(1), address(5)])
+    })
+
+    test('accessed tells what became warm', async () => {
+      const session = open(`60035450 ${push(5)} 31`)
+      session.warm(address(6), [word(1n)])
+      await session.run(message())
+      expect(session.accessed()).toEqual([
+        { address: address(6), storageKeys: [word(1n)] },
+        { address: address(2), storageKeys: [word(3n)] },
+        { address: address(5), storageKeys: [] },
+      ])
+    })
   })
 
-  test('fuel is counted to the step', async () => {
-    expect(await open('5f5f5f00').run(message(), { fuel: 4 })).toMatchObject({ status: 'success' })
-    expect(await open('5f5f5f00').run(message(), { fuel: 3 })).toMatchObject({ status: 'stopped' })
-  })
-})
+  type Step =
+    | { readonly do: 'balance' | 'nonce'; readonly on: number; readonly value: bigint }
+    | { readonly do: 'slot'; readonly on: number; readonly key: number; readonly value: bigint }
+    | { readonly do: 'code'; readonly on: number; readonly value: bigint }
+    | { readonly do: 'clear'; readonly on: number }
+    | { readonly do: 'read'; readonly on: number; readonly key: number }
+    | { readonly do: 'transaction' }
 
-describe('reads that fail', () => {
-  /** Account 1 is rich, account 2 runs the code, account 3 fails as told. */
-  function failing(code: string, fail: () => 'missing'): { session: Session; reader: StateReader } {
-    const whole = world({ 1: RICH, 2: { code } })
-    const reader: StateReader = {
-      ...whole,
-      account: (words, out, at) =>
-        bytesToHex(new Uint8Array(words.buffer, words.byteOffset, 20)) === bytesToHex(address(3))
-          ? fail()
-          : whole.account(words, out, at),
-    }
-    const session = engine.openSession(reader, BLOCK, PRAGUE)
-    session.beginTransaction()
-    return { session, reader: whole }
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    fc.record({
+      do: fc.constantFrom('balance' as const, 'nonce' as const),
+      on: fc.integer({ min: 1, max: 3 }),
+      value: fc.bigInt({ min: 0n, max: 3n }),
+    }),
+    fc.record({
+      do: fc.constant('slot' as const),
+      on: fc.integer({ min: 1, max: 3 }),
+      key: fc.nat(2),
+      value: fc.bigInt({ min: 0n, max: 2n }),
+    }),
+    fc.record({
+      do: fc.constant('code' as const),
+      on: fc.integer({ min: 1, max: 3 }),
+      value: fc.bigInt({ min: 0n, max: 2n }),
+    }),
+    fc.record({
+      do: fc.constant('read' as const),
+      on: fc.integer({ min: 1, max: 3 }),
+      key: fc.nat(2),
+    }),
+    fc.record({ do: fc.constant('clear' as const), on: fc.integer({ min: 1, max: 3 }) }),
+    fc.constant({ do: 'transaction' as const }),
+  )
+
+  function take(session: Session, steps: readonly Step[]): void {
+    for (const step of steps)
+      switch (step.do) {
+        case 'balance':
+          session.addBalance(address(step.on), step.value)
+          break
+        case 'nonce':
+          session.setNonce(address(step.on), step.value)
+          break
+        case 'slot':
+          session.setSlot(address(step.on), word(BigInt(step.key)), word(step.value))
+          break
+        case 'code':
+          session.setCode(address(step.on), bytes('00'.repeat(Number(step.value))))
+          break
+        case 'clear':
+          session.clearStorage(address(step.on))
+          break
+        case 'read':
+          session.slot(address(step.on), word(BigInt(step.key)))
+          break
+        case 'transaction':
+          session.endTransaction()
+          session.beginTransaction()
+      }
   }
-  const code = `60015f55 ${push(3)} 31`
 
-  test('missing is an outcome', async () => {
-    const { session, reader } = failing(code, () => 'missing')
-    expect(await session.run(message())).toEqual({
-      status: 'missing',
-      what: `account ${bytesToHex(address(3))}`,
-    })
-    expect(session.diff(0)).toEqual([])
-    expect(() => session.account(address(3))).toThrow(MissingError)
-    session.reopen(reader, BLOCK)
-    session.beginTransaction()
-    expect(await session.run(message())).toMatchObject({ status: 'success' })
-  })
-
-  test('a void view passes through, from a nested call too', async () => {
-    const gone = new ViewError('void', 'unfolded')
-    const { session } = failing(`60015f55 5f5f5f5f5f${push(3)}5af1`, () => {
-      throw gone
-    })
-    await expect(session.run(message())).rejects.toBe(gone)
-    expect(session.diff(0)).toEqual([])
-    expect(await session.run(message({ to: address(4), value: 1n }))).toMatchObject({
-      status: 'success',
-    })
-  })
-})
-
-describe('sessions', () => {
-  /** Reads slot 0 and sets it to 9, transient slot 0 too. */
-  const code = `5f54 60095f55 60095f5d ${RETURN_TOP}`
-  const opened = (value: bigint) => open('', { 2: { code, storage: { 0: value } } })
-  const outputOf = (outcome: Outcome) =>
-    outcome.status === 'success' ? bytesToBigint(outcome.output) : outcome
-
-  test('that run at the same time, and in turn, each see their own state', async () => {
-    const sessions = [1n, 2n, 3n, 4n].map(opened)
-    const all = await Promise.all(sessions.map((session) => session.run(message())))
-    expect(all.map(outputOf)).toEqual([1n, 2n, 3n, 4n])
-    for (const value of [5n, 6n]) {
-      const session = opened(value)
-      expect(outputOf(await session.run(message()))).toBe(value)
-      expect(outputOf(await session.run(message()))).toBe(9n)
-      expect(session.diff(0).flatMap(({ slots }) => slots)).toHaveLength(1)
-    }
-    expect(outputOf(await sessions[0]!.run(message()))).toBe(9n)
-  })
-
-  test('go on after one that was stopped inside a call', async () => {
-    const endless = open(`60015f55 5f5f5f5f5f${push(3)}5af1`, { 3: { code: '5b5f56' } })
-    const stopped = await endless.run(message(), { fuel: 50 })
-    expect(stopped).toMatchObject({ status: 'stopped' })
-    expect(outputOf(await opened(8n).run(message()))).toBe(8n)
-  })
-})
-
-describe('transactions', () => {
-  test('warm addresses, originals and transient storage end with the transaction', async () => {
-    // Returns the gas of an SLOAD, then writes; TLOAD must be 0 at the start.
-    const code = `5a 5f54 50 5a 90 03 60015f55 60015f5d ${RETURN_TOP}`
-    const session = open(code)
-    const first = await session.run(message())
-    const second = await session.run(message())
-    session.endTransaction()
-    session.beginTransaction()
-    const third = await session.run(message())
-    const gas = (outcome: Outcome) =>
-      outcome.status === 'success' ? bytesToBigint(outcome.output) : -1n
-    expect([gas(first), gas(second), gas(third)]).toEqual([2106n, 106n, 2106n])
-    expect(await open(`5f5c${RETURN_TOP}`).run(message())).toMatchObject({ output: word(0n) })
-  })
-
-  test('what was touched and is empty goes', async () => {
-    const session = open('')
-    await session.run(message({ to: address(7) }))
-    session.addBalance(address(8), 5n)
-    session.addBalance(address(8), -5n)
-    session.endTransaction()
-    expect(session.diff(0)).toEqual([])
-    const homestead = open('', {}, 'homestead')
-    await homestead.run(message({ to: address(7) }))
-    homestead.endTransaction()
-    expect(homestead.diff(0).map((change) => change.address)).toEqual([address(7)])
-  })
-
-  test('self-destruction: Shanghai removes the contract and every slot, Cancun only moves the balance', async () => {
-    const others = { 2: { code: `${push(5)}ff`, balance: 9n, storage: { 1: 11n, 2: 22n } } }
-    const shanghai = open('', others, 'shanghai')
-    await shanghai.run(message())
-    shanghai.endTransaction()
-    const [gone] = shanghai.diff(0).filter((change) => change.after === undefined)
-    expect(gone!.address).toEqual(address(2))
-    expect(gone!.slots.map((slot) => [slot.before, slot.after])).toEqual([
-      [word(11n), word(0n)],
-      [word(22n), word(0n)],
-    ])
-    const cancun = open('', others)
-    await cancun.run(message())
-    cancun.endTransaction()
-    expect(cancun.account(address(2)).balance).toBe(0n)
-    expect(cancun.account(address(5)).balance).toBe(9n)
-    expect(cancun.slot(address(2), word(1n))).toEqual(word(11n))
-  })
-
-  test('what is created and destroyed in one transaction leaves nothing', async () => {
-    const session = open('')
-    session.setNonce(address(1), 1n)
-    const outcome = await session.run(
-      message({ to: undefined, value: 3n, input: bytes(`60015f55 ${push(5)} ff`) }),
-    )
-    expect(outcome).toMatchObject({ status: 'success' })
-    session.endTransaction()
-    expect(session.diff(0).map((change) => change.address)).toEqual([address(1), address(5)])
-  })
-
-  test('accessed tells what became warm', async () => {
-    const session = open(`60035450 ${push(5)} 31`)
-    session.warm(address(6), [word(1n)])
-    await session.run(message())
-    expect(session.accessed()).toEqual([
-      { address: address(6), storageKeys: [word(1n)] },
-      { address: address(2), storageKeys: [word(3n)] },
-      { address: address(5), storageKeys: [] },
-    ])
-  })
-})
-
-type Step =
-  | { readonly do: 'balance' | 'nonce'; readonly on: number; readonly value: bigint }
-  | { readonly do: 'slot'; readonly on: number; readonly key: number; readonly value: bigint }
-  | { readonly do: 'code'; readonly on: number; readonly value: bigint }
-  | { readonly do: 'clear'; readonly on: number }
-  | { readonly do: 'read'; readonly on: number; readonly key: number }
-  | { readonly do: 'transaction' }
-
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({
-    do: fc.constantFrom('balance' as const, 'nonce' as const),
-    on: fc.integer({ min: 1, max: 3 }),
-    value: fc.bigInt({ min: 0n, max: 3n }),
-  }),
-  fc.record({
-    do: fc.constant('slot' as const),
-    on: fc.integer({ min: 1, max: 3 }),
-    key: fc.nat(2),
-    value: fc.bigInt({ min: 0n, max: 2n }),
-  }),
-  fc.record({
-    do: fc.constant('code' as const),
-    on: fc.integer({ min: 1, max: 3 }),
-    value: fc.bigInt({ min: 0n, max: 2n }),
-  }),
-  fc.record({
-    do: fc.constant('read' as const),
-    on: fc.integer({ min: 1, max: 3 }),
-    key: fc.nat(2),
-  }),
-  fc.record({ do: fc.constant('clear' as const), on: fc.integer({ min: 1, max: 3 }) }),
-  fc.constant({ do: 'transaction' as const }),
-)
-
-function take(session: Session, steps: readonly Step[]): void {
-  for (const step of steps)
-    switch (step.do) {
-      case 'balance':
-        session.addBalance(address(step.on), step.value)
-        break
-      case 'nonce':
-        session.setNonce(address(step.on), step.value)
-        break
-      case 'slot':
-        session.setSlot(address(step.on), word(BigInt(step.key)), word(step.value))
-        break
-      case 'code':
-        session.setCode(address(step.on), bytes('00'.repeat(Number(step.value))))
-        break
-      case 'clear':
-        session.clearStorage(address(step.on))
-        break
-      case 'read':
-        session.slot(address(step.on), word(BigInt(step.key)))
-        break
-      case 'transaction':
-        session.endTransaction()
-        session.beginTransaction()
-    }
-}
-
-const START = { 1: { balance: 1n, storage: { 0: 1n, 1: 2n } }, 2: { code: '00', balance: 2n } }
-function look(session: Session) {
-  return [1, 2, 3].map((n) => ({
-    ...session.account(address(n)),
-    code: session.code(address(n)),
-    slots: [0n, 1n, 2n].map((key) => session.slot(address(n), word(key))),
-  }))
-}
-const sorted = (diff: StateDiff) =>
-  diff
-    .map((change) => ({
-      ...change,
-      slots: [...change.slots].sort((a, b) => Buffer.compare(a.key, b.key)),
+  const START = { 1: { balance: 1n, storage: { 0: 1n, 1: 2n } }, 2: { code: '00', balance: 2n } }
+  function look(session: Session) {
+    return [1, 2, 3].map((n) => ({
+      ...session.account(address(n)),
+      code: session.code(address(n)),
+      slots: [0n, 1n, 2n].map((key) => session.slot(address(n), word(key))),
     }))
-    .sort((a, b) => Buffer.compare(a.address, b.address))
+  }
+  const sorted = (diff: StateDiff) =>
+    diff
+      .map((change) => ({
+        ...change,
+        slots: [...change.slots].sort((a, b) => Buffer.compare(a.key, b.key)),
+      }))
+      .sort((a, b) => Buffer.compare(a.address, b.address))
 
-describe('the journal', () => {
-  const steps = fc.array(step, { maxLength: 12 })
+  describe('the journal', () => {
+    const steps = fc.array(step, { maxLength: 12 })
 
-  test('revert undoes, over transactions too', () => {
-    fc.assert(
-      fc.property(steps, steps, (kept, undone) => {
-        const sessions = [0, 1].map(() => engine.openSession(world(START), BLOCK, PRAGUE))
-        const [session, other] = sessions as [Session, Session]
-        for (const each of sessions) take(each, kept)
-        const mark = session.checkpoint()
-        take(session, undone)
-        session.revert(mark)
-        expect(session.diff(mark)).toEqual([])
-        expect(sorted(session.diff(0))).toEqual(sorted(other.diff(0)))
-        expect(look(session)).toEqual(look(other))
-      }),
-    )
-  })
+    test('revert undoes, over transactions too', () => {
+      fc.assert(
+        fc.property(steps, steps, (kept, undone) => {
+          const sessions = [0, 1].map(() => engine.openSession(world(START), BLOCK, PRAGUE))
+          const [session, other] = sessions as [Session, Session]
+          for (const each of sessions) take(each, kept)
+          const mark = session.checkpoint()
+          take(session, undone)
+          session.revert(mark)
+          expect(session.diff(mark)).toEqual([])
+          expect(sorted(session.diff(0))).toEqual(sorted(other.diff(0)))
+          expect(look(session)).toEqual(look(other))
+        }),
+      )
+    })
 
-  test('clearing a storage lists nothing before a diff is asked for', () => {
-    const slots = () => {
-      throw new ViewError('pruned', 'no list')
-    }
-    const session = engine.openSession({ ...world(START), slots }, BLOCK, PRAGUE)
-    const mark = session.checkpoint()
-    session.clearStorage(address(1))
-    session.setSlot(address(1), word(0n), word(7n))
-    expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([word(7n), word(0n)])
-    expect(() => session.diff(mark)).toThrow('no list')
-    session.revert(mark)
-    expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([word(1n), word(2n)])
-  })
+    test('clearing a storage lists nothing before a diff is asked for', () => {
+      const slots = () => {
+        throw new ViewError('pruned', 'no list')
+      }
+      const session = engine.openSession({ ...world(START), slots }, BLOCK, PRAGUE)
+      const mark = session.checkpoint()
+      session.clearStorage(address(1))
+      session.setSlot(address(1), word(0n), word(7n))
+      expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([
+        word(7n),
+        word(0n),
+      ])
+      expect(() => session.diff(mark)).toThrow('no list')
+      session.revert(mark)
+      expect([0n, 1n].map((key) => session.slot(address(1), word(key)))).toEqual([
+        word(1n),
+        word(2n),
+      ])
+    })
 
-  test('reader + diff = state, and diffs in a row are the whole diff', () => {
-    fc.assert(
-      fc.property(steps, steps, (first, second) => {
-        const reader = world(START)
-        const session = engine.openSession(reader, BLOCK, PRAGUE)
-        take(session, first)
-        session.endTransaction()
-        const mark = session.checkpoint()
-        const one = session.diff(0)
-        session.beginTransaction()
-        take(session, second)
-        session.endTransaction()
-        const two = session.diff(mark)
-        expect(sorted(mergeDiffs([one, two]))).toEqual(sorted(mergeDiffs([session.diff(0)])))
-        const end = look(session)
-        reader.apply(one)
-        reader.apply(two)
-        session.reopen(reader, BLOCK)
-        expect(look(session)).toEqual(end)
-      }),
-    )
+    test('reader + diff = state, and diffs in a row are the whole diff', () => {
+      fc.assert(
+        fc.property(steps, steps, (first, second) => {
+          const reader = world(START)
+          const session = engine.openSession(reader, BLOCK, PRAGUE)
+          take(session, first)
+          session.endTransaction()
+          const mark = session.checkpoint()
+          const one = session.diff(0)
+          session.beginTransaction()
+          take(session, second)
+          session.endTransaction()
+          const two = session.diff(mark)
+          expect(sorted(mergeDiffs([one, two]))).toEqual(sorted(mergeDiffs([session.diff(0)])))
+          const end = look(session)
+          reader.apply(one)
+          reader.apply(two)
+          session.reopen(reader, BLOCK)
+          expect(look(session)).toEqual(end)
+        }),
+      )
+    })
   })
 })

@@ -2,70 +2,72 @@
 import { describe, expect, test } from 'vitest'
 import { createAccessList } from '../../../engine/execution/call/access-list.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { referenceEngine as engine } from '../../fixtures/engine.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { address, BLOCK, push, type WorldAccount, word, world } from '../../fixtures/world.ts'
 
-async function touched(accounts: Record<number, WorldAccount>, changes: object = {}) {
-  const result = await createAccessList({
-    engine,
-    chain: CHAIN,
-    env: BLOCK,
-    reader: world({ 1: { balance: 10n ** 18n }, ...accounts }),
-    request: { from: address(1), to: address(2), ...changes },
-    nonce: 0n,
-    gasCap: 1_000_000n,
-    limits: {},
-  })
-  if (result.status !== 'success') return result
-  const list = result.accessList.map(({ address: of, storageKeys }) => [
-    Buffer.from(of).readUInt16BE(0),
-    storageKeys.map((key) => Number(bytesToHex(key))),
-  ])
-  return { list, error: result.error, gasUsed: result.gasUsed }
-}
-const at = (number: number) => Buffer.from(address(number)).readUInt16BE(0)
-
-describe('what stands in the list', () => {
-  test('nothing for a transfer', async () => {
-    expect(await touched({}, { value: 1n })).toEqual({
-      list: [],
-      error: undefined,
-      gasUsed: 21_000n,
+describeEngines((engine) => {
+  async function touched(accounts: Record<number, WorldAccount>, changes: object = {}) {
+    const result = await createAccessList({
+      engine,
+      chain: CHAIN,
+      env: BLOCK,
+      reader: world({ 1: { balance: 10n ** 18n }, ...accounts }),
+      request: { from: address(1), to: address(2), ...changes },
+      nonce: 0n,
+      gasCap: 1_000_000n,
+      limits: {},
     })
-  })
-  test('slots of the receiver; other contracts with and without slots; no sender, no precompiled contract', async () => {
-    // SLOAD 5, SSTORE 6, BALANCE of 1 and 4, STATICCALL 3 and the identity contract.
-    const code = `600554 50 60016006 55 ${push(1)}31 50 ${push(4)}31 50 5f5f5f5f${push(3)}5afa 5f5f5f5f60045afa 00`
-    const found = await touched({ 2: { code }, 3: { code: '60075400' } })
-    expect(found).toMatchObject({ error: undefined })
-    expect('list' in found && found.list).toEqual([
-      [at(2), [5, 6]],
-      [at(4), []],
-      [at(3), [7]],
+    if (result.status !== 'success') return result
+    const list = result.accessList.map(({ address: of, storageKeys }) => [
+      Buffer.from(of).readUInt16BE(0),
+      storageKeys.map((key) => Number(bytesToHex(key))),
     ])
-  })
-  test('a message that fails says so, with what it touched until then', async () => {
-    const found = await touched({ 2: { code: '6009545f5ffd' } })
-    expect(found).toMatchObject({ list: [[at(2), [9]]], error: 'execution reverted' })
-    expect(await touched({ 2: { code: '600954fe' } })).toMatchObject({
-      list: [[at(2), [9]]],
-      error: 'invalid opcode: INVALID',
+    return { list, error: result.error, gasUsed: result.gasUsed }
+  }
+  const at = (number: number) => Buffer.from(address(number)).readUInt16BE(0)
+
+  describe('what stands in the list', () => {
+    test('nothing for a transfer', async () => {
+      expect(await touched({}, { value: 1n })).toEqual({
+        list: [],
+        error: undefined,
+        gasUsed: 21_000n,
+      })
     })
-  })
-  test('a list that is given is kept, and grows', async () => {
-    const accessList = [{ address: address(7), storageKeys: [word(1n)] }]
-    expect(await touched({ 2: { code: '60055400' } }, { accessList })).toMatchObject({
-      list: [
-        [at(7), [1]],
-        [at(2), [5]],
-      ],
+    test('slots of the receiver; other contracts with and without slots; no sender, no precompiled contract', async () => {
+      // SLOAD 5, SSTORE 6, BALANCE of 1 and 4, STATICCALL 3 and the identity contract.
+      const code = `600554 50 60016006 55 ${push(1)}31 50 ${push(4)}31 50 5f5f5f5f${push(3)}5afa 5f5f5f5f60045afa 00`
+      const found = await touched({ 2: { code }, 3: { code: '60075400' } })
+      expect(found).toMatchObject({ error: undefined })
+      expect('list' in found && found.list).toEqual([
+        [at(2), [5, 6]],
+        [at(4), []],
+        [at(3), [7]],
+      ])
     })
-  })
-  test('a message that cannot be applied is refused', async () => {
-    expect(await touched({}, { value: 10n ** 19n })).toMatchObject({
-      status: 'refused',
-      message: expect.stringContaining('insufficient funds'),
+    test('a message that fails says so, with what it touched until then', async () => {
+      const found = await touched({ 2: { code: '6009545f5ffd' } })
+      expect(found).toMatchObject({ list: [[at(2), [9]]], error: 'execution reverted' })
+      expect(await touched({ 2: { code: '600954fe' } })).toMatchObject({
+        list: [[at(2), [9]]],
+        error: 'invalid opcode: INVALID',
+      })
+    })
+    test('a list that is given is kept, and grows', async () => {
+      const accessList = [{ address: address(7), storageKeys: [word(1n)] }]
+      expect(await touched({ 2: { code: '60055400' } }, { accessList })).toMatchObject({
+        list: [
+          [at(7), [1]],
+          [at(2), [5]],
+        ],
+      })
+    })
+    test('a message that cannot be applied is refused', async () => {
+      expect(await touched({}, { value: 10n ** 19n })).toMatchObject({
+        status: 'refused',
+        message: expect.stringContaining('insufficient funds'),
+      })
     })
   })
 })

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { rulesOf } from '../../../engine/chainspec/rules.ts'
 import { BEACON_ROOTS, BLOCK_HASHES } from '../../../engine/chainspec/system-contracts.ts'
-import { makeReferenceEngine } from '../../../engine/evm/reference/reference.ts'
 import { buildHeader, openBlock } from '../../../engine/execution/block/block.ts'
 import { checkForm } from '../../../engine/execution/transaction/validation.ts'
 import { encodeHeader } from '../../../engine/primitives/header-codec.ts'
@@ -9,14 +8,16 @@ import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
 import { encodeReceipt } from '../../../engine/primitives/receipt-codec.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
 import { memoryReader } from '../../fixtures/memory-reader.ts'
 import {
   ATTRIBUTES,
+  type BlockOptions,
   balanceIn,
-  block,
   deposit,
   ETHER,
   ETHEREUM,
+  block as openTestBlock,
   SENDER,
   testChain,
   transaction,
@@ -24,393 +25,397 @@ import {
 } from '../../fixtures/op-block.ts'
 import { address, bytes, word, worldDiff } from '../../fixtures/world.ts'
 
-/** baseFeeScalar 2, blobBaseFeeScalar 3; operator fee scalar 4, constant 5, DA footprint scalar 400. */
-const L1 = {
-  1: 1_000_000_000n,
-  3: (2n << 96n) | (3n << 64n),
-  7: 2_000_000_000n,
-  8: (400n << 96n) | (4n << 64n) | 5n,
-}
-/** The smallest estimate, 100 bytes: 100 × (2 × 16 × 10^9 + 3 × 2 × 10^9) / 10^6. */
-const L1_FEE = 3_800_000n
+describeEngines((engine) => {
+  const block = (options: BlockOptions = {}) => openTestBlock({ engine, ...options })
 
-describe('a transaction that pays', () => {
-  test('Jovian: tip, base fee, L1 fee and operator fee each go to their own', async () => {
-    const { block: open } = block({ l1: L1 })
-    const result = await open.execute(transaction({ value: 3n }))
-    expect(result.status).toBe('executed')
-    const diff = open.diff()
-    const gas = 21_000n
-    const operator = gas * 4n * 100n + 5n
-    expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(2n * gas)
-    expect(balanceIn(diff, VAULTS.baseFee)).toBe(7n * gas)
-    expect(balanceIn(diff, VAULTS.l1Fee)).toBe(L1_FEE)
-    expect(balanceIn(diff, VAULTS.operator)).toBe(operator)
-    expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 3n - 9n * gas - L1_FEE - operator)
-    expect(open.sums().blobGasUsed).toBe(100n * 400n)
-    expect(result.status === 'executed' && result.executed.receipt).toMatchObject({
-      status: 1,
-      gasUsed: gas,
-      cumulativeGasUsed: gas,
-      effectiveGasPrice: 9n,
-      l1: {
-        l1Fee: L1_FEE,
-        l1GasUsed: 1600n,
-        daFootprintGasScalar: 400n,
-        blobGasUsed: 40_000n,
-        operatorFeeScalar: 4n,
-      },
-    })
-  })
-
-  test('Isthmus: the operator scalar counts millionths, nothing is metered as DA', async () => {
-    const { block: open } = block({ l1: { ...L1, 8: (4_000_000n << 64n) | 5n }, fork: 'isthmus' })
-    await open.execute(transaction())
-    expect(balanceIn(open.diff(), VAULTS.operator)).toBe(21_000n * 4n + 5n)
-    expect(open.sums().blobGasUsed).toBe(0n)
-  })
-
-  test('Ethereum: the base fee is burned', async () => {
-    const { block: open } = block({ fork: 'ethereum' })
-    await open.execute(transaction({ value: 1n }))
-    const diff = open.diff()
-    expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n - 9n * 21_000n)
-    expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(42_000n)
-    expect(diff).toHaveLength(3)
-  })
-})
-
-describe('block', () => {
-  test('system calls write the parent hash and the beacon root', async () => {
-    const store = { code: '5f355f55', nonce: 1n } // SSTORE(0, CALLDATALOAD(0))
-    const { block: bare } = block()
-    await bare.begin()
-    expect(bare.diff()).toEqual([])
-    const [contract] = worldDiff({ 1: store })
-    const reader = memoryReader({
-      diff: [BEACON_ROOTS, BLOCK_HASHES].map((at) => ({ ...contract!, address: hexToBytes(at) })),
-    })
-    const open = openBlock({
-      engine: makeReferenceEngine(),
-      chain: testChain(),
-      reader,
-      attributes: ATTRIBUTES,
-    })
-    await open.begin()
-    expect(open.diff().map((change) => [change.address, change.slots[0]!.after])).toEqual([
-      [hexToBytes(BEACON_ROOTS), ATTRIBUTES.parentBeaconBlockRoot],
-      [hexToBytes(BLOCK_HASHES), ATTRIBUTES.parentHash],
-    ])
-    expect(open.gasUsed).toBe(0n)
-  })
-
-  test('sums, receipts root and header of two transactions', async () => {
-    const { block: open } = block({ l1: L1, accounts: { 3: { code: '602a5f5260205fa0' } } })
-    await open.execute(deposit())
-    await open.execute(transaction({ to: address(3) }))
-    const sums = open.sums()
-    expect(sums.gasUsed).toBe(open.executed[1]!.receipt.cumulativeGasUsed)
-    expect(sums.receiptsRoot).toEqual(
-      orderedRoot(open.executed.map(({ receipt }) => encodeReceipt(receipt))),
-    )
-    expect(sums.logsBloom.some((byte) => byte !== 0)).toBe(true)
-    const header = buildHeader({
-      rules: open.rules,
-      attributes: open.attributes,
-      sums,
-      stateRoot: word(1n),
-      withdrawalsRoot: word(2n),
-    })
-    expect(header).toMatchObject({
-      withdrawalsRoot: word(2n),
-      blobGasUsed: 40_000n,
-      excessBlobGas: 0n,
-    })
-    expect(encodeHeader(header).length).toBeGreaterThan(600)
-  })
-
-  test('revert goes back to a checkpoint; the same transactions give the same sums again', async () => {
-    const { block: open } = block({ l1: L1 })
-    const empty = open.checkpoint()
-    await open.execute(transaction())
-    const one = open.checkpoint()
-    const sums = open.sums()
-    await open.execute(transaction({ nonce: 1n }))
-    expect(open.diff(one).length).toBeGreaterThan(0)
-    open.revert(one)
-    expect(open.sums()).toEqual(sums)
-    expect(open.diff(one)).toEqual([])
-    open.revert(empty)
-    expect(open.diff()).toEqual([])
-    await open.execute(transaction())
-    expect(open.sums()).toEqual(sums)
-  })
-
-  test('stopped leaves the block as it was', async () => {
-    const { block: open } = block({ accounts: { 3: { code: '5b5f56' } } })
-    const spin = transaction({ to: address(3), input: bytes('01') })
-    expect(await open.execute(spin, { isExpired: () => true })).toEqual({ status: 'stopped' })
-    expect(open.diff()).toEqual([])
-    expect(await open.execute(spin)).toMatchObject({
-      status: 'executed',
-      executed: { receipt: { status: 0, gasUsed: 100_000n } },
-    })
-  })
-})
-
-describe('what a contract reads of an OP block', () => {
-  const { prevRandao, coinbase, gasLimit, baseFee, number, timestamp } = ATTRIBUTES
-  const cases: [name: string, opcode: string, value: bigint][] = [
-    ['COINBASE', '41', BigInt(bytesToHex(coinbase))],
-    ['TIMESTAMP', '42', timestamp],
-    ['NUMBER', '43', number],
-    ['PREVRANDAO', '44', BigInt(bytesToHex(prevRandao))],
-    ['GASLIMIT', '45', gasLimit],
-    ['CHAINID', '46', 196n],
-    ['BASEFEE', '48', baseFee],
-    ['BLOBBASEFEE, which is 1 without blobs', '4a', 1n],
-    ['BLOBHASH', '5f49', 0n],
-    ['GASPRICE', '3a', 9n],
-  ]
-  test.each(cases)('%s', async (_, code, value) => {
-    // Stored with 1 more, because a slot that stays 0 is no change.
-    const { block: open } = block({ l1: L1, accounts: { 3: { code: `${code}6001015f55` } } })
-    expect((await open.execute(transaction({ to: address(3) }))).status).toBe('executed')
-    const change = open.diff().find((each) => Buffer.compare(each.address, address(3)) === 0)
-    expect(change!.slots[0]!.after).toEqual(word(value + 1n))
-  })
-})
-
-describe('deposits', () => {
-  const DEPOSITOR = address(0xd0)
-  const accounts = {
-    3: { code: '00' },
-    4: { code: '60015f55 5f5ffd' },
-    5: { code: '60015f55 fe' },
-    208: { balance: 10n, nonce: 6n },
+  /** baseFeeScalar 2, blobBaseFeeScalar 3; operator fee scalar 4, constant 5, DA footprint scalar 400. */
+  const L1 = {
+    1: 1_000_000_000n,
+    3: (2n << 96n) | (3n << 64n),
+    7: 2_000_000_000n,
+    8: (400n << 96n) | (4n << 64n) | 5n,
   }
-  const cases: [
-    name: string,
-    changes: Parameters<typeof deposit>[0],
-    expected: { status: 0 | 1; gasUsed: bigint; balance: bigint },
-  ][] = [
-    ['success', { to: address(3) }, { status: 1, gasUsed: 21_000n, balance: 10n }],
-    [
-      'mint',
-      { to: address(3), mint: 5n, value: 12n },
-      { status: 1, gasUsed: 21_000n, balance: 3n },
-    ],
-    [
-      'revert keeps the mint',
-      { to: address(4), mint: 5n, value: 1n },
-      { status: 0, gasUsed: 43_109n, balance: 15n },
-    ],
-    [
-      'halt takes all gas',
-      { to: address(5), mint: 5n },
-      { status: 0, gasUsed: 100_000n, balance: 15n },
-    ],
-    [
-      'value too high',
-      { to: address(3), mint: 5n, value: 16n },
-      { status: 0, gasUsed: 100_000n, balance: 15n },
-    ],
-    [
-      'gas below intrinsic',
-      { to: address(3), mint: 5n, gasLimit: 20_000n },
-      { status: 0, gasUsed: 20_000n, balance: 15n },
-    ],
-    [
-      'creation',
-      { to: undefined, input: bytes('00') },
-      { status: 1, gasUsed: 53_006n, balance: 10n },
-    ],
-  ]
-  test.each(cases)('%s', async (_, changes, { status, gasUsed, balance }) => {
-    const { block: open } = block({ l1: L1, accounts })
-    const result = await open.execute(deposit(changes))
-    expect(result).toMatchObject({
-      status: 'executed',
-      executed: {
-        receipt: {
-          status,
-          gasUsed,
-          effectiveGasPrice: 0n,
-          depositNonce: 6n,
-          depositReceiptVersion: 1n,
-          l1: { l1Fee: 0n },
+  /** The smallest estimate, 100 bytes: 100 × (2 × 16 × 10^9 + 3 × 2 × 10^9) / 10^6. */
+  const L1_FEE = 3_800_000n
+
+  describe('a transaction that pays', () => {
+    test('Jovian: tip, base fee, L1 fee and operator fee each go to their own', async () => {
+      const { block: open } = block({ l1: L1 })
+      const result = await open.execute(transaction({ value: 3n }))
+      expect(result.status).toBe('executed')
+      const diff = open.diff()
+      const gas = 21_000n
+      const operator = gas * 4n * 100n + 5n
+      expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(2n * gas)
+      expect(balanceIn(diff, VAULTS.baseFee)).toBe(7n * gas)
+      expect(balanceIn(diff, VAULTS.l1Fee)).toBe(L1_FEE)
+      expect(balanceIn(diff, VAULTS.operator)).toBe(operator)
+      expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 3n - 9n * gas - L1_FEE - operator)
+      expect(open.sums().blobGasUsed).toBe(100n * 400n)
+      expect(result.status === 'executed' && result.executed.receipt).toMatchObject({
+        status: 1,
+        gasUsed: gas,
+        cumulativeGasUsed: gas,
+        effectiveGasPrice: 9n,
+        l1: {
+          l1Fee: L1_FEE,
+          l1GasUsed: 1600n,
+          daFootprintGasScalar: 400n,
+          blobGasUsed: 40_000n,
+          operatorFeeScalar: 4n,
         },
-      },
+      })
     })
-    const diff = open.diff()
-    const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
-    expect(sender!.after).toMatchObject({ nonce: 7n, balance })
-    expect(open.sums().blobGasUsed).toBe(0n)
-    // No coinbase, no vault.
-    expect(diff.length).toBeLessThanOrEqual(2)
-  })
 
-  test('the system’s own are no more', async () => {
-    const { block: open } = block()
-    expect(await open.execute(deposit({ isSystemTransaction: true }))).toEqual({
-      status: 'invalid',
-      reason: { why: 'rejected', message: 'no system transactions allowed after regolith' },
+    test('Isthmus: the operator scalar counts millionths, nothing is metered as DA', async () => {
+      const { block: open } = block({ l1: { ...L1, 8: (4_000_000n << 64n) | 5n }, fork: 'isthmus' })
+      await open.execute(transaction())
+      expect(balanceIn(open.diff(), VAULTS.operator)).toBe(21_000n * 4n + 5n)
+      expect(open.sums().blobGasUsed).toBe(0n)
     })
-    expect(open.diff()).toEqual([])
-  })
-})
 
-describe('invalid transactions', () => {
-  const cases: [changes: Record<string, unknown>, why: string, message: string][] = [
-    [{ nonce: 4n }, 'input', 'nonce too low: next nonce 5, tx nonce 4'],
-    [{ nonce: 6n }, 'input', 'nonce too high'],
-    [{ chainId: 1n }, 'input', 'invalid chain ID'],
-    [{ gasLimit: 20_999n }, 'input', 'intrinsic gas too low'],
-    [{ gasLimit: 21_100n, input: bytes('01'.repeat(4)) }, 'input', 'intrinsic gas too low'],
-    [{ gasLimit: 30_000_001n }, 'input', 'exceeds block gas limit'],
-    [
-      { maxFeePerGas: 6n, maxPriorityFeePerGas: 0n },
-      'input',
-      'max fee per gas less than block base fee',
-    ],
-    [
-      { maxFeePerGas: 8n, maxPriorityFeePerGas: 9n },
-      'rejected',
-      'max priority fee per gas higher than max fee per gas',
-    ],
-    [
-      { to: undefined, input: new Uint8Array(49_153), gasLimit: 3_000_000n },
-      'input',
-      'max initcode size exceeded',
-    ],
-    [
-      { value: 10n * ETHER },
-      'rejected',
-      `insufficient funds for gas * price + value: have ${10n * ETHER} want ${10n * ETHER + 2_000_000n + L1_FEE + 40_000_005n}`,
-    ],
-    [
-      { type: 4, to: address(2), authorizationList: [] },
-      'rejected',
-      'EIP-7702 transaction with empty auth list',
-    ],
-  ]
-  test.each(cases.map(([changes, why, text]) => [text, why, changes] as const))(
-    '%s',
-    async (message, why, changes) => {
-      const { block: open } = block({ nonce: 5n, l1: L1 })
-      const result = await open.execute(transaction({ nonce: 5n, ...changes }))
-      expect(result).toEqual({ status: 'invalid', reason: { why, message } })
-      expect(open.diff()).toEqual([])
-      expect(open.executed).toEqual([])
-    },
-  )
-
-  test('a block takes no more gas and no more data than it has', async () => {
-    const { block: open } = block({ l1: L1, attributes: { gasLimit: 110_000n } })
-    await open.execute(transaction())
-    expect(await open.execute(transaction({ nonce: 1n }))).toMatchObject({
-      reason: { message: 'exceeds block gas limit' },
-    })
-    const small = { nonce: 1n, gasLimit: 21_000n }
-    expect((await open.execute(transaction(small))).status).toBe('executed')
-    expect(await open.execute(transaction({ ...small, nonce: 2n }))).toMatchObject({
-      reason: { message: 'exceeds block DA footprint limit' },
-    })
-    const { block: tiny } = block({ l1: L1, attributes: { gasLimit: 39_999n } })
-    expect(await tiny.execute(transaction({ gasLimit: 21_000n }))).toMatchObject({
-      reason: {
-        message: 'DA footprint exceeds block gas limit: footprint 40000, limit 39999',
-      },
+    test('Ethereum: the base fee is burned', async () => {
+      const { block: open } = block({ fork: 'ethereum' })
+      await open.execute(transaction({ value: 1n }))
+      const diff = open.diff()
+      expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n - 9n * 21_000n)
+      expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(42_000n)
+      expect(diff).toHaveLength(3)
     })
   })
 
-  test('a contract cannot send, a delegated account can', async () => {
-    const sender = (code: string) => {
-      const opened = block()
-      opened.reader.apply([
-        {
-          address: SENDER,
-          before: undefined,
-          after: { nonce: 0n, balance: ETHER, codeHash: keccak256(bytes(code)) },
-          slots: [],
-          code: bytes(code),
-        },
+  describe('block', () => {
+    test('system calls write the parent hash and the beacon root', async () => {
+      const store = { code: '5f355f55', nonce: 1n } // SSTORE(0, CALLDATALOAD(0))
+      const { block: bare } = block()
+      await bare.begin()
+      expect(bare.diff()).toEqual([])
+      const [contract] = worldDiff({ 1: store })
+      const reader = memoryReader({
+        diff: [BEACON_ROOTS, BLOCK_HASHES].map((at) => ({ ...contract!, address: hexToBytes(at) })),
+      })
+      const open = openBlock({
+        engine,
+        chain: testChain(),
+        reader,
+        attributes: ATTRIBUTES,
+      })
+      await open.begin()
+      expect(open.diff().map((change) => [change.address, change.slots[0]!.after])).toEqual([
+        [hexToBytes(BEACON_ROOTS), ATTRIBUTES.parentBeaconBlockRoot],
+        [hexToBytes(BLOCK_HASHES), ATTRIBUTES.parentHash],
       ])
-      return opened.block.execute(transaction())
+      expect(open.gasUsed).toBe(0n)
+    })
+
+    test('sums, receipts root and header of two transactions', async () => {
+      const { block: open } = block({ l1: L1, accounts: { 3: { code: '602a5f5260205fa0' } } })
+      await open.execute(deposit())
+      await open.execute(transaction({ to: address(3) }))
+      const sums = open.sums()
+      expect(sums.gasUsed).toBe(open.executed[1]!.receipt.cumulativeGasUsed)
+      expect(sums.receiptsRoot).toEqual(
+        orderedRoot(open.executed.map(({ receipt }) => encodeReceipt(receipt))),
+      )
+      expect(sums.logsBloom.some((byte) => byte !== 0)).toBe(true)
+      const header = buildHeader({
+        rules: open.rules,
+        attributes: open.attributes,
+        sums,
+        stateRoot: word(1n),
+        withdrawalsRoot: word(2n),
+      })
+      expect(header).toMatchObject({
+        withdrawalsRoot: word(2n),
+        blobGasUsed: 40_000n,
+        excessBlobGas: 0n,
+      })
+      expect(encodeHeader(header).length).toBeGreaterThan(600)
+    })
+
+    test('revert goes back to a checkpoint; the same transactions give the same sums again', async () => {
+      const { block: open } = block({ l1: L1 })
+      const empty = open.checkpoint()
+      await open.execute(transaction())
+      const one = open.checkpoint()
+      const sums = open.sums()
+      await open.execute(transaction({ nonce: 1n }))
+      expect(open.diff(one).length).toBeGreaterThan(0)
+      open.revert(one)
+      expect(open.sums()).toEqual(sums)
+      expect(open.diff(one)).toEqual([])
+      open.revert(empty)
+      expect(open.diff()).toEqual([])
+      await open.execute(transaction())
+      expect(open.sums()).toEqual(sums)
+    })
+
+    test('stopped leaves the block as it was', async () => {
+      const { block: open } = block({ accounts: { 3: { code: '5b5f56' } } })
+      const spin = transaction({ to: address(3), input: bytes('01') })
+      expect(await open.execute(spin, { isExpired: () => true })).toEqual({ status: 'stopped' })
+      expect(open.diff()).toEqual([])
+      expect(await open.execute(spin)).toMatchObject({
+        status: 'executed',
+        executed: { receipt: { status: 0, gasUsed: 100_000n } },
+      })
+    })
+  })
+
+  describe('what a contract reads of an OP block', () => {
+    const { prevRandao, coinbase, gasLimit, baseFee, number, timestamp } = ATTRIBUTES
+    const cases: [name: string, opcode: string, value: bigint][] = [
+      ['COINBASE', '41', BigInt(bytesToHex(coinbase))],
+      ['TIMESTAMP', '42', timestamp],
+      ['NUMBER', '43', number],
+      ['PREVRANDAO', '44', BigInt(bytesToHex(prevRandao))],
+      ['GASLIMIT', '45', gasLimit],
+      ['CHAINID', '46', 196n],
+      ['BASEFEE', '48', baseFee],
+      ['BLOBBASEFEE, which is 1 without blobs', '4a', 1n],
+      ['BLOBHASH', '5f49', 0n],
+      ['GASPRICE', '3a', 9n],
+    ]
+    test.each(cases)('%s', async (_, code, value) => {
+      // Stored with 1 more, because a slot that stays 0 is no change.
+      const { block: open } = block({ l1: L1, accounts: { 3: { code: `${code}6001015f55` } } })
+      expect((await open.execute(transaction({ to: address(3) }))).status).toBe('executed')
+      const change = open.diff().find((each) => Buffer.compare(each.address, address(3)) === 0)
+      expect(change!.slots[0]!.after).toEqual(word(value + 1n))
+    })
+  })
+
+  describe('deposits', () => {
+    const DEPOSITOR = address(0xd0)
+    const accounts = {
+      3: { code: '00' },
+      4: { code: '60015f55 5f5ffd' },
+      5: { code: '60015f55 fe' },
+      208: { balance: 10n, nonce: 6n },
     }
-    expect(await sender('00')).toMatchObject({
-      reason: { why: 'rejected', message: 'sender is not an EOA' },
+    const cases: [
+      name: string,
+      changes: Parameters<typeof deposit>[0],
+      expected: { status: 0 | 1; gasUsed: bigint; balance: bigint },
+    ][] = [
+      ['success', { to: address(3) }, { status: 1, gasUsed: 21_000n, balance: 10n }],
+      [
+        'mint',
+        { to: address(3), mint: 5n, value: 12n },
+        { status: 1, gasUsed: 21_000n, balance: 3n },
+      ],
+      [
+        'revert keeps the mint',
+        { to: address(4), mint: 5n, value: 1n },
+        { status: 0, gasUsed: 43_109n, balance: 15n },
+      ],
+      [
+        'halt takes all gas',
+        { to: address(5), mint: 5n },
+        { status: 0, gasUsed: 100_000n, balance: 15n },
+      ],
+      [
+        'value too high',
+        { to: address(3), mint: 5n, value: 16n },
+        { status: 0, gasUsed: 100_000n, balance: 15n },
+      ],
+      [
+        'gas below intrinsic',
+        { to: address(3), mint: 5n, gasLimit: 20_000n },
+        { status: 0, gasUsed: 20_000n, balance: 15n },
+      ],
+      [
+        'creation',
+        { to: undefined, input: bytes('00') },
+        { status: 1, gasUsed: 53_006n, balance: 10n },
+      ],
+    ]
+    test.each(cases)('%s', async (_, changes, { status, gasUsed, balance }) => {
+      const { block: open } = block({ l1: L1, accounts })
+      const result = await open.execute(deposit(changes))
+      expect(result).toMatchObject({
+        status: 'executed',
+        executed: {
+          receipt: {
+            status,
+            gasUsed,
+            effectiveGasPrice: 0n,
+            depositNonce: 6n,
+            depositReceiptVersion: 1n,
+            l1: { l1Fee: 0n },
+          },
+        },
+      })
+      const diff = open.diff()
+      const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
+      expect(sender!.after).toMatchObject({ nonce: 7n, balance })
+      expect(open.sums().blobGasUsed).toBe(0n)
+      // No coinbase, no vault.
+      expect(diff.length).toBeLessThanOrEqual(2)
     })
-    expect((await sender(`ef0100${'00'.repeat(20)}`)).status).toBe('executed')
-  })
-})
 
-test('EIP-7594: from Osaka on a transaction has six blobs at most, whatever the block takes', () => {
-  const rulesAt = rulesOf({
-    chainId: 196n,
-    schedule: { ...ETHEREUM, osaka: ATTRIBUTES.timestamp },
-    elasticity: 2n,
-    denominator: 8n,
-    blobSchedule: { prague: { target: 6n, max: 9n, updateFraction: 5_007_716n } },
-  })
-  const reason = (blobs: number, timestamp: bigint) => {
-    const hashes = Array.from({ length: blobs }, () => new Uint8Array(32).fill(1))
-    const blob = { type: 3, maxFeePerBlobGas: 1n, blobVersionedHashes: hashes }
-    return checkForm(transaction(blob), rulesAt(1n, timestamp))?.message
-  }
-  const osaka = ATTRIBUTES.timestamp
-  expect([reason(6, osaka), reason(7, osaka), reason(7, osaka - 1n)]).toEqual([
-    undefined,
-    'blob transaction has too many blobs',
-    undefined,
-  ])
-})
-
-describe('gasless', () => {
-  /** Returns (1, 50000) whatever it is asked. */
-  const ALLOWS = { code: '60015f52 61c350602052 60405ff3' }
-  const free = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n, gasLimit: 50_000n }
-  /** Stores BASEFEE + 1. */
-  const target = { code: '6001 48 01 5f55' }
-
-  test('allowed: pays nothing, BASEFEE reads 0, gas and data count', async () => {
-    const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target } })
-    const result = await open.execute(transaction({ ...free, to: address(3), value: 1n }))
-    expect(result).toMatchObject({ executed: { receipt: { status: 1, effectiveGasPrice: 0n } } })
-    const diff = open.diff()
-    expect(diff.map((change) => change.address)).toEqual([SENDER, address(3)])
-    expect(diff[1]!.slots[0]!.after).toEqual(word(1n))
-    expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n)
-    expect(open.gasUsed).toBeGreaterThan(40_000n)
-    expect(open.sums().blobGasUsed).toBe(40_000n)
-  })
-
-  const refused: [name: string, accounts: Record<number, { code: string }>, changes: object][] = [
-    ['no contract', {}, {}],
-    ['gas above the allowance', { 106: ALLOWS }, { gasLimit: 50_001n }],
-    ['2 is not true', { 106: { code: '60025f52 61c350602052 60405ff3' } }, {}],
-    ['short answer', { 106: { code: '60015f52 60205ff3' } }, {}],
-    ['the contract reverts', { 106: { code: '5f5ffd' } }, {}],
-    ['creation', { 106: ALLOWS }, { to: undefined, gasLimit: 60_000n }],
-  ]
-  test.each(refused)('%s', async (_, accounts, changes) => {
-    const { block: open } = block({ accounts })
-    expect(await open.execute(transaction({ ...free, ...changes }))).toMatchObject({
-      status: 'invalid',
-      reason: { message: 'max fee per gas less than block base fee' },
+    test('the system’s own are no more', async () => {
+      const { block: open } = block()
+      expect(await open.execute(deposit({ isSystemTransaction: true }))).toEqual({
+        status: 'invalid',
+        reason: { why: 'rejected', message: 'no system transactions allowed after regolith' },
+      })
+      expect(open.diff()).toEqual([])
     })
-    expect(open.diff()).toEqual([])
   })
-})
 
-test('a contract created by a transaction', async () => {
-  const { block: open } = block({ nonce: 3n })
-  const result = await open.execute(
-    transaction({ nonce: 3n, to: undefined, input: bytes('60015ff3') }),
-  )
-  const created =
-    result.status === 'executed' ? result.executed.receipt.contractAddress! : undefined
-  const change = open.diff().find((each) => Buffer.compare(each.address, created!) === 0)
-  expect(change!.code).toEqual(bytes('00'))
-  expect(change!.after!.nonce).toBe(1n)
+  describe('invalid transactions', () => {
+    const cases: [changes: Record<string, unknown>, why: string, message: string][] = [
+      [{ nonce: 4n }, 'input', 'nonce too low: next nonce 5, tx nonce 4'],
+      [{ nonce: 6n }, 'input', 'nonce too high'],
+      [{ chainId: 1n }, 'input', 'invalid chain ID'],
+      [{ gasLimit: 20_999n }, 'input', 'intrinsic gas too low'],
+      [{ gasLimit: 21_100n, input: bytes('01'.repeat(4)) }, 'input', 'intrinsic gas too low'],
+      [{ gasLimit: 30_000_001n }, 'input', 'exceeds block gas limit'],
+      [
+        { maxFeePerGas: 6n, maxPriorityFeePerGas: 0n },
+        'input',
+        'max fee per gas less than block base fee',
+      ],
+      [
+        { maxFeePerGas: 8n, maxPriorityFeePerGas: 9n },
+        'rejected',
+        'max priority fee per gas higher than max fee per gas',
+      ],
+      [
+        { to: undefined, input: new Uint8Array(49_153), gasLimit: 3_000_000n },
+        'input',
+        'max initcode size exceeded',
+      ],
+      [
+        { value: 10n * ETHER },
+        'rejected',
+        `insufficient funds for gas * price + value: have ${10n * ETHER} want ${10n * ETHER + 2_000_000n + L1_FEE + 40_000_005n}`,
+      ],
+      [
+        { type: 4, to: address(2), authorizationList: [] },
+        'rejected',
+        'EIP-7702 transaction with empty auth list',
+      ],
+    ]
+    test.each(cases.map(([changes, why, text]) => [text, why, changes] as const))(
+      '%s',
+      async (message, why, changes) => {
+        const { block: open } = block({ nonce: 5n, l1: L1 })
+        const result = await open.execute(transaction({ nonce: 5n, ...changes }))
+        expect(result).toEqual({ status: 'invalid', reason: { why, message } })
+        expect(open.diff()).toEqual([])
+        expect(open.executed).toEqual([])
+      },
+    )
+
+    test('a block takes no more gas and no more data than it has', async () => {
+      const { block: open } = block({ l1: L1, attributes: { gasLimit: 110_000n } })
+      await open.execute(transaction())
+      expect(await open.execute(transaction({ nonce: 1n }))).toMatchObject({
+        reason: { message: 'exceeds block gas limit' },
+      })
+      const small = { nonce: 1n, gasLimit: 21_000n }
+      expect((await open.execute(transaction(small))).status).toBe('executed')
+      expect(await open.execute(transaction({ ...small, nonce: 2n }))).toMatchObject({
+        reason: { message: 'exceeds block DA footprint limit' },
+      })
+      const { block: tiny } = block({ l1: L1, attributes: { gasLimit: 39_999n } })
+      expect(await tiny.execute(transaction({ gasLimit: 21_000n }))).toMatchObject({
+        reason: {
+          message: 'DA footprint exceeds block gas limit: footprint 40000, limit 39999',
+        },
+      })
+    })
+
+    test('a contract cannot send, a delegated account can', async () => {
+      const sender = (code: string) => {
+        const opened = block()
+        opened.reader.apply([
+          {
+            address: SENDER,
+            before: undefined,
+            after: { nonce: 0n, balance: ETHER, codeHash: keccak256(bytes(code)) },
+            slots: [],
+            code: bytes(code),
+          },
+        ])
+        return opened.block.execute(transaction())
+      }
+      expect(await sender('00')).toMatchObject({
+        reason: { why: 'rejected', message: 'sender is not an EOA' },
+      })
+      expect((await sender(`ef0100${'00'.repeat(20)}`)).status).toBe('executed')
+    })
+  })
+
+  test('EIP-7594: from Osaka on a transaction has six blobs at most, whatever the block takes', () => {
+    const rulesAt = rulesOf({
+      chainId: 196n,
+      schedule: { ...ETHEREUM, osaka: ATTRIBUTES.timestamp },
+      elasticity: 2n,
+      denominator: 8n,
+      blobSchedule: { prague: { target: 6n, max: 9n, updateFraction: 5_007_716n } },
+    })
+    const reason = (blobs: number, timestamp: bigint) => {
+      const hashes = Array.from({ length: blobs }, () => new Uint8Array(32).fill(1))
+      const blob = { type: 3, maxFeePerBlobGas: 1n, blobVersionedHashes: hashes }
+      return checkForm(transaction(blob), rulesAt(1n, timestamp))?.message
+    }
+    const osaka = ATTRIBUTES.timestamp
+    expect([reason(6, osaka), reason(7, osaka), reason(7, osaka - 1n)]).toEqual([
+      undefined,
+      'blob transaction has too many blobs',
+      undefined,
+    ])
+  })
+
+  describe('gasless', () => {
+    /** Returns (1, 50000) whatever it is asked. */
+    const ALLOWS = { code: '60015f52 61c350602052 60405ff3' }
+    const free = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n, gasLimit: 50_000n }
+    /** Stores BASEFEE + 1. */
+    const target = { code: '6001 48 01 5f55' }
+
+    test('allowed: pays nothing, BASEFEE reads 0, gas and data count', async () => {
+      const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target } })
+      const result = await open.execute(transaction({ ...free, to: address(3), value: 1n }))
+      expect(result).toMatchObject({ executed: { receipt: { status: 1, effectiveGasPrice: 0n } } })
+      const diff = open.diff()
+      expect(diff.map((change) => change.address)).toEqual([SENDER, address(3)])
+      expect(diff[1]!.slots[0]!.after).toEqual(word(1n))
+      expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n)
+      expect(open.gasUsed).toBeGreaterThan(40_000n)
+      expect(open.sums().blobGasUsed).toBe(40_000n)
+    })
+
+    const refused: [name: string, accounts: Record<number, { code: string }>, changes: object][] = [
+      ['no contract', {}, {}],
+      ['gas above the allowance', { 106: ALLOWS }, { gasLimit: 50_001n }],
+      ['2 is not true', { 106: { code: '60025f52 61c350602052 60405ff3' } }, {}],
+      ['short answer', { 106: { code: '60015f52 60205ff3' } }, {}],
+      ['the contract reverts', { 106: { code: '5f5ffd' } }, {}],
+      ['creation', { 106: ALLOWS }, { to: undefined, gasLimit: 60_000n }],
+    ]
+    test.each(refused)('%s', async (_, accounts, changes) => {
+      const { block: open } = block({ accounts })
+      expect(await open.execute(transaction({ ...free, ...changes }))).toMatchObject({
+        status: 'invalid',
+        reason: { message: 'max fee per gas less than block base fee' },
+      })
+      expect(open.diff()).toEqual([])
+    })
+  })
+
+  test('a contract created by a transaction', async () => {
+    const { block: open } = block({ nonce: 3n })
+    const result = await open.execute(
+      transaction({ nonce: 3n, to: undefined, input: bytes('60015ff3') }),
+    )
+    const created =
+      result.status === 'executed' ? result.executed.receipt.contractAddress! : undefined
+    const change = open.diff().find((each) => Buffer.compare(each.address, created!) === 0)
+    expect(change!.code).toEqual(bytes('00'))
+    expect(change!.after!.nonce).toBe(1n)
+  })
 })

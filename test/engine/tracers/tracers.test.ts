@@ -6,7 +6,7 @@ import { createAddress } from '../../../engine/primitives/transaction-codec.ts'
 import { makeTracer, type TracerChoice } from '../../../engine/tracers/registry.ts'
 import { TracerError } from '../../../engine/tracers/types.ts'
 import { duration } from '../../../rpc/methods/shared/trace-config.ts'
-import { referenceEngine as engine } from '../../fixtures/engine.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
 import { CONTRACT, execute, SENDER, transfer } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { block, deposit, SENDER as SIGNER, transaction } from '../../fixtures/op-block.ts'
@@ -15,327 +15,341 @@ import { testOutput } from '../../fixtures/trace-output.ts'
 import type { WorldAccount } from '../../fixtures/world.ts'
 import { address, push, worldDiff } from '../../fixtures/world.ts'
 
-const PLAIN = {
-  disableStack: true,
-  disableStorage: true,
-  enableMemory: false,
-  enableReturnData: false,
-  limit: 0,
-}
-const steps = (options: Partial<typeof PLAIN> = {}): TracerChoice => ({
-  name: undefined,
-  options: { ...PLAIN, ...options },
-})
-const named = (name: string, config?: unknown): TracerChoice => ({ name, config })
-
-type Run = {
-  readonly accounts?: Record<number, WorldAccount>
-  readonly changes?: Record<string, unknown>
-  readonly bytes?: number
-  readonly isDeposit?: boolean
-}
-/** The trace of one transaction to account 2, parsed. */
-async function trace(choice: TracerChoice, code: string, run: Run = {}): Promise<unknown> {
-  const accounts = { 2: { code }, ...run.accounts }
-  const opened = block({ accounts, l1: {} })
-  const { output, budget, parsed } = testOutput(run.bytes)
-  const tracer = makeTracer(choice, {
-    place: undefined,
-    firstLog: 7,
-    precompiles: precompilesOf(engine, opened.block),
-    budget,
-    output,
-  })
-  const one = run.isDeposit === true ? deposit(run.changes) : transaction(run.changes)
-  const done = await opened.block.execute(one, undefined, tracer)
-  expect(done.status).toBe('executed')
-  tracer.writeResult()
-  return parsed()
-}
-type Steps = { structLogs: Record<string, unknown>[]; failed: boolean; returnValue: string }
-
-describe('struct logger', () => {
-  test('memory, return data and refund as they are before the opcode', async () => {
-    // 3 returns one word; 2 stores it, clears slot 0, stops.
-    const code = `60205f5f5f${push(3)}5afa505f5f5500`
-    const options = {
-      enableMemory: true,
-      enableReturnData: true,
-      disableStorage: false,
-      disableStack: false,
-    }
-    const accounts = { 2: { code, storage: { 0: 1n } }, 3: { code: '602a5f5260205ff3' } }
-    const { structLogs } = (await trace(steps(options), code, { accounts })) as Steps
-    const at = (op: string, depth: number) =>
-      structLogs.find((step) => step['op'] === op && step['depth'] === depth)!
-    expect(at('MSTORE', 2)['memory']).toBeUndefined()
-    expect(at('RETURN', 2)['memory']).toEqual([`0x${'00'.repeat(31)}2a`])
-    expect(at('STATICCALL', 1)['returnData']).toBeUndefined()
-    expect(at('POP', 1)).toMatchObject({ returnData: `0x${'00'.repeat(31)}2a`, stack: ['0x1'] })
-    const zero = `0x${'00'.repeat(32)}`
-    expect(at('SSTORE', 1)).toMatchObject({ storage: { [zero]: zero }, refund: 4800 })
-  })
-  test.each([
-    ['out of gas', '5f5f5261ffff5f20', 'KECCAK256', 'out of gas'],
-    ['a stack too short', '5f01', 'ADD', 'stack underflow (1 <=> 2)'],
-    ['a stack too short for an opcode with a price', '5f55', 'SSTORE', 'stack underflow (1 <=> 2)'],
-    [
-      'memory out of reach',
-      '5f7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff52',
-      'MSTORE',
-      'gas uint64 overflow',
-    ],
-    ['an opcode that is none', '5f0c', 'opcode 0xc not defined', undefined],
-    ['a jump to nowhere', '5f56', 'JUMP', undefined],
-  ])('%s ends in its step', async (_, code, op, error) => {
-    const run = { changes: { gasLimit: 22_000n } }
-    const { structLogs, failed, returnValue } = (await trace(steps(), code, run)) as Steps
-    expect(structLogs.at(-1)).toMatchObject({ op, ...(error === undefined ? {} : { error }) })
-    expect('error' in structLogs.at(-1)!).toBe(error !== undefined)
-    expect([failed, returnValue]).toEqual([true, '0x'])
-  })
-  test('a write in a static call has its step and its price', async () => {
-    const accounts = { 3: { code: '60015f5500' } }
-    const { structLogs } = (await trace(steps(), `5f5f5f5f${push(3)}5afa00`, { accounts })) as Steps
-    const store = structLogs.find(({ op }) => op === 'SSTORE')!
-    expect(store).toMatchObject({ gasCost: 22_100, depth: 2 })
-    expect('error' in store).toBe(false)
-  })
-  test('a revert gives its data; a limit keeps what begins before it', async () => {
-    const { returnValue } = (await trace(steps(), '602a5f5260205ffd')) as Steps
-    expect(returnValue).toBe(`0x${'00'.repeat(31)}2a`)
-    const { structLogs } = (await trace(steps({ limit: 60 }), '5f5f5f5f00')) as Steps
-    expect(structLogs).toHaveLength(2)
-  })
-})
-
-describe('callTracer', () => {
-  const revertsAfterLog = { code: '5f5fa05f5ffd' }
-  test('logs have their index in the block, those of failed frames are not shown and not counted', async () => {
-    const code = `5f5fa0 5f5f5f5f5f${push(3)}5af150 5f5fa0`
-    const accounts = { 3: revertsAfterLog }
-    const traced = (await trace(named('callTracer', { withLog: true }), code, { accounts })) as {
-      logs: { index: string; position: string }[]
-      calls: { logs?: unknown; error: string }[]
-    }
-    expect(traced.logs.map(({ index, position }) => [index, position])).toEqual([
-      ['0x7', '0x0'],
-      ['0x8', '0x1'],
-    ])
-    expect(traced.calls[0]).toMatchObject({ error: 'execution reverted' })
-    expect(traced.calls[0]!.logs).toBeUndefined()
-  })
-  test('only the top call', async () => {
-    const code = `5f5f5f5f5f${push(3)}5af15f5fa0`
-    const config = { onlyTopCall: true, withLog: true }
-    const accounts = { 3: { code: '5f5fa0' } }
-    const traced = (await trace(named('callTracer', config), code, { accounts })) as object
-    expect(traced).toMatchObject({ logs: [{ index: '0x8' }] })
-    expect(traced).not.toHaveProperty('calls')
-  })
-  test('a deposit that cannot pay its value is a failed call', async () => {
-    const traced = await trace(named('callTracer'), '00', {
-      isDeposit: true,
-      changes: { value: 5n },
-    })
-    expect(traced).toMatchObject({
-      type: 'CALL',
-      error: 'insufficient balance for transfer',
-      gasUsed: '0x186a0',
-    })
-  })
-})
-
-test('prestateTracer in diff mode: what was created, cleared and destroyed', async () => {
-  // Creates a contract whose code is one zero byte, clears slot 0.
-  const code = '5f5f55 6460015ff3005f526005601b5ff0'.replaceAll(' ', '')
-  const accounts = { 2: { code, nonce: 1n, storage: { 0: 9n } } }
-  const { pre, post } = (await trace(named('prestateTracer', { diffMode: true }), code, {
-    accounts,
-  })) as Record<'pre' | 'post', Record<string, { nonce?: number; storage?: object; code?: string }>>
-  const two = bytesToHex(address(2))
-  const created = bytesToHex(createAddress(address(2), 1n))
-  expect(pre[two]).toMatchObject({
-    nonce: 1,
-    storage: { [`0x${'00'.repeat(32)}`]: `0x${'00'.repeat(31)}09` },
-  })
-  expect(post[two]).toEqual({ nonce: 2 })
-  expect(pre[created]).toBeUndefined()
-  expect(post[created]).toMatchObject({ nonce: 1, code: '0x00' })
-  expect(pre[bytesToHex(SIGNER)]).toBeDefined()
-})
-
-test('muxTracer gives each its own', async () => {
-  const all = {
-    noopTracer: null,
-    callTracer: { onlyTopCall: true },
-    muxTracer: { '4byteTracer': {} },
+describeEngines((engine) => {
+  const PLAIN = {
+    disableStack: true,
+    disableStorage: true,
+    enableMemory: false,
+    enableReturnData: false,
+    limit: 0,
   }
-  const input = hexToBytes('0x0102030405')
-  const traced = await trace(named('muxTracer', all), '00', { changes: { input } })
-  expect(traced).toMatchObject({
-    noopTracer: {},
-    callTracer: { type: 'CALL' },
-    muxTracer: { '4byteTracer': { '0x01020304-1': 1 } },
+  const steps = (options: Partial<typeof PLAIN> = {}): TracerChoice => ({
+    name: undefined,
+    options: { ...PLAIN, ...options },
   })
-})
+  const named = (name: string, config?: unknown): TracerChoice => ({ name, config })
 
-describe('refused', () => {
-  const context = {
-    place: undefined,
-    firstLog: 0,
-    precompiles: new Set<string>(),
-    ...testOutput(),
+  type Run = {
+    readonly accounts?: Record<number, WorldAccount>
+    readonly changes?: Record<string, unknown>
+    readonly bytes?: number
+    readonly isDeposit?: boolean
   }
-  test.each([
-    ['nope', undefined, 'unknown tracer "nope", expected one of callTracer,'],
-    ['constructor', undefined, 'unknown tracer "constructor"'],
-    ['callTracer', [], 'invalid tracer config: [], expected an object'],
-    [
-      'callTracer',
-      { withLog: 'yes' },
-      'invalid tracer config: withLog is "yes", expected a boolean',
-    ],
-    [
-      'prestateTracer',
-      { diffMode: true, includeEmpty: true },
-      'cannot use diffMode with includeEmpty',
-    ],
-    ['muxTracer', { nope: {} }, 'unknown tracer "nope"'],
-  ])('%s %j', (name, config, message) => {
-    expect(() => makeTracer(named(name, config), context)).toThrow(TracerError)
-    expect(() => makeTracer(named(name, config), context)).toThrow(message)
-  })
-  test.each(['', 's', '5', '5x', '-1s', '1s 2s', 5])('a duration of %j', (wire) => {
-    expect(() => duration.decode(wire)).toThrow()
-  })
-  test.each([
-    ['0', 0],
-    ['300ms', 300],
-    ['1m30s', 90_000],
-    ['1.5s', 1_500],
-    ['+2h', 7_200_000],
-  ])('a duration of %s is not', (wire, milliseconds) => {
-    expect(duration.decode(wire)).toBe(milliseconds)
-  })
-})
-
-describe('debug_trace*', () => {
-  const rich = worldDiff({ 1: { balance: 10n ** 20n } })[0]!
-  const memory = memoryChain([{ ...rich, address: SENDER }])
-  const transactions = [transfer(0n), transfer(1n, { value: 6n }), transfer(2n, { value: 7n })]
-  const one = memory.make(memory.genesis, { executed: execute(transactions) })
-  memory.publish({ canonical: one })
-  const rpc = testRpc({ memory })
-  const hashes = transactions.map(({ hash }) => bytesToHex(hash))
-  const blockHash = bytesToHex(one.hash)
-  const CALLS = { tracer: 'callTracer' }
-  const ask = async (method: string, params: unknown[]) => {
-    const { result, error } = await rpc.ask(method, params)
-    return result ?? error
+  /** The trace of one transaction to account 2, parsed. */
+  async function trace(choice: TracerChoice, code: string, run: Run = {}): Promise<unknown> {
+    const accounts = { 2: { code }, ...run.accounts }
+    const opened = block({ engine, accounts, l1: {} })
+    const { output, budget, parsed } = testOutput(run.bytes)
+    const tracer = makeTracer(choice, {
+      place: undefined,
+      firstLog: 7,
+      precompiles: precompilesOf(engine, opened.block),
+      budget,
+      output,
+    })
+    const one = run.isDeposit === true ? deposit(run.changes) : transaction(run.changes)
+    const done = await opened.block.execute(one, undefined, tracer)
+    expect(done.status).toBe('executed')
+    tracer.writeResult()
+    return parsed()
   }
+  type Steps = { structLogs: Record<string, unknown>[]; failed: boolean; returnValue: string }
 
-  test('a transaction on the state after those before it', async () => {
-    expect(await ask('debug_traceTransaction', [hashes[2], CALLS])).toMatchObject({ value: '0x7' })
-    const before = await ask('debug_traceTransaction', [hashes[2], { tracer: 'prestateTracer' }])
-    expect(before).toMatchObject({
-      [bytesToHex(SENDER)]: { nonce: 2 },
-      [bytesToHex(CONTRACT)]: { balance: '0xb' },
-    })
-    expect(await ask('debug_traceTransaction', [hashes[0]])).toEqual({
-      gas: 21_000,
-      failed: false,
-      returnValue: '0x',
-      structLogs: [],
-    })
-    const flat = await ask('debug_traceTransaction', [hashes[1], { tracer: 'flatCallTracer' }])
-    expect(flat).toMatchObject([
-      { blockHash, blockNumber: 1, transactionHash: hashes[1], transactionPosition: 1 },
-    ])
-  })
-  test('a block by hash and by number', async () => {
-    const expected = hashes.map((txHash, at) => ({ txHash, result: { value: `0x${at + 5}` } }))
-    expect(await ask('debug_traceBlockByHash', [blockHash, CALLS])).toMatchObject(expected)
-    expect(await ask('debug_traceBlockByNumber', ['0x1', CALLS])).toMatchObject(expected)
-    expect(await ask('debug_traceBlockByNumber', ['latest', CALLS])).toMatchObject(expected)
-  })
-  test('a call, after a transaction of the block too', async () => {
-    const call = { from: bytesToHex(SENDER), to: bytesToHex(CONTRACT), value: '0x1' }
-    expect(await ask('debug_traceCall', [call, '0x1', CALLS])).toMatchObject({
-      value: '0x1',
-      type: 'CALL',
-    })
-    const balances = [undefined, '0x0', '0x1'].map(async (txIndex) => {
-      const config = { tracer: 'prestateTracer', ...(txIndex === undefined ? {} : { txIndex }) }
-      const state = (await ask('debug_traceCall', [call, '0x1', config])) as Record<
-        string,
-        { balance: string }
-      >
-      return state[bytesToHex(CONTRACT)]?.balance
-    })
-    // The chain in maps keeps no state of its blocks: without an index this one has that of its genesis.
-    expect(await Promise.all(balances)).toEqual([undefined, '0x5', '0xb'])
-  })
-  test.each<[string, unknown[], number, string]>([
-    ['debug_traceBlockByNumber', ['0x1'], -32602, 'trace mode is required: name a tracer'],
-    ['debug_traceBlockByNumber', ['0x1', { tracer: null }], -32602, 'trace mode is required'],
-    ['debug_traceBlockByNumber', ['0x0', CALLS], -32000, 'genesis is not traceable'],
-    ['debug_traceBlockByNumber', ['0x9', CALLS], -32000, 'block #9 not found'],
-    [
-      'debug_traceBlockByHash',
-      [`0x${'11'.repeat(32)}`],
-      -32000,
-      `block 0x${'11'.repeat(32)} not found`,
-    ],
-    ['debug_traceTransaction', [`0x${'11'.repeat(32)}`], -32000, 'transaction not found'],
-    ['debug_traceTransaction', [hashes[0], { tracer: 'x' }], -32602, 'unknown tracer "x"'],
-    [
-      'debug_traceTransaction',
-      [hashes[0], { timeout: 'x' }],
-      -32602,
-      'invalid argument 1: timeout: time: invalid duration "x"',
-    ],
-    ['debug_traceTransaction', [hashes[0], { timeout: '1ns' }], -32000, 'execution timeout'],
-    ['debug_traceCall', [{ value: '0x1' }], -32000, 'tracing failed: insufficient funds'],
-  ])('%s %j is %i', async (method, params, code, message) => {
-    expect(await ask(method, params)).toMatchObject({
-      code,
-      message: expect.stringContaining(message),
-    })
-  })
-  test('more than the response may hold: the traces so far, then an error each', async () => {
-    const seen = new Set<string>()
-    for (let bytes = 0; bytes < 3_000; bytes += 37) {
-      const small = testRpc({ memory, limits: { responseBytes: bytes } })
-      for (const config of [CALLS, {}, { tracer: 'prestateTracer' }]) {
-        const { result, error } = await small.ask('debug_traceBlockByHash', [blockHash, config])
-        if (error !== undefined) {
-          expect(error).toMatchObject({ code: -32003, data: { limit: bytes } })
-          seen.add('nothing fits')
-          continue
-        }
-        expect(JSON.stringify(result).length).toBeLessThanOrEqual(bytes)
-        const traces = result as { txHash: string; result?: object; error?: string }[]
-        expect(traces.map(({ txHash }) => txHash)).toEqual(hashes)
-        const count = traces.filter((one) => one.result !== undefined).length
-        seen.add(`${count} of ${traces.length}`)
-        for (const [at, trace] of traces.entries())
-          expect(trace.error).toBe(at < count ? undefined : `trace of more than ${bytes} bytes`)
+  describe('struct logger', () => {
+    test('memory, return data and refund as they are before the opcode', async () => {
+      // 3 returns one word; 2 stores it, clears slot 0, stops.
+      const code = `60205f5f5f${push(3)}5afa505f5f5500`
+      const options = {
+        enableMemory: true,
+        enableReturnData: true,
+        disableStorage: false,
+        disableStack: false,
       }
-    }
-    expect([...seen].toSorted()).toEqual(['0 of 3', '1 of 3', '2 of 3', '3 of 3', 'nothing fits'])
+      const accounts = { 2: { code, storage: { 0: 1n } }, 3: { code: '602a5f5260205ff3' } }
+      const { structLogs } = (await trace(steps(options), code, { accounts })) as Steps
+      const at = (op: string, depth: number) =>
+        structLogs.find((step) => step['op'] === op && step['depth'] === depth)!
+      expect(at('MSTORE', 2)['memory']).toBeUndefined()
+      expect(at('RETURN', 2)['memory']).toEqual([`0x${'00'.repeat(31)}2a`])
+      expect(at('STATICCALL', 1)['returnData']).toBeUndefined()
+      expect(at('POP', 1)).toMatchObject({ returnData: `0x${'00'.repeat(31)}2a`, stack: ['0x1'] })
+      const zero = `0x${'00'.repeat(32)}`
+      expect(at('SSTORE', 1)).toMatchObject({ storage: { [zero]: zero }, refund: 4800 })
+    })
+    test.each([
+      ['out of gas', '5f5f5261ffff5f20', 'KECCAK256', 'out of gas'],
+      ['a stack too short', '5f01', 'ADD', 'stack underflow (1 <=> 2)'],
+      [
+        'a stack too short for an opcode with a price',
+        '5f55',
+        'SSTORE',
+        'stack underflow (1 <=> 2)',
+      ],
+      [
+        'memory out of reach',
+        '5f7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff52',
+        'MSTORE',
+        'gas uint64 overflow',
+      ],
+      ['an opcode that is none', '5f0c', 'opcode 0xc not defined', undefined],
+      ['a jump to nowhere', '5f56', 'JUMP', undefined],
+    ])('%s ends in its step', async (_, code, op, error) => {
+      const run = { changes: { gasLimit: 22_000n } }
+      const { structLogs, failed, returnValue } = (await trace(steps(), code, run)) as Steps
+      expect(structLogs.at(-1)).toMatchObject({ op, ...(error === undefined ? {} : { error }) })
+      expect('error' in structLogs.at(-1)!).toBe(error !== undefined)
+      expect([failed, returnValue]).toEqual([true, '0x'])
+    })
+    test('a write in a static call has its step and its price', async () => {
+      const accounts = { 3: { code: '60015f5500' } }
+      const { structLogs } = (await trace(steps(), `5f5f5f5f${push(3)}5afa00`, {
+        accounts,
+      })) as Steps
+      const store = structLogs.find(({ op }) => op === 'SSTORE')!
+      expect(store).toMatchObject({ gasCost: 22_100, depth: 2 })
+      expect('error' in store).toBe(false)
+    })
+    test('a revert gives its data; a limit keeps what begins before it', async () => {
+      const { returnValue } = (await trace(steps(), '602a5f5260205ffd')) as Steps
+      expect(returnValue).toBe(`0x${'00'.repeat(31)}2a`)
+      const { structLogs } = (await trace(steps({ limit: 60 }), '5f5f5f5f00')) as Steps
+      expect(structLogs).toHaveLength(2)
+    })
   })
-  const PRESTATE = { tracer: 'prestateTracer' }
-  test.each([
-    ['steps', {}, { traceSteps: 900 }, 'trace of more than 900 steps'],
-    ['steps', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
-    ['bytes', {}, { responseBytes: 9_000 }, 'trace of more than 9000 bytes'],
-    ['bytes that are kept', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
-  ])('more %s than allowed end an endless call', async (_, config, limits, message) => {
-    const small = testRpc({ memory, limits })
-    const to = bytesToHex(CONTRACT)
-    const endless = { ...config, stateOverrides: { [to]: { code: '0x5b5f56' } } }
-    const { error } = await small.ask('debug_traceCall', [{ to }, 'latest', endless])
-    expect(error).toEqual({ code: -32000, message })
+
+  describe('callTracer', () => {
+    const revertsAfterLog = { code: '5f5fa05f5ffd' }
+    test('logs have their index in the block, those of failed frames are not shown and not counted', async () => {
+      const code = `5f5fa0 5f5f5f5f5f${push(3)}5af150 5f5fa0`
+      const accounts = { 3: revertsAfterLog }
+      const traced = (await trace(named('callTracer', { withLog: true }), code, { accounts })) as {
+        logs: { index: string; position: string }[]
+        calls: { logs?: unknown; error: string }[]
+      }
+      expect(traced.logs.map(({ index, position }) => [index, position])).toEqual([
+        ['0x7', '0x0'],
+        ['0x8', '0x1'],
+      ])
+      expect(traced.calls[0]).toMatchObject({ error: 'execution reverted' })
+      expect(traced.calls[0]!.logs).toBeUndefined()
+    })
+    test('only the top call', async () => {
+      const code = `5f5f5f5f5f${push(3)}5af15f5fa0`
+      const config = { onlyTopCall: true, withLog: true }
+      const accounts = { 3: { code: '5f5fa0' } }
+      const traced = (await trace(named('callTracer', config), code, { accounts })) as object
+      expect(traced).toMatchObject({ logs: [{ index: '0x8' }] })
+      expect(traced).not.toHaveProperty('calls')
+    })
+    test('a deposit that cannot pay its value is a failed call', async () => {
+      const traced = await trace(named('callTracer'), '00', {
+        isDeposit: true,
+        changes: { value: 5n },
+      })
+      expect(traced).toMatchObject({
+        type: 'CALL',
+        error: 'insufficient balance for transfer',
+        gasUsed: '0x186a0',
+      })
+    })
+  })
+
+  test('prestateTracer in diff mode: what was created, cleared and destroyed', async () => {
+    // Creates a contract whose code is one zero byte, clears slot 0.
+    const code = '5f5f55 6460015ff3005f526005601b5ff0'.replaceAll(' ', '')
+    const accounts = { 2: { code, nonce: 1n, storage: { 0: 9n } } }
+    const { pre, post } = (await trace(named('prestateTracer', { diffMode: true }), code, {
+      accounts,
+    })) as Record<
+      'pre' | 'post',
+      Record<string, { nonce?: number; storage?: object; code?: string }>
+    >
+    const two = bytesToHex(address(2))
+    const created = bytesToHex(createAddress(address(2), 1n))
+    expect(pre[two]).toMatchObject({
+      nonce: 1,
+      storage: { [`0x${'00'.repeat(32)}`]: `0x${'00'.repeat(31)}09` },
+    })
+    expect(post[two]).toEqual({ nonce: 2 })
+    expect(pre[created]).toBeUndefined()
+    expect(post[created]).toMatchObject({ nonce: 1, code: '0x00' })
+    expect(pre[bytesToHex(SIGNER)]).toBeDefined()
+  })
+
+  test('muxTracer gives each its own', async () => {
+    const all = {
+      noopTracer: null,
+      callTracer: { onlyTopCall: true },
+      muxTracer: { '4byteTracer': {} },
+    }
+    const input = hexToBytes('0x0102030405')
+    const traced = await trace(named('muxTracer', all), '00', { changes: { input } })
+    expect(traced).toMatchObject({
+      noopTracer: {},
+      callTracer: { type: 'CALL' },
+      muxTracer: { '4byteTracer': { '0x01020304-1': 1 } },
+    })
+  })
+
+  describe('refused', () => {
+    const context = {
+      place: undefined,
+      firstLog: 0,
+      precompiles: new Set<string>(),
+      ...testOutput(),
+    }
+    test.each([
+      ['nope', undefined, 'unknown tracer "nope", expected one of callTracer,'],
+      ['constructor', undefined, 'unknown tracer "constructor"'],
+      ['callTracer', [], 'invalid tracer config: [], expected an object'],
+      [
+        'callTracer',
+        { withLog: 'yes' },
+        'invalid tracer config: withLog is "yes", expected a boolean',
+      ],
+      [
+        'prestateTracer',
+        { diffMode: true, includeEmpty: true },
+        'cannot use diffMode with includeEmpty',
+      ],
+      ['muxTracer', { nope: {} }, 'unknown tracer "nope"'],
+    ])('%s %j', (name, config, message) => {
+      expect(() => makeTracer(named(name, config), context)).toThrow(TracerError)
+      expect(() => makeTracer(named(name, config), context)).toThrow(message)
+    })
+    test.each(['', 's', '5', '5x', '-1s', '1s 2s', 5])('a duration of %j', (wire) => {
+      expect(() => duration.decode(wire)).toThrow()
+    })
+    test.each([
+      ['0', 0],
+      ['300ms', 300],
+      ['1m30s', 90_000],
+      ['1.5s', 1_500],
+      ['+2h', 7_200_000],
+    ])('a duration of %s is not', (wire, milliseconds) => {
+      expect(duration.decode(wire)).toBe(milliseconds)
+    })
+  })
+
+  describe('debug_trace*', () => {
+    const rich = worldDiff({ 1: { balance: 10n ** 20n } })[0]!
+    const memory = memoryChain([{ ...rich, address: SENDER }])
+    const transactions = [transfer(0n), transfer(1n, { value: 6n }), transfer(2n, { value: 7n })]
+    const one = memory.make(memory.genesis, { executed: execute(transactions) })
+    memory.publish({ canonical: one })
+    const rpc = testRpc({ memory })
+    const hashes = transactions.map(({ hash }) => bytesToHex(hash))
+    const blockHash = bytesToHex(one.hash)
+    const CALLS = { tracer: 'callTracer' }
+    const ask = async (method: string, params: unknown[]) => {
+      const { result, error } = await rpc.ask(method, params)
+      return result ?? error
+    }
+
+    test('a transaction on the state after those before it', async () => {
+      expect(await ask('debug_traceTransaction', [hashes[2], CALLS])).toMatchObject({
+        value: '0x7',
+      })
+      const before = await ask('debug_traceTransaction', [hashes[2], { tracer: 'prestateTracer' }])
+      expect(before).toMatchObject({
+        [bytesToHex(SENDER)]: { nonce: 2 },
+        [bytesToHex(CONTRACT)]: { balance: '0xb' },
+      })
+      expect(await ask('debug_traceTransaction', [hashes[0]])).toEqual({
+        gas: 21_000,
+        failed: false,
+        returnValue: '0x',
+        structLogs: [],
+      })
+      const flat = await ask('debug_traceTransaction', [hashes[1], { tracer: 'flatCallTracer' }])
+      expect(flat).toMatchObject([
+        { blockHash, blockNumber: 1, transactionHash: hashes[1], transactionPosition: 1 },
+      ])
+    })
+    test('a block by hash and by number', async () => {
+      const expected = hashes.map((txHash, at) => ({ txHash, result: { value: `0x${at + 5}` } }))
+      expect(await ask('debug_traceBlockByHash', [blockHash, CALLS])).toMatchObject(expected)
+      expect(await ask('debug_traceBlockByNumber', ['0x1', CALLS])).toMatchObject(expected)
+      expect(await ask('debug_traceBlockByNumber', ['latest', CALLS])).toMatchObject(expected)
+    })
+    test('a call, after a transaction of the block too', async () => {
+      const call = { from: bytesToHex(SENDER), to: bytesToHex(CONTRACT), value: '0x1' }
+      expect(await ask('debug_traceCall', [call, '0x1', CALLS])).toMatchObject({
+        value: '0x1',
+        type: 'CALL',
+      })
+      const balances = [undefined, '0x0', '0x1'].map(async (txIndex) => {
+        const config = { tracer: 'prestateTracer', ...(txIndex === undefined ? {} : { txIndex }) }
+        const state = (await ask('debug_traceCall', [call, '0x1', config])) as Record<
+          string,
+          { balance: string }
+        >
+        return state[bytesToHex(CONTRACT)]?.balance
+      })
+      // The chain in maps keeps no state of its blocks: without an index this one has that of its genesis.
+      expect(await Promise.all(balances)).toEqual([undefined, '0x5', '0xb'])
+    })
+    test.each<[string, unknown[], number, string]>([
+      ['debug_traceBlockByNumber', ['0x1'], -32602, 'trace mode is required: name a tracer'],
+      ['debug_traceBlockByNumber', ['0x1', { tracer: null }], -32602, 'trace mode is required'],
+      ['debug_traceBlockByNumber', ['0x0', CALLS], -32000, 'genesis is not traceable'],
+      ['debug_traceBlockByNumber', ['0x9', CALLS], -32000, 'block #9 not found'],
+      [
+        'debug_traceBlockByHash',
+        [`0x${'11'.repeat(32)}`],
+        -32000,
+        `block 0x${'11'.repeat(32)} not found`,
+      ],
+      ['debug_traceTransaction', [`0x${'11'.repeat(32)}`], -32000, 'transaction not found'],
+      ['debug_traceTransaction', [hashes[0], { tracer: 'x' }], -32602, 'unknown tracer "x"'],
+      [
+        'debug_traceTransaction',
+        [hashes[0], { timeout: 'x' }],
+        -32602,
+        'invalid argument 1: timeout: time: invalid duration "x"',
+      ],
+      ['debug_traceTransaction', [hashes[0], { timeout: '1ns' }], -32000, 'execution timeout'],
+      ['debug_traceCall', [{ value: '0x1' }], -32000, 'tracing failed: insufficient funds'],
+    ])('%s %j is %i', async (method, params, code, message) => {
+      expect(await ask(method, params)).toMatchObject({
+        code,
+        message: expect.stringContaining(message),
+      })
+    })
+    test('more than the response may hold: the traces so far, then an error each', async () => {
+      const seen = new Set<string>()
+      for (let bytes = 0; bytes < 3_000; bytes += 37) {
+        const small = testRpc({ memory, limits: { responseBytes: bytes } })
+        for (const config of [CALLS, {}, { tracer: 'prestateTracer' }]) {
+          const { result, error } = await small.ask('debug_traceBlockByHash', [blockHash, config])
+          if (error !== undefined) {
+            expect(error).toMatchObject({ code: -32003, data: { limit: bytes } })
+            seen.add('nothing fits')
+            continue
+          }
+          expect(JSON.stringify(result).length).toBeLessThanOrEqual(bytes)
+          const traces = result as { txHash: string; result?: object; error?: string }[]
+          expect(traces.map(({ txHash }) => txHash)).toEqual(hashes)
+          const count = traces.filter((one) => one.result !== undefined).length
+          seen.add(`${count} of ${traces.length}`)
+          for (const [at, trace] of traces.entries())
+            expect(trace.error).toBe(at < count ? undefined : `trace of more than ${bytes} bytes`)
+        }
+      }
+      expect([...seen].toSorted()).toEqual(['0 of 3', '1 of 3', '2 of 3', '3 of 3', 'nothing fits'])
+    })
+    const PRESTATE = { tracer: 'prestateTracer' }
+    test.each([
+      ['steps', {}, { traceSteps: 900 }, 'trace of more than 900 steps'],
+      ['steps', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
+      ['bytes', {}, { responseBytes: 9_000 }, 'trace of more than 9000 bytes'],
+      ['bytes that are kept', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
+    ])('more %s than allowed end an endless call', async (_, config, limits, message) => {
+      const small = testRpc({ memory, limits })
+      const to = bytesToHex(CONTRACT)
+      const endless = { ...config, stateOverrides: { [to]: { code: '0x5b5f56' } } }
+      const { error } = await small.ask('debug_traceCall', [{ to }, 'latest', endless])
+      expect(error).toEqual({ code: -32000, message })
+    })
   })
 })

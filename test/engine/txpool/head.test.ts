@@ -77,7 +77,7 @@ async function execute(
     },
   })
   await block.begin()
-  return block.execute(transaction)
+  return block.execute(transaction).finally(() => block.close())
 }
 
 describe('funds', () => {

@@ -65,6 +65,7 @@ export class MadeUpExecution implements AheadExecution {
   get gasUsed(): bigint {
     return BigInt(this.executed.length * 1000 + this.#changes)
   }
+  close(): void {}
   sums(): BlockSums {
     const receipts = this.executed.map(({ receipt }) => receipt)
     return {

@@ -9,7 +9,6 @@ import { contractCode, predeployAlloc } from '../../../engine/chainspec/predeplo
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { rulesOf } from '../../../engine/chainspec/rules.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
-import { makeReferenceEngine } from '../../../engine/evm/reference/reference.ts'
 import type { RlpBlock } from '../../../engine/primitives/block-codec.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
@@ -19,6 +18,7 @@ import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 
 const predeploysFile = join(temporaryDirectory(), 'predeploys.json')
@@ -52,89 +52,91 @@ const blockOf = ({ header, sealed }: ProducedBlock): RlpBlock => ({
   withdrawals: [],
 })
 
-function open(chain: ChainSpec = CHAIN) {
-  const database = createMemoryDatabase()
-  importGenesis(database, chain)
-  const limits = { undoWindow: 256, historyBlocks: undefined }
-  const target = openImport({ database, chain, engine: makeReferenceEngine(), limits })
-  return { target, database }
-}
-
-test('a withdrawal, and the root that proves it', async () => {
-  const { target, database } = open()
-  expect(two.header.withdrawalsRoot).not.toEqual(one.header.withdrawalsRoot)
-  for (const block of [one, two]) await target.add(blockOf(block))
-  target.finish()
-  expect(openStore(database).durableHead()).toMatchObject({ number: 2, hash: two.hash })
-})
-
-describe('refused', () => {
-  const word = (byte: number, length = 32) => new Uint8Array(length).fill(byte)
-  const { header } = two
-  const withExtra = (change: (extraData: Uint8Array) => void) => {
-    const extraData = header.extraData.slice()
-    change(extraData)
-    return { extraData }
+describeEngines((engine) => {
+  function open(chain: ChainSpec = CHAIN) {
+    const database = createMemoryDatabase()
+    importGenesis(database, chain)
+    const limits = { undoWindow: 256, historyBlocks: undefined }
+    const target = openImport({ database, chain, engine, limits })
+    return { target, database }
   }
-  const headers: [name: string, changes: Partial<RlpBlock['header']>, message: string][] = [
-    ['no withdrawals', { withdrawalsRoot: EMPTY_ROOT }, 'block 2: withdrawalsRoot is 0x56e81f17'],
-    ['stateRoot', { stateRoot: word(1) }, 'block 2: stateRoot is'],
-    ['blobGasUsed', { blobGasUsed: 131_072n }, 'block 2: blobGasUsed is 131072 in the file'],
-    ['excessBlobGas', { excessBlobGas: 1n }, 'block 2: excessBlobGas is 1, expected 0'],
-    ['requestsHash', { requestsHash: word(1) }, 'block 2: requestsHash is'],
-    ['baseFeePerGas', { baseFeePerGas: 7n }, 'block 2: baseFeePerGas is 7, expected'],
-    ['difficulty', { difficulty: 1n }, 'block 2: difficulty is 1, expected 0'],
-    ['nonce', { nonce: word(1, 8) }, 'block 2: nonce is 72340172838076673, expected 0'],
-    ['ommersHash', { ommersHash: word(1) }, 'block 2: ommersHash is not that of no ommers'],
-    [
-      'extraData of Holocene',
-      { extraData: header.extraData.slice(0, 9) },
-      'block 2: extraData of 9 bytes, expected 17',
-    ],
-    [
-      'extraData of another version',
-      withExtra((extraData) => extraData.fill(2, 0, 1)),
-      'block 2: extraData of version 2, expected 1',
-    ],
-    [
-      'no denominator',
-      withExtra((extraData) => extraData.fill(0, 1, 5)),
-      'block 2: extraData with a base fee denominator of 0',
-    ],
-    [
-      'no elasticity',
-      withExtra((extraData) => extraData.fill(0, 5, 9)),
-      'block 2: extraData with an elasticity of 0',
-    ],
-  ]
-  test.each(headers)('%s', async (_name, changes, message) => {
-    const { target } = open()
-    await target.add(blockOf(one))
-    const block = blockOf(two)
-    const adding = target.add({ ...block, header: { ...block.header, ...changes } })
-    await expect(adding).rejects.toThrow(ImportError)
-    await expect(adding).rejects.toThrow(message)
-    await target.add(block)
+
+  test('a withdrawal, and the root that proves it', async () => {
+    const { target, database } = open()
+    expect(two.header.withdrawalsRoot).not.toEqual(one.header.withdrawalsRoot)
+    for (const block of [one, two]) await target.add(blockOf(block))
+    target.finish()
+    expect(openStore(database).durableHead()).toMatchObject({ number: 2, hash: two.hash })
   })
 
-  test('withdrawals as Ethereum has them', async () => {
-    const { target } = open()
-    const withdrawals = [{ index: 0n, validatorIndex: 0n, address: word(1, 20), amount: 1n }]
-    await expect(target.add({ ...blockOf(one), withdrawals })).rejects.toThrow(
-      'block 1: 1 withdrawals, an OP block has none',
-    )
-  })
-
-  test('the block in which Canyon begins', async () => {
-    const { canyon: _, ...schedule } = ISTHMUS_AT_0
-    const rulesAt = rulesOf({
-      chainId: CHAIN.chainId,
-      schedule: { ...schedule, canyon: one.header.timestamp, jovian: 0n },
-      denominator: 250n,
-      elasticity: 6n,
+  describe('refused', () => {
+    const word = (byte: number, length = 32) => new Uint8Array(length).fill(byte)
+    const { header } = two
+    const withExtra = (change: (extraData: Uint8Array) => void) => {
+      const extraData = header.extraData.slice()
+      change(extraData)
+      return { extraData }
+    }
+    const headers: [name: string, changes: Partial<RlpBlock['header']>, message: string][] = [
+      ['no withdrawals', { withdrawalsRoot: EMPTY_ROOT }, 'block 2: withdrawalsRoot is 0x56e81f17'],
+      ['stateRoot', { stateRoot: word(1) }, 'block 2: stateRoot is'],
+      ['blobGasUsed', { blobGasUsed: 131_072n }, 'block 2: blobGasUsed is 131072 in the file'],
+      ['excessBlobGas', { excessBlobGas: 1n }, 'block 2: excessBlobGas is 1, expected 0'],
+      ['requestsHash', { requestsHash: word(1) }, 'block 2: requestsHash is'],
+      ['baseFeePerGas', { baseFeePerGas: 7n }, 'block 2: baseFeePerGas is 7, expected'],
+      ['difficulty', { difficulty: 1n }, 'block 2: difficulty is 1, expected 0'],
+      ['nonce', { nonce: word(1, 8) }, 'block 2: nonce is 72340172838076673, expected 0'],
+      ['ommersHash', { ommersHash: word(1) }, 'block 2: ommersHash is not that of no ommers'],
+      [
+        'extraData of Holocene',
+        { extraData: header.extraData.slice(0, 9) },
+        'block 2: extraData of 9 bytes, expected 17',
+      ],
+      [
+        'extraData of another version',
+        withExtra((extraData) => extraData.fill(2, 0, 1)),
+        'block 2: extraData of version 2, expected 1',
+      ],
+      [
+        'no denominator',
+        withExtra((extraData) => extraData.fill(0, 1, 5)),
+        'block 2: extraData with a base fee denominator of 0',
+      ],
+      [
+        'no elasticity',
+        withExtra((extraData) => extraData.fill(0, 5, 9)),
+        'block 2: extraData with an elasticity of 0',
+      ],
+    ]
+    test.each(headers)('%s', async (_name, changes, message) => {
+      const { target } = open()
+      await target.add(blockOf(one))
+      const block = blockOf(two)
+      const adding = target.add({ ...block, header: { ...block.header, ...changes } })
+      await expect(adding).rejects.toThrow(ImportError)
+      await expect(adding).rejects.toThrow(message)
+      await target.add(block)
     })
-    await expect(open({ ...CHAIN, rulesAt }).target.add(blockOf(one))).rejects.toThrow(
-      /^block 1: Canyon puts the code of a contract into the state/,
-    )
+
+    test('withdrawals as Ethereum has them', async () => {
+      const { target } = open()
+      const withdrawals = [{ index: 0n, validatorIndex: 0n, address: word(1, 20), amount: 1n }]
+      await expect(target.add({ ...blockOf(one), withdrawals })).rejects.toThrow(
+        'block 1: 1 withdrawals, an OP block has none',
+      )
+    })
+
+    test('the block in which Canyon begins', async () => {
+      const { canyon: _, ...schedule } = ISTHMUS_AT_0
+      const rulesAt = rulesOf({
+        chainId: CHAIN.chainId,
+        schedule: { ...schedule, canyon: one.header.timestamp, jovian: 0n },
+        denominator: 250n,
+        elasticity: 6n,
+      })
+      await expect(open({ ...CHAIN, rulesAt }).target.add(blockOf(one))).rejects.toThrow(
+        /^block 1: Canyon puts the code of a contract into the state/,
+      )
+    })
   })
 })

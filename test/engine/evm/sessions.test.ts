@@ -1,0 +1,333 @@
+/** Whoever opens a session of the EVM closes it, however its work ends. */
+import { describe, expect, test } from 'vitest'
+import { ClosedError, type Outcome, type Session } from '../../../engine/evm/engine.ts'
+import { openBlock } from '../../../engine/execution/block/block.ts'
+import { createAccessList } from '../../../engine/execution/call/access-list.ts'
+import { type CallOptions, call } from '../../../engine/execution/call/call.ts'
+import { estimateGas } from '../../../engine/execution/call/estimate.ts'
+import { stateWithin, traceTransactions } from '../../../engine/execution/call/replay.ts'
+import { simulateBlocks } from '../../../engine/execution/call/simulate.ts'
+import { decodeTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { ImportError, openImport } from '../../../engine/sources/import.ts'
+import { ViewError } from '../../../engine/state/reader.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
+import { describeEngines } from '../../fixtures/engines.ts'
+import { ATTRIBUTES, testChain } from '../../fixtures/op-block.ts'
+import { CHAIN, createProducer, send } from '../../fixtures/producer.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { sequencedChain } from '../../fixtures/sequenced-chain.ts'
+import { testOutput } from '../../fixtures/trace-output.ts'
+import { address, BLOCK, message, PRAGUE, push, world } from '../../fixtures/world.ts'
+import { canonical, createBranches, seal, show } from '../../fixtures/writer-branches.ts'
+import { WriterWorld } from '../../fixtures/writer-world.ts'
+
+const branches = await createBranches()
+const producer = createProducer()
+const [first] = [await producer.build(producer.genesis, 1, [[send(0, 0), send(1, 0)]])]
+
+describeEngines((engine) => {
+  /** Nothing is left open by what runs in it, and something was opened. */
+  async function leavesNothing(run: () => unknown): Promise<void> {
+    const before = engine.opened
+    await run()
+    expect(engine.open).toBe(0)
+    expect(engine.opened).toBeGreaterThan(before)
+  }
+
+  describe('a session', () => {
+    const open = () => engine.openSession(world({ 1: { balance: 5n } }), BLOCK, PRAGUE)
+
+    test('is good for nothing after its end', () => {
+      const session = open()
+      session.beginTransaction()
+      session.close()
+      const uses: readonly ((closed: Session) => unknown)[] = [
+        (closed) => closed.close(),
+        (closed) => closed.account(address(1)),
+        (closed) => closed.addBalance(address(1), 1n),
+        (closed) => closed.beginTransaction(),
+        (closed) => closed.run(message()),
+        (closed) => closed.checkpoint(),
+        (closed) => closed.diff(0),
+        (closed) => closed.reopen(world({}), BLOCK),
+        (closed) => closed.setTrace(undefined),
+      ]
+      for (const use of uses) expect(() => use(session)).toThrow(ClosedError)
+    })
+
+    test('keeps what it gave', async () => {
+      const session = engine.openSession(
+        world({ 1: { balance: 5n }, 2: { code: '602a5f5560205fa0 602a5f5260205ff3' } }),
+        BLOCK,
+        PRAGUE,
+      )
+      session.beginTransaction()
+      const outcome = (await session.run(message())) as Outcome & { status: 'success' }
+      const diff = session.diff(0)
+      const copy = structuredClone({ outcome, diff })
+      session.close()
+      const other = open()
+      other.beginTransaction()
+      await other.run(message({ input: new Uint8Array(64).fill(1) }))
+      other.close()
+      expect({ outcome, diff }).toEqual(copy)
+    })
+  })
+
+  describe('calls', () => {
+    const options = (changes: Partial<CallOptions> = {}): CallOptions => ({
+      engine,
+      chain: { ...testChain(), chainId: 196n },
+      env: BLOCK,
+      reader: world({ 1: { balance: 10n ** 18n }, 2: { code: `5f54 50 ${push(3)} 31` } }),
+      request: { from: address(1), to: address(2) },
+      gasCap: 1_000_000n,
+      limits: {},
+      ...changes,
+    })
+    const gone = () => {
+      throw new ViewError('gone', 'record 7 is gone')
+    }
+    const kinds: [name: string, run: (given: CallOptions) => unknown][] = [
+      ['call', call],
+      ['estimate', estimateGas],
+      ['access list', (given) => createAccessList({ ...given, nonce: 0n })],
+    ]
+    const ends: [name: string, changes: () => Partial<CallOptions>][] = [
+      ['ends', () => ({})],
+      ['is refused', () => ({ request: { chainId: 1n }, gasCap: 3n })],
+      ['has no gas', () => ({ gasCap: 3n })],
+      ['is stopped', () => ({ limits: { isExpired: () => true } })],
+      ['meets a missing account', () => ({ reader: { ...world({}), account: () => 'missing' } })],
+      ['has overrides', () => ({ stateOverrides: [{ address: address(2), nonce: 7n }] })],
+      [
+        'has an override of what is gone',
+        () => ({
+          stateOverrides: [{ address: address(7), nonce: 7n }],
+          reader: { ...world({}), account: gone },
+        }),
+      ],
+      ['loses its view', () => ({ reader: { ...options().reader, slot: gone } })],
+    ]
+    test.each(
+      kinds.flatMap(([kind, run]) => ends.map(([end, by]) => [kind, end, run, by] as const)),
+    )('%s that %s', async (_, end, run, by) => {
+      const done = async () => run(options(by()))
+      await done().catch((error: Error) => error.name)
+      if (end === 'ends') await leavesNothing(done)
+      expect(engine.open).toBe(0)
+    })
+
+    const simulate = (changes: object = {}) => {
+      const { env: _, request: __, ...given } = options()
+      return simulateBlocks({
+        ...given,
+        chain: CHAIN,
+        base: producer.genesis.header,
+        baseHash: producer.genesis.hash,
+        blocks: [{ calls: [{ to: address(2) }] }, { calls: [{ to: address(2) }] }],
+        traceTransfers: false,
+        validation: false,
+        rootsAfter: undefined,
+        ...changes,
+      })
+    }
+    test('simulated blocks', async () => {
+      await leavesNothing(() => simulate())
+      await leavesNothing(() =>
+        simulate({ blocks: [{ calls: [{}] }, { calls: [{ gas: 10n ** 12n }] }] }).catch(() => {}),
+      )
+      await leavesNothing(() =>
+        simulate({ reader: { ...world({}), account: gone } }).catch(() => {}),
+      )
+    })
+  })
+
+  test('traces of a block, and the state within it', async () => {
+    const { header, hash, sealed } = first!
+    const replay = {
+      ...{ engine, chain: CHAIN, reader: producer.genesis.state, header, hash, limits: {} },
+      transactions: sealed.transactions.map((raw) => decodeTransaction(raw)),
+    }
+    const { output, budget } = testOutput()
+    const trace = (limits: object) =>
+      traceTransactions({
+        ...replay,
+        ...{ limits, output, budget, first: 0, last: 0, open() {}, close() {} },
+        choice: { name: 'callTracer', config: undefined },
+      }).catch(() => {})
+    await leavesNothing(() => trace({}))
+    await leavesNothing(() => trace({ isExpired: () => true }))
+    await leavesNothing(() => stateWithin(replay, 2))
+    const twice = { ...replay, transactions: [1, 1].map((at) => replay.transactions[at]!) }
+    await leavesNothing(() => expect(stateWithin(twice, 2)).rejects.toThrow('invalid'))
+  })
+
+  test('imported blocks', async () => {
+    const database = createMemoryDatabase()
+    importGenesis(database, CHAIN)
+    const limits = { undoWindow: 256, historyBlocks: undefined }
+    const target = openImport({ database, chain: CHAIN, engine, limits })
+    const { header, sealed } = first!
+    const block = { header, transactions: sealed.transactions, ommers: [], withdrawals: [] }
+    const fewer = { ...block, transactions: block.transactions.slice(0, 2) }
+    const twice = { ...block, transactions: [...block.transactions, block.transactions[1]!] }
+    await leavesNothing(() => expect(target.add(fewer)).rejects.toThrow(ImportError))
+    await leavesNothing(() => expect(target.add(twice)).rejects.toThrow(ImportError))
+    await leavesNothing(() => target.add(block))
+  })
+
+  test('a block that is open', () => {
+    const block = openBlock({
+      engine,
+      chain: testChain(),
+      reader: world({}),
+      attributes: ATTRIBUTES,
+    })
+    expect(engine.open).toBe(1)
+    block.close()
+    expect(engine.open).toBe(0)
+    expect(() => block.diff()).toThrow(ClosedError)
+    expect(block.sums().gasUsed).toBe(0n)
+  })
+
+  describe('the writer', () => {
+    const { a, b, longer, shorter } = branches
+    async function worldOf(count: number): Promise<WriterWorld> {
+      const world = new WriterWorld({ engine })
+      await world.apply({ type: 'feed', isConnected: true })
+      for (const block of a.slice(0, count)) await canonical(world, block)
+      return world
+    }
+    const mute = (message: (typeof longer.flashblocks)[number]) => ({
+      ...message,
+      delta: { ...message.delta, gasUsed: 1n },
+    })
+    const paths: [name: string, run: (world: WriterWorld) => Promise<unknown>][] = [
+      ['a block of flashblocks', (world) => canonical(world, a[1]!)],
+      [
+        'a block without them',
+        async (world) => {
+          await seal(world, a[1]!)
+          await world.settle({ ticks: true })
+        },
+      ],
+      ['an index 0 that is wrong', (world) => world.packet(mute(a[1]!.flashblocks[0]!))],
+      [
+        'a flashblock that is wrong',
+        async (world) => {
+          await world.packet(a[1]!.flashblocks[0]!)
+          expect(engine.open).toBe(1)
+          await world.packet(mute(a[1]!.flashblocks[1]!))
+        },
+      ],
+      [
+        'another payload in the place of pending',
+        async (world) => {
+          await world.packet(a[1]!.flashblocks[0]!)
+          await show(world, longer)
+        },
+      ],
+      [
+        'a canonical block in the place of pending',
+        async (world) => {
+          await world.packet(a[1]!.flashblocks[0]!)
+          await seal(world, b[0]!)
+          await world.settle({ ticks: true })
+        },
+      ],
+      [
+        'a canonical block longer than pending',
+        async (world) => {
+          for (const one of longer.flashblocks.slice(0, 2)) await world.packet(one)
+          await seal(world, longer)
+          await world.settle({ ticks: true })
+        },
+      ],
+      [
+        'a canonical block that is wrong',
+        async (world) => {
+          await seal(world, shorter, { gasUsed: 1n })
+          await world.settle({ ticks: true })
+        },
+      ],
+      [
+        'what was executed ahead',
+        async (world) => {
+          await world.packet(a[1]!.flashblocks[0]!)
+          world.writer.expect(send(0, 2).raw)
+          while (world.writer.canRunAhead()) await world.apply({ type: 'ahead' })
+          await show(world, a[1]!)
+        },
+      ],
+    ]
+    test.each(paths)('%s', async (_, run) => {
+      const world = await worldOf(1)
+      expect(engine.open).toBe(0)
+      await leavesNothing(() => run(world))
+    })
+  })
+
+  describe('the sequencer', () => {
+    const at = sequencedChain
+    test('blocks it seals, blocks it gives up', async () => {
+      const chain = at({ engine })
+      await chain.until(() => chain.blocks.length > 2)
+      await chain.until(() => chain.flashblocks(BigInt(chain.blocks.length)).length > 2)
+      expect(engine.open).toBeLessThanOrEqual(1)
+      chain.restart()
+      expect(engine.open).toBe(0)
+      await chain.until(() => chain.blocks.length > 3)
+      chain.close()
+      expect(engine.open).toBe(0)
+    })
+
+    test('errors in the middle', async () => {
+      let fails = true
+      const chain = at({
+        engine,
+        over: {
+          async transactions() {
+            if (fails) throw new ViewError('gone', 'record 7 is gone')
+            return { raw: [], hasMore: false }
+          },
+        },
+      })
+      await chain.until(() => chain.counts.length > 0)
+      expect(engine.open).toBe(0)
+      fails = false
+      await chain.until(() => chain.blocks.length > 1)
+      chain.close()
+      const killed = at({
+        engine,
+        over: {
+          send() {
+            throw new Error('killed')
+          },
+        },
+      })
+      await leavesNothing(() => expect(killed.step()).rejects.toThrow('killed'))
+      const again = at({ engine })
+      again.restart(killed.journal.packets.map((packet) => packet))
+      await again.step()
+      again.close()
+      expect(engine.open).toBe(0)
+    })
+  })
+
+  test('methods, of which each task ends', async () => {
+    const rpc = testRpc({ engine })
+    const to = '0x00000000000000000000000000000000000000aa'
+    for (const [method, params] of [
+      ['eth_call', [{ to }, 'latest']],
+      ['eth_estimateGas', [{ to }]],
+      ['eth_createAccessList', [{ to }]],
+      ['eth_simulateV1', [{ blockStateCalls: [{ calls: [{ to }] }] }, 'latest']],
+      ['debug_traceCall', [{ to }, 'latest', { tracer: 'callTracer' }]],
+    ] as const)
+      await leavesNothing(() => rpc.ask(method, params))
+    // A simulation that ended with its roots.
+    expect(rpc.bugs.map(String)).toEqual(['Error: a chain in maps has no trie'])
+  })
+})
