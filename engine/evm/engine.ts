@@ -97,8 +97,27 @@ export interface TraceSink {
   exit?(error: string | undefined, gasUsed: bigint, output: Bytes): void
   /** Before the opcode runs. */
   step?(step: TraceStep): void
+  /**
+   * Before an opcode that names an account or a slot runs, or fails to: SLOAD, SSTORE, BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH,
+   * SELFDESTRUCT, CALL, CALLCODE, DELEGATECALL, STATICCALL, CREATE, CREATE2. In order, before `enter`, each time, warm or not.
+   */
+  touch?(touch: Touch): void
   /** A log was made. Logs of a frame that fails later are told as well. */
   log?(log: Log): void
+}
+export type Touch = {
+  readonly op: number
+  /** Whose storage the frame has. */
+  readonly address: Bytes
+  /**
+   * The account that the opcode names, or the address that CREATE or CREATE2 would make. Absent where the opcode failed before it was
+   * known: a creation that failed, a stack too short (for a call: of less than five words, as go-ethereum looks at it).
+   */
+  readonly target?: Bytes
+  /** Of the slot, 32 bytes. Absent like `target`. */
+  readonly key?: Bytes
+  /** Stack or gas said that the opcode will not run; a write in a static call is found with the gas. */
+  readonly isFailed: boolean
 }
 export type TraceStep = {
   readonly pc: number

@@ -15,16 +15,33 @@ export function invalidOpcode(opcode: number): string {
   return `invalid opcode: ${OPCODES[opcode]?.name ?? `opcode 0x${opcode.toString(16)} not defined`}`
 }
 
-/** "gas uint64 overflow": memory so far out that no gas could ever pay for it. `stack`: top last. */
-export function isMemoryOverflow(opcode: number, stack: readonly bigint[]): boolean {
+/** Where the memory ends that the opcode asks for, in bytes; 0 where it asks for none. `operands`: top first, as many as it takes. */
+export function memoryEnd(opcode: number, operands: readonly bigint[]): bigint {
+  let end = 0n
   for (const [offsetAt, lengthAt] of MEMORY_OPERANDS[opcode] ?? []) {
-    const offset = stack.at(-1 - offsetAt) ?? 0n
-    const length = typeof lengthAt === 'bigint' ? lengthAt : (stack.at(-1 - lengthAt) ?? 0n)
-    if (length > 0n && offset + length > MOST_MEMORY) return true
+    const length = typeof lengthAt === 'bigint' ? lengthAt : operands[lengthAt]!
+    if (length > 0n && operands[offsetAt]! + length > end) end = operands[offsetAt]! + length
   }
-  return false
+  return end
 }
 
+/** Found before anything is priced: "gas uint64 overflow". */
+export const isBeyondWord = (end: bigint): boolean => end > MOST_WORD
+/** Found by whoever prices it: "out of gas: gas uint64 overflow". No gas could ever pay for it. */
+export const isMemoryOverflow = (end: bigint): boolean => end > MOST_MEMORY
+
+/** An error of a gas handler, as the interpreter passes it on. */
+export const outOfGasFor = (why: string): string => `${OUT_OF_GAS}: ${why}`
+/** More gas might have helped, or so go-ethereum's estimate takes it. */
+export const isOutOfGas = (reason: string): boolean =>
+  reason === OUT_OF_GAS || reason.startsWith(outOfGasFor(''))
+export const OUT_OF_GAS = 'out of gas'
+export const GAS_OVERFLOW = 'gas uint64 overflow'
+export const WRITE_PROTECTION = 'write protection'
+export const RETURN_DATA_BOUNDS = 'return data out of bounds'
+
+/** Bytes; whole words in 64 bits. */
+const MOST_WORD = (1n << 64n) - 32n
 /** Bytes; go-ethereum's bound, above which the square of the words leaves 64 bits. */
 const MOST_MEMORY = 0x1fffffffe0n
 

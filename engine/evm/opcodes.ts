@@ -85,6 +85,7 @@ const PLAIN: readonly (readonly [code: number, name: string, pops: number, pushe
   [0xfe, 'INVALID', 0, 0],
   [0xff, 'SELFDESTRUCT', 1, 0],
   // Names go-ethereum knows of opcodes that no fork here has.
+  [0x4b, 'SLOTNUM', 0, 0],
   [0xd0, 'DATALOAD', 0, 0],
   [0xd1, 'DATALOADN', 0, 0],
   [0xd2, 'DATASIZE', 0, 0],

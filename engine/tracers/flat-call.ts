@@ -109,6 +109,7 @@ function partsOf(frame: Frame): {
 function parityError(error: string): string {
   const exact = PARITY_ERRORS[error]
   if (exact !== undefined) return exact
+  if (error.startsWith('out of gas:')) return 'Out of gas'
   if (error.startsWith('invalid opcode:')) return 'Bad instruction'
   return error.startsWith('stack underflow') ? 'Stack underflow' : error
 }

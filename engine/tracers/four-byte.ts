@@ -12,6 +12,7 @@ export function fourByteTracer(_config: unknown, context: TraceContext): Tracer 
   return {
     sink: {
       enter(kind, _from, to, _value, _gas, input) {
+        budget.step()
         if (input.length < 4 || !CALLS.has(kind) || to === undefined) return
         if (precompiles.has(bytesToHex(to))) return
         const key = `${bytesToHex(input.subarray(0, 4))}-${input.length - 4}`

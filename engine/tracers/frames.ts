@@ -85,6 +85,7 @@ export class Frames {
     input: Bytes,
   ): void {
     const depth = this.#depth++
+    this.#options.budget.step()
     this.#logsAt.push(this.#logs)
     if (depth > 0 && this.#options.onlyTop) return
     this.#options.budget.spend(FRAME_BYTES + input.length)

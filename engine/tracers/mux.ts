@@ -13,6 +13,7 @@ export function muxTracer(
       ...fanOut(all, 'enter'),
       ...fanOut(all, 'exit'),
       ...fanOut(all, 'step'),
+      ...fanOut(all, 'touch'),
       ...fanOut(all, 'log'),
     },
     start(scene) {

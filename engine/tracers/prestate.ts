@@ -1,11 +1,11 @@
 /** prestateTracer: what the run touched, as it was before; in diff mode what it changed, before and after. */
-import type { TraceStep } from '../evm/engine.ts'
+import type { Touch } from '../evm/engine.ts'
 import { OPCODES } from '../evm/opcodes.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
-import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
+import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
-import { bigintToBytes, concatBytes, equalBytes, ZERO_32 } from '../primitives/words.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { switches } from './config.ts'
 import { hexText, quantityText } from './json.ts'
 import {
@@ -61,7 +61,7 @@ class Prestate implements Tracer {
     this.#config = config
     this.#budget = budget
     this.#output = output
-    this.sink = { step: (step) => this.#step(step) }
+    this.sink = { touch: (touch) => this.#note(touch) }
   }
 
   start(scene: TraceScene): void {
@@ -94,56 +94,16 @@ class Prestate implements Tracer {
     return this.#scene!.state
   }
 
-  #step(step: TraceStep): void {
+  #note({ op, address, target, key, isFailed }: Touch): void {
     this.#budget.step()
-    const { op, address, error } = step
-    if (error !== undefined) return
-    const stack = step.stack()
-    const top = (index: number) => stack[stack.length - 1 - index]!
-    switch (OPCODES[op]?.name) {
-      case 'SLOAD':
-      case 'SSTORE':
-        this.#touchSlot(address, bigintToBytes(top(0), 32))
-        break
-      case 'EXTCODECOPY':
-      case 'EXTCODEHASH':
-      case 'EXTCODESIZE':
-      case 'BALANCE':
-        this.#touch(lowAddress(top(0)))
-        break
-      case 'SELFDESTRUCT':
-        this.#touch(lowAddress(top(0)))
-        this.#destroy(bytesToHex(address))
-        break
-      case 'CALL':
-      case 'CALLCODE':
-      case 'DELEGATECALL':
-      case 'STATICCALL': {
-        const target = lowAddress(top(1))
-        this.#touch(target)
-        this.#touchDelegate(target)
-        break
-      }
-      case 'CREATE':
-        this.#create(createAddress(address, this.#state.account(address).nonce))
-        break
-      case 'CREATE2': {
-        const code = memoryAt(step.memory(), top(1), top(2))
-        const seed = concatBytes(
-          CREATE2_PREFIX,
-          address,
-          bigintToBytes(top(3), 32),
-          keccak256(code),
-        )
-        this.#create(keccak256(seed).slice(12))
-        break
-      }
-    }
-  }
-
-  #create(address: Bytes): void {
-    this.#touch(address)
-    this.#created.add(bytesToHex(address))
+    if (isFailed) return
+    if (key !== undefined) this.#touchSlot(address, key)
+    if (target === undefined) return
+    this.#touch(target)
+    const name = OPCODES[op]?.name ?? ''
+    if (CREATIONS.has(name)) this.#created.add(bytesToHex(target))
+    else if (CALLS.has(name)) this.#touchDelegate(target)
+    else if (name === 'SELFDESTRUCT') this.#destroy(bytesToHex(address))
   }
 
   /** Since EIP-6780 only what was created in the same transaction goes. */
@@ -240,19 +200,11 @@ class Prestate implements Tracer {
 }
 
 const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
-const CREATE2_PREFIX = Uint8Array.of(0xff)
+const CREATIONS: ReadonlySet<string> = new Set(['CREATE', 'CREATE2'])
+const CALLS: ReadonlySet<string> = new Set(['CALL', 'CALLCODE', 'DELEGATECALL', 'STATICCALL'])
 /** About what they take as text. */
 const ACCOUNT_BYTES = 250
 const SLOT_BYTES = 140
-
-const lowAddress = (value: bigint): Bytes => bigintToBytes(value & ((1n << 160n) - 1n), 20)
-
-/** Bytes of memory, zeros where it does not reach. */
-function memoryAt(memory: Bytes, offset: bigint, length: bigint): Bytes {
-  const bytes = new Uint8Array(Number(length))
-  bytes.set(memory.subarray(Number(offset), Number(offset + length)))
-  return bytes
-}
 
 function accountTexts(accounts: readonly (readonly [string, Shown])[]): readonly string[] {
   const sorted = [...accounts].sort(([a], [b]) => (a < b ? -1 : 1))

@@ -82,6 +82,7 @@ export class TraceBudget {
   spend(bytes: number): void {
     this.#spentBytes += bytes
   }
+  /** A step, a touch or a frame: whatever the tracer was told. */
   step(): void {
     this.#spentSteps++
   }

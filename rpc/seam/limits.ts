@@ -41,7 +41,11 @@ export const LIMITS = {
   callGas: limit(50_000_000, 'gas', 'gas of eth_call and eth_estimateGas'),
   callMs: limit(5_000, 'ms', 'eth_call and eth_estimateGas, time in the queue included'),
   traceMs: limit(10_000, 'ms', 'debug_trace*, time in the queue included'),
-  traceSteps: limit(5_000_000, 'items', 'steps that the tracers of one request look at'),
+  traceSteps: limit(
+    5_000_000,
+    'items',
+    'steps, touches and frames that the tracers of one request look at',
+  ),
   logsMs: limit(10_000, 'ms', 'eth_getLogs, time in the queue included'),
   sidecarMs: limit(10_000, 'ms', 'proofs of a blob transaction, time in the queue included'),
   graceMs: limit(1_000, 'ms', 'after a deadline, before a worker is ended'),

@@ -12,14 +12,21 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { fromLatin1 } from '../../state/words.ts'
 import type { MovedPrecompile } from '../engine.ts'
-import { stackFault } from '../halt-reason.ts'
+import { RETURN_DATA_BOUNDS, stackFault } from '../halt-reason.ts'
+import {
+  checkedGas,
+  Fault,
+  LOG0,
+  LOG4,
+  type OpcodeMap,
+  RETURNDATACOPY,
+  type RunState,
+} from './gas.ts'
 import { verifyKzgProof } from './kzg.ts'
 import { type Meter, Stopped } from './meter.ts'
 import { precompiledContracts } from './precompiles.ts'
 
-type OpcodeMap = ReturnType<typeof getOpcodesForHF>['opcodeMap']
 type Handler = OpcodeMap[number]['opHandler']
-export type RunState = Parameters<Handler>[0]
 type JumpTable = ReturnType<RunState['interpreter']['_getValidJumpDestinations']>
 
 export type Kernel = {
@@ -38,8 +45,12 @@ export type MeteredEvm = EVM & { readonly meter: Meter; readonly runTrace: RunTr
 export type RunTrace = {
   /** Before the gas of an opcode with memory or state in its price, or before an opcode runs: each opcode once or twice. */
   seen(runState: RunState): void
-  /** The gas could not be computed: what happens next is the step of this opcode, and the end of the frame. */
-  gasFailed(error: unknown, costOf: () => Promise<bigint>): Promise<void>
+  /** The gas handler refused: what happens next is the step of this opcode, and the end of the frame. */
+  gasFailed(runState: RunState, error: unknown): void
+  /** The price is known; the opcode may not be worth it. */
+  priced(runState: RunState, cost: bigint): void
+  /** Before an opcode with a gas handler runs. */
+  running(runState: RunState): void
   /** Around what calls, creates or destroys. */
   aroundCall(runState: RunState, run: () => void | Promise<void>): Promise<void>
   aroundLog(runState: RunState, run: () => void): void
@@ -174,42 +185,56 @@ class CachingCommon extends Common {
 function meteredOpcodes(common: Common): OpcodeMap {
   const jumpTables = new WeakMap<Bytes, JumpTable>()
   const { opcodeMap } = getOpcodesForHF(common)
-  return opcodeMap.map((entry) => {
-    const options = { growsMemory: entry.opcodeInfo.dynamicGas, jumpTables }
-    return { ...entry, opHandler: metered(entry.opHandler, options) }
+  return opcodeMap.map((entry, code) => {
+    const { opcodeInfo, opHandler } = entry
+    const { dynamicGas } = opcodeInfo
+    return {
+      // The package has one INVALID for all that are none; what halts at one, or shows it, tells which.
+      opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
+      gasHandler: dynamicGas ? checkedGas(code, opcodeMap, common) : entry.gasHandler,
+      opHandler: metered(checkedRun(code, opHandler), { growsMemory: dynamicGas, jumpTables }),
+    }
   })
+}
+
+/** What go-ethereum finds only when the opcode runs. */
+function checkedRun(code: number, handler: Handler): Handler {
+  if (code === RETURNDATACOPY)
+    return (runState, common) => {
+      const [, offset, length] = runState.stack.peek(3)
+      if (offset! + length! > BigInt(runState.returnBytes.length))
+        throw new Fault(RETURN_DATA_BOUNDS)
+      return handler(runState, common)
+    }
+  if (code < LOG0 || code > LOG4) return handler
+  return (runState, common) => {
+    if (runState.env.isStatic) throw new EVMError(EVMError.errorMessages.STATIC_STATE_CHANGE)
+    return handler(runState, common)
+  }
 }
 
 function tracedOpcodes(opcodes: OpcodeMap): OpcodeMap {
   return opcodes.map((entry, code) => {
     const { opHandler, gasHandler, opcodeInfo } = entry
-    const { isInvalid } = opcodeInfo
-    const plain: Handler = (runState, common) => {
-      traceOf(runState).seen(runState)
-      return opHandler(runState, common)
-    }
-    const calling: Handler = (runState, common) =>
-      traceOf(runState).aroundCall(runState, () => opHandler(runState, common))
-    const logging: Handler = (runState, common) =>
-      traceOf(runState).aroundLog(runState, () => void opHandler(runState, common))
-    const traced = CALLS.has(code) ? calling : LOGS.has(code) ? logging : plain
-    const handler: Handler = (runState, common) => {
-      const ran = () => traceOf(runState).ran(runState)
-      const running = traced(runState, common)
-      return running === undefined ? ran() : running.then(ran)
-    }
+    if (opcodeInfo.isInvalid) return entry
+    const traced = tracedHandler(code, opHandler)
     return {
       ...entry,
-      // The package has one INVALID for all that are none; a step tells which.
-      opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
-      opHandler: isInvalid ? opHandler : handler,
+      opHandler(runState, common) {
+        if (opcodeInfo.dynamicGas) traceOf(runState).running(runState)
+        const ran = () => traceOf(runState).ran(runState)
+        const running = traced(runState, common)
+        return running === undefined ? ran() : running.then(ran)
+      },
       async gasHandler(runState, gas, common) {
-        traceOf(runState).seen(runState)
-        const costOf = () => Promise.resolve(gasHandler(runState, gas, common))
+        const trace = traceOf(runState)
+        trace.seen(runState)
         try {
-          return await costOf()
+          const cost = await gasHandler(runState, gas, common)
+          trace.priced(runState, cost)
+          return cost
         } catch (error) {
-          await traceOf(runState).gasFailed(error, costOf)
+          trace.gasFailed(runState, error)
           throw error
         }
       },
@@ -217,12 +242,24 @@ function tracedOpcodes(opcodes: OpcodeMap): OpcodeMap {
   })
 }
 
+function tracedHandler(code: number, handler: Handler): Handler {
+  if (CALLS.has(code))
+    return (runState, common) =>
+      traceOf(runState).aroundCall(runState, () => handler(runState, common))
+  if (code >= LOG0 && code <= LOG4)
+    return (runState, common) =>
+      traceOf(runState).aroundLog(runState, () => void handler(runState, common))
+  return (runState, common) => {
+    traceOf(runState).seen(runState)
+    return handler(runState, common)
+  }
+}
+
 const traceOf = (runState: RunState): RunTrace =>
   (runState.interpreter._evm as MeteredEvm).runTrace!
 
 /** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL, SELFDESTRUCT. */
 const CALLS: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff])
-const LOGS: ReadonlySet<number> = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4])
 
 function metered(
   handler: Handler,

@@ -4,7 +4,8 @@ import { EVMError, type EVMResult, type ExecResult } from '@ethereumjs/evm'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import type { Outcome } from '../engine.ts'
-import { invalidOpcode, isMemoryOverflow, stackFault } from '../halt-reason.ts'
+import { invalidOpcode, RETURN_DATA_BOUNDS, stackFault, WRITE_PROTECTION } from '../halt-reason.ts'
+import { Fault } from './gas.ts'
 
 /** `gas`: what the message had. */
 export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outcome {
@@ -25,7 +26,10 @@ export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outco
   // A precompiled contract that fails says REVERT at times; it has no frame and takes all gas.
   if (error.error === ERRORS.REVERT && runState !== undefined)
     return { status: 'revert', gasLeft, output: returnValue }
-  return { status: 'halt', reason: haltReason(execResult, result.createdAddress !== undefined) }
+  return {
+    status: 'halt',
+    reason: haltReason(execResult, result.createdAddress !== undefined, common),
+  }
 }
 
 const ERRORS = EVMError.errorMessages
@@ -35,9 +39,16 @@ export const isUnpaidCode = ({ exceptionError }: ExecResult, common: Common): bo
   exceptionError?.error === ERRORS.CODESTORE_OUT_OF_GAS && !common.isActivatedEIP(606)
 
 /** Of a frame that failed otherwise than by REVERT. */
-export function haltReason(execResult: ExecResult, isCreation: boolean): string {
-  const error = execResult.exceptionError!.error
-  const { runState } = execResult
+export function haltReason(execResult: ExecResult, isCreation: boolean, common: Common): string {
+  const { exceptionError, runState } = execResult
+  if (exceptionError instanceof Fault) return exceptionError.words
+  const { error } = exceptionError!
+  if (error === ERRORS.CODESIZE_EXCEEDS_MAXIMUM) {
+    const size = BigInt(codeReturned(runState ?? {})?.length ?? 0)
+    if (runState !== undefined && runState.gasLeft < size * common.param('createDataGas'))
+      return CODE_OUT_OF_GAS
+    return `max code size exceeded: code size ${size} limit ${common.param('maxCodeSize')}`
+  }
   if (runState === undefined) return GETH_WORDS[error] ?? error
   const { opCode, stack } = runState
   if (
@@ -46,26 +57,15 @@ export function haltReason(execResult: ExecResult, isCreation: boolean): string 
     error === ERRORS.STACK_OVERFLOW
   ) {
     // Init code that ran to its end has no fault of its own: the gas was short for storing the code.
-    if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState))
-      return 'contract creation code storage out of gas'
+    if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState)) return CODE_OUT_OF_GAS
     const fault = stackFault(opCode, stack.length)
     if (fault !== undefined) return fault
-    if (isMemoryOverflow(opCode, stack.getStack())) return 'gas uint64 overflow'
-    if (opCode === RETURNDATACOPY && isBeyondReturnData(runState)) return RETURN_DATA_BOUNDS
   }
   if (error === ERRORS.INVALID_OPCODE) return invalidOpcode(opCode)
   // The package appends where it happened.
   return error.startsWith(ERRORS.INVALID_JUMP)
     ? 'invalid jump destination'
     : (GETH_WORDS[error] ?? error)
-}
-
-const RETURNDATACOPY = 0x3e
-const RETURN_DATA_BOUNDS = 'return data out of bounds'
-
-function isBeyondReturnData({ stack, returnBytes }: NonNullable<ExecResult['runState']>): boolean {
-  const [length = 0n, offset = 0n] = stack.getStack().slice(-3)
-  return offset + length > BigInt(returnBytes.length)
 }
 
 const hasReturned = (runState: object): boolean => codeReturned(runState) !== undefined
@@ -79,11 +79,11 @@ export const outputOf = (execResult: ExecResult, common: Common): Bytes =>
     ? (codeReturned(execResult.runState ?? {}) ?? execResult.returnValue)
     : execResult.returnValue
 
+const CODE_OUT_OF_GAS = 'contract creation code storage out of gas'
 const GETH_WORDS: Readonly<Record<string, string>> = {
-  [ERRORS.STATIC_STATE_CHANGE]: 'write protection',
+  [ERRORS.STATIC_STATE_CHANGE]: WRITE_PROTECTION,
   [ERRORS.OUT_OF_RANGE]: RETURN_DATA_BOUNDS,
-  [ERRORS.CODESTORE_OUT_OF_GAS]: 'contract creation code storage out of gas',
-  [ERRORS.CODESIZE_EXCEEDS_MAXIMUM]: 'max code size exceeded',
+  [ERRORS.CODESTORE_OUT_OF_GAS]: CODE_OUT_OF_GAS,
   [ERRORS.INVALID_BYTECODE_RESULT]: 'invalid code: must not begin with 0xef',
   [ERRORS.INITCODE_SIZE_VIOLATION]: 'max initcode size exceeded',
   [ERRORS.CREATE_COLLISION]: 'contract address collision',

@@ -1,15 +1,16 @@
 /** What a TraceSink is told, from the events of @ethereumjs/evm and from around its call opcodes. */
 import { EVMError, type EVMResult, type InterpreterStep, type Message } from '@ethereumjs/evm'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { keccak256 } from '../../primitives/keccak.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
-import { bigintToBytes, concatBytes } from '../../primitives/words.ts'
+import { bigintToBytes } from '../../primitives/words.ts'
 import type { TraceSink } from '../engine.ts'
-import { isMemoryOverflow, stackFault } from '../halt-reason.ts'
+import { OUT_OF_GAS, stackFault } from '../halt-reason.ts'
 import type { JournaledState } from '../journal/journaled-state.ts'
 import { OPCODES } from '../opcodes.ts'
-import type { MeteredEvm, RunState, RunTrace } from './kernel.ts'
+import { CALLS, constantGas, Fault, lowAddress, type RunState, UnpaidCall } from './gas.ts'
+import type { MeteredEvm, RunTrace } from './kernel.ts'
 import { haltReason, isUnpaidCode, outputOf } from './outcome.ts'
+import { saltedAddress, tellTouch } from './touches.ts'
 
 /** Listens only to what the sink wants: a hook that is absent costs nothing. */
 export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: TraceSink): RunTrace {
@@ -21,9 +22,16 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
   return {
     seen: (runState) => steps?.seen(runState),
     ran: (runState) => steps?.ran(runState),
-    async gasFailed(error, costOf) {
-      await steps?.gasFailed(error, costOf)
+    priced(runState, cost) {
+      steps?.priced(runState, cost)
+      if (runState.gasLeft < cost) tellTouch(trace, runState, { state, isFailed: true })
     },
+    gasFailed(runState, error) {
+      if (!(error instanceof EVMError)) return
+      steps?.gasFailed(runState, error)
+      tellTouch(trace, runState, { state, isFailed: true })
+    },
+    running: (runState) => tellTouch(trace, runState, { state, isFailed: false }),
     async aroundCall(runState, run) {
       steps?.seen(runState)
       if (frames === undefined) await run()
@@ -38,27 +46,31 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
   }
 }
 
-type Steps = Pick<RunTrace, 'seen' | 'gasFailed' | 'ran'>
+type Steps = Pick<RunTrace, 'seen' | 'priced' | 'gasFailed' | 'ran'>
 
 function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
   /** Of the open frames by depth; undefined before a frame's first opcode with a price to compute. */
   const frames: (RunState | undefined)[] = []
-  /** Of the step that comes next, where its gas could not be computed. */
-  let failure: { readonly error: string | undefined; readonly cost: bigint | undefined } | undefined
+  /** Of the step that comes next: its price, and why it will not run. */
+  let price: bigint | undefined
+  let failure: string | undefined
+  const constantOf = (code: number, fee: number) => constantGas(code, BigInt(fee), evm.common)
 
   evm.events.on('beforeMessage', ({ depth }: Message) => {
     frames.length = depth
   })
   evm.events.on('step', (event: InterpreterStep) => {
     const { depth, stack, opcode, gasLeft } = event
-    const constant = BigInt(opcode.fee)
-    const fault = stackFault(opcode.code, stack.length)
-    const failed = failure
+    // What the fork does not have takes nothing and needs nothing.
+    const isInvalid = opcode.name === 'INVALID'
+    const fault = isInvalid ? undefined : stackFault(opcode.code, stack.length)
+    const cost =
+      fault === undefined
+        ? (price ?? opcode.dynamicFee ?? BigInt(opcode.fee))
+        : constantOf(opcode.code, opcode.fee)
+    const error = fault ?? failure ?? (gasLeft < cost ? OUT_OF_GAS : undefined)
+    price = undefined
     failure = undefined
-    const isOverflow = isMemoryOverflow(opcode.code, stack)
-    const isUnpriced = fault !== undefined || isOverflow
-    const cost = isUnpriced ? constant : (failed?.cost ?? opcode.dynamicFee ?? constant)
-    const outOfGas = isOverflow ? 'gas uint64 overflow' : gasLeft < cost ? 'out of gas' : undefined
     trace.step!({
       pc: event.pc,
       op: opcode.code,
@@ -67,7 +79,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
       depth,
       address: event.address.bytes,
       refund: event.gasRefund,
-      error: fault ?? failed?.error ?? outOfGas,
+      error,
       stack: () => stack,
       memory: () => event.memory,
       returnData: () => frames[depth]?.returnBytes ?? NOTHING,
@@ -96,21 +108,17 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
         returnData: () => runState.returnBytes,
       })
     },
-    async gasFailed(error, costOf) {
-      const runState = frames.at(-1)!
-      const { opCode, stack, env } = runState
-      if (!(error instanceof EVMError)) return
-      if (error.error !== EVMError.errorMessages.STATIC_STATE_CHANGE) {
-        const isOverflow = isMemoryOverflow(opCode, stack.getStack())
-        failure = { error: isOverflow ? 'gas uint64 overflow' : 'out of gas', cost: undefined }
-        return
-      }
-      // go-ethereum prices the opcode first and refuses it when it runs: its step is one like others.
-      const { isStatic } = env
-      env.isStatic = false
-      const cost = await costOf().catch(() => undefined)
-      env.isStatic = isStatic
-      failure = { error: undefined, cost }
+    /** go-ethereum counts what the frame of a call gets as a part of its price. */
+    priced(runState, cost) {
+      price = CALLS.has(runState.opCode) ? cost + (runState.messageGasLimit ?? 0n) : cost
+    },
+    gasFailed({ opCode, interpreter }, error) {
+      if (!(error instanceof Fault)) return
+      failure = error.words
+      price =
+        error instanceof UnpaidCall
+          ? error.cost
+          : constantOf(opCode, interpreter.lookupOpInfo(opCode).opcodeInfo.fee)
     },
   }
 }
@@ -196,7 +204,7 @@ function attemptOf(runState: RunState): Attempt | undefined {
     from: env.address.bytes,
     to: isCreation ? undefined : lowAddress(operands[1]!),
     value: isCreation ? operands[0]! : hasValue ? operands[2]! : 0n,
-    gas: messageGasLimit,
+    gas: messageGasLimit + (hasValue && operands[2] !== 0n ? STIPEND : 0n),
     input: length === 0n ? NOTHING : memory.read(Number(offset), Number(length)),
     isTooDeep: env.depth >= MOST_DEPTH,
   }
@@ -211,15 +219,14 @@ function tellAttempt(attempt: Attempt, trace: TraceSink): void {
 }
 
 const MOST_DEPTH = 1024
+/** What comes with a value. */
+const STIPEND = 2_300n
 const NOTHING: Bytes = new Uint8Array(0)
-
-const lowAddress = (value: bigint): Bytes => bigintToBytes(value & ((1n << 160n) - 1n), 20)
 
 function createdBy(message: Message, state: JournaledState): Bytes {
   const from = message.caller.bytes
   if (message.salt === undefined) return createAddress(from, state.entry(from).nonce - 1n)
-  const seed = concatBytes(Uint8Array.of(0xff), from, message.salt, keccak256(message.data))
-  return keccak256(seed).slice(12)
+  return saltedAddress(from, message.salt, message.data)
 }
 
 function errorOf(result: EVMResult, evm: MeteredEvm): string | undefined {
@@ -227,5 +234,6 @@ function errorOf(result: EVMResult, evm: MeteredEvm): string | undefined {
   if (execResult.exceptionError === undefined || isUnpaidCode(execResult, evm.common))
     return undefined
   const isRevert = execResult.exceptionError.error === 'revert' && execResult.runState !== undefined
-  return isRevert ? 'execution reverted' : haltReason(execResult, createdAddress !== undefined)
+  if (isRevert) return 'execution reverted'
+  return haltReason(execResult, createdAddress !== undefined, evm.common)
 }

@@ -1,12 +1,12 @@
 /** eth_createAccessList: what a message touches, as the access list it could have declared (EIP-2930; go-ethereum: ethapi.AccessList). */
-import type { TraceStep } from '../../evm/engine.ts'
+import type { Touch } from '../../evm/engine.ts'
 import { OPCODES } from '../../evm/opcodes.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import type { AccessList } from '../../primitives/transaction.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
-import { bigintToBytes, ZERO_20 } from '../../primitives/words.ts'
+import { ZERO_20 } from '../../primitives/words.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { andThen, type Maybe } from '../transaction/maybe.ts'
 import { type CallFailure, type CallOptions, call } from './call.ts'
@@ -22,7 +22,7 @@ export type AccessListResult =
     }
   | Exclude<CallFailure, { status: 'revert' }>
 
-/** Address → slots, in hex, in the order they were met. */
+/** Address → slots, in hex. */
 type Touched = Map<string, Set<string>>
 
 /** A contract may answer each list with another one; then the last list is taken. */
@@ -50,7 +50,7 @@ export function createAccessList(
     const next = touchedOf(accessList, excluded)
     let gasUsed: bigint | undefined
     const tracer: Observer = {
-      sink: { step: (step) => note(next, step, excluded) },
+      sink: { touch: (touch) => note(next, touch, excluded) },
       end(gas) {
         gasUsed = gas
       },
@@ -69,31 +69,19 @@ function errorOf(result: Awaited<ReturnType<typeof call>>): string | undefined {
   return result.status === 'refused' ? result.message : undefined
 }
 
-const SLOADS = new Set(['SLOAD', 'SSTORE'])
-const TOP_ADDRESS = new Set([
-  'EXTCODECOPY',
-  'EXTCODEHASH',
-  'EXTCODESIZE',
-  'BALANCE',
-  'SELFDESTRUCT',
-])
-const SECOND_ADDRESS = new Set(['CALL', 'CALLCODE', 'DELEGATECALL', 'STATICCALL'])
-
-function note(touched: Touched, step: TraceStep, excluded: ReadonlySet<string>): void {
-  const name = OPCODES[step.op]?.name ?? ''
-  const stack = step.stack()
-  if (SLOADS.has(name) && stack.length >= 1)
-    slotsOf(touched, bytesToHex(step.address)).add(bytesToHex(bigintToBytes(stack.at(-1)!, 32)))
-  const operand =
-    TOP_ADDRESS.has(name) && stack.length >= 1
-      ? stack.at(-1)
-      : SECOND_ADDRESS.has(name) && stack.length >= 5
-        ? stack.at(-2)
-        : undefined
-  if (operand === undefined) return
-  const address = bytesToHex(bigintToBytes(operand & ((1n << 160n) - 1n), 20))
-  if (!excluded.has(address)) slotsOf(touched, address)
+/** Opcodes that fail count too, as in go-ethereum; an address that is created does not. */
+function note(
+  touched: Touched,
+  { op, address, target, key }: Touch,
+  excluded: ReadonlySet<string>,
+): void {
+  if (key !== undefined) slotsOf(touched, bytesToHex(address)).add(bytesToHex(key))
+  if (target === undefined || CREATIONS.has(OPCODES[op]?.name ?? '')) return
+  const name = bytesToHex(target)
+  if (!excluded.has(name)) slotsOf(touched, name)
 }
+
+const CREATIONS: ReadonlySet<string> = new Set(['CREATE', 'CREATE2'])
 
 function slotsOf(touched: Touched, address: string): Set<string> {
   const found = touched.get(address) ?? new Set()
@@ -119,8 +107,9 @@ function touchedOf(list: AccessList, excluded: ReadonlySet<string>): Touched {
   return touched
 }
 
+/** Sorted: what was met first depends on the list of the run before. */
 const listOf = (touched: Touched): AccessList =>
-  [...touched].map(([address, slots]) => ({
+  [...touched.keys()].sort().map((address) => ({
     address: hexToBytes(address) satisfies Bytes,
-    storageKeys: [...slots].map((key) => hexToBytes(key)),
+    storageKeys: [...touched.get(address)!].sort().map((key) => hexToBytes(key)),
   }))

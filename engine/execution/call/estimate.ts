@@ -1,5 +1,5 @@
 /** eth_estimateGas: the least gas with which a call succeeds, within 1.5 % (go-ethereum: eth/gasestimator). */
-
+import { isOutOfGas } from '../../evm/halt-reason.ts'
 import { andThen, type Maybe } from '../transaction/maybe.ts'
 import { GAS_PER_BLOB } from '../transaction/validation.ts'
 import {
@@ -69,7 +69,7 @@ function search(run: Run, highest: bigint): Maybe<EstimateResult> {
         ? refused(`gas required exceeds allowance (${highest})`)
         : refused(`failed with ${highest} gas: ${first.message}`)
     if (first.status !== 'ran') return first
-    if (first.outcome.status === 'halt' && first.outcome.reason === 'out of gas')
+    if (first.outcome.status === 'halt' && isOutOfGas(first.outcome.reason))
       return refused(`gas required exceeds allowance (${highest})`)
     if (first.outcome.status !== 'success') return resultOf(first) as CallFailure
     const bounds = { low: first.gasUsed - 1n, high: highest }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { TraceSink } from '../../../engine/evm/engine.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { createAddress } from '../../../engine/primitives/transaction-codec.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
 import {
@@ -115,10 +116,100 @@ describeEngines((engine) => {
     ])
   })
 
+  describe('touches', () => {
+    /** As text: the opcode, whose storage, the operand's end, what the state says of it, and whether the opcode fails. */
+    async function touches(code: string, options: { gas?: bigint; spec?: string } = {}) {
+      const { gas = 1_000_000n, spec = 'prague' } = options
+      const accounts = {
+        1: { balance: 9n },
+        2: { code, balance: 7n, nonce: 3n, storage: { 5: 6n } },
+        3: { code: '60055400' },
+      }
+      const session = engine.openSession(world(accounts), BLOCK, { ...PRAGUE, spec })
+      const told: string[] = []
+      const end = (of: Uint8Array) => Buffer.from(of).subarray(-2).toString('hex')
+      session.setTrace({
+        touch({ op, address: of, target, key, isFailed }) {
+          const operand =
+            key !== undefined
+              ? `${end(key)}=${end(session.slot(of, key))}`
+              : target === undefined
+                ? '-'
+                : `${end(target)} ${session.account(target).balance}`
+          told.push(`${op.toString(16)} ${end(of)} ${operand}${isFailed ? ' failed' : ''}`)
+        },
+        enter: (kind) => void told.push(kind),
+      })
+      session.beginTransaction()
+      await session.run(message({ gas }))
+      return told.slice(1)
+    }
+    const created = (hash: Uint8Array) => Buffer.from(hash).subarray(-2).toString('hex')
+
+    test('come before the opcode, each time, with the state as it is then', async () => {
+      const code = `600554 50 6001600555 600554 50 ${push(9)}31 ${push(8)}3b ${push(8)}3f 5f5f5f${push(8)}3c`
+      expect(await touches(code.replaceAll(' ', ''))).toEqual([
+        '54 0002 0005=0006',
+        '55 0002 0005=0006',
+        '54 0002 0005=0001',
+        '31 0002 0009 0',
+        '3b 0002 0008 0',
+        '3f 0002 0008 0',
+        '3c 0002 0008 0',
+      ])
+    })
+    test('come before the frame; a delegate call reads the storage of the caller', async () => {
+      const words = (count: number) => '5f'.repeat(count)
+      const to = `${push(3)}5a`
+      expect(
+        await touches(`${words(4)}6001${to}f1 ${words(4)}${to}f4 ${push(3)}ff`.replaceAll(' ', '')),
+      ).toEqual([
+        'f1 0002 0003 0',
+        'CALL',
+        '54 0003 0005=0000',
+        'f4 0002 0003 1',
+        'DELEGATECALL',
+        '54 0002 0005=0006',
+        'ff 0002 0003 1',
+        'SELFDESTRUCT',
+      ])
+    })
+    test('of a creation have the address that it would make', async () => {
+      const first = created(createAddress(address(2), 3n))
+      const hash = (data: string) => Buffer.from(keccak256(bytes(data))).toString('hex')
+      const two = Buffer.from(address(2)).toString('hex')
+      const salted = hash(`ff${two}${'00'.repeat(31)}07${hash('0000')}`).slice(-4)
+      // The second for more than there is.
+      expect(await touches('5f5f5ff0 6007 6002 5f 60ff f5'.replaceAll(' ', ''))).toEqual([
+        `f0 0002 ${first} 0`,
+        'CREATE',
+        `f5 0002 ${salted} 0`,
+        'CREATE2',
+      ])
+    })
+    test.each<[string, string, { gas?: bigint; spec?: string }, string[]]>([
+      ['for their stack', '54', {}, ['54 0002 - failed']],
+      ['for their stack', `5f5f${push(3)}5ff1`, {}, ['f1 0002 - failed']],
+      ['for their stack', `5f5f5f${push(3)}5ff1`, {}, ['f1 0002 0003 0 failed']],
+      ['for their price', '600554', { gas: 100n }, ['54 0002 0005=0006 failed']],
+      ['for their price', `${push(9)}31`, { gas: 50n }, ['31 0002 0009 0 failed']],
+      [
+        'for their price',
+        `${push(9)}31`,
+        { gas: 300n, spec: 'byzantium' },
+        ['31 0002 0009 0 failed'],
+      ],
+      ['for the sentry', '60016005 55', { gas: 2_000n }, ['55 0002 0005=0006 failed']],
+      ['for a creation', '5f5f5ff0', { gas: 20_000n }, ['f0 0002 - failed']],
+    ])('are marked where the opcode fails %s: %s', async (_, code, options, expected) => {
+      expect(await touches(code.replaceAll(' ', ''), options)).toEqual(expected)
+    })
+  })
+
   test('a traced run ends as a plain one', async () => {
     const code = `60015f55 5f5f5f5f6003${push(3)}5af1 5f5260205ff3`
     const accounts = { 1: { balance: 9n }, 2: { code }, 3: { code: '5f5ffd' } }
-    const sink: TraceSink = { enter() {}, exit() {}, step() {} }
+    const sink: TraceSink = { enter() {}, exit() {}, step() {}, touch() {} }
     const [plain, traced] = await Promise.all(
       [undefined, sink].map(async (trace) => {
         const session = engine.openSession(world(accounts), BLOCK, PRAGUE)

@@ -42,8 +42,8 @@ describeEngines((engine) => {
       expect(found).toMatchObject({ error: undefined })
       expect('list' in found && found.list).toEqual([
         [at(2), [5, 6]],
-        [at(4), []],
         [at(3), [7]],
+        [at(4), []],
       ])
     })
     test('a message that fails says so, with what it touched until then', async () => {
@@ -54,12 +54,31 @@ describeEngines((engine) => {
         error: 'invalid opcode: INVALID',
       })
     })
+    test('what fails for its gas is in it, what is created is not', async () => {
+      // SLOAD 3, then a creation, then a call of 5 that cannot pay for its memory.
+      const code = `600354 50 5f5f5ff0 50 5f5f 63ffffffff 5f5f ${push(5)} 5af1`
+      expect(await touched({ 2: { code } })).toMatchObject({
+        list: [
+          [at(2), [3]],
+          [at(5), []],
+        ],
+        error: 'out of gas: out of gas',
+      })
+    })
+    test('a call is looked at where five words are on the stack', async () => {
+      const call = (words: number) => `${'5f'.repeat(words - 2)}${push(5)}5ff1`
+      expect(await touched({ 2: { code: call(4) } })).toMatchObject({
+        list: [],
+        error: 'stack underflow (4 <=> 7)',
+      })
+      expect(await touched({ 2: { code: call(5) } })).toMatchObject({ list: [[at(5), []]] })
+    })
     test('a list that is given is kept, and grows', async () => {
       const accessList = [{ address: address(7), storageKeys: [word(1n)] }]
       expect(await touched({ 2: { code: '60055400' } }, { accessList })).toMatchObject({
         list: [
-          [at(7), [1]],
           [at(2), [5]],
+          [at(7), [1]],
         ],
       })
     })

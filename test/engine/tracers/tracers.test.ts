@@ -100,14 +100,50 @@ describeEngines((engine) => {
       expect('error' in structLogs.at(-1)!).toBe(error !== undefined)
       expect([failed, returnValue]).toEqual([true, '0x'])
     })
-    test('a write in a static call has its step and its price', async () => {
-      const accounts = { 3: { code: '60015f5500' } }
-      const { structLogs } = (await trace(steps(), `5f5f5f5f${push(3)}5afa00`, {
+    test.each([
+      ['SSTORE', '60015f5500', 0, 'out of gas: write protection'],
+      ['CREATE', '5f5f5ff000', 32_000, 'out of gas: write protection'],
+      ['CALL', `5f5f5f5f6001${push(4)}5af100`, 100, 'out of gas: write protection'],
+      ['SELFDESTRUCT', '5fff', 5_000, 'out of gas: write protection'],
+      // These find it only when they run.
+      ['LOG0', '60205fa000', 375 + 8 * 32 + 3, undefined],
+      ['TSTORE', '5f5f5d00', 100, undefined],
+    ])('%s in a static call', async (name, code, gasCost, error) => {
+      const accounts = { 3: { code } }
+      const calling = `5f5f5f5f${push(3)}5afa00`
+      const { structLogs } = (await trace(steps(), calling, { accounts })) as Steps
+      const found = structLogs.filter(({ op, depth }) => op === name && depth === 2)
+      expect(found).toHaveLength(1)
+      expect(found[0]).toMatchObject({ gasCost, ...(error === undefined ? {} : { error }) })
+      expect('error' in found[0]!).toBe(error !== undefined)
+      const frames = (await trace(named('callTracer'), calling, { accounts })) as {
+        calls: { error: string }[]
+      }
+      expect(frames.calls[0]!.error).toBe(error ?? 'write protection')
+      const flat = await trace(named('flatCallTracer', { convertParityErrors: true }), calling, {
         accounts,
-      })) as Steps
-      const store = structLogs.find(({ op }) => op === 'SSTORE')!
-      expect(store).toMatchObject({ gasCost: 22_100, depth: 2 })
-      expect('error' in store).toBe(false)
+      })
+      expect(flat).toMatchObject([
+        {},
+        { error: error === undefined ? 'write protection' : 'Out of gas' },
+      ])
+    })
+    test('the price of a call contains what its frame gets; that of a creation does not', async () => {
+      const code = `5f5f5f5f${push(3)}611000fa 5f5f5ff0`
+      const { structLogs } = (await trace(steps(), code)) as Steps
+      const cost = (name: string) => structLogs.find(({ op }) => op === name)!['gasCost']
+      expect([cost('STATICCALL'), cost('CREATE')]).toEqual([2_600 + 0x1000, 32_000])
+    })
+    test('an opcode of no fork or of a later one has its name, no price and no fault, also after a jump', async () => {
+      for (const [code, op] of [
+        ['6003565b0c', 'opcode 0xc not defined'],
+        ['6003565b1e', 'CLZ'],
+        ['6003565b4b', 'SLOTNUM'],
+      ] as const) {
+        const { structLogs } = (await trace(steps(), code)) as Steps
+        expect(structLogs.at(-1)).toMatchObject({ op, gasCost: 0 })
+        expect('error' in structLogs.at(-1)!).toBe(false)
+      }
     })
     test('a revert gives its data; a limit keeps what begins before it', async () => {
       const { returnValue } = (await trace(steps(), '602a5f5260205ffd')) as Steps
@@ -140,6 +176,26 @@ describeEngines((engine) => {
       const traced = (await trace(named('callTracer', config), code, { accounts })) as object
       expect(traced).toMatchObject({ logs: [{ index: '0x8' }] })
       expect(traced).not.toHaveProperty('calls')
+    })
+    test.each([
+      ['CALL', 'f1', 1n],
+      ['CALLCODE', 'f2', 1n],
+      ['CALL', 'f1', 0n],
+    ])('%s that fails before it runs has its stipend: %s, value %i', async (type, op, value) => {
+      // Calls itself to the bottom without value; with value there is no balance for it.
+      const code = `5f5f5f5f60${value === 0n ? '00' : '09'}${push(value === 0n ? 2 : 3)}610100${op}`
+      const accounts = { 2: { code, balance: 1n } }
+      const run = { accounts, changes: { gasLimit: 1_000_000n } }
+      type Called = { type: string; gas: string; error?: string; calls?: Called[] }
+      const top = (await trace(named('callTracer'), code, run)) as Called
+      const failed = top.calls![0]!
+      if (value === 0n) expect(Number(failed.gas)).toBe(0x100)
+      else
+        expect(failed).toMatchObject({
+          type,
+          gas: `0x${(0x100 + 2_300).toString(16)}`,
+          error: 'insufficient balance for transfer',
+        })
     })
     test('a deposit that cannot pay its value is a failed call', async () => {
       const traced = await trace(named('callTracer'), '00', {
@@ -341,13 +397,16 @@ describeEngines((engine) => {
     const PRESTATE = { tracer: 'prestateTracer' }
     test.each([
       ['steps', {}, { traceSteps: 900 }, 'trace of more than 900 steps'],
-      ['steps', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
+      ['touches', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
+      ['frames', { tracer: '4byteTracer' }, { traceSteps: 900 }, 'trace of more than 900 steps'],
       ['bytes', {}, { responseBytes: 9_000 }, 'trace of more than 9000 bytes'],
       ['bytes that are kept', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
     ])('more %s than allowed end an endless call', async (_, config, limits, message) => {
       const small = testRpc({ memory, limits })
       const to = bytesToHex(CONTRACT)
-      const endless = { ...config, stateOverrides: { [to]: { code: '0x5b5f56' } } }
+      // Looks at a balance and calls an account without code, for ever.
+      const code = '0x5b5f3150 5f5f5f5f60aa61fffffa50 5f56'.replaceAll(' ', '')
+      const endless = { ...config, stateOverrides: { [to]: { code } } }
       const { error } = await small.ask('debug_traceCall', [{ to }, 'latest', endless])
       expect(error).toEqual({ code: -32000, message })
     })
