@@ -10,7 +10,7 @@ import type {
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
-import { MissingError, ViewError } from '../../../engine/state/reader.ts'
+import { describeMissing, MissingError, ViewError } from '../../../engine/state/reader.ts'
 import { BLOCK } from '../../fixtures/world.ts'
 import type { CaseMessage, CaseStep, FuzzCase, Observation, RunStep } from './case.ts'
 import { type GasOfRun, gasRecorder } from './gas.ts'
@@ -55,7 +55,7 @@ export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promi
   }
   lines.push('# at the end', ...diffLines(session.diff(0)))
   for (const address of Object.keys(one.accounts)) lines.push(readText(session, address as Hex))
-  close(session)
+  session.close()
   return lines
 }
 
@@ -76,12 +76,8 @@ export async function observeGas(engine: Engine, one: FuzzCase): Promise<Map<num
     running.session.setTrace(undefined)
     if (isRun) found.set(at, recorder.result(step.message.gas))
   }
-  close(running.session)
+  running.session.close()
   return found
-}
-
-function close(session: Session): void {
-  if ('close' in session && typeof session.close === 'function') session.close()
 }
 
 function open(engine: Engine, one: FuzzCase): Pick<Running, 'session' | 'reader'> {
@@ -117,7 +113,7 @@ async function fetching(running: Running, act: () => Promise<void> | void): Prom
       return await act()
     } catch (error) {
       if (!(error instanceof MissingError)) throw error
-      running.reader.fetch(error.what)
+      for (const key of error.missing) running.reader.fetch(describeMissing(key))
     }
   throw new Error('what is missing was fetched, and is missing still')
 }
@@ -205,7 +201,7 @@ async function outcomeLine(running: Running, message: CaseMessage): Promise<stri
     const before = stateLines(session)
     const outcome: Outcome = await session.run(full)
     if (outcome.status !== 'missing') return outcomeText(outcome)
-    reader.fetch(outcome.what)
+    for (const key of outcome.missing) reader.fetch(describeMissing(key))
     const after = stateLines(session)
     if (after !== before) return `what misses ${outcome.what} left the session changed:\n${after}`
   }

@@ -82,6 +82,13 @@ export function sinkOf(detail: 'frames' | 'steps', lines: string[]): TraceSink {
       depth--
       lines.push(`${indent()}end ${error ?? 'ok'} used ${gasUsed} output ${shown(output)}`)
     },
+    touch({ op, address, target, key, isFailed }) {
+      const what = [target, key].flatMap((bytes) => (bytes === undefined ? [] : bytesToHex(bytes)))
+      const failed = isFailed ? ' failed' : ''
+      lines.push(
+        `${indent()}touch ${nameOf(op)} by ${bytesToHex(address)}: ${what.join(' ')}${failed}`,
+      )
+    },
     log: (log) => void lines.push(`${indent()}log ${logText(log)}`),
   }
   return detail === 'frames'
@@ -89,12 +96,13 @@ export function sinkOf(detail: 'frames' | 'steps', lines: string[]): TraceSink {
     : { ...frames, step: (step) => void lines.push(`${indent()}${stepText(step)}`) }
 }
 
+const nameOf = (op: number): string => OPCODES[op]?.name ?? `0x${op.toString(16)}`
+
 function stepText(step: TraceStep): string {
   const { pc, op, gas, cost, depth, address, refund, error } = step
-  const name = OPCODES[op]?.name ?? op
   const top = step.stack().slice(-STACK_SHOWN)
   const words = top.map((word) => word.toString(16)).join(' ')
-  const place = `${depth} ${bytesToHex(address)} ${pc} ${name}`
+  const place = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
   return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''} stack ${step.stack().length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
 }
 /** From the top: what lies deeper was shown when it was pushed. */
