@@ -50,10 +50,17 @@ for (const count of [1, 16, 64]) {
 
 async function measure(count: number): Promise<number> {
   const memory = createTaskMemory()
-  const task: PoolTask = { memory: memory.bytes.buffer as SharedArrayBuffer, long: [], port: undefined }
+  const task: PoolTask = {
+    memory: memory.bytes.buffer as SharedArrayBuffer,
+    long: [],
+    port: undefined,
+  }
   let micros = 0
   for (let done = 0; done < CALLS; done += count) {
-    writeCalls(memory, Array.from({ length: count }, (_, at) => callOf(done + at)))
+    writeCalls(
+      memory,
+      Array.from({ length: count }, (_, at) => callOf(done + at)),
+    )
     const before = process.threadCpuUsage()
     await serveTask(task, runner)
     const { user, system } = process.threadCpuUsage(before)
