@@ -27,8 +27,8 @@ const { values } = parseArgs({
 })
 const programs = count('--programs', values.programs)
 const seed = count('--seed', values.seed)
-/** Findings after which the search gives up. */
-const MOST_FINDINGS = 20
+/** Kinds of findings after which the search gives up. */
+const MOST_KINDS = 20
 const SHRINK_MS = 20_000
 const MUTANT_SHRINK_MS = 1_000
 const now = () => performance.now()
@@ -67,16 +67,19 @@ async function fuzz(pair: Pair): Promise<void> {
   console.log(`fuzz: ${programs} programs, seed ${seed}, ${values.engines}`)
   const started = performance.now()
   const searching = search(pair, { seed, now, shrinkMs: SHRINK_MS })
-  for (let tried = 1; tried <= programs && failed < MOST_FINDINGS; tried++) {
+  const kinds = new Map<string, number>()
+  for (let tried = 1; tried <= programs && kinds.size < MOST_KINDS; tried++) {
     const found = await searching.next()
     if (found === undefined) passed++
     else {
       failed++
-      report(found)
+      kinds.set(found.kind, (kinds.get(found.kind) ?? 0) + 1)
+      if (found.isNew) report(found)
     }
     if (tried % PROGRESS_PROGRAMS === 0)
       console.log(`  ${tried} programs, ${failed} found, ${rate(tried)}`)
   }
+  for (const [kind, times] of kinds) if (times > 1) console.log(`${times} times: ${kind}`)
   console.log(`${passed + failed} programs and ${searching.runs()} runs, ${rate(passed + failed)}`)
 
   function rate(done: number): string {
@@ -84,7 +87,7 @@ async function fuzz(pair: Pair): Promise<void> {
   }
 }
 
-function report({ index, one, difference }: Finding): void {
+function report({ index, one, difference }: Pick<Finding, 'index' | 'one' | 'difference'>): void {
   console.log(`FAIL program ${index} of seed ${seed}, ${difference.step}`)
   console.log(`  ${values.engines.split(',')[0]}: ${difference.yardstick.slice(0, 600)}`)
   console.log(
@@ -92,7 +95,7 @@ function report({ index, one, difference }: Finding): void {
   )
   console.log(`  --replay '${JSON.stringify(one)}'`)
   if (values.findings !== undefined)
-    appendFileSync(values.findings, `${JSON.stringify({ seed, index, difference, one })}\n`)
+    appendFileSync(values.findings, `${JSON.stringify({ seed, index, ...difference, one })}\n`)
 }
 
 async function replay(text: string): Promise<void> {

@@ -81,7 +81,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
       refund: event.gasRefund,
       error,
       stack: () => stack,
-      memory: () => event.memory,
+      memory: () => grown(event.memory, Number(event.memoryWordCount) * 32),
       returnData: () => frames[depth]?.returnBytes ?? NOTHING,
     })
   })
@@ -222,6 +222,14 @@ const MOST_DEPTH = 1024
 /** What comes with a value. */
 const STIPEND = 2_300n
 const NOTHING: Bytes = new Uint8Array(0)
+
+/** The package grows the store behind a memory only when something is written there. */
+function grown(memory: Bytes, length: number): Bytes {
+  if (memory.length === length) return memory
+  const whole = new Uint8Array(length)
+  whole.set(memory)
+  return whole
+}
 
 function createdBy(message: Message, state: JournaledState): Bytes {
   const from = message.caller.bytes

@@ -14,7 +14,7 @@ import { describeMissing, MissingError, ViewError } from '../../../engine/state/
 import { BLOCK } from '../../fixtures/world.ts'
 import type { CaseMessage, CaseStep, FuzzCase, Observation, RunStep } from './case.ts'
 import { type GasOfRun, gasRecorder } from './gas.ts'
-import { accessedText, diffLines, outcomeText, sinkOf } from './record.ts'
+import { accessedText, diffLines, outcomeText, recorder } from './record.ts'
 import { RULES } from './rules.ts'
 import { bytesOrNone, type CaseReader, readerOf, wordOf } from './world.ts'
 
@@ -42,7 +42,7 @@ type Running = {
  */
 export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promise<Observation> {
   const running: Running = { ...open(engine, one), lines: [], checkpoints: [], repeats }
-  const { session, lines } = running
+  const { session, reader, lines } = running
   for (const [at, step] of one.steps.entries()) {
     lines.push(`# ${at} ${step.do}`)
     try {
@@ -53,7 +53,8 @@ export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promi
       return lines
     }
   }
-  lines.push('# at the end', ...diffLines(session.diff(0)))
+  reader.fetchAll()
+  lines.push('# at the end', ...diffLines(session.diff(0), true))
   for (const address of Object.keys(one.accounts)) lines.push(readText(session, address as Hex))
   session.close()
   return lines
@@ -97,13 +98,8 @@ function open(engine: Engine, one: FuzzCase): Pick<Running, 'session' | 'reader'
 
 function readText(session: Session, address: Hex): string {
   const at = hexToBytes(address)
-  try {
-    const { nonce, balance, codeHash } = session.account(at)
-    return `${address} ${session.exists(at)} ${nonce} ${balance} ${bytesToHex(codeHash)} ${session.code(at).length} ${bytesToHex(session.slot(at, wordOf('0x1')))}`
-  } catch (error) {
-    if (error instanceof MissingError) return `${address} is missing`
-    throw error
-  }
+  const { nonce, balance, codeHash } = session.account(at)
+  return `${address} ${nonce} ${balance} ${bytesToHex(codeHash)} ${session.code(at).length} ${bytesToHex(session.slot(at, wordOf('0x1')))}`
 }
 
 /** Does it again for as long as something is missing. */
@@ -125,7 +121,7 @@ function take(running: Running, step: CaseStep): Promise<void> | void {
       return session.beginTransaction()
     case 'end':
       session.endTransaction()
-      running.lines.push(...diffLines(session.diff(0)))
+      running.lines.push(...diffLines(session.diff(0), false))
       return
     case 'checkpoint':
       checkpoints.push(session.checkpoint())
@@ -138,9 +134,13 @@ function take(running: Running, step: CaseStep): Promise<void> | void {
     case 'run':
       return takeRun(running, step)
     default:
-      return change(session, step)
+      change(session, step)
+      running.lines.push(existsText(session, step.address))
   }
 }
+
+const existsText = (session: Session, address: Hex): string =>
+  session.exists(hexToBytes(address)) ? `${address} is there` : `${address} is not there`
 
 type Change = Extract<CaseStep, { readonly address: Hex }>
 
@@ -165,12 +165,17 @@ function change(session: Session, step: Change) {
 /** Plain first, then, where it is traced, once more: both say the same. */
 async function takeRun(running: Running, step: RunStep): Promise<void> {
   const { session, lines, repeats } = running
+  // As the layer above does, always: an engine may rely on it that who runs is warm.
+  session.warm(hexToBytes(step.message.from))
+  if (step.message.to !== undefined) session.warm(hexToBytes(step.message.to))
   if (step.bound !== undefined) return takeBounded(running, step)
   const before = session.checkpoint()
-  const tell = async () => [
-    await outcomeLine(running, step.message),
-    ...resultLines(session, before),
-  ]
+  const tell = async () => {
+    const outcome = await outcomeLine(running, step.message)
+    // What a message that failed has warmed is gone with its transaction, and an engine may have warmed it before its frame.
+    const warm = outcome.startsWith('success') ? [accessedText(session.accessed())] : []
+    return [outcome, ...diffLines(session.diff(before), true), ...warm]
+  }
   let plain: string[] | undefined
   const again = step.trace === undefined ? repeats : Math.max(1, repeats)
   for (let count = 0; count < again; count++) {
@@ -180,19 +185,14 @@ async function takeRun(running: Running, step: RunStep): Promise<void> {
     if (told.join('\n') !== plain.join('\n'))
       lines.push(`run ${count + 1} differs from the first:`, ...told, 'it was:', ...plain)
   }
-  const trace: string[] = []
-  if (step.trace !== undefined) session.setTrace(sinkOf(step.trace, trace))
+  const trace = step.trace === undefined ? undefined : recorder(step.trace)
+  if (trace !== undefined) session.setTrace(trace.sink)
   const told = await tell()
   session.setTrace(undefined)
-  lines.push(...trace, ...told)
+  lines.push(...(trace?.lines() ?? []), ...told)
   if (plain !== undefined && told.join('\n') !== plain.join('\n'))
     lines.push('a run before it differs from this one:', ...plain)
 }
-
-const resultLines = (session: Session, since: number): string[] => [
-  ...diffLines(session.diff(since)),
-  accessedText(session.accessed()),
-]
 
 async function outcomeLine(running: Running, message: CaseMessage): Promise<string> {
   const { session, reader } = running
@@ -209,7 +209,7 @@ async function outcomeLine(running: Running, message: CaseMessage): Promise<stri
 }
 
 const stateLines = (session: Session): string =>
-  [...diffLines(session.diff(0)), accessedText(session.accessed())].join('\n')
+  [...diffLines(session.diff(0), true), accessedText(session.accessed())].join('\n')
 
 async function runBare(running: Running, message: CaseMessage): Promise<void> {
   await outcomeLine(running, message)

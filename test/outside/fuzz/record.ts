@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { Outcome, TraceSink, TraceStep } from '../../../engine/evm/engine.ts'
+import { isEmpty } from '../../../engine/evm/journal/journaled-state.ts'
 import { OPCODES } from '../../../engine/evm/opcodes.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
@@ -44,18 +45,27 @@ const accountText = (account: AccountState | undefined): string =>
     ? 'none'
     : `${account.nonce}/${account.balance}/${bytesToHex(account.codeHash).slice(0, 10)}`
 
-/** Sorted: a diff says what changed, and not in which order. */
-export function diffLines(diff: StateDiff): string[] {
+/**
+ * Sorted: a diff says what changed, and not in which order.
+ * @param isOpen before the end of the transaction: an account that is empty and one that is not there are the same then
+ */
+export function diffLines(diff: StateDiff, isOpen: boolean): string[] {
   return diff
+    .filter(
+      ({ before, after, slots }) =>
+        !isOpen || !isNobody(before) || !isNobody(after) || slots.length > 0,
+    )
     .map(({ address, before, after, slots, code }) => {
       const changes = slots
         .map((slot) => `${[slot.key, slot.before, slot.after].map(wordText).join(' ')}`)
         .toSorted()
       const newCode = code === undefined ? '' : ` code ${shown(code)}`
-      return `diff ${bytesToHex(address)} ${accountText(before)} -> ${accountText(after)}${newCode} {${changes.join(', ')}}`
+      return `diff ${bytesToHex(address)} ${accountText(before)} -> ${accountText(isOpen && isNobody(after) ? undefined : after)}${newCode} {${changes.join(', ')}}`
     })
     .toSorted()
 }
+const isNobody = (account: AccountState | undefined): boolean =>
+  account === undefined || isEmpty(account)
 const wordText = (word: Bytes): string => BigInt(bytesToHex(word)).toString(16)
 
 export const accessedText = (list: AccessList): string =>
@@ -66,8 +76,13 @@ export const accessedText = (list: AccessList): string =>
     )
     .join(' ')
 
-/** @param lines are written to while the session runs */
-export function sinkOf(detail: 'frames' | 'steps', lines: string[]): TraceSink {
+/** Lines are written while the session runs; whether a touch is told before its step or after it nobody sees. */
+export function recorder(detail: 'frames' | 'steps') {
+  const [lines, touches]: [string[], string[]] = [[], []]
+  return { sink: sinkOf(detail, lines, touches), lines: () => [...lines, ...touches] }
+}
+
+function sinkOf(detail: 'frames' | 'steps', lines: string[], touches: string[]): TraceSink {
   let depth = 0
   const indent = () => ' '.repeat(Math.min(depth, 20))
   const frames: TraceSink = {
@@ -85,7 +100,7 @@ export function sinkOf(detail: 'frames' | 'steps', lines: string[]): TraceSink {
     touch({ op, address, target, key, isFailed }) {
       const what = [target, key].flatMap((bytes) => (bytes === undefined ? [] : bytesToHex(bytes)))
       const failed = isFailed ? ' failed' : ''
-      lines.push(
+      touches.push(
         `${indent()}touch ${nameOf(op)} by ${bytesToHex(address)}: ${what.join(' ')}${failed}`,
       )
     },

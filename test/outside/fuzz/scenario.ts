@@ -147,9 +147,7 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
     steps.push({ do: 'begin' })
     if (dice.chance(0.12)) steps.push(override(dice, targets))
     const message = messageOf(dice, targets, test)
-    const coinbase: Hex[] = dice.chance(0.8) ? [COINBASE] : []
-    for (const address of [SENDER, ...(message.to === undefined ? [] : [message.to]), ...coinbase])
-      if (dice.chance(0.95)) steps.push({ do: 'warm', address })
+    if (dice.chance(0.8)) steps.push({ do: 'warm', address: COINBASE })
     if (dice.chance(0.1))
       steps.push({ do: 'warm', address: dice.pick(targets), keys: ['0x0', '0x1'] })
     steps.push({ do: 'nonce', address: SENDER, nonce: ++nonce })

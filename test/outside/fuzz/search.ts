@@ -12,7 +12,9 @@ import { swept } from './sweep.ts'
 
 export type Finding = {
   readonly index: number
-  /** Shrunk. */
+  /** What findings of one cause have in common; of the second and later ones nothing is shrunk. */
+  readonly kind: string
+  readonly isNew: boolean
   readonly one: FuzzCase
   readonly difference: Difference
 }
@@ -33,6 +35,7 @@ export type SearchOptions = {
 export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
   const corpus = corpusTests(diceOf(mulberry32(seed)), PACKS)
   const precompiles = precompileInputs()
+  const kinds = new Set<string>()
   let index = -1
   let runs = 0
   return {
@@ -48,11 +51,16 @@ export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
       runs += one.steps.filter((step) => step.do === 'run').length
       const difference = await differenceOf(pair, one)
       if (difference === undefined) return undefined
+      const kind = kindOf(difference)
+      const isNew = !kinds.has(kind)
+      kinds.add(kind)
+      if (!isNew) return { index, kind, isNew, one, difference }
       const small = await shrunk(one, (other) => isSame(pair, other, difference), {
         now,
         untilMs: now() + shrinkMs,
       })
-      return { index, one: small, difference: (await differenceOf(pair, small)) ?? difference }
+      const shown = (await differenceOf(pair, small)) ?? difference
+      return { index, kind, isNew, one: small, difference: shown }
     },
   }
 }
@@ -60,13 +68,21 @@ export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
 const seedOf = (seed: number, index: number): number =>
   Math.imul(seed + 1, 0x9e3779b1) ^ Math.imul(index + 1, 0x85ebca6b)
 
-/** A smaller case must show a difference of the same kind: the first word that both sides say. */
+/** A smaller case must show the same. */
 async function isSame(pair: Pair, one: FuzzCase, wanted: Difference): Promise<boolean> {
   const found = await differenceOf(pair, one)
-  return (
-    found !== undefined &&
-    kindOf(found.yardstick) === kindOf(wanted.yardstick) &&
-    kindOf(found.tested) === kindOf(wanted.tested)
-  )
+  return found !== undefined && kindOf(found) === kindOf(wanted)
 }
-const kindOf = (line: string): string => line.trim().split(' ')[0]!.slice(0, 4)
+
+/** What both say, without its numbers. */
+const kindOf = ({ yardstick, tested }: Difference): string =>
+  [yardstick, tested]
+    .map((lines) => lines.split(' | ')[0]!)
+    .map((line) =>
+      line
+        .trim()
+        .replace(/0x[0-9a-f]*|\b[0-9a-f]*\d[0-9a-f]*\b/g, '#')
+        .slice(0, 120),
+    )
+    .map((line) => line.replace(/(# ?)+/g, '# '))
+    .join(' / ')

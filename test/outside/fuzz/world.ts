@@ -12,6 +12,7 @@ import type { CaseAccount, FuzzCase } from './case.ts'
 export type CaseReader = StateReader & {
   /** What was missing is there from now on. */
   fetch(what: string): void
+  fetchAll(): void
   /** The n-th read from now on fails; undefined: none. */
   failAt(reads: number | undefined): void
 }
@@ -48,6 +49,7 @@ export function readerOf({ accounts, missing }: FuzzCase): CaseReader {
     hasSlots: (address) => reader.hasSlots(address),
     slots: (address) => reader.slots(address),
     fetch: (what) => void away.delete(what),
+    fetchAll: () => away.clear(),
     failAt(reads) {
       left = reads ?? Number.POSITIVE_INFINITY
     },
