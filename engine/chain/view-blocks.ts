@@ -14,6 +14,8 @@ import type { Block, Endpoint } from './types.ts'
 
 /** How far back an old momentary hash still answers. */
 const MOMENTARY_BLOCKS = 64
+/** Blocks that a view gives again as they are. */
+const NEWEST_BLOCKS = 8
 
 export type BlocksContext = {
   readonly thread: ViewThread
@@ -28,6 +30,8 @@ export class ViewBlocks {
   readonly top: Position
   readonly #context: BlocksContext
   readonly #places = new WeakMap<Block, Position | 'unknown'>()
+  /** By place: height, or id and tag of a table. */
+  readonly #newest = new Map<string, Block>()
   /** Read together, for whoever asks for them next. */
   readonly #ahead = new Map<number, StoredRows>()
 
@@ -39,9 +43,10 @@ export class ViewBlocks {
   at(position: Position): Block {
     const { thread, lease, decoded } = this.#context
     const { base } = lease.record
-    return position.table === 0
-      ? this.#stored(base.hash, base.height)
-      : this.#remember(tableBlock(thread, lease, position, decoded), position)
+    if (position.table === 0) return this.#stored(base.hash, base.height)
+    return this.#once(`${position.id} ${position.tag}`, () =>
+      this.#remember(tableBlock(thread, lease, position, decoded), position),
+    )
   }
 
   byNumber(number: bigint): Block | undefined {
@@ -97,7 +102,22 @@ export class ViewBlocks {
     return block
   }
 
+  /** The same place is the same block while few others are asked for: what hangs on it is made once. */
+  #once(place: string, make: () => Block): Block {
+    const known = this.#newest.get(place)
+    if (known !== undefined) return known
+    const block = make()
+    if (this.#newest.size === NEWEST_BLOCKS) this.#newest.delete(this.#newest.keys().next().value!)
+    this.#newest.set(place, block)
+    return block
+  }
+
+  /** A whole block of this chain at or below the base. */
   #stored(hash: Bytes, height: number, header?: Bytes): Block {
+    return this.#once(`${height}`, () => this.#read(hash, height, header))
+  }
+
+  #read(hash: Bytes, height: number, header?: Bytes): Block {
     const { store } = this.#context.thread
     const { decoded } = this.#context
     const missing = this.#missingAt(height)

@@ -1,5 +1,5 @@
 /** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
-import type { PrecompileChanges, Rules } from './types.ts'
+import type { EvmContracts, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
 /** Block number or time of activation; a fork that is not listed never comes. */
@@ -12,6 +12,8 @@ export type ForkRow = {
   readonly config: string
   /** May be left out of a schedule that has later forks. */
   readonly isOptional?: true
+  /** Of the EVM fork with the row's `spec`. */
+  readonly contracts?: Partial<EvmContracts>
   readonly changes: Changes
 }
 
@@ -54,6 +56,7 @@ export const FORKS = [
     name: 'byzantium',
     by: 'block',
     config: 'byzantiumBlock',
+    contracts: { modexp: 'bytes', bn254: 'dear' },
     changes: { spec: 'byzantium', blockReward: 3n * ETHER, hasReceiptStatus: true },
   },
   {
@@ -67,6 +70,7 @@ export const FORKS = [
     name: 'istanbul',
     by: 'block',
     config: 'istanbulBlock',
+    contracts: { bn254: 'cheap', hasBlake2f: true },
     changes: { spec: 'istanbul', gas: { nonZeroByte: 16 } },
   },
   {
@@ -80,6 +84,7 @@ export const FORKS = [
     name: 'berlin',
     by: 'block',
     config: 'berlinBlock',
+    contracts: { modexp: 'words' },
     changes: { spec: 'berlin', newestTransactionType: 1, hasWarmAddresses: true },
   },
   {
@@ -129,6 +134,7 @@ export const FORKS = [
     name: 'cancun',
     by: 'time',
     config: 'cancunTime',
+    contracts: { hasPointEvaluation: true },
     changes: {
       spec: 'cancun',
       header: { blobs: true, beaconRoot: true },
@@ -142,6 +148,7 @@ export const FORKS = [
     name: 'prague',
     by: 'time',
     config: 'pragueTime',
+    contracts: { hasBls12: true },
     changes: {
       spec: 'prague',
       header: { requests: true },
@@ -156,6 +163,7 @@ export const FORKS = [
     name: 'osaka',
     by: 'time',
     config: 'osakaTime',
+    contracts: { modexp: 'bounded', hasP256Verify: true },
     changes: {
       spec: 'osaka',
       gas: { limit: 1n << 24n },
@@ -267,6 +275,21 @@ const ROWS: readonly ForkRow[] = FORKS
 const FIRST_OPTIMISM = ROWS.findIndex(({ changes }) => changes.isOptimism === true)
 export const ETHEREUM_FORKS: readonly ForkRow[] = ROWS.slice(0, FIRST_OPTIMISM)
 export const OPTIMISM_FORKS: readonly ForkRow[] = ROWS.slice(FIRST_OPTIMISM)
+const BEFORE_FORKS: EvmContracts = {
+  modexp: 'none',
+  bn254: 'none',
+  hasBlake2f: false,
+  hasPointEvaluation: false,
+  hasBls12: false,
+  hasP256Verify: false,
+}
+/** The contracts of an EVM fork; those from the beginning, which all have, are not told. */
+export function contractsOf(spec: string): EvmContracts {
+  const last = ETHEREUM_FORKS.findIndex(({ changes }) => changes.spec === spec)
+  const rows = ETHEREUM_FORKS.slice(0, last + 1)
+  return Object.assign({}, BEFORE_FORKS, ...rows.map(({ contracts }) => contracts))
+}
+
 /** The fork whose block may be known only by a total difficulty, and the key of the first one after it. */
 export const MERGE = 'paris' satisfies ForkName
 export const FIRST_AFTER_MERGE = 'shanghaiTime' satisfies (typeof FORKS)[number]['config']

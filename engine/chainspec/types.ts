@@ -11,6 +11,18 @@ export type EvmRules = {
   readonly precompiles: PrecompileChanges | undefined
 }
 
+/** The precompiled contracts of an EVM fork. */
+export type EvmContracts = {
+  /** Its price: by the lengths in bytes (EIP-198), by words of 8 bytes (EIP-2565), or dearer than that for at most 1024 bytes (EIP-7883, EIP-7823). */
+  readonly modexp: 'none' | 'bytes' | 'words' | 'bounded'
+  /** As they came (EIP-196, EIP-197), or at a quarter to a half of the price (EIP-1108). */
+  readonly bn254: 'none' | 'dear' | 'cheap'
+  readonly hasBlake2f: boolean
+  readonly hasPointEvaluation: boolean
+  readonly hasBls12: boolean
+  readonly hasP256Verify: boolean
+}
+
 /** Where precompiled contracts differ from the EVM fork's own. One object for each row of the table of forks. */
 export type PrecompileChanges = {
   /** Gas of P256VERIFY, which Ethereum has from a later fork on and at twice the price (RIP-7212, EIP-7951). */

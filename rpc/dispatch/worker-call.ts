@@ -1,5 +1,5 @@
 /** The worker's side of a pool call: decodes, runs over a leased view, gives the result as text. */
-import type { ChainReader, Endpoint, LeasedView } from '../../engine/chain/types.ts'
+import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ViewError } from '../../engine/state/reader.ts'
@@ -15,6 +15,7 @@ import type { PoolReply } from '../seam/executor.ts'
 import type { Limits } from '../seam/limits.ts'
 import { type Piece, PieceWriter } from '../seam/pieces.ts'
 import { prunedHistory } from './call.ts'
+import { taskViews } from './task-views.ts'
 
 export type WorkerCall = {
   readonly method: string
@@ -51,25 +52,9 @@ export function createCallRunner(parts: {
   readonly onBug: (error: unknown, method: string) => void
 }): CallRunner {
   const { reader, chain, engine, limits, methods, now } = parts
-  /** Views of the running task, shared by its calls. */
-  const leases = new Map<string, LeasedView>()
+  const views = taskViews({ reader, chain, engine })
   /** Of the running call. */
   const output = new PieceWriter()
-
-  function lease({ endpoint, record }: WorkerCall): LeasedView | undefined {
-    const key = `${endpoint} ${record}`
-    const known = leases.get(key)
-    if (known !== undefined) return known
-    const fresh = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
-    if (fresh !== undefined) leases.set(key, fresh)
-    return fresh
-  }
-
-  function drop({ endpoint, record }: WorkerCall): void {
-    const key = `${endpoint} ${record}`
-    leases.get(key)?.release()
-    leases.delete(key)
-  }
 
   function run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply> {
     const { isExpired } = bounds
@@ -78,10 +63,11 @@ export function createCallRunner(parts: {
       const method = methods.get(call.method)
       if (method === undefined) return { error: methodNotFound(call.method).toObject() }
       if (isExpired()) return late()
-      const leased = lease(call)
+      const leased = views.lease(call)
       if (leased === undefined) return { stale: true }
-      const { view, record } = leased
-      const context: PoolContext = { view, chain, engine, limits, isExpired, now, output }
+      const { view, record, states } = leased
+      const { of: stateOf } = states
+      const context: PoolContext = { view, chain, engine, limits, isExpired, now, output, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
         ? { result, record }
@@ -106,13 +92,13 @@ export function createCallRunner(parts: {
     call: WorkerCall,
     bounds: CallBounds,
   ): WorkerReply | Promise<WorkerReply> {
-    const leased = leases.get(`${call.endpoint} ${call.record}`)
+    const leased = views.known(call)
     if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
     if (error instanceof ViewError) {
       const view = leased?.view
       if (error.reason === 'pruned' && view !== undefined)
         return { error: prunedHistory(error, view).toObject() }
-      drop(call)
+      views.drop(call)
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.
       output.cutTo(0)
@@ -124,10 +110,7 @@ export function createCallRunner(parts: {
 
   return {
     run,
-    endTask() {
-      for (const one of leases.values()) one.release()
-      leases.clear()
-    },
+    endTask: () => views.end(),
   }
 }
 

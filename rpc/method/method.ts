@@ -1,7 +1,9 @@
 /** What a JSON-RPC method is: one exported constant, made by `frontMethod` or `poolMethod`. */
-import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { Block, ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import type { Engine } from '../../engine/evm/engine.ts'
+import type { BlockEnv, Engine } from '../../engine/evm/engine.ts'
+import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
+import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
   type Codec,
@@ -34,6 +36,14 @@ export type PoolContext = MethodContext & {
   readonly output: TraceOutput
   /** Monotonic milliseconds. */
   readonly now: () => number
+  /** The state after a block of the view, the same for all calls of a task. */
+  readonly stateOf: (block: Block) => CallState
+}
+/** What calls on one block share. */
+export type CallState = {
+  readonly env: BlockEnv
+  readonly reader: StateReader
+  readonly kept: KeptSession
 }
 /** Front handlers also get the services that live there. */
 export type FrontContext = MethodContext & {

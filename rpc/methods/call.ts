@@ -4,13 +4,14 @@ import type { BlockSelector } from '../../engine/chain/types.ts'
 import { createAccessList } from '../../engine/execution/call/access-list.ts'
 import { type CallOptions, call } from '../../engine/execution/call/call.ts'
 import { estimateGas } from '../../engine/execution/call/estimate.ts'
+import { andThen } from '../../engine/execution/transaction/maybe.ts'
 import { ZERO_20 } from '../../engine/primitives/words.ts'
 import { readAccount } from '../../engine/state/read.ts'
 import { blockId, quantityText, transactionCall } from '../json/codecs.ts'
 import { asciiJson } from '../json/envelope.ts'
 import { accessListText } from '../json/json.ts'
 import { bytesResult, quantityResult, textResult } from '../json/results.ts'
-import { type MethodContext, optional, param, poolMethod } from '../method/method.ts'
+import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { callOptions, failureOf, type Overrides } from './shared/call-options.ts'
 import type { CallFields } from './shared/fill.ts'
@@ -33,10 +34,12 @@ export const eth_call = poolMethod({
   basis: 'about',
   params,
   result: bytesResult('Return data'),
-  async handler(context, request, at, stateOverrides, blockOverrides) {
-    const result = await call(optionsOf(context, request, at, { stateOverrides, blockOverrides }))
-    if (result.status === 'success') return result.output
-    throw failureOf(result)
+  handler(context, request, at, stateOverrides, blockOverrides) {
+    const options = optionsOf(context, request, at, { stateOverrides, blockOverrides })
+    return andThen(call(options), (result) => {
+      if (result.status === 'success') return result.output
+      throw failureOf(result)
+    })
   },
 })
 
@@ -49,12 +52,12 @@ export const eth_estimateGas = poolMethod({
   basis: 'about',
   params,
   result: quantityResult('Gas used'),
-  async handler(context, request, at, stateOverrides, blockOverrides) {
-    const result = await estimateGas(
-      optionsOf(context, request, at, { stateOverrides, blockOverrides }),
-    )
-    if (result.status === 'success') return result.gas
-    throw failureOf(result)
+  handler(context, request, at, stateOverrides, blockOverrides) {
+    const options = optionsOf(context, request, at, { stateOverrides, blockOverrides })
+    return andThen(estimateGas(options), (result) => {
+      if (result.status === 'success') return result.gas
+      throw failureOf(result)
+    })
   },
 })
 
@@ -70,21 +73,22 @@ export const eth_createAccessList = poolMethod({
     optional('State overrides', stateOverride),
   ],
   result: textResult('Access list', { title: 'Access list result', type: 'object' }),
-  async handler(context, request, at, stateOverrides) {
+  handler(context, request, at, stateOverrides) {
     const options = optionsOf(context, request, at, { stateOverrides, blockOverrides: undefined })
     const nonce = request.nonce ?? readAccount(options.reader, request.from ?? ZERO_20)?.nonce ?? 0n
-    const result = await createAccessList({ ...options, nonce })
-    if (result.status !== 'success') throw failureOf(result)
-    const { accessList, gasUsed, error } = result
-    return (
-      `{"accessList":${accessListText(accessList)}` +
-      `${error === undefined ? '' : `,"error":${asciiJson(error)}`},"gasUsed":${quantityText(gasUsed)}}`
-    )
+    return andThen(createAccessList({ ...options, nonce }), (result) => {
+      if (result.status !== 'success') throw failureOf(result)
+      const { accessList, gasUsed, error } = result
+      return (
+        `{"accessList":${accessListText(accessList)}` +
+        `${error === undefined ? '' : `,"error":${asciiJson(error)}`},"gasUsed":${quantityText(gasUsed)}}`
+      )
+    })
   },
 })
 
 const optionsOf = (
-  context: MethodContext,
+  context: PoolContext,
   request: CallFields,
   at: BlockSelector,
   overrides: Overrides,

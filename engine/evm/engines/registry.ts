@@ -1,11 +1,13 @@
 /** The engines by name (`--engine`). */
 import type { Engine } from '../engine.ts'
+import { makeFastEngine } from '../fast/fast.ts'
 import { makeReferenceEngine } from '../reference/reference.ts'
 import { ENGINE_NAMES, type EngineName } from './names.ts'
 
 /** Makes one with caches of its own. */
 const MAKERS: Readonly<Record<EngineName, () => Engine>> = {
   reference: makeReferenceEngine,
+  fast: () => makeFastEngine(makeReferenceEngine()),
 }
 
 /** A new one, with caches of its own: a thread makes one and hands it on. @throws {RangeError} naming the engines there are. */

@@ -1,7 +1,34 @@
-/** The compression function of BLAKE2b (RFC 7693, 3.2) with a given number of rounds, as the contract at 0x09 has it (EIP-152). */
+/** BLAKE2F: the compression function of BLAKE2b (RFC 7693, 3.2) with a given number of rounds (EIP-152). */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { type Contract, Fault, type Poll } from './contract.ts'
+
+/** A round costs 1 gas; input of another length nothing but the whole call. */
+export const blake2f: Contract = {
+  gas: (input) => (input.length === INPUT_BYTES ? BigInt(viewOf(input).getUint32(0)) : 0n),
+  run(input, poll) {
+    if (input.length !== INPUT_BYTES) throw new Fault('invalid input length')
+    const last = input[212]!
+    if (last > 1) throw new Fault('invalid final flag')
+    const view = viewOf(input)
+    const words = (from: number, count: number) =>
+      Uint32Array.from({ length: count }, (_, at) => view.getUint32(from + 4 * at, true))
+    const state = words(4, 16)
+    const parts = { message: words(68, 32), offset: words(196, 4), isFinal: last === 1 }
+    compress({ rounds: view.getUint32(0), state, ...parts }, poll)
+    const output = new Uint8Array(64)
+    const to = viewOf(output)
+    for (const [at, word] of state.entries()) to.setUint32(4 * at, word, true)
+    return output
+  },
+}
+
+/** Rounds, state, message, offset, whether it is the last. */
+const INPUT_BYTES = 4 + 64 + 128 + 16 + 1
+
+const viewOf = (bytes: Bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** 64-bit words as pairs of 32 bits, the low one first. */
-export type Blake2Input = {
+type Blake2Input = {
   readonly rounds: number
   /** 8 words; becomes the result. */
   readonly state: Uint32Array
@@ -15,11 +42,7 @@ export type Blake2Input = {
 /** Rounds between two polls: less than a millisecond. */
 const ROUNDS_PER_POLL = 1 << 10
 
-/** @param poll called about every millisecond; what it throws ends the run */
-export function blake2f(
-  { rounds, state, message, offset, isFinal }: Blake2Input,
-  poll: () => void,
-): void {
+function compress({ rounds, state, message, offset, isFinal }: Blake2Input, poll: Poll): void {
   const v = new Uint32Array(32)
   v.set(state)
   v.set(IV, 16)

@@ -1,36 +1,78 @@
-/** The arithmetic of the MODEXP contract, in time that is linear in the exponent's length, as its gas is. */
+/** MODEXP: lengths of base, exponent and modulus in a word each, then the three numbers. */
+import type { EvmContracts } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
+import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
+import { type Contract, dataAt, Fault, NOTHING } from './contract.ts'
+import { power } from './power.ts'
 
-/** Squares of 8-byte words multiplied between two polls: about a millisecond. */
-const WORK_PER_POLL = 1 << 12
+type Pricing = Exclude<EvmContracts['modexp'], 'none'>
 
-/**
- * base^exponent mod modulus, 4 bits of the exponent at a time.
- * @param exponent big endian
- * @param modulus above 0
- * @param poll called about every millisecond; what it throws ends the run
- */
-export function modexp(base: bigint, exponent: Bytes, modulus: bigint, poll: () => void): bigint {
-  const words = Math.ceil(modulus.toString(16).length / 16)
-  const powers = [1n % modulus, base % modulus]
-  const power = (n: number): bigint => {
-    while (powers.length <= n) powers.push((powers.at(-1)! * powers[1]!) % modulus)
-    return powers[n]!
+export function modexp(pricing: Pricing): Contract {
+  return {
+    gas: (input) => PRICES[pricing](workOf(input, pricing === 'bounded' ? 16n : 8n)),
+    run(input, poll) {
+      const { base, exponent, modulus } = lengthsOf(input)
+      if (pricing === 'bounded' && longestOf([base, exponent, modulus]) > MOST_BYTES)
+        throw new Fault('one or more of base/exponent/modulus length exceeded 1024 bytes')
+      // Before an exponent of a length that nobody could hold: without a base and a modulus it costs nothing.
+      if (modulus === 0n) return NOTHING
+      // What a caller can pay for has lengths that numbers can hold.
+      const [baseBytes, exponentBytes, bytes] = [base, exponent, modulus].map(Number)
+      const divisor = bytesToBigint(dataAt(input, 96 + baseBytes! + exponentBytes!, bytes!))
+      if (divisor === 0n) return new Uint8Array(bytes!)
+      const result = power(
+        bytesToBigint(dataAt(input, 96, baseBytes!)),
+        dataAt(input, 96 + baseBytes!, exponentBytes!),
+        divisor,
+        poll,
+      )
+      return bigintToBytes(result, bytes!)
+    },
   }
-  let result = powers[0]!
-  let work = 0
-  for (const byte of exponent) {
-    work += words * words
-    if (work >= WORK_PER_POLL) {
-      work = 0
-      poll()
-    }
-    for (const nibble of [byte >> 4, byte & 15]) {
-      // Leading zeros change nothing.
-      if (result !== powers[0])
-        for (let bit = 0; bit < 4; bit++) result = (result * result) % modulus
-      if (nibble !== 0) result = (result * power(nibble)) % modulus
-    }
-  }
-  return result
 }
+
+/** EIP-7823. */
+const MOST_BYTES = 1024n
+
+function lengthsOf(input: Bytes) {
+  const at = (from: number) => bytesToBigint(dataAt(input, from, 32))
+  return { base: at(0), exponent: at(32), modulus: at(64) }
+}
+
+type Work = {
+  /** Bytes of the longer of base and modulus. */
+  readonly longest: bigint
+  /** At least 1: bits of the exponent's first 32 bytes without the highest, and those of the bytes behind them. */
+  readonly iterations: bigint
+}
+
+function workOf(input: Bytes, perByte: bigint): Work {
+  const { base, exponent, modulus } = lengthsOf(input)
+  const headAt = 96n + base
+  const headBytes = exponent < 32n ? Number(exponent) : 32
+  const head = headAt < input.length ? bytesToBigint(dataAt(input, Number(headAt), headBytes)) : 0n
+  const bits = head === 0n ? 0 : head.toString(2).length - 1
+  const iterations = BigInt(bits) + (exponent > 32n ? perByte * (exponent - 32n) : 0n)
+  return { longest: longestOf([base, modulus]), iterations: iterations === 0n ? 1n : iterations }
+}
+
+const PRICES: Readonly<Record<Pricing, (work: Work) => bigint>> = {
+  bytes: ({ longest, iterations }) => (complexityOfBytes(longest) * iterations) / 20n,
+  words({ longest, iterations }) {
+    const words = (longest + 7n) / 8n
+    return atLeast(200n, (words * words * iterations) / 3n)
+  },
+  bounded({ longest, iterations }) {
+    const words = (longest + 7n) / 8n
+    return atLeast(500n, (longest > 32n ? 2n * words * words : 16n) * iterations)
+  },
+}
+
+function complexityOfBytes(x: bigint): bigint {
+  if (x <= 64n) return x * x
+  return x <= 1024n ? (x * x) / 4n + 96n * x - 3072n : (x * x) / 16n + 480n * x - 199_680n
+}
+
+const atLeast = (least: bigint, gas: bigint): bigint => (gas < least ? least : gas)
+const longestOf = (lengths: readonly bigint[]): bigint =>
+  lengths.reduce((longest, length) => (length > longest ? length : longest))

@@ -22,7 +22,6 @@ import {
   RETURNDATACOPY,
   type RunState,
 } from './gas.ts'
-import { verifyKzgProof } from './kzg.ts'
 import { type Meter, Stopped } from './meter.ts'
 import { precompiledContracts } from './precompiles.ts'
 
@@ -63,9 +62,9 @@ export function makeKernel(rules: EvmRules): Kernel {
     chain: { ...Mainnet, chainId: rules.chainId.toString() },
     hardfork: hardforkOf(rules.spec),
     params: paramsEVM,
-    customCrypto: { keccak256, kzg: kzg() },
+    customCrypto: { keccak256 },
   })
-  const precompiles = precompiledContracts(common, rules)
+  const precompiles = precompiledContracts(rules)
   const opcodes = meteredOpcodes(common)
   let traced: OpcodeMap | undefined
   return {
@@ -79,23 +78,6 @@ export function makeKernel(rules: EvmRules): Kernel {
     },
     precompiles,
     alwaysWarm: warmKeys(precompiles),
-  }
-}
-
-/** The package asks for a whole KZG library; the precompiled contract only verifies. */
-function kzg(): NonNullable<Common['customCrypto']['kzg']> {
-  const refuse = (): never => {
-    throw new Error('the EVM is not meant to make commitments or proofs')
-  }
-  return {
-    verifyProof: verifyKzgProof,
-    blobToKzgCommitment: refuse,
-    computeBlobProof: refuse,
-    verifyBlobProofBatch: refuse,
-    computeCells: refuse,
-    computeCellsAndProofs: refuse,
-    recoverCellsAndProofs: refuse,
-    verifyCellKzgProofBatch: refuse,
   }
 }
 

@@ -19,7 +19,6 @@ import {
   type TraceSink,
 } from '../engine.ts'
 import { JournaledState } from '../journal/journaled-state.ts'
-import { PolledBls, PolledBn254 } from './curves.ts'
 import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
 import { Meter, Stopped } from './meter.ts'
 import { outcomeOf } from './outcome.ts'
@@ -206,8 +205,6 @@ class SessionEvm extends EVM {
       common: kernel.common,
       stateManager: access.stateManager,
       blockchain: access.blockchain,
-      bls: new PolledBls(meter.poll),
-      bn254: new PolledBn254(meter.poll),
       // The kernel's parameters are complete; without this the package copies its own again.
       params: {},
     })

@@ -10,6 +10,7 @@ import { ZERO_20 } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { andFinally, andThen, type Maybe } from '../transaction/maybe.ts'
+import type { KeptSession } from './kept-session.ts'
 import {
   type AccountOverride,
   applyOverrides,
@@ -55,6 +56,8 @@ export type CallOptions = {
   readonly stateOverrides?: readonly AccountOverride[]
   readonly blockOverrides?: BlockOverrides
   readonly tracer?: Observer
+  /** Of `reader` in `env` under the chain's rules: what a call that overrides and traces nothing runs in, so that others profit. */
+  readonly kept?: KeptSession
 }
 
 export type CallFailure =
@@ -110,23 +113,50 @@ export type OpenedCall = {
   readonly rules: Rules
   /** Its gas is still to be set. */
   readonly message: SimulatedMessage
+  /** Where the session's block has another one than `env`. */
+  readonly baseFee?: bigint
 }
 
 /** Runs with a session in which the overrides are written, and ends it. @throws {ViewError} {MissingError} */
-export function onCallSession<Result>(
+export function onCallSession<Result extends { readonly status: string }>(
   options: CallOptions,
   run: (opened: OpenedCall) => Maybe<Result>,
 ): Maybe<Result | Refused> {
   const prepared = prepareCall(options)
   if ('refusal' in prepared) return refused(prepared.refusal)
   const { reader, env, rules, sessionRules, message } = prepared
-  const session = options.engine.openSession(reader, env, sessionRules)
+  const { kept } = options
+  const session = canKeep(options, env) ? kept?.take() : undefined
+  if (kept !== undefined && session !== undefined) {
+    let isWhole = false
+    return andFinally(
+      () =>
+        // The session's own block has its own base fee.
+        andThen(run({ session, env, rules, message, baseFee: env.baseFee }), (result) => {
+          isWhole = result.status !== 'stopped' && result.status !== 'missing'
+          return result
+        }),
+      () => kept.give(isWhole),
+    )
+  }
+  const own = options.engine.openSession(reader, env, sessionRules)
   return andFinally(
     () => {
-      applyOverrides(session, options.stateOverrides ?? [])
-      return run({ session, env, rules, message })
+      applyOverrides(own, options.stateOverrides ?? [])
+      return run({ session: own, env, rules, message })
     },
-    () => session.close(),
+    () => own.close(),
+  )
+}
+
+/** Whether a call sees the state as the kept session does, and the block but for its base fee. */
+function canKeep(options: CallOptions, env: BlockEnv): boolean {
+  return (
+    options.kept?.reader === options.reader &&
+    options.tracer === undefined &&
+    options.blockOverrides === undefined &&
+    (options.stateOverrides ?? []).length === 0 &&
+    env.blobBaseFee === options.env.blobBaseFee
   )
 }
 

@@ -53,6 +53,8 @@ export type SimulationContext = {
   readonly session: Session
   /** With a base fee of 0 where no price is paid. */
   readonly env: BlockEnv
+  /** What BASEFEE reads; undefined: what the session's block says. */
+  readonly baseFee?: bigint
   readonly rules: Rules
   readonly limits: Limits
   /** Runs between the message's end and the undoing. */
@@ -116,6 +118,7 @@ export function runMessage(
       origin: from,
       gasPrice: message.gasPrice,
       blobHashes: message.blobHashes,
+      ...(context.baseFee === undefined ? {} : { baseFee: context.baseFee }),
     },
     limits,
   )

@@ -2,7 +2,7 @@
 import type { Block } from '../../../engine/chain/types.ts'
 import type { CallFailure, CallOptions } from '../../../engine/execution/call/call.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import type { MethodContext } from '../../method/method.ts'
+import type { PoolContext } from '../../method/method.ts'
 import { executionReverted, failed, type RpcError, timedOut } from '../../seam/errors.ts'
 import type { CallFields } from './fill.ts'
 import type { BlockOverrideValue, StateOverrideValue } from './overrides.ts'
@@ -14,7 +14,7 @@ export type Overrides = {
 
 /** @throws {ViewError} when the block's state is gone */
 export function callOptions(
-  { view, chain, engine, limits, isExpired }: MethodContext,
+  { chain, engine, limits, isExpired, stateOf }: PoolContext,
   asked: Overrides & { readonly request: CallFields; readonly block: Block },
 ): CallOptions {
   const { block, stateOverrides, blockOverrides } = asked
@@ -23,8 +23,7 @@ export function callOptions(
   return {
     engine,
     chain,
-    env: view.env(block),
-    reader: view.state(block),
+    ...stateOf(block),
     request: input === undefined ? request : { ...request, input },
     gasCap: BigInt(limits.callGas),
     limits: { isExpired, memoryBytes: limits.evmMemoryBytes },

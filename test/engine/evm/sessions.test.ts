@@ -1,5 +1,6 @@
 /** Whoever opens a session of the EVM closes it, however its work ends. */
 import { describe, expect, test } from 'vitest'
+import type { Endpoint } from '../../../engine/chain/types.ts'
 import { ClosedError, type Outcome, type Session } from '../../../engine/evm/engine.ts'
 import { openBlock } from '../../../engine/execution/block/block.ts'
 import { createAccessList } from '../../../engine/execution/call/access-list.ts'
@@ -12,6 +13,9 @@ import { ImportError, openImport } from '../../../engine/sources/import.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
+import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
+import { methods } from '../../../rpc/methods/index.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
 import { ATTRIBUTES, testChain } from '../../fixtures/op-block.ts'
 import { CHAIN, createProducer, send } from '../../fixtures/producer.ts'
@@ -329,5 +333,30 @@ describeEngines((engine) => {
       await leavesNothing(() => rpc.ask(method, params))
     // A simulation that ended with its roots.
     expect(rpc.bugs.map(String)).toEqual(['Error: a chain in maps has no trie'])
+  })
+
+  test('a task, whose calls on one state share a session', async () => {
+    const { reader } = new WriterWorld()
+    const limits = DEFAULT_LIMITS
+    const runner = createCallRunner({
+      ...{ reader, chain: CHAIN, engine, limits, methods, now: () => performance.now() },
+      onBug(error) {
+        throw error
+      },
+    })
+    const bounds = { isExpired: () => false, put() {} }
+    const ask = (method: string, at: string, endpoint: Endpoint = 'flashblocks') =>
+      runner.run({ method, text: `[{},"${at}"]`, endpoint, record: undefined }, bounds)
+    const before = engine.opened
+    for (const at of ['latest', `0x${CHAIN.genesisNumber.toString(16)}`, 'latest'])
+      for (const method of ['eth_call', 'eth_estimateGas']) {
+        const reply = await ask(method, at)
+        expect(reply).toHaveProperty('result')
+      }
+    expect(engine.opened - before).toBe(1)
+    await ask('eth_call', 'latest', 'standard')
+    expect(engine.open).toBe(2)
+    runner.endTask()
+    expect(engine.open).toBe(0)
   })
 })

@@ -1,0 +1,38 @@
+/** The fast engine: our own EVM in WebAssembly. Rules older than its forks are the reference engine's, behind the same interface. */
+import type { EvmRules } from '../../chainspec/types.ts'
+import { codeCache } from '../code-cache.ts'
+import type { Engine } from '../engine.ts'
+import { instancePool } from './instance.ts'
+import { compileModule } from './module.ts'
+import { type FastRules, fastRules, isFast } from './rules.ts'
+import { openFastSession } from './session.ts'
+
+/** Bytes of code beside what the instances keep. */
+const CODE_CACHE_BYTES = 4 * 1024 * 1024
+
+/**
+ * Instances, code and rules of its own: one for a thread is right.
+ * @param module compiled once in a process
+ */
+export function makeFastEngine(reference: Engine, module = compileModule()): Engine {
+  const pool = instancePool(module)
+  const codes = codeCache(CODE_CACHE_BYTES)
+  // What changes precompiled contracts is one object for each fork, undefined where none does.
+  const known = new Map<EvmRules['precompiles'], Map<string, FastRules>>()
+  function rulesOf(rules: EvmRules): FastRules {
+    const bySpec = known.get(rules.precompiles) ?? new Map<string, FastRules>()
+    known.set(rules.precompiles, bySpec)
+    const found = bySpec.get(rules.spec) ?? fastRules(rules)
+    bySpec.set(rules.spec, found)
+    return found
+  }
+  return {
+    name: 'fast',
+    openSession(reader, block, rules) {
+      if (!isFast(rules)) return reference.openSession(reader, block, rules)
+      return openFastSession({ pool, codes, rules, fast: rulesOf(rules), reader, block })
+    },
+    precompiles: (rules) =>
+      isFast(rules) ? rulesOf(rules).addresses : reference.precompiles(rules),
+  }
+}

@@ -1,0 +1,168 @@
+/** An instance of the module: its functions, and its memory as the host sees it. */
+import { getRandomValues } from 'node:crypto'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { type Exports, type Layout, layoutOf } from './module.ts'
+
+/** What the module calls while it runs (asm/imports.ts). */
+export type HostCalls = Readonly<{
+  stop(why: number): void
+  poll(): void
+  account(): number
+  slot(): number
+  hasSlots(): number
+  code(): number
+  blockHash(low: number, high: number): number
+  precompile(id: number, input: number, length: number): number
+  enter(kind: number, input: number, length: number): void
+  exit(halt: number, output: number, length: number): void
+  step(frame: number, op: number, halt: number): void
+  log(at: number): void
+}>
+
+/** Of the linear memory of one instance: entries, journal, logs, stacks, memories of all frames. */
+const MOST_BYTES = 256 << 20
+/** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
+const KEPT_BYTES = 32 << 20
+
+export class Instance {
+  readonly exports: Exports
+  readonly layout: Layout
+  /** The calls of whoever has the instance. */
+  calls: HostCalls | undefined
+  /** Which rules its tables are written for. */
+  rules: unknown
+  /** It trapped: what it holds means nothing. */
+  isBroken = false
+  #bytes: Bytes
+  #words: Uint32Array<ArrayBuffer>
+  #data: DataView
+  #asked: Asked
+
+  constructor(module: WebAssembly.Module) {
+    const { exports } = new WebAssembly.Instance(module, { host: importsOf(this) })
+    this.exports = exports as Exports
+    this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
+    this.#bytes = new Uint8Array(0)
+    this.#words = new Uint32Array(0)
+    this.#data = new DataView(new ArrayBuffer(0))
+    this.#asked = { address: this.#words, key: this.#words, hash: this.#bytes }
+    this.#look()
+    getRandomValues(this.#bytes.subarray(this.layout.ASKED, this.layout.ASKED + 16))
+    this.exports.initialize(MOST_BYTES)
+  }
+
+  /** Valid until the memory grows: any call of the module may do that. */
+  get bytes(): Bytes {
+    if (this.#bytes.length === 0) this.#look()
+    return this.#bytes
+  }
+  get words(): Uint32Array<ArrayBuffer> {
+    if (this.#bytes.length === 0) this.#look()
+    return this.#words
+  }
+  get data(): DataView {
+    if (this.#bytes.length === 0) this.#look()
+    return this.#data
+  }
+  /** What an import of the module asks for. */
+  get asked(): Asked {
+    if (this.#bytes.length === 0) this.#look()
+    return this.#asked
+  }
+
+  get isKept(): boolean {
+    return !this.isBroken && this.exports.memory.buffer.byteLength <= KEPT_BYTES
+  }
+
+  /** A copy. */
+  slice(at: number, length: number): Bytes {
+    return this.bytes.slice(at, at + length)
+  }
+  /** A word as 32 bytes, big endian: a copy. */
+  word(at: number): Bytes {
+    return this.slice(at, 32).reverse()
+  }
+  /** The low 20 bytes of a word, big endian: a copy. */
+  address(at: number): Bytes {
+    return this.slice(at, 20).reverse()
+  }
+  number(at: number): bigint {
+    const { data } = this
+    const low = data.getBigUint64(at, true)
+    const [second, third, fourth] = [8, 16, 24].map((limb) => data.getBigUint64(at + limb, true))
+    if ((second! | third! | fourth!) === 0n) return low
+    return (fourth! << 192n) | (third! << 128n) | (second! << 64n) | low
+  }
+  putNumber(at: number, value: bigint): void {
+    const { data } = this
+    data.setBigUint64(at, value, true)
+    const isSmall = value >> 64n === 0n
+    for (const limb of LIMBS)
+      data.setBigUint64(at + limb, isSmall ? 0n : value >> BigInt(8 * limb), true)
+  }
+  /** Big-endian bytes as a word. */
+  putWord(at: number, value: Bytes): void {
+    const { bytes } = this
+    bytes.fill(0, at, at + 32)
+    for (let byte = 0; byte < value.length; byte++)
+      bytes[at + value.length - 1 - byte] = value[byte]!
+  }
+
+  #look(): void {
+    const { buffer } = this.exports.memory
+    const { ASKED } = this.layout
+    this.#bytes = new Uint8Array(buffer)
+    this.#words = new Uint32Array(buffer)
+    this.#data = new DataView(buffer)
+    this.#asked = {
+      address: new Uint32Array(buffer, ASKED, 5),
+      key: new Uint32Array(buffer, ASKED + 32, 8),
+      hash: this.#bytes.subarray(ASKED, ASKED + 32),
+    }
+  }
+}
+
+const LIMBS = [8, 16, 24] as const
+
+type Asked = {
+  readonly address: Uint32Array<ArrayBuffer>
+  readonly key: Uint32Array<ArrayBuffer>
+  readonly hash: Bytes
+}
+
+function importsOf(instance: Instance): HostCalls {
+  return {
+    stop: (why) => instance.calls!.stop(why),
+    poll: () => instance.calls!.poll(),
+    account: () => instance.calls!.account(),
+    slot: () => instance.calls!.slot(),
+    hasSlots: () => instance.calls!.hasSlots(),
+    code: () => instance.calls!.code(),
+    blockHash: (low, high) => instance.calls!.blockHash(low, high),
+    precompile: (id, input, length) => instance.calls!.precompile(id, input, length),
+    enter: (kind, input, length) => instance.calls!.enter(kind, input, length),
+    exit: (halt, output, length) => instance.calls!.exit(halt, output, length),
+    step: (frame, op, halt) => instance.calls!.step(frame, op, halt),
+    log: (at) => instance.calls!.log(at),
+  }
+}
+
+export type Pool = {
+  take(): Instance
+  /** Keeps it for the next session, if it is worth keeping. */
+  give(instance: Instance): void
+}
+
+/** Instances that nobody has: one for each session that is usually open at once in a thread. */
+const MOST_IDLE = 3
+
+export function instancePool(module: WebAssembly.Module): Pool {
+  const idle: Instance[] = []
+  return {
+    take: () => idle.pop() ?? new Instance(module),
+    give(instance) {
+      instance.calls = undefined
+      if (instance.isKept && idle.length < MOST_IDLE) idle.push(instance)
+    },
+  }
+}

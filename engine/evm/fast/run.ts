@@ -1,0 +1,185 @@
+/** Runs of one session: the message goes in, the module runs, the outcome comes out. */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { MissingError, type MissingKey, type StateReader } from '../../state/reader.ts'
+import type { CodeCache } from '../code-cache.ts'
+import { type Limits, type Message, missingOf, type Outcome } from '../engine.ts'
+import { haltWords } from './halt-words.ts'
+import type { HostCalls, Instance } from './instance.ts'
+import { Ended, makeReads } from './reads.ts'
+import type { FastRules } from './rules.ts'
+import { logsOf, type TouchSink, tellerOf } from './tell.ts'
+
+/** Of all frames of a run together, and of one where the limits say nothing. */
+export const MOST_MEMORY_BYTES = 64 << 20
+/** Gas that the module counts; nobody can use more. */
+const MOST_GAS = 1n << 62n
+
+/** The module trapped: the session is lost, with its instance. A bug of the engine's; the other engine can do the same work. */
+export class TrapError extends Error {
+  override name = 'TrapError'
+}
+
+export type Runner = {
+  readonly calls: HostCalls
+  /** @throws {TrapError} {ViewError} and what hooks throw; of all but the first, the session is as before the run. */
+  run(message: Message, options: RunOptions): Outcome
+  setTrace(sink: TouchSink | undefined): void
+}
+type RunOptions = { readonly baseFee: bigint; readonly limits: Limits | undefined }
+
+/** What hooks of a run need of it. */
+type Running = {
+  isExpired: (() => boolean) | undefined
+  /** What the last precompiled contract that failed said. */
+  ofPrecompile: string
+  isTraced: boolean
+}
+
+export function makeRunner(
+  instance: Instance,
+  options: {
+    readonly fast: FastRules
+    readonly codes: CodeCache
+    readonly reader: () => StateReader
+  },
+): Runner {
+  const { exports } = instance
+  const reads = makeReads(instance, options)
+  const running: Running = { isExpired: undefined, ofPrecompile: '', isTraced: false }
+  const calls = { ...reads.calls, ...NO_TELLER, ...boundCalls(instance, options.fast, running) }
+  const wordsOf = (halt: number): string =>
+    haltWords(halt, {
+      first: exports.haltFirst.value,
+      second: exports.haltSecond.value,
+      ofPrecompile: running.ofPrecompile,
+    })
+  return {
+    calls,
+    run(message, { baseFee, limits }) {
+      const mark = exports.checkpoint()
+      running.isExpired = limits?.isExpired
+      putMessage(instance, message, baseFee)
+      reads.begin()
+      let end: number | Ended['why']
+      let missing: readonly MissingKey[] = []
+      try {
+        end = runMessage(instance, message, { limits, isTraced: running.isTraced })
+      } catch (error) {
+        end = endOf(instance, error, mark)
+      } finally {
+        running.isExpired = undefined
+        missing = reads.end()
+      }
+      const [first, ...others] = missing
+      if (first !== undefined) {
+        exports.revert(mark)
+        return missingOf(new MissingError(first, ...others))
+      }
+      if (typeof end === 'string' && end !== 'missing') return { status: 'stopped', why: end }
+      return outcomeOf(instance, Number(end), { message, wordsOf })
+    },
+    setTrace(sink) {
+      running.isTraced = sink !== undefined
+      Object.assign(calls, sink === undefined ? NO_TELLER : tellerOf(instance, { sink, wordsOf }))
+      exports.setWants(Number(sink?.step !== undefined), Number(sink?.touch !== undefined))
+    },
+  }
+}
+
+/** SUCCESS, REVERTED or HALTED (asm/loop.ts). */
+function runMessage(
+  { exports }: Instance,
+  { input, to }: Message,
+  { limits, isTraced }: { readonly limits: Limits | undefined; readonly isTraced: boolean },
+): number {
+  const frameBytes = Math.min(limits?.memoryBytes ?? MOST_MEMORY_BYTES, MOST_MEMORY_BYTES)
+  exports.prepare(limits?.fuel ?? Number.POSITIVE_INFINITY, frameBytes, MOST_MEMORY_BYTES)
+  const run = to === undefined ? exports.runCreate : exports.runCall
+  return run(input.length, Number(isTraced))
+}
+
+/** Why the run was ended, with the session as before it. */
+function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
+  if (error instanceof WebAssembly.RuntimeError) {
+    instance.isBroken = true
+    throw new TrapError('the engine trapped', { cause: error })
+  }
+  instance.exports.revert(mark)
+  if (error instanceof Ended) return error.why
+  throw error
+}
+
+/** Bounds, and what lies outside of the module. */
+function boundCalls(
+  instance: Instance,
+  fast: FastRules,
+  running: Running,
+): Pick<HostCalls, 'poll' | 'stop' | 'precompile'> {
+  const contracts = [...fast.precompiles.values()]
+  const poll = (): void => {
+    if (running.isExpired?.() === true) throw new Ended('deadline')
+  }
+  return {
+    poll,
+    stop(why) {
+      throw new Ended(STOPS[why]!)
+    },
+    precompile(id, input, length) {
+      const { layout } = instance
+      const gas = instance.data.getBigInt64(layout.GAS, true)
+      const result = contracts[id - 1]!(instance.slice(input, length), gas, poll)
+      if ('error' in result) {
+        running.ofPrecompile = result.error
+        return 1
+      }
+      putOutput(instance, result.output)
+      instance.data.setBigInt64(layout.GAS, gas - result.gasUsed, true)
+      return 0
+    },
+  }
+}
+
+const HALTED = 2
+const STOPS = ['fuel', 'deadline', 'memory'] as const
+const NO_TELLER = { enter() {}, exit() {}, step() {}, log() {} }
+
+function putOutput(instance: Instance, output: Bytes): void {
+  if (output.length > 0) instance.bytes.set(output, instance.exports.returnArea(output.length))
+  instance.exports.setReturnLength(output.length)
+}
+
+function putMessage(instance: Instance, message: Message, baseFee: bigint): void {
+  const { layout, exports } = instance
+  const { input, blobHashes = [] } = message
+  const at = exports.inputArea(input.length + 32 * blobHashes.length)
+  const blobsAt = at + input.length
+  const { bytes, data } = instance
+  bytes.set(input, at)
+  for (const [index, hash] of blobHashes.entries()) bytes.set(hash, blobsAt + 32 * index)
+  const { ENVIRONMENT, MESSAGE, GAS } = layout
+  instance.putWord(MESSAGE, message.from)
+  if (message.to !== undefined) instance.putWord(MESSAGE + 32, message.to)
+  instance.putNumber(MESSAGE + 64, message.value)
+  instance.putNumber(ENVIRONMENT + 192, baseFee)
+  instance.putWord(ENVIRONMENT + 256, message.origin)
+  instance.putNumber(ENVIRONMENT + 288, message.gasPrice)
+  data.setUint32(ENVIRONMENT + 320, blobHashes.length, true)
+  data.setUint32(ENVIRONMENT + 324, blobsAt, true)
+  data.setBigInt64(GAS, message.gas < MOST_GAS ? message.gas : MOST_GAS, true)
+}
+
+function outcomeOf(
+  instance: Instance,
+  status: number,
+  { message, wordsOf }: { readonly message: Message; wordsOf(halt: number): string },
+): Outcome {
+  const { layout, exports, data } = instance
+  if (status === HALTED) return { status: 'halt', reason: wordsOf(exports.halt.value) }
+  const counted = data.getBigInt64(layout.GAS, true)
+  const gasLeft = counted + (message.gas < MOST_GAS ? 0n : message.gas - MOST_GAS)
+  const output = instance.slice(data.getUint32(layout.RETURN, true), exports.returnLength.value)
+  if (status === 1) return { status: 'revert', gasLeft, output }
+  const created = message.to === undefined ? { created: instance.address(layout.CREATED) } : {}
+  const logs = logsOf(instance)
+  return { status: 'success', gasLeft, refund: exports.refund.value, output, logs, ...created }
+}

@@ -1,0 +1,109 @@
+/** A session of the fast engine: one instance of the module, from its opening to its close. */
+import { bytesToHex } from '../../primitives/hex.ts'
+import type { StateReader } from '../../state/reader.ts'
+import type { CodeCache } from '../code-cache.ts'
+import { type BlockEnv, ClosedError, type Session, type SessionRules } from '../engine.ts'
+import type { Instance, Pool } from './instance.ts'
+import type { FastRules } from './rules.ts'
+import { makeRunner } from './run.ts'
+import { stateMethods } from './state.ts'
+
+export type SessionOptions = {
+  readonly pool: Pool
+  readonly codes: CodeCache
+  readonly rules: SessionRules
+  readonly fast: FastRules
+  readonly reader: StateReader
+  readonly block: BlockEnv
+}
+export function openFastSession(options: SessionOptions): Session {
+  const { pool, codes, rules, fast } = options
+  let { reader, block } = options
+  let open: Instance | undefined = pool.take()
+  const instance = open
+  const use = (): Instance => {
+    if (open === undefined) throw new ClosedError()
+    if (open.isBroken) throw new Error('this session of the EVM is lost: its engine trapped')
+    return open
+  }
+  const runner = makeRunner(instance, { fast, codes, reader: () => reader })
+  instance.calls = runner.calls
+  runner.setTrace(undefined)
+  begin(instance, { rules, fast, block })
+  let isRunning = false
+  return {
+    ...stateMethods(use, () => reader),
+    run(message, limits) {
+      use()
+      if (isRunning) throw new Error('a session runs one message at a time')
+      isRunning = true
+      try {
+        return runner.run(message, { baseFee: message.baseFee ?? block.baseFee, limits })
+      } finally {
+        isRunning = false
+      }
+    },
+    reopen(nextReader, nextBlock) {
+      use()
+      reader = nextReader
+      block = nextBlock
+      begin(instance, { rules, fast, block })
+    },
+    setTrace(sink) {
+      use()
+      runner.setTrace(sink)
+    },
+    close() {
+      if (open === undefined) throw new ClosedError()
+      open = undefined
+      pool.give(instance)
+    },
+  }
+}
+
+type Begin = { readonly rules: SessionRules; readonly fast: FastRules; readonly block: BlockEnv }
+
+function begin(instance: Instance, { rules, fast, block }: Begin): void {
+  instance.exports.reset()
+  putRules(instance, fast)
+  putBlock(instance, block, rules.chainId)
+  putPrecompiles(instance, fast, rules)
+}
+
+function putRules(instance: Instance, fast: FastRules): void {
+  if (instance.rules === fast) return
+  const { exports, bytes, layout } = instance
+  exports.setRules(Number(fast.hasDelegations), Number(fast.hasLeadingZeros))
+  bytes.set(fast.rows, layout.OPCODES)
+  instance.rules = fast
+}
+
+function putBlock(instance: Instance, block: BlockEnv, chainId: bigint): void {
+  const { ENVIRONMENT } = instance.layout
+  instance.putWord(ENVIRONMENT, block.coinbase)
+  instance.putNumber(ENVIRONMENT + 32, block.timestamp)
+  instance.putNumber(ENVIRONMENT + 64, block.number)
+  instance.putWord(ENVIRONMENT + 96, block.prevRandao)
+  instance.putNumber(ENVIRONMENT + 128, block.gasLimit)
+  instance.putNumber(ENVIRONMENT + 160, chainId)
+  instance.putNumber(ENVIRONMENT + 224, block.blobBaseFee)
+}
+
+/** Contracts have numbers from 1, in the order of the table. What is warm from the start does not move along (go-ethereum: Prepare). */
+function putPrecompiles(instance: Instance, fast: FastRules, { moved = [] }: SessionRules): void {
+  const { exports, layout } = instance
+  const put = (address: Uint8Array, number: number, isAlwaysWarm: boolean) => {
+    instance.bytes.set(address, layout.ARGUMENTS)
+    exports.addPrecompile(number, Number(isAlwaysWarm))
+  }
+  const numbers = new Map<string, number>()
+  for (const [index, address] of fast.addresses.entries()) {
+    put(address, index + 1, true)
+    if (moved.length > 0) numbers.set(bytesToHex(address), index + 1)
+  }
+  for (const { from } of moved) put(from, 0, false)
+  for (const { from, to } of moved) {
+    const number = numbers.get(bytesToHex(from))
+    if (number !== undefined && to !== undefined) put(to, number, false)
+  }
+}
