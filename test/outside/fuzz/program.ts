@@ -204,8 +204,10 @@ function ending(draft: Draft, dice: Dice) {
     push(draft, BigInt(32 * index))
     op(draft, 0x52)
   }
-  if (dice.chance(0.2)) op(draft, 0x59)
+  const isWild = dice.chance(0.08)
+  if (isWild) push(draft, length(dice))
+  else if (dice.chance(0.2)) op(draft, 0x59)
   else push(draft, BigInt(32 * count))
-  push(draft, 0n)
+  push(draft, isWild ? offset(dice) : 0n)
   op(draft, kind < 6 ? 0xfd : 0xf3)
 }
