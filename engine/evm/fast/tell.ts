@@ -57,13 +57,19 @@ export function tellerOf(
       )
     },
     step(frame, op, halt) {
+      const isFailed = halt !== HALT_NONE
+      // As the reference engine has it: a failure is known before its step is told.
+      if (isFailed) tellTouch({ frame, op, isFailed })
       if (sink.step !== undefined) tellStep(frame, op, halt)
-      if (sink.touch !== undefined && TOUCHING.has(op))
-        sink.touch(touchOf(instance, { frame, op, isFailed: halt !== HALT_NONE }))
+      if (!isFailed) tellTouch({ frame, op, isFailed })
     },
     log(at) {
       sink.log?.(logAt(instance, at))
     },
+  }
+
+  function tellTouch(step: { frame: number; op: number; isFailed: boolean }): void {
+    if (sink.touch !== undefined && TOUCHING.has(step.op)) sink.touch(touchOf(instance, step))
   }
 
   function tellStep(frame: number, op: number, halt: number): void {
