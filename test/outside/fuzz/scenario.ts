@@ -144,8 +144,9 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
   for (let count = 0; count < transactions; count++) {
     const isTakenBack = dice.chance(0.2)
     if (isTakenBack) steps.push({ do: 'checkpoint' })
-    steps.push({ do: 'begin' })
+    // Before the transaction, as the layer above does: what it writes is the original value then.
     if (dice.chance(0.12)) steps.push(override(dice, targets))
+    steps.push({ do: 'begin' })
     const message = messageOf(dice, targets, test)
     if (dice.chance(0.8)) steps.push({ do: 'warm', address: COINBASE })
     if (dice.chance(0.1))
