@@ -1,5 +1,5 @@
 /** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
-import type { EvmContracts, PrecompileChanges, Rules } from './types.ts'
+import type { EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
 /** Block number or time of activation; a fork that is not listed never comes. */
@@ -14,6 +14,8 @@ export type ForkRow = {
   readonly isOptional?: true
   /** Of the EVM fork with the row's `spec`. */
   readonly contracts?: Partial<EvmContracts>
+  /** The same. */
+  readonly opcodes?: Partial<EvmOpcodes>
   readonly changes: Changes
 }
 
@@ -135,6 +137,7 @@ export const FORKS = [
     by: 'time',
     config: 'cancunTime',
     contracts: { hasPointEvaluation: true },
+    opcodes: { hasTransientStorage: true },
     changes: {
       spec: 'cancun',
       header: { blobs: true, beaconRoot: true },
@@ -149,6 +152,7 @@ export const FORKS = [
     by: 'time',
     config: 'pragueTime',
     contracts: { hasBls12: true },
+    opcodes: { hasDelegations: true },
     changes: {
       spec: 'prague',
       header: { requests: true },
@@ -164,6 +168,7 @@ export const FORKS = [
     by: 'time',
     config: 'osakaTime',
     contracts: { modexp: 'bounded', hasP256Verify: true },
+    opcodes: { hasLeadingZeros: true },
     changes: {
       spec: 'osaka',
       gas: { limit: 1n << 24n },
@@ -284,10 +289,21 @@ const BEFORE_FORKS: EvmContracts = {
   hasP256Verify: false,
 }
 /** The contracts of an EVM fork; those from the beginning, which all have, are not told. */
-export function contractsOf(spec: string): EvmContracts {
+export const contractsOf = (spec: string): EvmContracts =>
+  Object.assign({}, BEFORE_FORKS, ...rowsUpTo(spec).map(({ contracts }) => contracts))
+
+const OLDEST_OPCODES: EvmOpcodes = {
+  hasTransientStorage: false,
+  hasDelegations: false,
+  hasLeadingZeros: false,
+}
+export const opcodesOf = (spec: string): EvmOpcodes =>
+  Object.assign({}, OLDEST_OPCODES, ...rowsUpTo(spec).map(({ opcodes }) => opcodes))
+
+/** Up to the last row of the EVM fork. */
+function rowsUpTo(spec: string): readonly ForkRow[] {
   const last = ETHEREUM_FORKS.findIndex(({ changes }) => changes.spec === spec)
-  const rows = ETHEREUM_FORKS.slice(0, last + 1)
-  return Object.assign({}, BEFORE_FORKS, ...rows.map(({ contracts }) => contracts))
+  return ETHEREUM_FORKS.slice(0, last + 1)
 }
 
 /** The fork whose block may be known only by a total difficulty, and the key of the first one after it. */

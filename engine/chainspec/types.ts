@@ -23,6 +23,16 @@ export type EvmContracts = {
   readonly hasP256Verify: boolean
 }
 
+/** What an EVM fork's opcodes can do more than an older one's, as far as it is new. */
+export type EvmOpcodes = {
+  /** TLOAD, TSTORE, MCOPY, BLOBHASH, and SELFDESTRUCT that only moves the balance (EIP-1153, EIP-5656, EIP-4844, EIP-6780). */
+  readonly hasTransientStorage: boolean
+  /** Calls follow an account that lets another one's code run as its own (EIP-7702). */
+  readonly hasDelegations: boolean
+  /** CLZ (EIP-7939). */
+  readonly hasLeadingZeros: boolean
+}
+
 /** Where precompiled contracts differ from the EVM fork's own. One object for each row of the table of forks. */
 export type PrecompileChanges = {
   /** Gas of P256VERIFY, which Ethereum has from a later fork on and at twice the price (RIP-7212, EIP-7951). */

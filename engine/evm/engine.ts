@@ -68,7 +68,7 @@ export const missingOf = ({ what, missing }: MissingError): Missing => ({
 })
 
 export type Limits = {
-  /** Steps. */
+  /** Calls, creations and jumps backward. */
   readonly fuel?: number
   /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
   readonly isExpired?: () => boolean

@@ -18,21 +18,22 @@ export function makeFastEngine(reference: Engine, module = compileModule()): Eng
   const pool = instancePool(module)
   const codes = codeCache(CODE_CACHE_BYTES)
   // What changes precompiled contracts is one object for each fork, undefined where none does.
-  const known = new Map<EvmRules['precompiles'], Map<string, FastRules>>()
-  function rulesOf(rules: EvmRules): FastRules {
-    const bySpec = known.get(rules.precompiles) ?? new Map<string, FastRules>()
-    known.set(rules.precompiles, bySpec)
-    const found = bySpec.get(rules.spec) ?? fastRules(rules)
-    bySpec.set(rules.spec, found)
+  const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()
+  /** undefined: the reference engine's. */
+  function rulesOf(rules: EvmRules): FastRules | undefined {
+    const bySpec = known.get(rules.precompiles) ?? new Map<string, FastRules | undefined>()
+    if (bySpec.has(rules.spec)) return bySpec.get(rules.spec)
+    const found = isFast(rules) ? fastRules(rules) : undefined
+    known.set(rules.precompiles, bySpec.set(rules.spec, found))
     return found
   }
   return {
     name: 'fast',
     openSession(reader, block, rules) {
-      if (!isFast(rules)) return reference.openSession(reader, block, rules)
-      return openFastSession({ pool, codes, rules, fast: rulesOf(rules), reader, block })
+      const fast = rulesOf(rules)
+      if (fast === undefined) return reference.openSession(reader, block, rules)
+      return openFastSession({ pool, codes, rules, fast, reader, block })
     },
-    precompiles: (rules) =>
-      isFast(rules) ? rulesOf(rules).addresses : reference.precompiles(rules),
+    precompiles: (rules) => rulesOf(rules)?.addresses ?? reference.precompiles(rules),
   }
 }

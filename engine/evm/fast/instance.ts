@@ -51,7 +51,7 @@ export class Instance {
     this.exports.initialize(MOST_BYTES)
   }
 
-  /** Valid until the memory grows: any call of the module may do that. */
+  /** Valid until the memory grows, which every call of the module may do. */
   get bytes(): Bytes {
     if (this.#bytes.length === 0) this.#look()
     return this.#bytes

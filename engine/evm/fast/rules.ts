@@ -1,4 +1,5 @@
 /** What the module must know of a fork, and for which forks it is. */
+import { opcodesOf } from '../../chainspec/forks.ts'
 import type { EvmRules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { type Precompile, precompilesOf } from '../precompiles/table.ts'
@@ -13,19 +14,15 @@ export type FastRules = {
   readonly addresses: readonly Bytes[]
 }
 
-/** By the names of the EVM's forks; all others are older. */
-const NEWEST = ['osaka', 'bpo1', 'bpo2', 'bpo3', 'bpo4', 'bpo5']
-const WITH_DELEGATIONS = ['prague', ...NEWEST]
-const ALL = ['cancun', ...WITH_DELEGATIONS]
-
-export const isFast = ({ spec }: EvmRules): boolean => ALL.includes(spec)
+/** Older forks are left to the reference engine. */
+export const isFast = ({ spec }: EvmRules): boolean => opcodesOf(spec).hasTransientStorage
 
 export function fastRules(rules: EvmRules): FastRules {
-  const hasLeadingZeros = NEWEST.includes(rules.spec)
+  const { hasDelegations, hasLeadingZeros } = opcodesOf(rules.spec)
   const precompiles = precompilesOf(rules)
   return {
     rows: opcodeRows({ hasLeadingZeros }),
-    hasDelegations: WITH_DELEGATIONS.includes(rules.spec),
+    hasDelegations,
     hasLeadingZeros,
     precompiles,
     addresses: [...precompiles.keys()].map(lowAddress),

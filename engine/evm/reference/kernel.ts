@@ -174,7 +174,10 @@ function meteredOpcodes(common: Common): OpcodeMap {
       // The package has one INVALID for all that are none; what halts at one, or shows it, tells which.
       opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
       gasHandler: dynamicGas ? checkedGas(code, opcodeMap, common) : entry.gasHandler,
-      opHandler: metered(checkedRun(code, opHandler), { growsMemory: dynamicGas, jumpTables }),
+      opHandler: metered(burning(code, checkedRun(code, opHandler)), {
+        growsMemory: dynamicGas,
+        jumpTables,
+      }),
     }
   })
 }
@@ -240,8 +243,30 @@ function tracedHandler(code: number, handler: Handler): Handler {
 const traceOf = (runState: RunState): RunTrace =>
   (runState.interpreter._evm as MeteredEvm).runTrace!
 
-/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL, SELFDESTRUCT. */
-const CALLS: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff])
+/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL; and SELFDESTRUCT. */
+const MESSAGES: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa])
+const CALLS: ReadonlySet<number> = new Set([...MESSAGES, 0xff])
+
+/** What fuel counts: without them no code runs for long. */
+function burning(code: number, handler: Handler): Handler {
+  if (MESSAGES.has(code))
+    return (runState, common) => {
+      meterOf(runState).burn()
+      return handler(runState, common)
+    }
+  if (code !== JUMP && code !== JUMPI) return handler
+  return (runState, common) => {
+    const next = runState.programCounter
+    const running = handler(runState, common)
+    if (runState.programCounter < next) meterOf(runState).burn()
+    return running
+  }
+}
+
+const meterOf = (runState: RunState): Meter => (runState.interpreter._evm as MeteredEvm).meter
+
+const JUMP = 0x56
+const JUMPI = 0x57
 
 function metered(
   handler: Handler,

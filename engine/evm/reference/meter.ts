@@ -1,4 +1,4 @@
-/** Bounds of a run that the contract cannot see: steps, a deadline, memory. */
+/** Bounds of a run that the contract cannot see: fuel, a deadline, memory. */
 import type { Limits } from '../engine.ts'
 
 /** Between two looks at the deadline: about a millisecond of the reference engine. */
@@ -15,26 +15,26 @@ export class Meter {
   start(limits: Limits | undefined): void {
     this.#isExpired = limits?.isExpired
     this.#fuel = limits?.fuel ?? Number.POSITIVE_INFINITY
-    this.#countdown = Math.min(SLICE_STEPS, this.#fuel)
+    this.#countdown = SLICE_STEPS
     this.maxWords = limits?.memoryBytes === undefined ? undefined : BigInt(limits.memoryBytes) / 32n
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
   }
 
   /** One step. @throws {Stopped} */
   step(): void {
-    if (--this.#countdown < 0) this.#look()
+    if (--this.#countdown >= 0) return
+    this.poll()
+    this.#countdown = SLICE_STEPS - 1
+  }
+
+  /** A call, a creation, or a jump backward. @throws {Stopped} */
+  burn(): void {
+    if (--this.#fuel < 0) throw new Stopped('fuel')
   }
 
   /** Looks at the deadline now: around what takes long in one step. @throws {Stopped} */
   readonly poll = (): void => {
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
-  }
-
-  #look(): void {
-    this.#fuel -= SLICE_STEPS
-    if (this.#fuel <= 0) throw new Stopped('fuel')
-    this.poll()
-    this.#countdown = Math.min(SLICE_STEPS, this.#fuel) - 1
   }
 }
 

@@ -162,13 +162,18 @@ describeEngines((engine) => {
       expect(await session.run(message())).toEqual({ status: 'halt', reason: 'out of gas' })
     })
 
-    test('fuel is counted to the step', async () => {
-      expect(await open('5f5f5f00').run(message(), { fuel: 4 })).toMatchObject({
-        status: 'success',
-      })
-      expect(await open('5f5f5f00').run(message(), { fuel: 3 })).toMatchObject({
-        status: 'stopped',
-      })
+    test('fuel counts calls and jumps backward', async () => {
+      // Round and round, five times.
+      const loop = '6005 5b 6001 90 03 80 6002 57 00'
+      const status = async (code: string, fuel: number) =>
+        (await open(code).run(message(), { fuel })).status
+      expect(await status(loop, 4)).toBe('success')
+      expect(await status(loop, 3)).toBe('stopped')
+      const call = `5f5f5f5f5f ${push(3)} 5af1`
+      expect(await status(call + call, 2)).toBe('success')
+      expect(await status(call + call, 1)).toBe('stopped')
+      expect(await status('5f5f5ff0', 0)).toBe('stopped')
+      expect(await status('6003 56 5b 00', 0)).toBe('success')
     })
   })
 
@@ -211,7 +216,7 @@ describeEngines((engine) => {
       const { session } = failing(`60015f55 5f5f5f5f5f${push(3)}5af1`, () => {
         throw gone
       })
-      await expect(session.run(message())).rejects.toBe(gone)
+      await expect((async () => session.run(message()))()).rejects.toBe(gone)
       expect(session.diff(0)).toEqual([])
       expect(await session.run(message({ to: address(4), value: 1n }))).toMatchObject({
         status: 'success',

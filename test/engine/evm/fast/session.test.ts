@@ -1,0 +1,223 @@
+/** What the fast engine's sessions do beside what every engine's do: growth, bounds, missing state, traps, hooks that look. */
+import { describe, expect, test } from 'vitest'
+import type { Outcome, Session, TraceSink } from '../../../../engine/evm/engine.ts'
+import { makeFastEngine } from '../../../../engine/evm/fast/fast.ts'
+import { instancePool } from '../../../../engine/evm/fast/instance.ts'
+import { compileModule } from '../../../../engine/evm/fast/module.ts'
+import { TrapError } from '../../../../engine/evm/fast/run.ts'
+import { makeReferenceEngine } from '../../../../engine/evm/reference/reference.ts'
+import { bytesToBigint } from '../../../../engine/primitives/words.ts'
+import { MissingError, type StateReader } from '../../../../engine/state/reader.ts'
+import {
+  address,
+  BLOCK,
+  bytes,
+  message,
+  PRAGUE,
+  push,
+  type WorldAccount,
+  word,
+  world,
+} from '../../../fixtures/world.ts'
+
+const module = compileModule()
+const engine = makeFastEngine(makeReferenceEngine(), module)
+const RICH = { balance: 10n ** 20n }
+const GAS = 10n ** 10n
+
+function openOn(reader: StateReader): Session {
+  const session = engine.openSession(reader, BLOCK, PRAGUE)
+  session.beginTransaction()
+  return session
+}
+const open = (code: string, others: Record<number, WorldAccount> = {}): Session =>
+  openOn(world({ 1: RICH, 2: { code }, ...others }))
+/** At once, not by a promise. */
+const run = (session: Session, changes = {}, limits = {}): Outcome =>
+  session.run(message(changes), limits) as Outcome
+const push3 = (n: number) => `62${n.toString(16).padStart(6, '0')}`
+/** Runs the body with n … 1 on the stack. The body leaves it as it was. */
+const loop = (n: number, body: string) => `${push3(n)} 5b ${body} 6001 90 03 80 6004 57 00`
+
+describe('tables grow', () => {
+  test('slots, accounts, transient slots and the journal, and are undone', () => {
+    const count = 30_000
+    const session = open(loop(count, '80 80 55  80 80 5d  80 31 50'))
+    const mark = session.checkpoint()
+    expect(run(session, { gas: GAS })).toMatchObject({ status: 'success' })
+    for (const key of [1, 4_321, count])
+      expect(session.slot(address(2), word(BigInt(key)))).toEqual(word(BigInt(key)))
+    expect(session.diff(mark)[0]!.slots).toHaveLength(count)
+    // Precompiled contracts are not told.
+    expect(session.accessed()).toHaveLength(count + 1 - 17)
+    session.revert(mark)
+    expect(session.diff(mark)).toEqual([])
+    expect(session.slot(address(2), word(4_321n))).toEqual(word(0n))
+    session.close()
+  })
+
+  test('what a contract reads of them is what it wrote', () => {
+    // Sums transient slot + slot of each n after all are written.
+    const count = 3_000
+    const write = `${push3(count)} 5b 80 80 55 80 80 5d 6001 90 03 80 6004 57 50`
+    const at = write.replaceAll(' ', '').length / 2
+    const read = `5f ${push3(count)} 5b 80 54 81 5c 01 82 01 91 50 6001 90 03 80 61${(at + 5).toString(16).padStart(4, '0')} 57 50 5f52 60205ff3`
+    const outcome = run(open(write + read), { gas: GAS })
+    expect(outcome.status === 'success' && bytesToBigint(outcome.output)).toBe(
+      BigInt(count * (count + 1)),
+    )
+  })
+
+  test('memory of nested frames moves, and what callers gave stays', () => {
+    // Calls itself with 64 kB of memory each, the depth as calldata; returns depth · 3 from the innermost.
+    const code =
+      '5f35 80 601e 57 6001 62010000 53 6001 90 03 5f52 6020 5f 6020 5f 5f 30 5a f1 50 60205ff3 5b 50 6007 5f52 60205ff3'
+    const at = code.replaceAll(' ', '').indexOf('5b506007') / 2
+    const session = open(code.replace('601e', `60${at.toString(16)}`))
+    expect(run(session, { gas: GAS, input: word(0n) })).toMatchObject({ status: 'success' })
+    session.close()
+  })
+})
+
+describe('memory', () => {
+  test('of all frames together is bounded, and the contract does not see it', () => {
+    // Each frame takes 2 MB and calls itself.
+    const session = open('6001 621fffff 53 60015f55 5f5f5f5f5f 30 5af1 00')
+    expect(run(session, { gas: 10n ** 12n })).toEqual({ status: 'stopped', why: 'memory' })
+    expect(session.diff(0)).toEqual([])
+    expect(run(session, { gas: 100n })).toMatchObject({ status: 'halt' })
+    session.close()
+  })
+
+  test('of an instance that grew is not kept', () => {
+    const pool = instancePool(module)
+    const [small, large] = [pool.take(), pool.take()]
+    large.exports.memory.grow(600)
+    pool.give(small)
+    pool.give(large)
+    expect(pool.take()).toBe(small)
+    expect(pool.take()).not.toBe(large)
+  })
+})
+
+describe('missing state', () => {
+  function lazy(isMissing: (n: number) => boolean, code: string): Session {
+    const whole = world({ 1: RICH, 2: { code } })
+    return openOn({
+      ...whole,
+      account(words, out, at) {
+        const low = Buffer.from(words.buffer, words.byteOffset, 20).readUInt16BE(18)
+        return isMissing(low) ? 'missing' : whole.account(words, out, at)
+      },
+      slot: () => 'missing',
+    })
+  }
+
+  test('all that a run asks for is told, and the run goes on with zero', () => {
+    const session = lazy((n) => n === 5 || n === 6, `${push(5)} 31 ${push(6)} 31 01 54 50 fe`)
+    const outcome = run(session)
+    expect(outcome).toMatchObject({ status: 'missing' })
+    expect(outcome.status === 'missing' && outcome.missing).toEqual([
+      { kind: 'account', address: address(5) },
+      { kind: 'account', address: address(6) },
+      { kind: 'slot', address: address(2), key: word(0n) },
+    ])
+    expect(session.diff(0)).toEqual([])
+    expect(session.accessed()).toEqual([])
+    expect(() => session.account(address(5))).toThrow(MissingError)
+    session.close()
+  })
+
+  test('at most 256 keys, and before any other end', () => {
+    const many = lazy(() => false, loop(1_000, '80 54 50'))
+    const outcome = run(many, { gas: GAS })
+    expect(outcome.status === 'missing' && outcome.missing).toHaveLength(256)
+    const expired = lazy(() => false, loop(100, '80 54 50'))
+    expect(run(expired, { gas: GAS }, { fuel: 10 })).toMatchObject({ status: 'missing' })
+  })
+})
+
+test('a deadline ends loops, long opcodes and calls in time', () => {
+  const codes = [
+    '5b 5f 56',
+    '5b 621fffff 5f 20 50 5f 56',
+    '5b 620fffff 6020 5f 5e 5f 56',
+    `5b 7f${'ff'.repeat(32)} 80 0a 50 5f 56`,
+    `5b 5f5f5f5f5f${push(3)}5af1 50 5f 56`,
+    `5b 5f5f5f f0 50 5f 56`,
+  ]
+  for (const code of codes) {
+    const session = open(code)
+    const end = process.cpuUsage().user + 20_000
+    const outcome = run(
+      session,
+      { gas: 10n ** 15n },
+      { isExpired: () => process.cpuUsage().user > end },
+    )
+    expect(outcome).toEqual({ status: 'stopped', why: 'deadline' })
+    expect(process.cpuUsage().user - end).toBeLessThan(15_000)
+    session.close()
+  }
+})
+
+test('after a trap the session is lost, and its instance', () => {
+  const whole = world({ 1: RICH, 2: { code: `${push(5)} 31` } })
+  let traps = true
+  const session = openOn({
+    ...whole,
+    account(words, out, at) {
+      const low = Buffer.from(words.buffer, words.byteOffset, 20).readUInt16BE(18)
+      if (traps && low === 5) throw new WebAssembly.RuntimeError('unreachable')
+      return whole.account(words, out, at)
+    },
+  })
+  expect(() => run(session)).toThrow(TrapError)
+  traps = false
+  expect(() => session.account(address(1))).toThrow('lost')
+  session.close()
+  expect(run(open('00'))).toMatchObject({ status: 'success' })
+})
+
+test('hooks may look at the session while it runs', () => {
+  const seen: unknown[] = []
+  const session = open(`60095f55 5f54 50 60ff5f53 60015fa0`, {
+    3: { code: '6001', storage: { 7: 8n } },
+  })
+  let n = 0
+  const sink: TraceSink = {
+    step() {
+      // Makes entries of its own, so that tables and memory grow under the run.
+      for (let more = 0; more < 400; more++) session.slot(address(3), word(BigInt(1000 + n++)))
+      seen.push([
+        bytesToBigint(session.slot(address(2), word(0n))),
+        session.slot(address(3), word(7n)).at(-1),
+        Buffer.from(session.code(address(3))).toString('hex'),
+        session.account(address(1)).balance,
+      ])
+    },
+  }
+  session.setTrace(sink)
+  const outcome = run(session)
+  expect(outcome).toMatchObject({ status: 'success', logs: [{ data: bytes('ff') }] })
+  expect(seen).toHaveLength(13)
+  expect(seen.map((each) => (each as unknown[])[0])).toEqual(
+    [0, 0, 0, ...Array(10).fill(9)].map(BigInt),
+  )
+  expect(new Set(seen.map((each) => String((each as unknown[]).slice(1))))).toEqual(
+    new Set([`8,6001,${RICH.balance}`]),
+  )
+  session.close()
+})
+
+test('sessions that are open at once have instances of their own', () => {
+  const sessions = Array.from({ length: 6 }, (_, n) =>
+    open('', { 9: { storage: { 1: BigInt(n + 1) } } }),
+  )
+  for (const [n, session] of sessions.entries())
+    session.setSlot(address(2), word(0n), word(BigInt(n)))
+  for (const [n, session] of sessions.entries()) {
+    expect(session.slot(address(9), word(1n))).toEqual(word(BigInt(n + 1)))
+    expect(session.slot(address(2), word(0n))).toEqual(word(BigInt(n)))
+    session.close()
+  }
+})
