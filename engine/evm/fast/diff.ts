@@ -190,7 +190,10 @@ export function accessedIn(instance: Instance): AccessList {
         .get(data.getUint32(record + layout.S_ACCOUNT, true))
         ?.push(instance.word(record + layout.S_KEY))
   }
-  return [...keys].map(([record, storageKeys]) => ({
+  const isAlways = (record: number) =>
+    (data.getUint32(record + layout.A_FLAGS, true) & layout.IS_ALWAYS_WARM) !== 0
+  const named = [...keys].filter(([record, slots]) => slots.length > 0 || !isAlways(record))
+  return named.map(([record, storageKeys]) => ({
     address: instance.address(record + layout.A_WORD),
     storageKeys,
   }))

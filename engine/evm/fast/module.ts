@@ -21,7 +21,7 @@ const NUMBERS = [
   ],
   ...['OPCODES', 'RETURN', 'TOLD'],
   ...['A_BALANCE', 'A_BASE_BALANCE', 'A_BASE_HASH', 'A_BASE_NONCE', 'A_FIRST', 'A_FLAGS', 'A_HASH'],
-  ...['A_NONCE', 'A_WORD', 'HAS_BASE', 'IS_THERE', 'C_BYTES', 'C_LENGTH'],
+  ...['A_NONCE', 'A_WORD', 'HAS_BASE', 'IS_ALWAYS_WARM', 'IS_THERE', 'C_BYTES', 'C_LENGTH'],
   ...['F_ACCOUNT', 'F_CODE', 'F_IP', 'F_MEMORY', 'F_SIZE', 'F_SP', 'F_STACK'],
   ...[
     'E_NUMBER',

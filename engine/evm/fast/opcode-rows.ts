@@ -81,7 +81,7 @@ const GAS_OF: ReadonlyMap<number, number> = new Map(
   ),
 )
 
-export const constantGas = (op: number): number => GAS_OF.get(op) ?? 0
+const constantGas = (op: number): number => GAS_OF.get(op) ?? 0
 
 export function opcodeRows(rules: OpcodeRules): Bytes {
   const rows = new Uint8Array(256 * ROW_BYTES)

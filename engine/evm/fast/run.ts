@@ -144,7 +144,11 @@ const STOPS = ['fuel', 'deadline', 'memory'] as const
 const NO_TELLER = { enter() {}, exit() {}, step() {}, log() {} }
 
 function putOutput(instance: Instance, output: Bytes): void {
-  if (output.length > 0) instance.bytes.set(output, instance.exports.returnArea(output.length))
+  if (output.length > 0) {
+    // The area may grow, and the views are others then.
+    const area = instance.exports.returnArea(output.length)
+    instance.bytes.set(output, area)
+  }
   instance.exports.setReturnLength(output.length)
 }
 

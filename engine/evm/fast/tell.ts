@@ -8,7 +8,7 @@ import type { TraceSink } from '../engine.ts'
 import { OPCODES } from '../opcodes.ts'
 import { HALT_NONE } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
-import { constantGas, TOUCHING } from './opcode-rows.ts'
+import { ROW_BYTES, TOUCHING } from './opcode-rows.ts'
 
 const NOTHING: Bytes = new Uint8Array(0)
 
@@ -83,7 +83,7 @@ export function tellerOf(
       pc: field('F_IP') - field('F_CODE'),
       op,
       gas,
-      cost: paid === 0n ? BigInt(constantGas(op)) : paid,
+      cost: paid === 0n ? BigInt(data.getUint16(layout.OPCODES + op * ROW_BYTES, true)) : paid,
       depth: exports.depth.value,
       address: instance.address(data.getUint32(frame + layout.F_ACCOUNT, true) + layout.A_WORD),
       refund: exports.refund.value,

@@ -196,9 +196,12 @@ export class JournaledState {
     this.#mark(entry, 'destroyed')
   }
 
-  /** What is warm in the transaction, precompiled contracts left out. */
+  /** What is warm in the transaction; precompiled contracts left out, but where a slot of one is. */
   accessed(): { readonly address: Bytes; readonly storageKeys: readonly Bytes[] }[] {
-    return [...this.#warm].map(([address, slots]) => ({
+    const named = [...this.#warm].filter(
+      ([address, slots]) => slots.size > 0 || !this.#alwaysWarm.has(address),
+    )
+    return named.map(([address, slots]) => ({
       address: fromLatin1(address),
       storageKeys: [...slots].map(fromLatin1),
     }))

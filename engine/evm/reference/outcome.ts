@@ -57,7 +57,8 @@ export function haltReason(execResult: ExecResult, isCreation: boolean, common: 
     error === ERRORS.STACK_OVERFLOW
   ) {
     // Init code that ran to its end has no fault of its own: the gas was short for storing the code.
-    if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState)) return CODE_OUT_OF_GAS
+    if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState))
+      return isReservedCode(runState, common) ? RESERVED_CODE : CODE_OUT_OF_GAS
     const fault = stackFault(opCode, stack.length)
     if (fault !== undefined) return fault
   }
@@ -67,6 +68,10 @@ export function haltReason(execResult: ExecResult, isCreation: boolean, common: 
     ? 'invalid jump destination'
     : (GETH_WORDS[error] ?? error)
 }
+
+/** Looked at before the code is paid for (EIP-3541; go-ethereum: initNewContract). */
+const isReservedCode = (runState: object, common: Common): boolean =>
+  common.isActivatedEIP(3541) && codeReturned(runState)?.[0] === 0xef
 
 const hasReturned = (runState: object): boolean => codeReturned(runState) !== undefined
 
@@ -79,15 +84,19 @@ export const outputOf = (execResult: ExecResult, common: Common): Bytes =>
     ? (codeReturned(execResult.runState ?? {}) ?? execResult.returnValue)
     : execResult.returnValue
 
+const RESERVED_CODE = 'invalid code: must not begin with 0xef'
+const NO_BALANCE = 'insufficient balance for transfer'
 const CODE_OUT_OF_GAS = 'contract creation code storage out of gas'
 const GETH_WORDS: Readonly<Record<string, string>> = {
   [ERRORS.STATIC_STATE_CHANGE]: WRITE_PROTECTION,
   [ERRORS.OUT_OF_RANGE]: RETURN_DATA_BOUNDS,
   [ERRORS.CODESTORE_OUT_OF_GAS]: CODE_OUT_OF_GAS,
-  [ERRORS.INVALID_BYTECODE_RESULT]: 'invalid code: must not begin with 0xef',
+  [ERRORS.INVALID_BYTECODE_RESULT]: RESERVED_CODE,
   [ERRORS.INITCODE_SIZE_VIOLATION]: 'max initcode size exceeded',
   [ERRORS.CREATE_COLLISION]: 'contract address collision',
-  [ERRORS.INSUFFICIENT_BALANCE]: 'insufficient balance for transfer',
+  [ERRORS.INSUFFICIENT_BALANCE]: NO_BALANCE,
+  // Nobody has so much: the package looks at the receiver's balance first.
+  [ERRORS.VALUE_OVERFLOW]: NO_BALANCE,
 }
 
 const toLog = ([address, topics, data]: [Uint8Array, Uint8Array[], Uint8Array]): Log => ({

@@ -99,8 +99,10 @@ function openSession(options: {
       state.revert(mark)
       if (error instanceof Stopped) return { status: 'stopped', why: error.why }
       if (error instanceof MissingError) return missingOf(error)
-      if (error instanceof EVMError) return { status: 'halt', reason: haltBeforeFrame(error) }
-      throw error
+      if (!(error instanceof EVMError)) throw error
+      const reason = haltBeforeFrame(error)
+      trace?.exit?.(reason, 0n, new Uint8Array(0))
+      return { status: 'halt', reason }
     } finally {
       if (isWhole && evm.runTrace === undefined) idle.set(kernel, evm)
     }
@@ -274,7 +276,7 @@ function markDestroyed(
       state.destroy(state.entry(Buffer.from(address.slice(2), 'hex')))
 }
 
-/** The sender cannot pay the value: the only error the package throws instead of reporting it. */
+/** The sender of a creation cannot pay the value: the only error that the package throws, after its frame has begun. */
 const haltBeforeFrame = (error: EVMError): string =>
   error.error === EVMError.errorMessages.INSUFFICIENT_BALANCE
     ? 'insufficient balance for transfer'

@@ -81,7 +81,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
       refund: event.gasRefund,
       error,
       stack: () => stack,
-      memory: () => event.memory,
+      memory: () => grown(event.memory, Number(event.memoryWordCount) * 32),
       returnData: () => frames[depth]?.returnBytes ?? NOTHING,
     })
   })
@@ -110,9 +110,12 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
     },
     /** go-ethereum counts what the frame of a call gets as a part of its price. */
     priced(runState, cost) {
+      if (runState.opCode === REVERT) hideOperands(runState)
       price = CALLS.has(runState.opCode) ? cost + (runState.messageGasLimit ?? 0n) : cost
     },
-    gasFailed({ opCode, interpreter }, error) {
+    gasFailed(runState, error) {
+      const { opCode, interpreter } = runState
+      if (opCode === REVERT) hideOperands(runState)
       if (!(error instanceof Fault)) return
       failure = error.words
       price =
@@ -168,6 +171,7 @@ function traceFrames(
 
 const STOP = 0x00
 const SELFDESTRUCT = 0xff
+const REVERT = 0xfd
 
 function tellDestruction({ stack, env }: RunState, trace: TraceSink): void {
   const beneficiary = lowAddress(stack.peek()[0]!)
@@ -222,6 +226,27 @@ const MOST_DEPTH = 1024
 /** What comes with a value. */
 const STIPEND = 2_300n
 const NOTHING: Bytes = new Uint8Array(0)
+
+/**
+ * For its event of a REVERT the package reads the data, however much that is and whether or not it is there and paid for: a gigabyte, or
+ * an error of JavaScript. It gets nothing to read.
+ */
+function hideOperands({ stack }: RunState): void {
+  Object.assign(stack, {
+    peek(): bigint[] {
+      Reflect.deleteProperty(stack, 'peek')
+      return [0n, 0n]
+    },
+  })
+}
+
+/** The package grows the store behind a memory only when something is written there. */
+function grown(memory: Bytes, length: number): Bytes {
+  if (memory.length === length) return memory
+  const whole = new Uint8Array(length)
+  whole.set(memory)
+  return whole
+}
 
 function createdBy(message: Message, state: JournaledState): Bytes {
   const from = message.caller.bytes

@@ -107,6 +107,8 @@ export function read(record: usize): void {
   let flags = load<u32>(record) | IS_READ
   if (presence == READ_PRESENT) {
     flags |= HAS_BASE | IS_THERE
+    // While it was missing it had none.
+    store<u32>(record, 0, A_CODE)
     const nonce = bswap<u64>(load<u64>(ANSWER))
     store<u64>(record, nonce, A_NONCE)
     store<u64>(record, nonce, A_BASE_NONCE)

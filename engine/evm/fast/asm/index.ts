@@ -6,7 +6,7 @@ export {
   prepare, putCode, putNonce, putSlot, reset, revert, runCall, runCreate, slotOf, transactionStart, warmAddress, warmKey,
 } from './session'
 export {
-  A_BALANCE, A_BASE_BALANCE, A_BASE_HASH, A_BASE_NONCE, A_FIRST, A_FLAGS, A_HASH, A_NONCE, A_WORD, HAS_BASE, IS_THERE,
+  A_BALANCE, A_BASE_BALANCE, A_BASE_HASH, A_BASE_NONCE, A_FIRST, A_FLAGS, A_HASH, A_NONCE, A_WORD, HAS_BASE, IS_ALWAYS_WARM, IS_THERE,
 } from './accounts'
 export { C_BYTES, C_LENGTH, newCode } from './codes'
 export { CREATED } from './creates'

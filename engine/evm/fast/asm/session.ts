@@ -192,7 +192,7 @@ function call(length: u32, isTraced: bool): i32 {
   const precompile = load<u32>(to, A_PRECOMPILE)
   if (hasDelegations && precompile == 0) warmDelegate(to)
   if (isTraced) tellEnter(CALL, MESSAGE, MESSAGE + 32, MESSAGE + 64, gas, input, length)
-  if (lt(from + A_BALANCE, MESSAGE + 64)) return halted(HALT_BALANCE, isTraced)
+  if (lt(from + A_BALANCE, MESSAGE + 64)) return halted(HALT_BALANCE, 0, isTraced)
   const mark = journalEnd
   transfer(from, to, MESSAGE + 64)
   if (precompile != 0) {
@@ -201,7 +201,7 @@ function call(length: u32, isTraced: bool): i32 {
     gas = load<i64>(GAS)
     if (!isSuccess) {
       revertTo(mark)
-      return halted(HALT_PRECOMPILE, isTraced)
+      return halted(HALT_PRECOMPILE, given, isTraced)
     }
     if (isTraced) tellExit(HALT_NONE, given - gas, areaOf(RETURN), returnLength)
     return SUCCESS
@@ -230,17 +230,24 @@ function warmDelegate(to: usize): void {
 
 /** Init code in the input area. The sender's nonce has been raised already. */
 export function runCreate(length: u32, isTraced: bool): i32 {
-  return finish(create(length, isTraced))
+  const status = create(length, isTraced)
+  // What its init code has created stands there.
+  copy(CREATED, made + A_WORD)
+  return finish(status)
 }
+/** Account of the message's own creation. */
+let made: usize = 0
 
 function create(length: u32, isTraced: bool): i32 {
   const from = account(MESSAGE)
   addressByNonce(MESSAGE, load<u64>(from, A_NONCE) - 1)
   const to = account(CREATED)
+  made = to
   warm(to)
   if (isTraced) tellEnter(CREATE, MESSAGE, CREATED, MESSAGE + 64, gas, areaOf(INPUT), length)
-  if (lt(from + A_BALANCE, MESSAGE + 64)) return halted(HALT_BALANCE, isTraced)
-  if (!beginAccount(to)) return halted(halt, isTraced)
+  if (lt(from + A_BALANCE, MESSAGE + 64)) return halted(HALT_BALANCE, 0, isTraced)
+  const given = gas
+  if (!beginAccount(to)) return halted(halt, given, isTraced)
   const mark = journalEnd
   settleAccount(from, to, MESSAGE + 64)
   if (length == 0) {
@@ -261,10 +268,10 @@ function beginMessage(frame: usize, kind: u32, owner: usize, mark: usize): void 
   beginFrame(frame, kind, owner, gas, mark)
 }
 
-/** Before any opcode ran. */
-function halted(why: i32, isTraced: bool): i32 {
+/** Before any opcode ran. `used`: nothing where the sender could not pay, though all of it is gone. */
+function halted(why: i32, used: i64, isTraced: bool): i32 {
   fail(why)
-  if (isTraced) tellExit(why, load<i64>(GAS), 0, 0)
+  if (isTraced) tellExit(why, used, 0, 0)
   return HALTED
 }
 

@@ -1,0 +1,135 @@
+/**
+ * Two engines over the same programs, made by dice: what one of them does otherwise is shrunk and printed as a case. The state tests'
+ * programs are among them where the conformance data is there.
+ * Usage: npm run fuzz -- [--programs 10000] [--seed S] [--engines reference,fast] [--replay CASE] [--mutants [--only TEXT]] [--findings FILE]
+ */
+import { appendFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { engineByName } from '../../engine/evm/engines/registry.ts'
+import type { FuzzCase } from './fuzz/case.ts'
+import { hasCorpus } from './fuzz/corpus.ts'
+import { differenceOf, type Pair } from './fuzz/differ.ts'
+import { MUTANTS, mutantEngine } from './fuzz/mutants.ts'
+import { observe } from './fuzz/observe.ts'
+import { type Finding, search } from './fuzz/search.ts'
+
+const { values } = parseArgs({
+  options: {
+    programs: { type: 'string', default: '10000' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    engines: { type: 'string', default: 'reference,fast' },
+    repeats: { type: 'string', default: '2' },
+    replay: { type: 'string' },
+    mutants: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
+    findings: { type: 'string' },
+  },
+})
+const programs = count('--programs', values.programs)
+const seed = count('--seed', values.seed)
+/** Kinds of findings after which the search gives up. */
+const MOST_KINDS = 20
+const SHRINK_MS = 20_000
+const MUTANT_SHRINK_MS = 1_000
+const now = () => performance.now()
+/** Between two lines of progress. */
+const PROGRESS_PROGRAMS = 2_000
+
+let [passed, failed, skipped] = [0, 0, 0]
+if (!hasCorpus) {
+  skipped++
+  console.log('SKIP programs of the state tests: set CONFORMANCE_DIR')
+}
+if (values.mutants) await findMutants()
+else if (values.replay !== undefined) await replay(values.replay)
+else await fuzz(pairOf(values.engines))
+console.log(`fuzz\n${passed} passed, ${failed} failed, ${skipped} skipped`)
+process.exitCode = failed === 0 && passed > 0 ? 0 : 1
+
+function count(flag: string, text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number < 0)
+    throw new Error(`${flag}: expected a whole number, got ${JSON.stringify(text)}`)
+  return number
+}
+
+/** Two engines of their own each, even of the same name: they share no cache. */
+function pairOf(names: string): Pair {
+  const [yardstick = '', tested = yardstick] = names.split(',')
+  return {
+    yardstick: engineByName(yardstick),
+    tested: engineByName(tested),
+    repeats: count('--repeats', values.repeats),
+  }
+}
+
+async function fuzz(pair: Pair): Promise<void> {
+  console.log(`fuzz: ${programs} programs, seed ${seed}, ${values.engines}`)
+  const started = performance.now()
+  const searching = search(pair, { seed, now, shrinkMs: SHRINK_MS })
+  const kinds = new Map<string, number>()
+  for (let tried = 1; tried <= programs && kinds.size < MOST_KINDS; tried++) {
+    const found = await searching.next()
+    if (found === undefined) passed++
+    else {
+      failed++
+      kinds.set(found.kind, (kinds.get(found.kind) ?? 0) + 1)
+      if (found.isNew) report(found)
+    }
+    if (tried % PROGRESS_PROGRAMS === 0)
+      console.log(`  ${tried} programs, ${failed} found, ${rate(tried)}`)
+  }
+  for (const [kind, times] of kinds) if (times > 1) console.log(`${times} times: ${kind}`)
+  console.log(`${passed + failed} programs and ${searching.runs()} runs, ${rate(passed + failed)}`)
+
+  function rate(done: number): string {
+    return `${Math.round((done * 60_000) / (performance.now() - started))} programs a minute`
+  }
+}
+
+function report({ index, one, difference }: Pick<Finding, 'index' | 'one' | 'difference'>): void {
+  console.log(`FAIL program ${index} of seed ${seed}, ${difference.step}`)
+  console.log(`  ${values.engines.split(',')[0]}: ${difference.yardstick.slice(0, 600)}`)
+  console.log(
+    `  ${values.engines.split(',')[1] ?? 'the other'}: ${difference.tested.slice(0, 600)}`,
+  )
+  console.log(`  --replay '${JSON.stringify(one)}'`)
+  if (values.findings !== undefined)
+    appendFileSync(values.findings, `${JSON.stringify({ seed, index, ...difference, one })}\n`)
+}
+
+async function replay(text: string): Promise<void> {
+  const one = JSON.parse(text) as FuzzCase
+  const pair = pairOf(values.engines)
+  for (const line of await observe(pair.yardstick, one)) console.log(line.slice(0, 1_000))
+  const difference = await differenceOf(pair, one)
+  if (difference === undefined) passed++
+  else {
+    failed++
+    report({ index: 0, one, difference })
+  }
+}
+
+/** Each must be found within the programs of one run. */
+async function findMutants(): Promise<void> {
+  console.log(`fuzz: ${MUTANTS.length} mutants, at most ${programs} programs each, seed ${seed}`)
+  for (const mutant of MUTANTS.filter(({ name }) => name.includes(values.only))) {
+    const pair: Pair = {
+      yardstick: engineByName('reference'),
+      tested: await mutantEngine(mutant),
+      repeats: 0,
+    }
+    const searching = search(pair, { seed, now, shrinkMs: MUTANT_SHRINK_MS })
+    let found: Finding | undefined
+    let tried = 0
+    for (; found === undefined && tried < programs; tried++) {
+      const next = await searching.next()
+      // What the yardstick says wrong by itself finds no mutant.
+      if (next !== undefined && next.difference.yardstick !== next.difference.tested) found = next
+    }
+    if (found === undefined) failed++
+    else passed++
+    const what = found === undefined ? '' : `: ${JSON.stringify(found.one).slice(0, 400)}`
+    console.log(`${found === undefined ? 'FAIL' : 'ok  '} ${mutant.name}, ${tried} programs${what}`)
+  }
+}

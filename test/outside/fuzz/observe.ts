@@ -1,0 +1,263 @@
+/** Runs a case on an engine and writes down all that can be seen of it. */
+import type {
+  BlockEnv,
+  Engine,
+  Limits,
+  Message,
+  Outcome,
+  Session,
+} from '../../../engine/evm/engine.ts'
+import type { Hex } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { describeMissing, MissingError, ViewError } from '../../../engine/state/reader.ts'
+import { BLOCK } from '../../fixtures/world.ts'
+import type { CaseMessage, CaseStep, FuzzCase, Observation, RunStep } from './case.ts'
+import { type GasOfRun, gasRecorder } from './gas.ts'
+import { accessedText, diffLines, outcomeText, recorder } from './record.ts'
+import { RULES } from './rules.ts'
+import { bytesOrNone, type CaseReader, readerOf, wordOf } from './world.ts'
+
+export const FUZZ_BLOCK: BlockEnv = {
+  ...BLOCK,
+  coinbase: hexToBytes('0xc0ffee0000000000000000000000000000000001'),
+  prevRandao: wordOf(`0x${'9e'.repeat(32)}`),
+  blobBaseFee: 3n,
+}
+
+/** What is missing is fetched at most as often in one step. */
+const MOST_FETCHES = 400
+
+type Running = {
+  readonly session: Session
+  readonly reader: CaseReader
+  readonly lines: string[]
+  readonly checkpoints: number[]
+  readonly repeats: number
+}
+
+/**
+ * @param repeats how often a run is taken back and done again, so that code becomes warm; an answer that differs is a line more
+ * @returns lines; the same of two engines that agree
+ */
+export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promise<Observation> {
+  const running: Running = { ...open(engine, one), lines: [], checkpoints: [], repeats }
+  const { session, reader, lines } = running
+  for (const [at, step] of one.steps.entries()) {
+    lines.push(`# ${at} ${step.do}`)
+    try {
+      await fetching(running, () => take(running, step))
+    } catch (error) {
+      // No engine may throw; what is left of the session says nothing.
+      lines.push(`threw ${error}`)
+      return lines
+    }
+  }
+  reader.fetchAll()
+  lines.push('# at the end', ...diffLines(session.diff(0), true))
+  for (const address of Object.keys(one.accounts)) lines.push(readText(session, address as Hex))
+  session.close()
+  return lines
+}
+
+/** Gas of the runs of a case, by their places in it; of those before something is thrown. */
+export async function observeGas(engine: Engine, one: FuzzCase): Promise<Map<number, GasOfRun>> {
+  const running: Running = { ...open(engine, one), lines: [], checkpoints: [], repeats: 0 }
+  const found = new Map<number, GasOfRun>()
+  for (const [at, step] of one.steps.entries()) {
+    const recorder = gasRecorder()
+    const isRun = step.do === 'run'
+    if (isRun && step.bound !== undefined) continue
+    if (isRun) running.session.setTrace(recorder)
+    try {
+      await fetching(running, () => (isRun ? runBare(running, step.message) : take(running, step)))
+    } catch {
+      return found
+    }
+    running.session.setTrace(undefined)
+    if (isRun) found.set(at, recorder.result(step.message.gas))
+  }
+  running.session.close()
+  return found
+}
+
+function open(engine: Engine, one: FuzzCase): Pick<Running, 'session' | 'reader'> {
+  const rules = RULES.get(one.rules)
+  if (rules === undefined) throw new RangeError(`no rules named ${one.rules}`)
+  const reader = readerOf(one)
+  const moved = Object.entries(one.moved ?? {}).map(([from, to]) => ({
+    from: hexToBytes(`0x${Number(from).toString(16).padStart(40, '0')}`),
+    to: hexToBytes(to),
+  }))
+  const session = engine.openSession(reader, FUZZ_BLOCK, {
+    ...rules.evm,
+    ...(moved.length === 0 ? {} : { moved }),
+  })
+  return { session, reader }
+}
+
+function readText(session: Session, address: Hex): string {
+  const at = hexToBytes(address)
+  const { nonce, balance, codeHash } = session.account(at)
+  return `${address} ${nonce} ${balance} ${bytesToHex(codeHash)} ${session.code(at).length} ${bytesToHex(session.slot(at, wordOf('0x1')))}`
+}
+
+/** Does it again for as long as something is missing. */
+async function fetching(running: Running, act: () => Promise<void> | void): Promise<void> {
+  for (let tries = 0; tries < MOST_FETCHES; tries++)
+    try {
+      return await act()
+    } catch (error) {
+      if (!(error instanceof MissingError)) throw error
+      for (const key of error.missing) running.reader.fetch(describeMissing(key))
+    }
+  throw new Error('what is missing was fetched, and is missing still')
+}
+
+function take(running: Running, step: CaseStep): Promise<void> | void {
+  const { session, checkpoints } = running
+  switch (step.do) {
+    case 'begin':
+      return session.beginTransaction()
+    case 'end':
+      session.endTransaction()
+      running.lines.push(...diffLines(session.diff(0), false))
+      return
+    case 'checkpoint':
+      checkpoints.push(session.checkpoint())
+      return
+    case 'revert': {
+      const to = checkpoints.splice(step.to)[0]
+      if (to !== undefined) session.revert(to)
+      return
+    }
+    case 'run':
+      return takeRun(running, step)
+    default:
+      change(session, step)
+      running.lines.push(existsText(session, step.address))
+  }
+}
+
+const existsText = (session: Session, address: Hex): string =>
+  session.exists(hexToBytes(address)) ? `${address} is there` : `${address} is not there`
+
+type Change = Extract<CaseStep, { readonly address: Hex }>
+
+function change(session: Session, step: Change) {
+  const address = hexToBytes(step.address)
+  switch (step.do) {
+    case 'warm':
+      return session.warm(address, step.keys?.map(wordOf))
+    case 'balance':
+      return session.addBalance(address, BigInt(step.wei))
+    case 'nonce':
+      return session.setNonce(address, BigInt(step.nonce))
+    case 'code':
+      return session.setCode(address, bytesOrNone(step.code))
+    case 'slot':
+      return session.setSlot(address, wordOf(step.key), wordOf(step.value))
+    case 'clear':
+      return session.clearStorage(address)
+  }
+}
+
+/** Plain first, then, where it is traced, once more: both say the same. */
+async function takeRun(running: Running, step: RunStep): Promise<void> {
+  const { session, lines, repeats } = running
+  // As the layer above does, always: an engine may rely on it that who runs is warm.
+  session.warm(hexToBytes(step.message.from))
+  if (step.message.to !== undefined) session.warm(hexToBytes(step.message.to))
+  if (step.bound !== undefined) return takeBounded(running, step)
+  const before = session.checkpoint()
+  const tell = async () => {
+    const outcome = await outcomeLine(running, step.message)
+    // What a message that failed has warmed is gone with its transaction, and an engine may have warmed it before its frame.
+    const warm = outcome.startsWith('success') ? [accessedText(session.accessed())] : []
+    return [outcome, ...diffLines(session.diff(before), true), ...warm]
+  }
+  let plain: string[] | undefined
+  const again = step.trace === undefined ? repeats : Math.max(1, repeats)
+  for (let count = 0; count < again; count++) {
+    const told = await tell()
+    session.revert(before)
+    plain ??= told
+    if (told.join('\n') !== plain.join('\n'))
+      lines.push(`run ${count + 1} differs from the first:`, ...told, 'it was:', ...plain)
+  }
+  const trace = step.trace === undefined ? undefined : recorder(step.trace)
+  if (trace !== undefined) session.setTrace(trace.sink)
+  const told = await tell()
+  session.setTrace(undefined)
+  lines.push(...(trace?.lines() ?? []), ...told)
+  if (plain !== undefined && told.join('\n') !== plain.join('\n'))
+    lines.push('a run before it differs from this one:', ...plain)
+}
+
+async function outcomeLine(running: Running, message: CaseMessage): Promise<string> {
+  const { session, reader } = running
+  const full = messageOf(message)
+  for (let tries = 0; tries < MOST_FETCHES; tries++) {
+    const before = stateLines(session)
+    const outcome: Outcome = await session.run(full)
+    if (outcome.status !== 'missing') return outcomeText(outcome)
+    for (const key of outcome.missing) reader.fetch(describeMissing(key))
+    const after = stateLines(session)
+    if (after !== before) return `what misses ${outcome.what} left the session changed:\n${after}`
+  }
+  return 'missing still'
+}
+
+const stateLines = (session: Session): string =>
+  [...diffLines(session.diff(0), true), accessedText(session.accessed())].join('\n')
+
+async function runBare(running: Running, message: CaseMessage): Promise<void> {
+  await outcomeLine(running, message)
+}
+
+/** Where it stopped, or whether it did at all, is the engine's own affair: the session must be as before. */
+async function takeBounded(running: Running, { message, bound }: RunStep): Promise<void> {
+  const { session, reader, lines } = running
+  const before = session.checkpoint()
+  const was = stateLines(session)
+  const limits: Limits = {
+    ...(bound !== undefined && 'fuel' in bound ? { fuel: bound.fuel } : {}),
+    ...(bound !== undefined && 'polls' in bound ? { isExpired: countdown(bound.polls) } : {}),
+  }
+  if (bound !== undefined && 'reads' in bound) reader.failAt(bound.reads)
+  let isOver = false
+  try {
+    const outcome = await session.run(messageOf(message), limits)
+    isOver = outcome.status === 'stopped' || outcome.status === 'missing'
+  } catch (error) {
+    if (!(error instanceof ViewError)) throw error
+    isOver = true
+  } finally {
+    reader.failAt(undefined)
+  }
+  if (!isOver) session.revert(before)
+  const is = stateLines(session)
+  lines.push(is === was ? 'as before' : `stopped and changed:\n${is}\nit was:\n${was}`)
+}
+
+function countdown(polls: number): () => boolean {
+  let left = polls
+  return () => --left < 0
+}
+
+export function messageOf(message: CaseMessage): Message {
+  const { from, to, value, gas, input, gasPrice, baseFee, blobs } = message
+  return {
+    from: hexToBytes(from),
+    to: to === undefined ? undefined : hexToBytes(to),
+    value: BigInt(value ?? 0),
+    gas: BigInt(gas),
+    input: bytesOrNone(input),
+    origin: hexToBytes(from),
+    gasPrice: BigInt(gasPrice ?? 0),
+    ...(baseFee === undefined ? {} : { baseFee: BigInt(baseFee) }),
+    blobHashes: Array.from({ length: blobs ?? 0 }, (_, index) =>
+      keccak256(Uint8Array.of(index)).fill(1, 0, 1),
+    ),
+  }
+}

@@ -1,0 +1,79 @@
+/** The state of a case as a reader: parts of it may be missing until they are fetched, and it can fail at any read. */
+import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { bigintToBytes } from '../../../engine/primitives/words.ts'
+import type { StateDiff } from '../../../engine/state/diff.ts'
+import { type StateReader, ViewError } from '../../../engine/state/reader.ts'
+import { bytesOf } from '../../../engine/state/words.ts'
+import { memoryReader } from '../../fixtures/memory-reader.ts'
+import type { CaseAccount, FuzzCase } from './case.ts'
+
+export type CaseReader = StateReader & {
+  /** What was missing is there from now on. */
+  fetch(what: string): void
+  fetchAll(): void
+  /** The n-th read from now on fails; undefined: none. */
+  failAt(reads: number | undefined): void
+}
+
+export const wordOf = (hex: Hex): Bytes => bigintToBytes(BigInt(hex), 32)
+const NO_BYTES: Bytes = new Uint8Array(0)
+export const bytesOrNone = (hex: Hex | undefined): Bytes =>
+  hex === undefined || hex === '0x' ? NO_BYTES : hexToBytes(hex)
+
+export function readerOf({ accounts, missing }: FuzzCase): CaseReader {
+  const reader = memoryReader({
+    diff: Object.entries(accounts).flatMap(([address, account]) =>
+      accountDiff(address as Hex, account),
+    ),
+    blockHash: (number) => keccak256(Buffer.from(`block ${number}`)),
+  })
+  const away = new Set(missing)
+  let left = Number.POSITIVE_INFINITY
+  const isAway = (what: () => string): boolean => {
+    if (--left < 0) throw new ViewError('gone', 'the case lets this read fail')
+    return away.size > 0 && away.has(what())
+  }
+  const hex = (words: Uint32Array) => bytesToHex(bytesOf(words))
+  return {
+    account: (address, out, at) =>
+      isAway(() => `account ${hex(address)}`) ? 'missing' : reader.account(address, out, at),
+    slot: (address, key, out, at) =>
+      isAway(() => `slot ${hex(key)} of ${hex(address)}`)
+        ? 'missing'
+        : reader.slot(address, key, out, at),
+    code: (hash) => (isAway(() => `code ${bytesToHex(hash)}`) ? 'missing' : reader.code(hash)),
+    blockHash: (number) =>
+      isAway(() => `hash of block ${number}`) ? 'missing' : reader.blockHash(number),
+    hasSlots: (address) => reader.hasSlots(address),
+    slots: (address) => reader.slots(address),
+    fetch: (what) => void away.delete(what),
+    fetchAll: () => away.clear(),
+    failAt(reads) {
+      left = reads ?? Number.POSITIVE_INFINITY
+    },
+  }
+}
+
+/** An account without nonce, balance and code is none to a reader. */
+function accountDiff(address: Hex, account: CaseAccount): StateDiff {
+  const code = bytesOrNone(account.code)
+  const nonce = BigInt(account.nonce ?? 0)
+  const balance = BigInt(account.balance ?? 0)
+  if (code.length === 0 && nonce === 0n && balance === 0n) return []
+  const slots = Object.entries(account.storage ?? {})
+  return [
+    {
+      address: hexToBytes(address),
+      before: undefined,
+      after: { nonce, balance, codeHash: keccak256(code) },
+      slots: slots.map(([key, value]) => ({
+        key: wordOf(key as Hex),
+        before: wordOf('0x0'),
+        after: wordOf(value),
+      })),
+      code: code.length > 0 ? code : undefined,
+    },
+  ]
+}

@@ -1,0 +1,78 @@
+/**
+ * Programs that try to keep a thread, on one engine with a deadline of 100 ms of the thread's processor time: each is over within 10 ms
+ * of it, or within one step of a precompiled contract that is not divided, and the session answers the next message.
+ * Usage: npm run hostile-programs -- [--engine fast] [--only TEXT]
+ */
+import { parseArgs } from 'node:util'
+import type { Outcome } from '../../engine/evm/engine.ts'
+import { engineByName } from '../../engine/evm/engines/registry.ts'
+import { address, BLOCK, message, word, world } from '../fixtures/world.ts'
+import { checks } from './checks.ts'
+import { RULES } from './fuzz/rules.ts'
+import { assemble } from './programs/assemble.ts'
+import { type HostileProgram, hostilePrograms } from './programs/hostile-programs.ts'
+
+const { values } = parseArgs({
+  options: {
+    engine: { type: 'string', default: 'reference' },
+    only: { type: 'string', default: '' },
+  },
+})
+const DEADLINE_MS = 100
+const GAS = 10n ** 11n
+const engine = engineByName(values.engine)
+/** The reference engine looks at the clock every 1,024 steps, which are calls here and there. */
+const OVERSHOOT_MS = engine.name === 'reference' ? 50 : 10
+const { check, skip, close } = checks(`hostile-programs, ${engine.name}`)
+
+/** Processor time of this thread; what else runs on the machine is not counted. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1_000
+}
+
+for (const program of hostilePrograms())
+  if (program.name.includes(values.only)) {
+    if (program.isLongStep === true && engine.name === 'reference')
+      skip(program.name, 'one step of the reference engine takes longer')
+    else await judge(program)
+  }
+close()
+
+async function judge({ name, code, input }: HostileProgram): Promise<void> {
+  const hex = Buffer.from(code).toString('hex')
+  const answering = Buffer.from(assemble('42 0 MSTORE 32 0 RETURN')).toString('hex')
+  const session = engine.openSession(
+    world({ 1: { balance: 10n ** 20n }, 2: { code: hex, balance: 5n }, 3: { code: answering } }),
+    BLOCK,
+    RULES.get('prague')!.evm,
+  )
+  session.beginTransaction()
+  const sent = message({ gas: GAS, ...(input === undefined ? {} : { input }) })
+  // The first times the engine and its code are compiled.
+  for (let times = 0; times < 2; times++) await deadlineRun(10)
+  const { outcome, elapsedMs } = await deadlineRun(DEADLINE_MS)
+  const next = await session.run(message({ to: address(3), gas: 1_000_000n }))
+  session.close()
+  const isOver = elapsedMs <= DEADLINE_MS + OVERSHOOT_MS
+  check(name, isOver && answers(next), `${kindOf(outcome)} after ${elapsedMs.toFixed(1)} ms`)
+
+  async function deadlineRun(ms: number) {
+    const before = session.checkpoint()
+    const started = cpuMs()
+    const outcome: Outcome = await session.run(sent, {
+      isExpired: () => cpuMs() - started >= ms,
+      memoryBytes: 32 * 2 ** 20,
+    })
+    const elapsedMs = cpuMs() - started
+    session.revert(before)
+    return { outcome, elapsedMs }
+  }
+}
+
+function kindOf(outcome: Outcome): string {
+  return outcome.status === 'stopped' ? `stopped: ${outcome.why}` : outcome.status
+}
+function answers(outcome: Outcome): boolean {
+  return outcome.status === 'success' && Buffer.compare(outcome.output, word(42n)) === 0
+}
