@@ -105,7 +105,8 @@ describeEngines((engine) => {
       })
       expect(await create('616001 5ff3', 10_000_000n)).toEqual({
         status: 'halt',
-        reason: 'max code size exceeded',
+        // The reference engine leaves the numbers out.
+        reason: expect.stringMatching(/^max code size exceeded(: code size 24577 limit 24576)?$/),
       })
       expect(await create('610200 5ff3', 50_000n)).toEqual({
         status: 'halt',
