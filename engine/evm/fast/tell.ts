@@ -4,7 +4,7 @@ import { keccak256 } from '../../primitives/keccak.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { concatBytes } from '../../primitives/words.ts'
-import type { TraceSink } from '../engine.ts'
+import type { Touch, TraceSink } from '../engine.ts'
 import { OPCODES } from '../opcodes.ts'
 import { HALT_NONE } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
@@ -12,26 +12,12 @@ import { ROW_BYTES, TOUCHING } from './opcode-rows.ts'
 
 const NOTHING: Bytes = new Uint8Array(0)
 
-/** An opcode that looks at or changes an account or a slot. */
-export type Touch = {
-  readonly op: number
-  /** Whose storage the frame has. */
-  readonly address: Bytes
-  /** The account that is asked for, or the address that a creation would make. */
-  readonly target?: Bytes
-  /** Of a slot. */
-  readonly key?: Bytes
-  /** The opcode will not run: stack or gas. */
-  readonly isFailed: boolean
-}
-export type TouchSink = TraceSink & { touch?(touch: Touch): void }
-
 export type Teller = Pick<HostCalls, 'enter' | 'exit' | 'step' | 'log'>
 
 /** @param wordsOf a halt of the module's in go-ethereum's words */
 export function tellerOf(
   instance: Instance,
-  options: { readonly sink: TouchSink; wordsOf(halt: number): string },
+  options: { readonly sink: TraceSink; wordsOf(halt: number): string },
 ): Teller {
   const { sink, wordsOf } = options
   const { layout, exports } = instance
