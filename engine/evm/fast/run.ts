@@ -2,12 +2,12 @@
 import type { Bytes } from '../../primitives/bytes.ts'
 import { MissingError, type MissingKey, type StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
-import { type Limits, type Message, missingOf, type Outcome } from '../engine.ts'
+import { type Limits, type Message, missingOf, type Outcome, type TraceSink } from '../engine.ts'
 import { haltWords } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
 import { Ended, makeReads } from './reads.ts'
 import type { FastRules } from './rules.ts'
-import { logsOf, type TouchSink, tellerOf } from './tell.ts'
+import { logsOf, tellerOf } from './tell.ts'
 
 /** Of all frames of a run together, and of one where the limits say nothing. */
 export const MOST_MEMORY_BYTES = 64 << 20
@@ -23,7 +23,7 @@ export type Runner = {
   readonly calls: HostCalls
   /** @throws {TrapError} {ViewError} and what hooks throw; of all but the first, the session is as before the run. */
   run(message: Message, options: RunOptions): Outcome
-  setTrace(sink: TouchSink | undefined): void
+  setTrace(sink: TraceSink | undefined): void
 }
 type RunOptions = { readonly baseFee: bigint; readonly limits: Limits | undefined }
 
