@@ -39,12 +39,6 @@ const ROWS: readonly Row[] = [
     'byteLength = Math.round(byteLength)',
   ],
   [
-    'RETURNDATACOPY reads a byte too far',
-    GAS,
-    'if (returnDataOffset + dataLength > runState.interpreter.getReturnDataSize()) {',
-    'if (returnDataOffset + dataLength > runState.interpreter.getReturnDataSize() + 1n) {',
-  ],
-  [
     'a STATICCALL may write',
     `${PACKAGE}/interpreter.js`,
     'isStatic: true,',
@@ -88,10 +82,28 @@ const ROWS: readonly Row[] = [
   ],
 ]
 
-export const MUTANTS: readonly Mutant[] = ROWS.map(([name, file, find, replace]) => ({
-  name,
-  edits: [{ file, find, replace }],
-}))
+/** Both look at the bound: the package, and before it the engine. */
+const RETURN_DATA_BOUND: Mutant = {
+  name: 'RETURNDATACOPY reads a byte too far',
+  edits: [
+    {
+      file: GAS,
+      find: 'if (returnDataOffset + dataLength > runState.interpreter.getReturnDataSize()) {',
+      replace:
+        'if (returnDataOffset + dataLength > runState.interpreter.getReturnDataSize() + 1n) {',
+    },
+    {
+      file: 'engine/evm/reference/kernel.ts',
+      find: '> BigInt(runState.returnBytes.length))',
+      replace: '> BigInt(runState.returnBytes.length) + 1n)',
+    },
+  ],
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  RETURN_DATA_BOUND,
+  ...ROWS.map(([name, file, find, replace]) => ({ name, edits: [{ file, find, replace }] })),
+]
 
 const ROOT = new URL('../../../', import.meta.url).href
 /** Modules that a mutant has for itself. */

@@ -51,10 +51,7 @@ const accountText = (account: AccountState | undefined): string =>
  */
 export function diffLines(diff: StateDiff, isOpen: boolean): string[] {
   return diff
-    .filter(
-      ({ before, after, slots }) =>
-        !isOpen || !isNobody(before) || !isNobody(after) || slots.length > 0,
-    )
+    .filter(({ after, slots }) => !isOpen || !isNobody(after) || slots.length > 0)
     .map(({ address, before, after, slots, code }) => {
       const changes = slots
         .map((slot) => `${[slot.key, slot.before, slot.after].map(wordText).join(' ')}`)
