@@ -181,7 +181,7 @@ export interface Session {
   /** Whom the next runs tell; undefined: nobody. */
   setTrace(sink: TraceSink | undefined): void
   /**
-   * Gives the instance back to the thread's pool: nothing may be called afterwards. What outcomes and diffs hold stays.
+   * Gives the instance back to the thread: nothing may be called afterwards. What outcomes and diffs hold stays.
    * @throws {ClosedError} as everything else does then: whoever opened the session closes it, once.
    */
   close(): void

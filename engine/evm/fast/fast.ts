@@ -2,7 +2,7 @@
 import type { EvmRules } from '../../chainspec/types.ts'
 import { codeCache } from '../code-cache.ts'
 import type { Engine } from '../engine.ts'
-import { instancePool } from './instance.ts'
+import { idleInstances } from './instance.ts'
 import { compileModule } from './module.ts'
 import { type FastRules, fastRules, isFast } from './rules.ts'
 import { openFastSession } from './session.ts'
@@ -15,7 +15,7 @@ const CODE_CACHE_BYTES = 4 * 1024 * 1024
  * @param module compiled once in a process
  */
 export function makeFastEngine(reference: Engine, module = compileModule()): Engine {
-  const pool = instancePool(module)
+  const idle = idleInstances(module)
   const codes = codeCache(CODE_CACHE_BYTES)
   // What changes precompiled contracts is one object for each fork, undefined where none does.
   const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()
@@ -32,7 +32,7 @@ export function makeFastEngine(reference: Engine, module = compileModule()): Eng
     openSession(reader, block, rules) {
       const fast = rulesOf(rules)
       if (fast === undefined) return reference.openSession(reader, block, rules)
-      return openFastSession({ pool, codes, rules, fast, reader, block })
+      return openFastSession({ idle, codes, rules, fast, reader, block })
     },
     precompiles: (rules) => rulesOf(rules)?.addresses ?? reference.precompiles(rules),
   }

@@ -147,7 +147,7 @@ function importsOf(instance: Instance): HostCalls {
   }
 }
 
-export type Pool = {
+export type IdleInstances = {
   take(): Instance
   /** Keeps it for the next session, if it is worth keeping. */
   give(instance: Instance): void
@@ -156,7 +156,7 @@ export type Pool = {
 /** Instances that nobody has: one for each session that is usually open at once in a thread. */
 const MOST_IDLE = 3
 
-export function instancePool(module: WebAssembly.Module): Pool {
+export function idleInstances(module: WebAssembly.Module): IdleInstances {
   const idle: Instance[] = []
   return {
     take: () => idle.pop() ?? new Instance(module),

@@ -51,13 +51,8 @@ export function makeReads(
     return READ.missing
   }
   const isMissed = (key: () => MissingKey): boolean => noted?.has(describeMissing(key())) === true
-  const address = (): Bytes => instance.slice(layout.ASKED, 20)
-  const account = (): MissingKey => ({ kind: 'account', address: address() })
-  const slot = (): MissingKey => ({
-    kind: 'slot',
-    address: address(),
-    key: instance.slice(layout.ASKED + 32, 32),
-  })
+  const account = () => askedAccount(instance)
+  const slot = () => askedSlot(instance)
 
   return {
     begin() {
@@ -104,6 +99,16 @@ export function makeReads(
     },
   }
 }
+
+const askedAccount = (instance: Instance): MissingKey => ({
+  kind: 'account',
+  address: instance.slice(instance.layout.ASKED, 20),
+})
+const askedSlot = (instance: Instance): MissingKey => ({
+  kind: 'slot',
+  address: instance.slice(instance.layout.ASKED, 20),
+  key: instance.slice(instance.layout.ASKED + 32, 32),
+})
 
 /** An entry of the module's with the bytes: its pointer. */
 function putCode(instance: Instance, code: Bytes): number {

@@ -3,13 +3,13 @@ import { bytesToHex } from '../../primitives/hex.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
 import { type BlockEnv, ClosedError, type Session, type SessionRules } from '../engine.ts'
-import type { Instance, Pool } from './instance.ts'
+import type { IdleInstances, Instance } from './instance.ts'
 import type { FastRules } from './rules.ts'
 import { makeRunner } from './run.ts'
 import { stateMethods } from './state.ts'
 
 export type SessionOptions = {
-  readonly pool: Pool
+  readonly idle: IdleInstances
   readonly codes: CodeCache
   readonly rules: SessionRules
   readonly fast: FastRules
@@ -17,9 +17,9 @@ export type SessionOptions = {
   readonly block: BlockEnv
 }
 export function openFastSession(options: SessionOptions): Session {
-  const { pool, codes, rules, fast } = options
+  const { idle, codes, rules, fast } = options
   let { reader, block } = options
-  let open: Instance | undefined = pool.take()
+  let open: Instance | undefined = idle.take()
   const instance = open
   const use = (): Instance => {
     if (open === undefined) throw new ClosedError()
@@ -56,7 +56,7 @@ export function openFastSession(options: SessionOptions): Session {
     close() {
       if (open === undefined) throw new ClosedError()
       open = undefined
-      pool.give(instance)
+      idle.give(instance)
     },
   }
 }

@@ -60,8 +60,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     count = execution.executed.length
     since = execution.checkpoint()
   }
-  const headerWith = (stateRoot: Bytes) =>
-    buildHeader({ rules, attributes, sums: execution.sums(), stateRoot, withdrawalsRoot })
+  const headerWith = (stateRoot: Bytes) => headerOf(execution, { stateRoot, withdrawalsRoot })
 
   return {
     id,
@@ -116,6 +115,14 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     sealed: () => sealedBlock(id, execution),
     close: () => execution.close(),
   }
+}
+
+const headerOf = (
+  execution: BlockExecution,
+  roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes },
+) => {
+  const { rules, attributes } = execution
+  return buildHeader({ rules, attributes, sums: execution.sums(), ...roots })
 }
 
 /** Closed where it cannot begin. */

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Outcome, Session, TraceSink } from '../../../../engine/evm/engine.ts'
 import { makeFastEngine } from '../../../../engine/evm/fast/fast.ts'
-import { instancePool } from '../../../../engine/evm/fast/instance.ts'
+import { idleInstances } from '../../../../engine/evm/fast/instance.ts'
 import { compileModule } from '../../../../engine/evm/fast/module.ts'
 import { TrapError } from '../../../../engine/evm/fast/run.ts'
 import { makeReferenceEngine } from '../../../../engine/evm/reference/reference.ts'
@@ -90,13 +90,13 @@ describe('memory', () => {
   })
 
   test('of an instance that grew is not kept', () => {
-    const pool = instancePool(module)
-    const [small, large] = [pool.take(), pool.take()]
+    const idle = idleInstances(module)
+    const [small, large] = [idle.take(), idle.take()]
     large.exports.memory.grow(600)
-    pool.give(small)
-    pool.give(large)
-    expect(pool.take()).toBe(small)
-    expect(pool.take()).not.toBe(large)
+    idle.give(small)
+    idle.give(large)
+    expect(idle.take()).toBe(small)
+    expect(idle.take()).not.toBe(large)
   })
 })
 
