@@ -20,20 +20,24 @@ describe.skipIf(isAbsent(path))('a recorded block of OP Sepolia', () => {
   const one = witness as unknown as ExecuteCase
   const failing = failingEngine()
 
-  test.each(['trap', 'memory'] as const)('whichever host call fails: %s', async (how) => {
-    // Code stays in an instance.
-    await executePayload(one, failing.engine)
-    const before = failing.calls
-    expect((await executePayload(one, failing.engine)).hash).toBe(expected)
-    const calls = failing.calls - before
-    expect(calls).toBeGreaterThan(100)
-    for (let call = 1; call <= calls; call += Math.ceil(calls / SAMPLED)) {
-      const told = failing.told.length
-      failing.failAt(call, how)
+  test.each(['trap', 'memory'] as const)(
+    'whichever host call fails: %s',
+    async (how) => {
+      // Code stays in an instance.
+      await executePayload(one, failing.engine)
+      const before = failing.calls
       expect((await executePayload(one, failing.engine)).hash).toBe(expected)
-      expect(failing.told.length - told, `host call ${call}`).toBe(1)
-    }
-  }, 60_000)
+      const calls = failing.calls - before
+      expect(calls).toBeGreaterThan(100)
+      for (let call = 1; call <= calls; call += Math.ceil(calls / SAMPLED)) {
+        const told = failing.told.length
+        failing.failAt(call, how)
+        expect((await executePayload(one, failing.engine)).hash).toBe(expected)
+        expect(failing.told.length - told, `host call ${call}`).toBe(1)
+      }
+    },
+    60_000,
+  )
 })
 
 /** SLOAD PUSH1 1 ADD SSTORE of slot 0, and a log of nothing. */
