@@ -49,8 +49,13 @@ export type Outcome =
   /** All gas of the message is gone. `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". */
   | { readonly status: 'halt'; readonly reason: string }
   | Missing
-  /** A bound of `Limits`, invisible to the contract; the session is as before the run. */
-  | { readonly status: 'stopped'; readonly why: 'fuel' | 'deadline' | 'memory' }
+  | Stopped
+
+/** A bound of `Limits`, or of the engine's own memory, invisible to the contract; the session is as before the run. */
+export type Stopped = {
+  readonly status: 'stopped'
+  readonly why: 'fuel' | 'deadline' | 'memory'
+}
 
 /** The run met state that a lazily fetched source does not have yet: fetch it and run again; the session is as before the run. */
 export type Missing = {
@@ -195,6 +200,11 @@ export class ClosedError extends Error {
   }
 }
 
+/** The engine itself failed: the session is lost, and everything it is asked but its end says so. A bug of the engine's; another engine can do the same work. */
+export class TrapError extends Error {
+  override name = 'TrapError'
+}
+
 /** A precompiled contract that a state override moves, or takes away: `from` is an ordinary account then. */
 export type MovedPrecompile = { readonly from: Bytes; readonly to: Bytes | undefined }
 export type SessionRules = EvmRules & { readonly moved?: readonly MovedPrecompile[] }
@@ -204,4 +214,11 @@ export interface Engine {
   openSession(reader: StateReader, block: BlockEnv, rules: SessionRules): Session
   /** Addresses of the precompiled contracts under these rules. */
   precompiles(rules: EvmRules): readonly Bytes[]
+  /** Does the work again that this one fails at; undefined: this one does not fail. */
+  readonly fallback?: Fallback
+}
+export type Fallback = {
+  readonly engine: Engine
+  /** Whoever does work again says why, once for each time. */
+  readonly tell: (reason: string) => void
 }

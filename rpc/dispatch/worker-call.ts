@@ -1,10 +1,10 @@
 /** The worker's side of a pool call: decodes, runs over a leased view, gives the result as text. */
-import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
+import type { Block, ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import type { Engine } from '../../engine/evm/engine.ts'
+import { type Engine, TrapError } from '../../engine/evm/engine.ts'
 import { keptReplays } from '../../engine/execution/call/kept-replays.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import type { MethodLimits, Methods, PoolContext } from '../method/method.ts'
+import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import {
   internalError,
   methodNotFound,
@@ -55,9 +55,14 @@ export function createCallRunner(parts: {
   const views = taskViews({ reader, chain, engine })
   /** Of the running call. */
   const output = new PieceWriter()
-  const shared = { chain, engine, limits, now, output, replays: keptReplays() }
+  const shared = { chain, limits, now, output, replays: keptReplays() }
 
-  function run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply> {
+  /** @param on another one than the calls' own: the call shares no session with others then */
+  function run(
+    call: WorkerCall,
+    bounds: CallBounds,
+    on = engine,
+  ): WorkerReply | Promise<WorkerReply> {
     const { isExpired } = bounds
     output.begin(limits.responseBytes, bounds.put)
     try {
@@ -67,17 +72,17 @@ export function createCallRunner(parts: {
       const leased = views.lease(call)
       if (leased === undefined) return { stale: true }
       const { view, record, states } = leased
-      const { of: stateOf } = states
-      const context: PoolContext = { ...shared, view, isExpired, stateOf }
+      const stateOf = on === engine ? states.of : (block: Block) => alone(states.of(block))
+      const context: PoolContext = { ...shared, engine: on, view, isExpired, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
         ? { result, record }
         : result.then(
             (text) => (text === '' ? written(record) : { result: text, record }),
-            (error: unknown) => failure(error, call, bounds),
+            (error: unknown) => failure(error, call, { bounds, on }),
           )
     } catch (error) {
-      return failure(error, call, bounds)
+      return failure(error, call, { bounds, on })
     }
   }
 
@@ -91,7 +96,7 @@ export function createCallRunner(parts: {
   function failure(
     error: unknown,
     call: WorkerCall,
-    bounds: CallBounds,
+    { bounds, on }: { readonly bounds: CallBounds; readonly on: Engine },
   ): WorkerReply | Promise<WorkerReply> {
     const leased = views.known(call)
     if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
@@ -103,17 +108,30 @@ export function createCallRunner(parts: {
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.
       output.cutTo(0)
-      return Promise.resolve().then(() => run(call, bounds))
+      return Promise.resolve().then(() => run(call, bounds, on))
+    }
+    if (error instanceof TrapError && on.fallback !== undefined) {
+      const { fallback } = on
+      fallback.tell(`${call.method}: ${error.message}`)
+      // All of it, within the same deadline.
+      output.cutTo(0)
+      return run(call, bounds, fallback.engine)
     }
     parts.onBug(error, call.method)
     return { error: internalError().toObject() }
   }
 
   return {
-    run,
+    run: (call, bounds) => run(call, bounds),
     endTask: () => views.end(),
   }
 }
+
+/** The session that calls share is one of their own engine. */
+const alone = ({ env, reader }: CallState): CallState => ({
+  ...{ env, reader },
+  kept: { reader, take: () => undefined, give() {}, close() {} },
+})
 
 /** The front knows how long the call took; here only that it is over. */
 const late = (): WorkerReply => ({ error: timedOut().toObject() })

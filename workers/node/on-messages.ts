@@ -50,6 +50,9 @@ export function onWriter(
     case 'warning':
       reporter.report('writer_doubt', { reason: message.message })
       return
+    case 'trapped':
+      reporter.report('engine_trapped', { reason: message.reason })
+      return
     case 'cancel':
       parts.pool.cancel(message.record)
       return

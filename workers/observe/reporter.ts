@@ -11,6 +11,7 @@ const KINDS = {
   call_failed: ['error', 'a call failed'],
   chain_halted: ['error', 'the chain does not go on'],
   contracts_damaged: ['warn', 'the contracts of the development chain were damaged: made anew'],
+  engine_trapped: ['error', 'the engine failed, and the reference engine did its work'],
   front_stalled: ['warn', 'the front stood still'],
   journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],
   node_fails: ['error', 'the node cannot go on'],

@@ -36,9 +36,13 @@ export type FromWriter =
   | { readonly type: 'ready'; readonly record: number }
   | Exclude<WriterEffect, { readonly type: 'keeper' }>
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
+  | Trapped
   /** Storage cannot be read: what is shown stays, nothing more will be. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
+
+/** The engine failed, and another one did its work. */
+export type Trapped = { readonly type: 'trapped'; readonly reason: string }
 
 /** Main → keeper. The writer has stopped before. */
 export type ToKeeper = { readonly type: 'stop' }
@@ -112,6 +116,7 @@ export type FromSequencer =
   | { readonly type: 'deposited'; readonly deposited: Deposited }
   /** For metrics and the log; nothing stops. */
   | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
+  | Trapped
   /** No further block will come from this thread. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }

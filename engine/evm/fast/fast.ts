@@ -2,20 +2,27 @@
 import type { EvmRules } from '../../chainspec/types.ts'
 import { codeCache } from '../code-cache.ts'
 import type { Engine } from '../engine.ts'
-import { idleInstances } from './instance.ts'
+import { type AroundHost, idleInstances } from './instance.ts'
 import { compileModule } from './module.ts'
+import { Ended } from './reads.ts'
 import { type FastRules, fastRules, isFast } from './rules.ts'
 import { openFastSession } from './session.ts'
 
 /** Bytes of code beside what the instances keep. */
 const CODE_CACHE_BYTES = 4 * 1024 * 1024
 
-/**
- * Instances, code and rules of its own: one for a thread is right.
- * @param module compiled once in a process
- */
-export function makeFastEngine(reference: Engine, module = compileModule()): Engine {
-  const idle = idleInstances(module)
+export type FastOptions = {
+  /** V8 compiles the same bytes once in a process, whoever asks. */
+  readonly module?: WebAssembly.Module
+  /** Why work is done again on the reference engine. */
+  readonly onTrap?: (reason: string) => void
+  readonly around?: AroundHost
+}
+
+/** Instances, code and rules of its own: one for a thread is right. Where it fails, `reference` can do the work again. */
+export function makeFastEngine(reference: Engine, options: FastOptions = {}): Engine {
+  const { module = compileModule(), onTrap = () => {} } = options
+  const idle = idleInstances(module, options.around)
   const codes = codeCache(CODE_CACHE_BYTES)
   // What changes precompiled contracts is one object for each fork, undefined where none does.
   const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()
@@ -32,8 +39,19 @@ export function makeFastEngine(reference: Engine, module = compileModule()): Eng
     openSession(reader, block, rules) {
       const fast = rulesOf(rules)
       if (fast === undefined) return reference.openSession(reader, block, rules)
-      return openFastSession({ idle, codes, rules, fast, reader, block })
+      try {
+        return openFastSession({ idle, codes, rules, fast, reader, block })
+      } catch (error) {
+        if (!isFailure(error)) throw error
+        onTrap(`no session could be opened: ${error.message}`)
+        return reference.openSession(reader, block, rules)
+      }
     },
     precompiles: (rules) => rulesOf(rules)?.addresses ?? reference.precompiles(rules),
+    fallback: { engine: reference, tell: onTrap },
   }
 }
+
+/** No memory for an instance is a RangeError. */
+const isFailure = (error: unknown): error is Error =>
+  error instanceof WebAssembly.RuntimeError || error instanceof RangeError || error instanceof Ended

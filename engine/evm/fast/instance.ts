@@ -19,6 +19,9 @@ export type HostCalls = Readonly<{
   log(at: number): void
 }>
 
+/** A test's: host calls that fail, or are counted. */
+export type AroundHost = (calls: HostCalls) => HostCalls
+
 /** Of the linear memory of one instance: entries, journal, logs, stacks, memories of all frames. */
 const MOST_BYTES = 256 << 20
 /** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
@@ -38,8 +41,9 @@ export class Instance {
   #data: DataView
   #asked: Asked
 
-  constructor(module: WebAssembly.Module) {
-    const { exports } = new WebAssembly.Instance(module, { host: importsOf(this) })
+  /** @param around may put something around the host's functions */
+  constructor(module: WebAssembly.Module, around: AroundHost = (calls) => calls) {
+    const { exports } = new WebAssembly.Instance(module, { host: around(importsOf(this)) })
     this.exports = exports as Exports
     this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
     this.#bytes = new Uint8Array(0)
@@ -156,10 +160,10 @@ export type IdleInstances = {
 /** Instances that nobody has: one for each session that is usually open at once in a thread. */
 const MOST_IDLE = 3
 
-export function idleInstances(module: WebAssembly.Module): IdleInstances {
+export function idleInstances(module: WebAssembly.Module, around?: AroundHost): IdleInstances {
   const idle: Instance[] = []
   return {
-    take: () => idle.pop() ?? new Instance(module),
+    take: () => idle.pop() ?? new Instance(module, around),
     give(instance) {
       instance.calls = undefined
       if (instance.isKept && idle.length < MOST_IDLE) idle.push(instance)

@@ -14,14 +14,9 @@ export const MOST_MEMORY_BYTES = 64 << 20
 /** Gas that the module counts; nobody can use more. */
 const MOST_GAS = (1n << 63n) - 1n
 
-/** The module trapped: the session is lost, with its instance. A bug of the engine's; the other engine can do the same work. */
-export class TrapError extends Error {
-  override name = 'TrapError'
-}
-
 export type Runner = {
   readonly calls: HostCalls
-  /** @throws {TrapError} {ViewError} and what hooks throw; of all but the first, the session is as before the run. */
+  /** @throws {WebAssembly.RuntimeError} {ViewError} and what hooks throw; of all but the first, the session is as before the run. */
   run(message: Message, options: RunOptions): Outcome
   setTrace(sink: TraceSink | undefined): void
 }
@@ -58,11 +53,11 @@ export function makeRunner(
     run(message, { baseFee, limits }) {
       const mark = exports.checkpoint()
       running.isExpired = limits?.isExpired
-      putMessage(instance, message, baseFee)
       reads.begin()
       let end: number | Ended['why']
       let missing: readonly MissingKey[] = []
       try {
+        putMessage(instance, message, baseFee)
         end = runMessage(instance, message, { limits, isTraced: running.isTraced })
       } catch (error) {
         end = endOf(instance, error, mark)
@@ -100,10 +95,7 @@ function runMessage(
 
 /** Why the run was ended, with the session as before it. */
 function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
-  if (error instanceof WebAssembly.RuntimeError) {
-    instance.isBroken = true
-    throw new TrapError('the engine trapped', { cause: error })
-  }
+  if (error instanceof WebAssembly.RuntimeError) throw error
   instance.exports.revert(mark)
   if (error instanceof Ended) return error.why
   throw error

@@ -2,8 +2,15 @@
 import { bytesToHex } from '../../primitives/hex.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
-import { type BlockEnv, ClosedError, type Session, type SessionRules } from '../engine.ts'
+import {
+  type BlockEnv,
+  ClosedError,
+  type Session,
+  type SessionRules,
+  TrapError,
+} from '../engine.ts'
 import type { IdleInstances, Instance } from './instance.ts'
+import { Ended } from './reads.ts'
 import type { FastRules } from './rules.ts'
 import { makeRunner } from './run.ts'
 import { stateMethods } from './state.ts'
@@ -21,17 +28,25 @@ export function openFastSession(options: SessionOptions): Session {
   let { reader, block } = options
   let open: Instance | undefined = idle.take()
   const instance = open
+  let lost: TrapError | undefined
   const use = (): Instance => {
     if (open === undefined) throw new ClosedError()
-    if (open.isBroken) throw new Error('this session of the EVM is lost: its engine trapped')
+    if (lost !== undefined) throw lost
     return open
+  }
+  /** What the module does not come back from, in a run or outside, makes the session and the instance useless. */
+  const failed = (error: unknown): unknown => {
+    if (!(error instanceof WebAssembly.RuntimeError || error instanceof Ended)) return error
+    instance.isBroken = true
+    lost = new TrapError(`the engine trapped: ${error.message}`, { cause: error })
+    return lost
   }
   const runner = makeRunner(instance, { fast, codes, reader: () => reader })
   instance.calls = runner.calls
   runner.setTrace(undefined)
   begin(instance, { rules, fast, block })
   let isRunning = false
-  return {
+  const methods: Omit<Session, 'close'> = {
     ...stateMethods(use, () => reader),
     run(message, limits) {
       use()
@@ -53,12 +68,32 @@ export function openFastSession(options: SessionOptions): Session {
       use()
       runner.setTrace(sink)
     },
+  }
+  return {
+    ...guarded(methods, failed),
     close() {
       if (open === undefined) throw new ClosedError()
       open = undefined
       idle.give(instance)
     },
   }
+}
+
+/** The same functions; what they throw goes through `failed`. */
+function guarded<Methods extends object>(
+  methods: Methods,
+  failed: (error: unknown) => unknown,
+): Methods {
+  const guard = (method: (...given: readonly unknown[]) => unknown) =>
+    function guardedMethod(...given: readonly unknown[]): unknown {
+      try {
+        return method(...given)
+      } catch (error) {
+        throw failed(error)
+      }
+    }
+  const all = Object.entries(methods).map(([name, method]) => [name, guard(method)])
+  return Object.fromEntries(all) as Methods
 }
 
 type Begin = { readonly rules: SessionRules; readonly fast: FastRules; readonly block: BlockEnv }

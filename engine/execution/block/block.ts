@@ -39,15 +39,16 @@ import type {
   OpenBlock,
 } from '../transaction/types.ts'
 import { blobGasOf, GAS_PER_BLOB, type Room } from '../transaction/validation.ts'
+import { withFallback } from './fallback.ts'
 import { finishBlock } from './finish.ts'
 
 export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter }) => {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const env = blockEnv(attributes, rules)
-  return new Block(
-    attributes,
-    { rules, env, rootAfter },
-    engine.openSession(reader, env, rules.evm),
+  const about = { rules, env, rootAfter }
+  return withFallback(
+    engine,
+    (one) => new Block(attributes, about, one.openSession(reader, env, rules.evm)),
   )
 }
 

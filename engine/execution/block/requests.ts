@@ -5,8 +5,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { bytesToBigint, concatBytes, equalBytes } from '../../primitives/words.ts'
-import { MissingError } from '../../state/reader.ts'
-import { systemMessage } from '../transaction/system-call.ts'
+import { endedOf, systemMessage } from '../transaction/system-call.ts'
 
 /** The block cannot be: a contract that must answer did not. */
 export class RequestsError extends Error {
@@ -50,8 +49,7 @@ async function dequeue(session: Session, contract: Bytes): Promise<Bytes> {
   if (session.code(contract).length === 0)
     throw new RequestsError(`no code at the system contract ${name}`)
   session.beginTransaction()
-  const outcome = await session.run(systemMessage(contract, new Uint8Array(0)))
-  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
+  const outcome = endedOf(await session.run(systemMessage(contract, new Uint8Array(0))))
   if (outcome.status !== 'success') throw new RequestsError(`the system contract ${name} failed`)
   session.endTransaction()
   return outcome.output

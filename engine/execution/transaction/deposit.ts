@@ -57,7 +57,7 @@ export function applyDeposit(
     limits,
   )
   return andThen(run, (outcome): Transition => {
-    if (outcome.status === 'stopped') return { status: 'stopped' }
+    if (outcome.status === 'stopped') return outcome
     if (outcome.status === 'missing') return outcome
     if (outcome.status === 'halt') {
       session.revert(kept)

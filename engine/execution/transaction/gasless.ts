@@ -5,9 +5,8 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import { bigintToBytes, bytesToBigint, concatBytes, equalBytes } from '../../primitives/words.ts'
-import { MissingError } from '../../state/reader.ts'
 import { andThen, type Maybe } from './maybe.ts'
-import { look } from './system-call.ts'
+import { endedOf, look } from './system-call.ts'
 import { feesOf } from './validation.ts'
 
 /** Asks the contract, keeping nothing of the call. A transaction with a fee, a deposit or a creation never is. */
@@ -35,8 +34,8 @@ export function allowanceCall(to: Bytes, data: Bytes): Bytes {
   return concatBytes(SELECTOR, new Uint8Array(12), to, word(64), word(data.length), data, padding)
 }
 
-function allows(outcome: Outcome, gasLimit: bigint): boolean {
-  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
+function allows(looked: Outcome, gasLimit: bigint): boolean {
+  const outcome = endedOf(looked)
   return outcome.status === 'success' && isAllowance(outcome.output, gasLimit)
 }
 

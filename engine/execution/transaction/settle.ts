@@ -1,7 +1,7 @@
 /** What transitions of every kind share: their context, their result, and the accounts that are warm from the start. */
 
 import type { Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Limits, Missing, Outcome, Session } from '../../evm/engine.ts'
+import type { BlockEnv, Limits, Missing, Outcome, Session, Stopped } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
@@ -39,7 +39,7 @@ export type Applied = {
 export type Transition =
   | Applied
   | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
-  | { readonly status: 'stopped' }
+  | Stopped
   | Missing
 
 /** Sender, receiver, coinbase and what the access list names, by the fork's rules. */

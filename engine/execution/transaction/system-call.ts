@@ -1,7 +1,13 @@
 /** Calls that a block makes itself: from 0xffff…fffe, with gas of their own, nobody pays. */
 import { BEACON_ROOTS, BLOCK_HASHES } from '../../chainspec/system-contracts.ts'
 import type { Rules } from '../../chainspec/types.ts'
-import type { Outcome, Session } from '../../evm/engine.ts'
+import {
+  type Missing,
+  type Outcome,
+  type Session,
+  type Stopped,
+  TrapError,
+} from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import { MissingError } from '../../state/reader.ts'
@@ -46,8 +52,15 @@ export function look(session: Session, contract: Bytes, input: Bytes): Maybe<Out
 async function keptCall(session: Session, contract: Bytes, input: Bytes): Promise<void> {
   session.beginTransaction()
   const outcome = await session.run(systemMessage(contract, input))
-  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
+  endedOf(outcome)
   session.endTransaction()
+}
+
+/** A call that nothing bounds came to its end. @throws {MissingError} {TrapError} where the engine's memory did not suffice */
+export function endedOf(outcome: Outcome): Exclude<Outcome, Missing | Stopped> {
+  if (outcome.status === 'missing') throw new MissingError(...outcome.missing)
+  if (outcome.status === 'stopped') throw new TrapError(`a system call was stopped: ${outcome.why}`)
+  return outcome
 }
 
 export const systemMessage = (to: Bytes, input: Bytes) => ({

@@ -64,8 +64,7 @@ function applySigned(transaction: SignedTransaction, context: SignedContext): Ma
   const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
   const run = session.run(messageOf(transaction, { gas, charge, isGasless }), limits)
   return andThen(run, (outcome) => {
-    if (outcome.status === 'stopped') return { status: 'stopped' }
-    if (outcome.status === 'missing') return outcome
+    if (outcome.status === 'stopped' || outcome.status === 'missing') return outcome
     const refund = (outcome.status === 'success' ? outcome.refund : 0n) + authorityRefund
     const gasUsed = settleGas(
       { gas: transaction.gasLimit - gasLeftOf(outcome), refund, floor },

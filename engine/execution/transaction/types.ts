@@ -1,6 +1,6 @@
 /** Block execution: transactions in, receipts and the state's change out. */
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
-import type { BlockEnv, Engine, Limits } from '../../evm/engine.ts'
+import type { BlockEnv, Engine, Limits, Stopped } from '../../evm/engine.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
@@ -58,7 +58,10 @@ export interface BlockExecution {
   readonly rules: Rules
   /** System calls (EIP-2935, EIP-4788), once, before the first transaction. @throws {ViewError} {MissingError} */
   begin(): Promise<void>
-  /** An invalid transaction leaves the block as it was; 'stopped' (limits) and a read that throws do too. @throws {ViewError} {MissingError} */
+  /**
+   * An invalid transaction leaves the block as it was; 'stopped' (limits) and a read that throws do too. An engine that fails does not show,
+   * but to a tracer. @throws {ViewError} {MissingError}
+   */
   execute(
     transaction: Transaction,
     limits?: Limits,
@@ -66,7 +69,7 @@ export interface BlockExecution {
   ): Promise<
     | { readonly status: 'executed'; readonly executed: ExecutedTransaction }
     | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
-    | { readonly status: 'stopped' }
+    | Stopped
   >
   /** After the last transaction, on an Ethereum chain; gives the header's requestsHash. @throws {RequestsError} {ViewError} {MissingError} */
   finish(tail: BlockTail): Promise<Bytes | undefined>

@@ -153,7 +153,10 @@ describeEngines((engine) => {
     test('stopped leaves the block as it was', async () => {
       const { block: open } = block({ accounts: { 3: { code: '5b5f56' } } })
       const spin = transaction({ to: address(3), input: bytes('01') })
-      expect(await open.execute(spin, { isExpired: () => true })).toEqual({ status: 'stopped' })
+      expect(await open.execute(spin, { isExpired: () => true })).toEqual({
+        status: 'stopped',
+        why: 'deadline',
+      })
       expect(open.diff()).toEqual([])
       expect(await open.execute(spin)).toMatchObject({
         status: 'executed',

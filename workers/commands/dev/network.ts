@@ -88,6 +88,9 @@ function onSequencer(message: Message, network: Network, deposits: Deposits): vo
         reporter.report(message.what, { reason: message.message })
       else log.debug({ what: message.what }, message.message)
       return
+    case 'trapped':
+      reporter.report('engine_trapped', { reason: message.reason })
+      return
     case 'failed':
       network.failing(message.message)
       return

@@ -16,6 +16,7 @@ import type { Database } from '../../../engine/storage/database/types.ts'
 import { openDirectory } from '../../../engine/storage/directory/schema.ts'
 import type { WorkingConfig } from '../../config/options.ts'
 import { GENESIS_FILE } from '../../data/datadir.ts'
+import { createReporter } from '../../observe/reporter.ts'
 import { openInputFile } from '../shared/input-file.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startProgress } from '../shared/progress.ts'
@@ -65,9 +66,10 @@ async function importFile(
   context: JobContext & { readonly chain: ChainSpec; readonly database: Database },
 ): Promise<string> {
   const { historyBlocks } = config
+  const { report } = createReporter(context.log)
   const target = openImport({
     ...context,
-    engine: engineByName(config.engine),
+    engine: engineByName(config.engine, (reason) => report('engine_trapped', { reason })),
     limits: { undoWindow: 256, historyBlocks: historyBlocks === 'all' ? undefined : historyBlocks },
   })
   const wanted = config.head === undefined ? undefined : hexToBytes(config.head)
