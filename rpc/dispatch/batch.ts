@@ -49,8 +49,7 @@ export class Batch {
     const scope = this.#scope
     const { headersOf } = this.#options
     try {
-      for (const [at, item] of this.#items.entries())
-        if (isReady(item) && item.found.isWaiting) this.#callApart(item, at)
+      await this.#startWaiting()
       await this.#runRounds()
       const headers = headersOf(scope)
       // What still waits may take seconds, and does not read this view.
@@ -64,6 +63,15 @@ export class Batch {
     }
   }
 
+  /** What is done before the wait is work like any other: a hundred sends take 20 ms. */
+  async #startWaiting(): Promise<void> {
+    const { slices, now } = this.#options
+    for (const [at, item] of this.#items.entries()) {
+      if (!isReady(item) || !item.found.isWaiting) continue
+      if (slices.isOver(now())) await slices.next()
+      this.#callApart(item, at)
+    }
+  }
   #callApart(item: Ready, at: number): void {
     this.#apart.set(at, this.#options.callApart(item, this.#scope))
   }

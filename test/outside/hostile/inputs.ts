@@ -28,6 +28,12 @@ const request = (method: string, params: unknown, id = 1) => ({
   params,
 })
 const text = (method: string, params: unknown) => JSON.stringify(request(method, params))
+/** Of chain 196, with a signature that somebody could have made: the address that it belongs to has nothing. */
+const someTransaction = (at: number): string => {
+  const to = at.toString(16).padStart(40, '0')
+  return `0x02f86c81c480843b9aca00843b9aca008398968094${to}8080c001a0${'7a'.repeat(32)}a0${'1b'.repeat(32)}`
+}
+
 const batch = (count: number, one: (at: number) => { method: string; params: unknown }) =>
   JSON.stringify(
     Array.from({ length: count }, (_, at) => {
@@ -124,6 +130,13 @@ export async function hostileInputs({
     ['2 MB of space', ' '.repeat(BODY_BYTES - ROOM)],
     ['3 MB', text('web3_sha3', [hexOf(1_500_000)])],
     ['100 calls of 19 KB', batch(100, () => ({ method: 'web3_sha3', params: [hexOf(9_400)] }))],
+    [
+      '100 sends that would wait',
+      batch(100, (at) => ({
+        method: 'eth_sendRawTransactionSync',
+        params: [someTransaction(at), '0x5208'],
+      })),
+    ],
     [
       '100 unknown methods of 19 KB',
       batch(100, () => ({ method: 'm'.repeat(18_000), params: [] })),

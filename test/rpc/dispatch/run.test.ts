@@ -78,35 +78,39 @@ describe('views', () => {
     expect(effects).toBe(1)
     expect(rpc.memory.leaks()).toBe(0)
   })
-  test('that are many share the time between two turns of the event loop', async () => {
-    const worked: number[] = []
-    let turn = 0
-    const work = frontMethod({
-      name: 'test_work',
-      summary: 'Takes as long as the clock moves when it is looked at.',
-      params: [],
-      result: quantityResult('n'),
-      handler: () => worked.push(turn),
-    })
-    const rpc = testRpc({ extra: only(work), clockStepMs: 4 })
-    let ticking = setImmediate(function tick() {
-      turn++
-      ticking = setImmediate(tick)
-    })
-    const ended: string[] = []
-    const batch = (items: number) => `[${Array(items).fill(call('"id":1,"method":"test_work"'))}]`
-    await Promise.all(
-      [20, 20, 20, 2].map(async (items) => {
-        expect((await rpc.send(batch(items))).status).toBe(200)
-        ended.push(items === 2 ? 'small' : 'large')
-      }),
-    )
-    clearImmediate(ticking)
-    expect(worked).toHaveLength(62)
-    const most = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
-    expect(most).toBeLessThanOrEqual(4)
-    expect(ended[0]).toBe('small')
-  })
+  test.each([false, true])(
+    'that are many share the time between two turns of the event loop; they wait: %s',
+    async (isWaiting) => {
+      const worked: number[] = []
+      let turn = 0
+      const work = frontMethod({
+        name: 'test_work',
+        summary: 'Takes as long as the clock moves when it is looked at.',
+        isWaiting,
+        params: [],
+        result: quantityResult('n'),
+        handler: () => worked.push(turn),
+      })
+      const rpc = testRpc({ extra: only(work), clockStepMs: 4 })
+      let ticking = setImmediate(function tick() {
+        turn++
+        ticking = setImmediate(tick)
+      })
+      const ended: string[] = []
+      const batch = (items: number) => `[${Array(items).fill(call('"id":1,"method":"test_work"'))}]`
+      await Promise.all(
+        [20, 20, 20, 2].map(async (items) => {
+          expect((await rpc.send(batch(items))).status).toBe(200)
+          ended.push(items === 2 ? 'small' : 'large')
+        }),
+      )
+      clearImmediate(ticking)
+      expect(worked).toHaveLength(62)
+      const most = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
+      expect(most).toBeLessThanOrEqual(4)
+      expect(ended[0]).toBe('small')
+    },
+  )
   test('one that never stands still ends at the deadline', async () => {
     const rpc = testRpc({ clockStepMs: 100 })
     rpc.memory.failNext(Number.POSITIVE_INFINITY)
