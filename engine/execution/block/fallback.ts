@@ -2,7 +2,16 @@
  * A block whose engine may fail: what was executed is executed again from the block's base on the engine behind it, and the block goes on
  * there. Nothing that lies in this process, a trap or a memory that cannot grow, makes a block unexecutable.
  */
-import { type Engine, type Fallback, type Stopped, TrapError } from '../../evm/engine.ts'
+import {
+  type Engine,
+  type Fallback,
+  type Limits,
+  type Stopped,
+  TrapError,
+} from '../../evm/engine.ts'
+import type { BlockTail } from '../../primitives/block-codec.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import type { Observer } from '../../tracers/types.ts'
 import type { BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
 
 /** @param open begins the same block each time */
@@ -12,97 +21,110 @@ export function withFallback(
 ): BlockExecution {
   const { fallback } = engine
   const block = open(engine)
-  return fallback === undefined ? block : guarded(block, fallback, () => open(fallback.engine))
+  return fallback === undefined
+    ? block
+    : new SureBlock(block, fallback, () => open(fallback.engine))
 }
 
-function guarded(
-  first: BlockExecution,
-  { tell }: Fallback,
-  openAgain: () => BlockExecution,
-): BlockExecution {
-  let block = first
-  let isBegun = false
-  /** On the second engine: its place after `begin`, and after each transaction. A checkpoint of the first one's names no place here. */
-  let places: BlockCheckpoint[] | undefined
-  const placeOf = (at: BlockCheckpoint): BlockCheckpoint => places?.[at.transactions] ?? at
+class SureBlock implements BlockExecution {
+  #block: BlockExecution
+  readonly #tell: Fallback['tell']
+  readonly #openAgain: () => BlockExecution
+  #isBegun = false
+  /** On the second engine: its place after `begin`, and after each transaction. A checkpoint of the first one's names no place there. */
+  #places: BlockCheckpoint[] | undefined
 
-  /** @throws as execution does, with everything as before */
-  async function startAgain(why: string): Promise<void> {
-    tell(`block ${block.attributes.number}, after ${block.executed.length} transactions: ${why}`)
-    const again = openAgain()
-    const reached = await repeat(block, again, isBegun).catch((error: unknown) => {
-      again.close()
-      throw error
-    })
-    block.close()
-    block = again
-    places = reached
+  constructor(block: BlockExecution, { tell }: Fallback, openAgain: () => BlockExecution) {
+    this.#block = block
+    this.#tell = tell
+    this.#openAgain = openAgain
+  }
+
+  get attributes() {
+    return this.#block.attributes
+  }
+  get env() {
+    return this.#block.env
+  }
+  get rules() {
+    return this.#block.rules
+  }
+  get executed() {
+    return this.#block.executed
+  }
+  get gasUsed() {
+    return this.#block.gasUsed
+  }
+  get logCount() {
+    return this.#block.logCount
+  }
+
+  async begin() {
+    await this.#sure(() => this.#block.begin())
+    this.#isBegun = true
+    if (this.#places !== undefined) this.#places = [this.#block.checkpoint()]
+  }
+  async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
+    const work = () => this.#block.execute(transaction, limits, tracer)
+    const isFailed = (done: Awaited<ReturnType<typeof work>>) =>
+      isOutOfMemory(done) && limits?.memoryBytes === undefined
+    // A tracer has been told half of it: whoever has it begins anew.
+    const done = tracer === undefined ? await this.#sure(work, isFailed) : await work()
+    if (done.status === 'executed') this.#places?.push(this.#block.checkpoint())
+    return done
+  }
+  finish(tail: BlockTail) {
+    return this.#sure(() => this.#block.finish(tail))
+  }
+  sums() {
+    return this.#block.sums()
+  }
+  checkpoint() {
+    return this.#block.checkpoint()
+  }
+  revert(to: BlockCheckpoint): void {
+    this.#block.revert(this.#placeOf(to))
+    if (this.#places !== undefined) this.#places.length = to.transactions + 1
+  }
+  diff(since?: BlockCheckpoint) {
+    return this.#block.diff(since && this.#placeOf(since))
+  }
+  close(): void {
+    this.#block.close()
+  }
+
+  #placeOf(at: BlockCheckpoint): BlockCheckpoint {
+    return this.#places?.[at.transactions] ?? at
   }
 
   /** Once more where the engine fails: `work` leaves nothing behind but in the block. */
-  async function sure<T>(work: () => Promise<T>, isFailed: (done: T) => boolean): Promise<T> {
+  async #sure<T>(work: () => Promise<T>, isFailed: (done: T) => boolean = () => false): Promise<T> {
     let why = 'no memory'
     try {
       const done = await work()
-      if (places !== undefined || !isFailed(done)) return done
+      if (this.#places !== undefined || !isFailed(done)) return done
     } catch (error) {
-      if (places !== undefined || !(error instanceof TrapError)) throw error
+      if (this.#places !== undefined || !(error instanceof TrapError)) throw error
       why = error.message
     }
-    await startAgain(why)
+    await this.#startAgain(why)
     return work()
   }
 
-  return {
-    get attributes() {
-      return block.attributes
-    },
-    get env() {
-      return block.env
-    },
-    get rules() {
-      return block.rules
-    },
-    get executed() {
-      return block.executed
-    },
-    get gasUsed() {
-      return block.gasUsed
-    },
-    get logCount() {
-      return block.logCount
-    },
-    async begin() {
-      await sure(
-        () => block.begin(),
-        () => false,
-      )
-      isBegun = true
-      if (places !== undefined) places = [block.checkpoint()]
-    },
-    async execute(transaction, limits, tracer) {
-      const work = () => block.execute(transaction, limits, tracer)
-      // A tracer has been told half of it: whoever has it begins anew.
-      const done =
-        tracer === undefined
-          ? await sure(work, (one) => isOutOfMemory(one) && limits?.memoryBytes === undefined)
-          : await work()
-      if (done.status === 'executed') places?.push(block.checkpoint())
-      return done
-    },
-    finish: (tail) =>
-      sure(
-        () => block.finish(tail),
-        () => false,
-      ),
-    sums: () => block.sums(),
-    checkpoint: () => block.checkpoint(),
-    revert(to) {
-      block.revert(placeOf(to))
-      if (places !== undefined) places.length = to.transactions + 1
-    },
-    diff: (since) => block.diff(since && placeOf(since)),
-    close: () => block.close(),
+  /** @throws as execution does, with everything as before */
+  async #startAgain(why: string): Promise<void> {
+    const { attributes, executed } = this.#block
+    this.#tell(`block ${attributes.number}, after ${executed.length} transactions: ${why}`)
+    const again = this.#openAgain()
+    const places = await repeat(this.#block, again, this.#isBegun).catch((error: unknown) => {
+      again.close()
+      throw error
+    })
+    if (again.gasUsed !== this.#block.gasUsed)
+      this.#tell(`block ${attributes.number}: the engines differ in gas, the second one's counts`)
+    this.#block.close()
+    this.#block = again
+    this.#places = places
   }
 }
 
