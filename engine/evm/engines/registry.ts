@@ -2,20 +2,20 @@
 import type { Engine } from '../engine.ts'
 import { makeFastEngine } from '../fast/fast.ts'
 import { makeReferenceEngine } from '../reference/reference.ts'
-import { ENGINE_NAMES, type EngineName } from './names.ts'
+import { ENGINE_NAMES, type EngineName, type EngineTier } from './names.ts'
 
 /** Makes one with caches of its own. */
-const MAKERS: Readonly<Record<EngineName, () => Engine>> = {
-  reference: makeReferenceEngine,
-  fast: () => makeFastEngine(makeReferenceEngine()),
+const MAKERS: Readonly<Record<EngineName, (tier?: EngineTier) => Engine>> = {
+  reference: () => makeReferenceEngine(),
+  fast: (tier) => makeFastEngine(makeReferenceEngine(), { tier }),
 }
 
 /** A new one, with caches of its own: a thread makes one and hands it on. @throws {RangeError} naming the engines there are. */
-export function engineByName(wanted: string): Engine {
+export function engineByName(wanted: string, tier?: EngineTier): Engine {
   const name = ENGINE_NAMES.find((one) => one === wanted)
   if (name === undefined)
     throw new RangeError(
       `no engine named ${JSON.stringify(wanted)}; there is ${ENGINE_NAMES.join(', ')}`,
     )
-  return MAKERS[name]()
+  return MAKERS[name](tier)
 }

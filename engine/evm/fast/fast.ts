@@ -2,6 +2,7 @@
 import type { EvmRules } from '../../chainspec/types.ts'
 import { codeCache } from '../code-cache.ts'
 import type { Engine } from '../engine.ts'
+import type { EngineTier } from '../engines/names.ts'
 import { instancePool } from './instance.ts'
 import { compileModule } from './module.ts'
 import { type FastRules, fastRules, isFast } from './rules.ts'
@@ -10,12 +11,20 @@ import { openFastSession } from './session.ts'
 /** Bytes of code beside what the instances keep. */
 const CODE_CACHE_BYTES = 4 * 1024 * 1024
 
+export type FastEngineOptions = {
+  readonly module?: WebAssembly.Module
+  readonly tier?: EngineTier | undefined
+}
+
 /**
  * Instances, code and rules of its own: one for a thread is right.
- * @param module compiled once in a process
+ * @param options.module compiled once in a process
  */
-export function makeFastEngine(reference: Engine, module = compileModule()): Engine {
-  const pool = instancePool(module)
+export function makeFastEngine(
+  reference: Engine,
+  { module = compileModule(), tier = 'auto' }: FastEngineOptions = {},
+): Engine {
+  const pool = instancePool(module, tier)
   const codes = codeCache(CODE_CACHE_BYTES)
   // What changes precompiled contracts is one object for each fork, undefined where none does.
   const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()

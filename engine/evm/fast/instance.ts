@@ -1,6 +1,7 @@
 /** An instance of the module: its functions, and its memory as the host sees it. */
 import { getRandomValues } from 'node:crypto'
 import type { Bytes } from '../../primitives/bytes.ts'
+import type { EngineTier } from '../engines/names.ts'
 import { type Exports, type Layout, layoutOf } from './module.ts'
 
 /** What the module calls while it runs (asm/imports.ts). */
@@ -24,6 +25,13 @@ const MOST_BYTES = 256 << 20
 /** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
 const KEPT_BYTES = 32 << 20
 
+/** How often code has run on its bytes before its translation runs (asm/translate.ts). Init code and traced runs have none. */
+const STREAM_RUNS: Readonly<Record<EngineTier, number>> = {
+  auto: 1,
+  stream: 0,
+  precise: 0xffffffff,
+}
+
 export class Instance {
   readonly exports: Exports
   readonly layout: Layout
@@ -38,7 +46,7 @@ export class Instance {
   #data: DataView
   #asked: Asked
 
-  constructor(module: WebAssembly.Module) {
+  constructor(module: WebAssembly.Module, tier: EngineTier) {
     const { exports } = new WebAssembly.Instance(module, { host: importsOf(this) })
     this.exports = exports as Exports
     this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
@@ -49,6 +57,7 @@ export class Instance {
     this.#look()
     getRandomValues(this.#bytes.subarray(this.layout.ASKED, this.layout.ASKED + 16))
     this.exports.initialize(MOST_BYTES)
+    this.exports.setStreamRuns(STREAM_RUNS[tier])
   }
 
   /** Valid until the memory grows, which every call of the module may do. */
@@ -156,10 +165,10 @@ export type Pool = {
 /** Instances that nobody has: one for each session that is usually open at once in a thread. */
 const MOST_IDLE = 3
 
-export function instancePool(module: WebAssembly.Module): Pool {
+export function instancePool(module: WebAssembly.Module, tier: EngineTier = 'auto'): Pool {
   const idle: Instance[] = []
   return {
-    take: () => idle.pop() ?? new Instance(module),
+    take: () => idle.pop() ?? new Instance(module, tier),
     give(instance) {
       instance.calls = undefined
       if (instance.isKept && idle.length < MOST_IDLE) idle.push(instance)

@@ -21,7 +21,7 @@ import {
 } from '../../../fixtures/world.ts'
 
 const module = compileModule()
-const engine = makeFastEngine(makeReferenceEngine(), module)
+const engine = makeFastEngine(makeReferenceEngine(), { module })
 const RICH = { balance: 10n ** 20n }
 const GAS = 10n ** 10n
 
