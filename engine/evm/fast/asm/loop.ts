@@ -5,19 +5,18 @@
  */
 import { A_BALANCE, A_WORD } from './accounts'
 import { CALL_BEGUN, CALL_FAILED, CREATE, CREATE2, opCall } from './calls'
-import { deploy, opCreate } from './creates'
+import { opCreate } from './creates'
+import { endFrame, HALTED, REVERTED, SUCCESS } from './ends'
 import {
   BASE_FEE, BLOB_BASE_FEE, BLOBS, BLOBS_AT, CHAIN_ID, COINBASE, GAS_LIMIT, GAS_PRICE, NUMBER, ORIGIN, RANDOM, TIMESTAMP,
 } from './environment'
 import {
-  F_ACCOUNT, F_CALLER, F_CODE, F_CODE_LENGTH, F_GAS, F_GIVEN, F_INPUT_LENGTH, F_IP, F_JOURNAL, F_JUMPS, F_KIND, F_LOGS, F_MEMORY,
-  F_OUTPUT, F_OUTPUT_LENGTH, F_REFUND, F_SIZE, F_SP, F_STACK, F_STREAM, F_VALUE, FRAME_BYTES, frames, leaveMemory, RETURN, returnArea,
+  F_ACCOUNT, F_CALLER, F_CODE, F_CODE_LENGTH, F_GAS, F_INPUT_LENGTH, F_IP, F_MEMORY, F_SIZE, F_SP, F_STACK, F_STREAM, F_VALUE, FRAME_BYTES,
+  frames,
 } from './frames'
-import { areaOf } from './heap'
-import { forgetLogs, opLog } from './logs'
+import { opLog } from './logs'
 import {
-  depth, fail, failWith, gas, halt, HALT_GAS, HALT_JUMP, HALT_NONE, HALT_OPCODE, HALT_REVERT, HALT_STACK, hasLeadingZeros, refund,
-  returnLength, spendFuel, unpaid,
+  depth, fail, failWith, gas, HALT_GAS, HALT_JUMP, HALT_NONE, HALT_OPCODE, HALT_STACK, hasLeadingZeros, returnLength, unpaid,
 } from './machine'
 import {
   opCalldataCopy, opCalldataLoad, opCodeCopy, opExp, opExtCodeCopy, opKeccak, opMemoryCopy, opReturnDataCopy, outputMemory, touchMemory,
@@ -27,55 +26,21 @@ import {
   opBalance, opBlockHash, opExtCodeHash, opExtCodeSize, opSelfdestruct, opSload, opSstore, opTload, opTstore,
 } from './state-ops'
 import {
-  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_BLOCK, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME, I_JUMP_UNLESS, I_JUMP_UNLESS_LT,
-  I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_PUSH_SMALL, I_PUSH_WORD, I_SHL_BY, I_SHR_BY, I_SWAP_POP, isShort, isStream, plain, PLAIN_BYTES,
-  priced, PRICED_BYTES, rest, T_PLACES, WORD_BYTES,
+  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_BLOCK, I_DUP_ADD, I_DUP_TWO, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME, I_JUMP_UNLESS,
+  I_JUMP_UNLESS_LT, I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_POPS_JUMP, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_WORD, I_SHL_BY, I_SHR_BY, I_SWAP_POP,
+  isShort, isStream, plain, PLAIN_BYTES, priced, PRICED_BYTES, rest, WORD_BYTES,
 } from './stream'
-import { beginStep, isTraced, tell, tellExit, tellStep, TELLS_ITSELF } from './trace'
+import { destination, isOwn, leaveStream, spendJump } from './tiers'
+import { beginStep, isTraced, tell, tellStep, TELLS_ITSELF } from './trace'
 import { addmod, div, mod, mulmod, sdiv, smod } from './divide'
 import { add, addSmall, bswapCopy, copy, eq, hi3, isZero, leadingZeros, lt, mul, sar, set64, shl, shr, signextend, slt, sub, zero } from './u256'
-import { revertTo } from './undo'
-
-export const SUCCESS: i32 = 0
-export const REVERTED: i32 = 1
-export const HALTED: i32 = 2
 
 /** Of a frame: it goes on in the other kind of loop. */
 const LEAVES: i32 = 3
-
-const JUMP_TICKS: u32 = 16
-
-/** Where a jump to the word goes: code, or the block of a stream; 0: nowhere. */
-// @ts-ignore: decorator
-@inline
-function destination<T>(frame: usize, word: usize): usize {
-  const to = load<u64>(word)
-  if (hi3(word) != 0 || to >= <u64>load<u32>(frame, F_CODE_LENGTH)) return 0
-  if (isStream<T>()) return load<u32>(<usize>load<u32>(frame, F_STREAM) + T_PLACES + (<usize>to << 2))
-  const marks = load<u8>(<usize>load<u32>(frame, F_JUMPS) + <usize>(to >> 3))
-  return (marks >> (<u8>to & 7)) & 1 ? <usize>load<u32>(frame, F_CODE) + <usize>to : 0
-}
-
-// @ts-ignore: decorator
-@inline
-function spendJump<T>(ip: usize, to: usize): void {
-  if (to <= ip) spendFuel(JUMP_TICKS + <u32>((ip - to) / plain<T>()))
-}
-
-/** The frame is for this kind of loop. */
-// @ts-ignore: decorator
-@inline
-function isOwn<T>(frame: usize): bool {
-  return isTraced<T>() || (load<u32>(frame, F_STREAM) != 0) == isStream<T>()
-}
-
-/** The frame goes on opcode by opcode, with the gas in the register, at the pc that ends the instruction before `ip`. */
-function leaveStream(frame: usize, ip: usize, sp: usize): void {
-  store<u32>(frame, load<u32>(frame, F_CODE) + load<u32>(ip - 4), F_IP)
-  store<u32>(frame, <u32>sp, F_SP)
-  store<i64>(frame, gas, F_GAS)
-  store<u32>(frame, 0, F_STREAM)
-}
+/** The frame behind this one is to run. */
+const BEGINS: i32 = 4
+/** A block of the stream begins. */
+const ENTERS: i32 = 5
 
 /** Runs frames from the innermost until that of depth 0 ended. Gas left, output and halt reason are in the registers. */
 export function run(isTraced: bool): i32 {
@@ -121,7 +86,7 @@ function loop<T>(): i32 {
         gas = left
         if (!(flagsOf(row) & TELLS_ITSELF)) tellStep(frame, HALT_NONE)
       }
-      // One row an opcode. `continue` goes on; `break` ends the frame with `status`.
+      // One row an opcode. `continue` goes on; what `break` does is in `status`.
       switch (op) {
         case 0x00: { status = SUCCESS; outputLength = 0; break }
         case 0x01: { add(sp + 32, sp, sp + 32); sp += 32; ip += plain<T>(); continue }
@@ -242,14 +207,18 @@ function loop<T>(): i32 {
           const to = destination<T>(frame, sp)
           if (to == 0) { fail(HALT_JUMP); status = HALTED; break }
           spendJump<T>(ip, to)
-          ip = to; sp += 32; continue
+          ip = to; sp += 32
+          if (isStream<T>()) { status = ENTERS; break }
+          continue
         }
         case 0x57: {
           if (isZero(sp + 32)) { sp += 64; ip += plain<T>(); continue }
           const to = destination<T>(frame, sp)
           if (to == 0) { fail(HALT_JUMP); status = HALTED; break }
           spendJump<T>(ip, to)
-          ip = to; sp += 64; continue
+          ip = to; sp += 64
+          if (isStream<T>()) { status = ENTERS; break }
+          continue
         }
         case 0x58: { sp -= 32; set64(sp, ip - <usize>load<u32>(frame, F_CODE)); ip += plain<T>(); continue }
         case 0x59: { sp -= 32; set64(sp, size); ip += plain<T>(); continue }
@@ -304,11 +273,8 @@ function loop<T>(): i32 {
             store<u32>(frame, <u32>sp, F_SP)
             store<i64>(frame, left, F_GAS)
             frame += FRAME_BYTES
-            if (!isOwn<T>(frame)) return LEAVES
-            ip = load<u32>(frame, F_IP)
-            sp = load<u32>(frame, F_SP)
-            stack = sp
-            left = load<i64>(frame, F_GAS)
+            status = BEGINS
+            break
           }
           base = load<u32>(frame, F_MEMORY); size = load<u32>(frame, F_SIZE)
           continue
@@ -323,16 +289,7 @@ function loop<T>(): i32 {
           break
         }
         case 0xff: { gas = left; if (!opSelfdestruct<T>(frame, sp)) { status = HALTED; break } left = gas; status = SUCCESS; outputLength = 0; break }
-        case I_BLOCK: {
-          if (isStream<T>()) {
-            gas = left
-            left -= <i64>load<u32>(ip, 4)
-            const isWithin = used >= <u32>load<u16>(ip, 8) && used <= <u32>load<u16>(ip, 10)
-            ip += PRICED_BYTES
-            if (left < 0 || !isWithin) { status = LEAVES; break }
-            continue
-          }
-        }
+        case I_BLOCK: { if (isStream<T>()) { status = ENTERS; break } }
         case I_PUSH_SMALL: { if (isStream<T>()) { sp -= 32; set64(sp, load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_PUSH_WORD: { if (isStream<T>()) { sp -= 32; copy(sp, ip + 8); ip += WORD_BYTES; continue } }
         case I_MLOAD_AT: {
@@ -366,6 +323,24 @@ function loop<T>(): i32 {
             continue
           }
         }
+        case I_PUSH_TWO: { if (isStream<T>()) { sp -= 64; set64(sp, load<u32>(ip, 8)); set64(sp + 32, load<u32>(ip, 4)); ip += PRICED_BYTES; continue } }
+        case I_DUP_TWO: {
+          if (isStream<T>()) {
+            sp -= 64
+            copy(sp + 32, sp + <usize>load<u16>(ip, 4)); copy(sp, sp + <usize>load<u16>(ip, 6))
+            ip += PLAIN_BYTES; continue
+          }
+        }
+        case I_DUP_ADD: { if (isStream<T>()) { add(sp, sp, sp + <usize>load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
+        case I_POPS_JUMP: {
+          if (isStream<T>()) {
+            sp += load<u32>(ip, 4)
+            const to = destination<T>(frame, sp)
+            if (to == 0) { fail(HALT_JUMP); status = HALTED; break }
+            spendJump<T>(ip, to)
+            ip = to; sp += 32; status = ENTERS; break
+          }
+        }
         case I_ADD_SMALL: { if (isStream<T>()) { addSmall(sp, load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_AND_SMALL: { if (isStream<T>()) { set64(sp, load<u64>(sp) & <u64>load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_AND_WORD: { if (isStream<T>()) { v128.store(sp, v128.and(v128.load(sp), v128.load(ip, 8))); v128.store(sp, v128.and(v128.load(sp, 16), v128.load(ip, 24)), 16); ip += WORD_BYTES; continue } }
@@ -373,82 +348,51 @@ function loop<T>(): i32 {
         case I_SHR_BY: { if (isStream<T>()) { shr(sp, sp, load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_POPS: { if (isStream<T>()) { sp += load<u32>(ip, 4); ip += PLAIN_BYTES; continue } }
         case I_SWAP_POP: { if (isStream<T>()) { copy(sp + load<u32>(ip, 4), sp); sp += 32; ip += PLAIN_BYTES; continue } }
-        case I_JUMP: { if (isStream<T>()) { const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF: { if (isStream<T>()) { const is = !isZero(sp); sp += 32; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS: { if (isStream<T>()) { const is = isZero(sp); sp += 32; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_LT: { if (isStream<T>()) { const is = lt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_LT + 1: { if (isStream<T>()) { const is = lt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_LT + 2: { if (isStream<T>()) { const is = slt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_LT + 3: { if (isStream<T>()) { const is = slt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_LT + 4: { if (isStream<T>()) { const is = eq(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS_LT: { if (isStream<T>()) { const is = !lt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS_LT + 1: { if (isStream<T>()) { const is = !lt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS_LT + 2: { if (isStream<T>()) { const is = !slt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS_LT + 3: { if (isStream<T>()) { const is = !slt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_UNLESS_LT + 4: { if (isStream<T>()) { const is = !eq(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
-        case I_JUMP_IF_SAME: { if (isStream<T>()) { if (load<u64>(sp) != <u64>load<u32>(ip, 8) || hi3(sp) != 0) { ip += PRICED_BYTES; continue } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; continue } }
+        case I_JUMP: { if (isStream<T>()) { const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF: { if (isStream<T>()) { const is = !isZero(sp); sp += 32; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS: { if (isStream<T>()) { const is = isZero(sp); sp += 32; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_LT: { if (isStream<T>()) { const is = lt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_LT + 1: { if (isStream<T>()) { const is = lt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_LT + 2: { if (isStream<T>()) { const is = slt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_LT + 3: { if (isStream<T>()) { const is = slt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_LT + 4: { if (isStream<T>()) { const is = eq(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS_LT: { if (isStream<T>()) { const is = !lt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS_LT + 1: { if (isStream<T>()) { const is = !lt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS_LT + 2: { if (isStream<T>()) { const is = !slt(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS_LT + 3: { if (isStream<T>()) { const is = !slt(sp + 32, sp); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_UNLESS_LT + 4: { if (isStream<T>()) { const is = !eq(sp, sp + 32); sp += 64; if (!is) { ip += PLAIN_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
+        case I_JUMP_IF_SAME: { if (isStream<T>()) { if (load<u64>(sp) != <u64>load<u32>(ip, 8) || hi3(sp) != 0) { ip += PRICED_BYTES; status = ENTERS; break } const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
         default: { failWith(HALT_OPCODE, op, 0); status = HALTED; break }
       }
+    }
+    if (isStream<T>() && status == ENTERS) {
+      const cost = <i64>load<u32>(ip, 4)
+      const taken = <u32>(stack - sp)
+      ip += PRICED_BYTES
+      if (left >= cost && taken >= <u32>load<u16>(ip - 8) && taken <= <u32>load<u16>(ip - 6)) {
+        left -= cost
+        continue
+      }
+      gas = left
+      status = LEAVES
     }
     if (isStream<T>() && status == LEAVES) {
       leaveStream(frame, ip, sp)
       return LEAVES
     }
-    // The frame ended.
-    if (isTraced<T>()) {
+    if (status != BEGINS) {
       gas = left
-      if (status == HALTED) tellStep(frame, halt)
+      status = endFrame<T>(frame, status, output, outputLength)
+      if (frame == frames) return status
+      frame -= FRAME_BYTES
     }
-    const kind = load<u32>(frame, F_KIND)
-    const isCreation = kind == CREATE || kind == CREATE2
-    if (status == SUCCESS && isCreation) {
-      gas = left
-      if (!deploy(load<u32>(frame, F_ACCOUNT), output, outputLength)) status = HALTED
-      left = gas
-    }
-    if (status == HALTED) {
-      left = 0
-      outputLength = 0
-    }
-    if (status != SUCCESS) {
-      revertTo(load<u32>(frame, F_JOURNAL))
-      forgetLogs(load<u32>(frame, F_LOGS))
-      refund = load<i64>(frame, F_REFUND)
-    }
-    if (outputLength > 0) memory.copy(returnArea(outputLength), output, outputLength)
-    returnLength = outputLength
-    if (isTraced<T>()) {
-      const why = status == SUCCESS ? HALT_NONE : status == REVERTED ? HALT_REVERT : halt
-      tellExit(why, load<i64>(frame, F_GIVEN) - left, areaOf(RETURN), outputLength)
-    }
-    leaveMemory(frame)
-    if (depth == 0) {
-      gas = left
-      return status
-    }
-    depth--
-    const wanted = min(load<u32>(frame, F_OUTPUT_LENGTH), outputLength)
-    const to = <usize>load<u32>(frame, F_OUTPUT)
-    const created = <usize>load<u32>(frame, F_ACCOUNT)
-    frame -= FRAME_BYTES
+    if (!isOwn<T>(frame)) return LEAVES
     ip = load<u32>(frame, F_IP)
     sp = load<u32>(frame, F_SP)
     stack = load<u32>(frame, F_STACK)
-    left += load<i64>(frame, F_GAS)
+    left = load<i64>(frame, F_GAS)
     base = load<u32>(frame, F_MEMORY)
     size = load<u32>(frame, F_SIZE)
-    if (isCreation) {
-      if (status == SUCCESS) copy(sp, created + A_WORD)
-      else zero(sp)
-      if (status == SUCCESS) returnLength = 0
-    } else {
-      set64(sp, u64(status == SUCCESS))
-      if (wanted > 0) memory.copy(base + to, areaOf(RETURN), wanted)
-    }
-    if (!isOwn<T>(frame)) {
-      store<i64>(frame, left, F_GAS)
-      return LEAVES
-    }
   }
   return HALTED
 }

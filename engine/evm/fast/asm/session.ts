@@ -6,6 +6,7 @@ import {
 import { beginFrame, CALL, CREATE, resolve, runEntry, runPrecompile } from './calls'
 import { C_LENGTH, codeOf, delegateOf, dropCode, evictCodes, setCode } from './codes'
 import { addressByNonce, beginAccount, CREATED, runInitCode, settleAccount } from './creates'
+import { HALTED, SUCCESS } from './ends'
 import {
   F_CALLER, F_INPUT, F_INPUT_LENGTH, F_OUTPUT_LENGTH, F_STATIC, F_VALUE, frames, makeFrames, placeMemory, RETURN, startMemory, trimMemory,
 } from './frames'
@@ -15,7 +16,7 @@ import { ASKED, GAS, hostPoll } from './imports'
 import { setSeed } from './index-table'
 import { forgetJournal, J_TOUCHED, journalEnd, kindAt, recordAt, ENTRY_BYTES } from './journal'
 import { startLogs } from './logs'
-import { HALTED, run, SUCCESS } from './loop'
+import { run } from './loop'
 import {
   depth, fail, gas, halt, HALT_BALANCE, HALT_NONE, HALT_PRECOMPILE, hasDelegations, refund, returnLength, startBounds,
 } from './machine'
