@@ -2,17 +2,17 @@
  * Calls of real bytecode on each engine, and on anvil net of HTTP: A B A B, medians of the rounds, processor time of the process. A call is
  * what a view does for one: a transaction begins, the message runs, what it changed is taken back; state, code and caches stay.
  * anvil has the same code and slots and is asked by batches; the time of a call of STOP with the same calldata is subtracted.
- * Usage: npm run bench:engine -- [--rounds 3] [--ms 400] [--engines reference,fast] [--only TEXT] [--no-anvil]
+ * Usage: npm run bench:engine -- [--rounds 3] [--ms 400] [--engines reference,fast:precise,fast:stream] [--only TEXT] [--no-anvil]
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { Message, Session } from '../engine/evm/engine.ts'
 import { ENGINE_NAMES } from '../engine/evm/engines/names.ts'
-import { engineByName } from '../engine/evm/engines/registry.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import { keccak256 } from '../engine/primitives/keccak.ts'
 import { memoryReader } from '../test/fixtures/memory-reader.ts'
 import { BLOCK, PRAGUE } from '../test/fixtures/world.ts'
+import { engineNamed } from '../test/outside/engine-option.ts'
 import { installAnvil, rpc, type Server, startBareAnvil } from './servers.ts'
 import { ACCOUNTS, CALL_GAS, CALLER, WORKLOADS, type Workload } from './workloads/workloads.ts'
 
@@ -55,7 +55,7 @@ function engineSide(name: string): Side {
       code: hexToBytes(code),
     })),
   })
-  const session: Session = engineByName(name).openSession(reader, BLOCK, PRAGUE)
+  const session: Session = engineNamed(name).openSession(reader, BLOCK, PRAGUE)
   const base = session.checkpoint()
 
   async function call(message: Message) {

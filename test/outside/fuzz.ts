@@ -1,11 +1,12 @@
 /**
  * Two engines over the same programs, made by dice: what one of them does otherwise is shrunk and printed as a case. The state tests'
  * programs are among them where the conformance data is there.
- * Usage: npm run fuzz -- [--programs 10000] [--seed S] [--engines reference,fast] [--replay CASE] [--mutants [--only TEXT]] [--findings FILE]
+ * Usage: npm run fuzz -- [--programs 10000] [--seed S] [--engines reference,fast:stream] [--replay CASE] [--mutants [--only TEXT]] [--findings FILE]
  */
 import { appendFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
+import { engineNamed } from './engine-option.ts'
 import type { FuzzCase } from './fuzz/case.ts'
 import { hasCorpus } from './fuzz/corpus.ts'
 import { differenceOf, type Pair } from './fuzz/differ.ts'
@@ -57,8 +58,8 @@ function count(flag: string, text: string): number {
 function pairOf(names: string): Pair {
   const [yardstick = '', tested = yardstick] = names.split(',')
   return {
-    yardstick: engineByName(yardstick),
-    tested: engineByName(tested),
+    yardstick: engineNamed(yardstick),
+    tested: engineNamed(tested),
     repeats: count('--repeats', values.repeats),
   }
 }

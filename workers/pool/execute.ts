@@ -48,9 +48,9 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   return createCallRunner({
     reader,
     chain,
-    engine: engineByName(node.engine, (reason) =>
-      openReporter().report('engine_trapped', { reason }),
-    ),
+    engine: engineByName(node.engine, {
+      onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
+    }),
     limits,
     now: () => performance.now(),
     // What the node asks itself is not among the methods that it serves.

@@ -66,7 +66,9 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
     const sequencer = createSequencer(
       {
         chain: chainSpec(data.chain),
-        engine: engineByName(data.engine, (reason) => tell({ type: 'trapped', reason })),
+        engine: engineByName(data.engine, {
+          onTrap: (reason) => tell({ type: 'trapped', reason }),
+        }),
         blockTimeMs: data.blockTimeMs,
         flashblockTimeMs: data.flashblockTimeMs,
         form: data.form,

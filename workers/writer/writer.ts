@@ -66,9 +66,9 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
       store,
       publisher,
       reader,
-      engine: engineByName(data.engine, (reason) =>
-        main.postMessage({ type: 'trapped', reason } satisfies FromWriter),
-      ),
+      engine: engineByName(data.engine, {
+        onTrap: (reason) => main.postMessage({ type: 'trapped', reason } satisfies FromWriter),
+      }),
       now: () => performance.now(),
       ...(data.limits === undefined ? {} : { limits: data.limits }),
     },

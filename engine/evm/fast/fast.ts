@@ -7,6 +7,7 @@ import { compileModule } from './module.ts'
 import { Ended } from './reads.ts'
 import { type FastRules, fastRules, isFast } from './rules.ts'
 import { openFastSession } from './session.ts'
+import type { EngineTier } from './tier.ts'
 
 /** Bytes of code beside what the instances keep. */
 const CODE_CACHE_BYTES = 4 * 1024 * 1024
@@ -14,15 +15,17 @@ const CODE_CACHE_BYTES = 4 * 1024 * 1024
 export type FastOptions = {
   /** V8 compiles the same bytes once in a process, whoever asks. */
   readonly module?: WebAssembly.Module
-  /** Why work is done again on the reference engine. */
+  readonly tier?: EngineTier
+  /** Hears why work is done again on the reference engine. */
   readonly onTrap?: (reason: string) => void
+  /** May put something around the host's functions. */
   readonly around?: AroundHost
 }
 
 /** Instances, code and rules of its own: one for a thread is right. Where it fails, `reference` can do the work again. */
 export function makeFastEngine(reference: Engine, options: FastOptions = {}): Engine {
-  const { module = compileModule(), onTrap = () => {} } = options
-  const idle = idleInstances(module, options.around)
+  const { module = compileModule(), onTrap = () => {}, tier, around } = options
+  const idle = idleInstances(module, { tier, around })
   const codes = codeCache(CODE_CACHE_BYTES)
   // What changes precompiled contracts is one object for each fork, undefined where none does.
   const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()

@@ -2,6 +2,7 @@
 import { getRandomValues } from 'node:crypto'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { type Exports, type Layout, layoutOf } from './module.ts'
+import type { EngineTier } from './tier.ts'
 
 /** What the module calls while it runs (asm/imports.ts). */
 export type HostCalls = Readonly<{
@@ -27,6 +28,19 @@ const MOST_BYTES = 256 << 20
 /** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
 const KEPT_BYTES = 32 << 20
 
+/** How often code has run on its bytes before its translation runs (asm/translate.ts). Init code and traced runs have none. */
+const STREAM_RUNS: Readonly<Record<EngineTier, number>> = {
+  auto: 1,
+  stream: 0,
+  precise: 0xffffffff,
+}
+
+export type InstanceOptions = {
+  readonly tier?: EngineTier | undefined
+  readonly around?: AroundHost | undefined
+}
+const same: AroundHost = (calls) => calls
+
 export class Instance {
   readonly exports: Exports
   readonly layout: Layout
@@ -41,8 +55,7 @@ export class Instance {
   #data: DataView
   #asked: Asked
 
-  /** @param around may put something around the host's functions */
-  constructor(module: WebAssembly.Module, around: AroundHost = (calls) => calls) {
+  constructor(module: WebAssembly.Module, { tier = 'auto', around = same }: InstanceOptions = {}) {
     const { exports } = new WebAssembly.Instance(module, { host: around(importsOf(this)) })
     this.exports = exports as Exports
     this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
@@ -53,6 +66,7 @@ export class Instance {
     this.#look()
     getRandomValues(this.#bytes.subarray(this.layout.ASKED, this.layout.ASKED + 16))
     this.exports.initialize(MOST_BYTES)
+    this.exports.setStreamRuns(STREAM_RUNS[tier])
   }
 
   /** Valid until the memory grows, which every call of the module may do. */
@@ -160,10 +174,13 @@ export type IdleInstances = {
 /** Instances that nobody has: one for each session that is usually open at once in a thread. */
 const MOST_IDLE = 3
 
-export function idleInstances(module: WebAssembly.Module, around?: AroundHost): IdleInstances {
+export function idleInstances(
+  module: WebAssembly.Module,
+  options?: InstanceOptions,
+): IdleInstances {
   const idle: Instance[] = []
   return {
-    take: () => idle.pop() ?? new Instance(module, around),
+    take: () => idle.pop() ?? new Instance(module, options),
     give(instance) {
       instance.calls = undefined
       if (instance.isKept && idle.length < MOST_IDLE) idle.push(instance)

@@ -45,6 +45,7 @@ export type Exports = {
   initialize(mostBytes: number): void
   reset(): void
   setRules(hasDelegations: number, hasLeadingZeros: number): void
+  setStreamRuns(runs: number): void
   setWants(steps: number, touches: number): void
   addPrecompile(number: number, isAlwaysWarm: number): void
   accountOf(): number

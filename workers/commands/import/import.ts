@@ -69,7 +69,9 @@ async function importFile(
   const { report } = createReporter(context.log)
   const target = openImport({
     ...context,
-    engine: engineByName(config.engine, (reason) => report('engine_trapped', { reason })),
+    engine: engineByName(config.engine, {
+      onTrap: (reason) => report('engine_trapped', { reason }),
+    }),
     limits: { undoWindow: 256, historyBlocks: historyBlocks === 'all' ? undefined : historyBlocks },
   })
   const wanted = config.head === undefined ? undefined : hexToBytes(config.head)

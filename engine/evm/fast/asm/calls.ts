@@ -1,9 +1,9 @@
 /** CALL, CALLCODE, DELEGATECALL, STATICCALL: the price as go-ethereum computes it, and the frame that begins. */
 import { A_BALANCE, A_PRECOMPILE, A_WORD, account, isEmpty, isWarm, knownAccount, warm } from './accounts'
-import { C_BYTES, C_LENGTH, C_RUNS, codeOf, delegateOf, jumpsOf } from './codes'
+import { C_BYTES, C_LENGTH, codeOf, delegateOf, jumpsOf } from './codes'
 import {
   F_ACCOUNT, F_CALLER, F_CODE, F_CODE_LENGTH, F_ENTRY, F_GAS, F_GIVEN, F_INPUT, F_INPUT_LENGTH, F_IP, F_JOURNAL, F_JUMPS, F_KIND, F_LOGS,
-  F_MEMORY, F_OUTPUT, F_OUTPUT_LENGTH, F_REFUND, F_SP, F_STACK, F_STATIC, F_VALUE, FRAME_BYTES, grow, placeMemory, RETURN, stackOf,
+  F_MEMORY, F_OUTPUT, F_OUTPUT_LENGTH, F_REFUND, F_SP, F_STACK, F_STATIC, F_STREAM, F_VALUE, FRAME_BYTES, grow, placeMemory, RETURN, stackOf,
   STACK_BYTES,
 } from './frames'
 import { areaOf } from './heap'
@@ -16,7 +16,9 @@ import {
 } from './machine'
 import { BEYOND, endOf, priceOfMemory, TOO_MUCH } from './memory-ops'
 import { COLD_ADDRESS, touchEmpty, transfer } from './state-ops'
+import { T_FIRST } from './stream'
 import { addressOf, isTraced, tell, tellEnter, tellExit } from './trace'
+import { streamFor } from './translate'
 import { copy, hi3, isZero, lt, set64, zero } from './u256'
 import { revertTo } from './undo'
 import { bytes20ToWord } from './words'
@@ -138,7 +140,7 @@ export function opCall<T>(frame: usize, sp: usize, kind: u32): i32 {
   store<u32>(next, load<u32>(args, 96), F_OUTPUT_LENGTH)
   beginFrame(next, kind, kind == CALLCODE || kind == DELEGATECALL ? own : target, given, mark)
   placeMemory(next, 0)
-  runEntry(next, entry)
+  runEntry(next, entry, !isTraced<T>())
   return CALL_BEGUN
 }
 
@@ -207,10 +209,12 @@ export function beginFrame(frame: usize, kind: u32, owner: usize, forIt: i64, ma
   store<i64>(frame, refund, F_REFUND)
 }
 
-export function runEntry(frame: usize, entry: usize): void {
-  store<u32>(entry, load<u32>(entry, C_RUNS) + 1, C_RUNS)
+/** `mayStream`: it may run on a translation of the code, where there is one. */
+export function runEntry(frame: usize, entry: usize, mayStream: bool): void {
   store<u32>(frame, <u32>(entry + C_BYTES), F_CODE)
-  store<u32>(frame, <u32>(entry + C_BYTES), F_IP)
+  const stream: usize = mayStream ? streamFor(entry) : 0
+  store<u32>(frame, <u32>stream, F_STREAM)
+  store<u32>(frame, stream != 0 ? load<u32>(stream, T_FIRST) : <u32>(entry + C_BYTES), F_IP)
   store<u32>(frame, load<u32>(entry, C_LENGTH), F_CODE_LENGTH)
   store<u32>(frame, <u32>entry, F_ENTRY)
   store<u32>(frame, <u32>jumpsOf(entry), F_JUMPS)

@@ -30,13 +30,32 @@ const EMPTY_CODE: usize = memory.data(192, 16)
 const HASH: usize = memory.data(32, 16)
 
 let keptBytes: usize = KEPT_BYTES + 1
+/** Bytes of translations, in the same blocks. */
+let streamBytes: usize = 0
+const MOST_STREAM_BYTES: usize = 6 << 20
+const KEPT_STREAM_BYTES: usize = 4 << 20
 
 /** Between sessions: nobody refers to an entry then. */
 export function evictCodes(): void {
-  if (keptBytes <= KEPT_BYTES) return
+  if (keptBytes <= KEPT_BYTES && streamBytes <= KEPT_STREAM_BYTES) return
   keptBytes = 0
+  streamBytes = 0
   rewind(ARENA)
   emptyTable(CODES, LEAST_PLACES)
+}
+
+/** No more code is translated until the next session. */
+export function isFullOfStreams(): bool {
+  return streamBytes >= MOST_STREAM_BYTES
+}
+/** Where a translation of so many bytes goes, 0: there are enough of them. */
+export function takeStream(bytes: usize): usize {
+  if (streamBytes + bytes > MOST_STREAM_BYTES) {
+    streamBytes = MOST_STREAM_BYTES
+    return 0
+  }
+  streamBytes += bytes
+  return take(ARENA, bytes, BLOCK_BYTES)
 }
 
 /** An entry without bytes and hash. */

@@ -4,7 +4,7 @@ import { beginFrame, CALL_BEGUN, CALL_DONE, CALL_FAILED, CREATE2 } from './calls
 import { bitmapBytes, markJumps, PADDING, setCode } from './codes'
 import {
   F_ACCOUNT, F_CALLER, F_CODE, F_CODE_LENGTH, F_ENTRY, F_INPUT, F_INPUT_LENGTH, F_IP, F_JUMPS, F_MEMORY, F_OUTPUT_LENGTH, F_STATIC,
-  F_VALUE, FRAME_BYTES, grow, placeMemory,
+  F_STREAM, F_VALUE, FRAME_BYTES, grow, placeMemory,
 } from './frames'
 import { journalEnd } from './journal'
 import { keccak256 } from './keccak'
@@ -145,6 +145,7 @@ export function runInitCode(frame: usize, code: usize, length: u32): void {
   store<u32>(frame, length, F_CODE_LENGTH)
   store<u32>(frame, <u32>(own + padded), F_JUMPS)
   store<u32>(frame, 0, F_ENTRY)
+  store<u32>(frame, 0, F_STREAM)
   store<u32>(frame, 0, F_INPUT)
   store<u32>(frame, 0, F_INPUT_LENGTH)
   store<u32>(frame, 0, F_OUTPUT_LENGTH)

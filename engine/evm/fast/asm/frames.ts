@@ -40,6 +40,8 @@ export const F_CALLER: usize = 96
 export const F_VALUE: usize = 128
 /** The entry of its code, 0 for init code. */
 export const F_ENTRY: usize = 160
+/** The translation it runs on, 0: on the bytes of its code. */
+export const F_STREAM: usize = 164
 export const FRAME_BYTES: usize = 176
 
 /** The record of depth 0. */

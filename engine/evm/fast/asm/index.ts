@@ -16,7 +16,8 @@ export {
   E_NUMBER, E_RECORD, E_WORD, ENTRY_BYTES, J_BALANCE, J_CLEARED, J_CODE, J_FLAGS, J_NONCE, J_SLOT, J_WARM, J_WARM_SLOT, JOURNAL, journalEnd,
 } from './journal'
 export { LOGS, logsEnd } from './logs'
-export { OPCODES } from './loop'
+export { OPCODES } from './opcodes'
 export { IS_FROM_CLEARED, S_ACCOUNT, S_BASE, S_FLAGS, S_KEY, S_NEXT, S_VALUE } from './slots'
 export { gas, halt, haltFirst, haltSecond, depth, refund, returnLength, setReturnLength, setRules, unpaid } from './machine'
 export { setWants, stepGas, TOLD } from './trace'
+export { setStreamRuns } from './translate'

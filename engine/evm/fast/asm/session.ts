@@ -6,6 +6,7 @@ import {
 import { beginFrame, CALL, CREATE, resolve, runEntry, runPrecompile } from './calls'
 import { C_LENGTH, codeOf, delegateOf, dropCode, evictCodes, setCode } from './codes'
 import { addressByNonce, beginAccount, CREATED, runInitCode, settleAccount } from './creates'
+import { HALTED, SUCCESS } from './ends'
 import {
   F_CALLER, F_INPUT, F_INPUT_LENGTH, F_OUTPUT_LENGTH, F_STATIC, F_VALUE, frames, makeFrames, placeMemory, RETURN, startMemory, trimMemory,
 } from './frames'
@@ -15,10 +16,11 @@ import { ASKED, GAS, hostPoll } from './imports'
 import { setSeed } from './index-table'
 import { forgetJournal, J_TOUCHED, journalEnd, kindAt, recordAt, ENTRY_BYTES } from './journal'
 import { startLogs } from './logs'
-import { HALTED, loop, makeMasks, SUCCESS } from './loop'
+import { run } from './loop'
 import {
   depth, fail, gas, halt, HALT_BALANCE, HALT_NONE, HALT_PRECOMPILE, hasDelegations, refund, returnLength, startBounds,
 } from './machine'
+import { makeMasks } from './opcodes'
 import { clearStorage, forgetSlots, setSlot as writeSlot, slot, knownSlot, warmSlot } from './slots'
 import { transfer } from './state-ops'
 import { tellEnter, tellExit } from './trace'
@@ -216,8 +218,8 @@ function call(length: u32, isTraced: bool): i32 {
   store<u32>(frame, <u32>input, F_INPUT)
   store<u32>(frame, length, F_INPUT_LENGTH)
   placeMemory(frame, 0)
-  runEntry(frame, entry)
-  return isTraced ? loop<u8>() : loop<u64>()
+  runEntry(frame, entry, !isTraced)
+  return run(isTraced)
 }
 
 /** The target's code is as near as the account that delegates to it (EIP-7702). */
@@ -257,7 +259,7 @@ function create(length: u32, isTraced: bool): i32 {
   const frame = frames
   beginMessage(frame, CREATE, to, mark)
   runInitCode(frame, areaOf(INPUT), length)
-  return isTraced ? loop<u8>() : loop<u64>()
+  return run(isTraced)
 }
 
 function beginMessage(frame: usize, kind: u32, owner: usize, mark: usize): void {

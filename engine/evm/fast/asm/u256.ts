@@ -157,6 +157,22 @@ export function sub(d: usize, p: usize, q: usize): void {
   store4(d, a0 - b0, s1 - c0, s2 - c1, s3 - c2)
 }
 
+/** p + small, to p. */
+// @ts-ignore: decorator
+@inline
+export function addSmall(p: usize, small: u64): void {
+  const sum = load<u64>(p) + small
+  store<u64>(p, sum)
+  if (sum < small) carry(p)
+}
+function carry(p: usize): void {
+  for (let limb: usize = 8; limb < 32; limb += 8) {
+    const next = load<u64>(p + limb) + 1
+    store<u64>(p + limb, next)
+    if (next != 0) return
+  }
+}
+
 /** 0 − p. */
 // @ts-ignore: decorator
 @inline

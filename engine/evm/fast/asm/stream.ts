@@ -1,0 +1,74 @@
+/**
+ * The form of translated code, the stream: instructions of whole 8 bytes, each a number (an opcode's, or one of those below) and what it
+ * needs. One that computes a price has 16 bytes: number, the constant gas of the block behind it, a word of its own, the pc behind it.
+ */
+export const I_BLOCK: u32 = 0x100
+export const I_PUSH_SMALL: u32 = 0x101
+export const I_PUSH_WORD: u32 = 0x102
+export const I_MLOAD_AT: u32 = 0x106
+export const I_MSTORE_AT: u32 = 0x107
+export const I_ADD_SMALL: u32 = 0x108
+export const I_AND_SMALL: u32 = 0x109
+export const I_AND_WORD: u32 = 0x10a
+export const I_SHL_BY: u32 = 0x10b
+export const I_SHR_BY: u32 = 0x10c
+export const I_POPS: u32 = 0x10d
+export const I_SWAP_POP: u32 = 0x10e
+export const I_PUSH_TWO: u32 = 0x103
+/** Two DUPs, one that is added to the top. */
+export const I_DUP_TWO: u32 = 0x104
+export const I_DUP_ADD: u32 = 0x105
+/** Perhaps POPs, and JUMP. */
+export const I_POPS_JUMP: u32 = 0x10f
+/** Jumps to a place that is known: unconditional, by a word, by its being zero. */
+export const I_JUMP: u32 = 0x110
+export const I_JUMP_IF: u32 = 0x111
+export const I_JUMP_UNLESS: u32 = 0x112
+/** LT, GT, SLT, SGT, EQ and a jump; the same with ISZERO between. */
+export const I_JUMP_IF_LT: u32 = 0x113
+export const I_JUMP_UNLESS_LT: u32 = 0x118
+/** DUP1, PUSH, EQ and a jump, as contracts look for the function that is called. */
+export const I_JUMP_IF_SAME: u32 = 0x11d
+
+export const PLAIN_BYTES: usize = 8
+export const PRICED_BYTES: usize = 16
+export const WORD_BYTES: usize = 40
+
+/** What begins a translation: which rules it is for, its first instruction; then for each pc the block that a jump there runs, or 0. */
+export const T_RULES: usize = 0
+export const T_FIRST: usize = 4
+export const T_PLACES: usize = 16
+
+/** The loop is the one on a stream. */
+// @ts-ignore: decorator
+@inline
+export function isStream<T>(): bool {
+  return sizeof<T>() == 4
+}
+
+/** Bytes of an instruction without a price. */
+// @ts-ignore: decorator
+@inline
+export function plain<T>(): usize {
+  return isStream<T>() ? PLAIN_BYTES : 1
+}
+
+// @ts-ignore: decorator
+@inline
+export function priced<T>(): usize {
+  return isStream<T>() ? PRICED_BYTES : 1
+}
+
+/** Gas of the block's opcodes behind this one, which is paid already: the frame has so much more. */
+// @ts-ignore: decorator
+@inline
+export function rest<T>(ip: usize): i64 {
+  return isStream<T>() ? <i64>load<u32>(ip, 4) : 0
+}
+
+/** What is left does not pay for the rest of the block. */
+// @ts-ignore: decorator
+@inline
+export function isShort<T>(left: i64): bool {
+  return isStream<T>() && left < 0
+}

@@ -1,0 +1,149 @@
+/**
+ * Translates code into a stream (stream.ts): once for an entry that runs again, in one pass, and a second that knows where all stands.
+ * Blocks begin at every JUMPDEST and behind every jump and call; what is behind an end is left out up to the next JUMPDEST.
+ */
+import { C_BYTES, C_LENGTH, C_RUNS, C_STREAM, isFullOfStreams, jumpsOf, takeStream } from './codes'
+import { allocate, release } from './heap'
+import {
+  after, block, blockGas, closeBlock, count, emit, emitPriced, emitWord, GAS, isPush, isSmall, JUMP, JUMPDEST, JUMPI, lastOf, length,
+  opAt, openBlock, out, PC, small, startDraft,
+} from './draft'
+import { emitFused } from './fuse'
+import { hasLeadingZeros, spend } from './machine'
+import { flagsOf, gasOf, rowOf } from './opcodes'
+import {
+  I_AND_WORD, I_BLOCK, I_JUMP, I_JUMP_IF_SAME, I_MLOAD_AT, I_MSTORE_AT, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_WORD, PLAIN_BYTES, PRICED_BYTES,
+  T_FIRST, T_PLACES, T_RULES, WORD_BYTES,
+} from './stream'
+import { TELLS_ITSELF } from './trace'
+
+/** Longer code is not translated. */
+const MOST_LENGTH: u32 = 1 << 16
+/** Of a stream, for a byte of code: a block and a jump that ends it. */
+const MOST_BYTES_FOR_ONE: usize = 24
+
+const NEVER: u32 = u32.MAX_VALUE
+/** How often code has run before it is translated. */
+let streamRuns: u32 = NEVER
+export function setStreamRuns(runs: u32): void {
+  streamRuns = runs
+}
+
+/** Counts a run of the code. Its translation, 0: it runs on its bytes. */
+export function streamFor(entry: usize): usize {
+  const runs = load<u32>(entry, C_RUNS)
+  if (runs < NEVER) store<u32>(entry, runs + 1, C_RUNS)
+  if (runs < streamRuns || streamRuns == NEVER) return 0
+  const stream = <usize>load<u32>(entry, C_STREAM)
+  if (stream != 0 && load<u32>(stream, T_RULES) == u32(hasLeadingZeros)) return stream
+  return load<u32>(entry, C_LENGTH) > MOST_LENGTH || isFullOfStreams() ? 0 : translate(entry)
+}
+
+function translate(entry: usize): usize {
+  const length = load<u32>(entry, C_LENGTH)
+  spend(length)
+  const jumps = jumpsOf(entry)
+  const places = (T_PLACES + (<usize>length << 2) + 15) & ~15
+  const room = places + (<usize>length + 2) * MOST_BYTES_FOR_ONE + WORD_BYTES
+  const draft = allocate(room)
+  memory.fill(draft, 0, places)
+  startDraft(entry + C_BYTES, length, jumps, draft + places)
+  emitAll(draft)
+  const bytes = out - draft
+  const stream = takeStream(bytes)
+  if (stream != 0) {
+    memory.copy(stream, draft, bytes)
+    settle(stream, places, bytes)
+    store<u32>(stream, u32(hasLeadingZeros), T_RULES)
+    store<u32>(stream, <u32>(stream + places), T_FIRST)
+    store<u32>(entry, <u32>stream, C_STREAM)
+  }
+  release(draft, room)
+  return stream
+}
+
+/** First pass. Where blocks are is noted relative to the draft, where jumps go as a pc. */
+function emitAll(draft: usize): void {
+  let isDead = false
+  let pc: u32 = 0
+  while (pc < length) {
+    const op = opAt(pc)
+    if (op == JUMPDEST) {
+      closeBlock()
+      store<u32>(draft + T_PLACES + (<usize>pc << 2), <u32>(out - draft))
+      isDead = false
+    }
+    if (isDead) {
+      pc = after(pc)
+      continue
+    }
+    if (block == 0) openBlock(pc)
+    const next = emitFused(pc)
+    const last = next != 0 ? lastOf(pc, next) : op
+    if (next != 0) pc = next
+    else {
+      count(pc)
+      emitOne(pc)
+      pc = after(pc)
+    }
+    if (isEnd(last)) {
+      closeBlock()
+      isDead = !(last == JUMPI || isCall(last))
+    }
+  }
+  if (isDead) return
+  if (block == 0) openBlock(pc)
+  emit(0, 0)
+  closeBlock()
+}
+
+function isCall(op: u32): bool {
+  return op == 0xf0 || op == 0xf1 || op == 0xf2 || op == 0xf4 || op == 0xf5 || op == 0xfa
+}
+function isEnd(op: u32): bool {
+  return op == 0 || op == JUMP || op == JUMPI || isCall(op) || op == 0xf3 || op == 0xfd || op == 0xff || !isDefined(op)
+}
+/** A row of an opcode that is none has no gas, nothing that it takes, and the whole stack. */
+function isDefined(op: u32): bool {
+  if (op == 0) return true
+  const row = rowOf(op)
+  return gasOf(row) != 0 || flagsOf(row) != 0
+}
+
+function emitOne(pc: u32): void {
+  const op = opAt(pc)
+  if (op == JUMPDEST) return
+  if (op == PC) return emit(I_PUSH_SMALL, pc)
+  if (isPush(op)) return emitPush(pc)
+  if (flagsOf(rowOf(op)) & TELLS_ITSELF) return emitPriced(op, 0, pc + 1)
+  emit(op, op == GAS ? blockGas : 0)
+}
+function emitPush(pc: u32): void {
+  if (isSmall(pc)) return emit(I_PUSH_SMALL, small(pc))
+  emitWord(I_PUSH_WORD, pc)
+}
+
+function bytesOf(number: u32): usize {
+  if (number == I_BLOCK || number == I_MLOAD_AT || number == I_MSTORE_AT) return PRICED_BYTES
+  if (number == I_PUSH_TWO || number == I_JUMP_IF_SAME) return PRICED_BYTES
+  if (number == I_PUSH_WORD || number == I_AND_WORD) return WORD_BYTES
+  return number < 256 && flagsOf(rowOf(number)) & TELLS_ITSELF ? PRICED_BYTES : PLAIN_BYTES
+}
+
+/** Second pass, where it stays: pcs of jumps become blocks, the gas so far becomes that of the rest. */
+function settle(stream: usize, places: usize, bytes: usize): void {
+  for (let at: usize = T_PLACES; at < places; at += 4) {
+    const place = load<u32>(stream + at)
+    if (place != 0) store<u32>(stream + at, <u32>stream + place)
+  }
+  const end = stream + bytes
+  let total: u32 = 0
+  for (let at = stream + places; at < end; at += bytesOf(load<u32>(at))) {
+    const number = load<u32>(at)
+    const word = load<u32>(at, 4)
+    if (number == I_BLOCK) total = word
+    else if (number >= I_JUMP) store<u32>(at, load<u32>(stream + T_PLACES + (<usize>word << 2)), 4)
+    else if (number == I_MLOAD_AT || number == I_MSTORE_AT || number == GAS) store<u32>(at, total - word, 4)
+    else if (number < 256 && flagsOf(rowOf(number)) & TELLS_ITSELF) store<u32>(at, total - word, 4)
+  }
+}
