@@ -3,6 +3,7 @@ import type { Block, ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { type Engine, TrapError } from '../../engine/evm/engine.ts'
 import { keptReplays } from '../../engine/execution/call/kept-replays.ts'
+import { noSession } from '../../engine/execution/call/kept-session.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import {
@@ -129,8 +130,7 @@ export function createCallRunner(parts: {
 
 /** The session that calls share is one of their own engine. */
 const alone = ({ env, reader }: CallState): CallState => ({
-  ...{ env, reader },
-  kept: { reader, take: () => undefined, give() {}, close() {} },
+  ...{ env, reader, kept: noSession(reader) },
 })
 
 /** The front knows how long the call took; here only that it is over. */

@@ -237,6 +237,7 @@ describe('metrics', () => {
         txpool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
         mishaps: () => ({ call_failed: 2 }),
+        verified: () => ({ verified: 7, mismatches: 1 }),
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
       () => 7_000,
@@ -257,6 +258,8 @@ describe('metrics', () => {
     metrics.call('eth_call', 7_000, undefined)
     const text = await metrics.text()
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
+    expect(text).toContain('flashnode_verified_calls 7')
+    expect(text).toContain('flashnode_verify_mismatches 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_simulateV1",code="-38014"} 1')

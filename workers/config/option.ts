@@ -62,6 +62,13 @@ export function integer(min: number, max: number): (wire: string) => number {
   }
 }
 
+/** 0 to 1, as a decimal. */
+export function share(wire: string): number {
+  const number = Number(wire)
+  if (/^\d(\.\d{1,9})?$/.test(wire) && number <= 1) return number
+  throw new Error('expected a number from 0 to 1')
+}
+
 export function orWord<W extends string>(
   word: W,
   decode: (wire: string) => number,

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { isLoopback, trustedProxies } from '../../rpc/seam/address.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { ConfigOf, Given } from './command.ts'
-import { choice, flag, integer, list, option, optional, orWord, text } from './option.ts'
+import { choice, flag, integer, list, option, optional, orWord, share, text } from './option.ts'
 import {
   CHAIN,
   DATADIR,
@@ -69,6 +69,10 @@ export const SERVING = {
     fallback: undefined,
     text: 'shared memory of the views',
     shown: 'computed',
+  }),
+  verifySample: option('SHARE', share, {
+    fallback: 0.001,
+    text: 'of the calls, run again on the other engine after the answer; 0 is off',
   }),
   ...WORKING,
   ...LIMIT_FLAGS,

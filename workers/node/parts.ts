@@ -2,12 +2,13 @@
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/http/feed.ts'
 import { methods } from '../../rpc/methods/index.ts'
-import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
+import { type Executor, OWN_CLIENT } from '../../rpc/seam/executor.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
+import { createVerifier, mismatchFiles } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
 import { createHealth, type Health } from '../observe/health.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
@@ -33,6 +34,8 @@ export type Parts = StartedNode & {
   readonly health: Health
   readonly metrics: Metrics
   readonly failing: Failing
+  /** The pool, for clients. */
+  readonly executor: Executor
   /** What is opened after the first messages may come. */
   readonly later: { front?: Front }
 }
@@ -65,6 +68,11 @@ export function openParts(
     isListed: createWhitelist(chain, { executor: pool, limits, now }),
     onFailure: failing,
   })
+  const verifier = createVerifier({
+    ...{ executor: pool, limits, now, share: config.verifySample, random: Math.random },
+    report: reporter.report,
+    keep: mismatchFiles(started.directory.path),
+  })
   const metrics = createMetrics(
     {
       pool: pool.stats,
@@ -74,10 +82,14 @@ export function openParts(
       front: () => later.front?.stats() ?? {},
       heaps: started.heaps,
       mishaps: reporter.counts,
+      verified: verifier.counts,
     },
     now,
   )
-  const parts: Parts = { ...started, feed, transactions, health, metrics, failing, later }
+  const parts: Parts = {
+    ...started,
+    ...{ feed, transactions, health, metrics, failing, later, executor: verifier },
+  }
   jobs.open(metrics.job)
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
   threads.fromWriter.open((message) => onWriter(message, parts, context))

@@ -22,7 +22,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   const { config, lifecycle, log, reporter } = context
   const accounts = openAccounts(config, role.keys)
   const parts = openParts(context, started, role)
-  const { chain, reader, transactions, health, pool, metrics, threads } = parts
+  const { chain, reader, transactions, health, executor, metrics, threads } = parts
   const source = await threads.source?.connect({ ...parts, writer: threads.writer })
   const front = await createFront({
     ...{ config, chain, reader, accounts, metrics, now },
@@ -31,7 +31,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
     methods: source?.methods ?? [],
     legacyUrl: role.legacyUrl,
     syncing: role.syncing,
-    executor: pool,
+    executor,
     transactions: transactions.service,
     readiness: () => health.readiness(),
   })

@@ -18,6 +18,8 @@ export type MetricSources = {
   readonly feed: () => Readonly<Record<string, number>>
   readonly txpool: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
+  /** Calls that the other engine has run too. */
+  readonly verified: () => { readonly verified: number; readonly mismatches: number }
   /** What should not happen, by kind. */
   readonly mishaps: () => Readonly<Record<string, number>>
   readonly heaps: () => Promise<readonly Heap[]>
@@ -213,6 +215,16 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
     () => sources.pool().terminated,
   )
   gauge('pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced)
+  gauge(
+    'verified_calls',
+    'calls that both engines have run, since the start',
+    () => sources.verified().verified,
+  )
+  gauge(
+    'verify_mismatches',
+    'of these, how many they answered differently',
+    () => sources.verified().mismatches,
+  )
   gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)

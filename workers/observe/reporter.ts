@@ -12,6 +12,7 @@ const KINDS = {
   chain_halted: ['error', 'the chain does not go on'],
   contracts_damaged: ['warn', 'the contracts of the development chain were damaged: made anew'],
   engine_trapped: ['error', 'the engine failed, and the reference engine did its work'],
+  engines_differ: ['error', 'the engines give different answers'],
   front_stalled: ['warn', 'the front stood still'],
   journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],
   node_fails: ['error', 'the node cannot go on'],

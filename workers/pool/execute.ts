@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { threadId, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
+import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
@@ -12,6 +13,7 @@ import { methods } from '../../rpc/methods/index.ts'
 import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
 import { digestMessage } from '../../rpc/methods/shared/message-digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
+import { verifyMethod } from '../../rpc/methods/shared/verify.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
@@ -45,12 +47,18 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
     chain,
     thread: claimRow(claims, threadId),
   })
+  const engine = engineByName(node.engine, {
+    onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
+  })
+  let other = engine.fallback?.engine
+  const verifyCall = verifyMethod(methods, () => {
+    other ??= engineByName(ENGINE_NAMES.find((name) => name !== node.engine)!)
+    return other
+  })
   return createCallRunner({
     reader,
     chain,
-    engine: engineByName(node.engine, {
-      onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
-    }),
+    engine,
     limits,
     now: () => performance.now(),
     // What the node asks itself is not among the methods that it serves.
@@ -59,6 +67,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       [proveSidecar.name, proveSidecar],
       [digestTransaction.name, digestTransaction],
       [digestMessage.name, digestMessage],
+      [verifyCall.name, verifyCall],
     ]),
     onBug(error, method) {
       const { report, loggable } = openReporter()

@@ -66,3 +66,11 @@ export function keptSession(
     close,
   }
 }
+
+/** For a call that shares no session with others. */
+export const noSession = (reader: StateReader): KeptSession => ({
+  reader,
+  take: () => undefined,
+  give() {},
+  close() {},
+})

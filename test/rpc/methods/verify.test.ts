@@ -1,0 +1,82 @@
+/** Calls that are run again on another engine: what is the same, what is not, and what cannot be told. */
+import { expect, test } from 'vitest'
+import type { Engine } from '../../../engine/evm/engine.ts'
+import { engineByName } from '../../../engine/evm/engines/registry.ts'
+import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
+import { methods } from '../../../rpc/methods/index.ts'
+import { VERIFIED, type Verdict, verifyMethod } from '../../../rpc/methods/shared/verify.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { referenceEngine } from '../../fixtures/engine.ts'
+import { CHAIN } from '../../fixtures/producer.ts'
+import { WriterWorld } from '../../fixtures/writer-world.ts'
+
+const TO = '0x00000000000000000000000000000000000000aa'
+const SLOT = `0x${'00'.repeat(32)}`
+/** Gives the sum of slot 0 and the gas that is left, or fails where it is asked to. */
+const account = (code: string) => ({ [TO]: { code, state: { [SLOT]: `0x${'00'.repeat(31)}2a` } } })
+const SUM = account('0x5f545a015f5260205ff3')
+const LOOP = account('0x5b5f56')
+const fast = engineByName('fast')
+
+/** Finds 1 in slot 0, whatever the state says. */
+const wrong: Engine = {
+  ...referenceEngine,
+  openSession(reader, block, rules) {
+    const session = referenceEngine.openSession(reader, block, rules)
+    const run = session.run.bind(session)
+    session.run = async (...given) => {
+      const outcome = await run(...given)
+      return outcome.status === 'success' ? { ...outcome, output: new Uint8Array(32) } : outcome
+    }
+    return session
+  },
+}
+
+function askOn(engine: Engine, other: Engine) {
+  const { reader } = new WriterWorld()
+  const verifyCall = verifyMethod(methods, () => other)
+  const runner = createCallRunner({
+    ...{ reader, chain: CHAIN, engine, limits: DEFAULT_LIMITS, now: () => performance.now() },
+    methods: new Map([...methods, [verifyCall.name, verifyCall]]),
+    onBug(error) {
+      throw error
+    },
+  })
+  const run = async (method: string, params: readonly unknown[]) => {
+    const text = JSON.stringify(params)
+    const call = { method, text, endpoint: 'flashblocks', record: undefined } as const
+    const reply = await runner.run(call, { isExpired: () => false, put() {} })
+    runner.endTask()
+    return reply
+  }
+  return async (method: string, params: readonly unknown[]): Promise<Verdict> => {
+    const { record: _, ...answer } = (await run(method, params)) as { record: number }
+    const reply = await run('verifyCall', [{ method, params, answer }])
+    return JSON.parse((reply as { result: string }).result)
+  }
+}
+
+test.each([...VERIFIED])('%s is the same on both', async (method) => {
+  const ask = askOn(fast, referenceEngine)
+  expect(await ask(method, [{ to: TO }, 'latest', SUM])).toEqual({ verdict: 'same' })
+  const refused = { to: TO, value: '0x1' }
+  expect(await ask(method, [refused, 'latest', SUM])).toEqual({ verdict: 'same' })
+})
+
+test('another answer is told, with the state that it read', async () => {
+  const verdict = await askOn(fast, wrong)('eth_call', [{ to: TO, gas: '0x186a0' }, 'latest', SUM])
+  expect(verdict).toMatchObject({
+    verdict: 'different',
+    engine: 'reference',
+    answer: { result: `"0x${'00'.repeat(32)}"` },
+    latest: { number: `${CHAIN.genesisNumber}` },
+    prestate: { [TO]: { code: SUM[TO]!.code, storage: SUM[TO]!.state } },
+  })
+})
+
+test('what takes long on the other engine is not told', async () => {
+  const ask = askOn(fast, referenceEngine)
+  expect(await ask('eth_call', [{ to: TO, gas: '0x2625a00' }, 'latest', LOOP])).toEqual({
+    verdict: 'unknown',
+  })
+})

@@ -1,0 +1,93 @@
+/** Which calls are run again, and what becomes of those that differ. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { methods } from '../../../rpc/methods/index.ts'
+import { OWN_CLIENT, type PoolCall, type PoolReply } from '../../../rpc/seam/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { createVerifier, mismatchFiles } from '../../../workers/front/verifier.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-verify-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+const callOf = (name: string): PoolCall => ({
+  method: methods.get(name)!,
+  params: [],
+  text: '[{"to":"0xaa"},"latest"]',
+  endpoint: 'flashblocks',
+  record: undefined,
+  deadline: 1_000,
+  client: OWN_CLIENT,
+})
+
+function verifierOn(verdict: object, options: { readonly share?: number } = {}) {
+  const asked: PoolCall[] = []
+  const reported: unknown[] = []
+  const verifier = createVerifier({
+    executor: {
+      async execute(call): Promise<PoolReply> {
+        asked.push(call)
+        if (call.method.name === 'verifyCall') return { result: JSON.stringify(verdict) }
+        return { result: '"0x01"', record: 7 }
+      },
+    },
+    limits: DEFAULT_LIMITS,
+    now: () => 0,
+    share: options.share ?? 0.5,
+    random: () => 0.25,
+    report: (what, details) => void reported.push([what, details]),
+    keep: mismatchFiles(directory),
+  })
+  const settled = () => new Promise((resolve) => setImmediate(resolve))
+  return { asked, reported, verifier, settled }
+}
+
+test('a call is run again at its record, after its answer, and counted', async () => {
+  const { asked, verifier, settled, reported } = verifierOn({ verdict: 'same' })
+  expect(await verifier.execute(callOf('eth_call'))).toEqual({ result: '"0x01"', record: 7 })
+  await settled()
+  expect(asked.map(({ method }) => method.name)).toEqual(['eth_call', 'verifyCall'])
+  expect(asked[1]).toMatchObject({ record: 7, endpoint: 'flashblocks' })
+  expect(JSON.parse(asked[1]!.text)).toEqual([
+    { method: 'eth_call', params: [{ to: '0xaa' }, 'latest'], answer: { result: '"0x01"' } },
+  ])
+  expect(verifier.counts()).toEqual({ verified: 1, mismatches: 0 })
+  expect(reported).toEqual([])
+})
+
+test.each([
+  ['eth_getBalance', 0.5],
+  ['debug_traceCall', 0.5],
+  ['eth_call', 0.25],
+  ['eth_call', 0],
+])('%s at a share of %d is not', async (method, share) => {
+  const { asked, verifier, settled } = verifierOn({ verdict: 'same' }, { share })
+  await verifier.execute(callOf(method))
+  await settled()
+  expect(asked).toHaveLength(1)
+})
+
+test('what differs is in a file, 16 of them', async () => {
+  const other = { engine: 'reference', answer: { result: '"0x02"' } }
+  const { verifier, settled, reported } = verifierOn({ verdict: 'different', ...other })
+  for (let count = 0; count < 20; count++) {
+    await verifier.execute(callOf('eth_call'))
+    await settled()
+  }
+  expect(verifier.counts()).toEqual({ verified: 20, mismatches: 20 })
+  expect(readdirSync(join(directory, 'mismatches'))).toHaveLength(16)
+  const file = join(directory, 'mismatches', '1.json')
+  expect(reported[0]).toEqual(['engines_differ', { method: 'eth_call', file, reason: file }])
+  expect(reported[19]).toEqual([
+    'engines_differ',
+    { method: 'eth_call', file: undefined, reason: 'no file is written' },
+  ])
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({
+    method: 'eth_call',
+    params: [{ to: '0xaa' }, 'latest'],
+    endpoint: 'flashblocks',
+    answer: { result: '"0x01"' },
+    other,
+  })
+})

@@ -1,0 +1,113 @@
+/**
+ * `--verify-sample`: a share of the calls that the pool has answered is run again on the other engine, after the answer and one at a time. Where
+ * they differ, the call is written into a file of the data directory.
+ */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type AnsweredCall, VERIFIED, type Verdict } from '../../rpc/methods/shared/verify.ts'
+import {
+  type Executor,
+  OWN_CLIENT,
+  type PoolCall,
+  type PoolReply,
+} from '../../rpc/seam/executor.ts'
+import { laneMs } from '../../rpc/seam/lane.ts'
+import type { Report } from '../observe/reporter.ts'
+import type { Asking } from '../pool/ask.ts'
+
+export type VerifierOptions = Asking & {
+  /** 0 to 1. */
+  readonly share: number
+  /** 0 to 1, without 1. */
+  readonly random: () => number
+  readonly report: Report
+  /** Writes the call down, and says where; undefined: nowhere. */
+  readonly keep: (mismatch: object) => string | undefined
+}
+export type Verifier = Executor & {
+  /** Calls since the start. */
+  readonly counts: () => { readonly verified: number; readonly mismatches: number }
+}
+
+const METHOD = { name: 'verifyCall', runs: 'call' } as const
+
+/** What executes as `executor` does. */
+export function createVerifier(options: VerifierOptions): Verifier {
+  const { executor, share, random } = options
+  let isBusy = false
+  let verified = 0
+  let mismatches = 0
+
+  async function verify(call: PoolCall, answered: Answered): Promise<void> {
+    const verdict = await ask(options, call, answered)
+    if (verdict === undefined || verdict.verdict === 'unknown') return
+    verified++
+    if (verdict.verdict === 'same') return
+    mismatches++
+    const { method, params, answer } = callOf(call, answered)
+    const { verdict: _, ...other } = verdict
+    const file = options.keep({ method, params, endpoint: call.endpoint, answer, other })
+    options.report('engines_differ', { method, file, reason: file ?? 'no file is written' })
+  }
+  return {
+    async execute(call) {
+      const reply = await executor.execute(call)
+      if (isBusy || !VERIFIED.has(call.method.name) || random() >= share) return reply
+      if (!isAnswered(reply)) return reply
+      isBusy = true
+      void verify(call, reply).finally(() => {
+        isBusy = false
+      })
+      return reply
+    },
+    counts: () => ({ verified, mismatches }),
+  }
+}
+
+type Answered = Exclude<PoolReply, { readonly pieces: unknown } | { readonly stale: true }>
+
+const isAnswered = (reply: PoolReply): reply is Answered =>
+  ('result' in reply || 'error' in reply) && reply.record !== undefined
+
+function callOf(call: PoolCall, answered: Answered): AnsweredCall {
+  const params: readonly unknown[] = JSON.parse(call.text)
+  const { record: _, ...answer } = answered
+  return { method: call.method.name, params, answer }
+}
+
+/** undefined: the record is gone, or the pool has no time for it. */
+async function ask(
+  { executor, limits, now }: Asking,
+  call: PoolCall,
+  answered: Answered,
+): Promise<Verdict | undefined> {
+  const params = [callOf(call, answered)]
+  const reply = await executor.execute({
+    ...{ method: METHOD, params, text: JSON.stringify(params), endpoint: call.endpoint },
+    record: answered.record,
+    deadline: now() + laneMs(METHOD.runs, limits),
+    client: OWN_CLIENT,
+  })
+  return 'result' in reply ? JSON.parse(reply.result) : undefined
+}
+
+/** Of one directory: whoever looks needs few, and a node that differs does so often. */
+const MOST_FILES = 16
+
+/** Writes to `directory/mismatches/1.json` and so on, 16 of them. */
+export function mismatchFiles(directory: string): VerifierOptions['keep'] {
+  const folder = join(directory, 'mismatches')
+  return (mismatch) => {
+    try {
+      mkdirSync(folder, { recursive: true })
+      const count = readdirSync(folder).length
+      if (count >= MOST_FILES) return undefined
+      const path = join(folder, `${count + 1}.json`)
+      writeFileSync(path, `${JSON.stringify(mismatch, undefined, 2)}\n`)
+      return path
+    } catch {
+      // A disk that fails is heard of elsewhere.
+      return undefined
+    }
+  }
+}
