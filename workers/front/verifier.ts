@@ -4,7 +4,12 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AnsweredCall, VERIFIED, type Verdict } from '../../rpc/methods/shared/verify.ts'
+import {
+  type AnsweredCall,
+  VERIFIED,
+  VERIFY_CALL,
+  type Verdict,
+} from '../../rpc/methods/shared/verify.ts'
 import {
   type Executor,
   OWN_CLIENT,
@@ -28,8 +33,6 @@ export type Verifier = Executor & {
   /** Calls since the start. */
   readonly counts: () => { readonly verified: number; readonly mismatches: number }
 }
-
-const METHOD = { name: 'verifyCall', runs: 'call' } as const
 
 /** What executes as `executor` does. */
 export function createVerifier(options: VerifierOptions): Verifier {
@@ -83,9 +86,9 @@ async function ask(
 ): Promise<Verdict | undefined> {
   const params = [callOf(call, answered)]
   const reply = await executor.execute({
-    ...{ method: METHOD, params, text: JSON.stringify(params), endpoint: call.endpoint },
+    ...{ method: VERIFY_CALL, params, text: JSON.stringify(params), endpoint: call.endpoint },
     record: answered.record,
-    deadline: now() + laneMs(METHOD.runs, limits),
+    deadline: now() + laneMs(VERIFY_CALL.runs, limits),
     client: OWN_CLIENT,
   })
   return 'result' in reply ? JSON.parse(reply.result) : undefined

@@ -13,6 +13,9 @@ import {
 } from '../../method/method.ts'
 import { isBecause, RpcError, type RpcErrorObject } from '../../seam/errors.ts'
 
+/** Of the node's own, in the pool. */
+export const VERIFY_CALL = { name: 'verifyCall', runs: 'call' } as const
+
 /** JSON text of a result, or an error. */
 export type Answer = { readonly result: string } | { readonly error: RpcErrorObject }
 export type AnsweredCall = {
@@ -47,9 +50,8 @@ const MOST_PRESTATE_BYTES = 4 * 1024 * 1024
 /** @param other made when it is first needed */
 export function verifyMethod(methods: Methods, other: () => Engine): Method {
   return poolMethod({
-    name: 'verifyCall',
+    ...VERIFY_CALL,
     summary: 'Whether the other engine gives the same answer.',
-    runs: 'call',
     params: [param('Call', answeredCall)],
     result: textResult('Verdict', { type: 'object' }),
     async handler(context, asked) {
