@@ -33,11 +33,16 @@ let keptBytes: usize = KEPT_BYTES + 1
 /** Bytes of translations, in the same blocks. */
 let streamBytes: usize = 0
 const MOST_STREAM_BYTES: usize = 6 << 20
-const KEPT_STREAM_BYTES: usize = 4 << 20
+/** Sessions that go on with what is translated when there is no room for more: what is dropped is translated again. */
+const STREAM_SESSIONS: u32 = 32
+let sessions: u32 = 0
 
 /** Between sessions: nobody refers to an entry then. */
 export function evictCodes(): void {
-  if (keptBytes <= KEPT_BYTES && streamBytes <= KEPT_STREAM_BYTES) return
+  sessions++
+  const isStale = isFullOfStreams() && sessions >= STREAM_SESSIONS
+  if (keptBytes <= KEPT_BYTES && !isStale) return
+  sessions = 0
   keptBytes = 0
   streamBytes = 0
   rewind(ARENA)

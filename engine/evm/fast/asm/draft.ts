@@ -4,6 +4,7 @@ import { I_BLOCK, PLAIN_BYTES } from './stream'
 
 export const ADD: u32 = 0x01
 export const AND: u32 = 0x16
+export const NOT: u32 = 0x19
 export const POP: u32 = 0x50
 export const MLOAD: u32 = 0x51
 export const MSTORE: u32 = 0x52
@@ -14,6 +15,7 @@ export const GAS: u32 = 0x5a
 export const JUMPDEST: u32 = 0x5b
 export const PUSH0: u32 = 0x5f
 export const PUSH32: u32 = 0x7f
+export const SWAP1: u32 = 0x90
 export const ISZERO: u32 = 0x15
 const STACK_BYTES: i32 = 1024 * 32
 

@@ -1,12 +1,13 @@
 /** Several opcodes as one instruction. What they cost and what they need of the stack is counted one by one. */
 import {
   ADD, after, AND, blockGas, code, countAll, emit, emitWord, isPlace, isPush, isSmall, ISZERO, JUMP, JUMPDEST, JUMPI, length, MLOAD, MSTORE,
-  opAt, out, POP, skip, small,
+  NOT, opAt, out, POP, skip, small, SWAP1,
 } from './draft'
 import { gasOf, rowOf } from './opcodes'
 import {
-  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_DUP_ADD, I_DUP_TWO, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME, I_JUMP_UNLESS,
-  I_JUMP_UNLESS_LT, I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_POPS_JUMP, I_PUSH_TWO, I_PUSH_WORD, I_SHL_BY, I_SHR_BY, I_SWAP_POP,
+  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_DUP_ADD, I_DUP_AND, I_DUP_TWO, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME,
+  I_JUMP_UNLESS, I_JUMP_UNLESS_LT, I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_POPS_JUMP, I_PUSH_JUMP, I_PUSH_TWO, I_PUSH_UNDER, I_PUSH_WORD,
+  I_SHL_BY, I_SHR_BY, I_SWAP_POP, I_SWAPS_POP,
 } from './stream'
 import { set64, shl, sub } from './u256'
 
@@ -22,12 +23,20 @@ export function emitFused(pc: u32): u32 {
   else if (op >= 0x10 && op <= ISZERO) end = fuseTest(op, second)
   else if (isDup(op)) end = fuseDup(op, second)
   else if (op == POP) return fusePops(pc)
-  else if (op >= 0x90 && op <= 0x9f && opAt(second) == POP) {
-    end = second + 1
-    emit(I_SWAP_POP, (op - 0x8f) << 5)
-  }
+  else if (op >= 0x90 && op <= 0x9f) end = fuseSwap(op, second)
   if (end != 0) countAll(pc, end)
   return end
+}
+
+function fuseSwap(op: u32, second: u32): u32 {
+  const next = opAt(second)
+  const from = (op - 0x8f) << 5
+  if (next == POP) emit(I_SWAP_POP, from)
+  else if (op > 0x90 && next == op - 1 && second + 1 < length && opAt(second + 1) == POP) {
+    emit(I_SWAPS_POP, from)
+    return second + 2
+  } else return 0
+  return second + 1
 }
 
 /** POPs and what jumps behind them. */
@@ -52,6 +61,7 @@ function fuseDup(op: u32, second: u32): u32 {
   const other = opAt(second)
   const from = (op - 0x80) << 5
   if (other == ADD) emit(I_DUP_ADD, from)
+  else if (other == AND) emit(I_DUP_AND, from)
   else if (isDup(other)) {
     // Both from where the top is then: the first is copied from 64 below it, the second may be the first.
     emit(I_DUP_TWO, (from + 64) | (((other - 0x80 + 1) << 5) << 16))
@@ -76,7 +86,14 @@ function isMask(pc: u32): bool {
   return opAt(pc + 4) == 0x60 && load<u16>(code + pc + 6) == 0x031b
 }
 
-// All of these begin with a PUSH.
+function emitNot(pc: u32, end: u32): u32 {
+  const word = out + 8
+  emitWord(I_PUSH_WORD, pc)
+  v128.store(word, v128.not(v128.load(word)))
+  v128.store(word, v128.not(v128.load(word, 16)), 16)
+  return end
+}
+
 function fusePush(pc: u32, second: u32): u32 {
   const mask = fuseMask(pc)
   if (mask != 0) return mask
@@ -87,6 +104,7 @@ function fusePush(pc: u32, second: u32): u32 {
     emit(op == JUMP ? I_JUMP : I_JUMP_IF, small(pc))
     return end
   }
+  if (op == NOT) return emitNot(pc, end)
   if (!isSmall(pc)) {
     if (op != AND) return 0
     emitWord(I_AND_WORD, pc)
@@ -97,6 +115,7 @@ function fusePush(pc: u32, second: u32): u32 {
   else if (op == AND) emit(I_AND_SMALL, value)
   else if (op == 0x1b && value < 256) emit(I_SHL_BY, value)
   else if (op == 0x1c && value < 256) emit(I_SHR_BY, value)
+  else if (op == SWAP1) emit(I_PUSH_UNDER, value)
   else if (op == MLOAD || op == MSTORE) emitAt(pc, second, value)
   else if (isSmall(second)) return fuseTwo(value, second)
   else return 0
@@ -107,6 +126,11 @@ function fuseTwo(value: u32, second: u32): u32 {
   const end = after(second)
   if (end >= length) return 0
   const op = opAt(end)
+  if (op == JUMP && isPlace(second)) {
+    emit(I_PUSH_JUMP, small(second))
+    emit(value, 0)
+    return end + 1
+  }
   if (!isPush(op) && !isDup(op) && op != JUMPDEST) return 0
   if (isMask(second)) return 0
   emit(I_PUSH_TWO, value)

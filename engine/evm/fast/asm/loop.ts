@@ -26,9 +26,9 @@ import {
   opBalance, opBlockHash, opExtCodeHash, opExtCodeSize, opSelfdestruct, opSload, opSstore, opTload, opTstore,
 } from './state-ops'
 import {
-  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_BLOCK, I_DUP_ADD, I_DUP_TWO, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME, I_JUMP_UNLESS,
-  I_JUMP_UNLESS_LT, I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_POPS_JUMP, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_WORD, I_SHL_BY, I_SHR_BY, I_SWAP_POP,
-  isShort, isStream, plain, PLAIN_BYTES, priced, PRICED_BYTES, rest, WORD_BYTES,
+  I_ADD_SMALL, I_AND_SMALL, I_AND_WORD, I_BLOCK, I_DUP_ADD, I_DUP_AND, I_DUP_TWO, I_JUMP, I_JUMP_IF, I_JUMP_IF_LT, I_JUMP_IF_SAME,
+  I_JUMP_UNLESS, I_JUMP_UNLESS_LT, I_MLOAD_AT, I_MSTORE_AT, I_POPS, I_POPS_JUMP, I_PUSH_JUMP, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_UNDER,
+  I_PUSH_WORD, I_SHL_BY, I_SHR_BY, I_SWAP_POP, I_SWAPS_POP, isShort, isStream, plain, PLAIN_BYTES, priced, PRICED_BYTES, rest, WORD_BYTES,
 } from './stream'
 import { destination, isOwn, leaveStream, spendJump } from './tiers'
 import { beginStep, isTraced, tell, tellStep, TELLS_ITSELF } from './trace'
@@ -36,25 +36,14 @@ import { addmod, div, mod, mulmod, sdiv, smod } from './divide'
 import { add, addSmall, bswapCopy, copy, eq, hi3, isZero, leadingZeros, lt, mul, sar, set64, shl, shr, signextend, slt, sub, zero } from './u256'
 
 /** Of a frame: it goes on in the other kind of loop. */
-const LEAVES: i32 = 3
+export const LEAVES: i32 = 3
 /** The frame behind this one is to run. */
 const BEGINS: i32 = 4
 /** A block of the stream begins. */
 const ENTERS: i32 = 5
 
-/** Runs frames from the innermost until that of depth 0 ended. Gas left, output and halt reason are in the registers. */
-export function run(isTraced: bool): i32 {
-  while (true) {
-    let status: i32
-    if (isTraced) status = loop<u8>()
-    else status = load<u32>(frames + <usize>depth * FRAME_BYTES, F_STREAM) != 0 ? loop<u32>() : loop<u64>()
-    if (status != LEAVES) return status
-  }
-  return HALTED
-}
-
 /** Runs the innermost frame and what it begins: SUCCESS, REVERTED, HALTED; LEAVES where a frame is to run that is not of this loop's kind. */
-function loop<T>(): i32 {
+export function loop<T>(): i32 {
   let frame = frames + <usize>depth * FRAME_BYTES
   let ip = <usize>load<u32>(frame, F_IP)
   let sp = <usize>load<u32>(frame, F_SP)
@@ -324,13 +313,7 @@ function loop<T>(): i32 {
           }
         }
         case I_PUSH_TWO: { if (isStream<T>()) { sp -= 64; set64(sp, load<u32>(ip, 8)); set64(sp + 32, load<u32>(ip, 4)); ip += PRICED_BYTES; continue } }
-        case I_DUP_TWO: {
-          if (isStream<T>()) {
-            sp -= 64
-            copy(sp + 32, sp + <usize>load<u16>(ip, 4)); copy(sp, sp + <usize>load<u16>(ip, 6))
-            ip += PLAIN_BYTES; continue
-          }
-        }
+        case I_DUP_TWO: { if (isStream<T>()) { sp -= 64; copy(sp + 32, sp + <usize>load<u16>(ip, 4)); copy(sp, sp + <usize>load<u16>(ip, 6)); ip += PLAIN_BYTES; continue } }
         case I_DUP_ADD: { if (isStream<T>()) { add(sp, sp, sp + <usize>load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_POPS_JUMP: {
           if (isStream<T>()) {
@@ -341,6 +324,22 @@ function loop<T>(): i32 {
             ip = to; sp += 32; status = ENTERS; break
           }
         }
+        case I_PUSH_UNDER: { if (isStream<T>()) { sp -= 32; copy(sp, sp + 32); set64(sp + 32, load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
+        case I_DUP_AND: {
+          if (isStream<T>()) {
+            const other = sp + <usize>load<u32>(ip, 4)
+            v128.store(sp, v128.and(v128.load(sp), v128.load(other))); v128.store(sp, v128.and(v128.load(sp, 16), v128.load(other, 16)), 16)
+            ip += PLAIN_BYTES; continue
+          }
+        }
+        case I_SWAPS_POP: {
+          if (isStream<T>()) {
+            const last = sp + <usize>load<u32>(ip, 4)
+            copy(last - 32, last); copy(last, sp)
+            sp += 32; ip += PLAIN_BYTES; continue
+          }
+        }
+        case I_PUSH_JUMP: { if (isStream<T>()) { sp -= 32; set64(sp, load<u32>(ip, 8)); const to = <usize>load<u32>(ip, 4); spendJump<T>(ip, to); ip = to; status = ENTERS; break } }
         case I_ADD_SMALL: { if (isStream<T>()) { addSmall(sp, load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_AND_SMALL: { if (isStream<T>()) { set64(sp, load<u64>(sp) & <u64>load<u32>(ip, 4)); ip += PLAIN_BYTES; continue } }
         case I_AND_WORD: { if (isStream<T>()) { v128.store(sp, v128.and(v128.load(sp), v128.load(ip, 8))); v128.store(sp, v128.and(v128.load(sp, 16), v128.load(ip, 24)), 16); ip += WORD_BYTES; continue } }

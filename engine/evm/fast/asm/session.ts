@@ -16,11 +16,11 @@ import { ASKED, GAS, hostPoll } from './imports'
 import { setSeed } from './index-table'
 import { forgetJournal, J_TOUCHED, journalEnd, kindAt, recordAt, ENTRY_BYTES } from './journal'
 import { startLogs } from './logs'
-import { run } from './loop'
 import {
   depth, fail, gas, halt, HALT_BALANCE, HALT_NONE, HALT_PRECOMPILE, hasDelegations, refund, returnLength, startBounds,
 } from './machine'
 import { makeMasks } from './opcodes'
+import { run } from './run'
 import { clearStorage, forgetSlots, setSlot as writeSlot, slot, knownSlot, warmSlot } from './slots'
 import { transfer } from './state-ops'
 import { tellEnter, tellExit } from './trace'

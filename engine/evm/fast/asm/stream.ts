@@ -5,30 +5,36 @@
 export const I_BLOCK: u32 = 0x100
 export const I_PUSH_SMALL: u32 = 0x101
 export const I_PUSH_WORD: u32 = 0x102
-export const I_MLOAD_AT: u32 = 0x106
-export const I_MSTORE_AT: u32 = 0x107
-export const I_ADD_SMALL: u32 = 0x108
-export const I_AND_SMALL: u32 = 0x109
-export const I_AND_WORD: u32 = 0x10a
-export const I_SHL_BY: u32 = 0x10b
-export const I_SHR_BY: u32 = 0x10c
-export const I_POPS: u32 = 0x10d
-export const I_SWAP_POP: u32 = 0x10e
+export const I_MLOAD_AT: u32 = 0x108
+export const I_MSTORE_AT: u32 = 0x109
+export const I_ADD_SMALL: u32 = 0x10a
+export const I_AND_SMALL: u32 = 0x10b
+export const I_AND_WORD: u32 = 0x10c
+export const I_SHL_BY: u32 = 0x10d
+export const I_SHR_BY: u32 = 0x10e
+export const I_POPS: u32 = 0x10f
+export const I_SWAP_POP: u32 = 0x110
 export const I_PUSH_TWO: u32 = 0x103
-/** Two DUPs, one that is added to the top. */
-export const I_DUP_TWO: u32 = 0x104
-export const I_DUP_ADD: u32 = 0x105
+/** PUSH and SWAP1. */
+export const I_PUSH_UNDER: u32 = 0x104
+/** Two DUPs, one that is added to the top, one that masks it. */
+export const I_DUP_TWO: u32 = 0x105
+export const I_DUP_AND: u32 = 0x107
+export const I_DUP_ADD: u32 = 0x106
+/** SWAP, the SWAP of one less, POP. */
+export const I_SWAPS_POP: u32 = 0x111
 /** Perhaps POPs, and JUMP. */
-export const I_POPS_JUMP: u32 = 0x10f
-/** Jumps to a place that is known: unconditional, by a word, by its being zero. */
-export const I_JUMP: u32 = 0x110
-export const I_JUMP_IF: u32 = 0x111
-export const I_JUMP_UNLESS: u32 = 0x112
+export const I_POPS_JUMP: u32 = 0x112
+/** Jumps to a place that is known: unconditional, behind a PUSH, by a word, by its being zero. */
+export const I_JUMP: u32 = 0x113
+export const I_PUSH_JUMP: u32 = 0x114
+export const I_JUMP_IF: u32 = 0x115
+export const I_JUMP_UNLESS: u32 = 0x116
 /** LT, GT, SLT, SGT, EQ and a jump; the same with ISZERO between. */
-export const I_JUMP_IF_LT: u32 = 0x113
-export const I_JUMP_UNLESS_LT: u32 = 0x118
+export const I_JUMP_IF_LT: u32 = 0x117
+export const I_JUMP_UNLESS_LT: u32 = 0x11c
 /** DUP1, PUSH, EQ and a jump, as contracts look for the function that is called. */
-export const I_JUMP_IF_SAME: u32 = 0x11d
+export const I_JUMP_IF_SAME: u32 = 0x121
 
 export const PLAIN_BYTES: usize = 8
 export const PRICED_BYTES: usize = 16

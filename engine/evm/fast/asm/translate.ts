@@ -12,8 +12,8 @@ import { emitFused } from './fuse'
 import { hasLeadingZeros, spend } from './machine'
 import { flagsOf, gasOf, rowOf } from './opcodes'
 import {
-  I_AND_WORD, I_BLOCK, I_JUMP, I_JUMP_IF_SAME, I_MLOAD_AT, I_MSTORE_AT, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_WORD, PLAIN_BYTES, PRICED_BYTES,
-  T_FIRST, T_PLACES, T_RULES, WORD_BYTES,
+  I_AND_WORD, I_BLOCK, I_JUMP, I_JUMP_IF_SAME, I_MLOAD_AT, I_MSTORE_AT, I_PUSH_JUMP, I_PUSH_SMALL, I_PUSH_TWO, I_PUSH_WORD, PLAIN_BYTES,
+  PRICED_BYTES, T_FIRST, T_PLACES, T_RULES, WORD_BYTES,
 } from './stream'
 import { TELLS_ITSELF } from './trace'
 
@@ -41,7 +41,7 @@ export function streamFor(entry: usize): usize {
 
 function translate(entry: usize): usize {
   const length = load<u32>(entry, C_LENGTH)
-  spend(length)
+  spend(length << 1)
   const jumps = jumpsOf(entry)
   const places = (T_PLACES + (<usize>length << 2) + 15) & ~15
   const room = places + (<usize>length + 2) * MOST_BYTES_FOR_ONE + WORD_BYTES
@@ -125,7 +125,7 @@ function emitPush(pc: u32): void {
 
 function bytesOf(number: u32): usize {
   if (number == I_BLOCK || number == I_MLOAD_AT || number == I_MSTORE_AT) return PRICED_BYTES
-  if (number == I_PUSH_TWO || number == I_JUMP_IF_SAME) return PRICED_BYTES
+  if (number == I_PUSH_TWO || number == I_PUSH_JUMP || number == I_JUMP_IF_SAME) return PRICED_BYTES
   if (number == I_PUSH_WORD || number == I_AND_WORD) return WORD_BYTES
   return number < 256 && flagsOf(rowOf(number)) & TELLS_ITSELF ? PRICED_BYTES : PLAIN_BYTES
 }

@@ -65,6 +65,12 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   'a carry through all limbs': '5f 19 6001 01 5f52 5f 19 60ff 01 602052 60405ff3',
   'DUP and ADD': '6001 6002 81 01 80 01 82 80 80 91 5f52 50 50 50 60205ff3',
   'SWAP and POP': '6001 6002 6003 91 50 5f52 50 60205ff3',
+  'DUP and AND': '60ff 610ff0 81 16 80 16 5f52 50 60205ff3',
+  'two SWAPs and POP': '6001 6002 6003 6004 92 91 50 91 90 50 5f52 602052 60405ff3',
+  'PUSH and SWAP1': '6001 6002 90 6003 90 5f52 602052 604052 60605ff3',
+  'PUSH and NOT':
+    '6001 19 5f 19 7ff0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0 19 5f52 602052 604052 60605ff3',
+  'a call of a function': '6006 600a 56 fe 5b 00 00 fe 5b 56',
   'memory at known places': '6007 6101f0 52 610200 51 5f52 61ffff 51 00',
   'memory that costs too much': '63ffffffff 51 00',
   'memory before the end of a block': '6001 61ffff 53 6001 6002 01 50 5a 50 00',
