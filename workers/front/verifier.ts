@@ -4,8 +4,13 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AnsweredCall, VERIFIED, type Verdict } from '../../rpc/methods/shared/verify.ts'
-import type { BlockVerdict } from '../../rpc/methods/shared/verify-block.ts'
+import {
+  type AnsweredCall,
+  VERIFIED,
+  VERIFY_CALL,
+  type Verdict,
+} from '../../rpc/methods/shared/verify.ts'
+import { type BlockVerdict, VERIFY_BLOCK } from '../../rpc/methods/shared/verify-block.ts'
 import {
   type Executor,
   OWN_CLIENT,
@@ -35,9 +40,6 @@ export type Verifier = Executor & {
   /** Since the start. */
   readonly counts: () => VerifiedCounts
 }
-
-const BLOCK_METHOD = { name: 'verifyBlock', runs: 'trace' } as const
-const METHOD = { name: 'verifyCall', runs: 'call' } as const
 
 /** What executes as `executor` does. */
 export function createVerifier(options: VerifierOptions): Verifier {
@@ -109,9 +111,9 @@ async function ask(
 ): Promise<Verdict | undefined> {
   const params = [callOf(call, answered)]
   const reply = await executor.execute({
-    ...{ method: METHOD, params, text: JSON.stringify(params), endpoint: call.endpoint },
+    ...{ method: VERIFY_CALL, params, text: JSON.stringify(params), endpoint: call.endpoint },
     record: answered.record,
-    deadline: now() + laneMs(METHOD.runs, limits),
+    deadline: now() + laneMs(VERIFY_CALL.runs, limits),
     client: OWN_CLIENT,
   })
   return 'result' in reply ? JSON.parse(reply.result) : undefined
@@ -123,9 +125,9 @@ async function askBlock(
   number: number,
 ): Promise<BlockVerdict | undefined> {
   const reply = await executor.execute({
-    ...{ method: BLOCK_METHOD, params: [number], text: `[${number}]`, endpoint: 'standard' },
+    ...{ method: VERIFY_BLOCK, params: [number], text: `[${number}]`, endpoint: 'standard' },
     record: undefined,
-    deadline: now() + laneMs(BLOCK_METHOD.runs, limits),
+    deadline: now() + laneMs(VERIFY_BLOCK.runs, limits),
     client: OWN_CLIENT,
   })
   return 'error' in reply || 'stale' in reply ? undefined : JSON.parse(resultText(reply))

@@ -26,12 +26,13 @@ export type BlockVerdict =
 const MOST_GAS = 20_000_000n
 const MOST_MS = 2_000
 
+export const VERIFY_BLOCK = { name: 'verifyBlock', runs: 'trace' } as const
+
 /** @param other made when it is first needed */
 export function verifyBlockMethod(other: () => Engine): Method {
   return poolMethod({
-    name: 'verifyBlock',
+    ...VERIFY_BLOCK,
     summary: 'Whether the other engine makes the same block.',
-    runs: 'trace',
     params: [param('Number', height)],
     result: textResult('Verdict', { type: 'object' }),
     async handler(context, number) {
@@ -129,5 +130,5 @@ function diffText(diff: StateDiff): string {
       ...slots.map(({ key, after: value }) => `${name} ${bytesToHex(key)} ${bytesToHex(value)}`),
     ]
   })
-  return lines.toSorted().join('\n')
+  return lines.toSorted((a, b) => (a < b ? -1 : 1)).join('\n')
 }
