@@ -237,7 +237,7 @@ describe('metrics', () => {
         txpool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
         mishaps: () => ({ call_failed: 2 }),
-        verified: () => ({ verified: 7, mismatches: 1 }),
+        verified: () => ({ verified: 7, verifiedBlocks: 3, mismatches: 1 }),
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
       () => 7_000,
@@ -259,6 +259,7 @@ describe('metrics', () => {
     const text = await metrics.text()
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
     expect(text).toContain('flashnode_verified_calls 7')
+    expect(text).toContain('flashnode_verified_blocks 3')
     expect(text).toContain('flashnode_verify_mismatches 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="other"} 1')

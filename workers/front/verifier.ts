@@ -1,6 +1,6 @@
 /**
- * `--verify-sample`: a share of the calls that the pool has answered is run again on the other engine, after the answer and one at a time. Where
- * they differ, the call is written into a file of the data directory.
+ * `--verify-sample`: a share of the calls that the pool has answered is run again on the other engine, after the answer, and a share of the
+ * canonical blocks, one at a time. Where they differ, it is written into a file of the data directory; a block that differs is the last one.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,13 +10,16 @@ import {
   VERIFY_CALL,
   type Verdict,
 } from '../../rpc/methods/shared/verify.ts'
+import { type BlockVerdict, VERIFY_BLOCK } from '../../rpc/methods/shared/verify-block.ts'
 import {
   type Executor,
   OWN_CLIENT,
   type PoolCall,
   type PoolReply,
+  resultText,
 } from '../../rpc/seam/executor.ts'
 import { laneMs } from '../../rpc/seam/lane.ts'
+import type { VerifiedCounts } from '../observe/metrics.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Asking } from '../pool/ask.ts'
 
@@ -28,10 +31,14 @@ export type VerifierOptions = Asking & {
   readonly report: Report
   /** Writes the call down, and says where; undefined: nowhere. */
   readonly keep: (mismatch: object) => string | undefined
+  /** A block differs: nothing more may be shown on it. */
+  readonly distrust: (reason: string) => void
 }
 export type Verifier = Executor & {
-  /** Calls since the start. */
-  readonly counts: () => { readonly verified: number; readonly mismatches: number }
+  /** A block has become canonical. */
+  readonly block: (number: number) => void
+  /** Since the start. */
+  readonly counts: () => VerifiedCounts
 }
 
 /** What executes as `executor` does. */
@@ -39,6 +46,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   const { executor, share, random } = options
   let isBusy = false
   let verified = 0
+  let verifiedBlocks = 0
   let mismatches = 0
 
   async function verify(call: PoolCall, answered: Answered): Promise<void> {
@@ -52,18 +60,35 @@ export function createVerifier(options: VerifierOptions): Verifier {
     const file = options.keep({ method, params, endpoint: call.endpoint, answer, other })
     options.report('engines_differ', { method, file, reason: file ?? 'no file is written' })
   }
+  async function verifyBlock(number: number): Promise<void> {
+    const verdict = await askBlock(options, number)
+    if (verdict === undefined || verdict.verdict === 'unknown') return
+    verifiedBlocks++
+    if (verdict.verdict === 'same') return
+    mismatches++
+    const file = options.keep({ block: number, ...verdict })
+    const { what, engine } = verdict
+    const reason = `block ${number} has another ${what} on the ${engine} engine`
+    options.report('engines_differ', { number, file, reason })
+    options.distrust(`${reason}${file === undefined ? '' : `, see ${file}`}`)
+  }
+  function alone(work: () => Promise<void>): void {
+    isBusy = true
+    void work().finally(() => {
+      isBusy = false
+    })
+  }
   return {
     async execute(call) {
       const reply = await executor.execute(call)
       if (isBusy || !VERIFIED.has(call.method.name) || random() >= share) return reply
-      if (!isAnswered(reply)) return reply
-      isBusy = true
-      void verify(call, reply).finally(() => {
-        isBusy = false
-      })
+      if (isAnswered(reply)) alone(() => verify(call, reply))
       return reply
     },
-    counts: () => ({ verified, mismatches }),
+    block(number) {
+      if (!isBusy && random() < share) alone(() => verifyBlock(number))
+    },
+    counts: () => ({ verified, verifiedBlocks, mismatches }),
   }
 }
 
@@ -92,6 +117,20 @@ async function ask(
     client: OWN_CLIENT,
   })
   return 'result' in reply ? JSON.parse(reply.result) : undefined
+}
+
+/** undefined as above. */
+async function askBlock(
+  { executor, limits, now }: Asking,
+  number: number,
+): Promise<BlockVerdict | undefined> {
+  const reply = await executor.execute({
+    ...{ method: VERIFY_BLOCK, params: [number], text: `[${number}]`, endpoint: 'standard' },
+    record: undefined,
+    deadline: now() + laneMs(VERIFY_BLOCK.runs, limits),
+    client: OWN_CLIENT,
+  })
+  return 'error' in reply || 'stale' in reply ? undefined : JSON.parse(resultText(reply))
 }
 
 /** Of one directory: whoever looks needs few, and a node that differs does so often. */

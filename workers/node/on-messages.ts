@@ -4,6 +4,7 @@ import { kebab } from '../config/command.ts'
 import { sealedLine } from '../front/banner.ts'
 import type { Front } from '../front/front.ts'
 import type { Transactions } from '../front/transactions.ts'
+import type { Verifier } from '../front/verifier.ts'
 import type { Health } from '../observe/health.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Pool } from '../pool/pool.ts'
@@ -17,6 +18,7 @@ export type Concerned = {
   readonly health: Health
   readonly metrics: Metrics
   readonly pool: Pick<Pool, 'cancel'>
+  readonly executor: Pick<Verifier, 'block'>
   readonly transactions: Pick<Transactions, 'published'>
   readonly later: { readonly front?: Pick<Front, 'published'> }
 }
@@ -32,7 +34,8 @@ export function onWriter(
     case 'stopped':
       return
     case 'published':
-      health.published(message.canonical, message.pending)
+      if (health.published(message.canonical, message.pending))
+        parts.executor.block(message.canonical)
       parts.later.front?.published()
       // Whoever waits is answered when this returns; the pool reads what was included after that.
       setImmediate(() => parts.transactions.published())

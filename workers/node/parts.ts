@@ -2,13 +2,13 @@
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/http/feed.ts'
 import { methods } from '../../rpc/methods/index.ts'
-import { type Executor, OWN_CLIENT } from '../../rpc/seam/executor.ts'
+import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
-import { createVerifier, mismatchFiles } from '../front/verifier.ts'
+import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
 import { createHealth, type Health } from '../observe/health.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
@@ -35,7 +35,7 @@ export type Parts = StartedNode & {
   readonly metrics: Metrics
   readonly failing: Failing
   /** The pool, for clients. */
-  readonly executor: Executor
+  readonly executor: Verifier
   /** What is opened after the first messages may come. */
   readonly later: { front?: Front }
 }
@@ -72,6 +72,10 @@ export function openParts(
     ...{ executor: pool, limits, now, share: config.verifySample, random: Math.random },
     report: reporter.report,
     keep: mismatchFiles(started.directory.path),
+    distrust(reason) {
+      health.failed(reason)
+      threads.writer.post({ type: 'distrust', reason })
+    },
   })
   const metrics = createMetrics(
     {

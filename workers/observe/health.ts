@@ -13,8 +13,8 @@ export type HealthOptions = {
 }
 
 export interface Health {
-  /** A publish: `canonical` is the height of its canonical head. */
-  published(canonical: number, pending: number): void
+  /** A publish: `canonical` is the height of its canonical head. True: another one than before. */
+  published(canonical: number, pending: number): boolean
   /** Canonical progress stopped, until the canonical head moves again. */
   halted(message: string): void
   /** Nothing will be written any more; for good. */
@@ -51,15 +51,17 @@ class NodeHealth implements Health {
     this.#publishedAt = options.now()
   }
 
-  published(canonical: number, pending: number): void {
+  published(canonical: number, pending: number): boolean {
     const now = this.#options.now()
-    if (canonical !== this.#canonical) {
+    const hasMoved = canonical !== this.#canonical
+    if (hasMoved) {
       this.#movedAt = now
       this.#halt = undefined
     }
     this.#canonical = canonical
     this.#pending = pending
     this.#publishedAt = now
+    return hasMoved
   }
   halted(message: string): void {
     this.#halt = message

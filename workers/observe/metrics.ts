@@ -5,6 +5,13 @@ import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
 
+/** Of --verify-sample; mismatches are those of both. */
+export type VerifiedCounts = {
+  readonly verified: number
+  readonly verifiedBlocks: number
+  readonly mismatches: number
+}
+
 /** Looked at when somebody asks for the metrics. */
 export type MetricSources = {
   readonly pool: () => {
@@ -18,8 +25,8 @@ export type MetricSources = {
   readonly feed: () => Readonly<Record<string, number>>
   readonly txpool: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
-  /** Calls that the other engine has run too. */
-  readonly verified: () => { readonly verified: number; readonly mismatches: number }
+  /** What the other engine has run too. */
+  readonly verified: () => VerifiedCounts
   /** What should not happen, by kind. */
   readonly mishaps: () => Readonly<Record<string, number>>
   readonly heaps: () => Promise<readonly Heap[]>
@@ -221,10 +228,11 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
     () => sources.verified().verified,
   )
   gauge(
-    'verify_mismatches',
-    'of these, how many they answered differently',
-    () => sources.verified().mismatches,
+    'verified_blocks',
+    'canonical blocks that both engines have executed, since the start',
+    () => sources.verified().verifiedBlocks,
   )
+  gauge('verify_mismatches', 'calls and blocks that differed', () => sources.verified().mismatches)
   gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)

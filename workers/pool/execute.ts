@@ -14,6 +14,7 @@ import { digestTransaction } from '../../rpc/methods/shared/digest.ts'
 import { digestMessage } from '../../rpc/methods/shared/message-digest.ts'
 import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
 import { verifyMethod } from '../../rpc/methods/shared/verify.ts'
+import { verifyBlockMethod } from '../../rpc/methods/shared/verify-block.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
@@ -51,10 +52,12 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
   })
   let other = engine.fallback?.engine
-  const verifyCall = verifyMethod(methods, () => {
+  const otherEngine = () => {
     other ??= engineByName(ENGINE_NAMES.find((name) => name !== node.engine)!)
     return other
-  })
+  }
+  const verifyCall = verifyMethod(methods, otherEngine)
+  const verifyBlock = verifyBlockMethod(otherEngine)
   return createCallRunner({
     reader,
     chain,
@@ -68,6 +71,7 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       [digestTransaction.name, digestTransaction],
       [digestMessage.name, digestMessage],
       [verifyCall.name, verifyCall],
+      [verifyBlock.name, verifyBlock],
     ]),
     onBug(error, method) {
       const { report, loggable } = openReporter()

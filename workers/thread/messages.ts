@@ -29,7 +29,10 @@ export type SharedNode = {
 /** Main → writer. */
 export type ToWriter =
   /** Transactions that the pool has accepted, executable, in order. */
-  { readonly type: 'expected'; readonly raw: readonly Bytes[] } | { readonly type: 'stop' }
+  | { readonly type: 'expected'; readonly raw: readonly Bytes[] }
+  /** A canonical block is not what the other engine makes of it: nothing more is shown on it. */
+  | { readonly type: 'distrust'; readonly reason: string }
+  | { readonly type: 'stop' }
 
 /** Writer → main, a hint: the truth is in the arena. */
 export type FromWriter =

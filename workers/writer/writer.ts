@@ -102,6 +102,8 @@ function serve(main: MessagePort, thread: Thread): void {
       case 'expected':
         for (const raw of message.raw) thread.writer.expect(raw)
         return deliver()
+      case 'distrust':
+        return deliver({ type: 'distrust', reason: message.reason })
       case 'stop':
         sequencer?.close()
         clearInterval(beat)

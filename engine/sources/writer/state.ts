@@ -42,6 +42,8 @@ export type WriterState = {
   /** Since when canonical blocks find no memory, and when to try again. */
   fullSinceMs: number | undefined
   retryAtMs: number
+  /** Why nothing more is taken; until a restart. */
+  distrust: string | undefined
   /** Why the keeper cannot write any more. */
   failure: string | undefined
   wakeAtMs: number | undefined
@@ -72,6 +74,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     handed: undefined,
     fullSinceMs: undefined,
     retryAtMs: 0,
+    distrust: undefined,
     failure: undefined,
     wakeAtMs: undefined,
     effects: [],

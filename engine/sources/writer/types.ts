@@ -21,6 +21,8 @@ export type WriterEvent =
   | { readonly type: 'answer'; readonly answer: KeeperAnswer }
   /** The feed's connection opened or ended: packets may have been lost between. */
   | { readonly type: 'feed'; readonly isConnected: boolean }
+  /** The newest blocks are not what another engine makes of them: what is pending goes, and nothing more comes. */
+  | { readonly type: 'distrust'; readonly reason: string }
   /** There is nothing else to do. */
   | { readonly type: 'ahead' }
   /** The time asked for by `wakeAtMs` has come. */

@@ -59,7 +59,9 @@ export function openWriter(
     expect: (raw) => state.expected.add(raw),
     canRunAhead() {
       const open = awaiting(state)
-      return open !== undefined && state.expected.canRun(open.execution)
+      return (
+        state.distrust === undefined && open !== undefined && state.expected.canRun(open.execution)
+      )
     },
     knows: (hash) => state.chain.finished(hash) !== undefined,
     gauges: () => gaugesOf(state),
@@ -70,6 +72,8 @@ export function openWriter(
 async function applyEvent(state: WriterState, event: WriterEvent): Promise<void> {
   const { canonical } = state.chain
   if (event.type === 'tick') state.wakeAtMs = undefined
+  if (event.type === 'distrust') onDistrust(state, event.reason)
+  if (state.distrust !== undefined && event.type !== 'answer') return
   await guarded(state, async () => {
     switch (event.type) {
       case 'packet':
@@ -85,15 +89,33 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
       case 'ahead':
         return runAhead(state)
       case 'tick':
+      case 'distrust':
         return
     }
   })
+  if (state.distrust !== undefined) return stopHere(state)
   await guarded(state, async () => {
     // Canonical first; each step may make the next one of the other kind possible.
     while ((await trySealed(state)) || (await resumeHeld(state))) {}
   })
   if (state.chain.canonical !== canonical)
     emit(state, { type: 'keeper', request: { type: 'marks', ...marksOf(state) } })
+}
+
+function onDistrust(state: WriterState, reason: string): void {
+  state.distrust ??= reason
+  emit(state, { type: 'halted', message: reason, isFatal: false })
+  stopHere(state)
+}
+
+/** What the keeper has in hand becomes canonical before; everything else above canonical goes. */
+function stopHere(state: WriterState): void {
+  state.held = []
+  state.sealed.length = 0
+  if (state.handed !== undefined) return
+  if (state.whole !== undefined) state.chain.drop(state.whole)
+  state.whole = undefined
+  flush(state, state.chain.canonical)
 }
 
 async function runAhead(state: WriterState): Promise<void> {

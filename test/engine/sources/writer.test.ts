@@ -353,3 +353,23 @@ test('a restart shows the durable chain and goes on', async () => {
   for (const block of a.slice(4)) await seal(world, block)
   expect(world.heads().canonical).toEqual(at(a[6]!))
 })
+
+describe('a block that another engine makes differently', () => {
+  const reason = 'block 1 has another gasUsed on the reference engine'
+
+  test('pending goes, and nothing more comes', async () => {
+    const world = await worldAt(1)
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    expect(world.heads().pending[0]).toBe(2)
+    await world.apply({ type: 'distrust', reason })
+    expect(world.heads()).toMatchObject({ canonical: at(a[0]!), complete: at(a[0]!) })
+    expect(world.heads().pending[0]).toBe(1)
+    expect(halts(world)).toEqual([{ type: 'halted', message: reason, isFatal: false }])
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    await seal(world, a[1]!)
+    await world.settle()
+    expect(world.writer.canRunAhead()).toBe(false)
+    expect(world.heads()).toMatchObject({ canonical: at(a[0]!), complete: at(a[0]!) })
+    expect(world.heads().pending[0]).toBe(1)
+  })
+})

@@ -1,13 +1,15 @@
 /** Calls that are run again on another engine: what is the same, what is not, and what cannot be told. */
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
 import { VERIFIED, type Verdict, verifyMethod } from '../../../rpc/methods/shared/verify.ts'
+import { type BlockVerdict, verifyBlockMethod } from '../../../rpc/methods/shared/verify-block.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
+import { createBranches, worldWith } from '../../fixtures/writer-branches.ts'
 import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const TO = '0x00000000000000000000000000000000000000aa'
@@ -78,5 +80,69 @@ test('what takes long on the other engine is not told', async () => {
   const ask = askOn(fast, referenceEngine)
   expect(await ask('eth_call', [{ to: TO, gas: '0x2625a00' }, 'latest', LOOP])).toEqual({
     verdict: 'unknown',
+  })
+})
+
+describe('canonical blocks', () => {
+  /** A transaction that succeeds costs nothing but what is before it runs. */
+  const cheap: Engine = {
+    ...referenceEngine,
+    openSession(reader, block, rules) {
+      const session = referenceEngine.openSession(reader, block, rules)
+      const run = session.run.bind(session)
+      session.run = async (message, limits) => {
+        const outcome = await run(message, limits)
+        const isPaid = outcome.status === 'success' && message.gasPrice > 0n
+        return isPaid ? { ...outcome, gasLeft: outcome.gasLeft - 1n } : outcome
+      }
+      return session
+    },
+  }
+  /** Somebody else has a wei more in the end, and no receipt tells. */
+  const generous: Engine = {
+    ...referenceEngine,
+    openSession(reader, block, rules) {
+      const session = referenceEngine.openSession(reader, block, rules)
+      const end = session.endTransaction.bind(session)
+      session.endTransaction = () => {
+        session.addBalance(new Uint8Array(20).fill(0xee), 1n)
+        end()
+      }
+      return session
+    },
+  }
+
+  async function verify(other: Engine, number: number): Promise<BlockVerdict> {
+    const { a } = await createBranches()
+    const { reader } = await worldWith(a.slice(0, 2), {})
+    const method = verifyBlockMethod(() => other)
+    const runner = createCallRunner({
+      ...{ reader, chain: CHAIN, engine: fast, limits: DEFAULT_LIMITS },
+      methods: new Map([[method.name, method]]),
+      now: () => performance.now(),
+      onBug(error) {
+        throw error
+      },
+    })
+    const call = { method: method.name, text: `[${number}]`, record: undefined } as const
+    const reply = await runner.run(
+      { ...call, endpoint: 'standard' },
+      { isExpired: () => false, put() {} },
+    )
+    runner.endTask()
+    return JSON.parse((reply as { result: string }).result)
+  }
+
+  test.each([1, 2])('block %i is the same on both', async (number) => {
+    expect(await verify(referenceEngine, number)).toEqual({ verdict: 'same' })
+  })
+  test.each([
+    ['gas', cheap, 'gasUsed'],
+    ['state', generous, 'state'],
+  ])('another %s is found', async (_, other, what) => {
+    expect(await verify(other, 2)).toMatchObject({ verdict: 'different', what })
+  })
+  test.each([0, 9])('block %i is none to execute', async (number) => {
+    expect(await verify(referenceEngine, number)).toEqual({ verdict: 'unknown' })
   })
 })

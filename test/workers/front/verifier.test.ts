@@ -24,11 +24,12 @@ const callOf = (name: string): PoolCall => ({
 function verifierOn(verdict: object, options: { readonly share?: number } = {}) {
   const asked: PoolCall[] = []
   const reported: unknown[] = []
+  const distrusted: string[] = []
   const verifier = createVerifier({
     executor: {
       async execute(call): Promise<PoolReply> {
         asked.push(call)
-        if (call.method.name === 'verifyCall') return { result: JSON.stringify(verdict) }
+        if (call.method.name.startsWith('verify')) return { result: JSON.stringify(verdict) }
         return { result: '"0x01"', record: 7 }
       },
     },
@@ -38,9 +39,10 @@ function verifierOn(verdict: object, options: { readonly share?: number } = {}) 
     random: () => 0.25,
     report: (what, details) => void reported.push([what, details]),
     keep: mismatchFiles(directory),
+    distrust: (reason) => void distrusted.push(reason),
   })
   const settled = () => new Promise((resolve) => setImmediate(resolve))
-  return { asked, reported, verifier, settled }
+  return { asked, reported, distrusted, verifier, settled }
 }
 
 test('a call is run again at its record, after its answer, and counted', async () => {
@@ -52,7 +54,7 @@ test('a call is run again at its record, after its answer, and counted', async (
   expect(JSON.parse(asked[1]!.text)).toEqual([
     { method: 'eth_call', params: [{ to: '0xaa' }, 'latest'], answer: { result: '"0x01"' } },
   ])
-  expect(verifier.counts()).toEqual({ verified: 1, mismatches: 0 })
+  expect(verifier.counts()).toEqual({ verified: 1, verifiedBlocks: 0, mismatches: 0 })
   expect(reported).toEqual([])
 })
 
@@ -75,7 +77,7 @@ test('what differs is in a file, 16 of them', async () => {
     await verifier.execute(callOf('eth_call'))
     await settled()
   }
-  expect(verifier.counts()).toEqual({ verified: 20, mismatches: 20 })
+  expect(verifier.counts()).toEqual({ verified: 20, verifiedBlocks: 0, mismatches: 20 })
   expect(readdirSync(join(directory, 'mismatches'))).toHaveLength(16)
   const file = join(directory, 'mismatches', '1.json')
   expect(reported[0]).toEqual(['engines_differ', { method: 'eth_call', file, reason: file }])
@@ -90,4 +92,26 @@ test('what differs is in a file, 16 of them', async () => {
     answer: { result: '"0x01"' },
     other,
   })
+})
+
+test('a block that differs is the last one', async () => {
+  const verdict = { verdict: 'different', engine: 'reference', what: 'gasUsed' }
+  const { asked, verifier, settled, reported, distrusted } = verifierOn(verdict)
+  verifier.block(5)
+  await settled()
+  expect(asked).toMatchObject([{ method: { name: 'verifyBlock' }, text: '[5]' }])
+  expect(verifier.counts()).toEqual({ verified: 0, verifiedBlocks: 1, mismatches: 1 })
+  const reason = 'block 5 has another gasUsed on the reference engine'
+  expect(reported).toMatchObject([['engines_differ', { number: 5, reason }]])
+  expect(distrusted).toEqual([reason])
+})
+
+test('a block that is the same, or cannot be told, changes nothing', async () => {
+  for (const verdict of ['same', 'unknown']) {
+    const { verifier, settled, distrusted } = verifierOn({ verdict })
+    verifier.block(5)
+    await settled()
+    expect(verifier.counts().verifiedBlocks).toBe(verdict === 'same' ? 1 : 0)
+    expect(distrusted).toEqual([])
+  }
 })
