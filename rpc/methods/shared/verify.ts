@@ -47,8 +47,6 @@ export const VERIFIED: ReadonlySet<string> = new Set([
 const MOST_MS = 100
 const MOST_PRESTATE_BYTES = 4 * 1024 * 1024
 
-export const VERIFY_CALL = { name: 'verifyCall', runs: 'call' } as const
-
 /** @param other made when it is first needed */
 export function verifyMethod(methods: Methods, other: () => Engine): Method {
   return poolMethod({
