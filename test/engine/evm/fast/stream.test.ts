@@ -132,7 +132,13 @@ describe('the translation does what the bytes do, at every gas limit', () => {
 describe('stacks', () => {
   test.each([1_020, 1_022, 1_023, 1_024, 1_025])('of %i words', (words) => {
     const fill = '5f'.repeat(words)
-    for (const end of ['80 50 00', '8081 50 50 00', '6001 6002 50 50 00', '80 01 00'])
+    for (const end of [
+      '80 50 00',
+      '8081 50 50 00',
+      '6001 6002 50 50 00',
+      '80 01 00',
+      '5b 80 50 00',
+    ])
       sweep(fill + end)
   })
   test('that are too low', () => {
