@@ -19,14 +19,8 @@ export const NO_QUOTA: readonly Edit[] = [
   },
 ]
 
-/**
- * No request limit: everything comes from one machine. The slower engine, on which what is meant to take seconds takes them by the gas that
- * a call or a block may have; the other one's deadlines are those of `hostile` and `hostile-programs`.
- */
-const FLAGS = [
-  ...['--ephemeral', '--rate-limit', 'off', '--limit-sockets-per-client', '0'],
-  ...['--engine', 'reference'],
-]
+/** No request limit: everything comes from one machine. */
+const FLAGS = ['--ephemeral', '--rate-limit', 'off', '--limit-sockets-per-client', '0']
 
 export async function startOverloaded(
   flags: readonly string[],
