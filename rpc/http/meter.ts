@@ -1,7 +1,7 @@
 /** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
 
 import type { Limiter } from '../limiter/limiter.ts'
-import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
+import { POINT_BYTES, POINT_CONTROL_FRAMES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
 import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
@@ -17,6 +17,8 @@ export type MeterOptions = {
 export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
+  /** A ping or a pong. */
+  control(): void
   /** A message is whole. Gives what was paid for it. */
   complete(length: number): Paid
   end(): void
@@ -62,6 +64,7 @@ function openMeter(
   /** Since the last message that was whole. */
   let bytes = 0
   let pieces = 0
+  let controls = 0
   let paid = UNPAID
   const share = createShare(intake, limiterKey(address), () => {
     release()
@@ -69,11 +72,15 @@ function openMeter(
   })
   let isCharging = false
   let unfinished: Unfinished | undefined
+  const due = () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES)
+  function charge(): void {
+    if (!isCharging && due() > paid.points) void pay()
+  }
   async function pay(): Promise<void> {
     isCharging = true
-    for (let due = duePoints(bytes, pieces); due > paid.points; due = duePoints(bytes, pieces)) {
+    while (due() > paid.points) {
       reading.stop('charge')
-      const points = due - paid.points
+      const points = due() - paid.points
       const charged = await limiter.charge(address, points)
       if (charged.isAllowed) paid = paidMore(paid, points, charged.second)
       else await new Promise((resolve) => setTimeout(resolve, charged.retryAfterMs).unref())
@@ -96,6 +103,7 @@ function openMeter(
   function forget(): void {
     bytes = 0
     pieces = 0
+    controls %= POINT_CONTROL_FRAMES
     release()
   }
 
@@ -103,12 +111,16 @@ function openMeter(
     received(length) {
       bytes += length
       pieces++
-      if (!isCharging && duePoints(bytes, pieces) > paid.points) void pay()
+      charge()
       if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
       unfinished ??= deadlines.add(metered)
       if (room.isGranted(waiter) || take()) return
       reading.stop('room')
       room.wait(waiter)
+    },
+    control() {
+      controls++
+      charge()
     },
     complete(length) {
       const all = paidFor(length, paid)

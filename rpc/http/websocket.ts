@@ -209,6 +209,7 @@ function serve(
   const handlers = options.open(connection)
   const isTooOften = createRate(limits.controlFrames, now)
   const onControl = () => {
+    meter.control()
     if (isTooOften()) webSocket.close(1008, 'too many control frames')
   }
   webSocket.on('ping', onControl)

@@ -4,6 +4,8 @@
 export const POINT_BYTES = 65_536
 /** Pieces that a body comes in: each takes 2 µs, and 10 where it is a read of its own (2026-11). */
 export const POINT_PIECES = 128
+/** Pings and pongs of a WebSocket: each is answered in a turn of the loop of its own, 10 to 20 µs (2026-11). */
+export const POINT_CONTROL_FRAMES = 32
 /** Lists, objects and what stands in them. */
 export const POINT_VALUES = 5_000
 /** Processor time of a worker, counted in full: what takes less has been paid by the call itself. */

@@ -242,6 +242,46 @@ describe('room for what is being received', () => {
   })
 })
 
+describe('control frames', () => {
+  function metered() {
+    const charged: number[] = []
+    const charge = (_address: string, points: number): Charge => {
+      charged.push(points)
+      return { isAllowed: true, second: 1 }
+    }
+    const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
+    const meters = createMeters({
+      limiter: { charge },
+      ...{ intake, messageMs: 1_000, now: () => 0 },
+    })
+    const reading = createReading({ pause() {}, resume() {} }, () => 0)
+    return { charged, meter: meters.open({ address: '127.0.0.1', reading, cut() {} }) }
+  }
+
+  test.each([
+    [31, []],
+    [32, [1]],
+    [100, [1, 1, 1]],
+  ])('%i cost %j', async (count, points) => {
+    const { charged, meter } = metered()
+    for (let sent = 0; sent < count; sent++) {
+      meter.control()
+      await turn()
+    }
+    expect(charged).toEqual(points)
+  })
+
+  test('cost the same between messages', async () => {
+    const { charged, meter } = metered()
+    for (let sent = 0; sent < 64; sent++) {
+      meter.control()
+      meter.complete(1)
+      await turn()
+    }
+    expect(charged).toEqual([1, 1])
+  })
+})
+
 describe('who does not read', () => {
   const text = 'x'.repeat(100_000)
   async function silent(options: TestServerOptions) {
