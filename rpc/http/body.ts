@@ -107,7 +107,7 @@ class Reading {
     }
     this.#pay()
     takeBody(this.#request, this.#take)
-    this.#request.once('error', (error) => this.#end(error))
+    this.#request.on('error', this.#fail)
   }
 
   #faultOfHead(): BodyRefusal | undefined {
@@ -122,6 +122,7 @@ class Reading {
     return this.#tooLarge(declared, Math.min(declared, LINGER_BYTES))
   }
 
+  #fail = (error: Error): void => this.#end(error)
   #take = (piece: Buffer | null): void => {
     if (this.#isOver) return
     if (piece === null) {

@@ -29,7 +29,9 @@ const HEADERS = 64
 /** Of one request Node reads 2,000 at most, and they are no flood. */
 const LEAST_HEADERS = 2_000
 
-const NONE = { requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 }
+/** Where a socket has it. */
+const SENT = Symbol('sent')
+type Known = Socket & { [SENT]?: Sent }
 
 /**
  * Looks at each request when its headers are here. A flood ends the connection by `end`: more unanswered requests than may be, or more
@@ -40,7 +42,6 @@ export function watchFloods(
   limits: FloodLimits,
   end: (request: IncomingMessage) => void,
 ): (request: IncomingMessage, response: ServerResponse) => Order {
-  const known = new WeakMap<Socket, Sent>()
   const perTurn = Math.max(1, limits.requestsPerTurn)
   const piecesPerTurn = 2 * limits.bodyPieces
   const headersPerTurn = Math.max(LEAST_HEADERS, HEADERS * limits.requestsInFlight)
@@ -50,20 +51,23 @@ export function watchFloods(
     turn++
     isCounted = false
   }
-  function count(sent: Sent, what: keyof typeof NONE, by = 1): number {
+  /** In this turn of the event loop. */
+  function look(sent: Sent): void {
     if (!isCounted) {
       isCounted = true
       setImmediate(next)
     }
-    if (sent.turn !== turn) Object.assign(sent, NONE, { turn })
-    sent[what] += by
-    return sent[what]
+    if (sent.turn === turn) return
+    sent.turn = turn
+    sent.requestsInTurn = 0
+    sent.piecesInTurn = 0
+    sent.headersInTurn = 0
   }
-  function entryOf(socket: Socket, newest: ServerResponse): Sent {
-    const entry = known.get(socket)
-    if (entry !== undefined) return entry
-    const made: Sent = { socket, newest, requests: 0, unanswered: 0, turn, ...NONE }
-    known.set(socket, made)
+  function entryOf(socket: Known, newest: ServerResponse): Sent {
+    if (socket[SENT] !== undefined) return socket[SENT]
+    const inTurn = { turn, requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 }
+    const made: Sent = { socket, newest, requests: 0, unanswered: 0, ...inTurn }
+    socket[SENT] = made
     return made
   }
 
@@ -74,19 +78,21 @@ export function watchFloods(
     sent.unanswered = sent.newest.writableFinished ? 1 : sent.unanswered + 1
     sent.newest = response
     if (sent.requests >= limits.requestsPerSocket) response.shouldKeepAlive = false
-    const headers = count(sent, 'headersInTurn', request.rawHeaders.length / 2)
-    if (sent.unanswered > limits.requestsInFlight || headers > headersPerTurn) {
+    look(sent)
+    sent.headersInTurn += request.rawHeaders.length / 2
+    if (sent.unanswered > limits.requestsInFlight || sent.headersInTurn > headersPerTurn) {
       end(request)
       return 'ended'
     }
     if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
       request.countPiece = () => {
         if (sent.socket.destroyed) return false
-        if (count(sent, 'piecesInTurn') <= piecesPerTurn) return true
+        look(sent)
+        if (++sent.piecesInTurn <= piecesPerTurn) return true
         end(request)
         return false
       }
-    const isEarly = count(sent, 'requestsInTurn') <= perTurn && sent.unanswered <= perTurn
+    const isEarly = ++sent.requestsInTurn <= perTurn && sent.unanswered <= perTurn
     return isEarly ? 'now' : 'later'
   }
 }

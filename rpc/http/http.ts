@@ -108,8 +108,7 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
     try {
       write(response, answer, headers)
       // What the system has not taken at once is kept until its client reads.
-      if (!response.writableFinished && !response.destroyed)
-        watch(response, answer.text?.length ?? 0)
+      if (!isTaken(response)) watch(response, answer.text?.length ?? 0)
     } catch (error) {
       onBug(error)
       response.destroy()
@@ -147,11 +146,16 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
 
   function watch(response: ServerResponse, bytes: number): void {
     const taken = options.unsent.add(bytes, () => response.destroy())
-    response.once('finish', taken)
-    response.once('close', taken)
+    response.on('finish', taken)
+    response.on('close', taken)
   }
 
   return end
+}
+
+/** All of an answer is with the system, or never will be. It is known before 'finish' tells of it; one behind others has no socket yet. */
+function isTaken({ destroyed, writableFinished, writableEnded, socket }: ServerResponse): boolean {
+  return destroyed || writableFinished || (writableEnded && socket?.writableLength === 0)
 }
 
 /** Nothing about it needs the router. */

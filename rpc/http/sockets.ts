@@ -37,6 +37,11 @@ type Open = {
   arriving: IncomingMessage | undefined
 }
 
+/** Where a socket has what is known of it: three looks in a request, which in a map cost the collector as well. */
+const OPEN = Symbol('open')
+type Known = Socket & { [OPEN]?: Open }
+const openOf = (socket: Socket): Open | undefined => (socket as Known)[OPEN]
+
 export type SocketLimits = Pick<Limits, 'sockets' | 'socketsPerClient' | 'cutOffMs'>
 
 /** Late sockets that are closed in one turn of the loop: 64 take some 3 ms. */
@@ -58,22 +63,21 @@ export function guardSockets(
 ): Sockets {
   const { limits, trustedProxies } = options
   const places = createPlaces<Open>({ total: limits.sockets, perKey: limits.socketsPerClient })
-  const opened = new WeakMap<Socket, Open>()
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0 }
   const cuts = createCuts(limits.cutOffMs, options.now)
   const closeLate = createClosing()
   const keyOf = createKeys(trustedProxies)
-  const admit = createAdmission({ places, opened, stats, keyOf })
+  const admit = createAdmission({ places, stats, keyOf })
 
   const look = (one: Open) => places.set(one.place!, activityOf(one))
   function hasArrived(request: Incoming): void {
-    const one = opened.get(request.socket)
+    const one = openOf(request.socket)
     if (one?.arriving !== request) return
     one.arriving = undefined
     look(one)
   }
   function isAnswered(this: ServerResponse): void {
-    const one = opened.get(this.req.socket)!
+    const one = openOf(this.req.socket)!
     one.unanswered--
     look(one)
   }
@@ -86,20 +90,21 @@ export function guardSockets(
   }
   standBefore(http, isUnwanted, admit)
   http.prependListener('upgrade', (request) => {
-    const one = opened.get(request.socket)
+    const one = openOf(request.socket)
     if (one !== undefined) places.set(one.place!, 'busy')
   })
 
   return {
     stats,
     begin(request, response) {
-      const one = opened.get(request.socket)
+      const one = openOf(request.socket)
       if (one === undefined) return
       one.unanswered++
       one.arriving = request
       look(one)
       if (request instanceof Incoming) request.onArrived = hasArrived
-      response.once('close', isAnswered)
+      // Not `once`, here and in the other parts of a request: an event that comes once needs no wrapper that takes its listener away.
+      response.on('close', isAnswered)
     },
     cutOff(socket) {
       const key = keyOf(socket.remoteAddress)
@@ -129,12 +134,10 @@ const createKeys =
 /** Gives a socket its place, or closes it; false: closed. */
 function createAdmission({
   places,
-  opened,
   stats,
   keyOf,
 }: {
   readonly places: Places<Open>
-  readonly opened: WeakMap<Socket, Open>
   readonly stats: { refused: number; evicted: number }
   readonly keyOf: (remote: string | undefined) => string | undefined
 }): (socket: Socket) => boolean {
@@ -152,7 +155,7 @@ function createAdmission({
     }
     const { place } = entered
     one.place = place
-    opened.set(socket, one)
+    ;(socket as Known)[OPEN] = one
     socket.once('close', () => places.leave(place))
     return true
   }
