@@ -66,7 +66,8 @@ export class Batch {
   /** What is done before the wait is work like any other: a hundred sends take 20 ms. */
   async #startWaiting(): Promise<void> {
     const { slices, now } = this.#options
-    for (const [at, item] of this.#items.entries()) {
+    for (let at = 0; at < this.#items.length; at++) {
+      const item = this.#items[at]!
       if (!isReady(item) || !item.found.isWaiting) continue
       if (slices.isOver(now())) await slices.next()
       this.#callApart(item, at)
@@ -84,7 +85,10 @@ export class Batch {
     const { now } = this.#options
     for (;;) {
       const round = new Round(this.#options, this.#scope, this.#replies)
-      await round.run(this.#toRun(), (item, at) => this.#callApart(item, at))
+      await round.run(this.#items, {
+        isApart: (at) => this.#apart.has(at),
+        callApart: (item, at) => this.#callApart(item, at),
+      })
       const time = now()
       const mayGoOn = this.#items.some(
         (item, at) => isVoid(this.#replies[at]) && isReady(item) && this.#hasTime(item, time),
@@ -97,12 +101,6 @@ export class Batch {
             ? undefined
             : this.#lateReply(at, item, time)
     }
-  }
-
-  /** Those without a reply, in their order. */
-  *#toRun(): Generator<Place, void> {
-    for (const [at, item] of this.#items.entries())
-      if (this.#replies[at] === undefined && isReady(item) && !this.#apart.has(at)) yield [item, at]
   }
 
   #hasTime(item: Ready, now: number): boolean {
@@ -144,7 +142,11 @@ export class Batch {
 
 const isVoid = (reply: PoolReply | undefined): boolean => reply !== undefined && 'stale' in reply
 
-type Place = readonly [item: Ready, at: number]
+/** What of a batch runs over views of its own. */
+type Apart = {
+  readonly isApart: (at: number) => boolean
+  readonly callApart: (item: Ready, at: number) => void
+}
 
 /** One pass over the items that have no reply. Each is started in its order; what needs a worker is waited for at the end. */
 class Round {
@@ -170,9 +172,11 @@ class Round {
     this.#now = options.now()
   }
 
-  async run(places: Iterable<Place>, callApart: (...place: Place) => void): Promise<void> {
+  async run(items: readonly Item[], { isApart, callApart }: Apart): Promise<void> {
     const { isRouted, slices, now } = this.#options
-    for (const [item, at] of places) {
+    for (let at = 0; at < items.length; at++) {
+      const item = items[at]!
+      if (this.#replies[at] !== undefined || !isReady(item) || isApart(at)) continue
       if (this.#isBehindEffects(item)) await this.#settleEffects()
       if (slices.isOver(this.#now)) {
         // Here and not in a function of its own: what has its turn goes on in the next microtask.
