@@ -1,23 +1,23 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { revertReason } from '../../../engine/evm/revert-reason.ts'
+import { revertReason } from '../../../../engine/evm/revert-reason.ts'
 import {
   type CallOptions,
   type CallRequest,
   type CallResult,
   call,
-} from '../../../engine/execution/call/call.ts'
-import { estimateGas } from '../../../engine/execution/call/estimate.ts'
-import { authorizationHash } from '../../../engine/primitives/authorization.ts'
-import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
-import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
-import { addressOfKey, sign } from '../../../engine/primitives/signature.ts'
-import { bytesToBigint } from '../../../engine/primitives/words.ts'
-import { overlayReader } from '../../../engine/state/overlay.ts'
-import { ViewError } from '../../../engine/state/reader.ts'
-import { describeEngines } from '../../fixtures/engines.ts'
-import { ETHER, testChain } from '../../fixtures/op-block.ts'
+} from '../../../../engine/execution/call/call.ts'
+import { estimateGas } from '../../../../engine/execution/call/estimate.ts'
+import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
+import { checksumAddress } from '../../../../engine/primitives/checksum-address.ts'
+import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
+import { EMPTY_HASH } from '../../../../engine/primitives/keccak.ts'
+import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
+import { bytesToBigint } from '../../../../engine/primitives/words.ts'
+import { overlayReader } from '../../../../engine/state/overlay.ts'
+import { ViewError } from '../../../../engine/state/reader.ts'
+import { describeEngines } from '../../../fixtures/engines.ts'
+import { ETHER, testChain } from '../../../fixtures/op-block.ts'
 import {
   address,
   BLOCK,
@@ -26,7 +26,7 @@ import {
   type WorldAccount,
   word,
   world,
-} from '../../fixtures/world.ts'
+} from '../../../fixtures/world.ts'
 
 describeEngines((engine) => {
   const RETURN_TOP = '5f5260205ff3'

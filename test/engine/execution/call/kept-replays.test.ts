@@ -1,22 +1,22 @@
 /** Replays that are kept: whatever was traced before, in any order, a trace says the same, and each transaction is executed once. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Engine, Message } from '../../../engine/evm/engine.ts'
+import type { Engine, Message } from '../../../../engine/evm/engine.ts'
 import {
   type KeptReplays,
   keptReplays,
   type ReplayOptions,
   ReplayStopped,
-} from '../../../engine/execution/call/kept-replays.ts'
-import { stateWithin, traceTransactions } from '../../../engine/execution/call/replay.ts'
-import type { Header } from '../../../engine/primitives/header.ts'
-import { equalBytes } from '../../../engine/primitives/words.ts'
-import { readAccount } from '../../../engine/state/read.ts'
-import { MissingError, type StateReader } from '../../../engine/state/reader.ts'
-import { referenceEngine } from '../../fixtures/engine.ts'
-import { ATTRIBUTES, block, SENDER, testChain, transaction } from '../../fixtures/op-block.ts'
-import { testOutput } from '../../fixtures/trace-output.ts'
-import { address, word } from '../../fixtures/world.ts'
+} from '../../../../engine/execution/call/kept-replays.ts'
+import { stateWithin, traceTransactions } from '../../../../engine/execution/call/replay.ts'
+import type { Header } from '../../../../engine/primitives/header.ts'
+import { equalBytes } from '../../../../engine/primitives/words.ts'
+import { readAccount } from '../../../../engine/state/read.ts'
+import { MissingError, type StateReader } from '../../../../engine/state/reader.ts'
+import { referenceEngine } from '../../../fixtures/engine.ts'
+import { ATTRIBUTES, block, SENDER, testChain, transaction } from '../../../fixtures/op-block.ts'
+import { testOutput } from '../../../fixtures/trace-output.ts'
+import { address, word } from '../../../fixtures/world.ts'
 
 /** Adds one to slot 0, which it logs; creates a contract at every second call. */
 const CODE = '5f54600101805f555f52 60205fa0 60015f5416601757005b 5f5f5ff000'.replaceAll(' ', '')

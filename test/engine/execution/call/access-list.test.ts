@@ -1,10 +1,10 @@
 /** eth_createAccessList: what a message touches, stable under its own list. */
 import { describe, expect, test } from 'vitest'
-import { createAccessList } from '../../../engine/execution/call/access-list.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { describeEngines } from '../../fixtures/engines.ts'
-import { CHAIN } from '../../fixtures/producer.ts'
-import { address, BLOCK, push, type WorldAccount, word, world } from '../../fixtures/world.ts'
+import { createAccessList } from '../../../../engine/execution/call/access-list.ts'
+import { bytesToHex } from '../../../../engine/primitives/hex.ts'
+import { describeEngines } from '../../../fixtures/engines.ts'
+import { CHAIN } from '../../../fixtures/producer.ts'
+import { address, BLOCK, push, type WorldAccount, word, world } from '../../../fixtures/world.ts'
 
 describeEngines((engine) => {
   async function touched(accounts: Record<number, WorldAccount>, changes: object = {}) {

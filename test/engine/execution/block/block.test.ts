@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { rulesOf } from '../../../engine/chainspec/rules.ts'
-import { BEACON_ROOTS, BLOCK_HASHES } from '../../../engine/chainspec/system-contracts.ts'
-import { buildHeader, openBlock } from '../../../engine/execution/block/block.ts'
-import { checkForm } from '../../../engine/execution/transaction/validation.ts'
-import { encodeHeader } from '../../../engine/primitives/header-codec.ts'
-import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { keccak256 } from '../../../engine/primitives/keccak.ts'
-import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
-import { encodeReceipt } from '../../../engine/primitives/receipt-codec.ts'
-import { describeEngines } from '../../fixtures/engines.ts'
-import { memoryReader } from '../../fixtures/memory-reader.ts'
+import { rulesOf } from '../../../../engine/chainspec/rules.ts'
+import { BEACON_ROOTS, BLOCK_HASHES } from '../../../../engine/chainspec/system-contracts.ts'
+import { buildHeader, openBlock } from '../../../../engine/execution/block/block.ts'
+import { checkForm } from '../../../../engine/execution/transaction/validation.ts'
+import { encodeHeader } from '../../../../engine/primitives/header-codec.ts'
+import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../../engine/primitives/keccak.ts'
+import { orderedRoot } from '../../../../engine/primitives/ordered-root.ts'
+import { encodeReceipt } from '../../../../engine/primitives/receipt-codec.ts'
+import { describeEngines } from '../../../fixtures/engines.ts'
+import { memoryReader } from '../../../fixtures/memory-reader.ts'
 import {
   ATTRIBUTES,
   type BlockOptions,
@@ -22,8 +22,8 @@ import {
   testChain,
   transaction,
   VAULTS,
-} from '../../fixtures/op-block.ts'
-import { address, bytes, word, worldDiff } from '../../fixtures/world.ts'
+} from '../../../fixtures/op-block.ts'
+import { address, bytes, word, worldDiff } from '../../../fixtures/world.ts'
 
 describeEngines((engine) => {
   const block = (options: BlockOptions = {}) => openTestBlock({ engine, ...options })

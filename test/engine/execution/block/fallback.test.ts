@@ -1,13 +1,13 @@
 /** A block on an engine that fails: its hash, its receipts and its changes are those of an engine that does not. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { allowAhead } from '../../../engine/execution/block/ahead.ts'
-import type { BlockExecution } from '../../../engine/execution/transaction/types.ts'
-import { isAbsent, readWitness } from '../../fixtures/blocks.ts'
-import { failingEngine } from '../../fixtures/failing-engine.ts'
-import { block, transaction } from '../../fixtures/op-block.ts'
-import { type ExecuteCase, executePayload } from '../../fixtures/op-replay.ts'
-import { address } from '../../fixtures/world.ts'
+import { allowAhead } from '../../../../engine/execution/block/ahead.ts'
+import type { BlockExecution } from '../../../../engine/execution/transaction/types.ts'
+import { isAbsent, readWitness } from '../../../fixtures/blocks.ts'
+import { failingEngine } from '../../../fixtures/failing-engine.ts'
+import { block, transaction } from '../../../fixtures/op-block.ts'
+import { type ExecuteCase, executePayload } from '../../../fixtures/op-replay.ts'
+import { address } from '../../../fixtures/world.ts'
 
 const path = 'op-blocks/op-sepolia-26207963.json.gz'
 /** Host calls that fail, of all that the block makes. */

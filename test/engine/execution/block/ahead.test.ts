@@ -1,11 +1,11 @@
 /** Executing ahead: whatever was tried, taken and undone, the block is the one that plain execution gives. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { allowAhead } from '../../../engine/execution/block/ahead.ts'
-import type { BlockExecution } from '../../../engine/execution/transaction/types.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { block, transaction } from '../../fixtures/op-block.ts'
-import { address } from '../../fixtures/world.ts'
+import { allowAhead } from '../../../../engine/execution/block/ahead.ts'
+import type { BlockExecution } from '../../../../engine/execution/transaction/types.ts'
+import { bytesToHex } from '../../../../engine/primitives/hex.ts'
+import { block, transaction } from '../../../fixtures/op-block.ts'
+import { address } from '../../../fixtures/world.ts'
 
 /** SSTORE(NONCE-like counter): PUSH0 SLOAD PUSH1 1 ADD PUSH0 SSTORE, and a log of nothing. */
 const ACCOUNTS = { 7: { code: '5f54600101' + '5f555f5fa0' } }

@@ -1,13 +1,13 @@
 /** eth_simulateV1 where the vectors of execution-apis do not look: an OP chain, blocks in blocks, limits; the vectors are run by `npm run conformance`. */
 import { describe, expect, test } from 'vitest'
-import { authorizationHash } from '../../../engine/primitives/authorization.ts'
-import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { addressOfKey, sign } from '../../../engine/primitives/signature.ts'
-import { LIMITS } from '../../../rpc/seam/limits.ts'
-import { CONTRACT, SENDER } from '../../fixtures/executed.ts'
-import { memoryChain } from '../../fixtures/memory-chain.ts'
-import { testRpc } from '../../fixtures/rpc.ts'
-import { address, push, worldDiff } from '../../fixtures/world.ts'
+import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
+import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
+import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
+import { LIMITS } from '../../../../rpc/seam/limits.ts'
+import { CONTRACT, SENDER } from '../../../fixtures/executed.ts'
+import { memoryChain } from '../../../fixtures/memory-chain.ts'
+import { testRpc } from '../../../fixtures/rpc.ts'
+import { address, push, worldDiff } from '../../../fixtures/world.ts'
 
 const hex = (number: number | bigint) => `0x${number.toString(16)}`
 const FROM = bytesToHex(SENDER)

@@ -1,9 +1,9 @@
 /** Recorded OP blocks executed on a witness of their parent's state: what a witness lacks is told from what the state lacks. */
 import { describe, expect, test } from 'vitest'
-import { hexToBytes } from '../../../engine/primitives/hex.ts'
-import { isAbsent, readWitness } from '../../fixtures/blocks.ts'
-import { describeEngines } from '../../fixtures/engines.ts'
-import { type ExecuteCase, executePayload } from '../../fixtures/op-replay.ts'
+import { hexToBytes } from '../../../../engine/primitives/hex.ts'
+import { isAbsent, readWitness } from '../../../fixtures/blocks.ts'
+import { describeEngines } from '../../../fixtures/engines.ts'
+import { type ExecuteCase, executePayload } from '../../../fixtures/op-replay.ts'
 
 describeEngines((engine) => {
   const path = (number: number) => `op-blocks/op-sepolia-${number}.json.gz`
