@@ -60,18 +60,59 @@ function openMeter(
   },
 ): Meter {
   const { address, reading } = metered
-  const { limiter, intake, room, deadlines } = options
-  /** Since the last message that was whole. */
-  let bytes = 0
-  let pieces = 0
-  let controls = 0
-  let paid = UNPAID
+  const { intake, room, deadlines } = options
+  const bill = openBill(metered, options.limiter)
   const share = createShare(intake, limiterKey(address), () => {
     release()
     metered.cut('room')
   })
-  let isCharging = false
   let unfinished: Unfinished | undefined
+
+  const take = () => share.take(bill.keptBytes - FREE_BYTES)
+  const waiter: Waiter = { take, go: () => reading.go('room') }
+
+  function release(): void {
+    if (unfinished === undefined) return
+    deadlines.delete(unfinished)
+    unfinished = undefined
+    room.leave(waiter)
+    share.give()
+    reading.go('room')
+  }
+
+  return {
+    received(length) {
+      bill.received(length)
+      if (bill.keptBytes <= FREE_BYTES) return
+      unfinished ??= deadlines.add(metered)
+      if (room.isGranted(waiter) || take()) return
+      reading.stop('room')
+      room.wait(waiter)
+    },
+    control: bill.control,
+    complete(length) {
+      const paid = bill.close()
+      release()
+      return paidFor(length, paid)
+    },
+    end() {
+      bill.close()
+      release()
+    },
+  }
+}
+
+/** What came in since the last message that was whole, and what was charged for it. Not read while a charge is refused. */
+function openBill(
+  { address, reading }: Pick<Metered, 'address' | 'reading'>,
+  limiter: MeterOptions['limiter'],
+) {
+  let bytes = 0
+  let pieces = 0
+  let controls = 0
+  let paid = UNPAID
+  let isCharging = false
+
   const due = () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES)
   function charge(): void {
     if (!isCharging && due() > paid.points) void pay()
@@ -89,46 +130,29 @@ function openMeter(
     reading.go('charge')
   }
 
-  const take = () => share.take(bytes + pieces * PIECE_BYTES - FREE_BYTES)
-  const waiter: Waiter = { take, go: () => reading.go('room') }
-
-  function release(): void {
-    if (unfinished === undefined) return
-    deadlines.delete(unfinished)
-    unfinished = undefined
-    room.leave(waiter)
-    share.give()
-    reading.go('room')
-  }
-  function forget(): void {
-    bytes = 0
-    pieces = 0
-    controls %= POINT_CONTROL_FRAMES
-    release()
-  }
-
   return {
-    received(length) {
+    /** What it takes of the node's memory. */
+    get keptBytes() {
+      return bytes + pieces * PIECE_BYTES
+    },
+    received(length: number): void {
       bytes += length
       pieces++
       charge()
-      if (bytes + pieces * PIECE_BYTES <= FREE_BYTES) return
-      unfinished ??= deadlines.add(metered)
-      if (room.isGranted(waiter) || take()) return
-      reading.stop('room')
-      room.wait(waiter)
     },
-    control() {
+    control(): void {
       controls++
       charge()
     },
-    complete(length) {
-      const all = paidFor(length, paid)
+    /** Gives what was paid, and begins anew; pings are counted on. */
+    close(): Paid {
+      const all = paid
       paid = UNPAID
-      forget()
+      bytes = 0
+      pieces = 0
+      controls %= POINT_CONTROL_FRAMES
       return all
     },
-    end: forget,
   }
 }
 

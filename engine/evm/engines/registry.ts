@@ -1,13 +1,36 @@
 /** The engines by name (`--engine`). */
+import { createRequire } from 'node:module'
 import type { Engine } from '../engine.ts'
 import { type FastOptions, makeFastEngine } from '../fast/fast.ts'
-import { makeReferenceEngine } from '../reference/reference.ts'
+import type { makeReferenceEngine } from '../reference/reference.ts'
 import { ENGINE_NAMES, type EngineName } from './names.ts'
+
+/** Its package takes each thread 110 ms to load, and a chain of today's rules never asks it (2026-11). */
+function loadReference(): Engine {
+  const reference: { readonly makeReferenceEngine: typeof makeReferenceEngine } = createRequire(
+    import.meta.url,
+  )('../reference/reference.ts')
+  return reference.makeReferenceEngine()
+}
+
+/** Behind the fast engine: loaded at the first session of older rules, or when work is done again. */
+function referenceWhenAsked(): Engine {
+  let made: Engine | undefined
+  const get = () => {
+    made ??= loadReference()
+    return made
+  }
+  return {
+    name: 'reference',
+    openSession: (reader, block, rules) => get().openSession(reader, block, rules),
+    precompiles: (rules) => get().precompiles(rules),
+  }
+}
 
 /** Makes one with caches of its own. */
 const MAKERS: Readonly<Record<EngineName, (options?: FastOptions) => Engine>> = {
-  reference: () => makeReferenceEngine(),
-  fast: (options) => makeFastEngine(makeReferenceEngine(), options),
+  reference: loadReference,
+  fast: (options) => makeFastEngine(referenceWhenAsked(), options),
 }
 
 /**
