@@ -3,7 +3,12 @@ import type { Bytes } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
 import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
 import { MAX_LOW_S, recoverAddress, sign } from './signature.ts'
-import type { DepositTransaction, SignedTransaction, Transaction } from './transaction.ts'
+import type {
+  DepositTransaction,
+  SignedEnvelope,
+  SignedTransaction,
+  Transaction,
+} from './transaction.ts'
 import { formOf, peekFields, readFields, type Values, writeFields } from './transaction-forms.ts'
 import { bigintToBytes, concatBytes } from './words.ts'
 
@@ -26,13 +31,16 @@ export class TransactionError extends Error {
 /** Above what a block's gas can pay for as calldata; a smaller limit for the txpool is the txpool's. */
 export const MAX_TRANSACTION_BYTES = 32 * 1024 * 1024
 
+/** Sender of a transaction that was decoded before. */
+export type SenderOf = (hash: Bytes) => Bytes | undefined
+
 /**
  * The transaction in `raw`, checked in itself: form, type, signature. Chain id, fees and gas are the caller's to check. Byte strings
  * are views into `raw`, which must not change afterwards.
- * @param from the sender where it is known already: nothing is recovered then
+ * @param from the sender where it is known already, or who knows it by the hash: nothing is recovered then
  * @throws {TransactionError}
  */
-export function decodeTransaction(raw: Bytes, from?: Bytes): Transaction {
+export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transaction {
   if (raw.length > MAX_TRANSACTION_BYTES)
     throw new TransactionError(
       'size',
@@ -56,7 +64,8 @@ export function decodeTransaction(raw: Bytes, from?: Bytes): Transaction {
     }
     // readFields has read every field that `form` lists, each by its kind: the shape that `type` tells.
     const bare = { ...signed, raw, hash } as unknown as Omit<SignedTransaction, 'from'>
-    return { ...bare, from: from ?? senderOf(bare as SignedTransaction) } as SignedTransaction
+    const known = typeof from === 'function' ? from(hash) : from
+    return { ...bare, from: known ?? senderOf(bare as SignedTransaction) } as SignedTransaction
   } catch (error) {
     if (error instanceof RlpError) throw new TransactionError('malformed', error.message)
     throw error
@@ -92,6 +101,8 @@ export function openTransaction(
     throw error instanceof RlpError ? new TransactionError('malformed', error.message) : error
   }
 }
+
+export const envelopeOf = ({ raw, from }: SignedTransaction): SignedEnvelope => ({ raw, from })
 
 /** The envelope made from the fields: equal to `raw` of what `decodeTransaction` gave. */
 export function encodeTransaction(

@@ -75,4 +75,7 @@ export type SignedTransaction =
   | DynamicFeeTransaction
   | BlobTransaction
   | SetCodeTransaction
+/** What another thread is told of a transaction. `from`: it was decoded here, and nothing has to be recovered again. */
+export type SignedEnvelope = { readonly raw: Bytes; readonly from?: Bytes }
+
 export type Transaction = SignedTransaction | DepositTransaction

@@ -6,6 +6,7 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { invalid as reasons } from '../../engine/execution/transaction/invalid.ts'
 import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { envelopeOf } from '../../engine/primitives/transaction-codec.ts'
 import type { Offered } from '../../engine/sources/sequencer/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
@@ -121,8 +122,8 @@ export function createTransactions(options: Options): Transactions {
         ),
       )
       // A view that vanished under it: the next question reads another.
-      if (best === undefined) return { raw: [], hasMore: true }
-      return { raw: best.transactions.map(({ raw }) => raw), hasMore: best.hasMore }
+      if (best === undefined) return { transactions: [], hasMore: true }
+      return { transactions: best.transactions.map(envelopeOf), hasMore: best.hasMore }
     },
     rejected: ({ transactions }) => txpool.rejected(transactions),
     returned: (transactions) => txpool.takeBack(transactions),

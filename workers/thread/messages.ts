@@ -3,6 +3,7 @@
 import type { SealedBlock } from '../../engine/chain/types.ts'
 import type { ChainOption } from '../../engine/chainspec/registry.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { SignedEnvelope } from '../../engine/primitives/transaction.ts'
 import type {
   FlashblockPlace,
   Offered,
@@ -29,7 +30,7 @@ export type SharedNode = {
 /** Main → writer. */
 export type ToWriter =
   /** Transactions that the pool has accepted, executable, in order. */
-  | { readonly type: 'expected'; readonly raw: readonly Bytes[] }
+  | { readonly type: 'expected'; readonly transactions: readonly SignedEnvelope[] }
   /** A canonical block is not what the other engine makes of it: nothing more is shown on it. */
   | { readonly type: 'distrust'; readonly reason: string }
   | { readonly type: 'stop' }

@@ -47,7 +47,7 @@ export function createTxpoolQuestions(
   }
 }
 
-const NOTHING: Offered = { raw: [], hasMore: true }
+const NOTHING: Offered = { transactions: [], hasMore: true }
 
 /** What was offered for an earlier flashblock the txpool offers again by itself. */
 const isForSame = (a: Wanted, b: Wanted) => a.number === b.number && a.index === b.index

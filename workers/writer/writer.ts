@@ -100,7 +100,7 @@ function serve(main: MessagePort, thread: Thread): void {
   main.on('message', async (message: ToWriter) => {
     switch (message.type) {
       case 'expected':
-        for (const raw of message.raw) thread.writer.expect(raw)
+        for (const one of message.transactions) thread.writer.expect(one)
         return deliver()
       case 'distrust':
         return deliver({ type: 'distrust', reason: message.reason })

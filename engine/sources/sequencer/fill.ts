@@ -3,7 +3,7 @@ import type { BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
 import type { Rejected } from './types.ts'
 
@@ -77,7 +77,7 @@ export interface Filling {
    * Tries them in this order until `part` of the time is spent. What does not fit, or must wait for another of its sender, is left for
    * later.
    */
-  offer(transactions: readonly Bytes[], part?: number): Promise<Tried>
+  offer(transactions: readonly SignedEnvelope[], part?: number): Promise<Tried>
   /** Tries those that were stopped, now or before. */
   finish(): Promise<Filled>
   /** Milliseconds spent in both. */
@@ -134,7 +134,7 @@ class SlicedFilling implements Filling {
     return this.#spentMs
   }
 
-  offer(transactions: readonly Bytes[], part = 1): Promise<Tried> {
+  offer(transactions: readonly SignedEnvelope[], part = 1): Promise<Tried> {
     return this.#timed(() => this.#offer(transactions, part))
   }
 
@@ -151,17 +151,17 @@ class SlicedFilling implements Filling {
     }
   }
 
-  async #offer(transactions: readonly Bytes[], part: number): Promise<Tried> {
+  async #offer(transactions: readonly SignedEnvelope[], part: number): Promise<Tried> {
     const { stops } = this.#memory
     let isOneStopped = false
-    for (const [at, raw] of transactions.entries()) {
+    for (const [at, envelope] of transactions.entries()) {
       if (this.#isOver(part)) {
         this.#isOutOfTime ||= part === 1
-        const unreached = transactions.slice(at).map(keccak256)
+        const unreached = transactions.slice(at).map(({ raw }) => keccak256(raw))
         for (const hash of unreached) this.#left.set(bytesToHex(hash), hash)
         return { isMoreWanted: false, unreached }
       }
-      const transaction = decode(raw, (rejected) => this.#reject(rejected))
+      const transaction = decode(envelope, (rejected) => this.#reject(rejected))
       if (!transaction) continue
       const [hash, sender] = [bytesToHex(transaction.hash), bytesToHex(transaction.from)]
       if (this.#candidates.has(hash)) continue
@@ -322,9 +322,12 @@ function feeCapOf(transaction: Transaction): bigint {
   return 'gasPrice' in transaction ? transaction.gasPrice : 0n
 }
 
-function decode(raw: Bytes, reject: (rejected: Rejected) => void): Transaction | undefined {
+function decode(
+  { raw, from }: SignedEnvelope,
+  reject: (rejected: Rejected) => void,
+): Transaction | undefined {
   try {
-    return decodeTransaction(raw)
+    return decodeTransaction(raw, from)
   } catch (error) {
     if (!(error instanceof TransactionError)) throw error
     reject({ hash: keccak256(raw), reason: error.message })

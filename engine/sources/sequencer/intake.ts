@@ -140,7 +140,7 @@ export class Intake {
     const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
     const offered = await this.#ports.transactions(wanted)
     this.#hasMore = offered.hasMore
-    return offered.raw
+    return offered.transactions
   }
 }
 

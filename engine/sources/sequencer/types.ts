@@ -5,6 +5,7 @@ import type { Engine } from '../../evm/engine.ts'
 import type { WireForm } from '../../flashblocks/codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
+import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { L1Figures } from './attributes.ts'
@@ -34,8 +35,8 @@ export type Wanted = {
   readonly excluded: readonly Bytes[]
 }
 export type Offered = {
-  /** Signed transactions, best first. */
-  readonly raw: readonly Bytes[]
+  /** Best first. */
+  readonly transactions: readonly SignedEnvelope[]
   /** Others wait that did not fit the gas or the count. */
   readonly hasMore: boolean
 }

@@ -6,13 +6,20 @@
 import type { AheadExecution } from '../../execution/block/ahead.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
-import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
+import {
+  decodeTransaction,
+  type SenderOf,
+  TransactionError,
+  transactionHash,
+} from '../../primitives/transaction-codec.ts'
 import { MissingError, ViewError } from '../../state/reader.ts'
 
 export interface Expectations {
   /** Beyond the limit, and what does not decode, is not remembered. */
-  add(raw: Bytes): void
+  add(envelope: SignedEnvelope): void
+  /** Of one that was added. */
+  readonly senderOf: SenderOf
   /** Whether `run` has something to execute. */
   canRun(execution: AheadExecution): boolean
   /** Executes one. */
@@ -24,6 +31,8 @@ export interface Expectations {
 }
 
 export const MAX_EXPECTED = 64
+/** Senders that are remembered, of transactions that are in no flashblock yet: the oldest make room. */
+const MAX_SENDERS = 4_096
 /** What was not in so many flashblocks is not expected any more. */
 export const MAX_PASSED = 2
 /** Flashblocks for which nothing is executed ahead: doubled with each wrong guess up to this. */
@@ -35,14 +44,22 @@ const AHEAD_MS = 5
 export function createExpectations(now: () => number): Expectations {
   /** By hash, in the order of acceptance. `passed`: flashblocks that came without it. */
   const expected = new Map<string, { readonly transaction: Transaction; passed: number }>()
+  const senders = new Map<string, Bytes>()
   let pause = 0
   let lastPause = 0
 
+  function remember(hash: string, from: Bytes): void {
+    senders.set(hash, from)
+    if (senders.size > MAX_SENDERS) senders.delete(senders.keys().next().value!)
+  }
+
   return {
-    add(raw) {
+    senderOf: (hash) => senders.get(bytesToHex(hash)),
+    add({ raw, from }) {
+      if (from !== undefined) remember(bytesToHex(transactionHash(raw)), from)
       if (expected.size >= MAX_EXPECTED) return
       try {
-        const transaction = decodeTransaction(raw)
+        const transaction = decodeTransaction(raw, from)
         expected.set(bytesToHex(transaction.hash), { transaction, passed: 0 })
       } catch (error) {
         if (!(error instanceof TransactionError)) throw error
@@ -74,7 +91,10 @@ export function createExpectations(now: () => number): Expectations {
     },
     settle(hashes) {
       if (pause > 0) pause--
-      for (const hash of hashes) expected.delete(bytesToHex(hash))
+      for (const hash of hashes.map(bytesToHex)) {
+        expected.delete(hash)
+        senders.delete(hash)
+      }
       for (const [hash, one] of expected) if (++one.passed >= MAX_PASSED) expected.delete(hash)
     },
   }

@@ -16,7 +16,11 @@ import type { Header } from '../../primitives/header.ts'
 import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
 import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
-import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import {
+  decodeTransaction,
+  type SenderOf,
+  TransactionError,
+} from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { encodeDiff } from '../../state/diff-codec.ts'
@@ -123,15 +127,15 @@ export async function openExecution(
   }
 }
 
-/** Decodes and executes in order, those from `from` on; the first that does not fit into the block ends it. */
+/** Decodes and executes in order, those from `from` on; the first that does not fit into the block ends it. `senderOf`: those that are known. */
 export async function executeAll(
   execution: BlockExecution,
   transactions: readonly Bytes[],
-  from = 0,
+  { from = 0, senderOf }: { readonly from?: number; readonly senderOf?: SenderOf } = {},
 ): Promise<Mismatch | undefined> {
   for (const [at, raw] of transactions.entries()) {
     if (at < from) continue
-    const transaction = decode(raw)
+    const transaction = decode(raw, senderOf)
     if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
     const result = await execution.execute(transaction)
     if (result.status === 'invalid')
@@ -194,9 +198,12 @@ export function appendOf(block: LiveBlock): AppendBlock {
   }
 }
 
-function decode(raw: Bytes): Transaction | { readonly error: string } {
+function decode(
+  raw: Bytes,
+  senderOf: SenderOf | undefined,
+): Transaction | { readonly error: string } {
   try {
-    return decodeTransaction(raw)
+    return decodeTransaction(raw, senderOf)
   } catch (error) {
     if (error instanceof TransactionError) return { error: error.message }
     throw error

@@ -299,7 +299,8 @@ async function executeFlashblock(
   const taken = state.expected.take(execution, delta.transactions)
   if (taken > 0) count(state, 'ahead_taken', taken)
   if (ahead > taken) count(state, 'ahead_undone', ahead - taken)
-  const invalid = await executeAll(execution, delta.transactions, taken)
+  const { senderOf } = state.expected
+  const invalid = await executeAll(execution, delta.transactions, { from: taken, senderOf })
   if (invalid !== undefined) return invalid
   const sums = execution.sums()
   const wrong =

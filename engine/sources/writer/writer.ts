@@ -1,4 +1,5 @@
 /** The writer: decides what readers see. Events in, effects out; one event at a time. */
+import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import { ViewError } from '../../state/reader.ts'
 import type { OpenedChain } from '../../storage/types.ts'
 import { onAnswer } from './answers.ts'
@@ -27,7 +28,7 @@ export interface ChainWriter {
   /** When a tick is due, in monotonic milliseconds. */
   wakeAtMs(): number | undefined
   /** The txpool has accepted it: it will probably be in the next flashblock. May be called while an event is applied. */
-  expect(raw: Uint8Array): void
+  expect(transaction: SignedEnvelope): void
   /** Whether an event `ahead` would find something to do. */
   canRunAhead(): boolean
   /** Whether a block hash is one that flashblocks can stand on now. */
@@ -56,7 +57,7 @@ export function openWriter(
       return takeEffects(state)
     },
     wakeAtMs: () => state.wakeAtMs,
-    expect: (raw) => state.expected.add(raw),
+    expect: (transaction) => state.expected.add(transaction),
     canRunAhead() {
       const open = awaiting(state)
       return (

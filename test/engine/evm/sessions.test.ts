@@ -260,7 +260,7 @@ describeEngines((engine) => {
         'what was executed ahead',
         async (world) => {
           await world.packet(a[1]!.flashblocks[0]!)
-          world.writer.expect(send(0, 2).raw)
+          world.writer.expect(send(0, 2))
           while (world.writer.canRunAhead()) await world.apply({ type: 'ahead' })
           await show(world, a[1]!)
         },
@@ -294,7 +294,7 @@ describeEngines((engine) => {
         over: {
           async transactions() {
             if (fails) throw new ViewError('gone', 'record 7 is gone')
-            return { raw: [], hasMore: false }
+            return { transactions: [], hasMore: false }
           },
         },
       })

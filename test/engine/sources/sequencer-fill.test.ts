@@ -21,7 +21,7 @@ test('what cannot be stopped in time is given up at the second try', async () =>
       return execute(...given)
     }
     const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now: () => ms })
-    await filling.offer([endless.raw])
+    await filling.offer([endless])
     return filling.finish()
   }
   expect(await fill()).toEqual({
@@ -40,7 +40,7 @@ test('what has more data than a block takes is given up, what has more than is l
     const { block: execution } = block({ l1, attributes: { gasLimit } })
     await execution.begin()
     const filling = createFiller().begin(execution, { gas: gasLimit, ms: 100, now: () => 0 })
-    await filling.offer([0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n }).raw))
+    await filling.offer([0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n })))
     return filling.finish()
   }
   const [first, second] = [0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n }).hash)
@@ -65,7 +65,7 @@ test('what needs most of the time has it when nobody else wants it', async () =>
   const now = () => ms++ / LOOKS_PER_MS
   const fill = async () => {
     const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
-    await filling.offer([endless.raw])
+    await filling.offer([endless])
     return filling.finish()
   }
   expect(await fill()).toMatchObject({ executed: 0, isOutOfTime: true })
@@ -86,7 +86,7 @@ test('what takes the place of a slow one does not wait for it', async () => {
   }
   const begin = () => filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
   const slow = begin()
-  await slow.offer([endless.raw])
+  await slow.offer([endless])
   expect(await slow.finish()).toMatchObject({ executed: 0, left: [endless.hash] })
   perLook = 0
   const filling = begin()
@@ -95,7 +95,7 @@ test('what takes the place of a slow one does not wait for it', async () => {
   ms += 80
   await spent
   const other = transaction({ maxFeePerGas: 40n })
-  await filling.offer([other.raw])
+  await filling.offer([other])
   expect(await filling.finish()).toMatchObject({ executed: 1, rejected: [], left: [] })
   expect(filler.stopped()).toEqual([])
 })

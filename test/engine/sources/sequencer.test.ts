@@ -55,6 +55,7 @@ function transfer(from: number, fields: Fields = {}): Bytes {
 }
 const transfers = (from: number, count: number) =>
   Array.from({ length: count }, (_, nonce) => transfer(from, { nonce: BigInt(nonce) }))
+const sent = (raw: Bytes) => ({ raw })
 const textOf = (list: readonly Bytes[]) => list.map(bytesToHex)
 const rulesBroken = (chain: SequencedChain, from = 0n) =>
   brokenRules(
@@ -95,7 +96,7 @@ function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
         left -= gasLimit
         return true
       })
-      return { raw, hasMore: raw.length < waits.length }
+      return { transactions: raw.map(sent), hasMore: raw.length < waits.length }
     },
     takeBack(hashes: readonly Bytes[]) {
       for (const hash of hashes) handed.delete(bytesToHex(hash))
@@ -193,7 +194,7 @@ describe('transactions', () => {
     const over = {
       async transactions(asked: Wanted) {
         wanted.push(asked)
-        return { raw: [], hasMore: true }
+        return { transactions: [], hasMore: true }
       },
     }
     const chain = sequencedChain({ over })
@@ -501,7 +502,7 @@ describe('a view that is gone', () => {
     const chain = sequencedChain({
       over: {
         async transactions() {
-          if (!isGone) return { raw: transfers(0, 1), hasMore: true }
+          if (!isGone) return { transactions: transfers(0, 1).map(sent), hasMore: true }
           isGone = false
           throw new ViewError('gone', 'record 7 is gone')
         },

@@ -1,6 +1,10 @@
 /** The writer executes what is expected before its flashblock comes: the flashblock decides all the same. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { MAX_EXPECTED, MAX_PASSED } from '../../../engine/sources/writer/expected.ts'
+import {
+  createExpectations,
+  MAX_EXPECTED,
+  MAX_PASSED,
+} from '../../../engine/sources/writer/expected.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { seal } from '../../fixtures/writer-branches.ts'
 import { hex, WriterWorld } from '../../fixtures/writer-world.ts'
@@ -23,7 +27,7 @@ async function begun(): Promise<WriterWorld> {
   return world
 }
 async function runAhead(world: WriterWorld, ...raws: readonly Uint8Array[]): Promise<number> {
-  for (const raw of raws) world.writer.expect(raw)
+  for (const raw of raws) world.writer.expect({ raw })
   let runs = 0
   for (; world.writer.canRunAhead(); runs++) await world.apply({ type: 'ahead' })
   return runs
@@ -109,4 +113,18 @@ describe('what is expected', () => {
     )
     expect(world.heads().pending).toEqual([1, nonces.length])
   })
+})
+
+test('a sender is known until its transaction is in a flashblock', () => {
+  const expectations = createExpectations(() => 0)
+  for (const { raw, from } of [x0, y0]) expectations.add({ raw, from })
+  expectations.add({ raw: z0.raw })
+  expect([x0, y0, z0].map(({ hash }) => expectations.senderOf(hash))).toEqual([
+    x0.from,
+    y0.from,
+    undefined,
+  ])
+  expectations.settle([x0.hash])
+  expect(expectations.senderOf(x0.hash)).toBe(undefined)
+  expect(expectations.senderOf(y0.hash)).toEqual(y0.from)
 })

@@ -140,7 +140,8 @@ class Simulation {
   async ahead(): Promise<void> {
     const { writer } = this.world
     const from = this.random(history.transactions.length)
-    for (const { raw } of history.transactions.slice(from, from + 3)) writer.expect(raw)
+    for (const { raw, from: sender } of history.transactions.slice(from, from + 3))
+      writer.expect({ raw, from: sender })
     for (let left = this.random(4); left > 0 && writer.canRunAhead(); left--)
       await this.world.apply({ type: 'ahead' })
   }

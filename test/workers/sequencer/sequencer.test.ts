@@ -94,7 +94,12 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
   worker.on('message', (message: FromSequencer) => {
     told.push(message)
     if (message.type === 'want')
-      say({ type: 'transactions', request: message.request, raw: [...pool], hasMore: false })
+      say({
+        type: 'transactions',
+        request: message.request,
+        transactions: pool.map((raw) => ({ raw })),
+        hasMore: false,
+      })
     if (message.type === 'failed') sealed.reject(new Error(message.message))
   })
   worker.on('error', sealed.reject)

@@ -31,10 +31,13 @@ describe('questions to another thread', () => {
 })
 
 describe('questions to the pool', () => {
-  const NOTHING = { raw: [], hasMore: true }
+  const NOTHING = { transactions: [], hasMore: true }
   const flashblock = { number: 7n, gas: 30_000_000n, count: 10, baseFee: 1n, excluded: [] }
   const wantedFor = (index: number) => ({ ...flashblock, index })
-  const offered = (byte: number) => ({ raw: [new Uint8Array([byte])], hasMore: false })
+  const offered = (byte: number) => ({
+    transactions: [{ raw: new Uint8Array([byte]) }],
+    hasMore: false,
+  })
 
   function start(patienceMs: number) {
     const sent: number[] = []

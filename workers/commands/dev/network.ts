@@ -2,8 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import { socketData } from '../../../engine/flashblocks/codec.ts'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { SignedEnvelope } from '../../../engine/primitives/transaction.ts'
+import { envelopeOf } from '../../../engine/primitives/transaction-codec.ts'
 import type { FlashblockPlace } from '../../../engine/sources/sequencer/types.ts'
 import { depositMethod } from '../../../rpc/methods/development.ts'
 import { version } from '../../config/config.ts'
@@ -101,12 +102,12 @@ function onSequencer(message: Message, network: Network, deposits: Deposits): vo
 
 /** The writer hears of what the pool accepts, once a turn of the event loop: whoever sent it is answered first. */
 function tellExpected({ transactions, writer }: SourceParts): void {
-  let accepted: Bytes[] = []
-  transactions.service.onPending((_, { raw }) => {
-    accepted.push(raw)
+  let accepted: SignedEnvelope[] = []
+  transactions.service.onPending((_, transaction) => {
+    accepted.push(envelopeOf(transaction))
     if (accepted.length > 1) return
     setImmediate(() => {
-      writer.post({ type: 'expected', raw: accepted })
+      writer.post({ type: 'expected', transactions: accepted })
       accepted = []
     })
   })
