@@ -141,6 +141,7 @@ export async function hostileInputs({
       '100 unknown methods of 19 KB',
       batch(100, () => ({ method: 'm'.repeat(18_000), params: [] })),
     ],
+    ['100 descriptions of the node', batch(100, () => ({ method: 'rpc.discover', params: [] }))],
     ['1,000 calls', batch(1_000, () => ({ method: 'eth_chainId', params: [] }))],
     ['30,000 calls', batch(30_000, () => ({ method: 'a', params: [] }))],
     [

@@ -56,6 +56,13 @@ describe('every method', () => {
       )
     }
   })
+  test('is in a document that is made once for a block', async () => {
+    const rpc = testRpc()
+    const before = rpc.stats().cache.hits
+    const [first, second] = [await rpc.ask('rpc.discover'), await rpc.ask('rpc.discover')]
+    expect(second.result).toEqual(first.result)
+    expect(rpc.stats().cache.hits).toBe(before + 1)
+  })
   test('is in the document of its endpoint, with the schemas that decode it', async () => {
     const rpc = testRpc()
     type Described = {
