@@ -103,12 +103,26 @@ export interface TraceSink {
   /** Before the opcode runs. */
   step?(step: TraceStep): void
   /**
+   * How an engine may write steps that it tells nobody of then. `step`, which has to be there too, hears of those that it does not write:
+   * SLOAD and SSTORE where storage is shown, opcodes that fail, and all where `touch` wants to hear of them first.
+   */
+  readonly stepText?: StepText
+  /**
    * Before an opcode that names an account or a slot runs, or fails to: SLOAD, SSTORE, BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH,
    * SELFDESTRUCT, CALL, CALLCODE, DELEGATECALL, STATICCALL, CREATE, CREATE2. In order, before `enter`, each time, warm or not.
    */
   touch?(touch: Touch): void
   /** A log was made. Logs of a frame that fails later are told as well. */
   log?(log: Log): void
+}
+/** Of a step, what is shown: each begins with a comma, as go-ethereum's struct log has it in JSON. */
+export type StepText = {
+  readonly hasStack: boolean
+  readonly hasMemory: boolean
+  readonly hasReturnData: boolean
+  readonly hasStorage: boolean
+  /** In ASCII, of any length, valid during the call; so many steps begin in it. */
+  write(text: Bytes, steps: number): void
 }
 export type Touch = {
   readonly op: number

@@ -1,5 +1,5 @@
 /** Why a frame halted, in go-ethereum's words. */
-import { OPCODES, STACK_LIMIT } from './opcodes.ts'
+import { OPCODES, opcodeName, STACK_LIMIT } from './opcodes.ts'
 
 /** "stack underflow (have <=> need)", also where gas would not have sufficed: the stack is checked first. */
 export function stackFault(opcode: number, stackSize: number): string | undefined {
@@ -12,7 +12,7 @@ export function stackFault(opcode: number, stackSize: number): string | undefine
 }
 
 export function invalidOpcode(opcode: number): string {
-  return `invalid opcode: ${OPCODES[opcode]?.name ?? `opcode 0x${opcode.toString(16)} not defined`}`
+  return `invalid opcode: ${opcodeName(opcode)}`
 }
 
 /** Where the memory ends that the opcode asks for, in bytes; 0 where it asks for none. `operands`: top first, as many as it takes. */

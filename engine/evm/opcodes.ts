@@ -110,6 +110,10 @@ const PLAIN: readonly (readonly [code: number, name: string, pops: number, pushe
 /** By number; undefined: no such opcode, in no fork. */
 export const OPCODES: readonly (Opcode | undefined)[] = table()
 
+/** As go-ethereum calls it, also what no fork has. */
+export const opcodeName = (opcode: number): string =>
+  OPCODES[opcode]?.name ?? `opcode 0x${opcode.toString(16)} not defined`
+
 export const STACK_LIMIT = 1024
 
 /** Rows of one opcode each: number, name, pops, pushes. */

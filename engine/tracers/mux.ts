@@ -34,7 +34,7 @@ export function muxTracer(
 }
 
 /** The hook that tells all who have it; none when nobody has. */
-function fanOut<Name extends keyof TraceSink>(tracers: readonly Tracer[], name: Name): TraceSink {
+function fanOut(tracers: readonly Tracer[], name: Exclude<keyof TraceSink, 'stepText'>): TraceSink {
   const hooks = tracers.flatMap(({ sink }) => {
     const hook = sink[name]
     return hook === undefined ? [] : [hook.bind(sink) as (...all: unknown[]) => void]

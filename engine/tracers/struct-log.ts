@@ -1,6 +1,6 @@
 /** The struct logger: every step of the run, written as it happens, as debug_trace* shows it when no tracer is named. */
-import type { TraceStep } from '../evm/engine.ts'
-import { OPCODES } from '../evm/opcodes.ts'
+import type { StepText, TraceStep } from '../evm/engine.ts'
+import { opcodeName } from '../evm/opcodes.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { bigintToBytes } from '../primitives/words.ts'
@@ -46,8 +46,18 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
     return slots
   }
 
+  /** Steps whose text the engine has written. */
+  function write(text: Bytes, steps: number): void {
+    budget.step(steps)
+    if (count === 0) to.write(HEAD)
+    // Each begins with a comma.
+    to.writeBytes(count === 0 ? text.subarray(1) : text)
+    count += steps
+  }
+
   return {
     sink: {
+      ...(options.limit === 0 ? { stepText: stepTextOf(options, write) } : {}),
       step(step) {
         budget.step()
         if (options.limit !== 0 && length > options.limit) return
@@ -86,6 +96,17 @@ const HEAD = '{"structLogs":['
 const SLOAD = 0x54
 const SSTORE = 0x55
 
+const stepTextOf = (
+  { disableStack, disableStorage, enableMemory, enableReturnData }: StructLogOptions,
+  write: StepText['write'],
+): StepText => ({
+  hasStack: !disableStack,
+  hasStorage: !disableStorage,
+  hasMemory: enableMemory,
+  hasReturnData: enableReturnData,
+  write,
+})
+
 function writeStep(
   to: TraceOutput,
   shown: {
@@ -97,7 +118,7 @@ function writeStep(
 ): void {
   const { step, options, storage, isFirst } = shown
   const { pc, op, gas, cost, depth, error, refund } = step
-  let text = `${isFirst ? '' : ','}{"pc":${pc},"op":"${nameOf(op)}","gas":${gas},"gasCost":${cost},"depth":${depth + 1}`
+  let text = `${isFirst ? '' : ','}{"pc":${pc},"op":"${opcodeName(op)}","gas":${gas},"gasCost":${cost},"depth":${depth + 1}`
   if (error !== undefined) text += `,"error":${stringText(error)}`
   if (!options.disableStack) text += `,"stack":[${step.stack().map(quantityText).join(',')}]`
   if (options.enableReturnData || options.enableMemory || storage !== undefined) {
@@ -109,9 +130,6 @@ function writeStep(
   }
   to.write(`${text}${refund === 0n ? '' : `,"refund":${refund}`}}`)
 }
-
-const nameOf = (op: number): string =>
-  OPCODES[op]?.name ?? `opcode 0x${op.toString(16)} not defined`
 
 function writeReturnData(to: TraceOutput, data: Bytes): void {
   if (data.length === 0) return

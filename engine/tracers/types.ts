@@ -24,6 +24,8 @@ export interface TraceOutput {
   /** Something was left out. */
   readonly isFull: boolean
   write(text: string): void
+  /** ASCII. They may change afterwards. */
+  writeBytes(text: Bytes): void
   /** Takes back what was written behind this length. */
   cutTo(length: number): void
 }
@@ -83,8 +85,8 @@ export class TraceBudget {
     this.#spentBytes += bytes
   }
   /** A step, a touch or a frame: whatever the tracer was told. */
-  step(): void {
-    this.#spentSteps++
+  step(count = 1): void {
+    this.#spentSteps += count
   }
   /** Why the run is to be ended; undefined: it may go on. */
   get excess(): string | undefined {

@@ -1,6 +1,7 @@
 /** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
 
 import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { SchemaError } from '../json/schema.ts'
 import { POINT_BYTES } from '../limiter/points.ts'
@@ -125,12 +126,14 @@ class Calls {
   #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
     const { found: method, params, text } = call
     const { endpoint, executor, limits } = this.#options
-    if (text.length <= DECODE_FIRST_CHARACTERS) method.decode(params, limits)
+    const isLong = text.length > DECODE_FIRST_CHARACTERS
+    const values = isLong ? undefined : method.decode(params, limits)
+    const replayed = values && replayedBy(method, values, scope)
     const record = isPinned ? scope.record : undefined
     const deadline = scope.startedAt + laneMs(method.runs, limits)
     const { client } = scope
     return executor
-      .execute({ method, params, text, endpoint, record, deadline, client })
+      .execute({ method, params, text, endpoint, record, deadline, client, replayed })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
   }
 
@@ -179,6 +182,23 @@ class Calls {
     }
     this.#options.onBug(error, method.name)
     return { error: internalError().toObject() }
+  }
+}
+
+/** Of the block that a worker replays for the call. */
+function replayedBy(
+  { replays }: Method,
+  values: readonly unknown[],
+  scope: Scope,
+): string | undefined {
+  if (replays === undefined) return undefined
+  try {
+    const hash = scope.readNewest((view) => replays(view, values))
+    return hash && bytesToHex(hash)
+  } catch (error) {
+    // The worker is told the same.
+    if (isAnswer(error)) return undefined
+    throw error
   }
 }
 

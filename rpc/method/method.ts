@@ -4,6 +4,7 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { BlockEnv, Engine } from '../../engine/evm/engine.ts'
 import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
 import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
@@ -67,6 +68,9 @@ export type FrontContext = MethodContext & {
 /** `params` as they came over the wire. @throws {RpcError} {ViewError} {SchemaError} where there is nothing to say */
 type LateData = (view: ChainView, params: readonly unknown[], limits: Limits) => object | undefined
 
+/** The hash of a block, of decoded parameters. @throws {ViewError} */
+export type Replays = (view: ChainView, values: readonly unknown[]) => Bytes | undefined
+
 export type Cost = (params: readonly unknown[], limits: Limits) => number
 
 export type Method = {
@@ -87,6 +91,8 @@ export type Method = {
   readonly basis: BasisOf | undefined
   /** What a caller is told beside the times when its call ran out of time and no worker said more. */
   readonly lateData: LateData | undefined
+  /** The block whose transactions a worker replays for it, which it may have done for another call; undefined: it replays none. */
+  readonly replays: Replays | undefined
   /** Changes something, so that it never runs twice for one request. */
   readonly hasEffect: boolean
   /** Waits for events: holds no lease, and no other item of its batch waits for it. */
@@ -136,6 +142,7 @@ type Definition<P extends Params, R, C> = {
   /** 'about': the block that it is about. */
   readonly basis?: BasisOf | 'about'
   readonly lateData?: LateData
+  readonly replays?: (view: ChainView, ...values: Values<P>) => Bytes | undefined
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly isPure?: boolean
@@ -165,7 +172,7 @@ export function poolMethod<const P extends Params, R>(
 function build<P extends Params, R>(
   definition: Definition<P, R, MethodContext> & { readonly runs: Runs },
 ): Method {
-  const { name, summary, runs, params, result, handler, cost = 1 } = definition
+  const { name, summary, runs, params, result, handler, replays, cost = 1 } = definition
   const decode: Method['decode'] = (wire, limits) => decodeParams(params, wire, limits)
   return {
     name,
@@ -180,6 +187,7 @@ function build<P extends Params, R>(
     about: definition.about,
     basis: basisOf(definition),
     lateData: definition.lateData,
+    replays: replays && ((view, values) => replays(view, ...(values as Values<P>))),
     hasEffect: definition.hasEffect ?? false,
     isWaiting: definition.isWaiting ?? false,
     cost: typeof cost === 'function' ? cost : () => cost,

@@ -36,6 +36,7 @@ export const debug_traceTransaction = poolMethod({
   about: { is: 'transaction', at: 0 },
   summary: 'Runs a transaction again, with those before it in its block, and shows how it went.',
   runs: 'trace',
+  replays: (view, transactionHash) => view.findTransaction(transactionHash)?.block.hash,
   listed: LISTED,
   cost: 10,
   params: [param('Transaction hash', hash), optional('Options', traceConfig)],
@@ -61,6 +62,7 @@ export const debug_traceBlockByHash = poolMethod({
   about: { is: 'blockHash', at: 0, isHereOnly: true },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
+  replays: (_view, blockHash) => blockHash,
   listed: LISTED,
   basis: 'about',
   cost: 20,
@@ -78,6 +80,7 @@ export const debug_traceBlockByNumber = poolMethod({
   about: { is: 'block', at: 0, isHereOnly: true },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
+  replays: (view, at) => view.block(at)?.hash,
   listed: LISTED,
   basis: 'about',
   cost: 20,
@@ -111,6 +114,8 @@ export const debug_traceCall = poolMethod({
   about: { is: 'state', at: 1, isHereOnly: true },
   summary: 'Runs a message on the state of a block and shows how it went.',
   runs: 'trace',
+  replays: (view, _request, at, config) =>
+    config?.txIndex === undefined ? undefined : view.block(at)?.hash,
   cost: 10,
   basis: 'about',
   params: [

@@ -17,6 +17,8 @@ export type PoolCall = {
   /** Monotonic milliseconds of the front; counts queue time. */
   readonly deadline: number
   readonly client: PoolClient
+  /** Hash of the block whose transactions it replays, where that is known: a worker that has done so before is the better one. */
+  readonly replayed?: string | undefined
 }
 /** Who waits for a call: one for nobody ends early, and each address has its share of the workers. */
 export type PoolClient = {

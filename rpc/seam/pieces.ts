@@ -46,6 +46,21 @@ export class PieceWriter implements TraceOutput {
     else this.#writeAcross(text)
   }
 
+  writeBytes(text: Uint8Array): void {
+    if (this.#isFull || this.length + text.length > this.limit) {
+      this.#isFull = true
+      return
+    }
+    for (let rest = text; ; this.#send()) {
+      this.#open ??= Buffer.from(new ArrayBuffer(LARGE))
+      const part = rest.subarray(0, LARGE - this.#used)
+      this.#open.set(part, this.#used)
+      this.#used += part.length
+      if (part.length === rest.length) return
+      rest = rest.subarray(part.length)
+    }
+  }
+
   /** Twice as dear as a plain write: it says where the piece was full. */
   #writeAcross(text: string): void {
     for (let rest = text; ; this.#send()) {

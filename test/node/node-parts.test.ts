@@ -231,7 +231,14 @@ describe('metrics', () => {
   test('count calls, publishes and what threads report, with bounded labels', async () => {
     const metrics = createMetrics(
       {
-        pool: () => ({ threads: 2, busy: 1, queued: { light: 3 }, terminated: 0, replaced: 0 }),
+        pool: () => ({
+          threads: 2,
+          busy: 1,
+          queued: { light: 3 },
+          terminated: 0,
+          replaced: 0,
+          replays: { kept: 2, begun: 1 },
+        }),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
         txpool: () => ({ pending: 5 }),

@@ -20,6 +20,7 @@ export type MetricSources = {
     readonly queued: Readonly<Record<string, number>>
     readonly terminated: number
     readonly replaced: number
+    readonly replays: Readonly<Record<string, number>>
   }
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
@@ -222,6 +223,11 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
     () => sources.pool().terminated,
   )
   gauge('pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced)
+  gauge(
+    'pool_replays',
+    'traces since the start, by whether their worker had kept what it had executed of their block',
+    () => sources.pool().replays,
+  )
   gauge(
     'verified_calls',
     'calls that both engines have run, since the start',

@@ -13,6 +13,7 @@ import {
 import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import { type Costs, CUT_US, createCosts } from './costs.ts'
+import type { HolderCounts } from './holders.ts'
 import { openPieceChannel } from './piece-channel.ts'
 import {
   apart,
@@ -74,6 +75,8 @@ export interface Pool extends Executor {
     readonly terminated: number
     /** Workers that ended, for that or any other reason, and were replaced. */
     readonly replaced: number
+    /** Calls that replay a block, by whether they got a worker that had done so. */
+    readonly replays: HolderCounts
   }
 }
 
@@ -89,7 +92,10 @@ export function createPool(options: PoolOptions): Pool {
       calls.stop()
       await workers.stop()
     },
-    stats: () => ({ threads: workers.count, replaced: workers.replaced, ...calls.stats() }),
+    stats() {
+      const { count: threads, replaced, replays } = workers
+      return { threads, replaced, replays, ...calls.stats() }
+    },
   }
 }
 
@@ -205,7 +211,8 @@ class PoolCalls {
       job.record = job.call.record ?? newest
     }
     this.#running.add(task)
-    this.#workers.run({ memory: memory.words.buffer, long, port: pieces?.port }).then(
+    const { replayed } = jobs[0]!.call
+    this.#workers.run({ memory: memory.words.buffer, long, port: pieces?.port }, replayed).then(
       (replies) => this.#finish(task, replies),
       () => this.#fail(task),
     )

@@ -1,8 +1,9 @@
 /** The threads of the pool: started, replaced when they end, and ended all together. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
-import { Piscina } from 'piscina'
+import { Piscina, type PiscinaTask, queueOptionsSymbol } from 'piscina'
 import { YOUNG_HEAP_MB } from '../thread/heaps.ts'
+import { createHolders, type HolderCounts, type Holders } from './holders.ts'
 import type { PoolTask } from './task.ts'
 import type { LongTexts } from './task-memory.ts'
 
@@ -28,8 +29,8 @@ export type PoolThreadOptions = {
 }
 
 export interface PoolThreads {
-  /** On a free thread, or the next that is free. Rejects when the thread ended under it. */
-  run(task: PoolTask): Promise<LongTexts>
+  /** On a free thread, or the next that is free; `replayed`: best on one that has replayed this block. Rejects when the thread ended under it. */
+  run(task: PoolTask, replayed?: string): Promise<LongTexts>
   /** Has the garbage of every thread collected, as each is free. */
   collect(): void
   /** Has what one thread compiled written: the others have the same modules. */
@@ -38,6 +39,7 @@ export interface PoolThreads {
   readonly count: number
   /** Threads that ended before the stop. */
   readonly replaced: number
+  readonly replays: HolderCounts
   /** Resolves when all have ended. */
   stop(): Promise<void>
 }
@@ -60,6 +62,7 @@ const errand = (what: NonNullable<PoolTask['errand']>): PoolTask => ({
 
 export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
   const { threads } = options
+  const holders = createHolders()
   const piscina = new Piscina<PoolTask, LongTexts>({
     filename: options.filename,
     workerData: options.workerData,
@@ -67,6 +70,7 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     maxThreads: threads,
     atomics: 'sync',
     recordTiming: false,
+    loadBalancer: (task, workers) => chooseWorker(holders, task, workers),
     resourceLimits: {
       maxOldGenerationSizeMb: options.heapMb + SPARE_HEAP_MB,
       maxYoungGenerationSizeMb: YOUNG_HEAP_MB,
@@ -78,6 +82,7 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     ...options,
     onThreadEnded(thread) {
       if (!isStopped) replaced++
+      holders.forget(thread)
       options.onThreadEnded(thread)
     },
   })
@@ -92,11 +97,13 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
   }
 
   return {
-    run: (task) =>
-      piscina.run(task, task.port && { transferList: [task.port] }).catch((error: unknown) => {
-        watch()
-        throw error
-      }),
+    run: (task, replayed) =>
+      piscina
+        .run(forHolder(task, replayed), task.port && { transferList: [task.port] })
+        .catch((error: unknown) => {
+          watch()
+          throw error
+        }),
     collect() {
       for (let thread = 0; thread < threads; thread++)
         // One that ends under it has no garbage either.
@@ -105,6 +112,7 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     saveCompiled() {
       piscina.run(errand('save compiled')).catch(watch)
     },
+    replays: holders.counts,
     find: (thread) => piscina.threads.find(({ threadId }) => threadId === thread),
     get count() {
       return piscina.threads.length
@@ -118,6 +126,37 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
       await piscina.destroy()
     },
   }
+}
+
+type LoadBalancer = NonNullable<
+  NonNullable<ConstructorParameters<typeof Piscina>[0]>['loadBalancer']
+>
+type PiscinaWorker = Parameters<LoadBalancer>[1][number]
+/** What Piscina keeps on this side of a task. */
+type ForHolder = { readonly replayed: string }
+
+function forHolder(task: PoolTask, replayed: string | undefined): PoolTask {
+  if (replayed === undefined) return task
+  const own: ForHolder = { replayed }
+  return Object.assign({ [queueOptionsSymbol]: own }, task)
+}
+
+/** A free one, the first but for what replays a block; null: all are busy. */
+function chooseWorker(
+  holders: Holders,
+  task: PiscinaTask,
+  workers: readonly PiscinaWorker[],
+): PiscinaWorker | null {
+  const own = task[queueOptionsSymbol] as ForHolder | null
+  const isFree = ({ currentUsage }: PiscinaWorker) => currentUsage === 0
+  if (own === null) return workers.find(isFree) ?? null
+  const free = workers.filter(isFree)
+  if (free.length === 0) return null
+  const thread = holders.choose(
+    free.map(({ id }) => id),
+    own.replayed,
+  )
+  return free.find(({ id }) => id === thread)!
 }
 
 /** Tells when a thread has really ended; gives the function that looks for new ones. */

@@ -17,6 +17,7 @@ export type HostCalls = Readonly<{
   enter(kind: number, input: number, length: number): void
   exit(halt: number, output: number, length: number): void
   step(frame: number, op: number, halt: number): void
+  text(at: number, length: number, steps: number): void
   log(at: number): void
 }>
 
@@ -46,6 +47,8 @@ export class Instance {
   readonly layout: Layout
   /** The calls of whoever has the instance. */
   calls: HostCalls | undefined
+  /** Its steps' constant texts are there. */
+  hasTexts = false
   /** Which rules its tables are written for. */
   rules: unknown
   /** It trapped: what it holds means nothing. */
@@ -161,6 +164,7 @@ function importsOf(instance: Instance): HostCalls {
     enter: (kind, input, length) => instance.calls!.enter(kind, input, length),
     exit: (halt, output, length) => instance.calls!.exit(halt, output, length),
     step: (frame, op, halt) => instance.calls!.step(frame, op, halt),
+    text: (at, length, steps) => instance.calls!.text(at, length, steps),
     log: (at) => instance.calls!.log(at),
   }
 }

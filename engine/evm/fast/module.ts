@@ -19,7 +19,7 @@ const NUMBERS = [
     'LOGS',
     'MESSAGE',
   ],
-  ...['OPCODES', 'RETURN', 'TOLD'],
+  ...['OPCODES', 'RETURN', 'SHOWS_MEMORY', 'SHOWS_RETURN_DATA', 'SHOWS_STACK', 'TEXTS', 'TOLD'],
   ...['A_BALANCE', 'A_BASE_BALANCE', 'A_BASE_HASH', 'A_BASE_NONCE', 'A_FIRST', 'A_FLAGS', 'A_HASH'],
   ...['A_NONCE', 'A_WORD', 'HAS_BASE', 'IS_ALWAYS_WARM', 'IS_THERE', 'C_BYTES', 'C_LENGTH'],
   ...['F_ACCOUNT', 'F_CODE', 'F_IP', 'F_MEMORY', 'F_SIZE', 'F_SP', 'F_STACK'],
@@ -47,6 +47,7 @@ export type Exports = {
   setRules(hasDelegations: number, hasLeadingZeros: number): void
   setStreamRuns(runs: number): void
   setWants(steps: number, touches: number): void
+  setText(shown: number, isStorageShown: number): void
   addPrecompile(number: number, isAlwaysWarm: number): void
   accountOf(): number
   codeEntryOf(record: number): number

@@ -7,6 +7,7 @@ import { haltWords } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
 import { Ended, makeReads } from './reads.ts'
 import type { FastRules } from './rules.ts'
+import { writeSteps } from './step-texts.ts'
 import { logsOf, tellerOf } from './tell.ts'
 
 /** Of all frames of a run together, and of one where the limits say nothing. */
@@ -77,6 +78,7 @@ export function makeRunner(
       running.isTraced = sink !== undefined
       Object.assign(calls, sink === undefined ? NO_TELLER : tellerOf(instance, { sink, wordsOf }))
       exports.setWants(Number(sink?.step !== undefined), Number(sink?.touch !== undefined))
+      if (sink?.stepText !== undefined) writeSteps(instance, sink.stepText)
     },
   }
 }
@@ -133,7 +135,7 @@ function boundCalls(
 
 const HALTED = 2
 const STOPS = ['fuel', 'deadline', 'memory'] as const
-const NO_TELLER = { enter() {}, exit() {}, step() {}, log() {} }
+const NO_TELLER = { enter() {}, exit() {}, step() {}, text() {}, log() {} }
 
 function putOutput(instance: Instance, output: Bytes): void {
   if (output.length > 0) {

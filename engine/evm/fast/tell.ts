@@ -12,7 +12,7 @@ import { ROW_BYTES, TOUCHING } from './opcode-rows.ts'
 
 const NOTHING: Bytes = new Uint8Array(0)
 
-export type Teller = Pick<HostCalls, 'enter' | 'exit' | 'step' | 'log'>
+export type Teller = Pick<HostCalls, 'enter' | 'exit' | 'step' | 'text' | 'log'>
 
 /** @param wordsOf a halt of the module's in go-ethereum's words */
 export function tellerOf(
@@ -48,6 +48,9 @@ export function tellerOf(
       if (isFailed) tellTouch({ frame, op, isFailed })
       if (sink.step !== undefined) tellStep(frame, op, halt)
       if (!isFailed) tellTouch({ frame, op, isFailed })
+    },
+    text(at, length, steps) {
+      sink.stepText?.write(instance.bytes.subarray(at, at + length), steps)
     },
     log(at) {
       sink.log?.(logAt(instance, at))

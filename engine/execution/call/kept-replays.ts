@@ -45,7 +45,7 @@ export type KeptReplays = {
 }
 
 /** The newest blocks of a thread. A replay holds what its block has touched: some megabytes. */
-const MOST_REPLAYS = 2
+export const MOST_REPLAYS = 2
 
 export function keptReplays(): KeptReplays {
   let kept: readonly Replay[] = []

@@ -144,6 +144,9 @@ function collected(): TraceOutput & { text(): string } {
     write(text) {
       all = Buffer.concat([all, Buffer.from(text)])
     },
+    writeBytes(text) {
+      all = Buffer.concat([all, text])
+    },
     cutTo(length) {
       all = all.subarray(0, length)
     },

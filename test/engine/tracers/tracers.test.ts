@@ -345,6 +345,24 @@ describeEngines((engine) => {
       // The chain in maps keeps no state of its blocks: without an index this one has that of its genesis.
       expect(await Promise.all(balances)).toEqual([undefined, '0x5', '0xb'])
     })
+    test('a worker is asked for by the block whose transactions are replayed', async () => {
+      const call = { to: bytesToHex(CONTRACT) }
+      const replayedBy = async (method: string, params: unknown[]) => {
+        const from = rpc.poolCalls.length
+        await ask(method, params)
+        return rpc.poolCalls.slice(from).map(({ replayed }) => replayed)
+      }
+      expect(await replayedBy('debug_traceTransaction', [hashes[1]])).toEqual([blockHash])
+      expect(await replayedBy('debug_traceTransaction', [blockHash])).toEqual([undefined])
+      // Of a number that the cache has no answer for.
+      const config = { ...CALLS, limit: 1 }
+      expect(await replayedBy('debug_traceBlockByNumber', ['0x1', config])).toEqual([blockHash])
+      expect(await replayedBy('debug_traceBlockByHash', [blockHash, config])).toEqual([blockHash])
+      expect(await replayedBy('debug_traceCall', [call, '0x1', { txIndex: '0x2' }])).toEqual([
+        blockHash,
+      ])
+      expect(await replayedBy('debug_traceCall', [call, '0x1', {}])).toEqual([undefined])
+    })
     test.each<[string, unknown[], number, string]>([
       ['debug_traceBlockByNumber', ['0x1'], -32602, 'trace mode is required: name a tracer'],
       ['debug_traceBlockByNumber', ['0x1', { tracer: null }], -32602, 'trace mode is required'],

@@ -5,10 +5,14 @@ import { LARGE } from '../../../rpc/seam/exchange.ts'
 import { collectPieces, type Piece, PieceWriter } from '../../../rpc/seam/pieces.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
-type Action = { readonly write: string } | { readonly cutTo: number }
+type Action = { readonly write: string; readonly isBytes: boolean } | { readonly cutTo: number }
 const actionOf: fc.Arbitrary<Action> = fc.oneof(
-  fc.record({ write: fc.string({ unit: 'binary' }).map((text) => text.toWellFormed()) }),
   fc.record({
+    write: fc.string({ unit: 'binary' }).map((text) => text.toWellFormed()),
+    isBytes: fc.boolean(),
+  }),
+  fc.record({
+    isBytes: fc.boolean(),
     write: fc
       .tuple(
         fc.constantFrom('x', 'ü', '€', '😀'),
@@ -31,7 +35,8 @@ describe('a writer', () => {
         const texts: string[] = []
         for (const action of actions) {
           if ('write' in action) {
-            writer.write(action.write)
+            if (action.isBytes) writer.writeBytes(Buffer.from(action.write))
+            else writer.write(action.write)
             texts.push(action.write)
           } else {
             const kept = Math.floor(action.cutTo * texts.length)
@@ -55,10 +60,16 @@ describe('a writer', () => {
     expect(writer.isFull).toBe(false)
     writer.write('678901')
     writer.write('6')
+    writer.writeBytes(Buffer.from('6'))
     expect([writer.isFull, writer.length]).toEqual([true, 5])
     writer.cutTo(4)
     writer.write('567890')
     expect([writer.isFull, writer.end()]).toEqual([false, '1234567890'])
+    writer.cutTo(4)
+    writer.writeBytes(Buffer.from('567890'))
+    expect([writer.isFull, writer.end()]).toEqual([false, '1234567890'])
+    writer.writeBytes(Buffer.from('1'))
+    expect([writer.isFull, writer.length]).toEqual([true, 10])
   })
 })
 

@@ -36,6 +36,7 @@ type CallOptions = {
   readonly signal?: AbortSignal
   readonly params?: readonly unknown[]
   readonly address?: string
+  readonly replayed?: string
 }
 function poolCall(name: string, options: CallOptions = {}): PoolCall {
   const params = options.params ?? []
@@ -46,6 +47,7 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     text: JSON.stringify(params),
     endpoint: 'flashblocks',
     record: options.record,
+    replayed: options.replayed,
     deadline: performance.now() + (options.withinMs ?? 5_000),
     client: {
       address: options.address ?? '192.0.2.1',
@@ -471,6 +473,50 @@ describe('a full pool', () => {
     await pool.execute(poolCall('echo'))
     await pool.stop()
     expect(await running).toMatchObject({ error: { code: -32603 } })
+  })
+})
+
+describe('traces', () => {
+  const COUNT = 12
+  const trace = (block: string, at: number) =>
+    poolCall('replay', { runs: 'trace', replayed: block, params: [{ block, at }] })
+
+  test('of the transactions of a block, one by one, execute each once, whatever runs beside them', async () => {
+    const pool = newPool(3)
+    let executed = 0
+    for (let at = 0; at < COUNT; at++) {
+      // Has a worker, in turn the first and none.
+      const beside = at % 2 === 0 ? pool.execute(poolCall('wait', { params: [{ ms: 20 }] })) : true
+      await started()
+      executed += Number(resultOf(await pool.execute(trace('a', at))))
+      await beside
+    }
+    expect(executed).toBe(COUNT)
+    expect(pool.stats().replays).toEqual({ kept: COUNT - 1, begun: 1 })
+    await pool.stop()
+  })
+
+  test('of as many blocks as all workers keep, in turns, execute each transaction once', async () => {
+    const pool = newPool(2)
+    let executed = 0
+    for (let at = 0; at < COUNT; at++)
+      for (const block of ['a', 'b', 'c', 'd'])
+        executed += Number(resultOf(await pool.execute(trace(block, at))))
+    expect(executed).toBe(4 * COUNT)
+    await pool.stop()
+  })
+
+  test('do not wait for the worker that has their block', async () => {
+    const pool = newPool(3)
+    await pool.execute(trace('a', 0))
+    const holder = pool.execute(
+      poolCall('wait', { runs: 'trace', replayed: 'a', params: [{ ms: 1_000 }] }),
+    )
+    await started()
+    expect(resultOf(await pool.execute(trace('a', 1)))).toBe(2)
+    expect(pool.stats().replays).toEqual({ kept: 1, begun: 2 })
+    expect(resultOf(await holder)).toBe('waited')
+    await pool.stop()
   })
 })
 

@@ -57,6 +57,11 @@ export declare function hostExit(halt: i32, output: usize, length: u32): void
 @external("host", "step")
 export declare function hostStep(frame: usize, op: u32, halt: i32): void
 
+/** Steps as text: so many begin in it. */
+// @ts-ignore: decorator
+@external("host", "text")
+export declare function hostText(at: usize, length: u32, steps: u32): void
+
 /** The last log is made. */
 // @ts-ignore: decorator
 @external("host", "log")

@@ -23,6 +23,7 @@ import { makeMasks } from './opcodes'
 import { run } from './run'
 import { clearStorage, forgetSlots, setSlot as writeSlot, slot, knownSlot, warmSlot } from './slots'
 import { transfer } from './state-ops'
+import { dropText, flushText } from './step-text'
 import { tellEnter, tellExit } from './trace'
 import { emptyTransients } from './transient'
 import { add, bswapCopy, copy, eq, lt } from './u256'
@@ -174,6 +175,7 @@ export function prepare(fuel: f64, ofFrame: u32, ofAll: u32): void {
   startMemory(ofFrame, ofAll)
   startLogs()
   emptyTransients()
+  dropText()
   refund = 0
   returnLength = 0
   halt = HALT_NONE
@@ -278,6 +280,7 @@ function halted(why: i32, used: i64, isTraced: bool): i32 {
 }
 
 function finish(status: i32): i32 {
+  flushText()
   store<i64>(GAS, gas)
   return status
 }

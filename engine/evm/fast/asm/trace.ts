@@ -3,6 +3,7 @@ import { F_ACCOUNT, F_IP, F_SP } from './frames'
 import { hostEnter, hostExit, hostStep } from './imports'
 import { gas, HALT_NONE } from './machine'
 import { A_WORD } from './accounts'
+import { flushText, makeChunk, writeStep } from './step-text'
 import { copy, zero } from './u256'
 
 /** Of a frame: who, to whom, with what value, with how much gas or having used how much; whether there is a receiver. */
@@ -17,6 +18,7 @@ export let stepGas: i64 = 0
 /** The opcode has been told of. */
 let isTold: bool = false
 let stepOp: u32 = 0
+let isTouching: bool = false
 let isWanted: bool = false
 
 /** Flags of an opcode: it has a price to compute and is told of afterwards; it reads or changes an account or a slot. */
@@ -24,10 +26,22 @@ export const TELLS_ITSELF: u32 = 1
 export const TOUCHES: u32 = 2
 let wantsSteps: bool = false
 let wantsTouches: bool = false
+/** Steps are written here, but for those that fail and those that the host takes part in. */
+let writesSteps: bool = false
+let isStorageHosts: bool = false
+let shows: u32 = 0
 
 export function setWants(steps: bool, touches: bool): void {
   wantsSteps = steps
   wantsTouches = touches
+  writesSteps = false
+}
+/** Of wanted steps: what of each is shown (SHOWS_*), the storage by the host. */
+export function setText(shown: u32, isStorageShown: bool): void {
+  makeChunk()
+  writesSteps = true
+  isStorageHosts = isStorageShown
+  shows = shown
 }
 
 // @ts-ignore: decorator
@@ -42,7 +56,8 @@ export function beginStep(frame: usize, ip: usize, sp: usize, op: u32, flags: u3
   stepGas = gas
   stepOp = op
   isTold = false
-  isWanted = wantsSteps || (wantsTouches && (flags & TOUCHES) != 0)
+  isTouching = (flags & TOUCHES) != 0
+  isWanted = wantsSteps || (wantsTouches && isTouching)
 }
 
 /** The opcode is paid for and about to run. */
@@ -55,8 +70,18 @@ export function tell<T>(frame: usize): void {
 export function tellStep(frame: usize, halt: i32): void {
   if (isTold || !isWanted) return
   isTold = true
+  if (writesSteps) {
+    if (halt == HALT_NONE && !isHosts()) return writeStep(frame, stepOp, stepGas, shows)
+    flushText()
+  }
   hostStep(frame, stepOp, halt)
 }
+
+function isHosts(): bool {
+  return isTouching && (wantsTouches || (isStorageHosts && (stepOp == SLOAD || stepOp == SSTORE)))
+}
+const SLOAD: u32 = 0x54
+const SSTORE: u32 = 0x55
 
 /** `to`: 0 where nothing is begun. */
 export function tellEnter(kind: u32, from: usize, to: usize, value: usize, given: i64, input: usize, length: u32): void {

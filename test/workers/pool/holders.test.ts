@@ -1,0 +1,65 @@
+/** Who gets a trace: against a model of workers that keep what they have executed of the newest blocks. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { MOST_REPLAYS } from '../../../engine/execution/call/kept-replays.ts'
+import { createHolders } from '../../../workers/pool/holders.ts'
+
+const THREADS = [1, 2, 3, 4]
+type Event = { readonly free: readonly number[]; readonly block: number; readonly ended: boolean }
+const events: fc.Arbitrary<Event[]> = fc.array(
+  fc.record({
+    free: fc.subarray(THREADS, { minLength: 1 }),
+    block: fc.nat({ max: 12 }),
+    ended: fc.boolean(),
+  }),
+  { maxLength: 60 },
+)
+
+test('a free worker that has the block, or any free one; never another', () => {
+  fc.assert(
+    fc.property(events, (all) => {
+      const holders = createHolders()
+      /** The blocks of each worker, the newest first. */
+      const kept = new Map<number, readonly number[]>()
+      let hits = 0
+      for (const [turn, { free, block, ended }] of all.entries()) {
+        const having = free.filter((thread) => kept.get(thread)?.includes(block))
+        const thread = holders.choose(free, `${block}`)
+        expect(having.length === 0 ? free : having).toContain(thread)
+        if (having.length > 0) hits++
+        const others = (kept.get(thread) ?? []).filter((one) => one !== block)
+        kept.set(thread, [block, ...others].slice(0, MOST_REPLAYS))
+        if (ended && turn % 5 === 0) {
+          holders.forget(thread)
+          kept.delete(thread)
+        }
+      }
+      expect(holders.counts).toEqual({ kept: hits, begun: all.length - hits })
+    }),
+  )
+})
+
+test('as many blocks as all keep together, in turns, stay where they are', () => {
+  const holders = createHolders()
+  const blocks = THREADS.length * MOST_REPLAYS
+  for (let at = 0; at < 200; at++)
+    for (let block = 0; block < blocks; block++) holders.choose(THREADS, `${block}`)
+  expect(holders.counts).toEqual({ kept: 199 * blocks, begun: blocks })
+})
+
+test('a further block takes the place of the one that nobody has asked for longest', () => {
+  const holders = createHolders()
+  const at = (block: string) => holders.choose([1, 2], block)
+  const first = ['a', 'b', 'c', 'd'].map(at)
+  expect([at('a'), at('c'), at('d')]).toEqual([first[0], first[2], first[3]])
+  expect(at('e')).toBe(first[1])
+  expect(holders.counts).toEqual({ kept: 3, begun: 5 })
+})
+
+test('of two that have it, the one that had it last', () => {
+  const holders = createHolders()
+  expect([holders.choose([1], 'a'), holders.choose([2], 'a')]).toEqual([1, 2])
+  expect(holders.choose([1, 2], 'a')).toBe(2)
+  holders.forget(2)
+  expect(holders.choose([1, 2], 'a')).toBe(1)
+})
