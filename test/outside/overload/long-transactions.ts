@@ -17,7 +17,7 @@ import { createSender, mined, type Sender } from './sender.ts'
 
 const CADENCE_MS = 200
 const LONG_GAS = 30_000_000n
-const TOO_LONG = 'takes longer than a flashblock has'
+const TOO_LONG = 'takes too long for its gas'
 /** What a busy machine may take of the beat that it had before. */
 const MAY_LOSE = 0.5
 
