@@ -186,7 +186,7 @@ async function executeBlock(
     throw new BlockFault(`transaction ${index} (${bytesToHex(transaction.hash)}): ${why}`)
   }
   const requestsHash = await execution.finish(block)
-  return { requestsHash, diff: execution.diff() }
+  return { requestsHash, diff: await execution.diff() }
 }
 
 /** What an OP block may not have, and what cannot be done here. */

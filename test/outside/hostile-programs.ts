@@ -1,13 +1,13 @@
 /**
  * Programs that try to keep a thread, on one engine with a deadline of 100 ms of the thread's processor time: each is over within 10 ms
  * of it, or within one step of a precompiled contract that is not divided, and the session answers the next message.
- * Usage: npm run hostile-programs -- [--engine fast] [--only TEXT]
+ * Usage: npm run hostile-programs -- [--engine fast|fast:precise|fast:stream|reference] [--only TEXT]
  */
 import { parseArgs } from 'node:util'
 import type { Outcome } from '../../engine/evm/engine.ts'
-import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { address, BLOCK, message, word, world } from '../fixtures/world.ts'
 import { checks } from './checks.ts'
+import { engineNamed } from './engine-option.ts'
 import { RULES } from './fuzz/rules.ts'
 import { assemble } from './programs/assemble.ts'
 import { type HostileProgram, hostilePrograms } from './programs/hostile-programs.ts'
@@ -20,10 +20,10 @@ const { values } = parseArgs({
 })
 const DEADLINE_MS = 100
 const GAS = 10n ** 11n
-const engine = engineByName(values.engine)
+const engine = engineNamed(values.engine)
 /** The reference engine looks at the clock every 1,024 steps, which are calls here and there. */
 const OVERSHOOT_MS = engine.name === 'reference' ? 50 : 10
-const { check, skip, close } = checks(`hostile-programs, ${engine.name}`)
+const { check, skip, close } = checks(`hostile-programs, ${values.engine}`)
 
 /** Processor time of this thread; what else runs on the machine is not counted. */
 function cpuMs(): number {

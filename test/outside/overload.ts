@@ -23,8 +23,7 @@ const { random, seconds, isShort, own } = runOptions(
 const { check, close } = checks('overload')
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-overload-'))
 process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
-// Not the default engine: on that one what is meant to last ends by its gas before the deadline.
-const flags = [...allocFlags(directory), '--engine', 'reference']
+const flags = allocFlags(directory)
 
 // Something over a minute is the same for every length.
 const share = Math.max(0, seconds - 80)

@@ -169,6 +169,7 @@ function connect(
     data,
     ports: {
       now: Date.now,
+      cpuMs,
       leaseParent: () => leaseParent(reader),
       isShown: (place) => isShown(reader, place),
       transactions: txpool.ask,
@@ -206,6 +207,11 @@ function connect(
     },
     close: () => journal.close(),
   }
+}
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1_000
 }
 
 /** A copy of its own for each: the packet may lie in a buffer shared with others. */

@@ -211,7 +211,6 @@ class Block implements BlockExecution {
   }
 
   revert(to: BlockCheckpoint): void {
-    this.#session.revert(to.journal)
     this.executed.length = to.transactions
     this.#transactionTrie.truncate(to.transactions)
     this.#receiptTrie.truncate(to.transactions)
@@ -221,9 +220,11 @@ class Block implements BlockExecution {
     this.#blobGasUsed = to.blobGasUsed
     this.#sums = undefined
     this.#l1 = undefined
+    // What it throws leaves the transactions that count: they can be executed again.
+    this.#session.revert(to.journal)
   }
 
-  diff(since?: BlockCheckpoint) {
+  async diff(since?: BlockCheckpoint) {
     return this.#session.diff(since?.journal ?? 0)
   }
 
@@ -276,7 +277,7 @@ class Block implements BlockExecution {
     rollup: RollupFees | undefined,
   ): () => Receipt {
     const cumulativeGasUsed = this.gasUsed
-    const root = this.#rootAfter?.(this.diff())
+    const root = this.#rootAfter?.(this.#session.diff(0))
     const { type } = transaction
     const isDeposit = type === 0x7e
     const { rules, env } = this

@@ -80,14 +80,15 @@ class SureBlock implements BlockExecution {
     return this.#block.sums()
   }
   checkpoint() {
-    return this.#block.checkpoint()
+    return this.#orLost(() => this.#block.checkpoint()) ?? unplaced(this.#block)
   }
   revert(to: BlockCheckpoint): void {
-    this.#block.revert(this.#placeOf(to))
+    // Where it fails the transactions are undone all the same; whatever needs the state next finds it lost, and begins again.
+    this.#orLost(() => this.#block.revert(this.#placeOf(to)))
     if (this.#places !== undefined) this.#places.length = to.transactions + 1
   }
   diff(since?: BlockCheckpoint) {
-    return this.#block.diff(since && this.#placeOf(since))
+    return this.#sure(() => this.#block.diff(since && this.#placeOf(since)))
   }
   close(): void {
     this.#block.close()
@@ -95,6 +96,16 @@ class SureBlock implements BlockExecution {
 
   #placeOf(at: BlockCheckpoint): BlockCheckpoint {
     return this.#places?.[at.transactions] ?? at
+  }
+
+  /** undefined: the engine has failed, and the block begins again when something can wait for it. */
+  #orLost<T>(work: () => T): T | undefined {
+    try {
+      return work()
+    } catch (error) {
+      if (this.#places !== undefined || !(error instanceof TrapError)) throw error
+      return undefined
+    }
   }
 
   /** Once more where the engine fails: `work` leaves nothing behind but in the block. */
@@ -146,6 +157,15 @@ async function repeat(
   }
   return places
 }
+
+/** Its counts: the journal is lost, and a checkpoint's transactions say its place on the second engine. */
+const unplaced = (block: BlockExecution): BlockCheckpoint => ({
+  journal: 0,
+  transactions: block.executed.length,
+  gasUsed: block.gasUsed,
+  blobGasUsed: block.sums().blobGasUsed,
+  logCount: block.logCount,
+})
 
 const isOutOfMemory = (done: { readonly status: 'executed' | 'invalid' } | Stopped): boolean =>
   done.status === 'stopped' && done.why === 'memory'

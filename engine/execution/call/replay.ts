@@ -78,7 +78,7 @@ async function traceOn(replay: Replay, options: TraceOptions): Promise<void> {
 
 /** The state after the first `count` transactions of the block. @throws as traceTransactions does */
 export const stateWithin = (options: ReplayOptions, count: number): Promise<StateReader> =>
-  replayed(options, count, ({ block }) => overlayReader(block.diff(), options.reader))
+  replayed(options, count, async ({ block }) => overlayReader(await block.diff(), options.reader))
 
 /** Addresses in lower-case hex. */
 export const precompilesOf = (engine: Engine, { rules }: Pick<BlockExecution, 'rules'>) =>

@@ -80,8 +80,11 @@ export interface BlockExecution {
   /** Journal position together with the counts of this block; revert goes back to it. */
   checkpoint(): BlockCheckpoint
   revert(to: BlockCheckpoint): void
-  /** Touched since the checkpoint; from the opening when it is left out (system calls included). */
-  diff(since?: BlockCheckpoint): StateDiff
+  /**
+   * Touched since the checkpoint; from the opening when it is left out (system calls included). A promise, for an engine that fails here does
+   * not show either. @throws {ViewError} {MissingError}
+   */
+  diff(since?: BlockCheckpoint): Promise<StateDiff>
   /** Ends the session, once: nothing can be executed, undone or asked of the state then. What was executed, and its sums, stay. */
   close(): void
 }

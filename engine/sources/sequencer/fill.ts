@@ -1,10 +1,11 @@
 /** Fills a flashblock: executes transactions of the txpool as they are offered, within a gas and a time quota. */
 import type { BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import { createStops, LAST, SLICES, type Stops } from './stops.ts'
 import type { Rejected } from './types.ts'
 
 export type Filled = {
@@ -14,31 +15,32 @@ export type Filled = {
   readonly left: readonly Bytes[]
   /** The time was over before the list was, or a transaction was stopped. */
   readonly isOutOfTime: boolean
+  /** Had more time than a flashblock has. */
+  readonly long?: Long
 }
+export type Long = { readonly hash: string; readonly gasLimit: bigint; readonly ms: number }
 export type Quota = {
   /** What the block may have used afterwards. */
   readonly gas: bigint
   /** Milliseconds of work for all of it. */
   readonly ms: number
   readonly now: () => number
+  /** Processor time of this thread: what else the machine does takes none of a long try. */
+  readonly cpuMs: () => number
 }
 
-/**
- * Parts of the quota that a transaction gets, one after the other. Nobody knows before how long one runs: whoever is stopped is tried
- * again behind all that were not, with more time, so that a slow one costs the others little.
- */
-const SLICES = [1 / 8, 1 / 4, 1 / 2, 1] as const
-const LAST = SLICES.length - 1
 /** The last slice is worth a try while this part of the quota is left. */
 const NEARLY_ALL = 3 / 4
-/** Quotas that a try may last when a single step of it cannot be stopped; the second time it is given up. */
+/** Quotas that a try may last when a single step of it cannot be stopped: the next one is the last. */
 const FAR_TOO_LONG = 2
-/** How often a transaction may have nearly all of a flashblock's time and not finish. */
-export const MAX_TRIES = 3
-/** Transactions that were stopped and are remembered, and for how many blocks. */
-const MAX_REMEMBERED = 1_000
-const STOPPED_BLOCKS = 64n
-export const TOO_LONG = 'takes longer than a flashblock has'
+/**
+ * 25 Mgas/s. Every opcode is several times as fast, so that a transaction of them alone is included also where the machine has other work;
+ * the precompiled contracts that are slower are in bench/README.md.
+ */
+const LEAST_GAS_PER_MS = 25_000n
+/** After a long try in vain, for which nobody has paid, there is none for so many times as long. */
+const REST = 20
+export const TOO_LONG = 'takes too long for its gas'
 
 export interface Filler {
   /** The next flashblock. */
@@ -54,7 +56,7 @@ export interface Filler {
 }
 
 export function createFiller(): Filler {
-  const memory: Memory = { included: new Map(), stops: createStops() }
+  const memory: Memory = { included: new Map(), stops: createStops(), longFrom: 0 }
   const { included, stops } = memory
   return {
     begin: (execution, quota) => new SlicedFilling(memory, execution, quota),
@@ -94,7 +96,9 @@ export type Tried = {
 type Memory = {
   /** Hash → height: the txpool learns of an inclusion only when it is published. */
   readonly included: Map<string, bigint>
-  readonly stops: ReturnType<typeof createStops>
+  readonly stops: Stops
+  /** No long try before. */
+  longFrom: number
 }
 type Candidate = {
   readonly transaction: Transaction
@@ -119,6 +123,7 @@ class SlicedFilling implements Filling {
   readonly #levels: Map<string, number>
   #executed = 0
   #isOutOfTime = false
+  #long: Long | undefined
   #spentMs = 0
   /** When the work in progress began. */
   #since = 0
@@ -190,6 +195,7 @@ class SlicedFilling implements Filling {
       rejected: this.#rejected,
       left: [...this.#left.values()],
       isOutOfTime: this.#isOutOfTime,
+      ...(this.#long === undefined ? {} : { long: this.#long }),
     }
   }
 
@@ -218,27 +224,30 @@ class SlicedFilling implements Filling {
     if (included.has(hash) || this.#waiting.has(sender)) return
     const restMs = this.#restMs(this.#quota.now())
     const isWhole = restMs >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
-    if (level > 0 && !isWhole) {
+    const isLong = stops.isLong(candidate) && longMs(transaction) > this.#quota.ms
+    const isResting = isLong && this.#quota.now() < this.#memory.longFrom
+    if (isResting || (level > 0 && !isWhole)) {
       this.#isOutOfTime = true
       return
     }
     // Until something else is known of it.
     this.#waiting.add(sender)
     if (transaction.gasLimit <= this.#quota.gas - this.#execution.gasUsed)
-      await this.#execute(candidate, { level, isWhole })
+      await this.#execute(candidate, { level, isWhole, isLong })
   }
 
-  async #execute(
-    candidate: Candidate,
-    { level, isWhole }: { readonly level: number; readonly isWhole: boolean },
-  ): Promise<void> {
+  async #execute(candidate: Candidate, by: Try): Promise<void> {
     const { transaction, hash, sender } = candidate
     const { included, stops } = this.#memory
-    const { now, ms } = this.#quota
+    const { now, cpuMs, ms } = this.#quota
     const { number } = this.#execution.attributes
     const startedAt = now()
-    const end = startedAt + Math.min(this.#restMs(startedAt), ms * SLICES[level]!)
-    const done = await this.#execution.execute(transaction, { isExpired: () => now() >= end })
+    const isExpired = by.isLong
+      ? after(longMs(transaction), cpuMs)
+      : after(Math.min(this.#restMs(startedAt), ms * SLICES[by.level]!), now)
+    const done = await this.#execution.execute(transaction, { isExpired })
+    const lastedMs = now() - startedAt
+    if (lastedMs > ms) this.#long = { hash, gasLimit: transaction.gasLimit, ms: lastedMs }
     if (done.status === 'executed') {
       this.#waiting.delete(sender)
       this.#left.delete(hash)
@@ -250,63 +259,35 @@ class SlicedFilling implements Filling {
         this.#reject({ hash: transaction.hash, reason: done.reason.message })
     } else {
       this.#isOutOfTime = true
-      if (!isWhole) return
-      const next = stops.add(candidate, number, now() - startedAt >= ms * FAR_TOO_LONG)
+      if (by.isLong) this.#memory.longFrom = now() + REST * lastedMs
+      if (by.isWhole) this.#stopped(candidate, { level: by.level, lastedMs })
+    }
+  }
+
+  #stopped(
+    candidate: Candidate,
+    { level, lastedMs }: { readonly level: number; readonly lastedMs: number },
+  ): void {
+    const { number } = this.#execution.attributes
+    const isFarTooLong = lastedMs >= this.#quota.ms * FAR_TOO_LONG
+    const next = this.#memory.stops.add(candidate, number, isFarTooLong)
       if (next === 'hopeless')
-        this.#reject({ hash: transaction.hash, reason: TOO_LONG, isFinal: true })
+      this.#reject({ hash: candidate.transaction.hash, reason: TOO_LONG, isFinal: true })
       else if (level < LAST) {
-        this.#waiting.delete(sender)
-        this.#levels.set(sender, next)
+      this.#waiting.delete(candidate.sender)
+      this.#levels.set(candidate.sender, next)
         candidate.isSettled = false
       }
     }
   }
-}
+type Try = { readonly level: number; readonly isWhole: boolean; readonly isLong: boolean }
 
-type Stopped = {
-  readonly hash: string
-  readonly sender: string
-  readonly count: number
-  readonly height: bigint
+function after(ms: number, clock: () => number): () => boolean {
+  const end = clock() + ms
+  return () => clock() >= end
 }
-/** Which transactions were stopped how often, the newest of them; one for each nonce of a sender. */
-function createStops() {
-  const stops = new Map<string, Stopped>()
-  const placeOf = ({ sender, nonce }: Candidate) => `${sender} ${nonce}`
-  const countOf = (candidate: Candidate) => {
-    const found = stops.get(placeOf(candidate))
-    return found?.hash === candidate.hash ? found.count : 0
-  }
-  return {
-    level: (candidate: Candidate) => Math.min(countOf(candidate), LAST),
-    /** Gives the level of the next try. */
-    add(candidate: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
-      const { hash, sender } = candidate
-      const before = countOf(candidate)
-      const count = !isFarTooLong ? before + 1 : before < LAST ? LAST : LAST + MAX_TRIES
-      const place = placeOf(candidate)
-      stops.delete(place)
-      if (count >= LAST + MAX_TRIES) return 'hopeless'
-      stops.set(place, { hash, sender, count, height })
-      if (stops.size > MAX_REMEMBERED) stops.delete(stops.keys().next().value!)
-      return Math.min(count, LAST)
-    },
-    /** Forgets another transaction with this one's nonce; false: there was none. */
-    replace(candidate: Candidate): boolean {
-      const place = placeOf(candidate)
-      const found = stops.get(place)
-      return found !== undefined && found.hash !== candidate.hash && stops.delete(place)
-    },
-    delete: (candidate: Candidate) => stops.delete(placeOf(candidate)),
-    forget(number: bigint) {
-      for (const [place, { height }] of stops)
-        if (height + STOPPED_BLOCKS < number) stops.delete(place)
-    },
-    levels: () =>
-      new Map([...stops.values()].map(({ sender, count }) => [sender, Math.min(count, LAST)])),
-    hashes: () => [...stops.values()].map(({ hash }) => hexToBytes(hash)),
-  }
-}
+/** Milliseconds that its gas is worth. */
+const longMs = ({ gasLimit }: Transaction): number => Number(gasLimit / LEAST_GAS_PER_MS)
 
 const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
 const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transaction.nonce : 0n)

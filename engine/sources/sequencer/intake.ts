@@ -3,7 +3,7 @@
  * Half of the flashblock's gas and time is for those before the tick; the rest is for the best that wait then.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { createFiller, type Filling } from './fill.ts'
+import { createFiller, type Filling, type Long } from './fill.ts'
 import type { Payload } from './payload.ts'
 import { type ChainClock, gasQuota } from './schedule.ts'
 import type { SequencerPorts } from './types.ts'
@@ -96,12 +96,14 @@ export class Intake {
       isMoreWanted = (await work.offer(offered)).isMoreWanted
     }
     if (filler.stopped().length > 0) await work.offer(await this.#ask(payload, limit, []))
-    const { rejected, left, isOutOfTime } = await work.finish()
+    const { rejected, left, isOutOfTime, long } = await work.finish()
     this.#next()
     this.#giveBack(left)
     if (rejected.length > 0) ports.reject(rejected)
     const { number } = payload.execution.attributes
-    if (isOutOfTime) ports.count('time_quota', `block ${number} index ${payload.index + 1}`)
+    const place = `block ${number} index ${payload.index + 1}`
+    if (isOutOfTime) ports.count('time_quota', place)
+    if (long !== undefined) ports.count('long_transaction', `${place}: ${textOf(long)}`)
   }
 
   /** The block is given up: what is in no flashblock goes back to the txpool. */
@@ -119,7 +121,8 @@ export class Intake {
   }
 
   #begun(payload: Payload, gas: bigint): Filling {
-    const quotas = { gas, ms: this.#ms, now: () => this.#clock.now() }
+    const { cpuMs } = this.#ports
+    const quotas = { gas, ms: this.#ms, now: () => this.#clock.now(), cpuMs }
     this.#filling ??= this.#filler.begin(payload.execution, quotas)
     return this.#filling
   }
@@ -143,6 +146,9 @@ export class Intake {
     return offered.transactions
   }
 }
+
+const textOf = ({ hash, gasLimit, ms }: Long) =>
+  `${hash} of ${gasLimit} gas took ${Math.round(ms)} ms`
 
 /** Gas that the block may have used after its next flashblock. */
 const gasLimit = ({ index, execution }: Payload, targetIndex: number) =>

@@ -76,8 +76,8 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     },
     async cut(targetIndex) {
       const isFirst = index < 0
-      const isTouched = !isFirst && touchesMessagePasser(execution.diff(since))
-      const roots = isFirst || isTouched ? await options.roots(execution.diff()) : undefined
+      const isTouched = !isFirst && touchesMessagePasser(await execution.diff(since))
+      const roots = isFirst || isTouched ? await options.roots(await execution.diff()) : undefined
       if (roots) withdrawalsRoot = roots.withdrawalsRoot
       // Above index 0 the state root is left to the end of the block, as X Layer's builder leaves it.
       const stateRoot = (isFirst ? roots?.stateRoot : undefined) ?? ZERO_32

@@ -58,6 +58,8 @@ export interface PacketJournal {
 export type SequencerPorts = {
   /** Milliseconds since 1970. May jump. */
   now(): number
+  /** Milliseconds of processor time that this thread has had. */
+  cpuMs(): number
   leaseParent(): ParentBlock
   /** Whether readers see this flashblock, or a later one. */
   isShown(place: FlashblockPlace): boolean
@@ -91,6 +93,8 @@ export type SequencerCount =
   | 'view_gone'
   /** Transactions ran out of a flashblock's time. */
   | 'time_quota'
+  /** One had more time than a flashblock has, which was late for it. */
+  | 'long_transaction'
 
 export type SequencerOptions = {
   readonly chain: ChainSpec

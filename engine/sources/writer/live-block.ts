@@ -154,12 +154,12 @@ export function headerOf(
   return { header, hash: hashHeader(header) }
 }
 
-export const contentOf = (execution: BlockExecution): Content => ({
+export const contentOf = async (execution: BlockExecution): Promise<Content> => ({
   attributes: execution.attributes,
   sums: execution.sums(),
   rules: execution.rules,
   executed: [...execution.executed],
-  diff: execution.diff(),
+  diff: await execution.diff(),
 })
 
 /** How a canonical block's transactions stand to those of ours: `longer` when ours are the first of them. */

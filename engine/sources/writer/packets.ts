@@ -102,15 +102,15 @@ export async function resumeHeld(state: WriterState): Promise<boolean> {
 }
 
 /** All of the block's transactions are there: its root is the keeper's. */
-export function end(state: WriterState, block: LiveBlock): void {
-  close(block)
+export async function end(state: WriterState, block: LiveBlock): Promise<void> {
+  await close(block)
   emit(state, { type: 'keeper', request: { type: 'root', id: block.handle.id } })
 }
 
 /** Execution is over: the parent's state is let go. */
-export function close(block: LiveBlock): void {
+export async function close(block: LiveBlock): Promise<void> {
   if (block.open === undefined) throw new Error(`block ${block.handle.number} is not open`)
-  block.content = contentOf(block.open.execution)
+  block.content = await contentOf(block.open.execution)
   block.open.release()
   block.open = undefined
   step(block, 'end')
@@ -194,7 +194,8 @@ async function onIndexZero(
   }
   const parent = parentOf(state, base)
   if (parent === undefined) {
-    if (chain.pending.state === 'open' || chain.pending.state === 'ended') endBefore(state, base)
+    if (chain.pending.state === 'open' || chain.pending.state === 'ended')
+      await endBefore(state, base)
     // Between pending and this block others were lost.
     if (judged.isAhead && BigInt(chain.pending.handle.number) + 1n < base.blockNumber) flush(state)
     return hold(state, packet)
@@ -206,17 +207,17 @@ async function onIndexZero(
 }
 
 /** Index 0 of the next block says that the pending one is all there, and what its hash must be. */
-function endBefore(state: WriterState, base: FlashblockBase): void {
+async function endBefore(state: WriterState, base: FlashblockBase): Promise<void> {
   const { pending } = state.chain
   if (BigInt(pending.handle.number) + 1n !== base.blockNumber) return
   pending.expectedHash ??= base.parentHash
   if (pending.state !== 'open') return
   // What still comes of it comes too late.
   state.sequence = dropPayload(state.sequence)
-  end(state, pending)
+  await end(state, pending)
 }
 
-function onEnd(state: WriterState, packet: FeedPacket): void {
+async function onEnd(state: WriterState, packet: FeedPacket): Promise<void> {
   if (packet.message.type !== 'end') return
   const { verdict, sequence } = judgeEnd(state.sequence, packet.message)
   count(state, `feed_${snake(verdict)}`)
@@ -228,7 +229,7 @@ function onEnd(state: WriterState, packet: FeedPacket): void {
   if (isShort || state.hasHole) return
   state.sequence = sequence
   const { pending } = state.chain
-  if (pending.state === 'open') end(state, pending)
+  if (pending.state === 'open') await end(state, pending)
 }
 
 async function begin(
@@ -266,7 +267,7 @@ async function begin(
   if (state.chain.pending !== parent) state.chain.cutAbove(parent)
   state.chain.add(block)
   state.chain.pending = block
-  show(state, block, { packet, startedMs, from: 0 })
+  await show(state, block, { packet, startedMs, from: 0 })
 }
 
 async function extend(state: WriterState, packet: FlashblockPacket): Promise<void> {
@@ -281,7 +282,7 @@ async function extend(state: WriterState, packet: FlashblockPacket): Promise<voi
   const failed = await executeFlashblock(state, block, { message, startedMs })
   if (failed === 'full') return freeMemory(state)
   if (failed !== undefined) return giveUp(state, message, failed)
-  show(state, block, { packet, startedMs, from })
+  await show(state, block, { packet, startedMs, from })
 }
 
 /** Executes the new transactions, compares every sum, and only then the hash, which depends on all of them. */
@@ -311,14 +312,14 @@ async function executeFlashblock(
   const { header, hash } = headerOf({ attributes, rules, sums }, delta)
   const wrongHash = differ('blockHash', hash, delta.blockHash)
   if (wrongHash !== undefined) return wrongHash
-  const diff = execution.diff(checkpoint)
+  const diff = await execution.diff(checkpoint)
   block.executeMs += state.options.now() - startedMs
   return addIncrement(state, block, { index, header, hash, diff, from }) === 'full'
     ? 'full'
     : undefined
 }
 
-function show(
+async function show(
   state: WriterState,
   block: LiveBlock,
   {
@@ -326,7 +327,7 @@ function show(
     startedMs,
     from,
   }: { readonly packet: FeedPacket; readonly startedMs: number; readonly from: number },
-): void {
+): Promise<void> {
   const executed = block.open!.execution.executed.slice(from)
   const now = state.options.now()
   const transactions = executed.map(({ transaction }) => transaction.hash)
@@ -336,7 +337,7 @@ function show(
     publishMs: now - packet.receivedAtMs,
     executeMs: now - startedMs,
   })
-  if (state.sequence.payload?.isComplete === true) end(state, block)
+  if (state.sequence.payload?.isComplete === true) await end(state, block)
 }
 
 /** The feed and our execution disagree: which of them is wrong, the canonical block will tell. */

@@ -147,7 +147,7 @@ async function useCandidate(
     candidate.sealed = block
     // What the feed still has of it is not needed any more.
     state.sequence = dropPayload(state.sequence)
-    end(state, candidate)
+    await end(state, candidate)
     return 'progress'
   }
   if (relation === 'longer' || checkSums(candidate.content!.sums, block) !== undefined)
@@ -178,7 +178,13 @@ async function extendTo(
   const { attributes, rules } = execution
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
   const { header, hash } = headerOf({ attributes, rules, sums: execution.sums() }, roots)
-  const part = { index: block.index + 1, header, hash, diff: execution.diff(checkpoint), from }
+  const part = {
+    index: block.index + 1,
+    header,
+    hash,
+    diff: await execution.diff(checkpoint),
+    from,
+  }
   if (addIncrement(state, block, part) === 'full') {
     execution.revert(checkpoint)
     return false
@@ -236,7 +242,7 @@ async function executeWhole(state: WriterState, sealed: SealedBlock): Promise<vo
   count(state, 'sealed_executed_whole')
   const { stateRoot, withdrawalsRoot } = sealed
   if (!isDeep || stateRoot === undefined || withdrawalsRoot === undefined) return end(state, block)
-  close(block)
+  await close(block)
   onRoot(state, block, { stateRoot, withdrawalsRoot })
 }
 
@@ -256,7 +262,7 @@ async function fillWhole(
   if (wrong !== undefined) return wrong
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
   const { header, hash } = headerOf({ attributes, rules, sums }, roots)
-  const part = { index: 0, header, hash, diff: execution.diff(), from: 0 }
+  const part = { index: 0, header, hash, diff: await execution.diff(), from: 0 }
   return addIncrement(state, block, part) === 'full' ? 'full' : undefined
 }
 

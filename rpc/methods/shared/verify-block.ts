@@ -96,15 +96,15 @@ async function executed(
       if (status === 'stopped') return undefined
       if (status === 'invalid') return { invalid: bytesToHex(transaction.hash) }
     }
-    return madeOf(open)
+    return await madeOf(open)
   } finally {
     open.close()
   }
 }
 
-const madeOf = (open: BlockExecution): Made => ({
+const madeOf = async (open: BlockExecution): Promise<Made> => ({
   ...textOf(open.sums()),
-  state: diffText(open.diff()),
+  state: diffText(await open.diff()),
 })
 
 const textOf = ({

@@ -182,7 +182,7 @@ describeEngines((engine) => {
     await leavesNothing(() => target.add(block))
   })
 
-  test('a block that is open', () => {
+  test('a block that is open', async () => {
     const block = openBlock({
       engine,
       chain: testChain(),
@@ -192,7 +192,7 @@ describeEngines((engine) => {
     expect(engine.open).toBe(1)
     block.close()
     expect(engine.open).toBe(0)
-    expect(() => block.diff()).toThrow(ClosedError)
+    await expect(block.diff()).rejects.toThrow(ClosedError)
     expect(block.sums().gasUsed).toBe(0n)
   })
 

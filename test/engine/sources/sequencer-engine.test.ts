@@ -66,3 +66,10 @@ test.each([7, 40, 101])('every %i. host call', async (every) => {
   expect(found.included.length).toBeGreaterThan(10)
   expect(failing.told.length).toBeGreaterThan(0)
 })
+
+test('when changes are asked for', async () => {
+  const failing = failingEngine()
+  failing.failIn('diff')
+  expect(await run(failing.engine)).toEqual(await run(referenceEngine))
+  expect(failing.told).toHaveLength(1)
+})

@@ -1,6 +1,8 @@
 /** Filling one flashblock after the other, with real execution and a clock that the test moves. */
 import { expect, test } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { createFiller, TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
+import { MAX_TRIES } from '../../../engine/sources/sequencer/stops.ts'
 import { block, transaction } from '../../fixtures/op-block.ts'
 import { address } from '../../fixtures/world.ts'
 
@@ -20,7 +22,12 @@ test('what cannot be stopped in time is given up at the second try', async () =>
       ms += 1_000
       return execute(...given)
     }
-    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now: () => ms })
+    const filling = filler.begin(execution, {
+      gas: 30_000_000n,
+      ms: 100,
+      now: () => ms,
+      cpuMs: () => ms,
+    })
     await filling.offer([endless])
     return filling.finish()
   }
@@ -29,6 +36,7 @@ test('what cannot be stopped in time is given up at the second try', async () =>
     rejected: [],
     left: [endless.hash],
     isOutOfTime: true,
+    long: { hash: bytesToHex(endless.hash), gasLimit: 3_000_000n, ms: 1_000 },
   })
   expect((await fill()).rejected).toEqual([{ hash: endless.hash, reason: TOO_LONG, isFinal: true }])
 })
@@ -39,7 +47,9 @@ test('what has more data than a block takes is given up, what has more than is l
   const fill = async (gasLimit: bigint) => {
     const { block: execution } = block({ l1, attributes: { gasLimit } })
     await execution.begin()
-    const filling = createFiller().begin(execution, { gas: gasLimit, ms: 100, now: () => 0 })
+    const filling = createFiller().begin(execution, {
+      ...{ gas: gasLimit, ms: 100, now: () => 0, cpuMs: () => 0 },
+    })
     await filling.offer([0n, 1n].map((nonce) => transaction({ nonce, gasLimit: 21_000n })))
     return filling.finish()
   }
@@ -64,7 +74,7 @@ test('what needs most of the time has it when nobody else wants it', async () =>
   // It runs for as long as ninety looks at the clock.
   const now = () => ms++ / LOOKS_PER_MS
   const fill = async () => {
-    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
     await filling.offer([endless])
     return filling.finish()
   }
@@ -84,7 +94,7 @@ test('what takes the place of a slow one does not wait for it', async () => {
     ms += perLook
     return ms
   }
-  const begin = () => filler.begin(execution, { gas: 30_000_000n, ms: 100, now })
+  const begin = () => filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
   const slow = begin()
   await slow.offer([endless])
   expect(await slow.finish()).toMatchObject({ executed: 0, left: [endless.hash] })
@@ -98,4 +108,47 @@ test('what takes the place of a slow one does not wait for it', async () => {
   await filling.offer([other])
   expect(await filling.finish()).toMatchObject({ executed: 1, rejected: [], left: [] })
   expect(filler.stopped()).toEqual([])
+})
+
+test('what takes longer than a flashblock has the time that its gas is worth, once, and is included', async () => {
+  const filler = createFiller()
+  const { block: execution } = block({ accounts: ENDLESS })
+  await execution.begin()
+  let looks = 0
+  const now = () => looks++ / 7
+  const flashblock = async () => {
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
+    await filling.offer([endless])
+    return filling.finish()
+  }
+  // 115 ms: the slices, then two tries of the whole.
+  for (let tries = 0; tries < MAX_TRIES; tries++)
+    expect(await flashblock()).toMatchObject({ executed: 0, rejected: [], isOutOfTime: true })
+  const last = await flashblock()
+  expect(last).toMatchObject({ executed: 1, rejected: [], left: [] })
+  expect(last.long!.ms).toBeGreaterThan(100)
+})
+
+test('after a long try in vain others rest, and are not given up for it', async () => {
+  const filler = createFiller()
+  const { block: execution } = block({ accounts: ENDLESS })
+  await execution.begin()
+  let ms = 0
+  const now = () => ms++
+  const [first, second] = [endless, transaction({ to: address(7), gasLimit: 2_900_000n })]
+  const flashblock = async (raw: Uint8Array) => {
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
+    await filling.offer([raw])
+    return filling.finish()
+  }
+  const given = async (one: typeof endless) => {
+    for (let tries = 0; tries < MAX_TRIES; tries++)
+      expect((await flashblock(one.raw)).rejected).toEqual([])
+    return (await flashblock(one.raw)).rejected
+  }
+  expect(await given(first)).toEqual([{ hash: first.hash, reason: TOO_LONG, isFinal: true }])
+  expect(await given(second)).toEqual([])
+  // Twenty times as long as it was.
+  ms += 20 * 120
+  expect((await flashblock(second.raw)).rejected).toMatchObject([{ reason: TOO_LONG }])
 })

@@ -79,7 +79,7 @@ export class MadeUpExecution implements AheadExecution {
       transactionsRoot: transactionsDigest(this.executed.map((each) => each.transaction.hash)),
     }
   }
-  diff() {
+  async diff() {
     const before = worldOf(this.#node.parent!)
     return diffOf(before, worldOf(this.#node), before)
   }

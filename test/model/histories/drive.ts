@@ -70,11 +70,11 @@ export function flashblock(machine: Machine, transactions: number, random: Rando
 }
 
 /** All of the pending block is there: its root is asked for. */
-export function seal(machine: Machine): void {
+export async function seal(machine: Machine): Promise<void> {
   const { state } = machine
   const { pending } = state.chain
   if (pending.state !== 'open') return
-  end(state, pending)
+  await end(state, pending)
   machine.counts.add('sealed')
 }
 
@@ -137,9 +137,9 @@ export async function branch(machine: Machine, depth: number, random: Random): P
   chain.add(block)
   state.whole = block
   if (isDeep) {
-    close(block)
+    await close(block)
     onRoot(state, block, roots)
-  } else end(state, block)
+  } else await end(state, block)
   counts.add(nameOf(head.number - number, isDeep))
   machine.take()
   return true
@@ -185,7 +185,7 @@ async function complete(machine: Machine, { random, between }: Pace): Promise<bo
   const before = chain.complete
   payload(machine, random(3), random)
   if (random(2) === 0) flashblock(machine, random(3), random)
-  seal(machine)
+  await seal(machine)
   machine.take()
   await machine.settle(() => chain.complete !== before, between)
   return chain.complete !== before

@@ -121,6 +121,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   const journal = openJournal(join(path, 'flashblocks.journal'))
   const ports: SequencerPorts = {
     now,
+    cpuMs: now,
     leaseParent() {
       const { view, release } = reader.lease('flashblocks')
       const block = view.block({ tag: 'latest' })!

@@ -5,6 +5,7 @@ import type { Hex } from 'viem'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { CURVES } from '../../fixtures/curve-inputs.ts'
+import { trueClaim } from '../../fixtures/noble/claims.ts'
 
 type Contract = { readonly address: Hex; readonly code: Hex }
 const contract = (number: number, code: string): Contract => ({
@@ -12,7 +13,7 @@ const contract = (number: number, code: string): Contract => ({
   code: `0x${code.replaceAll(/\s/g, '')}`,
 })
 
-/** JUMPDEST PUSH0 JUMP: as long as its gas, 11 of it each round. */
+/** JUMPDEST PUSH0 JUMP: as long as its gas, 11 of it each round, a thousand million a second. */
 export const ENDLESS = contract(0xe1, '5b 5f 56')
 /** PUSH0 CALLDATALOAD PUSH1 1 ADD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN: the word it is given, plus one. */
 export const INCREMENT = contract(0xe2, '5f 35 6001 01 5f 52 6020 5f f3')
@@ -41,11 +42,25 @@ export const ADDITIONS = contract(
   0xe8,
   '610200 5f 5f 37 5b 610100 5f 610200 5f 600d 5a fa 50 6006 56',
 )
+/**
+ * MODEXP of 16 bytes with an exponent of 32, again and again: of all that a contract can do it takes longest for its gas, a second for ten
+ * million (bench/README.md). What it is given does not matter.
+ */
+export const POWERS = contract(
+  0xe9,
+  '6010 5f 52 6020 6020 52 6010 6040 52 5f19 6060 52 600219 6080 52 5b 5f 5f 60a0 5f 6005 5a fa 50 6019 56',
+)
+/** The claim about a polynomial that it is given, checked again and again: 50,000 gas that take 5 ms. */
+export const EVALUATIONS = contract(0xea, '60c0 5f 5f 37 5b 5f 5f 60c0 5f 600a 5a fa 50 6005 56')
 const pointOfG2 = (scalar: bigint) => CURVES.sumG2([[scalar, 1n]]).subarray(0, 256)
-/** What these two are given. */
+/** What these are given. */
 export const PAIR = bytesToHex(CURVES.blsPairs([[3n, 5n]]))
 export const POINTS = bytesToHex(concatBytes(pointOfG2(3n), pointOfG2(5n)))
-const ALL = [ENDLESS, INCREMENT, HOARD, DEEP, SMALL_LOGS, LARGE_LOGS, PAIRINGS, ADDITIONS]
+export const CLAIM = bytesToHex(trueClaim(3n, 4n, 5n))
+const ALL = [
+  ...[ENDLESS, INCREMENT, HOARD, DEEP, SMALL_LOGS, LARGE_LOGS],
+  ...[PAIRINGS, ADDITIONS, POWERS, EVALUATIONS],
+]
 
 /** Writes the file for `--genesis-alloc`; gives the flag. */
 export function allocFlags(directory: string): readonly string[] {

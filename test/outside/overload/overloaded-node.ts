@@ -14,8 +14,8 @@ export type OverloadedNode = RunningNode & {
 export const NO_QUOTA: readonly Edit[] = [
   {
     file: 'engine/sources/sequencer/fill.ts',
-    find: '{ isExpired: () => now() >= end }',
-    replace: '{ isExpired: () => end === undefined }',
+    find: 'execute(transaction, { isExpired })',
+    replace: 'execute(transaction, { isExpired: () => isExpired === undefined })',
   },
 ]
 

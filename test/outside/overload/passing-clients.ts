@@ -3,7 +3,7 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import type { Check } from '../checks.ts'
 import type { Edit } from '../edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
-import { ENDLESS } from './contracts.ts'
+import { POWERS } from './contracts.ts'
 import {
   event,
   front,
@@ -173,7 +173,7 @@ async function checkQueue(check: Check, node: OverloadedNode): Promise<void> {
   const told = await Promise.all(
     Array.from({ length: CROWD }, async (_, index) => {
       const gas = `0x${(100_000 + index).toString(16)}`
-      const params = [{ to: ENDLESS.address, gas }, 'latest']
+      const params = [{ to: POWERS.address, gas }, 'latest']
       const { error } = await post(`${node.url}/`, { method: 'eth_call', params })
       return error?.message ?? 'a result'
     }),

@@ -3,7 +3,7 @@ import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Check } from '../checks.ts'
 import { increment, post, type Reply } from './beside.ts'
-import { ENDLESS } from './contracts.ts'
+import { POWERS } from './contracts.ts'
 import { type OverloadedNode, startOverloaded } from './overloaded-node.ts'
 
 /** Calls in a second of each address. */
@@ -25,14 +25,14 @@ const attacks: readonly Attack[] = [
   {
     name: 'endless calls',
     from: ['127.0.0.3'],
-    request: (number) => ({ call: { to: ENDLESS.address, data: selector(number) } }),
+    request: (number) => ({ call: { to: POWERS.address, data: selector(number) } }),
   },
   {
-    // 14 ms of the reference engine for each.
+    // 14 ms for each.
     name: 'calls of little gas',
     from: ['127.0.0.3'],
     request: (number) => ({
-      call: { to: ENDLESS.address, data: selector(number), gas: '0xf0000' },
+      call: { to: POWERS.address, data: selector(number), gas: '0x28000' },
     }),
   },
   {
@@ -40,7 +40,7 @@ const attacks: readonly Attack[] = [
     from: ['127.0.0.3', '127.0.0.4', '127.0.0.5'],
     request: (number) => ({
       call: { to: address(number), data: selector(number) },
-      overrides: { [address(number)]: { code: ENDLESS.code } },
+      overrides: { [address(number)]: { code: POWERS.code } },
     }),
   },
 ]

@@ -87,6 +87,8 @@ function onSequencer(message: Message, network: Network, deposits: Deposits): vo
       metrics.count(message.what, 1)
       if (message.what === 'journal_mismatch')
         reporter.report(message.what, { reason: message.message })
+      else if (message.what === 'long_transaction')
+        log.info({ what: message.what }, message.message)
       else log.debug({ what: message.what }, message.message)
       return
     case 'trapped':

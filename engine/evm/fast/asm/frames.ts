@@ -4,7 +4,7 @@
  */
 import { allocate, AREA_BYTES, areaOf, blockBytes, release, reserve, shrink } from './heap'
 import { hostStop, STOP_MEMORY } from './imports'
-import { depth } from './machine'
+import { depth, spend } from './machine'
 
 export const F_IP: usize = 0
 /** Top of the stack, which grows down. */
@@ -153,6 +153,7 @@ function growTo(frame: usize, end: u64): void {
   const size = (<usize>end + 31) & ~31
   const had = <usize>load<u32>(frame, F_SIZE)
   if (memoryBytes + size - had > mostMemory || size > mostFrameMemory) hostStop(STOP_MEMORY)
+  spend(<u32>(size - had) >> 6)
   const block = BLOCKS + (<usize>load<u32>(frame, F_BLOCK) << 3)
   let at = <usize>load<u32>(frame, F_MEMORY)
   if (at + size > <usize>load<u32>(block) + <usize>load<u32>(block, 4)) at = move(frame, block, size)

@@ -67,12 +67,13 @@ export function touchMemory<T>(frame: usize, sp: usize, count: u64): bool {
   return true
 }
 
-/** The memory of RETURN and REVERT. */
+/** The memory of RETURN and REVERT. What is there is copied twice: for RETURNDATACOPY, and to where the caller wants it. */
 export function outputMemory<T>(frame: usize, sp: usize): bool {
   const end = endOf(sp, sp + 32)
   if (!payMemory(frame, end, 0)) return false
   tell<T>(frame)
   grow(frame, end)
+  spend(<u32>load<u64>(sp, 32) >> 5)
   return true
 }
 

@@ -164,6 +164,21 @@ test('a deadline ends loops, long opcodes and calls in time', () => {
   }
 })
 
+test('the clock is looked at for memory that grows and for what is returned', () => {
+  // MB PUSH0 REVERT; and with a hundred calls of it: nothing but memory.
+  const code = '5f5f5f5f5f 6003 5a f1 50'.repeat(100)
+  const session = open(code, { 3: { code: '62100000 5f fd' } })
+  let looks = 0
+  const isExpired = () => {
+    looks++
+    return false
+  }
+  expect(run(session, { gas: GAS }, { isExpired }).status).toBe('success')
+  // A megabyte, grown, returned and copied, is worth 49,152 of the 100,000 units between two looks.
+  expect(looks).toBeGreaterThan(40)
+  session.close()
+})
+
 test('after a trap the session is lost, and its instance', () => {
   const whole = world({ 1: RICH, 2: { code: `${push(5)} 31` } })
   let traps = true

@@ -43,7 +43,7 @@ describeEngines((engine) => {
       const { block: open } = block({ l1: L1 })
       const result = await open.execute(transaction({ value: 3n }))
       expect(result.status).toBe('executed')
-      const diff = open.diff()
+      const diff = await open.diff()
       const gas = 21_000n
       const operator = gas * 4n * 100n + 5n
       expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(2n * gas)
@@ -70,14 +70,14 @@ describeEngines((engine) => {
     test('Isthmus: the operator scalar counts millionths, nothing is metered as DA', async () => {
       const { block: open } = block({ l1: { ...L1, 8: (4_000_000n << 64n) | 5n }, fork: 'isthmus' })
       await open.execute(transaction())
-      expect(balanceIn(open.diff(), VAULTS.operator)).toBe(21_000n * 4n + 5n)
+      expect(balanceIn(await open.diff(), VAULTS.operator)).toBe(21_000n * 4n + 5n)
       expect(open.sums().blobGasUsed).toBe(0n)
     })
 
     test('Ethereum: the base fee is burned', async () => {
       const { block: open } = block({ fork: 'ethereum' })
       await open.execute(transaction({ value: 1n }))
-      const diff = open.diff()
+      const diff = await open.diff()
       expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n - 9n * 21_000n)
       expect(balanceIn(diff, ATTRIBUTES.coinbase)).toBe(42_000n)
       expect(diff).toHaveLength(3)
@@ -89,7 +89,7 @@ describeEngines((engine) => {
       const store = { code: '5f355f55', nonce: 1n } // SSTORE(0, CALLDATALOAD(0))
       const { block: bare } = block()
       await bare.begin()
-      expect(bare.diff()).toEqual([])
+      expect(await bare.diff()).toEqual([])
       const [contract] = worldDiff({ 1: store })
       const reader = memoryReader({
         diff: [BEACON_ROOTS, BLOCK_HASHES].map((at) => ({ ...contract!, address: hexToBytes(at) })),
@@ -101,10 +101,12 @@ describeEngines((engine) => {
         attributes: ATTRIBUTES,
       })
       await open.begin()
-      expect(open.diff().map((change) => [change.address, change.slots[0]!.after])).toEqual([
-        [hexToBytes(BEACON_ROOTS), ATTRIBUTES.parentBeaconBlockRoot],
-        [hexToBytes(BLOCK_HASHES), ATTRIBUTES.parentHash],
-      ])
+      expect((await open.diff()).map((change) => [change.address, change.slots[0]!.after])).toEqual(
+        [
+          [hexToBytes(BEACON_ROOTS), ATTRIBUTES.parentBeaconBlockRoot],
+          [hexToBytes(BLOCK_HASHES), ATTRIBUTES.parentHash],
+        ],
+      )
       expect(open.gasUsed).toBe(0n)
     })
 
@@ -140,12 +142,12 @@ describeEngines((engine) => {
       const one = open.checkpoint()
       const sums = open.sums()
       await open.execute(transaction({ nonce: 1n }))
-      expect(open.diff(one).length).toBeGreaterThan(0)
+      expect((await open.diff(one)).length).toBeGreaterThan(0)
       open.revert(one)
       expect(open.sums()).toEqual(sums)
-      expect(open.diff(one)).toEqual([])
+      expect(await open.diff(one)).toEqual([])
       open.revert(empty)
-      expect(open.diff()).toEqual([])
+      expect(await open.diff()).toEqual([])
       await open.execute(transaction())
       expect(open.sums()).toEqual(sums)
     })
@@ -157,7 +159,7 @@ describeEngines((engine) => {
         status: 'stopped',
         why: 'deadline',
       })
-      expect(open.diff()).toEqual([])
+      expect(await open.diff()).toEqual([])
       expect(await open.execute(spin)).toMatchObject({
         status: 'executed',
         executed: { receipt: { status: 0, gasUsed: 100_000n } },
@@ -183,7 +185,9 @@ describeEngines((engine) => {
       // Stored with 1 more, because a slot that stays 0 is no change.
       const { block: open } = block({ l1: L1, accounts: { 3: { code: `${code}6001015f55` } } })
       expect((await open.execute(transaction({ to: address(3) }))).status).toBe('executed')
-      const change = open.diff().find((each) => Buffer.compare(each.address, address(3)) === 0)
+      const change = (await open.diff()).find(
+        (each) => Buffer.compare(each.address, address(3)) === 0,
+      )
       expect(change!.slots[0]!.after).toEqual(word(value + 1n))
     })
   })
@@ -249,7 +253,7 @@ describeEngines((engine) => {
           },
         },
       })
-      const diff = open.diff()
+      const diff = await open.diff()
       const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
       expect(sender!.after).toMatchObject({ nonce: 7n, balance })
       expect(open.sums().blobGasUsed).toBe(0n)
@@ -263,7 +267,7 @@ describeEngines((engine) => {
         status: 'invalid',
         reason: { why: 'rejected', message: 'no system transactions allowed after regolith' },
       })
-      expect(open.diff()).toEqual([])
+      expect(await open.diff()).toEqual([])
     })
   })
 
@@ -307,7 +311,7 @@ describeEngines((engine) => {
         const { block: open } = block({ nonce: 5n, l1: L1 })
         const result = await open.execute(transaction({ nonce: 5n, ...changes }))
         expect(result).toEqual({ status: 'invalid', reason: { why, message } })
-        expect(open.diff()).toEqual([])
+        expect(await open.diff()).toEqual([])
         expect(open.executed).toEqual([])
       },
     )
@@ -384,7 +388,7 @@ describeEngines((engine) => {
       const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target } })
       const result = await open.execute(transaction({ ...free, to: address(3), value: 1n }))
       expect(result).toMatchObject({ executed: { receipt: { status: 1, effectiveGasPrice: 0n } } })
-      const diff = open.diff()
+      const diff = await open.diff()
       expect(diff.map((change) => change.address)).toEqual([SENDER, address(3)])
       expect(diff[1]!.slots[0]!.after).toEqual(word(1n))
       expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - 1n)
@@ -406,7 +410,7 @@ describeEngines((engine) => {
         status: 'invalid',
         reason: { message: 'max fee per gas less than block base fee' },
       })
-      expect(open.diff()).toEqual([])
+      expect(await open.diff()).toEqual([])
     })
   })
 
@@ -417,7 +421,7 @@ describeEngines((engine) => {
     )
     const created =
       result.status === 'executed' ? result.executed.receipt.contractAddress! : undefined
-    const change = open.diff().find((each) => Buffer.compare(each.address, created!) === 0)
+    const change = (await open.diff()).find((each) => Buffer.compare(each.address, created!) === 0)
     expect(change!.code).toEqual(bytes('00'))
     expect(change!.after!.nonce).toBe(1n)
   })

@@ -39,6 +39,34 @@ describe.skipIf(isAbsent(path))('a recorded block of OP Sepolia', () => {
     60_000,
   )
 
+  test('its changes, when they are asked for', async () => {
+    const told = failing.told.length
+    failing.failIn('diff')
+    expect((await executePayload(one, failing.engine)).hash).toBe(expected)
+    expect(failing.told.length - told).toBe(1)
+  }, 60_000)
+
+  test('what is undone of it', async () => {
+    const told = failing.told.length
+    // Each transaction is executed, undone and executed again; the third one to be undone fails.
+    let undone = 0
+    const again = (block: BlockExecution): BlockExecution => {
+      const execute = block.execute.bind(block)
+      block.execute = async (...given) => {
+        const mark = block.checkpoint()
+        await execute(...given)
+        if (++undone === 3) failing.failIn('revert')
+        block.revert(mark)
+        expect(block.checkpoint()).toMatchObject({ ...mark, journal: expect.any(Number) })
+        return execute(...given)
+      }
+      return block
+    }
+    expect((await executePayload(one, failing.engine, again)).hash).toBe(expected)
+    expect(undone).toBeGreaterThan(3)
+    expect(failing.told.length - told).toBe(1)
+  }, 60_000)
+
   test('every hundredth host call, block after block', async () => {
     const often = failingEngine()
     often.failEvery(100)
@@ -76,10 +104,11 @@ test('property: checkpoints, what is undone and what is ahead are the same after
     fc.asyncProperty(
       acts,
       fc.integer({ min: 1, max: 40 }),
-      fc.constantFrom<'trap' | 'memory'>('trap', 'memory'),
+      fc.constantFrom<'trap' | 'memory' | 'diff' | 'revert'>('trap', 'memory', 'diff', 'revert'),
       async (steps, call, how) => {
         const plain = allowAhead(block({ accounts: ACCOUNTS }).block)
-        failing.failAt(call, how)
+        failing.failIn(how === 'diff' || how === 'revert' ? how : undefined)
+        if (how === 'trap' || how === 'memory') failing.failAt(call, how)
         const told = failing.told.length
         const sure = allowAhead(block({ accounts: ACCOUNTS, engine: failing.engine }).block)
         await Promise.all([plain.begin(), sure.begin()])
@@ -89,7 +118,8 @@ test('property: checkpoints, what is undone and what is ahead are the same after
           const next = all[plain.executed.length + (act === 'try' ? plain.ahead : 0)] ?? all[0]!
           if (act === 'checkpoint') marks = [plain.checkpoint(), sure.checkpoint()]
           else if (act === 'sums') expect(sure.sums()).toEqual(plain.sums())
-          else if (act === 'diff') expect(sure.diff(marks[1])).toEqual(plain.diff(marks[0]))
+          else if (act === 'diff')
+            expect(await sure.diff(marks[1])).toEqual(await plain.diff(marks[0]))
           else if (act === 'revert') for (const [at, one] of both.entries()) one.revert(marks[at]!)
           else if (act === 'try') for (const one of both) await one.tryAhead(next, {})
           else expect(await sure.execute(next)).toEqual(await plain.execute(next))
@@ -98,7 +128,7 @@ test('property: checkpoints, what is undone and what is ahead are the same after
           ...{ executed, gasUsed, logCount },
         })
         expect(seen(sure)).toEqual(seen(plain))
-        expect(sure.diff()).toEqual(plain.diff())
+        expect(await sure.diff()).toEqual(await plain.diff())
         failed += failing.told.length - told
         for (const one of both) one.close()
       },
