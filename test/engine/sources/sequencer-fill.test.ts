@@ -138,7 +138,7 @@ test('after a long try in vain others rest, and are not given up for it', async 
   const [first, second] = [endless, transaction({ to: address(7), gasLimit: 2_900_000n })]
   const flashblock = async (raw: Uint8Array) => {
     const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
-    await filling.offer([raw])
+    await filling.offer([{ raw }])
     return filling.finish()
   }
   const given = async (one: typeof endless) => {
