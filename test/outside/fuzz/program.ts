@@ -4,15 +4,23 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Dice } from '../cost/random.ts'
 import { calls, creation } from './calls.ts'
 import { type Draft, finish, level, newDraft, op, patch, push } from './draft.ts'
+import { idiom } from './idioms.ts'
 import { callGas, length, offset, slotKey, slotValue, wei, word } from './operands.ts'
+import { selfCalling } from './self-calls.ts'
 import { addressOf, type Family, type Surroundings } from './surroundings.ts'
 
 export function program(around: Surroundings, pieces: number): Bytes {
   const draft = newDraft()
-  for (let left = pieces; left > 0; left--) piece(draft, around)
-  ending(draft, around.dice)
+  if (around.dice.chance(SELF_CALLING)) selfCalling(draft, around, { piece, ending })
+  else {
+    for (let left = pieces; left > 0; left--) piece(draft, around)
+    ending(draft, around.dice)
+  }
   return finish(draft)
 }
+
+/** Share of the programs that call themselves. */
+const SELF_CALLING = 0.3
 
 const ARITHMETIC = [
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
@@ -31,6 +39,7 @@ const PIECES: readonly (readonly [weight: number, write: Family])[] = [
   [13, memory],
   [12, storage],
   [7, shuffle],
+  [9, idiom],
   [3, logged],
   [3, branch],
   [3, loop],
@@ -59,11 +68,15 @@ function arithmetic(draft: Draft, { dice }: Surroundings) {
   const { pops } = OPCODES[code]!
   const isShift = code >= 0x1a && code <= 0x1d
   for (let left = pops; left > 0; left--)
-    if (left === 1 && (isShift || code === 0x0b))
-      push(draft, BigInt(dice.int(dice.chance(0.8) ? 34 : 300)))
+    if (left === 1 && (isShift || code === 0x0b)) push(draft, bitsOrBytes(dice))
     else operand(draft, dice)
   op(draft, code)
 }
+
+/** Of a shift, or the place of a byte. */
+const bitsOrBytes = (dice: Dice): bigint =>
+  BigInt(dice.chance(0.4) ? dice.pick(BITS_OR_BYTES) : dice.int(dice.chance(0.8) ? 34 : 300))
+const BITS_OR_BYTES = [0, 1, 7, 8, 29, 30, 31, 32, 63, 64, 65, 128, 192, 254, 255, 256, 257]
 
 function ofAddress(draft: Draft, around: Surroundings) {
   const { dice } = around

@@ -141,11 +141,13 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
   const targets = Object.keys(accounts) as Hex[]
   const transactions = dice.chance(0.5) ? 1 : 1 + dice.int(4)
   let nonce = accounts[SENDER]?.nonce ?? 0
-  for (let count = 0; count < transactions; count++) {
-    const isTakenBack = dice.chance(0.2)
+  for (let left = transactions; left > 0; left--) {
+    const isTakenBack = dice.chance(0.25)
+    // Whether all was taken back shows in what runs afterwards.
+    if (isTakenBack && left === 1 && dice.chance(0.7)) left++
     if (isTakenBack) steps.push({ do: 'checkpoint' })
     // Before the transaction, as the layer above does: what it writes is the original value then.
-    if (dice.chance(0.12)) steps.push(override(dice, targets))
+    if (dice.chance(isTakenBack ? 0.4 : 0.12)) steps.push(override(dice, targets))
     steps.push({ do: 'begin' })
     const message = messageOf(dice, targets, test)
     if (dice.chance(0.8)) steps.push({ do: 'warm', address: COINBASE })
@@ -195,9 +197,7 @@ function messageOf(dice: Dice, targets: readonly Hex[], test: CorpusTest | undef
       : dice.chance(0.7)
         ? '0x0'
         : hexNumber(dice.pick([1n, 1_000n, word(dice)])),
-    gas: dice.chance(0.05)
-      ? dice.int(3_000)
-      : dice.size(5_000, test === undefined ? 200_000 : 500_000),
+    gas: dice.chance(0.05) ? dice.int(3_000) : dice.size(5_000, 500_000),
     input,
     gasPrice: dice.int(100),
     ...(dice.chance(0.1) ? { baseFee: 0 } : {}),
@@ -217,8 +217,9 @@ const creationInput = (dice: Dice): Hex =>
 
 function override(dice: Dice, targets: readonly Hex[]): CaseStep {
   const address = dice.pick(targets)
-  switch (dice.int(5)) {
+  switch (dice.int(6)) {
     case 0:
+    case 5:
       return { do: 'clear', address }
     case 1:
       return { do: 'slot', address, key: '0x1', value: hexNumber(slotValue(dice)) }
