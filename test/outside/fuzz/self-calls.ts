@@ -35,7 +35,7 @@ export function selfCalling(
   const at = draft.code.length + 1
   push(draft, 0n, 2)
   op(draft, JUMPI)
-  if (dice.chance(0.4)) makeDoomed(draft, dice)
+  if (dice.chance(0.5)) makeDoomed(draft, dice)
   for (let rounds = 1 + dice.int(2); rounds > 0; rounds--) {
     for (let left = dice.int(3); left > 0; left--) change(draft, around)
     callSelf(draft, dice)
@@ -79,7 +79,8 @@ function callSelf(draft: Draft, dice: Dice) {
 const CHANGES: readonly (readonly [weight: number, write: Family])[] = [
   [6, (draft, { dice }) => store(draft, dice, SSTORE)],
   [6, (draft, { dice }) => store(draft, dice, TSTORE)],
-  [2, callDoomed],
+  [3, rewrite],
+  [3, callDoomed],
   [2, callWithValue],
   [2, creation],
   [1, logNothing],
@@ -99,6 +100,16 @@ function store(draft: Draft, dice: Dice, code: number) {
   push(draft, slotValue(dice))
   push(draft, slotKey(dice))
   op(draft, code)
+}
+
+/** Of a change that is changed again, what was refunded is taken back. */
+function rewrite(draft: Draft, { dice }: Surroundings) {
+  const key = slotKey(dice)
+  for (let left = 2 + dice.int(2); left > 0; left--) {
+    push(draft, slotValue(dice))
+    push(draft, key)
+    op(draft, SSTORE)
+  }
 }
 
 function logNothing(draft: Draft) {
@@ -121,8 +132,14 @@ function callDoomed(draft: Draft) {
   op(draft, TLOAD, GAS, CALL, POP)
 }
 
-/** Init code of contracts that destroy themselves: CALLER SELFDESTRUCT, before which one counts its calls in its storage. */
+/**
+ * Init code of contracts that destroy themselves: CALLER SELFDESTRUCT. One counts its calls in its storage before it, one does it where
+ * the price of gas is odd.
+ */
+const DOOMED_BY_PRICE = hexBytes('6a 3a600116600857005b33ff 5f 52 600b 6015 f3')
 const DOOMED = [
+  DOOMED_BY_PRICE,
+  DOOMED_BY_PRICE,
   hexBytes('61 33ff 5f 52 6002 601e f3'),
   hexBytes('68 5f54600101 5f55 33ff 5f 52 6009 6017 f3'),
   hexBytes('6001 5f 55 61 33ff 5f 52 6002 601e f3'),
