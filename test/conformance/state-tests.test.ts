@@ -60,7 +60,7 @@ const cases = existsSync(packs)
 describeEngines((engine) => {
   describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
     test.each(cases)('%s', async (_, one, expected) => {
-      const result = await runStateCase(one, engine)
+      const result = await runStateCase(one, [engine])
       expect([result.stateRoot, result.logsHash, result.error !== undefined], result.error).toEqual(
         [expected.root, expected.logs, expected.isInvalid],
       )

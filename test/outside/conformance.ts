@@ -152,7 +152,21 @@ async function precompiles(datadir: string): Promise<void> {
   await counted('precompiles on the engine', 'npm', ['run', '-s', 'precompiles'])
 }
 
+/** A case passes where the engine ends the same in each of its ways: state, logs, and whether there was an exception. */
+const STATE_TESTS = 'npm run -s statetest -- --engine-tier each'
+
+/** In halves, one for a processor. Some cases wait while others run. */
+async function stateTests(): Promise<void> {
+  const half = (shard: string) =>
+    set(`statetest ${shard}, in each way of the engine`, [
+      ...['statetest', '--shard', shard, '--cmd', STATE_TESTS, '--window', '8'],
+      ...['--timeout', '600000', '--quiet'],
+    ])
+  await Promise.all([half('0/2'), half('1/2')])
+}
+
 if (existsSync(`${directory}/run.sh`)) {
+  await stateTests()
   await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
   await set('op-blocks', ['op-blocks', '--cmd', 'npm run -s op-block'])
   await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])

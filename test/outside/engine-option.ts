@@ -1,4 +1,4 @@
-/** `--engine NAME` and `--engine-tier auto|precise|stream` of the commands that run recorded cases. */
+/** `--engine NAME` and `--engine-tier auto|precise|stream`, of the state tests `each` too, of the commands that run recorded cases. */
 import { parseArgs } from 'node:util'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
@@ -8,10 +8,29 @@ import { ENGINE_TIERS } from '../../engine/evm/fast/tier.ts'
 
 /** The engine that the command line names, or the default. @throws {RangeError} naming the engines or tiers there are */
 export function engineOption(): Engine {
+  const { engine, tier } = options()
+  return engineByName(engine, tierOption(tier))
+}
+
+/**
+ * The same as a list; with `--engine-tier each` one engine for each tier. What would be done again on the reference engine is an error:
+ * its answer is not the engine's. @throws {RangeError}
+ */
+export function enginesOption(): readonly Engine[] {
+  const { engine, tier } = options()
+  const onTrap = (reason: string): void => {
+    throw new Error(reason)
+  }
+  return tier === 'each'
+    ? ENGINE_TIERS.map((one) => engineByName(engine, { tier: one, onTrap }))
+    : [engineByName(engine, { ...tierOption(tier), onTrap })]
+}
+
+function options(): { readonly engine: string; readonly tier: string | undefined } {
   const { values } = parseArgs({
     options: { engine: { type: 'string' }, 'engine-tier': { type: 'string' } },
   })
-  return engineByName(values.engine ?? ENGINE_NAMES[0], tierOption(values['engine-tier']))
+  return { engine: values.engine ?? ENGINE_NAMES[0], tier: values['engine-tier'] }
 }
 
 /** An engine as `fuzz` and the benchmark name it: `reference`, `fast`, `fast:precise`. @throws {RangeError} */

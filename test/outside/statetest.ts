@@ -1,15 +1,15 @@
 /** State tests as a command: one case a line on stdin, one result a line on stdout (the protocol of the outside runner's --cmd). */
 import { createInterface } from 'node:readline'
 import { runStateCase, type StateCase } from '../fixtures/state-case.ts'
-import { engineOption } from './engine-option.ts'
+import { enginesOption } from './engine-option.ts'
 
-const engine = engineOption()
+const engines = enginesOption()
 
 for await (const line of createInterface({ input: process.stdin })) {
   if (line === '') continue
   const test = JSON.parse(line) as StateCase
   try {
-    console.log(JSON.stringify({ id: test.id, ...(await runStateCase(test, engine)) }))
+    console.log(JSON.stringify({ id: test.id, ...(await runStateCase(test, engines)) }))
   } catch (error) {
     console.log(JSON.stringify({ id: test.id, error: `threw: ${(error as Error).stack}` }))
   }

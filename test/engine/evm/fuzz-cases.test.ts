@@ -7,7 +7,7 @@ import { observe } from '../../outside/fuzz/observe.ts'
 
 describeEngines((engine) => {
   test.each(FUZZ_CASES)('%s', async (_, one, line) => {
-    const lines = await observe(engine, one, 2)
+    const lines = await observe(engine, one, { repeats: 2 })
     expect(lines).toContain(line)
     expect(lines).toEqual(await observe(referenceEngine, one))
   })

@@ -56,7 +56,8 @@ function afterCall(draft: Draft, { dice }: Surroundings) {
   if (kind > 2) return
   if (kind === 1) op(draft, 0x3d)
   else push(draft, BigInt(dice.int(40)))
-  push(draft, BigInt(dice.chance(0.8) ? 0 : dice.int(40)))
+  const from = dice.chance(0.7) ? 0 : dice.pick([1, 1, dice.int(40)])
+  push(draft, BigInt(from))
   push(draft, offset(dice))
   op(draft, 0x3e)
 }

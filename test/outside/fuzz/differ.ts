@@ -2,6 +2,7 @@
 import type { Engine } from '../../../engine/evm/engine.ts'
 import type { FuzzCase, Observation } from './case.ts'
 import { observe } from './observe.ts'
+import { stateOf } from './world.ts'
 
 export type Pair = {
   /** Whose answer is right until somebody has looked. */
@@ -19,8 +20,9 @@ export type Difference = {
 
 /** undefined: they agree, and neither threw. */
 export async function differenceOf(pair: Pair, one: FuzzCase): Promise<Difference | undefined> {
-  const right = await observe(pair.yardstick, one)
-  const tested = await observe(pair.tested, one, pair.repeats)
+  const state = stateOf(one)
+  const right = await observe(pair.yardstick, one, { state })
+  const tested = await observe(pair.tested, one, { state, repeats: pair.repeats })
   let step = ''
   for (let at = 0; at < Math.max(right.length, tested.length); at++) {
     const [a = '(nothing)', b = '(nothing)'] = [right[at], tested[at]]

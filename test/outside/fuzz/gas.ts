@@ -13,10 +13,17 @@ export function gasRecorder(): { step(step: TraceStep): void; result(gas: number
   const left: number[] = []
   let steps = 0
   return {
-    step({ depth, gas }) {
+    step({ depth, gas, op }) {
       steps++
-      if (depth === 0) left.push(Number(gas))
+      if (depth !== 0) return
+      left.push(Number(gas))
+      // What leaves it just as much as it must not have, and one more.
+      if (op === SSTORE) left.push(Number(gas) - SENTRY_GAS)
     },
     result: (gas) => ({ gas, left, steps }),
   }
 }
+
+const SSTORE = 0x55
+/** SSTORE asks for more (EIP-2200). */
+const SENTRY_GAS = 2_300

@@ -10,13 +10,18 @@ import type {
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
-import { describeMissing, MissingError, ViewError } from '../../../engine/state/reader.ts'
+import {
+  describeMissing,
+  MissingError,
+  type StateReader,
+  ViewError,
+} from '../../../engine/state/reader.ts'
 import { BLOCK } from '../../fixtures/world.ts'
 import type { CaseMessage, CaseStep, FuzzCase, Observation, RunStep } from './case.ts'
 import { type GasOfRun, gasRecorder } from './gas.ts'
 import { accessedText, diffLines, outcomeText, recorder } from './record.ts'
 import { RULES } from './rules.ts'
-import { bytesOrNone, type CaseReader, readerOf, wordOf } from './world.ts'
+import { bytesOrNone, type CaseReader, readerOf, stateOf, wordOf } from './world.ts'
 
 export const FUZZ_BLOCK: BlockEnv = {
   ...BLOCK,
@@ -38,10 +43,18 @@ type Running = {
 
 /**
  * @param repeats how often a run is taken back and done again, so that code becomes warm; an answer that differs is a line more
+ * @param state of the case, where somebody has made it already
  * @returns lines; the same of two engines that agree
  */
-export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promise<Observation> {
-  const running: Running = { ...open(engine, one), lines: [], checkpoints: [], repeats }
+export async function observe(
+  engine: Engine,
+  one: FuzzCase,
+  {
+    repeats = 0,
+    state = stateOf(one),
+  }: { readonly repeats?: number; readonly state?: StateReader } = {},
+): Promise<Observation> {
+  const running: Running = { ...open(engine, one, state), lines: [], checkpoints: [], repeats }
   const { session, reader, lines } = running
   for (const [at, step] of one.steps.entries()) {
     lines.push(`# ${at} ${step.do}`)
@@ -62,7 +75,12 @@ export async function observe(engine: Engine, one: FuzzCase, repeats = 0): Promi
 
 /** Gas of the runs of a case, by their places in it; of those before something is thrown. */
 export async function observeGas(engine: Engine, one: FuzzCase): Promise<Map<number, GasOfRun>> {
-  const running: Running = { ...open(engine, one), lines: [], checkpoints: [], repeats: 0 }
+  const running: Running = {
+    ...open(engine, one, stateOf(one)),
+    lines: [],
+    checkpoints: [],
+    repeats: 0,
+  }
   const found = new Map<number, GasOfRun>()
   for (const [at, step] of one.steps.entries()) {
     const recorder = gasRecorder()
@@ -81,10 +99,14 @@ export async function observeGas(engine: Engine, one: FuzzCase): Promise<Map<num
   return found
 }
 
-function open(engine: Engine, one: FuzzCase): Pick<Running, 'session' | 'reader'> {
+function open(
+  engine: Engine,
+  one: FuzzCase,
+  state: StateReader,
+): Pick<Running, 'session' | 'reader'> {
   const rules = RULES.get(one.rules)
   if (rules === undefined) throw new RangeError(`no rules named ${one.rules}`)
-  const reader = readerOf(one)
+  const reader = readerOf(one, state)
   const moved = Object.entries(one.moved ?? {}).map(([from, to]) => ({
     from: hexToBytes(`0x${Number(from).toString(16).padStart(40, '0')}`),
     to: hexToBytes(to),
@@ -170,8 +192,9 @@ async function takeRun(running: Running, step: RunStep): Promise<void> {
   if (step.message.to !== undefined) session.warm(hexToBytes(step.message.to))
   if (step.bound !== undefined) return takeBounded(running, step)
   const before = session.checkpoint()
+  const message = messageOf(step.message)
   const tell = async () => {
-    const outcome = await outcomeLine(running, step.message)
+    const outcome = await outcomeLine(running, message)
     // What a message that failed has warmed is gone with its transaction, and an engine may have warmed it before its frame.
     const warm = outcome.startsWith('success') ? [accessedText(session.accessed())] : []
     return [outcome, ...diffLines(session.diff(before), true), ...warm]
@@ -194,16 +217,16 @@ async function takeRun(running: Running, step: RunStep): Promise<void> {
     lines.push('a run before it differs from this one:', ...plain)
 }
 
-async function outcomeLine(running: Running, message: CaseMessage): Promise<string> {
+async function outcomeLine(running: Running, message: Message): Promise<string> {
   const { session, reader } = running
-  const full = messageOf(message)
   for (let tries = 0; tries < MOST_FETCHES; tries++) {
-    const before = stateLines(session)
-    const outcome: Outcome = await session.run(full)
+    const before = reader.isLacking() ? stateLines(session) : undefined
+    const outcome: Outcome = await session.run(message)
     if (outcome.status !== 'missing') return outcomeText(outcome)
     for (const key of outcome.missing) reader.fetch(describeMissing(key))
     const after = stateLines(session)
-    if (after !== before) return `what misses ${outcome.what} left the session changed:\n${after}`
+    if (after !== (before ?? after))
+      return `what misses ${outcome.what} left the session changed:\n${after}`
   }
   return 'missing still'
 }
@@ -212,7 +235,7 @@ const stateLines = (session: Session): string =>
   [...diffLines(session.diff(0), true), accessedText(session.accessed())].join('\n')
 
 async function runBare(running: Running, message: CaseMessage): Promise<void> {
-  await outcomeLine(running, message)
+  await outcomeLine(running, messageOf(message))
 }
 
 /** Where it stopped, or whether it did at all, is the engine's own affair: the session must be as before. */

@@ -80,3 +80,6 @@ export function bytes(dice: Dice, size: number): Uint8Array {
 
 export const hexOf = (data: Uint8Array): Hex => `0x${Buffer.from(data).toString('hex')}`
 export const hexNumber = (value: bigint): Hex => `0x${value.toString(16)}`
+/** Digits with spaces between, for code that is written by hand. */
+export const hexBytes = (digits: string): Uint8Array =>
+  Buffer.from(digits.replaceAll(' ', ''), 'hex')

@@ -3,17 +3,16 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bigintToBytes, concatBytes } from '../../../engine/primitives/words.ts'
 import { CURVES } from '../../fixtures/curve-inputs.ts'
 import type { Dice } from '../cost/random.ts'
-import { bytes } from './operands.ts'
+import { bytes, hexBytes } from './operands.ts'
 
 /** Low part of the address → valid inputs. What costs milliseconds is short. */
 export type PrecompileInputs = readonly (readonly [precompile: number, inputs: readonly Bytes[]])[]
 
-const hex = (text: string): Bytes => Buffer.from(text.replaceAll(' ', ''), 'hex')
 const words = (...values: readonly bigint[]): Bytes =>
   concatBytes(...values.map((value) => bigintToBytes(value, 32)))
 
 /** Signed by the key 0x46…46: EIP-155's example. */
-const SIGNED = hex(
+const SIGNED = hexBytes(
   'daf5a779ae972f972197303d7b574746c7ef83eadac0f2791ad23db92e4c8e53' +
     '000000000000000000000000000000000000000000000000000000000000001b' +
     '28ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276' +
@@ -23,15 +22,18 @@ const SIGNED = hex(
 export function precompileInputs(): PrecompileInputs {
   const bn = CURVES.order.bn
   const bnPoint = CURVES.bnPairs([[3n, 1n]]).slice(0, 64)
-  const blake = concatBytes(Uint8Array.of(0, 0, 0, 12), hex('48c9bdf267e6096a'.repeat(8)))
+  const blake = concatBytes(Uint8Array.of(0, 0, 0, 12), hexBytes('48c9bdf267e6096a'.repeat(8)))
   return [
     [1, [SIGNED]],
-    [2, [hex('616263'), new Uint8Array(65).fill(7)]],
-    [3, [hex('616263')]],
-    [4, [hex('00112233445566778899'), new Uint8Array(100).fill(9)]],
+    [2, [hexBytes('616263'), new Uint8Array(65).fill(7)]],
+    [3, [hexBytes('616263')]],
+    [4, [hexBytes('00112233445566778899'), new Uint8Array(100).fill(9)]],
     [
       5,
-      [concatBytes(words(1n, 2n, 1n), hex('03 0104 07')), words(32n, 1n, 32n, 3n << 250n, 5n, bn)],
+      [
+        concatBytes(words(1n, 2n, 1n), hexBytes('03 0104 07')),
+        words(32n, 1n, 32n, 3n << 250n, 5n, bn),
+      ],
     ],
     [6, [concatBytes(bnPoint, bnPoint), concatBytes(bnPoint, words(0n, 0n)), new Uint8Array(0)]],
     [7, [concatBytes(bnPoint, words(2n)), concatBytes(bnPoint, words(bn - 1n))]],

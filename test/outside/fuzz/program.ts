@@ -4,19 +4,29 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Dice } from '../cost/random.ts'
 import { calls, creation } from './calls.ts'
 import { type Draft, finish, level, newDraft, op, patch, push } from './draft.ts'
+import { idiom } from './idioms.ts'
 import { callGas, length, offset, slotKey, slotValue, wei, word } from './operands.ts'
+import { selfCalling } from './self-calls.ts'
 import { addressOf, type Family, type Surroundings } from './surroundings.ts'
 
 export function program(around: Surroundings, pieces: number): Bytes {
   const draft = newDraft()
-  for (let left = pieces; left > 0; left--) piece(draft, around)
-  ending(draft, around.dice)
+  if (around.dice.chance(SELF_CALLING)) selfCalling(draft, around, { piece, ending })
+  else {
+    for (let left = pieces; left > 0; left--) piece(draft, around)
+    ending(draft, around.dice)
+  }
   return finish(draft)
 }
+
+/** Share of the programs that call themselves. */
+const SELF_CALLING = 0.3
 
 const ARITHMETIC = [
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
   ...[0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e],
+  // What goes wrong at one of their places only.
+  ...[0x08, 0x0b, 0x0b, 0x1a, 0x1a, 0x1d],
 ]
 const ENVIRONMENT = [
   ...[0x30, 0x32, 0x33, 0x34, 0x36, 0x38, 0x3a, 0x3d, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47],
@@ -25,12 +35,13 @@ const ENVIRONMENT = [
 const OF_ADDRESS = [0x31, 0x3b, 0x3f]
 
 const PIECES: readonly (readonly [weight: number, write: Family])[] = [
-  [26, arithmetic],
+  [26, arithmetics],
   [9, (draft, { dice }) => op(draft, dice.pick(ENVIRONMENT))],
   [6, ofAddress],
   [13, memory],
   [12, storage],
   [7, shuffle],
+  [9, idiom],
   [3, logged],
   [3, branch],
   [3, loop],
@@ -54,16 +65,26 @@ function operand(draft: Draft, dice: Dice): void {
   else push(draft, word(dice))
 }
 
+function arithmetics(draft: Draft, around: Surroundings) {
+  for (let left = 1 + around.dice.int(3); left > 0; left--) arithmetic(draft, around)
+}
+
 function arithmetic(draft: Draft, { dice }: Surroundings) {
   const code = dice.pick(ARITHMETIC)
   const { pops } = OPCODES[code]!
   const isShift = code >= 0x1a && code <= 0x1d
   for (let left = pops; left > 0; left--)
-    if (left === 1 && (isShift || code === 0x0b))
-      push(draft, BigInt(dice.int(dice.chance(0.8) ? 34 : 300)))
+    if (left === 1 && (isShift || code === 0x0b)) push(draft, bitsOrBytes(dice))
     else operand(draft, dice)
   op(draft, code)
 }
+
+/** Of a shift, or the place of a byte. */
+function bitsOrBytes(dice: Dice): bigint {
+  if (dice.chance(0.1)) return word(dice)
+  return BigInt(dice.chance(0.4) ? dice.pick(BITS_OR_BYTES) : dice.int(dice.chance(0.8) ? 34 : 300))
+}
+const BITS_OR_BYTES = [0, 1, 7, 8, 29, 30, 30, 31, 31, 32, 63, 64, 65, 128, 192, 254, 255, 256, 257]
 
 function ofAddress(draft: Draft, around: Surroundings) {
   const { dice } = around
@@ -172,9 +193,11 @@ function arithmeticOrMemory(draft: Draft, around: Surroundings): void {
 
 /** What no compiler writes. */
 function wild(draft: Draft, { dice }: Surroundings) {
-  switch (dice.int(4)) {
+  switch (dice.int(5)) {
     case 0:
       return op(draft, dice.int(256))
+    case 4:
+      return fill(draft, dice)
     case 1: {
       // To the bound of the stack.
       const start = draft.code.length
@@ -191,6 +214,15 @@ function wild(draft: Draft, { dice }: Surroundings) {
       while (draft.depth > 0) op(draft, 0x50)
       return op(draft, dice.pick([0x01, 0x50, 0x52, 0x80, 0x90, 0xf1, 0x57]))
   }
+}
+
+/** The stack, to its bound or just beyond. */
+function fill(draft: Draft, dice: Dice) {
+  const words = 1_021 + dice.int(4)
+  while (draft.depth < words) op(draft, 0x5f)
+  for (let left = dice.int(3); left > 0; left--) op(draft, dice.pick([0x30, 0x5a, 0x5f, 0x80]))
+  for (let left = 3; left > 0; left--) op(draft, dice.pick([0x01, 0x50]))
+  if (dice.chance(0.6)) op(draft, 0x00)
 }
 
 /** Most return what is on the stack. */

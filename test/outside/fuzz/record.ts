@@ -112,10 +112,13 @@ const nameOf = (op: number): string => OPCODES[op]?.name ?? `0x${op.toString(16)
 
 function stepText(step: TraceStep): string {
   const { pc, op, gas, cost, depth, address, refund, error } = step
-  const top = step.stack().slice(-STACK_SHOWN)
-  const words = top.map((word) => word.toString(16)).join(' ')
+  const stack = step.stack()
+  const words = stack
+    .slice(-STACK_SHOWN)
+    .map((word) => word.toString(16))
+    .join(' ')
   const place = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
-  return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''} stack ${step.stack().length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
+  return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''} stack ${stack.length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
 }
 /** From the top: what lies deeper was shown when it was pushed. */
 const STACK_SHOWN = 4

@@ -141,11 +141,13 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
   const targets = Object.keys(accounts) as Hex[]
   const transactions = dice.chance(0.5) ? 1 : 1 + dice.int(4)
   let nonce = accounts[SENDER]?.nonce ?? 0
-  for (let count = 0; count < transactions; count++) {
-    const isTakenBack = dice.chance(0.2)
+  for (let left = transactions; left > 0; left--) {
+    const isTakenBack = dice.chance(0.25)
+    // Whether all was taken back shows in what runs afterwards.
+    if (isTakenBack && left === 1 && dice.chance(0.7)) left++
     if (isTakenBack) steps.push({ do: 'checkpoint' })
     // Before the transaction, as the layer above does: what it writes is the original value then.
-    if (dice.chance(0.12)) steps.push(override(dice, targets))
+    if (dice.chance(isTakenBack ? 0.4 : 0.12)) steps.push(override(dice, accounts))
     steps.push({ do: 'begin' })
     const message = messageOf(dice, targets, test)
     if (dice.chance(0.8)) steps.push({ do: 'warm', address: COINBASE })
@@ -153,6 +155,13 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
       steps.push({ do: 'warm', address: dice.pick(targets), keys: ['0x0', '0x1'] })
     steps.push({ do: 'nonce', address: SENDER, nonce: ++nonce })
     if (dice.chance(0.15)) steps.push({ do: 'run', message, bound: bound(dice) })
+    if (dice.chance(0.3)) {
+      // As when gas is estimated: the same transaction goes on as if this had not been.
+      const gas = message.gas * (1 + dice.int(2))
+      const other = { ...message, gas, gasPrice: (message.gasPrice ?? 0) + 1 }
+      const mark = isTakenBack ? 1 : 0
+      steps.push({ do: 'checkpoint' }, run(dice, other), { do: 'revert', to: mark })
+    }
     steps.push(run(dice, message))
     if (dice.chance(0.3))
       steps.push({ do: 'balance', address: COINBASE, wei: dice.pick(['0x0', '0x7']) })
@@ -195,9 +204,7 @@ function messageOf(dice: Dice, targets: readonly Hex[], test: CorpusTest | undef
       : dice.chance(0.7)
         ? '0x0'
         : hexNumber(dice.pick([1n, 1_000n, word(dice)])),
-    gas: dice.chance(0.05)
-      ? dice.int(3_000)
-      : dice.size(5_000, test === undefined ? 200_000 : 500_000),
+    gas: dice.chance(0.05) ? dice.int(3_000) : dice.size(5_000, 500_000),
     input,
     gasPrice: dice.int(100),
     ...(dice.chance(0.1) ? { baseFee: 0 } : {}),
@@ -215,11 +222,14 @@ const creationInput = (dice: Dice): Hex =>
     '0x5f5ffd',
   ])
 
-function override(dice: Dice, targets: readonly Hex[]): CaseStep {
+function override(dice: Dice, accounts: Accounts): CaseStep {
+  const targets = Object.keys(accounts) as Hex[]
   const address = dice.pick(targets)
-  switch (dice.int(5)) {
+  const hasStorage = (one: Hex) => accounts[one]?.storage !== undefined && dice.chance(0.6)
+  switch (dice.int(6)) {
     case 0:
-      return { do: 'clear', address }
+    case 5:
+      return { do: 'clear', address: targets.find(hasStorage) ?? address }
     case 1:
       return { do: 'slot', address, key: '0x1', value: hexNumber(slotValue(dice)) }
     case 2:

@@ -22,8 +22,8 @@ export type Finding = {
 /** Packs of state tests that a search reads. */
 const PACKS = 6
 /** One case in so many is done with every limit of gas, the others with a few. */
-const FULL_SWEEP_EVERY = 8
-const POINTS = 6
+const FULL_SWEEP_EVERY = 10
+const POINTS = 4
 
 export type SearchOptions = {
   readonly seed: number

@@ -13,6 +13,8 @@ export type CaseReader = StateReader & {
   /** What was missing is there from now on. */
   fetch(what: string): void
   fetchAll(): void
+  /** Something is missing still. */
+  isLacking(): boolean
   /** The n-th read from now on fails; undefined: none. */
   failAt(reads: number | undefined): void
 }
@@ -22,13 +24,16 @@ const NO_BYTES: Bytes = new Uint8Array(0)
 export const bytesOrNone = (hex: Hex | undefined): Bytes =>
   hex === undefined || hex === '0x' ? NO_BYTES : hexToBytes(hex)
 
-export function readerOf({ accounts, missing }: FuzzCase): CaseReader {
-  const reader = memoryReader({
+/** What all runs of a case read. */
+export const stateOf = ({ accounts }: FuzzCase): StateReader =>
+  memoryReader({
     diff: Object.entries(accounts).flatMap(([address, account]) =>
       accountDiff(address as Hex, account),
     ),
     blockHash: (number) => keccak256(Buffer.from(`block ${number}`)),
   })
+
+export function readerOf({ missing }: FuzzCase, reader: StateReader): CaseReader {
   const away = new Set(missing)
   let left = Number.POSITIVE_INFINITY
   const isAway = (what: () => string): boolean => {
@@ -50,6 +55,7 @@ export function readerOf({ accounts, missing }: FuzzCase): CaseReader {
     slots: (address) => reader.slots(address),
     fetch: (what) => void away.delete(what),
     fetchAll: () => away.clear(),
+    isLacking: () => away.size > 0,
     failAt(reads) {
       left = reads ?? Number.POSITIVE_INFINITY
     },

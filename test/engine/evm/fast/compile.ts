@@ -1,11 +1,14 @@
 /**
  * What the committed modules must hold: the sources in engine/evm/fast/asm, compiled. All are written with --write; else one goes to
  * standard output. A process of its own: the compiler takes 300 MB.
- * Usage: npm run engine -- [--write] [--module fast|contracts] [FILE…, others than the module's own, to try parts alone]
+ * Usage: npm run engine -- [--write] [--module fast|contracts] [--edits JSON, places of the sources that are changed; never with --write]
+ *   [FILE…, others than the module's own, to try parts alone]
  */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { applyEdits, type Edit } from '../../../outside/edits.ts'
 import { requireFrom } from '../../../outside/own-packages.ts'
 
 const folder = new URL('../../../../engine/evm/fast/', import.meta.url)
@@ -19,6 +22,10 @@ const MODULES = {
  * not use; the stub runtime never collects: the engine manages its memory.
  */
 const FLAGS = ['--runtime', 'stub', '-O3', '--converge', '--noAssert', '--enable', 'simd']
+/** What is changed runs once: compiling it as it stands is quicker than what it would save. */
+const EDITED_FLAGS = ['--runtime', 'stub', '-O1', '--noAssert', '--enable', 'simd']
+/** Where edits are: they name files from the repository's root. */
+const FOLDER = 'engine/evm/fast/'
 
 /** The part of the compiler that is used. */
 type Compiler = {
@@ -26,6 +33,7 @@ type Compiler = {
     args: readonly string[],
     host: {
       readonly stderr: { write(text: string): void }
+      readonly readFile: (name: string, folder: string) => string | null
       readonly writeFile: (name: string, contents: Uint8Array) => void
     },
   ): Promise<{ readonly error: Error | null }>
@@ -35,11 +43,17 @@ const { values, positionals } = parseArgs({
   options: {
     write: { type: 'boolean', default: false },
     module: { type: 'string', default: 'fast' },
+    edits: { type: 'string', default: '[]' },
   },
   allowPositionals: true,
 })
 const path = requireFrom(folder).resolve('assemblyscript/dist/asc.js')
 const compiler: Compiler = await import(pathToFileURL(path).href)
+const edits = JSON.parse(values.edits) as readonly Edit[]
+if (values.write && edits.length > 0) throw new Error('an edited module is not written')
+// Also of a file that is not compiled along.
+for (const { file } of edits)
+  applyEdits(file, readFileSync(new URL(`../../../../${file}`, import.meta.url), 'utf8'), edits)
 if (values.write)
   for (const [entry, file] of Object.values(MODULES))
     writeFileSync(new URL(file, folder), await compile([entry]))
@@ -56,9 +70,14 @@ function entryOf(name: string): string {
 async function compile(entries: readonly string[]): Promise<Uint8Array> {
   let module: Uint8Array | undefined
   const { error } = await compiler.main(
-    [...entries, ...FLAGS, '--baseDir', fileURLToPath(folder), '--outFile', 'fast.wasm'],
+    [
+      ...entries,
+      ...(edits.length === 0 ? FLAGS : EDITED_FLAGS),
+      ...['--baseDir', fileURLToPath(folder), '--outFile', 'fast.wasm'],
+    ],
     {
       stderr: process.stderr,
+      readFile: source,
       writeFile(name, contents) {
         if (name === 'fast.wasm') module = contents
       },
@@ -66,4 +85,15 @@ async function compile(entries: readonly string[]): Promise<Uint8Array> {
   )
   if (error !== null) throw error
   return module!
+}
+
+/** null: there is none. */
+function source(name: string, within: string): string | null {
+  let text: string
+  try {
+    text = readFileSync(join(within, name), 'utf8')
+  } catch {
+    return null
+  }
+  return applyEdits(`${FOLDER}${name}`, text, edits)
 }
