@@ -1,0 +1,54 @@
+/** Rows of sends: each on servers of its own, for they fill blocks. Their processor time is counted until the last one is in a block. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { rpc } from '../servers.ts'
+import { transfer } from './calldata.ts'
+import type { Group, Row } from './row.ts'
+import { type Draft, SENDERS, sign } from './signed.ts'
+import { holder, TOKENS } from './world.ts'
+
+/** As many as the senders have; of one sender nonces arrive in order, or nearly. */
+const CONNECTIONS = 8
+const IN_ROUND = 2_000
+const PATIENCE_MS = 60_000
+
+const plain = (at: number): Draft => ({
+  ...{ to: holder(at), value: 1n, gasLimit: 21_000n, data: '0x' },
+})
+const token = (at: number): Draft => ({
+  ...{ to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(holder(at), 1n) },
+})
+
+function sending(name: string, draft: (at: number) => Draft): Row {
+  /** Both servers get the same ones: each is signed once. */
+  const signed: ReturnType<typeof sign>[] = []
+  const upTo = (at: number) => {
+    for (let next = signed.length; next <= at; next++) {
+      const place = { account: next % SENDERS, nonce: Math.floor(next / SENDERS) }
+      signed.push(sign(draft(next), place))
+    }
+    return signed[at]!
+  }
+  return {
+    name: `eth_sendRawTransaction, ${name}`,
+    connections: CONNECTIONS,
+    amount: IN_ROUND,
+    question(at) {
+      const { raw } = upTo(at)
+      return { method: 'eth_sendRawTransaction', params: [raw] }
+    },
+    async settle(server, asked) {
+      const until = performance.now() + PATIENCE_MS
+      for (let at = asked - 1; at >= asked - SENDERS && at >= 0; at--)
+        while ((await rpc(server.url, 'eth_getTransactionReceipt', [upTo(at).hash])) === null) {
+          if (performance.now() > until)
+            throw new Error(`${server.name}: ${name} ${at} is in no block`)
+          await sleep(100)
+        }
+    },
+  }
+}
+
+export const SENDS: readonly Group[] = [
+  sending('transfer', plain),
+  sending('ERC-20 transfer', token),
+].map((row) => ({ name: row.name, rows: [row] }))
