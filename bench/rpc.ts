@@ -11,7 +11,7 @@ import { agree } from './agree.ts'
 import { load } from './load.ts'
 import { installAnvil, type Server, startAnvil, startFlashnode } from './servers.ts'
 import { writeGenesis } from './workloads/genesis.ts'
-import { HOLDERS, READS } from './workloads/reads.ts'
+import { READS } from './workloads/reads.ts'
 import { bodyOf, type Group, type Row } from './workloads/row.ts'
 import { SENDS } from './workloads/sends.ts'
 import { TRACES } from './workloads/traces.ts'
@@ -28,7 +28,7 @@ const { values } = parseArgs({
 const rounds = Number(values.rounds)
 const seconds = Number(values.seconds)
 const connections = Number(values.connections)
-const GROUPS: readonly Group[] = [{ name: 'reads', rows: READS }, ...SENDS, TRACES]
+const GROUPS: readonly Group[] = [READS, ...SENDS, TRACES]
 
 type Sample = {
   readonly rate: number
@@ -50,10 +50,10 @@ async function measure(side: Side, row: Row): Promise<Sample> {
     connections: Math.min(connections, row.connections),
     next: () => (isOver() ? undefined : bodyOf(row.question(side.asked++))),
   })
-  await row.settle?.(server, side.asked)
   if (loaded.errors > 0 && side.errors === 0)
     process.stderr.write(`${server.name}: ${row.name}: ${loaded.firstError}\n`)
   side.errors += loaded.errors
+  await row.settle?.(server, side.asked)
   const { answers, p50Ms, p99Ms } = loaded
   const perCpu = answers / (server.cpuSeconds() - cpu)
   return { rate: answers / loaded.seconds, perCpu, p50Ms, p99Ms }
@@ -93,38 +93,35 @@ function pair([ours, theirs]: readonly Side[], key: 'rate' | 'perCpu'): readonly
 }
 const whole = (n: number) => (n < 100 ? n.toPrecision(3) : Math.round(n).toLocaleString('en'))
 
-async function run({ rows, prepare }: Group): Promise<void> {
+async function run({ rows, holders, hasBlocks, prepare }: Group): Promise<void> {
+  const { allocFile, genesisFile } = writeGenesis(holders)
   const servers: Server[] = []
   try {
     servers.push(await startFlashnode(allocFile))
     servers.push(
       values.against === undefined
-        ? await startAnvil(genesisFile)
+        ? await startAnvil(genesisFile, hasBlocks)
         : await startFlashnode(allocFile, values.against),
     )
     await prepare?.(servers)
     for (const row of rows) console.log(await compare(row, servers))
   } finally {
     for (const server of servers) await server.stop()
+    for (const file of [allocFile, genesisFile]) rmSync(file)
   }
 }
 
 if (values.against === undefined) installAnvil()
 const peer = values.against === undefined ? 'anvil' : 'the other'
 console.log(
-  `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${seconds} s, at most ${connections} connections, ${HOLDERS.toLocaleString('en')} holders\n`,
+  `${cpus().length} cores, Node ${process.version}, ${rounds} rounds of ${seconds} s, at most ${connections} connections\n`,
 )
 const columns = [
   ...['/s', '/CPU-s'].flatMap((unit) => [`flashnode ${unit}`, `${peer} ${unit}`, 'ratio']),
   ...['aim', 'flashnode p50 / p99 ms', `${peer} p50 / p99 ms`],
 ]
 console.log(`| workload | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 1)}`)
-const { allocFile, genesisFile } = writeGenesis(HOLDERS)
-try {
-  for (const group of GROUPS) {
-    const rows = group.rows.filter(({ name }) => name.includes(values.only))
-    if (rows.length > 0) await run({ ...group, rows })
-  }
-} finally {
-  for (const file of [allocFile, genesisFile]) rmSync(file)
+for (const group of GROUPS) {
+  const rows = group.rows.filter(({ name }) => name.includes(values.only))
+  if (rows.length > 0) await run({ ...group, rows })
 }

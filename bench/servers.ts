@@ -66,11 +66,15 @@ export async function startCommand(argv: readonly string[], checkout = '.'): Pro
   }
 }
 
-/** @param genesisFile as geth has it. The blocks are as large as those of a development chain of flashnode. */
-export const startAnvil = (genesisFile: string): Promise<Server> =>
+/**
+ * Its blocks are as large as those of a development chain of flashnode.
+ * @param genesisFile as geth has it
+ * @param hasBlocks one each second, or none at all
+ */
+export const startAnvil = (genesisFile: string, hasBlocks: boolean): Promise<Server> =>
   startBareAnvil([
-    ...['--block-time', '1', '--hardfork', 'prague', '--gas-limit', '50000000'],
-    ...['--init', genesisFile],
+    ...(hasBlocks ? ['--block-time', '1'] : ['--no-mining']),
+    ...['--hardfork', 'prague', '--gas-limit', '50000000', '--init', genesisFile],
   ])
 
 /** bench/package.json has it: a benchmark calls this before it starts anything. @returns the path of the program */

@@ -130,7 +130,8 @@ async function memoryOf(of: Server): Promise<Memory> {
     // Of the pool, the largest: one of them makes the answer.
     worker: Math.max(0, ...threads.values()),
     front:
-      metricOf(text, 'nodejs_heap_size_used_bytes') + metricOf(text, 'nodejs_external_memory_bytes'),
+      metricOf(text, 'nodejs_heap_size_used_bytes') +
+      metricOf(text, 'nodejs_external_memory_bytes'),
     process: rssOf(of),
   }
 }

@@ -1,10 +1,10 @@
 /** Rows of reads, calls and estimates: on the state that the servers start with. */
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { balanceOf, best, type Call, loop, multicall, quote, swap, transfer } from './calldata.ts'
-import { type Question, type Row, twice } from './row.ts'
+import { type Group, type Question, type Row, twice } from './row.ts'
 import { CALLER, COMPUTE, holder, MULTICALL, ROUTER, TEN_18, TOKENS, word } from './world.ts'
 
-export const HOLDERS = 100_000
+const HOLDERS = 100_000
 /** Without a common divisor with the number of holders: each has its turn before one comes again, and neighbours are far apart. */
 const STRIDE = 7_919
 const LIGHT = 32
@@ -57,7 +57,7 @@ const within = (share: number) => (result: unknown) =>
   Math.round(Math.log(Number(result)) / Math.log(1 + share))
 
 const blockNumber = question('eth_blockNumber')
-export const READS: readonly Row[] = [
+const rows: readonly Row[] = [
   {
     name: 'eth_blockNumber',
     connections: LIGHT,
@@ -125,3 +125,5 @@ export const READS: readonly Row[] = [
     gist: within(0.05),
   }),
 ]
+
+export const READS: Group = { rows, holders: HOLDERS, hasBlocks: false }

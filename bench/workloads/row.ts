@@ -21,8 +21,14 @@ export type Row = {
 }
 /** Rows that share a pair of servers, started for them. */
 export type Group = {
-  readonly name: string
   readonly rows: readonly Row[]
+  /** Of the first token. */
+  readonly holders: number
+  /**
+   * A block each second. Where nothing is sent anvil makes none: it hashes and copies all of its state for each, so that with 100,000
+   * holders a second is not enough for one.
+   */
+  readonly hasBlocks: boolean
   /** Before the first row. */
   prepare?(servers: readonly Server[]): Promise<void>
 }

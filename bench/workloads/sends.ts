@@ -9,13 +9,14 @@ import { holder, TOKENS } from './world.ts'
 /** As many as the senders have; of one sender nonces arrive in order, or nearly. */
 const CONNECTIONS = 8
 const IN_ROUND = 2_000
+const HOLDERS = 1_000
 const PATIENCE_MS = 60_000
 
 const plain = (at: number): Draft => ({
-  ...{ to: holder(at), value: 1n, gasLimit: 21_000n, data: '0x' },
+  ...{ to: holder(at % HOLDERS), value: 1n, gasLimit: 21_000n, data: '0x' },
 })
 const token = (at: number): Draft => ({
-  ...{ to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(holder(at), 1n) },
+  ...{ to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(holder(at % HOLDERS), 1n) },
 })
 
 function sending(name: string, draft: (at: number) => Draft): Row {
@@ -51,4 +52,4 @@ function sending(name: string, draft: (at: number) => Draft): Row {
 export const SENDS: readonly Group[] = [
   sending('transfer', plain),
   sending('ERC-20 transfer', token),
-].map((row) => ({ name: row.name, rows: [row] }))
+].map((row) => ({ rows: [row], holders: HOLDERS, hasBlocks: true }))

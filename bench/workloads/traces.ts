@@ -2,12 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { rpc, type Server } from '../servers.ts'
 import { type Call, multicall, swap, transfer } from './calldata.ts'
-import { type Group, type Row, twice } from './row.ts'
+import type { Group, Row } from './row.ts'
 import { SENDERS, sign } from './signed.ts'
 import { accountsOf, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
 
 /** More than any server keeps of what it replayed. */
 const TRANSACTIONS = 12
+const HOLDERS = 1_000
 const SWAPS = 6
 const TRANSFERS = 20
 const GAS_LIMIT = 4_000_000n
@@ -35,35 +36,34 @@ const signed = Array.from({ length: TRANSACTIONS }, (_, number) =>
 type Config = { readonly tracer?: string; readonly tracerConfig?: object }
 /** The time that a trace may take, each a millisecond longer than the one before: another question, the same work. */
 const MOST_MS = 20_000
-const traced = (name: string, config: Config, more: Partial<Row>): readonly Row[] =>
-  twice({
-    name: `debug_traceTransaction ${name}`,
-    connections: CONNECTIONS,
-    ...more,
-    ask: (at) => ({
-      method: 'debug_traceTransaction',
-      params: [signed[at % TRANSACTIONS]!.hash, { ...config, timeout: `${MOST_MS + at}ms` }],
-    }),
-  })
+const traced = (name: string, config: Config, more: Partial<Row>): Row => ({
+  name: `debug_traceTransaction ${name}`,
+  connections: CONNECTIONS,
+  ...more,
+  question: (at) => ({
+    method: 'debug_traceTransaction',
+    params: [signed[at % TRANSACTIONS]!.hash, { ...config, timeout: `${MOST_MS + at}ms` }],
+  }),
+})
 
 const rows: readonly Row[] = [
-  ...traced('callTracer', { tracer: 'callTracer' }, { aim: 1.5, gist: frames }),
-  ...traced('prestateTracer', { tracer: 'prestateTracer' }, { aim: 1.5, gist: touched }),
-  ...traced(
+  traced('callTracer', { tracer: 'callTracer' }, { aim: 1.5, gist: frames }),
+  traced('prestateTracer', { tracer: 'prestateTracer' }, { aim: 1.5, gist: touched }),
+  traced(
     'prestateTracer, diffMode',
     { tracer: 'prestateTracer', tracerConfig: { diffMode: true } },
     { aim: 1.5, gist: (result) => touched((result as { readonly post: State }).post) },
   ),
-  ...traced('4byteTracer', { tracer: '4byteTracer' }, { gist: sorted }),
-  ...traced(
+  traced('4byteTracer', { tracer: '4byteTracer' }, { gist: sorted }),
+  traced(
     'flatCallTracer',
     { tracer: 'flatCallTracer' },
-    { isPeerOptional: true, gist: (result) => (result as readonly unknown[]).length },
+    { isPeerOptional: true, gist: (result) => (Array.isArray(result) ? result.length : undefined) },
   ),
-  ...traced('struct log', {}, { gist: steps }),
+  traced('struct log', {}, { gist: steps }),
 ]
 
-export const TRACES: Group = { name: 'traces', rows, prepare: include }
+export const TRACES: Group = { rows, holders: HOLDERS, hasBlocks: true, prepare: include }
 
 async function include(servers: readonly Server[]): Promise<void> {
   for (const { raw, hash } of signed) {
