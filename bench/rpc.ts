@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 import { agree } from './agree.ts'
 import { load } from './load.ts'
 import { installAnvil, type Server, startAnvil, startFlashnode } from './servers.ts'
+import { fillHolders } from './workloads/fill.ts'
 import { writeGenesis } from './workloads/genesis.ts'
 import { READS } from './workloads/reads.ts'
 import { bodyOf, type Group, type Row } from './workloads/row.ts'
@@ -93,8 +94,11 @@ function pair([ours, theirs]: readonly Side[], key: 'rate' | 'perCpu'): readonly
 }
 const whole = (n: number) => (n < 100 ? n.toPrecision(3) : Math.round(n).toLocaleString('en'))
 
-async function run({ rows, holders, hasBlocks, prepare }: Group): Promise<void> {
-  const { allocFile, genesisFile } = writeGenesis(holders)
+async function run({ rows, holders, isFilled, hasBlocks, prepare }: Group): Promise<void> {
+  const { allocFile, genesisFile } = writeGenesis({
+    flashnode: isFilled ? 0 : holders,
+    anvil: holders,
+  })
   const servers: Server[] = []
   try {
     servers.push(await startFlashnode(allocFile))
@@ -103,6 +107,7 @@ async function run({ rows, holders, hasBlocks, prepare }: Group): Promise<void> 
         ? await startAnvil(genesisFile, hasBlocks)
         : await startFlashnode(allocFile, values.against),
     )
+    if (isFilled) await fillHolders(values.against === undefined ? [servers[0]!] : servers, holders)
     await prepare?.(servers)
     for (const row of rows) console.log(await compare(row, servers))
   } finally {

@@ -24,16 +24,19 @@ const LIMITS = [
   ...['--limit-trace-steps', `${4 * Number(values.steps)}`, '--limit-trace-ms', '600000'],
   ...['--limit-unsent-ms', '600000', '--limit-call-gas', '500000000'],
 ]
-const METRICS_EVERY_MS = 100
+const METRICS_EVERY_MS = 50
 const RSS_EVERY_MS = 20
 const REST_MS = 3_000
+/** Once in each step. */
+const STEP = '"pc":'
+const THREAD = /^flashnode_thread_bytes\{thread="(pool_\d+)",memory="\w+"\} (\d\S*)$/gm
 
-/** Bytes by what takes them. */
-type Memory = { readonly worker: number; readonly front: number; readonly process: number }
+/** Bytes by what takes them: heap and external memory of each thread of the pool and of the front, and the process. */
+type Memory = ReadonlyMap<string, number>
 type Traced = { readonly steps: number; readonly bytes: number; readonly seconds: number }
 
 const metricsPort = await freePort()
-const { allocFile, genesisFile } = writeGenesis(0)
+const { allocFile, genesisFile } = writeGenesis({ flashnode: 0, anvil: 0 })
 const server = await startCommand([
   ...['dev', '--ephemeral', '--genesis-alloc', allocFile, '--engine', values.engine],
   ...['--admin-port', `${metricsPort}`, ...LIMITS],
@@ -41,16 +44,21 @@ const server = await startCommand([
 try {
   const iterations = await iterationsFor(Number(values.steps))
   console.log(
-    '| steps | answer MB | s | worker MB | front MB | process MB |\n|---|---|---|---|---|---|',
+    `| steps | answer MB | s | worker MB | front heap MB | front external MB | process MB |\n|${'---|'.repeat(7)}`,
   )
   for (let repeat = 0; repeat < Number(values.repeats); repeat++) {
     // What the answer before it left is collected.
     await new Promise((resolve) => setTimeout(resolve, REST_MS))
     const rest = await memoryOf(server)
     const { peak, traced } = await peakDuring(() => trace(iterations + repeat))
-    const above = (['worker', 'front', 'process'] as const).map((key) => peak[key] - rest[key])
+    const above = (part: RegExp) =>
+      Math.max(...[...peak].map(([name, bytes]) => (part.test(name) ? bytes - rest.get(name)! : 0)))
     const { steps, bytes, seconds } = traced
-    const cells = [steps.toLocaleString('en'), mega(bytes), seconds.toFixed(1), ...above.map(mega)]
+    const cells = [
+      ...[steps.toLocaleString('en'), mega(bytes), seconds.toFixed(1)],
+      // One thread of the pool makes the answer.
+      ...[/^pool_/, /^front heap/, /^front external/, /^process/].map(above).map(mega),
+    ]
     console.log(`| ${cells.join(' | ')} |`)
   }
 } finally {
@@ -88,18 +96,13 @@ async function trace(iterations: number): Promise<Traced> {
   if (steps === 0) throw new Error(`no step: ${rest}`)
   return { steps, bytes, seconds: (performance.now() - started) / 1_000 }
 }
-const STEP = '"pc":'
 
 async function peakDuring(
   work: () => Promise<Traced>,
 ): Promise<{ readonly peak: Memory; readonly traced: Traced }> {
-  let peak: Memory = { worker: 0, front: 0, process: 0 }
+  const peak = new Map<string, number>()
   const raise = (seen: Memory) => {
-    peak = {
-      worker: Math.max(peak.worker, seen.worker),
-      front: Math.max(peak.front, seen.front),
-      process: Math.max(peak.process, seen.process),
-    }
+    for (const [name, bytes] of seen) peak.set(name, Math.max(peak.get(name) ?? 0, bytes))
   }
   let isOver = false
   const watching = (async () => {
@@ -108,10 +111,7 @@ async function peakDuring(
       await new Promise((resolve) => setTimeout(resolve, METRICS_EVERY_MS))
     }
   })()
-  const rss = setInterval(
-    () => raise({ worker: 0, front: 0, process: rssOf(server) }),
-    RSS_EVERY_MS,
-  )
+  const rss = setInterval(() => raise(new Map([['process', rssOf(server)]])), RSS_EVERY_MS)
   try {
     return { traced: await work(), peak }
   } finally {
@@ -123,19 +123,15 @@ async function peakDuring(
 
 async function memoryOf(of: Server): Promise<Memory> {
   const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
-  const threads = new Map<string, number>()
+  const memory = new Map([
+    ['front heap', metricOf(text, 'nodejs_heap_size_used_bytes')],
+    ['front external', metricOf(text, 'nodejs_external_memory_bytes')],
+    ['process', rssOf(of)],
+  ])
   for (const [, thread, bytes] of text.matchAll(THREAD))
-    threads.set(thread!, (threads.get(thread!) ?? 0) + Number(bytes))
-  return {
-    // Of the pool, the largest: one of them makes the answer.
-    worker: Math.max(0, ...threads.values()),
-    front:
-      metricOf(text, 'nodejs_heap_size_used_bytes') +
-      metricOf(text, 'nodejs_external_memory_bytes'),
-    process: rssOf(of),
-  }
+    memory.set(thread!, (memory.get(thread!) ?? 0) + Number(bytes))
+  return memory
 }
-const THREAD = /^flashnode_thread_bytes\{thread="(pool_\d+)",memory="\w+"\} (\d\S*)$/gm
 
 function metricOf(text: string, name: string): number {
   const value = new RegExp(`^${name} (\\d\\S*)$`, 'm').exec(text)?.[1]

@@ -1,7 +1,7 @@
 /** Calldata of the workloads' contracts. */
 import { encodeFunctionData, parseAbi } from 'viem'
 import type { Hex } from '../../engine/primitives/bytes.ts'
-import { holder, QUOTER, ROUTER, TOKENS } from './world.ts'
+import { FIRST_HOLDER, holder, QUOTER, ROUTER, TOKENS } from './world.ts'
 
 const abi = parseAbi([
   'function balanceOf(address) view returns (uint256)',
@@ -9,6 +9,7 @@ const abi = parseAbi([
   'function quote(uint256, address[]) view returns (uint256[])',
   'function best(address, uint256, address[][]) view returns (uint256, uint256)',
   'function swap(uint256, address[], address) returns (uint256[])',
+  'function fill(address, uint256, uint256, uint256)',
   'function checkedLoop(uint256) pure returns (uint256)',
   'function hashLoop(uint256) pure returns (bytes32)',
   'struct Call { address target; bool allowFailure; bytes callData; }',
@@ -26,6 +27,14 @@ export const transfer = (to: Hex, amount: bigint): Hex =>
   encodeFunctionData({ abi, functionName: 'transfer', args: [to, amount] })
 export const loop = (functionName: 'checkedLoop' | 'hashLoop', n: number): Hex =>
   encodeFunctionData({ abi, functionName, args: [BigInt(n)] })
+
+/** Makes holders of the first token. */
+export const fill = (first: number, count: number): Hex =>
+  encodeFunctionData({
+    abi,
+    functionName: 'fill',
+    args: [TOKENS[0], BigInt(FIRST_HOLDER), BigInt(first), BigInt(count)],
+  })
 
 /** Over all tokens in turn. */
 export const quote = (amount: bigint): Hex =>

@@ -7,23 +7,22 @@ import { DEV_BALANCE, DEV_BASE_FEE, DEV_GAS_LIMIT } from '../../engine/chainspec
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { quantity } from '../../engine/primitives/hex.ts'
 import { CHAIN_ID } from './signed.ts'
-import { accountsOf, CALLER, holder, TEN_18 } from './world.ts'
+import { accountsOf, CALLER, TEN_18 } from './world.ts'
 
 export type GenesisFiles = { readonly allocFile: string; readonly genesisFile: string }
 
-/** @param holders of the first token, who have as many wei as their number says beside it */
-export function writeGenesis(holders: number): GenesisFiles {
-  const alloc: Record<Hex, object> = {
-    [CALLER]: { balance: quantity(1_000n * TEN_18) },
-  }
-  for (let n = 0; n < holders; n++) alloc[holder(n)] = { balance: quantity(n + 1) }
-  for (const { address, code, storage } of accountsOf(holders))
-    alloc[address] = { balance: '0x0', code, storage: Object.fromEntries(storage) }
+/** @param holders of the first token, in the genesis of each */
+export function writeGenesis(holders: {
+  readonly flashnode: number
+  readonly anvil: number
+}): GenesisFiles {
   const path = (name: string) => join(tmpdir(), `flashnode-bench-${process.pid}-${name}.json`)
   const files = { allocFile: path('alloc'), genesisFile: path('genesis') }
-  writeFileSync(files.allocFile, JSON.stringify(alloc))
-  for (const { address } of DEV_ACCOUNTS)
-    alloc[address] = { balance: quantity(DEV_BALANCE * TEN_18) }
+  writeFileSync(files.allocFile, JSON.stringify(allocOf(holders.flashnode)))
+  const funded = DEV_ACCOUNTS.map(
+    ({ address }) => [address, { balance: quantity(DEV_BALANCE * TEN_18) }] as const,
+  )
+  const alloc = { ...allocOf(holders.anvil), ...Object.fromEntries(funded) }
   writeFileSync(
     files.genesisFile,
     JSON.stringify({
@@ -34,6 +33,13 @@ export function writeGenesis(holders: number): GenesisFiles {
     }),
   )
   return files
+}
+
+function allocOf(holders: number): Readonly<Record<Hex, object>> {
+  const alloc: Record<Hex, object> = { [CALLER]: { balance: quantity(1_000n * TEN_18) } }
+  for (const { address, code, storage } of accountsOf(holders))
+    alloc[address] = { balance: '0x0', code, storage: Object.fromEntries(storage) }
+  return alloc
 }
 const now = () => Math.floor(Date.now() / 1_000)
 const ZERO = `0x${'00'.repeat(32)}`

@@ -24,6 +24,8 @@ export type Group = {
   readonly rows: readonly Row[]
   /** Of the first token. */
   readonly holders: number
+  /** flashnode gets them by transactions: they are many. */
+  readonly isFilled?: true
   /**
    * A block each second. Where nothing is sent anvil makes none: it hashes and copies all of its state for each, so that with 100,000
    * holders a second is not enough for one.

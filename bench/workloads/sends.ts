@@ -1,7 +1,6 @@
 /** Rows of sends: each on servers of its own, for they fill blocks. Their processor time is counted until the last one is in a block. */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { rpc } from '../servers.ts'
 import { transfer } from './calldata.ts'
+import { included } from './fill.ts'
 import type { Group, Row } from './row.ts'
 import { type Draft, SENDERS, sign } from './signed.ts'
 import { holder, TOKENS } from './world.ts'
@@ -10,7 +9,6 @@ import { holder, TOKENS } from './world.ts'
 const CONNECTIONS = 8
 const IN_ROUND = 2_000
 const HOLDERS = 1_000
-const PATIENCE_MS = 60_000
 
 const plain = (at: number): Draft => ({
   ...{ to: holder(at % HOLDERS), value: 1n, gasLimit: 21_000n, data: '0x' },
@@ -38,13 +36,8 @@ function sending(name: string, draft: (at: number) => Draft): Row {
       return { method: 'eth_sendRawTransaction', params: [raw] }
     },
     async settle(server, asked) {
-      const until = performance.now() + PATIENCE_MS
-      for (let at = asked - 1; at >= asked - SENDERS && at >= 0; at--)
-        while ((await rpc(server.url, 'eth_getTransactionReceipt', [upTo(at).hash])) === null) {
-          if (performance.now() > until)
-            throw new Error(`${server.name}: ${name} ${at} is in no block`)
-          await sleep(100)
-        }
+      for (let at = asked - 1; at >= Math.max(0, asked - SENDERS); at--)
+        await included(server, upTo(at).hash)
     },
   }
 }

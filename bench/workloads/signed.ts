@@ -22,7 +22,7 @@ export function sign(
   const { raw, hash } = signTransaction(
     {
       ...{ type: 2, chainId: CHAIN_ID, nonce: BigInt(nonce), gasLimit, value },
-      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1n, accessList: [] },
+      ...{ maxFeePerGas: 2n * 10n ** 10n, maxPriorityFeePerGas: 1n, accessList: [] },
       to: hexToBytes(to),
       input: hexToBytes(data),
     },

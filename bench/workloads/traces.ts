@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { rpc, type Server } from '../servers.ts'
 import { type Call, multicall, swap, transfer } from './calldata.ts'
+import { included } from './fill.ts'
 import type { Group, Row } from './row.ts'
 import { SENDERS, sign } from './signed.ts'
 import { accountsOf, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
@@ -14,7 +15,6 @@ const TRANSFERS = 20
 const GAS_LIMIT = 4_000_000n
 const LEAST_GAS = 1_000_000
 const CONNECTIONS = 4
-const PATIENCE_MS = 30_000
 
 const heavy = (number: number): readonly Call[] => [
   ...Array.from({ length: SWAPS }, (_, n) => ({
@@ -68,27 +68,14 @@ export const TRACES: Group = { rows, holders: HOLDERS, hasBlocks: true, prepare:
 async function include(servers: readonly Server[]): Promise<void> {
   for (const { raw, hash } of signed) {
     for (const { url } of servers) await rpc(url, 'eth_sendRawTransaction', [raw])
-    for (const server of servers) await included(server, hash)
-  }
-}
-
-async function included(server: Server, hash: string): Promise<void> {
-  const until = performance.now() + PATIENCE_MS
-  while (performance.now() < until) {
-    const receipt = await rpc(server.url, 'eth_getTransactionReceipt', [hash])
-    if (receipt === null) {
-      await sleep(50)
-      continue
+    for (const server of servers) {
+      const { gasUsed, blockNumber } = await included(server, hash)
+      if (Number(gasUsed) < LEAST_GAS) throw new Error(`${server.name}: ${Number(gasUsed)} gas`)
+      // The next one shall be in another block.
+      while (Number(await rpc(server.url, 'eth_blockNumber', [])) < Number(blockNumber))
+        await sleep(50)
     }
-    const { status, gasUsed, blockNumber } = receipt as Record<string, string>
-    if (status !== '0x1' || Number(gasUsed) < LEAST_GAS)
-      throw new Error(`${server.name}: status ${status}, ${Number(gasUsed)} gas`)
-    // The next one shall be in another block.
-    while (Number(await rpc(server.url, 'eth_blockNumber', [])) < Number(blockNumber))
-      await sleep(50)
-    return
   }
-  throw new Error(`${server.name}: ${hash} is in no block`)
 }
 
 type Frame = { readonly [Key in 'type' | 'to' | 'input' | 'gasUsed']: string } & {

@@ -32,10 +32,11 @@ const SHORTCUTS = [
   { pair: at(15), from: 1, to: 3 },
   { pair: at(16), from: 0, to: 3 },
 ] as const
-export const [ROUTER, RANGES, COMPUTE, FORWARDER, MULTICALL, QUOTER] = [
-  ...[at(21), at(22), at(23), at(24), at(25), at(26)],
-] as [Hex, Hex, Hex, Hex, Hex, Hex]
-export const holder = (n: number): Hex => addressOf(0xa0_0000 + n)
+export const [ROUTER, RANGES, COMPUTE, FORWARDER, MULTICALL, QUOTER, FILLER] = [
+  ...[at(21), at(22), at(23), at(24), at(25), at(26), at(27)],
+] as [Hex, Hex, Hex, Hex, Hex, Hex, Hex]
+export const FIRST_HOLDER = 0xa0_0000
+export const holder = (n: number): Hex => addressOf(FIRST_HOLDER + n)
 export const TEN_18 = 10n ** 18n
 
 const compiled = (file: string): Readonly<Record<string, Hex>> =>
@@ -66,6 +67,7 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
   const rich = [CALLER, MULTICALL, ...DEV_ACCOUNTS.map(({ address }) => address)]
   const balances = [
     ...rich.map((address) => balance(address, RESERVE)),
+    balance(FILLER, 10n ** 12n * TEN_18),
     ...[CALLER, MULTICALL].map((address) => allowance(address, ROUTER)),
   ]
   const pairs = [
@@ -80,11 +82,7 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
       )
   return [
     ...TOKENS.map((address, token) =>
-      account(address, 'Token', [
-        ...balances,
-        ...(token === 0 ? held : held.slice(0, 1)),
-        ...inPairs(token),
-      ]),
+      account(address, 'Token', [...balances, ...(token === 0 ? held : []), ...inPairs(token)]),
     ),
     ...pairs.map(({ pair, from, to, reserve }) =>
       account(pair, 'Pair', [
@@ -112,6 +110,7 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
     account(COMPUTE, 'Compute', []),
     account(FORWARDER, 'Forwarder', [...held.slice(0, 50), [IMPLEMENTATION, wordOf(TOKENS[0])]]),
     account(QUOTER, 'Quoter', []),
+    account(FILLER, 'Filler', []),
     {
       address: MULTICALL,
       code: compiled('../../engine/contracts/compiled.json')['Multicall3']!,
