@@ -46,10 +46,9 @@ try {
   console.log(
     `| steps | answer MB | s | worker MB | front heap MB | front external MB | process MB |\n|${'---|'.repeat(7)}`,
   )
+  await new Promise((resolve) => setTimeout(resolve, REST_MS))
+  const rest = await memoryOf(server)
   for (let repeat = 0; repeat < Number(values.repeats); repeat++) {
-    // What the answer before it left is collected.
-    await new Promise((resolve) => setTimeout(resolve, REST_MS))
-    const rest = await memoryOf(server)
     const { peak, traced } = await peakDuring(() => trace(iterations + repeat))
     const above = (part: RegExp) =>
       Math.max(...[...peak].map(([name, bytes]) => (part.test(name) ? bytes - rest.get(name)! : 0)))
