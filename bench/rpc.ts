@@ -42,9 +42,11 @@ type Side = { readonly server: Server; asked: number; readonly samples: Sample[]
 
 async function measure(side: Side, row: Row): Promise<Sample> {
   const { server } = side
+  const last = side.asked + (row.amount ?? Number.POSITIVE_INFINITY)
+  // Makes those before it too.
+  if (row.amount !== undefined) row.question(last - 1)
   const cpu = server.cpuSeconds()
   const until = performance.now() + seconds * 1_000
-  const last = side.asked + (row.amount ?? Number.POSITIVE_INFINITY)
   const isOver = () => (row.amount === undefined ? performance.now() > until : side.asked >= last)
   const loaded = await load({
     url: server.url,

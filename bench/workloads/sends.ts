@@ -5,7 +5,7 @@ import type { Group, Row } from './row.ts'
 import { type Draft, SENDERS, sign } from './signed.ts'
 import { holder, TOKENS } from './world.ts'
 
-/** As many as the senders have; of one sender nonces arrive in order, or nearly. */
+/** Fewer than senders, so that the nonces of each arrive in order, or nearly. */
 const CONNECTIONS = 8
 const IN_ROUND = 2_000
 const HOLDERS = 1_000
