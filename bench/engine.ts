@@ -14,7 +14,8 @@ import { memoryReader } from '../test/fixtures/memory-reader.ts'
 import { BLOCK, PRAGUE } from '../test/fixtures/world.ts'
 import { engineNamed } from '../test/outside/engine-option.ts'
 import { installAnvil, rpc, type Server, startBareAnvil } from './servers.ts'
-import { ACCOUNTS, CALL_GAS, CALLER, WORKLOADS, type Workload } from './workloads/workloads.ts'
+import { ACCOUNTS, CALL_GAS, WORKLOADS, type Workload } from './workloads/workloads.ts'
+import { CALLER } from './workloads/world.ts'
 
 const { values } = parseArgs({
   options: {

@@ -1,9 +1,8 @@
 /** The two servers of a comparison, started the same way and measured the same way: flashnode and anvil. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { requireFrom } from '../test/outside/own-packages.ts'
 import { readStartScript } from '../test/outside/start-script.ts'
@@ -11,18 +10,11 @@ import { readStartScript } from '../test/outside/start-script.ts'
 export type Server = {
   readonly name: string
   readonly url: string
+  readonly pid: number
   /** Seconds of CPU, user and kernel, that the process has used so far, all its threads. */
   cpuSeconds(): number
   stop(): Promise<void>
 }
-
-/** State both servers start from: a token whose balances lie as Solidity lays out a mapping. */
-export const TOKEN = '0x00000000000000000000000000000000000070ce'
-/**
- * balanceOf(address) for any selector: mapping at slot 0.
- * CALLDATALOAD(4) → memory 0; 0 → memory 32; SLOAD(KECCAK256(0, 64)) → memory 0; RETURN(0, 32)
- */
-export const TOKEN_CODE = '0x600435600052600060205260406000205460005260206000f3'
 
 const CLOCK_TICKS = 100
 function cpuSeconds(pid: number): number {
@@ -38,24 +30,21 @@ async function ended(child: ChildProcess): Promise<void> {
   await end
 }
 
-/** @param checkout of flashnode: this one, or another one to compare with */
-export async function startFlashnode(
-  slots: ReadonlyMap<string, string>,
-  checkout = '.',
-): Promise<Server> {
-  const alloc = join(tmpdir(), `flashnode-bench-${process.pid}.json`)
-  const account = { balance: '0x0', code: TOKEN_CODE, storage: Object.fromEntries(slots) }
-  writeFileSync(alloc, JSON.stringify({ [TOKEN]: account }))
-  return startCommand(['dev', '--ephemeral', '--genesis-alloc', alloc], checkout)
-}
+/**
+ * @param allocFile accounts of the genesis
+ * @param checkout of flashnode: this one, or another one to compare with
+ */
+export const startFlashnode = (allocFile: string, checkout = '.'): Promise<Server> =>
+  startCommand(['dev', '--ephemeral', '--genesis-alloc', allocFile], checkout)
 
-/** @param argv a command with its own flags */
+/** @param argv a command with its own flags, which are asked before those that all have */
 export async function startCommand(argv: readonly string[], checkout = '.'): Promise<Server> {
+  const [command, ...own] = argv
   const flags = '--port 0 --admin-port 0 --rate-limit off --log-level error'
   const script = readStartScript(checkout)
   const child = spawn(
     process.execPath,
-    [...script.execArgv, 'workers/main.ts', ...argv, ...flags.split(' ')],
+    [...script.execArgv, 'workers/main.ts', command!, ...flags.split(' '), ...own],
     { cwd: checkout, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...script.env } },
   )
   let output = ''
@@ -71,18 +60,22 @@ export async function startCommand(argv: readonly string[], checkout = '.'): Pro
   return {
     name: checkout === '.' ? 'flashnode' : 'the other',
     url: `${ready[1]}/flashblocks`,
+    pid,
     cpuSeconds: () => cpuSeconds(pid),
     stop: () => ended(child),
   }
 }
 
-export async function startAnvil(slots: ReadonlyMap<string, string>): Promise<Server> {
-  const server = await startBareAnvil(['--block-time', '1'])
-  await rpc(server.url, 'anvil_setCode', [TOKEN, TOKEN_CODE])
-  for (const [slot, value] of slots)
-    await rpc(server.url, 'anvil_setStorageAt', [TOKEN, slot, value])
-  return server
-}
+/**
+ * Its blocks are as large as those of a development chain of flashnode.
+ * @param genesisFile as geth has it
+ * @param hasBlocks one each second, or none at all
+ */
+export const startAnvil = (genesisFile: string, hasBlocks: boolean): Promise<Server> =>
+  startBareAnvil([
+    ...(hasBlocks ? ['--block-time', '1'] : ['--no-mining']),
+    ...['--hardfork', 'prague', '--gas-limit', '50000000', '--init', genesisFile],
+  ])
 
 /** bench/package.json has it: a benchmark calls this before it starts anything. @returns the path of the program */
 export function installAnvil(): string {
@@ -100,10 +93,10 @@ export async function startBareAnvil(flags: readonly string[]): Promise<Server> 
   const url = `http://127.0.0.1:${port}`
   await answers(url, child)
   const pid = child.pid!
-  return { name: 'anvil', url, cpuSeconds: () => cpuSeconds(pid), stop: () => ended(child) }
+  return { name: 'anvil', url, pid, cpuSeconds: () => cpuSeconds(pid), stop: () => ended(child) }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()

@@ -1,0 +1,48 @@
+/** Rows of sends: each on servers of its own, for they fill blocks. Their processor time is counted until the last one is in a block. */
+import { transfer } from './calldata.ts'
+import { included } from './fill.ts'
+import type { Group, Row } from './row.ts'
+import { type Draft, SENDERS, sign } from './signed.ts'
+import { holder, TOKENS } from './world.ts'
+
+/** Fewer than senders, so that the nonces of each arrive in order, or nearly. */
+const CONNECTIONS = 8
+const IN_ROUND = 2_000
+const HOLDERS = 1_000
+
+const plain = (at: number): Draft => ({
+  ...{ to: holder(at % HOLDERS), value: 1n, gasLimit: 21_000n, data: '0x' },
+})
+const token = (at: number): Draft => ({
+  ...{ to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(holder(at % HOLDERS), 1n) },
+})
+
+function sending(name: string, draft: (at: number) => Draft): Row {
+  /** Both servers get the same ones: each is signed once. */
+  const signed: ReturnType<typeof sign>[] = []
+  const upTo = (at: number) => {
+    for (let next = signed.length; next <= at; next++) {
+      const place = { account: next % SENDERS, nonce: Math.floor(next / SENDERS) }
+      signed.push(sign(draft(next), place))
+    }
+    return signed[at]!
+  }
+  return {
+    name: `eth_sendRawTransaction, ${name}`,
+    connections: CONNECTIONS,
+    amount: IN_ROUND,
+    question(at) {
+      const { raw } = upTo(at)
+      return { method: 'eth_sendRawTransaction', params: [raw] }
+    },
+    async settle(server, asked) {
+      for (let at = asked - 1; at >= Math.max(0, asked - SENDERS); at--)
+        await included(server, upTo(at).hash)
+    },
+  }
+}
+
+export const SENDS: readonly Group[] = [
+  sending('transfer', plain),
+  sending('ERC-20 transfer', token),
+].map((row) => ({ rows: [row], holders: HOLDERS, hasBlocks: true }))

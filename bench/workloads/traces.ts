@@ -1,0 +1,110 @@
+/** Rows of traces of heavy transactions: swaps and transfers, one transaction in a block, the same in both chains. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { rpc, type Server } from '../servers.ts'
+import { type Call, multicall, swap, transfer } from './calldata.ts'
+import { included } from './fill.ts'
+import type { Group, Row } from './row.ts'
+import { SENDERS, sign } from './signed.ts'
+import { accountsOf, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
+
+/** More than any server keeps of what it replayed. */
+const TRANSACTIONS = 12
+const HOLDERS = 1_000
+const SWAPS = 6
+const TRANSFERS = 20
+const GAS_LIMIT = 4_000_000n
+const LEAST_GAS = 1_000_000
+const CONNECTIONS = 4
+
+const heavy = (number: number): readonly Call[] => [
+  ...Array.from({ length: SWAPS }, (_, n) => ({
+    to: ROUTER,
+    data: swap(TEN_18 + BigInt(number * SWAPS + n), MULTICALL),
+  })),
+  ...Array.from({ length: TRANSFERS }, (_, n) => ({
+    to: TOKENS[0],
+    data: transfer(holder(1_000_000 + number * TRANSFERS + n), 1n),
+  })),
+]
+const signed = Array.from({ length: TRANSACTIONS }, (_, number) =>
+  sign(
+    { to: MULTICALL, value: 0n, gasLimit: GAS_LIMIT, data: multicall(heavy(number)) },
+    { account: number % SENDERS, nonce: Math.floor(number / SENDERS) },
+  ),
+)
+
+type Config = { readonly tracer?: string; readonly tracerConfig?: object }
+/** The time that a trace may take, each a millisecond longer than the one before: another question, the same work. */
+const MOST_MS = 20_000
+const traced = (name: string, config: Config, more: Partial<Row>): Row => ({
+  name: `debug_traceTransaction ${name}`,
+  connections: CONNECTIONS,
+  ...more,
+  question: (at) => ({
+    method: 'debug_traceTransaction',
+    params: [signed[at % TRANSACTIONS]!.hash, { ...config, timeout: `${MOST_MS + at}ms` }],
+  }),
+})
+
+const rows: readonly Row[] = [
+  traced('callTracer', { tracer: 'callTracer' }, { aim: 1.5, gist: frames }),
+  traced('prestateTracer', { tracer: 'prestateTracer' }, { aim: 1.5, gist: touched }),
+  traced(
+    'prestateTracer, diffMode',
+    { tracer: 'prestateTracer', tracerConfig: { diffMode: true } },
+    { aim: 1.5, gist: (result) => touched((result as { readonly post: State }).post) },
+  ),
+  traced('4byteTracer', { tracer: '4byteTracer' }, { gist: sorted }),
+  traced(
+    'flatCallTracer',
+    { tracer: 'flatCallTracer' },
+    { isPeerOptional: true, gist: (result) => (Array.isArray(result) ? result.length : undefined) },
+  ),
+  traced('struct log', {}, { gist: steps }),
+]
+
+export const TRACES: Group = { rows, holders: HOLDERS, hasBlocks: true, prepare: include }
+
+async function include(servers: readonly Server[]): Promise<void> {
+  for (const { raw, hash } of signed) {
+    for (const { url } of servers) await rpc(url, 'eth_sendRawTransaction', [raw])
+    for (const server of servers) {
+      const { gasUsed, blockNumber } = await included(server, hash)
+      if (Number(gasUsed) < LEAST_GAS) throw new Error(`${server.name}: ${Number(gasUsed)} gas`)
+      // The next one shall be in another block.
+      while (Number(await rpc(server.url, 'eth_blockNumber', [])) < Number(blockNumber))
+        await sleep(50)
+    }
+  }
+}
+
+type Frame = { readonly [Key in 'type' | 'to' | 'input' | 'gasUsed']: string } & {
+  readonly calls?: readonly Frame[]
+}
+/** Type, receiver, input and gas of each call. */
+function frames(result: unknown): unknown {
+  const { type, to, input, gasUsed, calls = [] } = result as Frame
+  return [type, to, input, gasUsed, calls.map(frames)]
+}
+
+type State = Readonly<Record<string, { readonly storage?: Readonly<Record<string, string>> }>>
+const CONTRACTS: ReadonlySet<string> = new Set(accountsOf(0).map(({ address }) => address))
+/** Contracts and their slots: fees of an OP chain and of another one go to different accounts. */
+function touched(result: unknown): unknown {
+  return Object.entries(result as State)
+    .filter(([address]) => CONTRACTS.has(address))
+    .map(([address, { storage = {} }]) => [address, Object.keys(storage).toSorted()])
+    .toSorted()
+}
+
+function sorted(result: unknown): unknown {
+  return Object.entries(result as object).toSorted()
+}
+
+function steps(result: unknown): unknown {
+  const { failed, structLogs } = result as {
+    readonly failed: boolean
+    readonly structLogs: readonly { readonly pc: number; readonly op: string }[]
+  }
+  return [failed, structLogs.map(({ pc, op }) => `${pc} ${op}`).join()]
+}
