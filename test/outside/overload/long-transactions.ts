@@ -142,9 +142,9 @@ const heads = async (node: OverloadedNode) =>
     await metric(node, 'flashnode_head{head="pending"}'),
   ] as const
 
-/** Each second one, from the first five accounts in turn. At the end each is told of, and one is taken back. */
+/** Each second one, from the first three accounts in turn. At the end each is told of, and one is taken back. */
 async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
-  const senders = [0, 1, 2, 3, 4].map((which) => createSender(node.url, which))
+  const senders = [0, 1, 2].map((which) => createSender(node.url, which))
   const seen = { accepted: 0, refused: 0, included: 0, lag: 0, other: [] as string[] }
   const last = new Map<Sender, Fields>()
   for (let second = 0; second < seconds; second++) {
@@ -163,7 +163,8 @@ async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
     const told = await settled(
       async () => (await trySend(sender, fields)) ?? 'taken again',
       (error) => !/already known/.test(error),
-      60_000,
+      // Between their last tries the sequencer rests.
+      PATIENCE_MS,
     )
     if (told.includes(TOO_LONG)) seen.refused++
     else seen.other.push(told)
@@ -195,7 +196,7 @@ async function trySend(sender: Sender, fields: Fields): Promise<string | undefin
 
 /** Sends a long one and, while it is tried, an ordinary one instead of it; true: that is included. */
 async function takeBack(node: OverloadedNode, sender: Sender, count: number): Promise<boolean> {
-  await sender.send(longOne(count))
+  await sender.send({ ...longOne(count), fee: 3n * 10n ** 9n })
   const fields = { to: INCREMENT.address, gas: 100_000n, fee: 4n * 10n ** 9n, nonce: 0 }
   const hash = await settled(
     () => sender.send(fields).catch(() => undefined),
