@@ -19,8 +19,7 @@ export type StructLogOptions = {
 /** What is known only at the end stands behind the steps: members of an object have no order. */
 export function structLogger(options: StructLogOptions, context: TraceContext): Tracer {
   const { budget, output: to } = context
-  /** By contract: the slots read or written so far, all of them in each step that reads or writes one, keys and values in hex. */
-  const storage = new Map<string, Map<string, string>>()
+  const storage: SeenSlots = new Map()
   let state: TracedState
   let length = 0
   let count = 0
@@ -28,23 +27,6 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
   let gas = 0n
   let error: string | undefined
   let output: Bytes = new Uint8Array(0)
-
-  function touchedBy(step: TraceStep): ReadonlyMap<string, string> | undefined {
-    const isRead = step.op === SLOAD
-    if (options.disableStorage || (!isRead && step.op !== SSTORE)) return undefined
-    const stack = step.stack()
-    if (stack.length < (isRead ? 1 : 2)) return undefined
-    const contract = bytesToHex(step.address)
-    let slots = storage.get(contract)
-    if (slots === undefined) {
-      slots = new Map()
-      storage.set(contract, slots)
-    }
-    const key = bigintToBytes(stack.at(-1)!, 32)
-    const value = isRead ? state.slot(step.address, key) : bigintToBytes(stack.at(-2)!, 32)
-    slots.set(bytesToHex(key), bytesToHex(value))
-    return slots
-  }
 
   /** Steps whose text the engine has written. */
   function write(text: Bytes, steps: number): void {
@@ -63,7 +45,8 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
         if (options.limit !== 0 && length > options.limit) return
         if (count === 0) to.write(HEAD)
         const before = to.length
-        writeStep(to, { step, options, storage: touchedBy(step), isFirst: count === 0 })
+        const touched = options.disableStorage ? undefined : touchedBy(step, storage, state)
+        writeStep(to, { step, options, storage: touched, isFirst: count === 0 })
         length += to.length - before
         count++
       },
@@ -95,6 +78,31 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
 const HEAD = '{"structLogs":['
 const SLOAD = 0x54
 const SSTORE = 0x55
+
+/** By contract, keys and values in hex. */
+type SeenSlots = Map<string, Map<string, string>>
+
+/** Of a step that reads or writes a slot, all that its contract has read or written so far. */
+function touchedBy(
+  step: TraceStep,
+  seen: SeenSlots,
+  state: TracedState,
+): ReadonlyMap<string, string> | undefined {
+  const isRead = step.op === SLOAD
+  if (!isRead && step.op !== SSTORE) return undefined
+  const stack = step.stack()
+  if (stack.length < (isRead ? 1 : 2)) return undefined
+  const contract = bytesToHex(step.address)
+  let slots = seen.get(contract)
+  if (slots === undefined) {
+    slots = new Map()
+    seen.set(contract, slots)
+  }
+  const key = bigintToBytes(stack.at(-1)!, 32)
+  const value = isRead ? state.slot(step.address, key) : bigintToBytes(stack.at(-2)!, 32)
+  slots.set(bytesToHex(key), bytesToHex(value))
+  return slots
+}
 
 const stepTextOf = (
   { disableStack, disableStorage, enableMemory, enableReturnData }: StructLogOptions,

@@ -4,7 +4,7 @@ import { keccak256 } from '../../primitives/keccak.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { concatBytes } from '../../primitives/words.ts'
-import type { Touch, TraceSink } from '../engine.ts'
+import type { Touch, TraceSink, TraceStep } from '../engine.ts'
 import { OPCODES } from '../opcodes.ts'
 import { HALT_NONE } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
@@ -20,8 +20,7 @@ export function tellerOf(
   options: { readonly sink: TraceSink; wordsOf(halt: number): string },
 ): Teller {
   const { sink, wordsOf } = options
-  const { layout, exports } = instance
-  const { TOLD } = layout
+  const { TOLD } = instance.layout
   return {
     enter(kind, input, length) {
       if (sink.enter === undefined) return
@@ -46,7 +45,7 @@ export function tellerOf(
       const isFailed = halt !== HALT_NONE
       // As the reference engine has it: a failure is known before its step is told.
       if (isFailed) tellTouch({ frame, op, isFailed })
-      if (sink.step !== undefined) tellStep(frame, op, halt)
+      sink.step?.(stepOf(instance, { frame, op, halt, wordsOf }))
       if (!isFailed) tellTouch({ frame, op, isFailed })
     },
     text(at, length, steps) {
@@ -60,32 +59,35 @@ export function tellerOf(
   function tellTouch(step: { frame: number; op: number; isFailed: boolean }): void {
     if (sink.touch !== undefined && TOUCHING.has(step.op)) sink.touch(touchOf(instance, step))
   }
+}
 
-  function tellStep(frame: number, op: number, halt: number): void {
-    const { data } = instance
-    const field = (name: 'F_IP' | 'F_CODE' | 'F_SP' | 'F_STACK' | 'F_MEMORY' | 'F_SIZE') =>
-      data.getUint32(frame + layout[name], true)
-    const gas = exports.stepGas.value
-    const unpaid = BigInt.asUintN(64, exports.unpaid.value)
-    const paid = gas - exports.gas.value + unpaid
-    sink.step!({
-      pc: field('F_IP') - field('F_CODE'),
-      op,
-      gas,
-      cost: paid === 0n ? BigInt(data.getUint16(layout.OPCODES + op * ROW_BYTES, true)) : paid,
-      depth: exports.depth.value,
-      address: instance.address(data.getUint32(frame + layout.F_ACCOUNT, true) + layout.A_WORD),
-      refund: exports.refund.value,
-      error: halt === HALT_NONE ? undefined : wordsOf(halt),
-      stack: () => stackOf(instance, instance.data.getUint32(frame + layout.F_SP, true), frame),
-      memory: () =>
-        instance.slice(
-          instance.data.getUint32(frame + layout.F_MEMORY, true),
-          instance.data.getUint32(frame + layout.F_SIZE, true),
-        ),
-      returnData: () =>
-        instance.slice(instance.data.getUint32(layout.RETURN, true), exports.returnLength.value),
-    })
+function stepOf(
+  instance: Instance,
+  step: { frame: number; op: number; halt: number; wordsOf(halt: number): string },
+): TraceStep {
+  const { data, layout, exports } = instance
+  const { frame, op, halt, wordsOf } = step
+  const field = (name: 'F_IP' | 'F_CODE') => data.getUint32(frame + layout[name], true)
+  const gas = exports.stepGas.value
+  const unpaid = BigInt.asUintN(64, exports.unpaid.value)
+  const paid = gas - exports.gas.value + unpaid
+  return {
+    pc: field('F_IP') - field('F_CODE'),
+    op,
+    gas,
+    cost: paid === 0n ? BigInt(data.getUint16(layout.OPCODES + op * ROW_BYTES, true)) : paid,
+    depth: exports.depth.value,
+    address: instance.address(data.getUint32(frame + layout.F_ACCOUNT, true) + layout.A_WORD),
+    refund: exports.refund.value,
+    error: halt === HALT_NONE ? undefined : wordsOf(halt),
+    stack: () => stackOf(instance, instance.data.getUint32(frame + layout.F_SP, true), frame),
+    memory: () =>
+      instance.slice(
+        instance.data.getUint32(frame + layout.F_MEMORY, true),
+        instance.data.getUint32(frame + layout.F_SIZE, true),
+      ),
+    returnData: () =>
+      instance.slice(instance.data.getUint32(layout.RETURN, true), exports.returnLength.value),
   }
 }
 
