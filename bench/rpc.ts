@@ -29,7 +29,7 @@ const { values } = parseArgs({
 const rounds = Number(values.rounds)
 const seconds = Number(values.seconds)
 const connections = Number(values.connections)
-const GROUPS: readonly Group[] = [READS, ...SENDS, TRACES]
+const GROUPS: readonly Group[] = [READS, ...SENDS, ...TRACES]
 
 type Sample = {
   readonly rate: number
@@ -96,7 +96,8 @@ function pair([ours, theirs]: readonly Side[], key: 'rate' | 'perCpu'): readonly
 }
 const whole = (n: number) => (n < 100 ? n.toPrecision(3) : Math.round(n).toLocaleString('en'))
 
-async function run({ rows, holders, isFilled, hasBlocks, prepare }: Group): Promise<void> {
+async function run(group: Group): Promise<void> {
+  const { rows, holders, isFilled, prepare } = group
   const { allocFile, genesisFile } = writeGenesis({
     flashnode: isFilled ? 0 : holders,
     anvil: holders,
@@ -106,7 +107,7 @@ async function run({ rows, holders, isFilled, hasBlocks, prepare }: Group): Prom
     servers.push(await startFlashnode(allocFile))
     servers.push(
       values.against === undefined
-        ? await startAnvil(genesisFile, hasBlocks)
+        ? await startAnvil(genesisFile, group)
         : await startFlashnode(allocFile, values.against),
     )
     if (isFilled) await fillHolders(values.against === undefined ? [servers[0]!] : servers, holders)

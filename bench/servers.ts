@@ -69,11 +69,15 @@ export async function startCommand(argv: readonly string[], checkout = '.'): Pro
 /**
  * Its blocks are as large as those of a development chain of flashnode.
  * @param genesisFile as geth has it
- * @param hasBlocks one each second, or none at all
+ * @param does `hasBlocks`: one each second, or none at all. `hasSteps`: it keeps the steps of what is in them
  */
-export const startAnvil = (genesisFile: string, hasBlocks: boolean): Promise<Server> =>
+export const startAnvil = (
+  genesisFile: string,
+  does: { readonly hasBlocks: boolean; readonly hasSteps?: boolean },
+): Promise<Server> =>
   startBareAnvil([
-    ...(hasBlocks ? ['--block-time', '1'] : ['--no-mining']),
+    ...(does.hasBlocks ? ['--block-time', '1'] : ['--no-mining']),
+    ...(does.hasSteps ? ['--steps-tracing'] : []),
     ...['--hardfork', 'prague', '--gas-limit', '50000000', '--init', genesisFile],
   ])
 

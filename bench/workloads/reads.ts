@@ -47,7 +47,7 @@ function multicallAt(at: number): Call {
   return { to: MULTICALL, data: marked(data as Hex, roundAt(first, HOLDERS)) }
 }
 /** Iterations that take 10 million gas, and somewhat more: the work is as good as the same. */
-const ITERATIONS = 23_000
+const ITERATIONS = 17_000
 const computeAt = (at: number): Call => ({
   to: COMPUTE,
   data: marked(loop('checkedLoop', ITERATIONS + (at % 100)), roundAt(at, 100)),

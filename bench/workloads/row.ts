@@ -31,6 +31,8 @@ export type Group = {
    * holders a second is not enough for one.
    */
   readonly hasBlocks: boolean
+  /** anvil takes down each step of what it mines: its struct logs are empty otherwise. */
+  readonly hasSteps?: true
   /** Before the first row. */
   prepare?(servers: readonly Server[]): Promise<void>
 }

@@ -60,10 +60,14 @@ const rows: readonly Row[] = [
     { tracer: 'flatCallTracer' },
     { isPeerOptional: true, gist: (result) => (Array.isArray(result) ? result.length : undefined) },
   ),
-  traced('struct log', {}, { gist: steps }),
 ]
+const stepRows: readonly Row[] = [traced('struct log', {}, { gist: steps })]
 
-export const TRACES: Group = { rows, holders: HOLDERS, hasBlocks: true, prepare: include }
+const chain = { holders: HOLDERS, hasBlocks: true, prepare: include } as const
+export const TRACES: readonly Group[] = [
+  { rows, ...chain },
+  { rows: stepRows, ...chain, hasSteps: true },
+]
 
 async function include(servers: readonly Server[]): Promise<void> {
   for (const { raw, hash } of signed) {
