@@ -103,22 +103,35 @@ function sinkOf(detail: 'frames' | 'steps', lines: string[], touches: string[]):
     },
     log: (log) => void lines.push(`${indent()}log ${logText(log)}`),
   }
-  return detail === 'frames'
-    ? frames
-    : { ...frames, step: (step) => void lines.push(`${indent()}${stepText(step)}`) }
+  if (detail === 'frames') return frames
+  let steps = 0
+  return {
+    ...frames,
+    step(step) {
+      const isWhole = steps < WHOLE_STEPS || steps % THEN_EVERY === 0
+      steps++
+      lines.push(`${indent()}${stepText(step)}${isWhole ? wordsText(step) : ''}`)
+    },
+  }
 }
+/** Of a long run stack and memory are told now and then: a stack of 1,000 words costs as much as all else. */
+const WHOLE_STEPS = 300
+const THEN_EVERY = 8
 
 const nameOf = (op: number): string => OPCODES[op]?.name ?? `0x${op.toString(16)}`
 
-function stepText(step: TraceStep): string {
-  const { pc, op, gas, cost, depth, address, refund, error } = step
+function stepText({ pc, op, gas, cost, depth, address, refund, error }: TraceStep): string {
+  const place = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
+  return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''}`
+}
+
+function wordsText(step: TraceStep): string {
   const stack = step.stack()
   const words = stack
     .slice(-STACK_SHOWN)
     .map((word) => word.toString(16))
     .join(' ')
-  const place = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
-  return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''} stack ${stack.length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
+  return ` stack ${stack.length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
 }
 /** From the top: what lies deeper was shown when it was pushed. */
 const STACK_SHOWN = 4
