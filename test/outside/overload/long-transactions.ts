@@ -142,9 +142,9 @@ const heads = async (node: OverloadedNode) =>
     await metric(node, 'flashnode_head{head="pending"}'),
   ] as const
 
-/** Each second one, from the first three accounts in turn. At the end each is told of, and one is taken back. */
+/** Each second one, from the first two accounts in turn. At the end each is told of, and one is taken back. */
 async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
-  const senders = [0, 1, 2].map((which) => createSender(node.url, which))
+  const senders = [0, 1].map((which) => createSender(node.url, which))
   const seen = { accepted: 0, refused: 0, included: 0, lag: 0, other: [] as string[] }
   const last = new Map<Sender, Fields>()
   for (let second = 0; second < seconds; second++) {
