@@ -160,7 +160,7 @@ async function stateTests(): Promise<void> {
   const half = (shard: string) =>
     set(`statetest ${shard}, in each way of the engine`, [
       ...['statetest', '--shard', shard, '--cmd', STATE_TESTS, '--window', '8'],
-      ...['--timeout', '600000', '--quiet'],
+      ...['--timeout', '600000'],
     ])
   await Promise.all([half('0/2'), half('1/2')])
 }
