@@ -67,7 +67,7 @@ export class BodyRunner {
         this.#local,
       )
     }
-    this.#scopes = { endpoint, chain, engine, limits, services, callPool }
+    this.#scopes = { endpoint, chain, engine, limits, services, slices, callPool }
     this.#batches = {
       ...{ limits, now, slices, call: this.#local },
       callApart: (item, scope) => this.#callApart(item, scope),

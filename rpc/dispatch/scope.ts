@@ -7,6 +7,7 @@ import type { FrontContext, Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
 import type { Client } from '../seam/client.ts'
 import type { PoolReply } from '../seam/executor.ts'
+import type { Slices } from './slices.ts'
 
 export type ScopeOptions = {
   readonly endpoint: Endpoint
@@ -14,6 +15,8 @@ export type ScopeOptions = {
   readonly engine: Engine
   readonly limits: MethodLimits
   readonly services: FrontServices
+  /** Of the thread. */
+  readonly slices: Slices
   readonly callPool: (
     scope: Scope,
     method: Method,
@@ -71,6 +74,12 @@ export class Scope implements FrontContext {
   }
   get callPool(): FrontContext['callPool'] {
     return (method, params) => this.#options.callPool(this, method, params)
+  }
+  get turn(): FrontContext['turn'] {
+    const { slices, services } = this.#options
+    return async () => {
+      if (slices.isOver(services.now())) await slices.next()
+    }
   }
   get afterAnswer(): FrontContext['afterAnswer'] {
     return (action) => {

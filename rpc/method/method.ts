@@ -61,6 +61,8 @@ export type FrontContext = MethodContext & {
   readonly readNewest: <T>(read: (view: ChainView) => T) => T
   /** Runs a pool method for this request, at the newest record. */
   readonly callPool: (method: Method, params: readonly unknown[]) => Promise<PoolReply>
+  /** Awaited before what takes long on the front and stands behind an await, as a signature: others have their turn of the loop first. */
+  readonly turn: () => Promise<void>
   /** Runs after the answer has been handed to the socket. */
   readonly afterAnswer: (action: () => void) => void
 }

@@ -68,6 +68,7 @@ export const eth_sendTransaction = frontMethod({
     // Two at once would take the same nonce.
     return services.turns(turnKey(sender), async () => {
       const unsigned = await filled(context, call, sender)
+      await context.turn()
       return submit(context, signWith(services.accounts, sender, unsigned).raw)
     })
   },
@@ -87,7 +88,9 @@ export const eth_signTransaction = frontMethod({
     const { services } = context
     const sender = ownSender(call, services.accounts)
     checkFields(call, context)
-    const signed = signWith(services.accounts, sender, await filled(context, call, sender))
+    const unsigned = await filled(context, call, sender)
+    await context.turn()
+    const signed = signWith(services.accounts, sender, unsigned)
     return `{"raw":${hexText(signed.raw)},"tx":${pooledText(signed)}}`
   },
 })

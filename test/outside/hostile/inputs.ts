@@ -50,6 +50,8 @@ const filled = (piece: string, method = 'eth_chainId') => {
   const count = Math.floor((BODY_BYTES - ROOM) / (piece.length + 1))
   return `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[${Array(count).fill(piece).join(',')}]}`
 }
+/** The node has its key, in dev. */
+const OWN = privateKeyToAccount(KEYS[0]).address
 const hexOf = (bytes: number) => `0x${'ab'.repeat(bytes)}`
 const MAX_BYTES = Math.floor((BODY_BYTES - ROOM) / 2)
 
@@ -142,6 +144,13 @@ export async function hostileInputs({
       batch(100, () => ({ method: 'm'.repeat(18_000), params: [] })),
     ],
     ['100 descriptions of the node', batch(100, () => ({ method: 'rpc.discover', params: [] }))],
+    [
+      '100 transactions for the node to sign and send',
+      batch(100, () => ({
+        method: 'eth_sendTransaction',
+        params: [{ from: OWN, to: OWN, gas: '0x0', maxFeePerGas: '0x0' }],
+      })),
+    ],
     ['1,000 calls', batch(1_000, () => ({ method: 'eth_chainId', params: [] }))],
     ['30,000 calls', batch(30_000, () => ({ method: 'a', params: [] }))],
     [

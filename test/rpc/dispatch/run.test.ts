@@ -111,6 +111,33 @@ describe('views', () => {
       expect(ended[0]).toBe('small')
     },
   )
+  test('that all go on in the same turn of the event loop share its time', async () => {
+    const gate = Promise.withResolvers<void>()
+    const worked: number[] = []
+    let turn = 0
+    const work = frontMethod({
+      name: 'test_work',
+      summary: 'Works when all of its batch may.',
+      params: [],
+      result: quantityResult('n'),
+      async handler(context) {
+        await gate.promise
+        await context.turn()
+        return worked.push(turn)
+      },
+    })
+    const rpc = testRpc({ extra: only(work), clockStepMs: 4 })
+    const answered = rpc.send(`[${Array(40).fill(call('"id":1,"method":"test_work"'))}]`)
+    setTimeout(gate.resolve, 100)
+    let ticking = setImmediate(function tick() {
+      turn++
+      ticking = setImmediate(tick)
+    })
+    expect((await answered).status).toBe(200)
+    clearImmediate(ticking)
+    const most = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
+    expect([worked.length, most <= 4]).toEqual([40, true])
+  })
   test('one that never stands still ends at the deadline', async () => {
     const rpc = testRpc({ clockStepMs: 100 })
     rpc.memory.failNext(Number.POSITIVE_INFINITY)
