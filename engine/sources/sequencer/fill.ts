@@ -271,15 +271,15 @@ class SlicedFilling implements Filling {
     const { number } = this.#execution.attributes
     const isFarTooLong = lastedMs >= this.#quota.ms * FAR_TOO_LONG
     const next = this.#memory.stops.add(candidate, number, isFarTooLong)
-      if (next === 'hopeless')
+    if (next === 'hopeless')
       this.#reject({ hash: candidate.transaction.hash, reason: TOO_LONG, isFinal: true })
-      else if (level < LAST) {
+    else if (level < LAST) {
       this.#waiting.delete(candidate.sender)
       this.#levels.set(candidate.sender, next)
-        candidate.isSettled = false
-      }
+      candidate.isSettled = false
     }
   }
+}
 type Try = { readonly level: number; readonly isWhole: boolean; readonly isLong: boolean }
 
 function after(ms: number, clock: () => number): () => boolean {
