@@ -13,6 +13,8 @@ import type { ConnectedSource, Role } from './role.ts'
 
 /** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
 const DRAIN_MS = 8_000
+/** After the start: what verified calls need is loaded before one comes, and before memory counts as warm. */
+const PREPARE_MS = 5_000
 /** For the first answer of the pool. */
 const START_MS = 30_000
 const PAGE_TYPE = 'application/json'
@@ -55,7 +57,7 @@ type Opened = {
 }
 
 async function becomeReady(
-  { lifecycle }: NodeContext,
+  { config, lifecycle }: NodeContext,
   { reader, health, chain, pool }: Parts,
   { front, url, source }: Opened,
 ): Promise<void> {
@@ -86,6 +88,7 @@ async function becomeReady(
   process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
   pool.saveCompiled()
   saveCompiled()
+  if (config.verifySample > 0) setTimeout(pool.prepare, PREPARE_MS).unref()
 }
 
 async function listen({ host, port }: NodeConfig, front: Front) {

@@ -51,14 +51,15 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   const engine = engineByName(node.engine, {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
   })
+  const makeOther = () => engineByName(ENGINE_NAMES.find((name) => name !== node.engine)!)
   let other = engine.fallback?.engine
   const otherEngine = () => {
-    other ??= engineByName(ENGINE_NAMES.find((name) => name !== node.engine)!)
+    other ??= makeOther()
     return other
   }
   const verifyCall = verifyMethod(methods, otherEngine)
   const verifyBlock = verifyBlockMethod(otherEngine)
-  return createCallRunner({
+  const calls = createCallRunner({
     reader,
     chain,
     engine,
@@ -78,6 +79,8 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
       report('call_failed', { err: error, method: loggable(method) })
     },
   })
+  // Its modules stay loaded, whoever asks for them next.
+  return { ...calls, prepare: () => void makeOther() }
 }
 
 /** A thread that never fails has no log to load, which is a tenth of its start. */

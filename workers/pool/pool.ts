@@ -63,6 +63,8 @@ export interface Pool extends Executor {
   cancel(record: number): void
   /** Has garbage collected that long calls have left. */
   collect(): void
+  /** Has its workers load what is needed now and then. */
+  prepare(): void
   /** Has what its workers compiled written for the next start. */
   saveCompiled(): void
   /** Ends every worker and waits until they have ended; what still runs is answered with an error. */
@@ -87,6 +89,7 @@ export function createPool(options: PoolOptions): Pool {
     execute: (call) => calls.execute(call),
     cancel: (record) => calls.cancel(record),
     collect: workers.collect,
+    prepare: workers.prepare,
     saveCompiled: workers.saveCompiled,
     async stop() {
       calls.stop()

@@ -26,7 +26,7 @@ export type PoolTask = {
   /** For the pieces of a large result; undefined: the task's one call has none. */
   readonly port: MessagePort | undefined
   /** It has no call: what the thread's heap holds for nobody shall go, or what V8 compiled be written for the next start. */
-  readonly errand?: 'collect' | 'save compiled'
+  readonly errand?: 'collect' | 'prepare' | 'save compiled'
 }
 
 export type TaskRunner = {
@@ -34,11 +34,14 @@ export type TaskRunner = {
   run(call: TaskCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
   /** After the last call: nothing may be held by a worker that sleeps. */
   endTask(): void
+  /** Loads what is needed now and then, in a quiet moment. */
+  prepare?(): void
 }
 
 export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongTexts> {
   if (task.errand !== undefined) {
     if (task.errand === 'collect') collectIfLarge()
+    else if (task.errand === 'prepare') runner.prepare?.()
     else saveCompiled()
     return []
   }

@@ -33,6 +33,8 @@ export interface PoolThreads {
   run(task: PoolTask, replayed?: string): Promise<LongTexts>
   /** Has the garbage of every thread collected, as each is free. */
   collect(): void
+  /** Has every thread load what is needed now and then, as each is free. */
+  prepare(): void
   /** Has what one thread compiled written: the others have the same modules. */
   saveCompiled(): void
   find(thread: number): Worker | undefined
@@ -96,6 +98,10 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     while (piscina.threads.some(isLoading) && performance.now() < until) await sleep(LOOK_MS)
   }
 
+  function onEach(what: NonNullable<PoolTask['errand']>): void {
+    for (let thread = 0; thread < threads; thread++) piscina.run(errand(what)).catch(watch)
+  }
+
   return {
     run: (task, replayed) =>
       piscina
@@ -104,11 +110,9 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
           watch()
           throw error
         }),
-    collect() {
-      for (let thread = 0; thread < threads; thread++)
-        // One that ends under it has no garbage either.
-        piscina.run(errand('collect')).catch(watch)
-    },
+    // One that ends under it has no garbage either.
+    collect: () => onEach('collect'),
+    prepare: () => onEach('prepare'),
     saveCompiled() {
       piscina.run(errand('save compiled')).catch(watch)
     },

@@ -5,7 +5,7 @@ import { type FastOptions, makeFastEngine } from '../fast/fast.ts'
 import type { makeReferenceEngine } from '../reference/reference.ts'
 import { ENGINE_NAMES, type EngineName } from './names.ts'
 
-/** Its package takes each thread 110 ms to load, and a chain of today's rules never asks it (2026-11). */
+/** Its package takes each thread 110 ms to load, and on a chain of today's rules only verified calls ask it (2026-11). */
 function loadReference(): Engine {
   const reference: { readonly makeReferenceEngine: typeof makeReferenceEngine } = createRequire(
     import.meta.url,
