@@ -2,7 +2,7 @@
  * Load of keep-alive connections, each with one question at a time, made when it is asked: two connections never ask the same unless they
  * are told to. Times are exact, and an error in an answer is counted, which is a success of HTTP.
  */
-import { connect, type Socket } from 'node:net'
+import { Agent, request } from 'node:http'
 
 export type Load = {
   readonly url: string
@@ -43,86 +43,40 @@ export async function load({ url, connections, next }: Load): Promise<Loaded> {
   }
 }
 
-/** Questions of one connection; a server may end it after an answer that says so. */
-function ask(url: URL, next: Load['next'], tally: Tally): Promise<void> {
-  const head = `POST ${url.pathname} HTTP/1.1\r\nhost: ${url.host}\r\ncontent-type: application/json\r\ncontent-length: `
-  return new Promise((resolve, reject) => {
-    let socket: Socket
-    let sent = 0
-    const reader = createReader((answer) => {
-      tally.latenciesMs.push(performance.now() - sent)
-      if (answer.status !== 200 || ERROR.test(answer.text)) {
-        tally.errors++
-        tally.firstError ??= `${answer.status} ${answer.text.slice(0, 300)}`
-      }
-      if (answer.isLast) open()
-      else send()
-    })
-    function send(): void {
-      const body = next()
-      if (body === undefined) {
-        resolve()
-        socket.destroy()
-        return
-      }
-      sent = performance.now()
-      socket.write(`${head}${body.length}\r\n\r\n${body}`, 'latin1')
-    }
-    function open(): void {
-      socket?.removeAllListeners('close').destroy()
-      socket = connect(Number(url.port), url.hostname, send)
-      socket.setNoDelay(true)
-      socket.on('data', reader)
-      socket.on('error', reject)
-      socket.on('close', () => reject(new Error('the server closed a connection')))
-    }
-    open()
-  })
+/** Questions of one connection, which is made anew where the server ends it. */
+async function ask(url: URL, next: Load['next'], tally: Tally): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  for (let body = next(); body !== undefined; body = next()) {
+    const sent = performance.now()
+    const { status, text } = await answerOf(url, agent, body)
+    tally.latenciesMs.push(performance.now() - sent)
+    if (status === 200 && !ERROR.test(text)) continue
+    tally.errors++
+    tally.firstError ??= `${status} ${text.slice(0, 300)}`
+  }
+  agent.destroy()
 }
 const ERROR = /"error":\s*\{/
 
-type Answer = { readonly status: number; readonly text: string; readonly isLast: boolean }
 /** Of a body that is longer, the begin is looked at: it says whether it is an error. */
 const LOOKED_AT = 65_536
-const END_OF_CHUNKS = '\r\n0\r\n\r\n'
 
-/** Reads one answer after the other, with a length or in chunks, keeping no more of a body than is looked at. */
-function createReader(done: (answer: Answer) => void): (chunk: Buffer) => void {
-  let head: string | undefined
-  let early: Buffer = Buffer.alloc(0)
-  let text = ''
-  let tail = ''
-  /** Bytes to come; undefined where chunks say it. */
-  let missing: number | undefined
-
-  function body(chunk: Buffer): void {
-    if (text.length < LOOKED_AT) text += chunk.toString('latin1', 0, LOOKED_AT)
-    if (missing === undefined)
-      tail = (
-        tail + chunk.toString('latin1', Math.max(0, chunk.length - END_OF_CHUNKS.length))
-      ).slice(-END_OF_CHUNKS.length)
-    else missing -= chunk.length
-    if (missing === undefined ? tail !== END_OF_CHUNKS : missing > 0) return
-    const answer = {
-      status: Number(head!.slice(9, 12)),
-      text,
-      isLast: /\r\nconnection: close/i.test(head!),
-    }
-    head = undefined
-    text = ''
-    tail = ''
-    early = Buffer.alloc(0)
-    done(answer)
-  }
-
-  return (chunk) => {
-    if (head !== undefined) return body(chunk)
-    early = early.length === 0 ? chunk : Buffer.concat([early, chunk])
-    const end = early.indexOf('\r\n\r\n')
-    if (end < 0) return
-    head = early.toString('latin1', 0, end)
-    const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1]
-    missing = length === undefined ? undefined : Number(length)
-    body(early.subarray(end + 4))
-  }
+/** @throws where the connection ends before it is whole */
+function answerOf(
+  url: URL,
+  agent: Agent,
+  body: string,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const headers = { 'content-type': 'application/json', 'content-length': body.length }
+  return new Promise((resolve, reject) => {
+    const sending = request(url, { method: 'POST', agent, headers }, (response) => {
+      let text = ''
+      response.setEncoding('latin1').on('data', (part: string) => {
+        if (text.length < LOOKED_AT) text += part
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    sending.on('error', reject).end(body, 'latin1')
+  })
 }

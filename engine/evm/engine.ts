@@ -210,7 +210,7 @@ export interface Session {
 export class ClosedError extends Error {
   override name = 'ClosedError'
   constructor() {
-    super('this session of the EVM is closed')
+    super('an EVM session was used after its end')
   }
 }
 
