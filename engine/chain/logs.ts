@@ -14,6 +14,7 @@ export const findLogs: FindLogs = (view, filter, limits) => {
   const logs: FoundLog[] = []
   const values = [filter.addresses, ...filter.topics]
   const range = { first: filter.fromBlock, last: filter.toBlock }
+  const { firstTransaction = 0, toPlace } = filter
   let reads = 0
   let bytes = 0
   for (const { first, numbers } of view.logSpans(values, range)) {
@@ -21,11 +22,16 @@ export const findLogs: FindLogs = (view, filter, limits) => {
       return { status: 'expired', firstLeftOut: first }
     for (const number of numbers) {
       if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
-      const block = view.block({ number })
+      const isLast = number === range.last && toPlace !== undefined
+      const block = view.block(isLast ? { flashblock: toPlace } : { number })
       if (block === undefined || !mayMatch(block.logsBloom, pattern)) continue
       if (reads > 0 && reads >= limits.maxReads)
         return { status: 'tooMany', what: 'reads', found: logs.length, firstLeftOut: number }
-      const { found, receipts } = search(block, pattern)
+      const { found, receipts } = search(
+        block,
+        pattern,
+        number === range.first ? firstTransaction : 0,
+      )
       reads += receipts
       const count = logs.length + found.length
       bytes += found.reduce((sum, { log }) => sum + LOG_TEXT_BYTES + 2 * log.data.length, 0)
@@ -45,17 +51,18 @@ const LOG_TEXT_BYTES = 800
 
 /** Logs of one block that match, in order. */
 export const logsIn = (block: Block, pattern: PreparedPattern): readonly FoundLog[] =>
-  mayMatch(block.logsBloom, pattern) ? search(block, pattern).found : []
+  mayMatch(block.logsBloom, pattern) ? search(block, pattern, 0).found : []
 
 function search(
   block: Block,
   pattern: PreparedPattern,
+  firstTransaction: number,
 ): { readonly found: readonly FoundLog[]; readonly receipts: number } {
   const found: FoundLog[] = []
   let firstLog = 0
   const summaries = block.logSummaries()
   for (const [index, { bloom, count }] of summaries.entries()) {
-    if (count > 0 && mayMatch(bloom, pattern)) {
+    if (index >= firstTransaction && count > 0 && mayMatch(bloom, pattern)) {
       let hash: Bytes | undefined
       for (const [at, log] of block.receipt(index)!.logs.entries()) {
         if (!matches(log, pattern)) continue

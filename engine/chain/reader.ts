@@ -1,18 +1,18 @@
 /** The reading side of one thread: leases, and the chain through the eyes of one endpoint (ADR 3). */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import { bytesToHex } from '../primitives/hex.ts'
 import { ViewError } from '../state/reader.ts'
 import type { StoreReader, TransactionPlace } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import { assertHeld, assertValid, openState, openViewThread } from '../views/reader.ts'
 import type { Position, ViewRecord } from '../views/record.ts'
-import { payloadOf, TRANSACTION_HASH, valueAt } from '../views/table.ts'
+import { TRANSACTION_HASH, valueAt } from '../views/table.ts'
 import type { SharedViews } from '../views/types.ts'
-import { findInChain, findWithBlock, hashOf, indexOf, prepare } from '../views/walk.ts'
+import { findInChain, findWithBlock, hashOf, indexOf, payloadAt, prepare } from '../views/walk.ts'
 import { openDecodedBlocks } from './block.ts'
 import { envOf } from './env.ts'
+import { growthOf } from './growth.ts'
 import { logSpans } from './log-blocks.ts'
 import type {
   Basis,
@@ -23,24 +23,26 @@ import type {
   ChainReader,
   ChainView,
   Endpoint,
+  LatestHead,
 } from './types.ts'
 import { type BlocksContext, ViewBlocks } from './view-blocks.ts'
 
 /** Blocks whose transactions and receipts a thread keeps decoded. */
 const DECODED_BLOCKS = 32
 
-/** `thread`: the row of leases that is this thread's alone; 0 is the front's. */
+/** `thread`: the row of leases that is this thread's alone; 0 is the front's. `latest`: complete unless said. */
 export function openChainReader(options: {
   readonly views: SharedViews
   readonly store: StoreReader
   readonly chain: ChainSpec
   readonly thread: number
-  readonly cacheEntries?: number
+  readonly latest?: LatestHead
 }): ChainReader {
+  const { chain, latest = 'complete' } = options
   const thread = openViewThread(options)
   const decoded = openDecodedBlocks(DECODED_BLOCKS)
   const open = (lease: Lease, endpoint: Endpoint) => ({
-    view: openView({ thread, decoded, lease, endpoint, chain: options.chain }),
+    view: openView({ thread, decoded, lease, endpoint, chain, latest }),
     record: lease.record.number,
     release: lease.release,
   })
@@ -54,15 +56,14 @@ export function openChainReader(options: {
   }
 }
 
-type Context = BlocksContext & { readonly chain: ChainSpec }
+type Context = BlocksContext & { readonly chain: ChainSpec; readonly latest: LatestHead }
 
 function openView(context: Context): ChainView {
   const { thread, lease, endpoint, chain } = context
   const { record } = lease
-  const { canonical, complete, pending } = record
-  const isStandard = endpoint === 'standard'
-  const latest = isStandard ? canonical : complete
-  const blocks = new ViewBlocks(context, isStandard ? canonical : pending)
+  const { canonical } = record
+  const { latest, top } = headsOf(context)
+  const blocks = new ViewBlocks(context, top)
 
   return {
     record: record.number,
@@ -78,6 +79,10 @@ function openView(context: Context): ChainView {
     block(selector: BlockSelector) {
       assertHeld(lease)
       return blockOf(selector, { context, blocks, latest })
+    },
+    growth(block, from) {
+      assertHeld(lease)
+      return growthOf(context, blocks, { block, from })
     },
     logSpans(values, range) {
       assertHeld(lease)
@@ -107,6 +112,13 @@ function openView(context: Context): ChainView {
   }
 }
 
+/** What the endpoint shows of its record. */
+function headsOf({ lease, endpoint, latest }: Context): { latest: Position; top: Position } {
+  const { canonical, complete, pending } = lease.record
+  if (endpoint === 'standard') return { latest: canonical, top: canonical }
+  return { latest: latest === 'canonical' ? canonical : complete, top: pending }
+}
+
 /** What selectors are looked up in. */
 type Shown = {
   readonly context: Context
@@ -117,6 +129,7 @@ type Shown = {
 function blockOf(selector: BlockSelector, shown: Shown): Block | undefined {
   if ('tag' in selector) return byTag(selector.tag, shown)
   if ('number' in selector) return byNumber(selector.number, shown)
+  if ('flashblock' in selector) return shown.blocks.byPlace(selector.flashblock)
   return byHash(selector.hash, selector.requireCanonical, shown)
 }
 
@@ -164,8 +177,32 @@ function logSpansOf(
     if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
     block.logSummaries()
   }
+  const hole = holeIn(store, { first, last })
+  if (hole !== undefined) throw new ViewError('pruned', `block ${hole} is not here`)
   const spans = logSpans({ store, base: lease.record.base.height }, values, { first, last })
   return inParts(spans, (numbers) => blocks.readAhead(numbers))
+}
+
+/** Below the start of a fetched state, blocks that a search looks at before it may say that there are no logs. */
+const MOST_KEPT = 1_024
+
+/**
+ * A lazy state that began anew keeps blocks of before, and has none between them and its start.
+ * @returns a block of the range that is not here, or too far down to say; undefined: there is none
+ */
+function holeIn(
+  store: StoreReader,
+  { first, last }: { readonly first: number; readonly last: number },
+): number | undefined {
+  const start = store.isLazy() ? store.lazyStart() : undefined
+  if (start === undefined) return undefined
+  const highest = Math.min(last, start.oldestBlock - 1)
+  for (let number = highest; number >= first; number--) {
+    const hash = store.hashOfNumber(number)
+    const isHere = hash !== undefined && store.body(hash) !== undefined
+    if (!isHere || highest - number >= MOST_KEPT) return number
+  }
+  return undefined
 }
 
 /** Stored blocks that a search for logs reads at a time: they must fit into DECODED_BLOCKS together. */
@@ -230,19 +267,17 @@ function placeOf({ thread, lease }: Context, head: Position) {
 /** How far the newest block has come; a block that only the store knows has forgotten it. */
 function progressOf({ thread }: Context, head: Position) {
   if (head.table === 0) return { index: 0, payloadId: undefined }
-  const payload = payloadOf(thread.arena, head.table)
-  return {
-    index: indexOf(thread.arena, head),
-    payloadId: payload === undefined ? undefined : bytesToHex(payload),
-  }
+  const { arena } = thread
+  return { index: indexOf(arena, head), payloadId: payloadAt(arena, head) }
 }
 
 /** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */
-function cacheKeyOf({ lease, endpoint }: Context, basis: Basis): string {
-  const { canonical, complete, pending, safe, finalized } = lease.record
-  const isStandard = endpoint === 'standard'
-  const [latest, top] = isStandard ? [canonical, canonical] : [complete, pending]
-  const keyOf = ({ id, tag }: Position) => `${id}:${tag}`
+function cacheKeyOf(context: Context, basis: Basis): string {
+  const { lease, endpoint } = context
+  const { canonical, safe, finalized } = lease.record
+  const { latest, top } = headsOf(context)
+  // Without a trie the header of a whole block gets its roots later.
+  const keyOf = ({ id, tag, header }: Position) => `${id}:${tag}:${header}`
   if (basis === 'latest') return `${endpoint} latest ${keyOf(latest)}`
   if (basis === 'pending') return `${endpoint} pending ${keyOf(top)}`
   return `${endpoint} ${[canonical, latest, top].map(keyOf).join(' ')} ${safe} ${finalized}`

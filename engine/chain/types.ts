@@ -8,16 +8,26 @@ import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
 import type { LogValues, ProofLimits, TrieAt } from '../storage/types.ts'
 
-/** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, pending is pending. */
+/** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, or as the node says, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'
+/** Which head `latest` is on the flashblocks endpoint: X Layer's meaning, or Base's. */
+export type LatestHead = 'complete' | 'canonical'
 
 /** What answers depend on: the chain up to the latest block, or up to the pending one; `heads`: anything in a view. */
 export type Basis = 'latest' | 'pending' | 'heads'
 
 export type BlockTag = 'latest' | 'pending' | 'safe' | 'finalized' | 'earliest'
+/** A block as it was after one of its flashblocks. */
+export type FlashblockPlace = {
+  readonly number: bigint
+  readonly index: number
+  /** 0x + 16 hex digits: of this payload alone; undefined: of the one that the chain has there. */
+  readonly payloadId?: string | undefined
+}
 export type BlockSelector =
   | { readonly tag: BlockTag }
   | { readonly number: bigint }
+  | { readonly flashblock: FlashblockPlace }
   | { readonly hash: Bytes; readonly requireCanonical: boolean }
 
 /** A block, or a prefix of one, found in a view. Valid as long as the view's lease. */
@@ -45,6 +55,16 @@ export interface Block {
   firstLogIndex(index: number): number
 }
 
+/** What a block was at its flashblocks. */
+export type Growth = {
+  /** Equal in two views: the same block, which has only grown between them. undefined: the view has no table of it any more. */
+  readonly id: number | undefined
+  /** 0x + 16 hex digits; undefined: its flashblocks are not known, or not shown here. */
+  readonly payloadId: string | undefined
+  /** Prefixes of the block, oldest first; the block itself where its flashblocks are not known. */
+  readonly flashblocks: readonly Block[]
+}
+
 /**
  * One record, one endpoint. All answers belong together.
  * @throws {ViewError} from any read: 'void' or 'gone': start again on a newer record; 'pruned': history is not kept that far back.
@@ -66,8 +86,10 @@ export interface ChainView {
   readonly oldestState: bigint
   /** For result caches: equal keys give equal answers, for all that depends on nothing but `basis`. */
   cacheKey(basis: Basis): string
-  /** undefined: no such block on this chain. */
+  /** undefined: no such block on this chain. @throws {PlaceError} for a flashblock that is not held any more, or of another payload */
   block(selector: BlockSelector): Block | undefined
+  /** What a block of this view was at its flashblocks from index `from` on. */
+  growth(block: Block, from: number): Growth
   /** Spans of blocks from `first` to `last`, as far as the view goes, with those that may have a log of the values (log-index.ts). */
   logSpans(
     values: LogValues,
@@ -98,8 +120,13 @@ export interface LeasedView {
   release(): void
 }
 
-/** A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). */
+/**
+ * A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). What may be undefined is compared where the
+ * source knows it.
+ */
 export type SealedBlock = {
+  /** Of the header. A source that knows it may be asked for another block of its height before anything halts. */
+  readonly hash?: Bytes | undefined
   readonly payloadId: string
   readonly parentHash: Bytes
   readonly parentBeaconBlockRoot: Bytes
@@ -114,10 +141,13 @@ export type SealedBlock = {
   readonly gasUsed: bigint
   readonly receiptsRoot: Bytes
   readonly logsBloom: Bytes
-  /** Checked where the source knows it (follow); the keeper's is taken in `dev`. */
+  /** The keeper's is taken where it is undefined. */
   readonly stateRoot: Bytes | undefined
-  /** Known with the state root; needed for a reorg below the fold head. */
+  /** Known with the state root; both are needed for a reorg below the fold head, and where no trie is kept. */
   readonly withdrawalsRoot?: Bytes | undefined
+  readonly blobGasUsed?: bigint | undefined
+  readonly excessBlobGas?: bigint
+  readonly requestsHash?: Bytes | undefined
 }
 
 /** Blocks in a row, and in order those of them that are to be looked at. */
@@ -128,6 +158,10 @@ export type LogFilter = {
   /** First and last block, both on the view's chain. */
   readonly fromBlock: bigint
   readonly toBlock: bigint
+  /** Of the first block: what stands before it is left out. */
+  readonly firstTransaction?: number | undefined
+  /** The last block only as far as this flashblock of it; undefined: as far as the view has it. */
+  readonly toPlace?: FlashblockPlace | undefined
   /** Emitted by one of these; empty: by anybody. */
   readonly addresses: readonly Bytes[]
   /** At each position one of these; empty: anything. A log with fewer topics than positions does not match. */

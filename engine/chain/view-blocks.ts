@@ -2,15 +2,16 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { ViewError } from '../state/reader.ts'
+import { type HeldPlace, PlaceError, ViewError } from '../state/reader.ts'
 import type { StoredRows } from '../storage/types.ts'
+import type { Arena } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import { assertHeld, assertValid, type ViewThread } from '../views/reader.ts'
 import type { Position } from '../views/record.ts'
 import { FINAL } from '../views/table.ts'
-import { blockAt, findHash } from '../views/walk.ts'
+import { blockAt, blocksOf, findHash, indexOf, payloadAt, prefixOf } from '../views/walk.ts'
 import { type DecodedBlocks, hasLogs, keepRows, storedBlock, tableBlock } from './block.ts'
-import type { Block, Endpoint } from './types.ts'
+import type { Block, Endpoint, FlashblockPlace } from './types.ts'
 
 /** How far back an old momentary hash still answers. */
 const MOMENTARY_BLOCKS = 64
@@ -65,6 +66,26 @@ export class ViewBlocks {
     return hash === undefined ? undefined : this.#stored(hash, height, known?.header)
   }
 
+  /** undefined: it has not come, or its block was dropped. @throws {PlaceError} when the view does not hold it any more */
+  byPlace({ number, index, payloadId }: FlashblockPlace): Block | undefined {
+    const { thread, lease } = this.#context
+    const { arena } = thread
+    const { base } = lease.record
+    if (number > BigInt(this.top.height)) return undefined
+    const name = `flashblock ${index} of block ${number}`
+    // Flat state has whole blocks, so what is folded has no flashblocks, also where its table is still there.
+    if (number <= BigInt(base.height)) throw this.#noPlace('gone', `${name} is not held any more`)
+    const block = blockAt(arena, this.top, base.height, Number(number))
+    const payload = block && payloadAt(arena, block)
+    if (block === undefined || payload === undefined)
+      throw this.#noPlace('gone', `${name} is not held: that block came without flashblocks`)
+    if (payloadId !== undefined && payloadId !== payload)
+      throw this.#noPlace('replaced', `${name} is of payload ${payload} here`)
+    if (index >= FINAL) return undefined
+    const found = prefixOf(arena, block, index)
+    return found && this.at(found)
+  }
+
   byHash(hash: Bytes): Block | undefined {
     const { thread, lease, endpoint } = this.#context
     const found = findHash(thread.arena, hash, this.top, lease.record.base.height)
@@ -95,6 +116,15 @@ export class ViewBlocks {
     const place = this.#places.get(block)
     if (place === undefined) throw new Error(`block ${block.number} is not of this view`)
     return place === 'unknown' ? undefined : place
+  }
+
+  #noPlace(why: PlaceError['why'], message: string): PlaceError {
+    const { thread, lease } = this.#context
+    return new PlaceError(
+      why,
+      message,
+      heldPlaces(thread.arena, this.top, lease.record.base.height),
+    )
   }
 
   #remember(block: Block, place: Position | 'unknown'): Block {
@@ -179,4 +209,18 @@ export class ViewBlocks {
       'unknown',
     )
   }
+}
+
+/** Every flashblock between these two is held, but for those of blocks that came without. */
+function heldPlaces(arena: Arena, top: Position, base: number): PlaceError['held'] {
+  let newest: HeldPlace | undefined
+  let oldest: HeldPlace | undefined
+  for (const block of blocksOf(arena, top, base)) {
+    const payloadId = block.height > base ? payloadAt(arena, block) : undefined
+    if (payloadId === undefined) continue
+    const number = BigInt(block.height)
+    newest ??= { number, index: indexOf(arena, block), payloadId }
+    oldest = { number, index: 0, payloadId }
+  }
+  return oldest && newest && { oldest, newest }
 }

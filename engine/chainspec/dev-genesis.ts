@@ -34,7 +34,12 @@ export const DEV_GAS_LIMIT = 50_000_000n
 /** All OP forks are active from the first block on. Equal options give an equal genesis. */
 export function devChain(options: DevOptions): ChainSpec {
   const chainId = options.chainId ?? options.parameters.chainId
-  const rulesAt = rulesOf({ ...options.parameters, chainId, schedule: NEWEST_AT_0 })
+  const rulesAt = rulesOf({
+    ...options.parameters,
+    chainId,
+    schedule: NEWEST_AT_0,
+    hasEdits: true,
+  })
   const rules = rulesAt(0n, options.timestamp)
   const alloc: Allocation = new Map([
     ...DEV_ACCOUNTS.map(({ address }) => [address, { balance: DEV_BALANCE * 10n ** 18n }] as const),

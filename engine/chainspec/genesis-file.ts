@@ -23,6 +23,8 @@ export type GenesisFile = {
   readonly alloc: Allocation
   /** op-geth: the state root where the allocation is not at hand. */
   readonly stateHash: Bytes | undefined
+  /** Seconds; undefined: the file does not say. */
+  readonly blockTime: number | undefined
 }
 
 /** @param json the parsed file @throws {ChainError} that says which key is wrong */
@@ -30,11 +32,13 @@ export function decodeGenesis(json: unknown): GenesisFile {
   const file = objectOf<FileKey>(json, 'genesis')
   const config = objectOf<ConfigKey>(file.config, 'genesis.config')
   const fields = fieldsOf(file)
+  const own = ownOf(config)
   return {
-    parameters: parametersOf(config, fields.difficulty ?? 0n),
+    parameters: { ...parametersOf(config, fields.difficulty ?? 0n), ...own.parameters },
     fields,
     alloc: decodeAlloc(file.alloc ?? {}, 'genesis.alloc'),
     stateHash: given(file.stateHash) ? fixedOf(file.stateHash, 32, 'genesis.stateHash') : undefined,
+    blockTime: own.blockTime,
   }
 }
 
@@ -77,6 +81,7 @@ type ConfigKey =
   | 'chainId'
   | 'blobSchedule'
   | 'optimism'
+  | 'flashnode'
   | 'terminalTotalDifficulty'
   | 'depositContractAddress'
 
@@ -156,6 +161,20 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
     elasticity: constant('eip1559Elasticity', 6n),
     laterDenominator: constant('eip1559DenominatorCanyon', 250n),
     blobSchedule,
+  }
+}
+
+/** What no other node has a key for: development chains write it. */
+function ownOf(config: Json<ConfigKey>) {
+  const where = 'genesis.config.flashnode'
+  const own = objectOf<'blockTime' | 'gaslessContract'>(config.flashnode ?? {}, where)
+  return {
+    blockTime: given(own.blockTime)
+      ? Number(uintOf(own.blockTime, `${where}.blockTime`, 32))
+      : undefined,
+    parameters: given(own.gaslessContract)
+      ? { gaslessContract: fixedOf(own.gaslessContract, 20, `${where}.gaslessContract`) }
+      : {},
   }
 }
 

@@ -11,7 +11,6 @@ export type Network = {
   readonly genesis: GenesisFields & GenesisRoots
   /** Seconds. */
   readonly blockTime: number
-  readonly publicFeed?: string
 }
 
 const SEQUENCER_VAULT = hexToBytes('0x4200000000000000000000000000000000000011')
@@ -86,7 +85,6 @@ const xlayer: Network = {
     coinbase: SEQUENCER_VAULT,
   },
   blockTime: 1,
-  publicFeed: 'wss://xlayerws.okx.com/flashblocks',
 }
 
 const xlayerTestnet: Network = {

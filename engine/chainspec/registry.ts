@@ -39,7 +39,7 @@ export function chainSpec(option: ChainOption): ChainSpec {
 
 /** @param json a parsed genesis.json @throws {ChainError} */
 export function chainOfGenesis(json: unknown): ChainSpec {
-  const { parameters, fields, alloc, stateHash } = decodeGenesis(json)
+  const { parameters, fields, alloc, stateHash, blockTime } = decodeGenesis(json)
   const rulesAt = rulesOf(parameters)
   const roots = allocationRoots(alloc)
   const header = genesisHeader(fields, rulesAt(fields.number, fields.timestamp), {
@@ -54,12 +54,12 @@ export function chainOfGenesis(json: unknown): ChainSpec {
     genesisHash: hashHeader(header),
     alloc: stateHash === undefined ? alloc : undefined,
     eip1559: constantsOf(parameters),
-    blockTime: isOptimismChain(parameters.schedule) ? 2 : 12,
+    blockTime: blockTime ?? (isOptimismChain(parameters.schedule) ? 2 : 12),
     rulesAt,
   }
 }
 
-function knownChain({ name, parameters, genesis, blockTime, publicFeed }: Network): ChainSpec {
+function knownChain({ name, parameters, genesis, blockTime }: Network): ChainSpec {
   const rulesAt = rulesOf(parameters)
   const header = genesisHeader(genesis, rulesAt(genesis.number, genesis.timestamp), genesis)
   return {
@@ -71,7 +71,6 @@ function knownChain({ name, parameters, genesis, blockTime, publicFeed }: Networ
     alloc: undefined,
     eip1559: constantsOf(parameters),
     blockTime,
-    ...(publicFeed === undefined ? {} : { publicFeed }),
     rulesAt,
   }
 }

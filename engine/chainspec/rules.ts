@@ -16,6 +16,8 @@ export type ChainParameters = {
   readonly blobSchedule?: Readonly<Record<string, BlobSchedule>>
   readonly gaslessContract?: Bytes
   readonly depositContract?: Bytes
+  /** A development chain's: deposits of its editor say what accounts are. */
+  readonly hasEdits?: boolean
 }
 
 /** Rules by block number and time. Blocks under the same forks share one object. */
@@ -93,6 +95,7 @@ function beforeForks(chain: ChainParameters): Rules {
     chainId: chain.chainId,
     fork: 'chainstart',
     isOptimism: false,
+    hasEdits: chain.hasEdits ?? false,
     spec: 'chainstart',
     evm: { spec: 'chainstart', chainId: chain.chainId, precompiles: undefined },
     l1Fee: 'none',

@@ -47,6 +47,8 @@ export type Rules = {
   /** The newest fork that is active, for people to read: nothing is decided by it. */
   readonly fork: string
   readonly isOptimism: boolean
+  /** Deposits of an editor that nobody is say what accounts are (execution/transaction/edits.ts): development chains alone. */
+  readonly hasEdits: boolean
   /** As in `evm`. */
   readonly spec: string
   readonly evm: EvmRules
@@ -153,6 +155,5 @@ export type ChainSpec = {
   readonly eip1559: FeeConstants
   /** Seconds. */
   readonly blockTime: number
-  readonly publicFeed?: string
   rulesAt(number: bigint, timestamp: bigint): Rules
 }

@@ -79,7 +79,16 @@ export type Limits = {
   readonly isExpired?: () => boolean
   /** Bytes of EVM memory of one frame. */
   readonly memoryBytes?: number
+  /**
+   * True: nobody will believe what comes out of the run, which only goes on to tell what it reads. It gets LOST_GAS more at most, each frame,
+   * or what takes about as long.
+   */
+  readonly isLost?: (() => boolean) | undefined
 }
+export const LOST_GAS = 1_000_000n
+/** The message of a run that is lost from its begin. */
+export const boundMessage = (message: Message, limits: Limits | undefined): Message =>
+  message.gas > LOST_GAS && limits?.isLost?.() === true ? { ...message, gas: LOST_GAS } : message
 
 /** What a traced run tells; an absent hook costs nothing. Hooks see the state as it is at that moment. */
 export interface TraceSink {

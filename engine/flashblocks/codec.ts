@@ -3,7 +3,7 @@
  * compressed with Brotli). The form is found for each message, so that a feed may change it while connected; one bad message never costs
  * the next.
  */
-import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
+import { brotliCompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import {
@@ -18,10 +18,22 @@ import {
   readQuantity,
 } from './fields.ts'
 import { flashblockJson } from './json.ts'
-import type { FeedMessage, Flashblock, FlashblockBase, FlashblockDelta } from './types.ts'
+import {
+  inflateNow,
+  MAGIC,
+  openPacket,
+  PACKET_BOUNDS,
+  type PacketBounds,
+  readJson,
+} from './packed.ts'
+import type {
+  FeedMessage,
+  FeedPlace,
+  Flashblock,
+  FlashblockBase,
+  FlashblockDelta,
+} from './types.ts'
 
-/** Bytes of one packet, before and after decompression: 5 × the hex of the calldata that 50 M gas can buy. */
-export const MAX_PACKET_BYTES = 32 << 20
 /** A block of 12 s with a flashblock every 10 ms has 1,200. */
 export const MAX_INDEX = 9_999
 
@@ -31,28 +43,52 @@ export const MAX_TRANSACTIONS = 50_000
 export type DecodedPacket =
   /** `metadata` is side data as it was sent, unchecked but for its block number: execution never needs it. */
   | { readonly message: FeedMessage; readonly metadata: JsonObject | undefined }
-  | { readonly refuse: string }
+  | Refused
   /** Well formed and not for us. */
   | { readonly ignore: string }
+
+/** `refuse` names the field and what was expected; `field` is the name alone, one of few, for counting. */
+export type Refused = { readonly refuse: string; readonly field: string }
 
 /** What our own feed sends: X Layer's present form, or plain JSON as rollup-boost and op-rbuilder send it. */
 export const WIRE_FORMS = ['xlayer', 'plain'] as const
 export type WireForm = (typeof WIRE_FORMS)[number]
 
-/** One WebSocket message, text or binary. Never throws; `refuse` names the field and what was expected. */
-export function decodePacket(packet: Bytes, maxBytes = MAX_PACKET_BYTES): DecodedPacket {
+/** One WebSocket message, text or binary. Never throws. */
+export const decodePacket = (packet: Bytes, bounds = PACKET_BOUNDS): DecodedPacket =>
+  refusing(() => {
+    const packed = openPacket(packet, bounds)
+    const json = 'json' in packed ? packed.json : inflateNow(packed.brotli, bounds)
+    return decodeValue(readJson(json, bounds))
+  })
+
+/** The JSON of one message, as bytes. Never throws. */
+export const decodeJson = (json: Bytes, bounds: PacketBounds): DecodedPacket =>
+  refusing(() => decodeValue(readJson(json, bounds)))
+
+/** What is done to a packet, or why it is refused. */
+export function refusing<Done>(decode: () => Done): Done | Refused {
   try {
-    const value = unpack(packet, maxBytes)
-    if (!isObject(value)) throw new Refusal('message', 'an object')
-    const keys = Object.keys(value)
-    if (keys.length !== 1) return decodeMessage(value)
-    if (keys[0] === 'OpBuiltPayload') return { ignore: 'OpBuiltPayload is for sequencers' }
-    if (keys[0] !== ENVELOPE) return decodeMessage(value)
-    return decodeMessage(readObject(value[ENVELOPE], 'envelope'))
+    return decode()
   } catch (error) {
-    if (error instanceof Refusal) return { refuse: error.message }
+    if (error instanceof Refusal) return refusedFor(error)
     throw error
   }
+}
+/** Places in a list are no names: there may be 50,000 of them. */
+export const refusedFor = ({ message, field }: Refusal): Refused => ({
+  refuse: message,
+  field: field.replace(/\[\d+\]$/, ''),
+})
+
+function decodeValue(value: unknown): DecodedPacket {
+  if (!isObject(value)) throw new Refusal('message', 'an object')
+  const keys = Object.keys(value)
+  if (keys.length !== 1) return decodeMessage(value)
+  if (keys[0] === 'OpBuiltPayload') return { ignore: 'OpBuiltPayload is for sequencers' }
+  if (keys[0] === GAP) return { ignore: 'what a replay has not' }
+  if (keys[0] !== ENVELOPE) return decodeMessage(value)
+  return decodeMessage(readObject(value[ENVELOPE], 'envelope'))
 }
 
 /** `xlayer` goes out as a binary message of a WebSocket, `plain` as text. */
@@ -68,6 +104,19 @@ export function encodePacket(message: FeedMessage, form: WireForm = 'xlayer'): B
   return Buffer.concat([Buffer.of(MAGIC), compressed])
 }
 
+/** The flashblocks after the first place and before the second are not held any more; null: nor is any later one. */
+export const gapMessage = (
+  after: Omit<FeedPlace, 'payloadId'> & { readonly payloadId: string | undefined },
+  next: FeedPlace | undefined,
+): string =>
+  JSON.stringify({ [GAP]: { after: placeJson(after), next: next ? placeJson(next) : null } })
+
+const placeJson = (place: Parameters<typeof gapMessage>[0]) => ({
+  number: place.number,
+  index: place.index ?? 'end',
+  payload_id: place.payloadId,
+})
+
 /** A packet as a WebSocket takes it: JSON is text, everything else binary. */
 export const socketData = (packet: Bytes): string | Bytes =>
   packet[0] === BRACE
@@ -81,52 +130,9 @@ export const socketData = (packet: Bytes): string | Bytes =>
 const QUALITY = 3
 
 const ENVELOPE = 'OpFlashblockPayload'
-const MAGIC = 0x1e
+/** Our own, for who asks /feed for what has been forgotten. */
+const GAP = 'FlashnodeGap'
 const BRACE = 0x7b
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** The forms are tried in this order: plain JSON, 0x1E and Brotli after it, Brotli of the whole message. */
-function unpack(packet: Bytes, maxBytes: number): unknown {
-  if (packet.length > maxBytes)
-    throw new Refusal('too-large', `at most ${maxBytes} bytes`, packet.length)
-  const start = packet.findIndex((byte) => !isSpace(byte))
-  if (start < 0) throw new Refusal('empty', 'a message')
-  if (packet[start] === BRACE) return readJson(packet.subarray(start))
-  if (packet[start] === MAGIC) {
-    const inflated = decompress(packet.subarray(start + 1), maxBytes)
-    if (inflated) return readJson(inflated)
-  }
-  const inflated = decompress(packet, maxBytes)
-  if (!inflated) throw new Refusal('brotli', 'JSON, 0x1E and brotli, or brotli')
-  return readJson(inflated)
-}
-
-const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
-
-/** undefined: not brotli. The output is bounded: a packet of 150 bytes can ask for 64 MiB. */
-function decompress(bytes: Bytes, maxBytes: number): Bytes | undefined {
-  try {
-    return brotliDecompressSync(bytes, { maxOutputLength: maxBytes })
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
-      throw new Refusal('too-large', `at most ${maxBytes} bytes after decompression`)
-    return undefined
-  }
-}
-
-function readJson(bytes: Bytes): unknown {
-  let text: string
-  try {
-    text = utf8.decode(bytes)
-  } catch {
-    throw new Refusal('utf8', 'valid UTF-8')
-  }
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Refusal('json', 'valid JSON')
-  }
-}
 
 function decodeMessage(object: JsonObject): DecodedPacket {
   const payloadId = bytesToHex(readBytes(field(object, 'payload_id'), 'payload_id', 8))

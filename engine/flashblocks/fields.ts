@@ -4,11 +4,13 @@ import { hexToBytes } from '../primitives/hex.ts'
 
 export type JsonObject = { readonly [key: string]: unknown }
 
-/** Why a message is refused: the field (or the layer: "brotli", "json") and what was expected. Never leaves this folder. */
+/** Why a message is refused: the field (or the layer: "brotli", "json") and what was expected. Whoever reads fields catches it. */
 export class Refusal extends Error {
   override name = 'Refusal'
+  readonly field: string
   constructor(field: string, expected: string, got?: unknown) {
     super(`${field}: expected ${expected}${got === undefined ? '' : `, got ${excerpt(got)}`}`)
+    this.field = field
   }
 }
 

@@ -14,9 +14,11 @@ export type Payload = {
   readonly parentHash: Bytes
   /** Last one that was not 0. 0: unknown. */
   readonly targetIndex: number
+  /** Flashblocks that it has, as an End said before all of them were taken. */
+  readonly size: number | undefined
   /** By index: what identifies each flashblock that was taken. The next due index is the length. */
   readonly taken: readonly { readonly digest: bigint; readonly blockHash: Bytes }[]
-  /** End was seen, or the target index. Nothing may follow but its repetition. */
+  /** All of it was taken: End said so, or the target index. Nothing may follow but its repetition. */
   readonly isComplete: boolean
 }
 export type Sequence = {
@@ -39,15 +41,15 @@ export type FlashblockVerdict =
   | 'duplicate'
   /** Taken already, and this is another one: keep the first, count. */
   | 'equivocation'
-  /** Indices were lost: the payload is dropped, wait for the next index 0. */
-  | 'gap'
+  /** It overtook those before it, or they were lost: keep it until they come from somewhere. */
+  | 'early'
   /** At or below the canonical head, or of a payload that is over: ignore. */
   | 'stale'
   /** Index 0 was never seen (joined inside a block, or it was lost): ignore until one comes. */
   | 'missingFirst'
-  /** Index 0 of another payload for a height that has one: flush down to its parent, begin again. */
+  /** Index 0 of another payload for a height that has one: whoever may replace the first goes back to its parent and begins again. */
   | 'secondPayload'
-  /** Index 0 further above than the next height: its parent is not known yet. Nothing is followed until it is. */
+  /** Index 0 further above than the next height: its parent is not known yet. What is followed stays. */
   | 'ahead'
   /** Another height under the same payload id: ignore, count. */
   | 'heightChanged'
@@ -59,6 +61,12 @@ export type EndVerdict =
   | 'complete'
   /** Its target index had said so already, or End came twice. */
   | 'alreadyComplete'
+  /** What it says is there has not all been taken yet. */
+  | 'awaited'
+  /** Whoever sent it has not got all: it proves nothing. */
+  | 'shortEnd'
+  /** After index 0 alone, which names no target: nobody can tell whether others were lost. */
+  | 'loneEnd'
   /** Of a payload that is not followed: harmless, X Layer sends it for jobs without flashblocks too. */
   | 'unknownEnd'
 
@@ -78,15 +86,24 @@ export function judgeFlashblock(
   return { verdict, sequence: follow(sequence, incoming, verdict) }
 }
 
+/** `sent`: flashblocks that its feed has sent of the payload, without a hole; undefined: there was one. Left out: those taken. */
 export function judgeEnd(
   sequence: Sequence,
   end: FlashblockEnd,
+  { sent }: { readonly sent: number | undefined } = { sent: sequence.payload?.taken.length },
 ): { readonly verdict: EndVerdict; readonly sequence: Sequence } {
   const { payload } = sequence
   if (payload?.payloadId !== end.payloadId) return { verdict: 'unknownEnd', sequence }
   if (payload.isComplete) return { verdict: 'alreadyComplete', sequence }
-  const complete = { ...payload, isComplete: true }
-  return { verdict: 'complete', sequence: { ...sequence, payload: complete } }
+  // Another feed has brought more than this one, or the target index says that more will come.
+  const isShort = sent === undefined || sent < payload.taken.length || sent <= payload.targetIndex
+  if (isShort) return { verdict: 'shortEnd', sequence }
+  if (sent === 1 && payload.targetIndex === 0) return { verdict: 'loneEnd', sequence }
+  const isComplete = sent === payload.taken.length
+  return {
+    verdict: isComplete ? 'complete' : 'awaited',
+    sequence: { ...sequence, payload: { ...payload, size: sent, isComplete } },
+  }
 }
 
 /** The payload in progress is given up (it did not execute as the feed says, or the chain went another way): the rest of it is stale. */
@@ -110,7 +127,7 @@ function judgeKnown(
       ? 'duplicate'
       : 'equivocation'
   if (payload.isComplete) return 'afterEnd'
-  return flashblock.index === payload.taken.length ? 'next' : 'gap'
+  return flashblock.index === payload.taken.length ? 'next' : 'early'
 }
 
 function judgeOther(
@@ -145,17 +162,16 @@ function follow(
       const { base } = flashblock
       if (!base) return sequence // index 0 always has one: the codec refuses it otherwise
       const { blockNumber: number, parentHash } = base
-      const begun = { number, parentHash, targetIndex: 0, taken: [], isComplete: false }
-      const payload = take({ ...begun, payloadId: flashblock.payloadId }, incoming)
+      const begun = { number, parentHash, targetIndex: 0 }
+      const { payloadId } = flashblock
+      const empty = { ...begun, payloadId, size: undefined, taken: [], isComplete: false }
+      const payload = take(empty, incoming)
       return { payload, over: dropPayload(sequence).over }
     }
     case 'next':
       return sequence.payload
         ? { ...sequence, payload: take(sequence.payload, incoming) }
         : sequence
-    case 'gap':
-    case 'ahead':
-      return dropPayload(sequence)
     default:
       return sequence
   }
@@ -166,10 +182,8 @@ function take(
   { flashblock, digest }: { readonly flashblock: Flashblock; readonly digest: bigint },
 ): Payload {
   const targetIndex = flashblock.targetIndex || payload.targetIndex
-  return {
-    ...payload,
-    targetIndex,
-    taken: [...payload.taken, { digest, blockHash: flashblock.delta.blockHash }],
-    isComplete: targetIndex > 0 && flashblock.index >= targetIndex,
-  }
+  const taken = [...payload.taken, { digest, blockHash: flashblock.delta.blockHash }]
+  const isComplete =
+    taken.length === payload.size || (targetIndex > 0 && flashblock.index >= targetIndex)
+  return { ...payload, targetIndex, taken, isComplete }
 }

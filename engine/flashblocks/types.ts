@@ -37,3 +37,11 @@ export type Flashblock = {
 }
 export type FlashblockEnd = { readonly type: 'end'; readonly payloadId: string }
 export type FeedMessage = Flashblock | FlashblockEnd
+
+/** Which message of a feed: a flashblock, or the End of its payload. */
+export type FeedPlace = {
+  readonly number: number
+  /** undefined: the End. */
+  readonly index: number | undefined
+  readonly payloadId: string
+}

@@ -45,6 +45,26 @@ export class ViewError extends Error {
   }
 }
 
+/** The place of a flashblock that is held. */
+export type HeldPlace = {
+  readonly number: bigint
+  readonly index: number
+  /** 0x + 16 hex digits. */
+  readonly payloadId: string
+}
+/** A flashblock that was asked for is not held any more, or another payload has its place. */
+export class PlaceError extends ViewError {
+  override name = 'PlaceError'
+  readonly why: 'gone' | 'replaced'
+  /** The first and the last that could have been asked for; undefined: no flashblock is held. */
+  readonly held: { readonly oldest: HeldPlace; readonly newest: HeldPlace } | undefined
+  constructor(why: PlaceError['why'], message: string, held: PlaceError['held']) {
+    super('pruned', message)
+    this.why = why
+    this.held = held
+  }
+}
+
 /** What a read asked for and a lazily fetched source does not have yet. */
 export type MissingKey =
   | { readonly kind: 'account'; readonly address: Bytes }

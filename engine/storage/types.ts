@@ -1,6 +1,7 @@
 /** Storage: what is durable, how it is read, and what the keeper is told. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { EncodedDiff, StateDiff } from '../state/diff.ts'
+import type { PromisedFlashblock } from './ledger-types.ts'
 
 /** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
 export type BlockId = number
@@ -21,15 +22,17 @@ export type MomentaryHeader = {
 
 /** Reads of durable state, in any thread; every call is synchronous and sees the newest commit. */
 export interface StoreReader {
-  /** 72 bytes (state/reader.ts), undefined when absent. Flat = as of the fold head. */
-  flatAccount(address: Bytes): Bytes | undefined
-  /** 32 bytes; undefined when zero. `key` is address ‖ slot, 52 bytes. */
-  flatSlot(key: Bytes): Bytes | undefined
+  /** 72 bytes (state/reader.ts), undefined when absent. Flat = as of the fold head. 'missing' in a lazy directory only. */
+  flatAccount(address: Bytes): Bytes | undefined | 'missing'
+  /** 32 bytes; undefined when zero. `key` is address ‖ slot, 52 bytes. 'missing' in a lazy directory only. */
+  flatSlot(key: Bytes): Bytes | undefined | 'missing'
   /** Value before the first change after block `number`; 'unchanged' when there was none; undefined: absent then. */
   accountHistory(address: Bytes, number: number): Bytes | undefined | 'unchanged'
   slotHistory(key: Bytes, number: number): Bytes | undefined | 'unchanged'
   code(hash: Bytes): Bytes | undefined
-  /** Non-zero flat slots of an account in key order, paged. */
+  /** Of a lazy directory: an account whose code was fetched, which may be gone since. */
+  codeOrigin(hash: Bytes): Bytes | undefined
+  /** Non-zero flat slots of an account in key order, paged; in a lazy directory those that are known. */
   flatSlots(address: Bytes): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
   /** RLP. Appended blocks and folded ones alike, by hash. */
   header(hash: Bytes): Bytes | undefined
@@ -69,8 +72,20 @@ export interface StoreReader {
   oldestState(): number
   /** Safe and finalized, as last stored. */
   marks(): Marks
+  /** State is fetched as it is needed. */
+  isLazy(): boolean
+  /** undefined: the directory is whole. */
+  lazyStart(): LazyStart | undefined
   /** May take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
   trieAt(hash: Bytes, limits: ProofLimits): TrieAt
+}
+
+/** A lazy directory has of the state what was fetched or written since it was begun. */
+export type LazyStart = {
+  /** The block that its state begins with. */
+  readonly block: StoredHead
+  /** From here on every block has its transactions and receipts. Some older ones may be there too. */
+  readonly oldestBlock: number
 }
 
 /** What is stored of a block. */
@@ -122,6 +137,8 @@ export interface KeeperWords {
   setOldest(number: number): void
   /** stamp[hash of key] = height. `key`: 20 bytes (account) or 52 (slot). */
   stamp(key: Bytes, height: number): void
+  /** Of a lazy directory: whether anybody has read a row of this hash since it was asked last. `key`: as it stands in its column. */
+  takeRead(key: Bytes): boolean
 }
 
 /** Writer → keeper, in order. Plain data: crosses a thread. */
@@ -136,6 +153,8 @@ export type KeeperRequest =
   /** State root of the block as advanced so far, and the storage root of the message passer. */
   | { readonly type: 'root'; readonly id: BlockId }
   | { readonly type: 'append'; readonly block: AppendBlock }
+  /** The newest block is this one again, which is durable; nothing is on its way. Answered with `rewound`, or `unfolded`. */
+  | { readonly type: 'rewind'; readonly to: StoredHead }
   /** A block that the keeper listed at open has a table now, of this id; in order, parents first. */
   | {
       readonly type: 'adopt'
@@ -145,6 +164,29 @@ export type KeeperRequest =
     }
   /** The block will not be built on any more: its trie layer can go. */
   | { readonly type: 'forget'; readonly id: BlockId }
+  /** Of a lazy directory: what was read of the state after `block`. Answered on the port it came from. */
+  | {
+      readonly type: 'fill'
+      readonly request: number
+      readonly block: StoredHead
+      readonly rows: readonly FillRow[]
+    }
+  /**
+   * Of a lazy directory, when nothing is appended or unfolded: all of its state goes, and it begins anew after the newest block of
+   * `start`, whose id is `id`. Answered with 'begun'.
+   */
+  | {
+      readonly type: 'begin'
+      readonly id: BlockId
+      readonly genesisNumber: number
+      readonly start: Beginning
+    }
+  /** A flashblock was shown: what it promised. Before the append of its height. */
+  | { readonly type: 'promise'; readonly promised: PromisedFlashblock }
+  /** The first flashblock of a payload was shown, with or without promises. Before those. */
+  | { readonly type: 'payload'; readonly number: number; readonly payloadId: Bytes }
+  /** One of its flashblocks was told in two ways. */
+  | { readonly type: 'doubt'; readonly number: number; readonly payloadId: Bytes }
   /** Safe and finalized, stored with the head. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
   /**
@@ -157,6 +199,52 @@ export type KeeperRequest =
       readonly parentStateRoot: Bytes
       readonly diff: StateDiff
     }
+
+/** Something of the state that was fetched; or of the chain below it. */
+export type FillRow =
+  /** `value`: 72 bytes, undefined: known to be absent. `hasNoStorage`: known to have none, so that none of its slots has to be asked for. */
+  | {
+      readonly kind: 'account'
+      readonly address: Bytes
+      readonly value: Bytes | undefined
+      readonly hasNoStorage: boolean
+    }
+  /** `value`: 32 bytes, undefined: zero. */
+  | {
+      readonly kind: 'slot'
+      readonly address: Bytes
+      readonly key: Bytes
+      readonly value: Bytes | undefined
+    }
+  /** Held to its hash by who fetched it. `address`: who has it, where it can be had again. */
+  | {
+      readonly kind: 'code'
+      readonly hash: Bytes
+      readonly code: Bytes
+      readonly address: Bytes
+    }
+  /** RLP of an ancestor of the first block. */
+  | { readonly kind: 'header'; readonly number: number; readonly header: Bytes }
+
+/** A block as it is stored. */
+export type StartBlock = Pick<AppendBlock, 'header' | 'transactions' | 'receipts' | 'tail'>
+
+/** What a lazy state begins with. */
+export type Start = {
+  /**
+   * RLP of the headers below the first of `blocks`, oldest first, each the parent of the next: for BLOCKHASH the 256 before the newest
+   * block, fewer where the chain is shorter.
+   */
+  readonly headers: readonly Bytes[]
+  /** Whole blocks, oldest first, up to the one that the state begins with: what `eth_gasPrice` and `eth_feeHistory` look at. */
+  readonly blocks: readonly StartBlock[]
+  /** Heights; at most that of the newest block. */
+  readonly safe: number
+  readonly finalized: number
+}
+
+/** `keptUpTo`: the newest block of ours that is the upstream's too and stays; undefined: none is known to be. */
+export type Beginning = Start & { readonly keptUpTo?: number | undefined }
 
 /** What a keeper finds when it opens: the writer puts these blocks back into tables and has the keeper adopt them. */
 export type OpenedChain = {
@@ -191,6 +279,13 @@ export type KeeperAnswer =
       readonly request: number
       readonly roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes } | undefined
     }
+  /** Dropped: known already, or not known any more to be right: then `block` is not canonical, and all were. */
+  | {
+      readonly type: 'filled'
+      readonly request: number
+      readonly kept: number
+      readonly dropped: number
+    }
   | { readonly type: 'appended'; readonly id: BlockId; readonly number: number }
   | { readonly type: 'folded'; readonly id: BlockId; readonly number: number; readonly hash: Bytes }
   | {
@@ -200,6 +295,17 @@ export type KeeperAnswer =
       readonly toId: BlockId
       readonly unfolds: number
     }
+  /** Every older view is void, and all that was appended is folded or gone. */
+  | {
+      readonly type: 'begun'
+      readonly id: BlockId
+      readonly head: StoredHead
+      readonly unfolds: number
+    }
+  /** It goes on from where it was: the start is none for this directory. */
+  | { readonly type: 'notBegun'; readonly id: BlockId; readonly reason: string }
+  /** The newest block is this one, and it is not folded, or the newest that is. */
+  | { readonly type: 'rewound'; readonly hash: Bytes }
   /** A commit failed: canonical progress stops. `message` says what to do. */
   | { readonly type: 'failed'; readonly message: string }
 

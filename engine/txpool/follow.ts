@@ -1,4 +1,5 @@
 /** Keeps a txpool in step with the views: what each publish included, and what a flush or reorg took back. */
+import { blockHere } from '../chain/here.ts'
 import type { Block, ChainView } from '../chain/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
@@ -6,8 +7,9 @@ import type { SignedTransaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { readAccount } from '../state/read.ts'
+import { MissingError, type MissingKey } from '../state/reader.ts'
 import type { Txpool } from './txpool.ts'
-import type { TxpoolHead } from './types.ts'
+import type { NonceOf, TxpoolHead } from './types.ts'
 
 /** Brings the txpool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
 export type TxpoolFollower = { update(view: ChainView): void }
@@ -34,6 +36,7 @@ export function followViews(txpool: Txpool): TxpoolFollower {
         number: pending.number,
         parentHash: pending.header.parentHash.slice(),
         hashes: pending.transactionHashes().map((hash) => hash.slice()),
+        below: endsBelow(view, pending.number),
       }
       txpool.settle({
         pending: {
@@ -47,16 +50,25 @@ export function followViews(txpool: Txpool): TxpoolFollower {
   }
 }
 
+/** How many came back; and of those that could not be looked at what is missing. They stay in the journal. */
+export type Restored = {
+  readonly restored: number
+  readonly waiting: readonly Bytes[]
+  readonly missing: readonly MissingKey[]
+}
+
 /**
  * Puts journalled transactions back at the start. Those in a block that could still be lost are kept as included, those in an older one
- * and those that no longer fit are left out. Returns how many came back. @throws {ViewError}
+ * and those that no longer fit are left out. @throws {ViewError}
  */
 export function restoreTxpool(
   txpool: Txpool,
   journalled: Iterable<Bytes>,
   at: { readonly view: ChainView; readonly head: TxpoolHead },
-): number {
+): Restored {
   let restored = 0
+  const waiting: Bytes[] = []
+  const missing: MissingKey[] = []
   const raws = [...journalled]
   const hashes = raws.map((raw) => keccak256(raw))
   const oldest = Number(at.view.canonical.number) - txpool.limits.keepBlocks
@@ -68,16 +80,33 @@ export function restoreTxpool(
     const included = place?.block.transaction(place.index)
     if (place !== undefined && included !== undefined && included.type !== 0x7e)
       txpool.include(copyOf(included), Number(place.block.number))
-    else if (txpool.restore(raw, at.head)) restored++
+    else
+      try {
+        if (txpool.restore(raw, at.head)) restored++
+      } catch (error) {
+        if (!(error instanceof MissingError)) throw error
+        waiting.push(raw)
+        missing.push(...error.missing)
+      }
   }
-  txpool.rewriteJournal()
-  return restored
+  // Until then it holds those that wait.
+  if (waiting.length === 0) txpool.rewriteJournal()
+  return { restored, waiting, missing }
 }
 
 /** Nonces in the pending state of a view. */
-export function noncesOf(view: ChainView, pending: Block): (address: Bytes) => bigint {
+export function noncesOf(view: ChainView, pending: Block): NonceOf {
   const state = view.state(pending)
-  return (address) => readAccount(state, address)?.nonce ?? 0n
+  return (address, known) => orMissing(() => readAccount(state, address)?.nonce ?? 0n, known)
+}
+
+function orMissing<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof MissingError) return otherwise
+    throw error
+  }
 }
 
 /** @throws {Error} when the view has no pending block: every record has one. */
@@ -92,15 +121,38 @@ type Seen = {
   readonly number: bigint
   readonly parentHash: Bytes
   readonly hashes: readonly Bytes[]
+  /** Of the blocks between canonical and it: without a trie one may come again with another content and the same hash. */
+  readonly below: readonly End[]
 }
+type End = { readonly number: bigint; readonly count: number; readonly last: Bytes | undefined }
 
 /** Whether the view's chain begins with what was seen: same parent, and the same transactions first. */
 function isExtended(last: Seen, view: ChainView): boolean {
-  const block = view.block({ number: last.number })
+  const block = blockHere(view, last.number)
   if (block === undefined || !equalBytes(block.header.parentHash, last.parentHash)) return false
+  if (!last.below.every((end) => isSame(end, endOf(view, end.number)))) return false
   const hashes = block.transactionHashes()
   return last.hashes.every((hash, at) => hashes[at] !== undefined && equalBytes(hash, hashes[at]))
 }
+
+function endsBelow(view: ChainView, number: bigint): readonly End[] {
+  const ends: End[] = []
+  for (let at = view.canonical.number + 1n; at < number; at++) {
+    const end = endOf(view, at)
+    if (end !== undefined) ends.push(end)
+  }
+  return ends
+}
+function endOf(view: ChainView, number: bigint): End | undefined {
+  const block = blockHere(view, number)
+  if (block === undefined) return undefined
+  const count = block.transactionCount
+  return { number, count, last: block.transactionHash(count - 1)?.slice() }
+}
+const isSame = (a: End, b: End | undefined): boolean =>
+  a.count === b?.count &&
+  (a.last === b.last ||
+    (a.last !== undefined && b.last !== undefined && equalBytes(a.last, b.last)))
 
 function includeBlock(
   txpool: Txpool,
@@ -108,7 +160,7 @@ function includeBlock(
   at: { readonly number: bigint; readonly from: number },
 ): void {
   if (at.number < view.earliest) return
-  const block = view.block({ number: at.number })
+  const block = blockHere(view, at.number)
   if (block === undefined) return
   const hashes = block.transactionHashes()
   for (let index = at.from; index < block.transactionCount; index++) {

@@ -32,6 +32,10 @@ export type TxpoolLimits = {
   /** Transactions whose refusal by the sequencer is remembered, and for how many milliseconds. */
   readonly refused: number
   readonly refusedMs: number
+  /** Transactions that left without a block, of which is remembered why. */
+  readonly departed: number
+  /** Transactions that a development chain has dropped and that do not come back with a block that is taken back. */
+  readonly unwanted: number
   /** Blocks below the canonical head for which included transactions are kept, to come back after a reorg. */
   readonly keepBlocks: number
   /** Raw bytes of included transactions at or below the canonical head. */
@@ -57,6 +61,8 @@ export const TXPOOL_LIMITS: TxpoolLimits = {
   handedMs: 10_000,
   refused: 1_000,
   refusedMs: 10 * 60_000,
+  departed: 4_096,
+  unwanted: 10_000,
   keepBlocks: 16,
   includedBytes: 64 * 1024 * 1024,
   journalSlack: 10_000,

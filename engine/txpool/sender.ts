@@ -1,6 +1,6 @@
 /** One sender's transactions that are not in a block yet, by nonce. */
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Entry } from './types.ts'
+import { type Entry, isReached, type Position } from './types.ts'
 
 export type Sender = {
   readonly address: Bytes
@@ -55,4 +55,21 @@ export function spending(sender: Sender, nonce: bigint, except: bigint): bigint 
   let sum = 0n
   for (const [at, entry] of sender.entries) if (at >= nonce && at !== except) sum += entry.cost
   return sum
+}
+
+/** What was handed out for flashblocks up to `pending`, or too long ago, and is in none: it waits again. Gives whose it is. */
+export function takeBackUnused(
+  senders: Iterable<Sender>,
+  of: { readonly pending: Position; readonly handedBeforeMs: number },
+): ReadonlySet<Sender> {
+  const returned = new Set<Sender>()
+  for (const sender of senders)
+    for (const entry of sender.entries.values()) {
+      const { place } = entry
+      if (place.status !== 'handed') continue
+      if (!isReached(place.target, of.pending) && place.atMs > of.handedBeforeMs) continue
+      entry.place = { status: 'waiting' }
+      returned.add(sender)
+    }
+  return returned
 }

@@ -3,19 +3,21 @@ import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
+import { type Announcements, createAnnouncements } from './announcements.ts'
 import { chooseBest } from './best.ts'
+import { createDeparted, type Departure, LEFT, type Standing } from './departed.ts'
 import { candidate, hasShare, victims } from './eviction.ts'
 import { outdated } from './expiry.ts'
 import { createIncluded } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
-import { executable, firstGap, newSender, type Sender, spending } from './sender.ts'
+import { executable, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
   type Entry,
-  isReached,
   type Known,
   keyOf,
+  type NonceOf,
   newEntry,
   type Offered,
   type PendingListener,
@@ -30,6 +32,7 @@ import {
   type Unproven,
   type Wanted,
 } from './types.ts'
+import { createUnwanted, type Unwanted } from './unwanted.ts'
 import {
   type Acceptance,
   checkFunds,
@@ -51,10 +54,12 @@ export class Txpool {
   /** Everything the txpool knows, oldest first; included ones too. */
   readonly #byHash = new Map<string, Entry>()
   readonly #refusals: Refusals
+  readonly #departed: ReturnType<typeof createDeparted>
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
   readonly #included = createIncluded()
-  readonly #listeners = new Set<PendingListener>()
+  readonly #unwanted: Unwanted
+  readonly #announcements: Announcements
   #arrivals = 0
   #bytes = 0
   #open = 0
@@ -70,7 +75,10 @@ export class Txpool {
     )
     this.#now = options.now
     this.#refusals = createRefusals(this.limits, options.now)
+    this.#departed = createDeparted(this.limits)
     this.#onNews = options.onNews ?? (() => {})
+    this.#announcements = createAnnouncements(this.#onNews)
+    this.#unwanted = createUnwanted(this.limits.unwanted)
   }
 
   /**
@@ -94,6 +102,7 @@ export class Txpool {
     const reason = this.#refusals.reasonOf(key)
     if (reason !== undefined) return refuse(`transaction was dropped: ${reason}`, 'rejected')
     const decoded = decodeSubmitted(envelope, digest)
+    this.#unwanted.delete(key)
     if ('error' in decoded) return decoded
     const acceptance: Acceptance = {
       journal: this.#journal.append,
@@ -128,6 +137,14 @@ export class Txpool {
     return this.#byHash.get(keyOf(hash))?.transaction
   }
 
+  /** undefined: it is in a block, or nothing is known of it. */
+  standingOf(hash: Bytes): Standing | undefined {
+    const entry = this.#byHash.get(keyOf(hash))
+    if (entry === undefined) return this.#departed.of(keyOf(hash))
+    const ms = this.#now() - entry.addedAtMs
+    return entry.place.status === 'included' ? undefined : { why: 'waits', ms }
+  }
+
   isExpected(hash: Bytes): boolean {
     return this.kept(hash) !== undefined
   }
@@ -158,8 +175,7 @@ export class Txpool {
 
   /** Called with each transaction when it becomes executable, once. Returns the way to stop. */
   onPending(listener: PendingListener): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#announcements.listen(listener)
   }
 
   /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
@@ -169,7 +185,7 @@ export class Txpool {
       if (entry !== undefined) entry.isStopped = true
     }
     const { entries, hasMore } = chooseBest(this.#senders.values(), wanted, (sender) =>
-      this.#moveNonce(sender, wanted.nonceOf(sender.address)),
+      this.#moveNonce(sender, wanted.nonceOf(sender.address, sender.nonce)),
     )
     const atMs = this.#now()
     for (const entry of entries) entry.place = { status: 'handed', target: wanted.target, atMs }
@@ -187,16 +203,20 @@ export class Txpool {
   /**
    * What the sequencer could not execute leaves the txpool. A nonce that is too low or too high says only that the sequencer is ahead of
    * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published. `isFinal`: the
-   * same transaction is not taken again for a while, and whoever sends it is told why.
+   * same transaction is not taken again for a while, and whoever sends it is told why. `isUnwanted`: also where a block has it.
    */
   rejected(all: readonly RejectedTransaction[]): void {
-    for (const { hash, reason, isFinal } of all) {
+    for (const { hash, reason, isFinal, isUnwanted = false } of all) {
       const entry = this.#byHash.get(keyOf(hash))
-      if (entry === undefined || entry.place.status === 'included') continue
+      // Views may show it for some time yet.
+      if (isUnwanted) this.#unwanted.add(keyOf(hash))
+      if (entry === undefined || (entry.place.status === 'included' && !isUnwanted)) continue
       if (/^nonce too (low|high)/.test(reason)) continue
-      this.#remove(entry)
+      this.#included.drop(entry)
+      this.#remove(entry, { why: 'dropped', reason })
       if (isFinal === true) this.#refusals.add(entry.key, reason)
     }
+    if (all.some(({ isUnwanted }) => isUnwanted)) this.rewriteJournal()
   }
 
   /** A transaction is in block `blockNumber` of the pending chain, whether it came through this txpool or not. */
@@ -219,18 +239,15 @@ export class Txpool {
    * The pending chain was replaced, wholly or in part: included transactions that are gone from it come back, and all nonces are read anew.
    * `blockOf`: number of the block that has a transaction, on the new chain.
    */
-  rewind(chain: {
-    blockOf(hash: Bytes): number | undefined
-    nonceOf(address: Bytes): bigint
-  }): void {
+  rewind(chain: { blockOf(hash: Bytes): number | undefined; readonly nonceOf: NonceOf }): void {
     for (const entry of [...this.#byHash.values()]) {
       if (entry.place.status !== 'included') continue
       const blockNumber = chain.blockOf(entry.transaction.hash)
       if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
-      else this.#reopen(entry, chain.nonceOf(entry.transaction.from))
+      else this.#reopen(entry, chain.nonceOf(entry.transaction.from, entry.transaction.nonce))
     }
     for (const sender of [...this.#senders.values()]) {
-      this.#moveNonce(sender, chain.nonceOf(sender.address))
+      this.#moveNonce(sender, chain.nonceOf(sender.address, sender.nonce))
       this.#announce(sender.address)
     }
     this.#onNews()
@@ -240,24 +257,19 @@ export class Txpool {
   settle(heads: {
     readonly pending: Position
     readonly canonical: number
-    nonceOf(address: Bytes): bigint
+    readonly nonceOf: NonceOf
   }): void {
     const now = this.#now()
-    const returned = new Set<Sender>()
-    for (const sender of this.#senders.values())
-      for (const entry of sender.entries.values()) {
-        const { place } = entry
-        if (place.status !== 'handed') continue
-        if (!isReached(place.target, heads.pending) && now - place.atMs < this.limits.handedMs)
-          continue
-        entry.place = { status: 'waiting' }
-        returned.add(sender)
-      }
-    for (const sender of returned) this.#moveNonce(sender, heads.nonceOf(sender.address))
+    const returned = takeBackUnused(this.#senders.values(), {
+      pending: heads.pending,
+      handedBeforeMs: now - this.limits.handedMs,
+    })
+    for (const sender of returned)
+      this.#moveNonce(sender, heads.nonceOf(sender.address, sender.nonce))
     if (returned.size > 0) this.#onNews()
     if (heads.canonical === this.#canonical) return
     this.#canonical = heads.canonical
-    this.#forget(heads.canonical, now)
+    this.#forget({ canonical: heads.canonical, nowMs: now, limits: this.limits })
     this.#journal.rewriteWhenDue()
   }
 
@@ -297,7 +309,7 @@ export class Txpool {
     const noRoom = replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee)
     if (noRoom !== undefined) return { error: noRoom }
     journal?.(transaction.raw)
-    if (replaced !== undefined) this.#remove(replaced)
+    if (replaced !== undefined) this.#remove(replaced, LEFT.replacedBy(transaction))
     this.#insert(sender, entry)
     return { hash: transaction.hash }
   }
@@ -320,7 +332,7 @@ export class Txpool {
       const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
       if (worse.length === 0)
         return isQueued ? invalid('txpool is full', 'rejected') : invalid('transaction underpriced')
-      for (const victim of worse) this.#remove(victim)
+      for (const victim of worse) this.#remove(victim, LEFT.full)
     }
     return undefined
   }
@@ -344,20 +356,22 @@ export class Txpool {
     this.#bytes -= entry.transaction.raw.length
   }
 
-  #remove(entry: Entry): void {
+  #remove(entry: Entry, departure: Departure): void {
     this.#close(entry)
     this.#byHash.delete(entry.key)
+    this.#departed.add(entry.key, departure)
     this.#dropped++
   }
 
   /** An included entry that no block has any more goes back; it was shown, so it wins over another with its nonce. */
   #reopen(entry: Entry, nonce: bigint): void {
     this.#included.drop(entry)
+    if (this.#unwanted.has(entry.key)) return void this.#remove(entry, LEFT.unwanted)
     entry.place = { status: 'waiting' }
     const sender =
       this.#senders.get(entry.sender) ?? newSender(entry, entry.transaction.from, nonce)
     const other = sender.entries.get(entry.transaction.nonce)
-    if (other !== undefined) this.#remove(other)
+    if (other !== undefined) this.#remove(other, LEFT.replacedBy(entry.transaction))
     this.#insert(sender, entry)
   }
 
@@ -366,30 +380,20 @@ export class Txpool {
     const hasMoved = sender.nonce !== nonce
     sender.nonce = nonce
     for (const entry of [...sender.entries.values()])
-      if (entry.transaction.nonce < nonce && entry.place.status === 'waiting') this.#remove(entry)
+      if (entry.transaction.nonce < nonce && entry.place.status === 'waiting')
+        this.#remove(entry, LEFT.nonceUsed)
     return hasMoved
   }
 
   #announce(address: Bytes): void {
     const sender = this.#senders.get(keyOf(address))
-    if (sender === undefined) return
-    for (const entry of executable(sender)) {
-      if (entry.isAnnounced) continue
-      entry.isAnnounced = true
-      this.#onNews()
-      for (const listener of this.#listeners) listener(entry.transaction.hash, entry.transaction)
-    }
+    if (sender !== undefined) this.#announcements.tell(sender)
   }
 
-  #forget(canonical: number, nowMs: number): void {
-    const { limits } = this
-    for (const entry of outdated([...this.#byHash.values()], { canonical, nowMs, limits })) {
-      if (entry.place.status !== 'included') this.#remove(entry)
-      else {
-        this.#included.drop(entry)
-        this.#byHash.delete(entry.key)
-      }
-    }
+  #forget(at: Parameters<typeof outdated>[1]): void {
+    for (const entry of outdated([...this.#byHash.values()], at))
+      if (entry.place.status !== 'included') this.#remove(entry, LEFT.expired)
+      else if (this.#byHash.delete(entry.key)) this.#included.drop(entry)
   }
 }
 

@@ -111,9 +111,11 @@ export type Wanted = {
   readonly target: Position
   /** Hashes (keys of `keyOf`) of those that the asker could not finish and does not want now: they may be replaced from then on. */
   readonly excluded: ReadonlySet<string>
-  /** Nonce in the newest pending state. */
-  nonceOf(address: Bytes): bigint
+  /** In the newest pending state. */
+  readonly nonceOf: NonceOf
 }
+/** @param known what the txpool takes it for: the answer where the state has to be fetched first, for no block that is here has changed it */
+export type NonceOf = (address: Bytes, known: bigint) => bigint
 
 export type Offered = {
   /** Best first. */
@@ -126,6 +128,7 @@ export type RejectedTransaction = {
   readonly hash: Bytes
   readonly reason: string
   readonly isFinal?: boolean
+  readonly isUnwanted?: boolean
 }
 export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 

@@ -1,6 +1,6 @@
 /**
  * The shared arena: one buffer, where each word lies in it, and the hash of keys (ADR 3). Offsets are in 32-bit words.
- * Order in the buffer: control words and lease rows, 64 bytes each; the ring of records; the stamps; the pages of the tables.
+ * Order in the buffer: control words and lease rows, 64 bytes each; the ring of records; the stamps; what was read; the pages of the tables.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { BlockId, KeeperWords } from '../storage/types.ts'
@@ -19,9 +19,17 @@ const LINE_WORDS = 16
 export const RECORDS = 4096
 export const RECORD_WORDS = 40
 const STAMP_BITS = 20
+/** A byte for each; two keys with one only stay longer than they would alone. */
+const READ_BITS = 20
 
 export const DEFAULT_PAGE_BYTES = 64 * 1024
 const MIN_PAGE_BYTES = 2048
+/** Of the cache beside the arena: turn, kind, length, where it was read, key, value, and what fills it up. */
+export const CACHE_ENTRY_BYTES = 160
+/** Entries in which a key may lie. */
+export const CACHE_WAYS = 2
+/** Where nobody says how many. */
+const SMALL_CACHE_ENTRIES = 2 ** 12
 /** Word offsets stay below 2^31, so that they are small integers everywhere. */
 const MAX_BYTES = 2 ** 33 - 2 ** 24
 
@@ -32,9 +40,10 @@ export type Arena = {
   readonly threads: number
   readonly pageWords: number
   readonly pageCount: number
-  /** First word of the ring, the stamps and the pages. */
+  /** First word of the ring, the stamps, the reads and the pages. */
   readonly records: number
   readonly stamps: number
+  readonly reads: number
   readonly pages: number
 }
 
@@ -48,8 +57,10 @@ export function createViews(options: {
   readonly threads: number
   readonly seed: number
   readonly pageBytes?: number
+  /** A power of two (cacheEntriesIn). */
+  readonly cacheEntries?: number
 }): SharedViews {
-  const { bytes, threads, seed, pageBytes = DEFAULT_PAGE_BYTES } = options
+  const { bytes, threads, seed, pageBytes = DEFAULT_PAGE_BYTES, cacheEntries } = options
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`views: ${threads} threads, expected at least 1`)
   if (pageBytes < MIN_PAGE_BYTES || (pageBytes & (pageBytes - 1)) !== 0)
@@ -63,7 +74,20 @@ export function createViews(options: {
   if (size > MAX_BYTES) throw new RangeError(`views: ${size} bytes, at most ${MAX_BYTES}`)
   const buffer = new SharedArrayBuffer(size)
   Atomics.store(new Int32Array(buffer), SEED, seed | 0)
-  return { buffer, threads, pageBytes }
+  return { buffer, cache: createCacheMemory(cacheEntries), threads, pageBytes }
+}
+
+/** The most entries that take no more than so many bytes. */
+export const cacheEntriesIn = (bytes: number): number =>
+  2 ** Math.floor(Math.log2(bytes / CACHE_ENTRY_BYTES))
+
+/** @throws {RangeError} */
+function createCacheMemory(entries = SMALL_CACHE_ENTRIES): SharedArrayBuffer {
+  if (entries < CACHE_WAYS || (entries & (entries - 1)) !== 0)
+    throw new RangeError(
+      `views: a cache of ${entries} entries, expected a power of two from ${CACHE_WAYS}`,
+    )
+  return new SharedArrayBuffer(entries * CACHE_ENTRY_BYTES)
 }
 
 /** The arena as seen by this thread. */
@@ -81,12 +105,13 @@ export function openArena(shared: SharedViews): Arena {
     pageCount: Math.floor((words.length - pages) / pageWords),
     records,
     stamps: records + RECORDS * RECORD_WORDS,
+    reads: pages - 2 ** (READ_BITS - 2),
     pages,
   }
 }
 
 const pagesAt = (threads: number) =>
-  ROWS + threads * LINE_WORDS + RECORDS * RECORD_WORDS + 2 ** STAMP_BITS
+  ROWS + threads * LINE_WORDS + RECORDS * RECORD_WORDS + 2 ** STAMP_BITS + 2 ** (READ_BITS - 2)
 
 /** Word of a thread's lease row: the oldest record it reads, or 0; negative while the thread has not looked at the floor yet. */
 export const rowAt = (thread: number) => ROWS + thread * LINE_WORDS
@@ -108,6 +133,10 @@ export function keeperWords(shared: SharedViews): KeeperWords {
   const { words } = arena
   const key = new Uint8Array(SLOT_KEY_BYTES)
   const keyWords = new Int32Array(key.buffer)
+  const hashOf = (bytes: Bytes) => {
+    key.set(bytes)
+    return hashKey(arena.seed, keyWords, bytes.length >> 2)
+  }
   return {
     fold: () => Atomics.load(words, FOLD),
     setFold: (id: BlockId) => {
@@ -121,14 +150,21 @@ export function keeperWords(shared: SharedViews): KeeperWords {
     stamp: (bytes: Bytes, height) => {
       if (bytes.length !== ADDRESS_BYTES && bytes.length !== SLOT_KEY_BYTES)
         throw new RangeError(`stamp: a key of ${bytes.length} bytes, expected 20 or 52`)
-      key.set(bytes)
-      const hash = hashKey(arena.seed, keyWords, bytes.length >> 2)
-      Atomics.store(words, stampAt(arena, hash), height)
+      Atomics.store(words, stampAt(arena, hashOf(bytes)), height)
+    },
+    takeRead(bytes) {
+      const at = readAt(arena, hashOf(bytes))
+      if (arena.bytes[at] === 0) return false
+      arena.bytes[at] = 0
+      return true
     },
   }
 }
 const ADDRESS_BYTES = 20
 const SLOT_KEY_BYTES = 52
+
+/** Byte that says that a row of flat state, or code, was read: of a lazy directory, which does not keep for ever what nobody reads. */
+export const readAt = (arena: Arena, hash: number) => arena.reads * 4 + (hash >>> (32 - READ_BITS))
 
 /** Word of the stamp of a key. Other bits of the hash than those that find index words in small tables. */
 export const stampAt = (arena: Arena, hash: number) => arena.stamps + (hash >>> (32 - STAMP_BITS))

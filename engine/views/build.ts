@@ -27,6 +27,7 @@ import {
   TRANSACTION_HASH,
   tableOverhead,
   usableWords,
+  valueAt,
 } from './table.ts'
 import type { BlockHandle, Increment } from './types.ts'
 
@@ -109,6 +110,24 @@ export class Builder {
     return 'added'
   }
 
+  /** Another header under the same hash. It stays in the newest table, which those of children lead to. */
+  settle(build: Build, header: Header): 'added' | 'full' {
+    const { cursor, hash } = build
+    if (build.tag !== FINAL || cursor === undefined || hash === undefined)
+      throw new Error(`views: block ${build.number} is not finished yet`)
+    const head = { rlp: encodeHeader(header), hash }
+    if (!this.#reserve(build, sizeOf([], [], head))) return 'full'
+    const [arena, takePage] = [this.#arena, () => this.#takePage(build)]
+    const from = valueAt(arena, build.header)
+    this.#value.set(arena.words.subarray(from, from + HEADER_VALUE.words))
+    this.#value[HEADER_VALUE.start] = putBlob(arena, cursor, head.rlp, takePage)
+    this.#value[HEADER_VALUE.length] = head.rlp.length
+    this.#key[0] = FINAL
+    this.#setDraft(HEADER, FINAL, HEADER_VALUE.words)
+    build.header = putEntry(arena, cursor, this.#draft, takePage)
+    return 'added'
+  }
+
   /** Reserves pages for all entries and their words, blobs included; opens a further table when the index would pass half. */
   #reserve(build: Build, { entries, words }: Size): boolean {
     const arena = this.#arena
@@ -142,11 +161,15 @@ export class Builder {
   }
 
   #put(build: Build, kind: number, tag: number, valueWords: number): number {
+    this.#setDraft(kind, tag, valueWords)
+    return putEntry(this.#arena, this.#cursorOf(build), this.#draft, () => this.#takePage(build))
+  }
+
+  #setDraft(kind: number, tag: number, valueWords: number): void {
     const draft = this.#draft
     draft.kind = kind
     draft.tag = tag
     draft.valueWords = valueWords
-    return putEntry(this.#arena, this.#cursorOf(build), draft, () => this.#takePage(build))
   }
 
   #blob(build: Build, bytes: Bytes): number {

@@ -1,23 +1,38 @@
 /**
- * Flat values that a thread has read, below the tables: a publish changes nothing in it. A slot per hash, full keys compared, newest
- * read wins (ADR 3). Whether a value still holds is the reader's question: it knows stamps and view.
+ * Flat values that the threads of the process have read, below the tables: a publish changes nothing in it. One for all threads, in shared
+ * memory: what one thread has read the others find, and V8 does not count it as memory of each of them (2026-11: with 19 MB in a thread's
+ * own typed arrays its collections took longer than the reads had). Full keys compared, newest read wins (ADR 3). Whether a value still
+ * holds is the reader's question: it knows stamps and view.
  */
 import type { BlockId } from '../storage/types.ts'
+import { CACHE_ENTRY_BYTES, CACHE_WAYS } from './arena.ts'
 import type { Query } from './walk.ts'
 
 const KEY_WORDS = 13
 const VALUE_WORDS = 18
-const META_WORDS = 5
-export const DEFAULT_CACHE_ENTRIES = 2 ** 15
 
+// Words of an entry.
+/** Even: at rest; odd: some thread is writing it. Raised by each write. */
+const TURN = 0
+/** 0: empty. */
+const KIND = 1
+const COUNT = 2
+const BLOCK = 3
+const HEIGHT = 4
+const UNFOLDED = 5
+const KEY = 6
+const VALUE = KEY + KEY_WORDS
+const ENTRY_WORDS = CACHE_ENTRY_BYTES / 4
+
+/** What a thread has found last: a copy, which other threads do not change. */
 export type FlatCache = {
-  /** Slot of the key, −1 when it is not there. */
-  find(query: Query): number
-  blockOf(slot: number): BlockId
-  heightOf(slot: number): number
-  unfoldsOf(slot: number): number
+  /** Whether the key is there; what follows is about its value. */
+  find(query: Query): boolean
+  block(): BlockId
+  height(): number
+  unfolds(): number
   /** Copies the value; returns its words, 0: absent. */
-  read(slot: number, out: Uint32Array, at: number): number
+  read(out: Uint32Array, at: number): number
   /** `value`: words, empty when absent. `block`, `height`: the fold it was read at. */
   store(
     query: Query,
@@ -26,41 +41,69 @@ export type FlatCache = {
   ): void
 }
 
-/** `entries` is a power of two; each takes 144 bytes. */
-export function createCache(entries = DEFAULT_CACHE_ENTRIES): FlatCache {
-  if (entries < 1 || (entries & (entries - 1)) !== 0)
-    throw new RangeError(`cache of ${entries} entries, expected a power of two`)
-  const keys = new Int32Array(entries * KEY_WORDS)
-  const values = new Uint32Array(entries * VALUE_WORDS)
-  /** kind (0: empty), words of the value, block id, height, unfolds. */
-  const meta = new Int32Array(entries * META_WORDS)
-  const slotOf = (hash: number) => hash & (entries - 1)
+/** The cache as seen by this thread. */
+export function openCache(memory: SharedArrayBuffer): FlatCache {
+  const words = new Int32Array(memory)
+  const values = new Uint32Array(memory)
+  const sets = words.length / ENTRY_WORDS / CACHE_WAYS
+  const found = { block: 0, height: 0, unfolds: 0, count: 0, value: new Uint32Array(VALUE_WORDS) }
+  let writes = 0
+  const setOf = (hash: number) => (hash & (sets - 1)) * CACHE_WAYS * ENTRY_WORDS
+
+  /** Copies first and looks at the turn again then: what was written over meanwhile is not there. */
+  function take(entry: number, query: Query): boolean {
+    const turn = Atomics.load(words, entry + TURN)
+    if ((turn & 1) === 1 || !isOf(words, entry, query)) return false
+    const count = words[entry + COUNT]!
+    found.block = words[entry + BLOCK]!
+    found.height = words[entry + HEIGHT]!
+    found.unfolds = words[entry + UNFOLDED]!
+    for (let i = 0; i < count && i < VALUE_WORDS; i++) found.value[i] = values[entry + VALUE + i]!
+    found.count = count
+    return Atomics.load(words, entry + TURN) === turn
+  }
+  /** That of the key, else one after the other. */
+  function placeOf(set: number, query: Query): number {
+    for (let way = 0; way < CACHE_WAYS; way++)
+      if (isOf(words, set + way * ENTRY_WORDS, query)) return set + way * ENTRY_WORDS
+    return set + (writes++ % CACHE_WAYS) * ENTRY_WORDS
+  }
+
   return {
     find(query) {
-      const slot = slotOf(query.hash)
-      if (meta[slot * META_WORDS] !== query.kind) return -1
-      const at = slot * KEY_WORDS
-      for (let i = (query.kind >> 8) - 1; i >= 0; i--) if (keys[at + i] !== query.key[i]) return -1
-      return slot
+      const set = setOf(query.hash)
+      for (let way = 0; way < CACHE_WAYS; way++)
+        if (take(set + way * ENTRY_WORDS, query)) return true
+      return false
     },
-    blockOf: (slot) => meta[slot * META_WORDS + 2]!,
-    heightOf: (slot) => meta[slot * META_WORDS + 3]!,
-    unfoldsOf: (slot) => meta[slot * META_WORDS + 4]!,
-    read(slot, out, at) {
-      const count = meta[slot * META_WORDS + 1]!
-      for (let i = 0; i < count; i++) out[at + i] = values[slot * VALUE_WORDS + i]!
-      return count
+    block: () => found.block,
+    height: () => found.height,
+    unfolds: () => found.unfolds,
+    read(out, at) {
+      for (let i = 0; i < found.count; i++) out[at + i] = found.value[i]!
+      return found.count
     },
     store(query, value, { id, height, unfolds }) {
-      const slot = slotOf(query.hash)
-      const at = slot * META_WORDS
-      for (let i = 0; i < query.kind >> 8; i++) keys[slot * KEY_WORDS + i] = query.key[i]!
-      values.set(value, slot * VALUE_WORDS)
-      meta[at] = query.kind
-      meta[at + 1] = value.length
-      meta[at + 2] = id
-      meta[at + 3] = height
-      meta[at + 4] = unfolds
+      const entry = placeOf(setOf(query.hash), query)
+      const turn = Atomics.load(words, entry + TURN)
+      // Another thread writes it: that value is as good. One that was ended in the middle leaves the entry unused for good.
+      if ((turn & 1) === 1) return
+      if (Atomics.compareExchange(words, entry + TURN, turn, turn + 1) !== turn) return
+      words[entry + KIND] = query.kind
+      words[entry + COUNT] = value.length
+      words[entry + BLOCK] = id
+      words[entry + HEIGHT] = height
+      words[entry + UNFOLDED] = unfolds
+      for (let i = 0; i < query.kind >> 8; i++) words[entry + KEY + i] = query.key[i]!
+      for (let i = 0; i < value.length; i++) values[entry + VALUE + i] = value[i]!
+      Atomics.store(words, entry + TURN, turn + 2)
     },
   }
+}
+
+function isOf(words: Int32Array, entry: number, query: Query): boolean {
+  if (words[entry + KIND] !== query.kind) return false
+  for (let i = (query.kind >> 8) - 1; i >= 0; i--)
+    if (words[entry + KEY + i] !== query.key[i]) return false
+  return true
 }

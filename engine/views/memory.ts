@@ -9,6 +9,13 @@ const ENTRIES_PER_TABLE = DEFAULT_PAGE_BYTES / 16
 /** Headers, hashes, ends of pages. */
 const BLOCK_BYTES = 256 * 1024
 
+/**
+ * Appended blocks that are not folded: a flashblock of one of them can be named. The least is for reorgs; the most, because each is a step
+ * of every walk to what no table holds.
+ */
+export const HELD_BLOCKS = 4
+export const MOST_HELD_BLOCKS = 64
+
 export type ViewMemory = { readonly bytes: number; readonly minimum: number }
 
 /**
@@ -24,7 +31,14 @@ export function viewMemory(options: {
   readonly backlog?: number
   readonly ahead?: number
 }): ViewMemory {
-  const { gasLimit, blockTimeMs, deadlineMs, foldDepth = 4, backlog = 4, ahead = 8 } = options
+  const {
+    gasLimit,
+    blockTimeMs,
+    deadlineMs,
+    foldDepth = HELD_BLOCKS,
+    backlog = 4,
+    ahead = 8,
+  } = options
   for (const [name, value] of Object.entries({ gasLimit, blockTimeMs, deadlineMs }))
     if (!(value > 0)) throw new RangeError(`view memory: ${name} is ${value}, expected more than 0`)
   const tables = Math.ceil(gasLimit / GAS_PER_ENTRY / ENTRIES_PER_TABLE)

@@ -29,6 +29,7 @@ export function openPublisher(
     begin: (parent, payloadId) => state.begin(parent, payloadId),
     add: (block, increment) => state.builder.add(state.find(block), increment),
     finish: (block, header, hash) => state.builder.finish(state.find(block), header, hash),
+    settle: (block, header) => state.builder.settle(state.find(block), header),
     drop: (block) => state.drop(block),
     publish: (heads) => state.publish(heads),
     handOver: (block) => {

@@ -10,8 +10,8 @@ import {
   ViewError,
 } from '../state/reader.ts'
 import type { BlockId, StoreReader } from '../storage/types.ts'
-import { type Arena, FOLD, OLDEST, openArena, stampAt, UNFOLDS } from './arena.ts'
-import { createCache, type FlatCache } from './cache.ts'
+import { type Arena, FOLD, OLDEST, openArena, readAt, stampAt, UNFOLDS } from './arena.ts'
+import { type FlatCache, openCache } from './cache.ts'
 import { type Lease, type Leases, openLeases } from './lease.ts'
 import type { Position, ViewRecord } from './record.ts'
 import {
@@ -28,7 +28,15 @@ import {
   valueWordsOf,
 } from './table.ts'
 import type { SharedViews } from './types.ts'
-import { blockAt, blocksOf, createQuery, findInChain, hashOf, prepare, type Query } from './walk.ts'
+import {
+  blockAt,
+  createQuery,
+  findInChain,
+  hashOf,
+  heldToEnd,
+  prepare,
+  type Query,
+} from './walk.ts'
 
 /** What one thread reads views with. */
 export type ViewThread = {
@@ -46,14 +54,13 @@ export function openViewThread(options: {
   readonly views: SharedViews
   readonly store: StoreReader
   readonly thread: number
-  readonly cacheEntries?: number
 }): ViewThread {
   const arena = openArena(options.views)
   return {
     arena,
     store: options.store,
     leases: openLeases(arena, options.thread),
-    cache: createCache(options.cacheEntries),
+    cache: openCache(options.views.cache),
     query: createQuery(),
     scratch: createScratch(),
   }
@@ -64,49 +71,40 @@ export function openViewThread(options: {
  * @throws {ViewError} 'pruned' for a prefix of a folded block: flat state and history have whole blocks.
  */
 export function openState(thread: ViewThread, lease: Lease, at: Position): StateReader {
-  const { arena, store, cache, query, scratch } = thread
+  const { arena, cache, query, scratch, store } = thread
   const { record } = lease
   const { base } = record
   if (at.tag !== FINAL && at.height <= base.height)
     throw new ViewError('pruned', `state within block ${at.height} is not kept any more`)
   const fold = openFold(arena, record, at)
-  const address = query.bytes.subarray(0, 20)
-  const slotKey = query.bytes.subarray(0, 52)
   const { load, hand } = scratch
+  const { flat, valueAfter, readOld } = openHistory(thread, record)
+  const isLazy = store.isLazy()
 
   function read(kind: number, out: Uint32Array, outAt: number): Presence {
     assertHeld(lease)
     prepare(arena, query, kind)
-    if (at.height < base.height) return hand(history(kind, at.height), out, outAt)
+    if (at.height < base.height) {
+      // What is read is a row of flat state where no later block has changed it.
+      if (isLazy) arena.bytes[readAt(arena, query.hash)] = 1
+      return readOld(kind, at.height, { out, outAt })
+    }
     const entry = findInChain(arena, query, at, base.height)
     if (entry !== 0) return copyEntry(arena, entry, out, outAt)
-    const slot = cache.find(query)
-    if (slot >= 0 && isFresh(slot)) return cache.read(slot, out, outAt) === 0 ? 'absent' : 'present'
+    if (isLazy) arena.bytes[readAt(arena, query.hash)] = 1
+    if (cache.find(query) && isFresh()) return cache.read(out, outAt) === 0 ? 'absent' : 'present'
     const value = flat(kind)
-    if (fold.isOvertaken()) return hand(history(kind, base.height), out, outAt)
-    const words = value === undefined ? NOTHING : load(value)
-    cache.store(query, words, fold)
-    out.set(words, outAt)
-    return value === undefined ? 'absent' : 'present'
+    if (fold.isOvertaken()) return hand(valueAfter(kind, base.height), out, outAt)
+    // What is missing never gets into the cache: it may be fetched at any moment, and nobody is told.
+    if (value !== 'missing') cache.store(query, value === undefined ? NOTHING : load(value), fold)
+    return hand(value, out, outAt)
   }
-  const flat = (kind: number) =>
-    kind === ACCOUNT ? store.flatAccount(address) : store.flatSlot(slotKey)
-  /** Latest value first, then the first change after block `number`: a fold in between is seen by the second read. */
-  function history(kind: number, number: number): Bytes | undefined {
-    const latest = flat(kind)
-    const before =
-      kind === ACCOUNT ? store.accountHistory(address, number) : store.slotHistory(slotKey, number)
-    assertValid(arena, record)
-    if (number < Atomics.load(arena.words, OLDEST))
-      throw new ViewError('pruned', `state of block ${number} is not kept any more`)
-    return before === 'unchanged' ? latest : before
-  }
-  function isFresh(slot: number): boolean {
-    const height = cache.heightOf(slot)
+  function isFresh(): boolean {
+    const height = cache.height()
     const isSame =
-      cache.unfoldsOf(slot) === record.unfolds &&
+      cache.unfolds() === record.unfolds &&
       Atomics.load(arena.words, stampAt(arena, query.hash)) <= height &&
-      (height <= base.height || fold.isHeld(cache.blockOf(slot)))
+      (height <= base.height || fold.isHeld(cache.block()))
     // After the stamp: the fold of another branch may have set it back, and comes after the unfold.
     if (isSame) assertValid(arena, record)
     return isSame
@@ -134,6 +132,49 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
   }
 }
 
+/** State as of the fold head, and as of a block below it, of the key that stands in the query. */
+function openHistory({ arena, store, cache, query, scratch }: ViewThread, record: ViewRecord) {
+  const address = query.bytes.subarray(0, 20)
+  const slotKey = query.bytes.subarray(0, 52)
+
+  const flat = (kind: number) =>
+    kind === ACCOUNT ? store.flatAccount(address) : store.flatSlot(slotKey)
+  /** Latest value first, then the first change after block `number`: a fold in between is seen by the second read. */
+  function valueAfter(kind: number, number: number): Bytes | undefined | 'missing' {
+    const latest = flat(kind)
+    const before =
+      kind === ACCOUNT ? store.accountHistory(address, number) : store.slotHistory(slotKey, number)
+    assertKept(number)
+    return before === 'unchanged' ? latest : before
+  }
+  /** The same value until something is unfolded: it is cached as a kind of its own, in a place for each height. */
+  function readOld(
+    kind: number,
+    height: number,
+    { out, outAt }: { readonly out: Uint32Array; readonly outAt: number },
+  ): Presence {
+    query.kind = kind | OLD
+    query.hash ^= Math.imul(height, HEIGHT_MIX)
+    if (cache.find(query) && cache.height() === height && cache.unfolds() === record.unfolds) {
+      assertKept(height)
+      return cache.read(out, outAt) === 0 ? 'absent' : 'present'
+    }
+    const value = valueAfter(kind, height)
+    if (value !== 'missing') {
+      const words = value === undefined ? NOTHING : scratch.load(value)
+      cache.store(query, words, { id: 0, height, unfolds: record.unfolds })
+    }
+    return scratch.hand(value, out, outAt)
+  }
+  /** After the read: what was pruned, or unfolded, before it is seen here. */
+  function assertKept(number: number): void {
+    assertValid(arena, record)
+    if (number < Atomics.load(arena.words, OLDEST))
+      throw new ViewError('pruned', `state of block ${number} is not kept any more`)
+  }
+  return { flat, valueAfter, readOld }
+}
+
 /** Where bytes of a value become words. */
 function createScratch() {
   const scratch = new Uint32Array(ACCOUNT_WORDS)
@@ -143,7 +184,8 @@ function createScratch() {
     scratchBytes.set(value)
     return scratch.subarray(0, value.length >> 2)
   }
-  function hand(value: Bytes | undefined, out: Uint32Array, outAt: number): Presence {
+  function hand(value: Bytes | undefined | 'missing', out: Uint32Array, outAt: number): Presence {
+    if (value === 'missing') return 'missing'
     if (value === undefined) return 'absent'
     out.set(load(value), outAt)
     return 'present'
@@ -153,6 +195,10 @@ function createScratch() {
 }
 
 const NOTHING = new Uint32Array(0)
+/** Of the kind of a cached value: that after an old block. */
+const OLD = 0x80
+/** Spreads heights over the cache: an odd number, far from a power of two. */
+const HEIGHT_MIX = 0x9e3779b1
 
 /** What the fold word may say so that flat state is right for this view: the base, or a block that it holds to the end. */
 type Fold = {
@@ -173,9 +219,7 @@ function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
     held ??= new Map([
       [record.base.id, record.base.height] as const,
       // A prefix does not hold its block to the end: once folded, flat state has all of it.
-      ...Array.from(blocksOf(arena, at, record.base.height))
-        .filter(({ tag }) => tag === FINAL)
-        .map((block) => [block.id, block.height] as const),
+      ...heldToEnd(arena, at, record.base.height),
     ])
     return held
   }
@@ -236,6 +280,7 @@ function readCode(
     const value = valueAt(arena, entry)
     return readBlob(arena, arena.words[value]!, arena.words[value + 1]!)
   }
+  if (store.isLazy()) arena.bytes[readAt(arena, query.hash)] = 1
   const code = store.code(hash)
   if (code === undefined) assertValid(arena, lease.record)
   return code ?? 'missing'

@@ -9,6 +9,8 @@ import type { BlockId } from '../storage/types.ts'
 /** Plain data: crosses a thread. `buffer` is the arena; `threads` the rows of leases. Row 0 belongs to the front. */
 export type SharedViews = {
   readonly buffer: SharedArrayBuffer
+  /** Of flat values that were read. */
+  readonly cache: SharedArrayBuffer
   readonly threads: number
   readonly pageBytes: number
 }
@@ -43,6 +45,8 @@ export interface Publisher {
   add(block: BlockHandle, increment: Increment): 'added' | 'full'
   /** The block is all there: its final header and hash. */
   finish(block: BlockHandle, header: Header, hash: Bytes): 'added' | 'full'
+  /** The header of a finished block whose roots were not known when it was finished: its hash stays. */
+  settle(block: BlockHandle, header: Header): 'added' | 'full'
   /** It will not be shown, or not again: nothing of it is kept for its own sake. Each block that was begun is shown or dropped. */
   drop(block: BlockHandle): void
   /** One new record; returns its number. Each head is an ancestor of the next or equal. pending: newest increment of its block. */

@@ -1,5 +1,6 @@
 /** Walking a view's chain of tables: from a head down to the base of its record, block by block (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
+import { bytesToHex } from '../primitives/hex.ts'
 import { type Arena, hashKey } from './arena.ts'
 import { HEADER_VALUE } from './build.ts'
 import type { Position } from './record.ts'
@@ -11,6 +12,7 @@ import {
   HEADER,
   parentHeightOf,
   parentOf,
+  payloadOf,
   readBlob,
   valueAt,
 } from './table.ts'
@@ -97,8 +99,33 @@ export function blockAt(
   base: number,
   height: number,
 ): Position | undefined {
-  for (const block of blocksOf(arena, from, base)) if (block.height === height) return block
-  return undefined
+  if (height === from.height) return from.table === 0 ? undefined : from
+  if (height > from.height || height <= base) return undefined
+  // Links alone: a block's own entry is looked up once, however many stand between.
+  let { table } = from
+  for (let at = from.height; at > height; ) {
+    at = parentHeightOf(arena, table)
+    table = parentOf(arena, table)
+  }
+  return wholeBlock(arena, table, height)
+}
+
+/** Id and height of each block above height `base` that the chain of `from` holds to the end. */
+export function* heldToEnd(
+  arena: Arena,
+  from: Position,
+  base: number,
+): Generator<readonly [id: number, height: number]> {
+  if (from.table === 0) return
+  if (from.tag === FINAL) yield [from.id, from.height]
+  let { table, height } = from
+  for (;;) {
+    const below = parentHeightOf(arena, table)
+    table = parentOf(arena, table)
+    if (below <= base) return
+    if (below !== height) yield [blockIdOf(arena, table), below]
+    height = below
+  }
 }
 
 /** The block as it was at flashblock `tag`; undefined when it was never published so. */
@@ -139,6 +166,12 @@ export function findHash(
   const found = findWithBlock(arena, query, from, base)
   if (found === undefined) return undefined
   return prefixOf(arena, found.block, arena.words[valueAt(arena, found.entry)]!)
+}
+
+/** 0x + 16 hex digits: the payload that a block in tables came with; undefined: it came whole. */
+export function payloadAt(arena: Arena, { table }: Position): string | undefined {
+  const payload = payloadOf(arena, table)
+  return payload && bytesToHex(payload)
 }
 
 /** 32 bytes: hash of a block in tables. */

@@ -44,8 +44,11 @@ export function haltWords(
     case HALT_PRECOMPILE:
       return ofPrecompile
     case 21:
-      return `out of gas: max initcode size exceeded: code size ${first} limit ${MOST_INIT_CODE}`
+      return `out of gas: max initcode size exceeded: code size ${long(first, second)} limit ${MOST_INIT_CODE}`
     default:
       return WORDS[halt]!
   }
 }
+
+/** A number of 64 bits from its two halves, as the module gives them: signed. */
+const long = (low: number, high: number): bigint => (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0)

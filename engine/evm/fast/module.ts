@@ -38,7 +38,7 @@ const NUMBERS = [
 ] as const
 export type Layout = Readonly<Record<(typeof NUMBERS)[number], number>>
 
-type Register<T> = { readonly value: T }
+type Register<T> = { value: T }
 /** Pointers and sizes are 32-bit numbers. */
 export type Exports = {
   readonly memory: WebAssembly.Memory

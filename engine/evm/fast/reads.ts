@@ -7,6 +7,7 @@ import {
   type StateReader,
 } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
+import { type Limits, LOST_GAS } from '../engine.ts'
 import type { HostCalls, Instance } from './instance.ts'
 
 /** Keys that a run may miss before it ends. */
@@ -27,7 +28,7 @@ export class Ended extends Error {
 export type Reads = {
   readonly calls: Pick<HostCalls, 'account' | 'slot' | 'hasSlots' | 'code' | 'blockHash'>
   /** From here on what is missing is noted, until `end`; before and after it is an error. */
-  begin(): void
+  begin(limits: Limits): void
   /** What was missing, in the order of the questions. */
   end(): readonly MissingKey[]
 }
@@ -41,10 +42,11 @@ export function makeReads(
   const answer = layout.ANSWER >> 2
   /** By their words. What was missing once stays so for the run. */
   let noted: Map<string, MissingKey> | undefined
-  let isRunning = false
+  /** undefined: no run. */
+  let running: Limits | undefined
 
   function miss(key: MissingKey): typeof READ.missing {
-    if (!isRunning) throw new MissingError(key)
+    if (running === undefined) throw new MissingError(key)
     noted ??= new Map()
     noted.set(describeMissing(key), key)
     if (noted.size >= MOST_MISSING) throw new Ended('missing')
@@ -55,12 +57,12 @@ export function makeReads(
   const slot = () => askedSlot(instance)
 
   return {
-    begin() {
+    begin(limits) {
       noted = undefined
-      isRunning = true
+      running = limits
     },
     end() {
-      isRunning = false
+      running = undefined
       const missing = noted === undefined ? [] : [...noted.values()]
       noted = undefined
       return missing
@@ -69,12 +71,14 @@ export function makeReads(
       account() {
         if (isMissed(account)) return READ.missing
         const presence = reader().account(instance.asked.address, instance.words, answer)
+        if (running?.isLost?.() === true) capGas(instance)
         return presence === 'missing' ? miss(account()) : READ[presence]
       },
       slot() {
         if (isMissed(slot)) return READ.missing
         const { asked } = instance
         const presence = reader().slot(asked.address, asked.key, instance.words, answer)
+        if (running?.isLost?.() === true) capGas(instance)
         return presence === 'missing' ? miss(slot()) : READ[presence]
       },
       hasSlots: () => (reader().hasSlots(instance.asked.address) ? 1 : 0),
@@ -98,6 +102,11 @@ export function makeReads(
       },
     },
   }
+}
+
+/** Of the frame that reads, which has its gas in the register then. */
+export function capGas({ exports }: Instance): void {
+  if (exports.gas.value > LOST_GAS) exports.gas.value = LOST_GAS
 }
 
 const askedAccount = (instance: Instance): MissingKey => ({

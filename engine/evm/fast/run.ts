@@ -54,7 +54,7 @@ export function makeRunner(
     run(message, { baseFee, limits }) {
       const mark = exports.checkpoint()
       running.isExpired = limits?.isExpired
-      reads.begin()
+      reads.begin(limits ?? {})
       let end: number | Ended['why']
       let missing: readonly MissingKey[] = []
       try {

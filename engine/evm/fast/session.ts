@@ -4,6 +4,7 @@ import type { StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
 import {
   type BlockEnv,
+  boundMessage,
   ClosedError,
   type Session,
   type SessionRules,
@@ -48,7 +49,8 @@ export function openFastSession(options: SessionOptions): Session {
   let isRunning = false
   const methods: Omit<Session, 'close'> = {
     ...stateMethods(use, () => reader),
-    run(message, limits) {
+    run(given, limits) {
+      const message = boundMessage(given, limits)
       use()
       if (isRunning) throw new Error('a session runs one message at a time')
       isRunning = true

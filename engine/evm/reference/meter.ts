@@ -3,12 +3,16 @@ import type { Limits } from '../engine.ts'
 
 /** Between two looks at the deadline: about a millisecond of the reference engine. */
 const SLICE_STEPS = 1024
+/** What a lost run may still take: about a million gas. */
+const LOST_SLICES = 50
 
 /** Counts down to the next look; `start` before each run. */
 export class Meter {
   #isExpired: (() => boolean) | undefined
   #fuel = 0
   #countdown = SLICE_STEPS
+  #isLost: (() => boolean) | undefined
+  #lostSlices = 0
   /** Words of 32 bytes that one frame may have; undefined: as many as it can pay for. */
   maxWords: bigint | undefined
 
@@ -16,6 +20,8 @@ export class Meter {
     this.#isExpired = limits?.isExpired
     this.#fuel = limits?.fuel ?? Number.POSITIVE_INFINITY
     this.#countdown = SLICE_STEPS
+    this.#isLost = limits?.isLost
+    this.#lostSlices = 0
     this.maxWords = limits?.memoryBytes === undefined ? undefined : BigInt(limits.memoryBytes) / 32n
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
   }
@@ -35,6 +41,7 @@ export class Meter {
   /** Looks at the deadline now: around what takes long in one step. @throws {Stopped} */
   readonly poll = (): void => {
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
+    if (this.#isLost?.() === true && ++this.#lostSlices > LOST_SLICES) throw new Stopped('fuel')
   }
 }
 

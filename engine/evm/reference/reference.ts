@@ -9,6 +9,7 @@ import { MissingError, type StateReader } from '../../state/reader.ts'
 import { type CodeCache, codeCache } from '../code-cache.ts'
 import {
   type BlockEnv,
+  boundMessage,
   ClosedError,
   type Engine,
   type Limits,
@@ -110,7 +111,7 @@ function openSession(options: {
 
   const session: Session = {
     ...stateAccess(state),
-    run,
+    run: (message, limits) => run(boundMessage(message, limits), limits),
     reopen(reader, nextBlock) {
       state.reopen(reader)
       block = nextBlock

@@ -10,6 +10,7 @@ import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { attributesOfHeader, openBlock } from '../block/block.ts'
 import type { BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
+import { MOST_REPLAYS } from './most-replays.ts'
 
 export type ReplayOptions = {
   readonly engine: Engine
@@ -43,9 +44,6 @@ export type KeptReplays = {
   take(engine: Engine, hash: Bytes): Replay | undefined
   give(replay: Replay): void
 }
-
-/** The newest blocks of a thread. A replay holds what its block has touched: some megabytes. */
-export const MOST_REPLAYS = 2
 
 export function keptReplays(): KeptReplays {
   let kept: readonly Replay[] = []

@@ -1,5 +1,6 @@
 /** Deposit transactions of OP chains (specs.optimism.io: Deposits, Execution): they pay nothing, and what they mint stays whatever happens. */
 import type { DepositTransaction } from '../../primitives/transaction.ts'
+import { applyEdits, decodeEdits, isEdit } from './edits.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
 import { invalid } from './invalid.ts'
 import { andThen, type Maybe } from './maybe.ts'
@@ -63,6 +64,11 @@ export function applyDeposit(
       session.revert(kept)
       return failed
     }
+    const isEditing = rules.hasEdits && isEdit(deposit)
+    if (isEditing && !applyEdits(session, decodeEdits(deposit.input) ?? NONE)) {
+      session.revert(kept)
+      return failed
+    }
     const refund = outcome.status === 'success' ? outcome.refund : 0n
     const used = { gas: deposit.gasLimit - gasLeftOf(outcome), refund, floor }
     return {
@@ -73,6 +79,8 @@ export function applyDeposit(
     }
   })
 }
+
+const NONE = [] as const
 
 const inputOf = (deposit: DepositTransaction) => ({
   isCreation: deposit.to === undefined,

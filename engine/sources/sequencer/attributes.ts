@@ -29,10 +29,19 @@ const L1 = {
 
 type Parent = { readonly hash: Bytes; readonly header: Header }
 
+/** @param salt another one makes another block on the same parent */
 export function nextAttributes(
   chain: ChainSpec,
   parent: Parent,
-  timestamp: bigint,
+  {
+    timestamp,
+    salt = NO_SALT,
+    gasLimit = parent.header.gasLimit,
+  }: {
+    readonly timestamp: bigint
+    readonly salt?: Bytes | undefined
+    readonly gasLimit?: bigint | undefined
+  },
 ): BlockAttributes {
   const { header } = parent
   const beaconRoot = concatBytes(l1BlockOf(chain, timestamp).hash, text('beacon block root'))
@@ -40,9 +49,9 @@ export function nextAttributes(
     parentHash: parent.hash,
     parentBeaconBlockRoot: keccak256(beaconRoot),
     coinbase: hexToBytes(SEQUENCER_FEE_VAULT),
-    prevRandao: keccak256(concatBytes(parent.hash, text('prevRandao'))),
+    prevRandao: keccak256(concatBytes(parent.hash, text('prevRandao'), salt)),
     number: header.number + 1n,
-    gasLimit: header.gasLimit,
+    gasLimit,
     timestamp,
     extraData: nextExtraData(chain, header, timestamp),
     baseFee: nextBaseFee(chain, header, timestamp),
@@ -104,4 +113,5 @@ export function l1BlockOf(
   }
 }
 
+const NO_SALT = new Uint8Array(0)
 const text = (value: string) => new TextEncoder().encode(value)

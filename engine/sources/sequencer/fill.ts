@@ -53,6 +53,8 @@ export interface Filler {
   include(number: bigint, hash: Bytes): void
   /** It is not: its flashblock was never cut. */
   exclude(hash: Bytes): void
+  /** Nothing is included from this height on: those blocks were taken back. */
+  excludeFrom(number: bigint): void
 }
 
 export function createFiller(): Filler {
@@ -70,6 +72,9 @@ export function createFiller(): Filler {
     },
     exclude(hash) {
       included.delete(bytesToHex(hash))
+    },
+    excludeFrom(number) {
+      for (const [hash, height] of included) if (height >= number) included.delete(hash)
     },
   }
 }

@@ -57,6 +57,12 @@ export class Intake {
     this.#filler.include(number, hash)
   }
 
+  /** Blocks from this height on were taken back: what was in them may come again. */
+  goBack(number: bigint): void {
+    this.#filler.excludeFrom(number)
+    this.#hasMore = true
+  }
+
   /** A block begins, or is begun again. */
   reset(): void {
     this.#next()
@@ -77,14 +83,22 @@ export class Intake {
     this.#hasAskedAhead = true
     this.#askedAheadAt = this.#clock.now()
     const limit = aheadLimit(payload, targetIndex)
-    const offered = await this.#ask(payload, limit, this.#filler.stopped())
+    const excluded = this.#filler.stopped()
+    const offered = await this.#ask(payload, { limit, excluded, isPatient: false })
     const work = this.#begun(payload, gasLimit(payload, targetIndex))
     const tried = await work.offer(offered, AHEAD)
     this.#unreached = [...this.#unreached, ...tried.unreached]
   }
 
-  /** At the tick: what else the txpool has, within the rest of the quotas. */
-  async finish(payload: Payload, targetIndex: number): Promise<void> {
+  /**
+   * At the tick: what else the txpool has, within the rest of the quotas.
+   * @param isPatient the flashblock has no time at which it is due: the txpool is waited for
+   */
+  async finish(
+    payload: Payload,
+    targetIndex: number,
+    { isPatient = false }: { readonly isPatient?: boolean } = {},
+  ): Promise<void> {
     const [ports, filler] = [this.#ports, this.#filler]
     const limit = gasLimit(payload, targetIndex)
     this.#giveBack(this.#unreached)
@@ -92,10 +106,12 @@ export class Intake {
     // Whoever was stopped comes last, and takes none of the others' gas in the list.
     let isMoreWanted = this.#hasMore || ports.hasNews()
     for (let asked = 0; isMoreWanted && asked < MAX_ASKED; asked++) {
-      const offered = await this.#ask(payload, limit, filler.stopped())
+      const question = { limit, excluded: filler.stopped(), isPatient }
+      const offered = await this.#ask(payload, question)
       isMoreWanted = (await work.offer(offered)).isMoreWanted
     }
-    if (filler.stopped().length > 0) await work.offer(await this.#ask(payload, limit, []))
+    if (filler.stopped().length > 0)
+      await work.offer(await this.#ask(payload, { limit, excluded: [], isPatient }))
     const { rejected, left, isOutOfTime, long } = await work.finish()
     this.#next()
     this.#giveBack(left)
@@ -112,6 +128,16 @@ export class Intake {
     for (const hash of hashes) this.#filler.exclude(hash)
     this.#giveBack([...this.#unreached, ...hashes])
     this.#next()
+  }
+
+  /** Hashes of what somebody has sent, from a flashblock on: nothing of that is in the block any more. What no flashblock told goes back. */
+  takeBack(payload: Payload, from: number): readonly Bytes[] {
+    this.abandon(payload)
+    const uncut = new Set(payload.uncut)
+    const taken = payload.uncutFrom(from).filter((done) => !uncut.has(done))
+    const hashes = taken.map(({ transaction }) => transaction.hash)
+    for (const hash of hashes) this.#filler.exclude(hash)
+    return hashes
   }
 
   #next(): void {
@@ -134,14 +160,21 @@ export class Intake {
   }
 
   /** Up to `limit` of the block's gas. */
-  async #ask(payload: Payload, limit: bigint, excluded: readonly Bytes[]) {
+  async #ask(
+    payload: Payload,
+    {
+      limit,
+      excluded,
+      isPatient,
+    }: { readonly limit: bigint; readonly excluded: readonly Bytes[]; readonly isPatient: boolean },
+  ) {
     const { attributes, gasUsed } = payload.execution
     const { number, baseFee } = attributes
     const gas = limit - gasUsed
     if (gas <= 0n) return []
     const index = payload.index + 1
     const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
-    const offered = await this.#ports.transactions(wanted)
+    const offered = await this.#ports.transactions(wanted, isPatient)
     this.#hasMore = offered.hasMore
     return offered.transactions
   }

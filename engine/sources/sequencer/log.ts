@@ -51,7 +51,7 @@ export function createPacketLog(journal: PacketJournal, journalled: Iterable<Byt
     },
     append(number, packet, message) {
       journal.append(packet)
-      listOf(blocks, number).push({ packet, message, isSent: true })
+      add(listOf(blocks, number), { packet, message, isSent: true })
     },
     find(number, parentHash) {
       const packets = blocks.get(number)
@@ -88,9 +88,25 @@ function readBlocks(journalled: Iterable<Bytes>): Map<bigint, RecordedPacket[]> 
     const { message } = decoded
     if (message.type === 'flashblock') number = message.blockNumber ?? number
     // An End belongs to the block before it.
-    if (number !== undefined) listOf(blocks, number).push({ packet, message, isSent: false })
+    if (number !== undefined) add(listOf(blocks, number), { packet, message, isSent: false })
   }
   return blocks
+}
+
+/** A flashblock that is sent again in another form takes the place of the first, and of what came behind that. */
+function add(packets: RecordedPacket[], recorded: RecordedPacket): void {
+  const { message } = recorded
+  if (message.type === 'flashblock') {
+    const first = packets.findIndex(
+      (other) =>
+        isFlashblock(other) &&
+        other.message.payloadId === message.payloadId &&
+        other.message.index === message.index &&
+        !equalBytes(other.message.delta.blockHash, message.delta.blockHash),
+    )
+    if (first >= 0) packets.length = first
+  }
+  packets.push(recorded)
 }
 
 function listOf(blocks: Map<bigint, RecordedPacket[]>, number: bigint): RecordedPacket[] {

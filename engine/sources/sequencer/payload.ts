@@ -6,10 +6,12 @@ import type {
   BlockAttributes,
   BlockCheckpoint,
   BlockExecution,
+  BlockSums,
   ExecutedTransaction,
 } from '../../execution/transaction/types.ts'
 import type { Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
 import { hashHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
@@ -29,6 +31,10 @@ export interface Payload {
   readonly cutGasUsed: bigint
   /** The next flashblock: what is uncut. */
   cut(targetIndex: number): Promise<Flashblock>
+  /** Index of the newest flashblock above index 0 that has transactions; undefined: none has. */
+  newestFilled(): number | undefined
+  /** Takes back flashblock `index`, above 0, and those behind it, and what is uncut: gives their transactions. */
+  uncutFrom(index: number): readonly ExecutedTransaction[]
   /** Executes a flashblock that was cut before; undefined when it says the same as its packet, else what differs. */
   replay(flashblock: Flashblock): Promise<string | undefined>
   sealed(): SealedBlock
@@ -53,12 +59,14 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
   let count = 0
   let since: BlockCheckpoint | undefined
   let withdrawalsRoot = options.withdrawalsRoot ?? ZERO_32
+  const ends: End[] = []
   await begin(execution)
 
   const advance = () => {
     index++
     count = execution.executed.length
     since = execution.checkpoint()
+    ends.push({ count, since, withdrawalsRoot })
   }
   const headerWith = (stateRoot: Bytes) => headerOf(execution, { stateRoot, withdrawalsRoot })
 
@@ -85,24 +93,21 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       const header = headerWith(stateRoot)
       const transactions = execution.executed.slice(count).map((done) => done.transaction.raw)
       advance()
-      return {
-        type: 'flashblock',
-        payloadId: id,
-        index,
-        targetIndex,
-        base: index === 0 ? baseOf(attributes) : undefined,
-        delta: {
-          stateRoot,
-          receiptsRoot: sums.receiptsRoot,
-          logsBloom: sums.logsBloom,
-          gasUsed: sums.gasUsed,
-          blockHash: hashHeader(header),
-          transactions,
-          withdrawalsRoot: header.withdrawalsRoot,
-          blobGasUsed: rules.hasDaFootprint ? sums.blobGasUsed : undefined,
-        },
-        blockNumber: attributes.number,
-      }
+      const base = index === 0 ? baseOf(attributes) : undefined
+      const delta = deltaOf({ header, sums, transactions, hasDaFootprint: rules.hasDaFootprint })
+      const blockNumber = attributes.number
+      return { type: 'flashblock', payloadId: id, index, targetIndex, base, delta, blockNumber }
+    },
+    newestFilled: () => newestFilled(ends),
+    uncutFrom(from) {
+      const end = ends[from - 1]
+      if (end === undefined) throw new RangeError(`no flashblock ${from - 1} to go back to`)
+      const taken = execution.executed.slice(end.count)
+      execution.revert(end.since)
+      ends.length = from
+      index = from - 1
+      ;({ count, since, withdrawalsRoot } = end)
+      return taken
     },
     async replay(flashblock) {
       const problem = await executeAll(execution, flashblock)
@@ -116,6 +121,39 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     close: () => execution.close(),
   }
 }
+
+/** By index: what was there behind a flashblock. */
+type End = {
+  readonly count: number
+  readonly since: BlockCheckpoint
+  readonly withdrawalsRoot: Bytes
+}
+
+function newestFilled(ends: readonly End[]): number | undefined {
+  const at = ends.findLastIndex(({ count }, index) => index > 0 && count > ends[index - 1]!.count)
+  return at < 0 ? undefined : at
+}
+
+const deltaOf = ({
+  header,
+  sums,
+  transactions,
+  hasDaFootprint,
+}: {
+  readonly header: Header
+  readonly sums: BlockSums
+  readonly transactions: readonly Bytes[]
+  readonly hasDaFootprint: boolean
+}): Flashblock['delta'] => ({
+  stateRoot: header.stateRoot,
+  receiptsRoot: sums.receiptsRoot,
+  logsBloom: sums.logsBloom,
+  gasUsed: sums.gasUsed,
+  blockHash: hashHeader(header),
+  transactions,
+  withdrawalsRoot: header.withdrawalsRoot,
+  blobGasUsed: hasDaFootprint ? sums.blobGasUsed : undefined,
+})
 
 const headerOf = (
   execution: BlockExecution,
@@ -154,11 +192,9 @@ async function executeAll(
   return undefined
 }
 
-/** Version byte 3, then seven bytes that the parent and the timestamp give: the same block gets the same id again. */
-export function payloadIdOf(attributes: BlockAttributes): string {
-  const digest = keccak256(
-    concatBytes(attributes.parentHash, bigintToBytes(attributes.timestamp, 8)),
-  )
+/** Version byte 3, then seven bytes of parent, timestamp and randomness: the same block gets the same id again, and no other. */
+export function payloadIdOf({ parentHash, timestamp, prevRandao }: BlockAttributes): string {
+  const digest = keccak256(concatBytes(parentHash, bigintToBytes(timestamp, 8), prevRandao))
   return bytesToHex(concatBytes(Uint8Array.of(3), digest.subarray(0, 7)))
 }
 
@@ -179,7 +215,7 @@ const baseOf = (attributes: BlockAttributes): FlashblockBase => ({
 
 function sealedBlock(payloadId: string, execution: BlockExecution): SealedBlock {
   const { attributes } = execution
-  const { gasUsed, receiptsRoot, logsBloom } = execution.sums()
+  const { gasUsed, receiptsRoot, logsBloom, blobGasUsed } = execution.sums()
   return {
     payloadId,
     parentHash: attributes.parentHash,
@@ -195,6 +231,7 @@ function sealedBlock(payloadId: string, execution: BlockExecution): SealedBlock 
     gasUsed,
     receiptsRoot,
     logsBloom,
+    blobGasUsed: execution.rules.header.blobs ? blobGasUsed : undefined,
     stateRoot: undefined,
   }
 }

@@ -45,6 +45,16 @@ export function punctualTimestamp(parentTimestamp: bigint, now: number, timing: 
   return parentTimestamp + step * BigInt(1 + Math.max(0, begun))
 }
 
+/** Seconds, of the block after this one. */
+export function timestampAfter(
+  { number, timestamp }: { readonly number: bigint; readonly timestamp: bigint },
+  now: number,
+  options: Timing & { readonly chain: { readonly genesisNumber: bigint } },
+): bigint {
+  const isSecond = number === options.chain.genesisNumber + 1n
+  return (isSecond ? punctualTimestamp : nextTimestamp)(timestamp, now, options)
+}
+
 /** Of the block with this timestamp, as seen when its index 0 is about to go out. */
 export function scheduleOf(timestamp: bigint, now: number, timing: Timing): Schedule {
   const { blockTimeMs, flashblockTimeMs } = timing
@@ -76,11 +86,18 @@ export interface ChainClock {
   now(): number
   /** The chain stands at this time: if that is far ahead of the clock (set back while the node was down), the chain's time counts. */
   align(parentTimestampMs: number): void
+  /** The chain is at this time at least, from now on. */
+  lead(ms: number): void
+  /** By how much `lead` has set it ahead of the clock. */
+  readonly aheadMs: number
+  /** The same as it was before. */
+  restore(aheadMs: number): void
 }
 
 /** Time as the chain sees it: the given clock, but a jump back neither stops the chain nor freezes a block. */
 export function createChainClock(now: () => number, timing: Timing): ChainClock {
   let offset = 0
+  let given = 0
   let last = Number.NEGATIVE_INFINITY
   return {
     now() {
@@ -91,8 +108,19 @@ export function createChainClock(now: () => number, timing: Timing): ChainClock 
     },
     align(parentTimestampMs) {
       const ahead = parentTimestampMs - now()
-      offset = ahead > 2 * timing.blockTimeMs ? ahead : 0
+      offset = ahead > given + 2 * timing.blockTimeMs ? ahead : given
       last = now() + offset
+    },
+    lead(ms) {
+      given = Math.max(given, ms - now())
+      offset = Math.max(offset, given)
+      last = Math.max(last, now() + offset)
+    },
+    get aheadMs() {
+      return given
+    },
+    restore(aheadMs) {
+      given = aheadMs
     },
   }
 }

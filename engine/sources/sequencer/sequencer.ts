@@ -8,28 +8,37 @@ import type { BlockAttributes } from '../../execution/transaction/types.ts'
 import { encodePacket } from '../../flashblocks/codec.ts'
 import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
-import { equalBytes } from '../../primitives/words.ts'
 import { ViewError } from '../../state/reader.ts'
 import { attributesOf } from '../base-attributes.ts'
-import { attributesDeposit, nextAttributes } from './attributes.ts'
+import { nextAttributes } from './attributes.ts'
+import {
+  type Building,
+  FOR_PARENT,
+  isSealed,
+  NOW,
+  nextDue,
+  orClose,
+  replayAll,
+  SHOWN_MS,
+  STANDING,
+  type Wait,
+} from './building.ts'
+import { Controls, type Forced, type Machine } from './control-steps.ts'
+import { executeFirst } from './index-zero.ts'
 import { Intake } from './intake.ts'
 import { createPacketLog, type PacketLog, type RecordedBlock, type RecordedPacket } from './log.ts'
+import { NextBlock } from './next-block.ts'
 import { openPayload, type Payload, payloadIdOf } from './payload.ts'
 import {
   type ChainClock,
   createChainClock,
-  nextTimestamp,
-  punctualTimestamp,
   type Schedule,
   scheduleOf,
+  timestampAfter,
 } from './schedule.ts'
 import type { FlashblockPlace, ParentBlock, SequencerOptions, SequencerPorts } from './types.ts'
-import { executeDeposits } from './user-deposits.ts'
-
-/** Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the txpool. */
-export type Wait = { readonly ms: number; readonly until: 'parent' | 'txpool' | 'time' }
+import { Withheld } from './withheld.ts'
 
 export interface Sequencer {
   /** Does what is due. One call at a time. */
@@ -42,24 +51,10 @@ export interface Sequencer {
   close(): void
 }
 
-/** How often the complete head is looked at while nothing says that it moved. */
-export const POLL_MS = 20
 /** Complete blocks above the durable head at which no further one is begun. */
 export const MAX_AHEAD = 4n
 /** Blocks for which included transactions are remembered: the txpool knows by then. */
 const REMEMBERED_BLOCKS = 4n
-
-type Building = {
-  readonly parent: ParentBlock
-  readonly payload: Payload
-  readonly schedule: Schedule
-  /** When the next flashblock is due; undefined: on a tick. */
-  firstAt: number | undefined
-  /** When the newest flashblock was begun, in chain time. */
-  lastAt: number
-  /** Flashblocks of an earlier run of the process: up to this index, waited for until this chain time. */
-  readonly replayed?: { readonly index: number; readonly until: number }
-}
 
 /** `journalled`: packets that the journal held at the start. */
 export function createSequencer(
@@ -76,6 +71,12 @@ class StateMachine implements Sequencer {
   readonly #log: PacketLog
   readonly #clock: ChainClock
   readonly #intake: Intake
+  readonly #next = new NextBlock()
+  readonly #controls: Controls | undefined
+  #isPaused = false
+  readonly #withheld = new Withheld()
+  /** Payload of which the feed has not what was made: no follower can show the rest of it. */
+  #broken: string | undefined
   /** undefined: the next block waits for its parent or its time. */
   #building: Building | undefined
   /** The block sealed last. */
@@ -88,8 +89,8 @@ class StateMachine implements Sequencer {
     this.#ports = ports
     this.#log = log
     this.#clock = createChainClock(ports.now, options)
-    const { flashblockTimeMs } = options
-    this.#intake = new Intake({ ports, clock: this.#clock, flashblockTimeMs })
+    this.#intake = new Intake({ ...options, ports, clock: this.#clock })
+    this.#controls = ports.control && new Controls(this.#machine(), ports.control)
   }
 
   get isReplayed(): boolean {
@@ -103,6 +104,9 @@ class StateMachine implements Sequencer {
 
   async step(): Promise<Wait> {
     try {
+      const wait = await this.#controls?.step()
+      if (wait !== undefined) return wait
+      if (this.#isPaused) return STANDING
       return await (this.#building ? this.#proceed(this.#building) : this.#begin())
     } catch (error) {
       if (!(error instanceof ViewError)) throw error
@@ -125,10 +129,11 @@ class StateMachine implements Sequencer {
     this.#building = undefined
   }
 
-  async #begin(): Promise<Wait> {
+  /** @param forced before its time, where that has not come yet */
+  async #begin(forced?: Forced): Promise<Wait> {
     const parent = this.#ports.leaseParent()
     try {
-      const begun = await this.#beginOn(parent)
+      const begun = await this.#beginOn(parent, forced)
       if ('until' in begun) return begun
       this.#building = begun
       return NOW
@@ -137,7 +142,7 @@ class StateMachine implements Sequencer {
     }
   }
 
-  async #beginOn(parent: ParentBlock): Promise<Building | Wait> {
+  async #beginOn(parent: ParentBlock, forced: Forced | undefined): Promise<Building | Wait> {
     const number = parent.header.number + 1n
     if (this.#sealed && !isSealed(parent.header, this.#sealed)) return FOR_PARENT
     if (number > parent.canonical + MAX_AHEAD) return FOR_PARENT
@@ -146,13 +151,14 @@ class StateMachine implements Sequencer {
     this.#intake.forget(number - REMEMBERED_BLOCKS)
     const resumed = await this.#resume(parent, number)
     if (resumed) return resumed
+    const fixed = this.#next.timestamp(parent.header.timestamp)
+    const timestamp = fixed ?? timestampAfter(parent.header, this.#clock.now(), this.#options)
+    if (forced !== undefined || fixed !== undefined)
+      this.#clock.lead(Number(timestamp) * 1_000 - this.#options.blockTimeMs)
     const now = this.#clock.now()
-    const isSecond = parent.header.number === this.#options.chain.genesisNumber + 1n
-    const timestampOf = isSecond ? punctualTimestamp : nextTimestamp
-    const timestamp = timestampOf(parent.header.timestamp, now, this.#options)
     const { beginAt } = scheduleOf(timestamp, now, this.#options)
     if (now < beginAt) return { ms: beginAt - now, until: 'time' }
-    return this.#open(parent, timestamp)
+    return this.#open(parent, timestamp, forced?.edits)
   }
 
   /** The block that the log has for this height; undefined: none that fits. */
@@ -210,21 +216,25 @@ class StateMachine implements Sequencer {
   }
 
   /** Index 0: the base, the L1-attributes deposit, deposits of users. */
-  async #open(parent: ParentBlock, timestamp: bigint): Promise<Building> {
-    const attributes = nextAttributes(this.#options.chain, parent, timestamp)
+  async #open(parent: ParentBlock, timestamp: bigint, edits: Forced['edits']): Promise<Building> {
+    const { salt, gasLimit } = this.#next
+    const how = { timestamp, salt, gasLimit }
+    const attributes = nextAttributes(this.#options.chain, parent, how)
     const payload = await this.#openPayload(parent, attributes)
-    return orClose(payload, () => this.#openIndexZero(parent, payload))
+    return orClose(payload, () => this.#openIndexZero(parent, payload, edits))
   }
 
-  async #openIndexZero(parent: ParentBlock, payload: Payload): Promise<Building> {
-    const { chain, l1 } = this.#options
-    const { attributes } = payload.execution
-    const done = await payload.execution.execute(attributesDeposit(chain, attributes, l1))
-    if (done.status !== 'executed')
-      throw new Error(`block ${attributes.number}: the L1-attributes deposit does not execute`)
+  async #openIndexZero(
+    parent: ParentBlock,
+    payload: Payload,
+    edits: Forced['edits'],
+  ): Promise<Building> {
+    const { execution } = payload
+    const { attributes } = execution
     const { deposits } = this.#ports
-    const deposited = await executeDeposits(chain, payload.execution, deposits?.take() ?? [])
+    const deposited = await executeFirst(this.#options, execution, { deposits, edits })
     this.#emit(await payload.cut(0), attributes.number)
+    this.#next.used()
     for (const one of deposited) deposits?.done(one)
     const { timestamp } = attributes
     return this.#built(parent, payload, scheduleOf(timestamp, this.#clock.now(), this.#options))
@@ -281,6 +291,25 @@ class StateMachine implements Sequencer {
     this.#ports.late(this.#clock.now() - dueAt)
   }
 
+  /** @param room indices that may follow: its target index tells of them */
+  async #cutNow({ payload, schedule }: Building, room: number): Promise<void> {
+    const index = payload.index + 1
+    const targetIndex = Math.max(schedule.targetIndex, index + room)
+    this.#emit(await payload.cut(targetIndex), payload.execution.attributes.number)
+  }
+
+  /** With what waits in the txpool, unless a target index has said already that this is all. */
+  async #sealNow(building: Building, how?: 'asIs'): Promise<void> {
+    const { payload, schedule } = building
+    const isWhole = payload.index > 0 && payload.index >= schedule.targetIndex
+    if (!isWhole && how !== 'asIs')
+      await this.#intake.finish(payload, payload.index + 1, { isPatient: true })
+    if (payload.uncut.length > 0) await this.#cutNow(building, 0)
+    // The next one need not wait for the time that is left over.
+    this.#clock.lead(Number(payload.execution.attributes.timestamp) * 1_000)
+    this.#seal(building)
+  }
+
   #seal(building: Building): void {
     const { parent, payload } = building
     const { number } = payload.execution.attributes
@@ -301,51 +330,71 @@ class StateMachine implements Sequencer {
   #send(recorded: RecordedPacket): void {
     if (recorded.isSent) return
     recorded.isSent = true
-    this.#ports.send(recorded.packet)
-    const { message } = recorded
+    const { packet, message } = recorded
+    if (this.#withheld.takes(message, this.#ports.now())) {
+      this.#broken = message.payloadId
+      return
+    }
+    this.#ports.send(packet, message)
     if (message.type === 'flashblock')
       this.#newest = { number: Number(message.blockNumber), index: message.index }
   }
-}
 
-/** A text: how one of the packets differs from what execution gives. */
-async function replayAll(
-  payload: Payload,
-  flashblocks: RecordedBlock['flashblocks'],
-): Promise<string | undefined> {
-  for (const { message } of flashblocks) {
-    const difference = await payload.replay(message)
-    if (difference !== undefined) return difference
+  /** What controls do with it. */
+  #machine(): Machine {
+    const machine = this
+    return {
+      ports: this.#ports,
+      next: this.#next,
+      clock: this.#clock,
+      get building() {
+        return machine.#building
+      },
+      get isPaused() {
+        return machine.#isPaused
+      },
+      set isPaused(isPaused) {
+        machine.#isPaused = isPaused
+      },
+      get newest() {
+        return machine.#newest
+      },
+      begin: (edits) => machine.#begin({ edits }),
+      async flashblock(building) {
+        const { payload } = building
+        await machine.#intake.finish(payload, payload.index + 1, { isPatient: true })
+        await machine.#cutNow(building, 1)
+      },
+      seal: (building, how) => machine.#sealNow(building, how),
+      isHead: (header) => machine.#sealed === undefined || isSealed(header, machine.#sealed),
+      takeBack: ({ payload }, from) => machine.#intake.takeBack(payload, from),
+      async recut(building) {
+        machine.#broken = building.payload.id
+        await machine.#cutNow(building, 1)
+      },
+      isBroken: (payloadId) => machine.#broken === payloadId,
+      beginAgain: (building, salt) => machine.#beginAgain(building, salt),
+      goBack(number, salt) {
+        machine.close()
+        machine.#log.drop(number)
+        machine.#intake.goBack(number)
+        machine.#sealed = undefined
+        machine.#next.salt = salt
+      },
+      withhold: (what) => machine.#withheld.add(what, machine.#ports.now()),
+    }
   }
-  return undefined
-}
 
-/** A payload that comes to nothing is closed here. */
-async function orClose<T>(payload: Payload, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run()
-  } catch (error) {
+  async #beginAgain({ parent, payload }: Building, salt: Bytes): Promise<void> {
+    const { number, timestamp } = payload.execution.attributes
+    this.#log.drop(number)
+    this.#next.salt = salt
     payload.close()
-    throw error
+    this.#building = undefined
+    try {
+      this.#building = await this.#open(parent, timestamp, undefined)
+    } finally {
+      if (this.#building === undefined) parent.release()
+    }
   }
 }
-
-const NOW: Wait = { ms: 0, until: 'time' }
-/** Milliseconds that a replayed block waits to be shown before it is sealed: a machine that is slower than that shows it whole. */
-const SHOWN_MS = 3_000
-const FOR_PARENT: Wait = { ms: POLL_MS, until: 'parent' }
-
-/** Infinity: no further flashblock. */
-function nextDue({ payload, schedule, firstAt, lastAt }: Building, apart: number): number {
-  if (payload.index >= schedule.targetIndex) return Number.POSITIVE_INFINITY
-  if (firstAt !== undefined) return firstAt
-  return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
-}
-
-/** Whether the complete head is the block that was sealed last, in its final form. */
-const isSealed = (header: Header, block: SealedBlock) =>
-  header.number === BigInt(block.number) &&
-  header.timestamp === block.timestamp &&
-  header.gasUsed === block.gasUsed &&
-  equalBytes(header.parentHash, block.parentHash) &&
-  equalBytes(header.receiptsRoot, block.receiptsRoot)

@@ -3,12 +3,14 @@ import type { SealedBlock } from '../../chain/types.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
 import type { WireForm } from '../../flashblocks/codec.ts'
+import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { L1Figures } from './attributes.ts'
+import type { ControlPort } from './controls.ts'
 import type { DepositPort } from './user-deposits.ts'
 
 /** The newest block whose final hash is known, its state held until `release`. */
@@ -45,6 +47,8 @@ export type Rejected = {
   readonly reason: string
   /** It was tried as often as it may be. */
   readonly isFinal?: boolean
+  /** It leaves the txpool although it was executed: it is taken back. */
+  readonly isUnwanted?: boolean
 }
 export type Roots = { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes }
 
@@ -61,10 +65,13 @@ export type SequencerPorts = {
   /** Milliseconds of processor time that this thread has had. */
   cpuMs(): number
   leaseParent(): ParentBlock
-  /** Whether readers see this flashblock, or a later one. */
-  isShown(place: FlashblockPlace): boolean
-  /** The txpool's best; nothing when it does not answer in time. What it gives it does not give again until it gets it back. */
-  transactions(wanted: Wanted): Promise<Offered>
+  /** Whether readers see this flashblock, or a later one; of this payload, where it is given. */
+  isShown(place: FlashblockPlace, payloadId?: string): boolean
+  /**
+   * The txpool's best; nothing when it does not answer in time, of which it has more where somebody `isPatient`. What it gives it does not
+   * give again until it gets it back.
+   */
+  transactions(wanted: Wanted, isPatient?: boolean): Promise<Offered>
   /** The txpool may have something that it had not when it was asked last. */
   hasNews(): boolean
   /** Hashes of transactions that were not executed, and may be later. */
@@ -73,7 +80,7 @@ export type SequencerPorts = {
   roots(parentStateRoot: Bytes, diff: StateDiff): Promise<Roots | undefined>
   readonly journal: PacketJournal
   /** To the feed. Journalled already. */
-  send(packet: Bytes): void
+  send(packet: Bytes, message: FeedMessage): void
   /** A flashblock was sent so many milliseconds after it was due. */
   late(ms: number): void
   seal(block: SealedBlock): void
@@ -83,6 +90,8 @@ export type SequencerPorts = {
   count(what: SequencerCount, message: string): void
   /** undefined: nobody deposits. */
   readonly deposits?: DepositPort
+  /** undefined: the chain does what is due and nothing else. */
+  readonly control?: ControlPort
 }
 export type SequencerCount =
   /** A root was not at hand: index 0 went out with a zero state root, or an index with its predecessor's withdrawals root. */

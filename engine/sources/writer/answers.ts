@@ -1,17 +1,20 @@
 /** The keeper's answers: what they change in the chain that the writer holds and shows. */
 import type { KeeperAnswer } from '../../storage/types.ts'
+import { onAppended } from './appended.ts'
+import { onRoot } from './ends.ts'
 import type { LiveBlock } from './live-block.ts'
+import { onBegun, onNotBegun, onRewound, rewound } from './moves.ts'
 import { storedBlock } from './recover.ts'
-import { onAppended, onRoot } from './sealed.ts'
-import { count, emit, flush, publish, type WriterState, writeRecord } from './state.ts'
+import { count, emit, flush, isReplaced, publish, type WriterState, writeRecord } from './state.ts'
 
 /** @throws {Error} for an answer about a block that is not held: a broken invariant of our own memory. */
 export function onAnswer(state: WriterState, answer: KeeperAnswer): void {
   switch (answer.type) {
     case 'root': {
-      // Of a block that was dropped meanwhile: nothing waits for it.
+      // Of a block that was dropped meanwhile, or will be: nothing waits for it.
       const block = state.chain.byId(answer.id)
-      if (block?.state === 'ended') onRoot(state, block, answer)
+      if (block === undefined || isReplaced(state, block)) return
+      if (block.state === 'ended' || block.state === 'open') onRoot(state, block, answer)
       return
     }
     case 'appended':
@@ -29,11 +32,21 @@ export function onAnswer(state: WriterState, answer: KeeperAnswer): void {
     case 'unfolded':
       onUnfolded(state, answer)
       return
+    case 'begun':
+      onBegun(state, answer)
+      return
+    case 'notBegun':
+      onNotBegun(state, answer.reason)
+      return
+    case 'rewound':
+      onRewound(state, answer.hash)
+      return
     case 'failed':
       state.failure = answer.message
       emit(state, { type: 'halted', message: answer.message, isFatal: false })
       return
     case 'preview':
+    case 'filled':
       return
   }
 }
@@ -59,6 +72,7 @@ function onUnfolded(
   count(state, 'unfold')
   chain.unfold(chain.byId(answer.toId) ?? storedBlock(options, handle, answer.toHash))
   flush(state)
+  rewound(state)
   // Nothing is shown of the state in between: the answer to the append follows.
   if (state.handed === undefined) publish(state)
 }

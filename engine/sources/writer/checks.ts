@@ -9,7 +9,10 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
-import { equalBytes } from '../../primitives/words.ts'
+import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
+
+/** Kind of what only a development chain's own rules can follow. */
+export const EDIT = 'editOfState'
 
 /** `kind` is a name of few, for counting; `ours` and `theirs` are for people. */
 export type Mismatch = { readonly kind: string; readonly ours: string; readonly theirs: string }
@@ -72,6 +75,40 @@ export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | 
   )
 }
 
+/** A canonical block's sums, as far as its source knows them, against ours. */
+export function checkSealedSums(sums: BlockSums, sealed: SealedBlock): Mismatch | undefined {
+  return checkSums(sums, sealed) ?? differKnown('blobGasUsed', sums.blobGasUsed, sealed.blobGasUsed)
+}
+
+/** Everything of the header that a source knows, and its hash, which is all of the rest. */
+export function checkHeader(
+  { header, hash }: { readonly header: Header; readonly hash: Bytes },
+  sealed: SealedBlock,
+): Mismatch | undefined {
+  return (
+    differKnown('stateRoot', header.stateRoot, sealed.stateRoot) ??
+    differKnown('withdrawalsRoot', header.withdrawalsRoot, sealed.withdrawalsRoot) ??
+    differKnown('blobGasUsed', header.blobGasUsed, sealed.blobGasUsed) ??
+    differKnown('excessBlobGas', header.excessBlobGas, sealed.excessBlobGas) ??
+    differKnown('requestsHash', header.requestsHash, sealed.requestsHash) ??
+    differKnown('hash', hash, sealed.hash)
+  )
+}
+
+/** First attribute in which a block of ours is not the canonical one. */
+export function checkSealedAttributes(header: Header, sealed: SealedBlock): Mismatch | undefined {
+  return (
+    differ('parentHash', header.parentHash, sealed.parentHash) ??
+    differ('timestamp', header.timestamp, sealed.timestamp) ??
+    differ('prevRandao', header.mixHash, sealed.prevRandao) ??
+    differ('coinbase', header.coinbase, sealed.coinbase) ??
+    differ('gasLimit', header.gasLimit, sealed.gasLimit) ??
+    differ('extraData', header.extraData, sealed.extraData) ??
+    differ('baseFee', header.baseFeePerGas ?? 0n, sealed.baseFee) ??
+    differ('beaconRoot', header.parentBeaconBlockRoot ?? ZERO_32, sealed.parentBeaconBlockRoot)
+  )
+}
+
 export function checkSums(
   sums: Pick<BlockSums, 'gasUsed' | 'receiptsRoot' | 'logsBloom'>,
   claimed: Pick<BlockSums, 'gasUsed' | 'receiptsRoot' | 'logsBloom'>,
@@ -93,6 +130,16 @@ export function differ(
       ? ours === theirs
       : equalBytes(ours, theirs)
   return isEqual ? undefined : mismatch(kind, shown(ours), shown(theirs))
+}
+
+/** Nothing where nobody knows theirs. */
+function differKnown(
+  kind: string,
+  ours: Bytes | bigint | undefined,
+  theirs: Bytes | bigint | undefined,
+): Mismatch | undefined {
+  if (theirs === undefined) return undefined
+  return ours === undefined ? mismatch(kind, 'none', shown(theirs)) : differ(kind, ours, theirs)
 }
 
 export const mismatch = (kind: string, ours: string, theirs: string): Mismatch => ({

@@ -13,7 +13,7 @@ import {
   TransactionError,
   transactionHash,
 } from '../../primitives/transaction-codec.ts'
-import { MissingError, ViewError } from '../../state/reader.ts'
+import { MissingError, type MissingKey, ViewError } from '../../state/reader.ts'
 
 export interface Expectations {
   /** Beyond the limit, and what does not decode, is not remembered. */
@@ -22,8 +22,8 @@ export interface Expectations {
   readonly senderOf: SenderOf
   /** Whether `run` has something to execute. */
   canRun(execution: AheadExecution): boolean
-  /** Executes one. */
-  run(execution: AheadExecution): Promise<void>
+  /** Executes one. Gives what it misses, where it does: it is not expected any more then. */
+  run(execution: AheadExecution): Promise<readonly MissingKey[] | undefined>
   /** Takes the first transactions of a flashblock as far as they were executed ahead; gives their number. */
   take(execution: AheadExecution, transactions: readonly Bytes[]): number
   /** A flashblock of the transactions with these hashes was executed. */
@@ -68,16 +68,21 @@ export function createExpectations(now: () => number): Expectations {
     canRun: ({ ahead }) => pause === 0 && ahead < expected.size,
     async run(execution) {
       const [hash, next] = [...expected][execution.ahead] ?? []
-      if (hash === undefined || next === undefined) return
+      if (hash === undefined || next === undefined) return undefined
       const until = now() + AHEAD_MS
       const limits = { isExpired: () => now() >= until }
       try {
         if (!(await execution.tryAhead(next.transaction, limits))) expected.delete(hash)
       } catch (error) {
-        if (!(error instanceof ViewError || error instanceof MissingError)) throw error
+        if (error instanceof MissingError) {
+          expected.delete(hash)
+          return error.missing
+        }
+        if (!(error instanceof ViewError)) throw error
         // The flashblock will find the same, and what has to be done about it.
         expected.clear()
       }
+      return undefined
     },
     take(execution, transactions) {
       const { ahead } = execution

@@ -5,6 +5,7 @@ import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
 import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
 import { buildHeader, openBlock } from '../../execution/block/block.ts'
+import { isEdit } from '../../execution/transaction/edits.ts'
 import type {
   BlockAttributes,
   BlockExecution,
@@ -24,9 +25,10 @@ import {
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { encodeDiff } from '../../state/diff-codec.ts'
+import type { StateReader } from '../../state/reader.ts'
 import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
-import { type Mismatch, mismatch } from './checks.ts'
+import { EDIT, type Mismatch, mismatch } from './checks.ts'
 
 export type LiveBlock = {
   readonly handle: BlockHandle
@@ -34,6 +36,8 @@ export type LiveBlock = {
   parent: LiveBlock | undefined
   state: BlockState
   readonly payloadId: string | undefined
+  /** The feed that brought its first flashblock; undefined: none did. */
+  readonly feed: number | undefined
   /** Of the newest prefix, then final. */
   header: Header
   hash: Bytes
@@ -45,15 +49,36 @@ export type LiveBlock = {
   /** Newest flashblock index. */
   index: number
   executeMs: number
-  /** Final hash that the next block's base names: what an end without End must come out as. */
-  expectedHash: Bytes | undefined
+  /** Answers of the keeper that are under way, and the flashblock at which the last was asked for. */
+  rootsDue: number
+  rootIndex: number
+  /** What it would be as a whole block, as of a flashblock. */
+  prefix: { readonly index: number; readonly header: Header; readonly hash: Bytes } | undefined
+  /** Its End or target index said that all is there; no hole is left. */
+  isProven: boolean
   /** The canonical block that it was found equal to, or executed for. */
   sealed: SealedBlock | undefined
   /** Executed for its source alone: no head until it is canonical. */
   readonly isWhole: boolean
+  /** Its End as a feed sent it, until it is relayed; undefined: none has come. */
+  endFrame: Bytes | undefined
+  /** Its End was relayed, or would not be true. */
+  isEndOver: boolean
+  /** Flashblocks that no record has shown; empty where nobody wants to know. */
+  readonly untold: Untold[]
+}
+/** A flashblock of it that no record has shown yet. */
+export type Untold = {
+  readonly index: number
+  readonly header: Header
+  readonly hash: Bytes
+  readonly diff: StateDiff
+  readonly transactions: readonly ExecutedTransaction[]
 }
 export type OpenPart = {
   readonly execution: AheadExecution
+  /** The state at the parent. */
+  readonly reader: StateReader
   /** Ends the execution, and the lease of the parent's state. */
   release(): void
 }
@@ -73,14 +98,21 @@ export const newBlock = (
 ): LiveBlock => ({
   state: nextState('none', event),
   payloadId: undefined,
+  feed: undefined,
   open: undefined,
   content: undefined,
   momentary: [],
   index: -1,
   executeMs: 0,
-  expectedHash: undefined,
+  rootsDue: 0,
+  rootIndex: -1,
+  prefix: undefined,
+  isProven: false,
   sealed: undefined,
   isWhole: false,
+  endFrame: undefined,
+  isEndOver: false,
+  untold: [],
   ...fields,
 })
 
@@ -89,38 +121,29 @@ export function step(block: LiveBlock, event: BlockEvent): void {
 }
 
 /**
- * Opens the execution of a block on the state of a finished one; its system calls are done.
+ * Opens the execution of a block on the state of a finished one; not yet begun.
  * @throws {ViewError} when that state is gone
  */
-export async function openExecution(
+export function openExecution(
   context: { readonly chain: ChainSpec; readonly engine: Engine; readonly reader: ChainReader },
   parent: Bytes,
   attributes: BlockAttributes,
-): Promise<OpenPart> {
+): OpenPart {
   const lease = context.reader.lease('flashblocks')
   try {
     const block = lease.view.block({ hash: parent, requireCanonical: false })
     if (block === undefined) throw new Error('the parent of a block is in no view')
-    const execution = allowAhead(
-      openBlock({
-        engine: context.engine,
-        chain: context.chain,
-        reader: lease.view.state(block),
-        attributes,
-      }),
-    )
-    const open = {
+    const reader = lease.view.state(block)
+    const { engine, chain } = context
+    const execution = allowAhead(openBlock({ engine, chain, reader, attributes }))
+    return {
       execution,
+      reader,
       release() {
         execution.close()
         lease.release()
       },
     }
-    await execution.begin().catch((error: unknown) => {
-      execution.close()
-      throw error
-    })
-    return open
   } catch (error) {
     lease.release()
     throw error
@@ -137,6 +160,8 @@ export async function executeAll(
     if (at < from) continue
     const transaction = decode(raw, senderOf)
     if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
+    if (!execution.rules.hasEdits && isEdit(transaction))
+      return mismatch(EDIT, 'no rule', 'made by hand, as on development chains')
     const result = await execution.execute(transaction)
     if (result.status === 'invalid')
       return mismatch('transaction', result.reason.message, `number ${at}`)

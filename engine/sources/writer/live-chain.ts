@@ -74,10 +74,17 @@ export class LiveChain {
 
   /** Pending, and complete where it is above it, go back to `block`; what stood above it is dropped. */
   cutAbove(block: LiveBlock): void {
-    const above = this.#above(block)
+    const above = this.above(block)
     if (above.includes(this.complete)) this.complete = block
     this.pending = block
     for (const dropped of above) this.drop(dropped)
+  }
+
+  /** All heads go back to a canonical block; what stood above it is dropped. */
+  rewind(block: LiveBlock): void {
+    this.cutAbove(block)
+    this.canonical = block
+    this.complete = block
   }
 
   /** Canonical moves to a block that the keeper has; complete and pending stay only where they stand on it. */
@@ -122,6 +129,18 @@ export class LiveChain {
     this.pending = base
   }
 
+  /** Nothing of before is held any more. */
+  begin(base: LiveBlock): void {
+    for (const [id, block] of [...this.#blocks])
+      if (block.state === 'folded') this.#forget(id, block)
+      else this.drop(block)
+    this.add(base)
+    this.base = base
+    this.canonical = base
+    this.complete = base
+    this.pending = base
+  }
+
   /** Blocks that are held, folded ones included. */
   get size(): number {
     return this.#blocks.size
@@ -132,7 +151,8 @@ export class LiveChain {
     this.#blocks.delete(id)
   }
 
-  #above(block: LiveBlock): LiveBlock[] {
+  /** What pending stands on above `block`, newest first. */
+  above(block: LiveBlock): readonly LiveBlock[] {
     const above: LiveBlock[] = []
     for (let at: LiveBlock | undefined = this.pending; at !== block; at = at.parent) {
       if (at === undefined)

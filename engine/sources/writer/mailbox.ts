@@ -1,9 +1,10 @@
-/** What waits for the writer: the keeper's answers first, then canonical blocks, then the feed; the feed is bounded and may skip. */
+/** What waits for the writer: the keeper's answers first, then canonical blocks, then the feeds; each is bounded for itself and may skip. */
 import type { Bytes } from '../../primitives/bytes.ts'
+import { sizeOf } from './shelf.ts'
 import type { FeedPacket, WriterEvent } from './types.ts'
 
 export type MailboxLimits = {
-  /** Packets of the feed. */
+  /** Packets of a feed. */
   readonly packets: number
   /** Their transactions' bytes. */
   readonly packetBytes: number
@@ -15,48 +16,40 @@ export class Mailbox {
   readonly #urgent: WriterEvent[] = []
   readonly #sealed: WriterEvent[] = []
   #packets: FeedPacket[] = []
-  #packetBytes = 0
+  /** By feed. */
+  readonly #kept = new Map<number, { packets: number; bytes: number }>()
   #skipped = 0
 
   constructor(limits: MailboxLimits = MAILBOX_LIMITS) {
     this.#limits = limits
   }
 
-  /** Packets that do not fit push out the oldest: the sequence they belong to has a gap then, and says so. */
+  /** Packets that do not fit push out the oldest of the same feed: the sequence they belong to has a gap then, and says so. */
   push(event: WriterEvent): void {
+    // What was to be the next block of another beginning.
+    if (event.type === 'begin') this.#sealed.length = 0
     if (event.type === 'sealed') this.#sealed.push(event)
     else if (event.type !== 'packet') this.#urgent.push(event)
     else {
-      this.#packets.push(event.packet)
-      this.#packetBytes += sizeOf(event.packet)
-      while (
-        this.#packets.length > this.#limits.packets ||
-        (this.#packetBytes > this.#limits.packetBytes && this.#packets.length > 1)
-      )
-        this.#drop(1)
+      const { packet } = event
+      this.#packets.push(packet)
+      this.#note(packet, 1)
+      while (this.#isTooMuch(packet.feed)) this.#dropBefore(packet.feed, 1)
     }
   }
 
   /**
-   * The next event. More than a block behind, packets before the newest index 0 that can be begun at once are skipped; `isKnown`
+   * The next event. More than a block behind, what a feed has sent before its newest index 0 that can be begun at once is skipped; `isKnown`
    * tells of a parent hash whether it is the one of a finished block.
    */
   next(isKnown: (parentHash: Bytes) => boolean): WriterEvent | undefined {
     const first = this.#urgent.shift() ?? this.#sealed.shift()
     if (first !== undefined) return first
-    const begins = this.#packets.flatMap(({ message }, at) =>
-      message.type === 'flashblock' && message.base !== undefined
-        ? [{ at, parentHash: message.base.parentHash }]
-        : [],
-    )
-    if (begins.length > 1) {
-      const newest = begins.findLast(({ parentHash }) => isKnown(parentHash))
-      if (newest !== undefined) this.#drop(newest.at)
-    }
-    const packet = this.#packets[0]
+    for (const feed of new Set(this.#packets.map((packet) => packet.feed)))
+      this.#skip(feed, isKnown)
+    const packet = this.#packets.shift()
     if (packet === undefined) return undefined
-    this.#packets.shift()
-    this.#packetBytes -= sizeOf(packet)
+    this.#note(packet, -1)
     return { type: 'packet', packet }
   }
 
@@ -71,17 +64,36 @@ export class Mailbox {
     return this.#urgent.length + this.#sealed.length + this.#packets.length
   }
 
-  #drop(count: number): void {
-    for (const packet of this.#packets.slice(0, count)) this.#packetBytes -= sizeOf(packet)
-    this.#packets = this.#packets.slice(count)
-    this.#skipped += count
+  #skip(feed: number, isKnown: (parentHash: Bytes) => boolean): void {
+    const own = this.#packets.filter((packet) => packet.feed === feed)
+    const begins = own.flatMap(({ message }, at) =>
+      message.type === 'flashblock' && message.base !== undefined
+        ? [{ at, parentHash: message.base.parentHash }]
+        : [],
+    )
+    const newest =
+      begins.length > 1 ? begins.findLast(({ parentHash }) => isKnown(parentHash)) : undefined
+    if (newest !== undefined) this.#dropBefore(feed, newest.at)
   }
-}
 
-/** Bytes that a packet keeps in memory, about. */
-function sizeOf({ message }: FeedPacket): number {
-  if (message.type === 'end') return 100
-  let bytes = 1_000
-  for (const { length } of message.delta.transactions) bytes += length + 100
-  return bytes
+  /** The first `count` of a feed. */
+  #dropBefore(feed: number, count: number): void {
+    const dropped = this.#packets.filter((packet) => packet.feed === feed).slice(0, count)
+    for (const packet of dropped) this.#note(packet, -1)
+    const isDropped = new Set(dropped)
+    this.#packets = this.#packets.filter((packet) => !isDropped.has(packet))
+    this.#skipped += dropped.length
+  }
+
+  #isTooMuch(feed: number): boolean {
+    const { packets, bytes } = this.#kept.get(feed)!
+    return packets > this.#limits.packets || (bytes > this.#limits.packetBytes && packets > 1)
+  }
+
+  #note(packet: FeedPacket, sign: 1 | -1): void {
+    const kept = this.#kept.get(packet.feed) ?? { packets: 0, bytes: 0 }
+    kept.packets += sign
+    kept.bytes += sign * sizeOf(packet)
+    this.#kept.set(packet.feed, kept)
+  }
 }

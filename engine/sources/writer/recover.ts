@@ -76,6 +76,8 @@ function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock
     publisher.add(handle, { index: 0, diff, header, hash, transactions }) === 'added' &&
     publisher.finish(handle, header, hash) === 'added'
   if (!isHeld)
-    throw new Error(`no view memory for stored block ${stored.number}: raise --view-memory`)
+    throw new Error(
+      `no view memory for stored block ${stored.number}: raise --view-memory, or --held-flashblocks to what it was`,
+    )
   return newBlock('recover', { handle, parent, header, hash, index: 0 })
 }

@@ -8,37 +8,84 @@ import {
   startSequence,
 } from '../../flashblocks/sequence.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
+import type { BlockId, StoredHead } from '../../storage/types.ts'
+import { nothingTold, type Told, takeChanges } from './changes.ts'
 import { createExpectations, type Expectations } from './expected.ts'
 import type { LiveBlock, OpenPart } from './live-block.ts'
 import { LiveChain } from './live-chain.ts'
+import { type FeedRun, type Received, Shelf } from './shelf.ts'
 import {
-  type FeedPacket,
+  type LazyBeginning,
   WRITER_LIMITS,
   type WriterEffect,
   type WriterLimits,
   type WriterOptions,
 } from './types.ts'
 
-export type QueuedBlock = { readonly block: SealedBlock; readonly arrivedAtMs: number }
+export type QueuedBlock = {
+  readonly block: SealedBlock
+  readonly arrivedAtMs: number
+  /** How often its state could not be had. */
+  rests?: number
+}
+/** An event that waits for state which it has asked for. */
+export type Wait<Event> = {
+  readonly event: Event
+  readonly request: number
+  /** How often it has asked, and for how many keys. */
+  readonly rounds: number
+  readonly keys: number
+  readonly untilMs: number
+  /** What it asked for last is there. */
+  readonly isOver: boolean
+}
 
 export type WriterState = {
   readonly options: WriterOptions
   readonly limits: WriterLimits
   readonly chain: LiveChain
   sequence: Sequence
-  isConnected: boolean
-  /** Packets may have been lost inside the payload in progress: its End alone proves nothing. */
-  hasHole: boolean
-  /** Payload whose later flashblocks were seen without its first. */
-  headless: string | undefined
+  readonly feeds: Map<number, FeedRun>
   /** Packets of payloads whose parent is not known yet, index 0 first. */
-  held: FeedPacket[]
+  readonly held: Shelf
+  /** Of the payload in progress, flashblocks that came before those that they follow. */
+  readonly early: Shelf
+  /** Packets of payloads that would drop what another feed has sent. */
+  readonly rivals: Shelf
+  /** Packets behind the one that waits for state. */
+  readonly lane: Shelf
+  /** Since when a flashblock is missing before others, and which: it was told of then. */
+  gapSinceMs: number | undefined
+  toldGap: string | undefined
+  /** Payload of which an End came after index 0 alone. */
+  loneEnd: string | undefined
+  /** Digests of flashblocks that are wrong, oldest first. */
+  readonly wrongDigests: bigint[]
+  /** When a flashblock was last executed, and canonical blocks since. */
+  executedAtMs: number
+  blocksWithoutFeed: number
+  /** Flashblock, and canonical block, that wait for state. */
+  packetWait: Wait<Received> | undefined
+  sealedWait: Wait<QueuedBlock> | undefined
+  newestRequest: number
+  /** Hashes of canonical blocks that were refused, oldest first. */
+  readonly refused: string[]
+  /** As the source says. */
+  marks: { readonly safe: number; readonly finalized: number } | undefined
+  /** Height that was finalized: it stays so where canonical goes back. */
+  final: number
+  /** What stands on this block is not to become final. */
+  pinned: number | undefined
   readonly sealed: QueuedBlock[]
   readonly expected: Expectations
   /** Executed for its source alone, waiting for its root. */
   whole: LiveBlock | undefined
   /** Waiting for the keeper to append it. */
   handed: LiveBlock | undefined
+  /** A lazy state is to begin anew; `id`: the keeper was asked to. */
+  beginning: (LazyBeginning & { readonly id: BlockId | undefined }) | undefined
+  /** Where canonical goes back to; `isAsked`: the keeper is on its way there. */
+  rewind: { readonly to: StoredHead; readonly isAsked: boolean } | undefined
   /** Since when canonical blocks find no memory, and when to try again. */
   fullSinceMs: number | undefined
   retryAtMs: number
@@ -49,10 +96,13 @@ export type WriterState = {
   wakeAtMs: number | undefined
   effects: WriterEffect[]
   readonly warnedAtMs: Map<string, number>
+  /** What those who apply it without executing have been told of. */
+  readonly told: Told
 }
 
 export function createState(options: WriterOptions, base: LiveBlock): WriterState {
   const limits = { ...WRITER_LIMITS, ...options.limits }
+  const shelf = () => new Shelf({ packets: limits.heldPackets, bytes: limits.heldBytes })
   const state: WriterState = {
     options,
     limits,
@@ -64,14 +114,30 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
       },
     }),
     sequence: startSequence,
-    isConnected: false,
-    hasHole: false,
-    headless: undefined,
-    held: [],
+    feeds: new Map(),
+    held: shelf(),
+    early: shelf(),
+    rivals: shelf(),
+    lane: shelf(),
+    gapSinceMs: undefined,
+    toldGap: undefined,
+    loneEnd: undefined,
+    wrongDigests: [],
+    executedAtMs: options.now(),
+    blocksWithoutFeed: 0,
+    packetWait: undefined,
+    sealedWait: undefined,
+    newestRequest: 0,
+    refused: [],
+    marks: options.hasMarks === true ? options.store.marks() : undefined,
+    final: options.store.marks().finalized,
+    pinned: undefined,
     sealed: [],
     expected: createExpectations(options.now),
     whole: undefined,
     handed: undefined,
+    beginning: undefined,
+    rewind: undefined,
     fullSinceMs: undefined,
     retryAtMs: 0,
     distrust: undefined,
@@ -79,6 +145,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     wakeAtMs: undefined,
     effects: [],
     warnedAtMs: new Map(),
+    told: nothingTold(),
   }
   return state
 }
@@ -99,11 +166,19 @@ export function warn(state: WriterState, what: string, message: string): void {
   emit(state, { type: 'warning', message })
 }
 
-/** A block that the keeper is making durable is as good as canonical: nothing takes its place any more. */
-export const heightsOf = ({ chain, handed }: WriterState): Heights => ({
-  canonical: BigInt(Math.max(chain.canonical.handle.number, handed?.handle.number ?? 0)),
-  complete: BigInt(chain.complete.handle.number),
-})
+/** A block that the keeper is making durable is as good as canonical, and so is one that was found equal: nothing takes its place any more. */
+export const heightsOf = ({ chain, handed }: WriterState): Heights => {
+  const found = chain.above(chain.canonical).find(({ sealed }) => sealed !== undefined)
+  const decided = [chain.canonical, handed, found].map((block) => block?.handle.number ?? 0)
+  return {
+    canonical: BigInt(Math.max(...decided)),
+    complete: BigInt(chain.complete.handle.number),
+  }
+}
+
+/** Whether the block that the keeper has in hand takes the place of this one, or of one that it stands on: nothing more is shown of it, or on it. */
+export const isReplaced = ({ chain, handed }: WriterState, block: LiveBlock): boolean =>
+  handed !== undefined && !chain.isAncestor(handed, block) && !chain.isAncestor(block, handed)
 
 /** Of the block whose next flashblock is awaited. */
 export function awaiting({ chain, sequence }: WriterState): OpenPart | undefined {
@@ -136,6 +211,9 @@ export function publish(state: WriterState, shown: Shown = NOTHING_SHOWN): void 
     index: pending.index,
     ...shown,
   })
+  if (state.options.tellsChanges !== true) return
+  const changes = takeChanges(state.told, state.chain, marksOf(state))
+  if (changes !== undefined) emit(state, { type: 'changes', changes })
 }
 
 /** Writes a record without telling: nothing that a caller could ask for has changed. */
@@ -144,22 +222,30 @@ export function writeRecord(state: WriterState): number {
   assertShown('canonical', canonical.state)
   assertShown('complete', complete.state)
   assertShown('pending', pending.state)
+  const marks = marksOf(state)
+  state.final = Math.max(state.final, marks.finalized)
   return state.options.publisher.publish({
     canonical: canonical.handle,
     complete: complete.handle,
     pending: pending.handle,
-    ...marksOf(state),
+    ...marks,
   })
 }
 
-/** Safe and finalized trail canonical by a fixed number of blocks: the sequencer of this chain is the only source of truth there is. */
-export function marksOf({ options, limits, chain }: WriterState): {
+/** Never above canonical. Where no source says them they trail it by a fixed number of blocks, and what was final stays so. */
+export function marksOf({ options, limits, chain, marks, final, pinned }: WriterState): {
   readonly safe: number
   readonly finalized: number
 } {
   const first = Number(options.chain.genesisNumber)
-  const behind = (lag: number) => Math.max(first, chain.canonical.handle.number - lag)
-  return { safe: behind(limits.safeLag), finalized: behind(limits.finalizedLag) }
+  const canonical = chain.canonical.handle.number
+  if (marks === undefined) {
+    const isPinned = pinned !== undefined && pinned >= canonical - limits.pinBlocks
+    const due = Math.min(canonical - limits.finalizedLag, isPinned ? pinned : canonical)
+    const finalized = Math.max(first, due, Math.min(final, canonical))
+    return { safe: Math.max(finalized, canonical - limits.safeLag), finalized }
+  }
+  return { safe: Math.min(marks.safe, canonical), finalized: Math.min(marks.finalized, canonical) }
 }
 
 /** Pending goes back to the complete head, or to one below it, and the rest of its payload is stale. */
@@ -169,6 +255,18 @@ export function flush(state: WriterState, to = state.chain.complete): void {
   state.chain.cutAbove(to)
   count(state, 'flush')
   publish(state)
+}
+
+/** All that waits goes, and what stands above canonical; what the keeper has in hand becomes canonical before. */
+export function giveUp(state: WriterState): void {
+  for (const shelf of [state.held, state.early, state.rivals, state.lane]) shelf.clear()
+  state.packetWait = undefined
+  state.sealedWait = undefined
+  state.sealed.length = 0
+  if (state.handed !== undefined) return
+  if (state.whole !== undefined) state.chain.drop(state.whole)
+  state.whole = undefined
+  flush(state, state.chain.canonical)
 }
 
 /** The arena has no room: the oldest reader is to be stopped, and what stands above `to` makes place. */

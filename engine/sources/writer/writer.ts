@@ -3,21 +3,25 @@ import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import { ViewError } from '../../state/reader.ts'
 import type { OpenedChain } from '../../storage/types.ts'
 import { onAnswer } from './answers.ts'
-import { onPacket, resumeHeld } from './packets.ts'
+import { nameEnd } from './ends.ts'
+import { isAnyConnected, onFeed } from './feeds.ts'
+import { goOnBeginning, onBegin, onRewind, tryRewind } from './moves.ts'
+import { onPacket, onPacketFetched, resumePackets } from './packets.ts'
 import { recoverBlocks, storedBlock } from './recover.ts'
-import { queueSealed, trySealed } from './sealed.ts'
+import { onSealedFetched, queueSealed, trySealed } from './sealed.ts'
 import {
   awaiting,
-  count,
   createState,
   emit,
   flush,
+  giveUp,
   marksOf,
   publish,
   type WriterState,
   warn,
 } from './state.ts'
 import type { WriterEffect, WriterEvent, WriterOptions } from './types.ts'
+import { need } from './waits.ts'
 
 export interface ChainWriter {
   /**
@@ -75,18 +79,28 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
   if (event.type === 'tick') state.wakeAtMs = undefined
   if (event.type === 'distrust') onDistrust(state, event.reason)
   if (state.distrust !== undefined && event.type !== 'answer') return
+  if (state.beginning !== undefined && !MEANWHILE.has(event.type)) return
   await guarded(state, async () => {
     switch (event.type) {
       case 'packet':
         return onPacket(state, event.packet)
       case 'sealed':
         return queueSealed(state, event.block)
+      case 'rewind':
+        return onRewind(state, event.to)
+      case 'pin':
+        state.pinned = event.number
+        return
       case 'answer':
         return onAnswer(state, event.answer)
       case 'feed':
-        state.isConnected = event.isConnected
-        if (!event.isConnected) onLost(state)
-        return
+        return onFeed(state, event.feed, event)
+      case 'marks':
+        return onMarks(state, event)
+      case 'fetched':
+        return onFetched(state, event)
+      case 'begin':
+        return onBegin(state, event)
       case 'ahead':
         return runAhead(state)
       case 'tick':
@@ -94,41 +108,54 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
         return
     }
   })
-  if (state.distrust !== undefined) return stopHere(state)
+  if (state.distrust !== undefined) return giveUp(state)
+  if (state.beginning !== undefined) return goOnBeginning(state)
   await guarded(state, async () => {
     // Canonical first; each step may make the next one of the other kind possible.
-    while ((await trySealed(state)) || (await resumeHeld(state))) {}
+    while ((await trySealed(state)) || (await nameEnd(state)) || (await resumePackets(state))) {}
+    tryRewind(state)
   })
   if (state.chain.canonical !== canonical)
     emit(state, { type: 'keeper', request: { type: 'marks', ...marksOf(state) } })
 }
 
+/** Heard while a lazy state begins anew. */
+const MEANWHILE: ReadonlySet<WriterEvent['type']> = new Set(['answer', 'feed', 'distrust'])
+
 function onDistrust(state: WriterState, reason: string): void {
   state.distrust ??= reason
   emit(state, { type: 'halted', message: reason, isFatal: false })
-  stopHere(state)
-}
-
-/** What the keeper has in hand becomes canonical before; everything else above canonical goes. */
-function stopHere(state: WriterState): void {
-  state.held = []
-  state.sealed.length = 0
-  if (state.handed !== undefined) return
-  if (state.whole !== undefined) state.chain.drop(state.whole)
-  state.whole = undefined
-  flush(state, state.chain.canonical)
+  giveUp(state)
 }
 
 async function runAhead(state: WriterState): Promise<void> {
   const open = awaiting(state)
-  if (open !== undefined) await state.expected.run(open.execution)
+  const missing = open && (await state.expected.run(open.execution))
+  // Its flashblock may come: then this is there.
+  if (missing !== undefined) need(state, missing, 'flashblock')
 }
 
-/** What is held may lack its last flashblocks as well, and no End would tell. */
-function onLost(state: WriterState): void {
-  state.hasHole = true
-  if (state.held.length > 0) count(state, 'feed_skipped', state.held.length)
-  state.held = []
+/** Whoever reads sees them at once; the keeper hears of them as it does when canonical moves. */
+function onMarks(
+  state: WriterState,
+  { safe, finalized }: { readonly safe: number; readonly finalized: number },
+): void {
+  const before = marksOf(state)
+  state.marks = { safe, finalized }
+  const after = marksOf(state)
+  if (after.safe === before.safe && after.finalized === before.finalized) return
+  emit(state, { type: 'keeper', request: { type: 'marks', ...after } })
+  // While blocks are replaced below the tables there is no state in between to show.
+  if (state.handed === undefined) publish(state)
+}
+
+async function onFetched(
+  state: WriterState,
+  { request, failed }: { readonly request: number; readonly failed?: string | undefined },
+): Promise<void> {
+  const { packetWait, sealedWait } = state
+  if (packetWait?.request === request) return onPacketFetched(state, packetWait, failed)
+  if (sealedWait?.request === request) onSealedFetched(state, failed)
 }
 
 /** A state that is gone under an execution: the answers that say why are in the mailbox; the block is executed again after them. */
@@ -150,15 +177,20 @@ function takeEffects(state: WriterState): readonly WriterEffect[] {
   return effects
 }
 
-function gaugesOf({ chain, held, sealed, options }: WriterState): Readonly<Record<string, number>> {
+function gaugesOf(state: WriterState): Readonly<Record<string, number>> {
+  const { chain, held, early, rivals, lane, sealed, options, limits } = state
   const { pages, freePages, heldPages, tables, records, oldestLease } = options.publisher.stats()
+  const isAway = state.blocksWithoutFeed >= limits.silentBlocks || !isAnyConnected(state)
   return {
     head_canonical: chain.canonical.handle.number,
     head_complete: chain.complete.handle.number,
     head_pending: chain.pending.handle.number,
     fold_lag: chain.canonical.handle.number - chain.base.handle.number,
-    held_frames: held.length,
+    held_frames: held.size + early.size + rivals.size + lane.size,
     waiting_canonical_blocks: sealed.length,
+    /** Since a flashblock was executed: canonical blocks hide it from whoever looks at publishes. */
+    feed_silent_ms: Math.round(options.now() - state.executedAtMs),
+    feed_away: state.feeds.size > 0 && isAway ? 1 : 0,
     view_pages: pages,
     view_free_pages: freePages,
     view_held_pages: heldPages,

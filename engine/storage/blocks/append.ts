@@ -3,7 +3,7 @@ import { codesOf } from '../../state/encoded-diff.ts'
 import { encodeList } from '../database/lists.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
-import type { AppendBlock } from '../types.ts'
+import type { AppendBlock, StoredHead } from '../types.ts'
 import {
   encodeBody,
   encodeHead,
@@ -15,13 +15,30 @@ import {
 
 /**
  * Header, body, receipts, diff, new code, momentary headers and the durable head: all or nothing, also under `kill -9`. Again for a
- * block that is there: the same rows.
+ * block that is there: the same rows. `also`: puts what else belongs to this commit.
  * @throws {DatabaseError} when the commit failed
  */
-export function appendBlock(database: Database, block: AppendBlock): void {
+export function appendBlock(
+  database: Database,
+  block: AppendBlock,
+  also?: (batch: WriteBatch) => void,
+): void {
   const batch = database.batch()
   putAppended(batch, block)
+  also?.(batch)
   batch.put('meta', META.durableHead, encodeHead(block))
+  batch.commit()
+}
+
+/** The newest durable block is an older one again. */
+export function writeDurableHead(
+  database: Database,
+  head: StoredHead,
+  also?: (batch: WriteBatch) => void,
+): void {
+  const batch = database.batch()
+  also?.(batch)
+  batch.put('meta', META.durableHead, encodeHead(head))
   batch.commit()
 }
 

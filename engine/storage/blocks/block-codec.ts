@@ -4,6 +4,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { type Slab, take } from '../../primitives/slab.ts'
 import { decodeList, encodeList } from '../database/lists.ts'
 import type {
+  LazyStart,
   MomentaryHeader,
   StoredBody,
   StoredHead,
@@ -54,6 +55,22 @@ export const decodeHead = (bytes: Bytes): StoredHead => ({
   number: decodeNumber(bytes),
   hash: bytes.slice(8),
 })
+
+/** Number (8) ‖ number (8) ‖ hash. */
+export const encodeLazyStart = ({ block, oldestBlock }: LazyStart): Bytes =>
+  numberThen(oldestBlock, encodeHead(block))
+
+export const decodeLazyStart = (bytes: Bytes): LazyStart => ({
+  oldestBlock: decodeNumber(bytes),
+  block: decodeHead(bytes.subarray(8)),
+})
+
+/** In the column of code: an account that has it. */
+export function originKey(hash: Bytes): Bytes {
+  const key = new Uint8Array(33)
+  key.set(hash)
+  return key
+}
 
 /** In the column of bodies: what follows the transactions. */
 export function tailKey(hash: Bytes): Bytes {

@@ -8,7 +8,8 @@ import type { StoreReader } from '../types.ts'
 import { slotKey } from './fold.ts'
 
 export function flatState(store: StoreReader): StateReader {
-  const put = (value: Bytes | undefined, out: Uint32Array, at: number): Presence => {
+  const put = (value: Bytes | undefined | 'missing', out: Uint32Array, at: number): Presence => {
+    if (value === 'missing') return 'missing'
     if (value === undefined) return 'absent'
     out.set(wordsOf(value), at)
     return 'present'

@@ -30,10 +30,11 @@ export type Fold = {
  */
 export function* foldBlock(fold: Fold): Generator<undefined, void> {
   const { database, block, diff, rowsInPiece = ROWS_IN_PIECE } = fold
+  const isLazy = isLazyDirectory(database)
   const batch = database.batch()
   batch.put('meta', META.folding, encodeHead(block))
   // A commit of sorted rows costs a third.
-  const of = { number: block.number, keys: newSlab(HISTORY_KEYS_BYTES) }
+  const of = { number: block.number, keys: newSlab(HISTORY_KEYS_BYTES), isLazy }
   for (const piece of pieces(yield* sortedRows(diff), rowsInPiece)) {
     for (const row of piece) putRow(batch, row, of)
     batch.commit()
@@ -65,28 +66,53 @@ export function slotKey(address: Bytes, slot: Bytes): Bytes {
 }
 
 /** The rows as they were before the block; used by an unfold. */
-export function putPrevious(batch: WriteBatch, diff: EncodedDiff, number: number): void {
+export function putPrevious(
+  batch: WriteBatch,
+  diff: EncodedDiff,
+  of: { readonly number: number; readonly isLazy: boolean },
+): void {
   const keys = newSlab(HISTORY_KEYS_BYTES)
   for (const row of rowsOf(diff)) {
     const { flat, history } = columnsOf(row.key)
-    putFlat(batch, flat, { key: row.key, value: row.before })
-    batch.delete(history, withNumber(row.key, number, keys))
+    putFlat(batch, flat, { key: row.key, value: row.before ?? (of.isLazy ? ABSENT : undefined) })
+    batch.delete(history, withNumber(row.key, of.number, keys))
   }
 }
+
+/** Where a row says that something is absent, as no row says nothing. */
+export const isLazyDirectory = (database: Pick<Database, 'get'>): boolean =>
+  database.get('meta', META.lazy) !== undefined
 
 /** Where the values of a key lie: of an account (20 bytes) or of a slot (52). */
 export const columnsOf = (key: Bytes) => (key.length === 20 ? ACCOUNT_COLUMNS : SLOT_COLUMNS)
 const ACCOUNT_COLUMNS = { flat: 'accounts', history: 'accountHistory' } as const
 const SLOT_COLUMNS = { flat: 'slots', history: 'slotHistory' } as const
 
-type OfRow = { readonly number: number; readonly keys: Slab }
+type OfRow = {
+  readonly number: number
+  readonly keys: Slab
+  readonly isLazy: boolean
+}
 
 /** Writes of one key: its flat value and its history row stand in one batch. */
 function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {
   const { flat, history } = columnsOf(key)
   putFlat(batch, flat, { key, value: after })
+  if (of.isLazy) putKnown(batch, { key, before, after })
   batch.put(history, withNumber(key, of.number, of.keys), before ?? ABSENT)
 }
+
+/** In a lazy directory a row says that something is absent. What comes or goes has no storage but what is written here: a mark says so. */
+function putKnown(batch: WriteBatch, { key, before, after }: DiffRow): void {
+  const { flat } = columnsOf(key)
+  if (after === undefined) batch.put(flat, key, ABSENT)
+  const isChanged = before === undefined || after === undefined
+  if (flat === 'accounts' && isChanged) putNoStorage(batch, key)
+}
+
+/** Of a lazy directory: the slots of the account that have no row are zero. */
+export const putNoStorage = (batch: WriteBatch, address: Bytes): void =>
+  batch.put('slots', address, ABSENT)
 
 function putFlat(
   batch: WriteBatch,
@@ -116,8 +142,14 @@ function* storeTrie(
   }
 }
 
+/** What is written of a block so that it is found. */
+export type Indexed = Pick<Fold, 'database' | 'block'>
+
 /** Before the fold head names the block: whoever may look for its logs in the index finds all of them. */
-function* putPostings({ database, block }: Fold, batch: WriteBatch): Generator<undefined, void> {
+export function* putPostings(
+  { database, block }: Indexed,
+  batch: WriteBatch,
+): Generator<undefined, void> {
   const receipts = database.get('receipts', block.hash)
   if (receipts === undefined) throw new Error(`block ${block.number}: its receipts are not stored`)
   for (const piece of pieces(logPostings(block.number, decodeList(receipts)), POSTINGS_IN_PIECE)) {
@@ -127,7 +159,7 @@ function* putPostings({ database, block }: Fold, batch: WriteBatch): Generator<u
   }
 }
 
-function putIndexes({ database, block }: Fold, batch: WriteBatch): void {
+export function putIndexes({ database, block }: Indexed, batch: WriteBatch): void {
   const body = database.get('bodies', block.hash)
   if (body === undefined) throw new Error(`block ${block.number}: its body is not stored`)
   decodeBody(body).transactions.forEach(({ hash }, index) => {
@@ -147,4 +179,4 @@ function* pieces<T>(items: Iterable<T>, size: number): Generator<readonly T[], v
   if (piece.length > 0) yield piece
 }
 
-const ABSENT = new Uint8Array(0)
+export const ABSENT = new Uint8Array(0)

@@ -21,6 +21,10 @@ import type { ProofLimits, StoreReader, TrieAt } from '../types.ts'
 export class ProofError extends Error {
   override name = 'ProofError'
 }
+/** A lazy directory has no trie: `message` says who can be asked. */
+export class NoTrieError extends ProofError {
+  override name = 'NoTrieError'
+}
 /** The chain moved under the reader: begin again. */
 export class ProofRaceError extends Error {
   override name = 'ProofRaceError'
@@ -37,6 +41,10 @@ export function trieAt(
   hash: Bytes,
   limits: ProofLimits,
 ): TrieAt {
+  if (store.isLazy())
+    throw new NoTrieError(
+      'this node fetches state as it is needed and keeps no trie: a node with the whole state has proofs',
+    )
   const rlp = store.header(hash)
   if (rlp === undefined) throw new ProofError('block not found')
   const { stateRoot, number } = decodeHeader(rlp)

@@ -61,7 +61,7 @@ function* pruneMomentary(database: Database, upTo: number): Generator<undefined,
   }
 }
 
-function* pruneUndo(
+export function* pruneUndo(
   database: Database,
   upTo: number,
   isDiffDropped: boolean,

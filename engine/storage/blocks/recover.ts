@@ -6,10 +6,12 @@ import { encodeDiff } from '../../state/diff-codec.ts'
 import { META } from '../database/meta.ts'
 import type { Database } from '../database/types.ts'
 import { TrieError } from '../trie/node.ts'
+import { noTrie } from '../trie/none.ts'
 import { openTrie, type StateTrie, type TrieVersion } from '../trie/trie.ts'
 import type { OpenedChain, StoredHead, UnfoldedBlock } from '../types.ts'
-import { decodeHead, encodeHead } from './block-codec.ts'
-import { foldBlock } from './fold.ts'
+import { writeDurableHead } from './append.ts'
+import { decodeHead } from './block-codec.ts'
+import { foldBlock, isLazyDirectory } from './fold.ts'
 import { openStore } from './store.ts'
 import { restoreInterruptedTrie, unfoldBlock } from './unfold.ts'
 
@@ -22,14 +24,21 @@ export type Recovered = {
 
 /**
  * Before any reader: unfolds while the fold head is no ancestor of the durable head, repeats a fold that was begun, checks the
- * roots of what is left. May take as long as a few full blocks.
- * @throws {DatabaseError}, {TrieError}, {UnfoldError}, {StoredChainError}
+ * roots of what is left (a lazy directory has none). May take as long as a few full blocks.
+ * @throws {DatabaseError}, {TrieError}, {UnfoldError}, {StoredChainError}, {CutStartError}
  */
 export function recover(database: Database, cacheBytes: number | undefined): Recovered {
+  if (database.get('meta', META.beginning) !== undefined)
+    throw new CutStartError(
+      'the lazy state of this directory was being begun anew when it was cut off: run the same `follow` again',
+    )
+  const isLazy = isLazyDirectory(database)
   restoreInterruptedTrie(database)
   leaveOtherBranch(database)
-  const trie = openTrie({ database, ...(cacheBytes === undefined ? {} : { cacheBytes }) })
-  checkBaseRoot(database, trie)
+  const trie = isLazy
+    ? noTrie()
+    : openTrie({ database, ...(cacheBytes === undefined ? {} : { cacheBytes }) })
+  if (!isLazy) checkBaseRoot(database, trie)
   let blocks = readUnfolded(database)
   if (database.get('meta', META.folding) !== undefined) {
     repeatFold(database, trie, blocks[0]!)
@@ -40,9 +49,9 @@ export function recover(database: Database, cacheBytes: number | undefined): Rec
   for (const block of blocks) {
     const version = trie.fork(versions.at(-1) ?? trie.base())
     trie.apply(version, block.diff)
-    if (!equalBytes(trie.stateRoot(version), stateRootOf(block.header))) {
+    if (!isLazy && !equalBytes(trie.stateRoot(version), stateRootOf(block.header))) {
       dropped.push(...blocks.slice(versions.length).map(({ number, hash }) => ({ number, hash })))
-      lowerHead(database, { number: block.number - 1, hash: block.parentHash })
+      writeDurableHead(database, { number: block.number - 1, hash: block.parentHash })
       break
     }
     versions.push(version)
@@ -130,10 +139,9 @@ function repeatFold(database: Database, trie: StateTrie, block: UnfoldedBlock): 
   for (const _ of foldBlock({ database, trie, version, block, diff }));
 }
 
-function lowerHead(database: Database, head: StoredHead): void {
-  const batch = database.batch()
-  batch.put('meta', META.durableHead, encodeHead(head))
-  batch.commit()
+/** What a start left half done is for the same start to finish. */
+export class CutStartError extends Error {
+  override name = 'CutStartError'
 }
 
 /** Rows that belong together are not all there. */

@@ -8,14 +8,17 @@ import type { StoredRows, StoreReader } from '../types.ts'
 import {
   decodeBody,
   decodeHead,
+  decodeLazyStart,
   decodeMomentary,
   decodeNumber,
   decodePlace,
   encodeNumber,
   numberThen,
+  originKey,
   tailKey,
   withNumber,
 } from './block-codec.ts'
+import { isLazyDirectory } from './fold.ts'
 import { logBlocks } from './log-index.ts'
 import { trieAt } from './proof.ts'
 
@@ -37,17 +40,11 @@ export function openStore(database: Database): StoreReader {
   }
 
   const store: StoreReader = {
-    flatAccount: (address) => database.get('accounts', address),
-    flatSlot: (key) => database.get('slots', key),
+    ...flatReads(database),
     accountHistory: (address, number) => history('accountHistory', address, number),
     slotHistory: (key, number) => history('slotHistory', key, number),
     code: (hash) => database.get('code', hash),
-    *flatSlots(address) {
-      const gte = slotKey(address, 0)
-      const lt = successor(address)
-      for (const { key, value } of database.scan('slots', { gte, lt }))
-        yield { key: key.slice(20), value }
-    },
+    codeOrigin: (hash) => database.get('code', originKey(hash)),
     header: (hash) => database.get('headers', hash),
     body(hash) {
       const row = database.get('bodies', hash)
@@ -88,9 +85,53 @@ export function openStore(database: Database): StoreReader {
       const row = meta(META.marks, 'safe and finalized blocks')
       return { safe: decodeNumber(row), finalized: decodeNumber(row, 8) }
     },
+    lazyStart() {
+      const row = database.get('meta', META.lazy)
+      return row && decodeLazyStart(row)
+    },
     trieAt: (hash, limits) => trieAt({ database, store }, hash, limits),
   }
   return store
+}
+
+type FlatReads = Pick<StoreReader, 'isLazy' | 'flatAccount' | 'flatSlot' | 'flatSlots'>
+
+function flatReads(database: Pick<Database, 'get' | 'scan'>): FlatReads {
+  /** For the life of a directory. Who finds every row never asks. */
+  let isLazy: boolean | undefined
+  const reads: FlatReads = {
+    isLazy() {
+      isLazy ??= isLazyDirectory(database)
+      return isLazy
+    },
+    flatAccount(address) {
+      const row = database.get('accounts', address)
+      if (row === undefined) return reads.isLazy() ? 'missing' : undefined
+      return row.length === 0 ? undefined : row
+    },
+    flatSlot(key) {
+      const row = database.get('slots', key)
+      if (row !== undefined) return row.length === 0 ? undefined : row
+      if (!reads.isLazy() || hasNoStorage(database, key.subarray(0, 20))) return undefined
+      return 'missing'
+    },
+    *flatSlots(address) {
+      const gte = slotKey(address, 0)
+      const lt = successor(address)
+      for (const { key, value } of database.scan('slots', { gte, lt }))
+        if (value.length > 0) yield { key: key.slice(20), value }
+    },
+  }
+  return reads
+}
+
+/**
+ * In a lazy directory: whether the slots of an account that have no row are zero. It is marked, or absent: from Cancun on no account goes
+ * that has storage, so that one that is absent had none since the directory was begun.
+ */
+function hasNoStorage(database: Pick<Database, 'get'>, address: Bytes): boolean {
+  if (database.get('slots', address) !== undefined) return true
+  return database.get('accounts', address)?.length === 0
 }
 
 const LAST = Number.MAX_SAFE_INTEGER

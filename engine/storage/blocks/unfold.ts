@@ -7,7 +7,7 @@ import type { Database } from '../database/types.ts'
 import { deleteUndo, restoreNodes } from '../trie/undo.ts'
 import type { StoredHead } from '../types.ts'
 import { decodeBody, decodeHead, encodeHead, encodeNumber } from './block-codec.ts'
-import { putPrevious } from './fold.ts'
+import { isLazyDirectory, putPrevious } from './fold.ts'
 import { openStore } from './store.ts'
 
 /**
@@ -23,7 +23,7 @@ export function unfoldBlock(database: Database): StoredHead {
   const diff = store.encodedDiff(block.hash)
   if (diff === undefined) throw new UnfoldError(block)
   const batch = database.batch()
-  putPrevious(batch, diff, block.number)
+  putPrevious(batch, diff, { number: block.number, isLazy: isLazyDirectory(database) })
   const isTrieWritten = started === undefined || isMarked(database, block.hash)
   if (isTrieWritten && restoreNodes(database, batch, block.hash) === 0) throw new UnfoldError(block)
   deleteUndo(database, batch, block.hash)

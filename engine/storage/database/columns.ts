@@ -4,11 +4,11 @@ import { type ColumnOptions, DatabaseError } from './options.ts'
 /**
  * | column | key → value |
  * |---|---|
- * | accounts | address → 72 bytes |
- * | slots | address ‖ slot → 32 bytes, never zero |
+ * | accounts | address → 72 bytes; lazy, empty: absent |
+ * | slots | address ‖ slot → 32 bytes, never zero; lazy, empty: zero; lazy, address → nothing: its slots without a row are zero |
  * | accountHistory | address ‖ block (8) → account before that block, empty: absent |
  * | slotHistory | address ‖ slot ‖ block (8) → slot before that block, empty: zero |
- * | code | hash → code |
+ * | code | hash → code; lazy, hash ‖ 0 → address of who has it |
  * | headers, bodies, receipts, diffs | block hash → RLP, encodeBody, encodeList, encodeDiff |
  * | heights | block (8) ‖ hash → nothing: every appended block, dropped ones too |
  * | numbers | block (8) → hash, folded blocks |
@@ -18,6 +18,7 @@ import { type ColumnOptions, DatabaseError } from './options.ts'
  * | accountTrie | path → node (RLP), small ones below it, then patches; trie-inline.ts, trie-patch.ts |
  * | storageTrie | keccak of address ‖ path → the same |
  * | undo | block hash ‖ part (4) → rows of both tries before that block, or patches; trie-undo.ts |
+ * | ledger | kind (1) ‖ … → what flashblocks promised, what became of it, and counts of both; ledger/codec.ts |
  * | meta | a name → heads, marks, horizon, what is in progress |
  */
 export const COLUMN_NAMES = [
@@ -38,6 +39,7 @@ export const COLUMN_NAMES = [
   'accountTrie',
   'storageTrie',
   'undo',
+  'ledger',
   'meta',
 ] as const
 export type ColumnName = (typeof COLUMN_NAMES)[number]
@@ -79,6 +81,7 @@ export const MEMTABLE_BYTES: Readonly<Record<ColumnName, number>> = {
   accountTrie: 2 * MIB,
   storageTrie: 4 * MIB,
   undo: 4 * MIB,
+  ledger: 1 * MIB,
   meta: 64 * KIB,
 }
 /** Of the binding: a memtable is this part of the budget. */
@@ -106,7 +109,7 @@ export function columnOptions(
     // One column per key length: a seek stays inside its prefix, most keys have no change after the block asked for.
     accountHistory: column('accountHistory', 5, { prefixExtractor: 'fixed:20' }),
     slotHistory: column('slotHistory', 10, { prefixExtractor: 'fixed:52' }),
-    code: column('code', 5, large),
+    code: column('code', 4, large),
     headers: column('headers', 2),
     bodies: column('bodies', 3, large),
     receipts: column('receipts', 3, large),
@@ -121,6 +124,7 @@ export function columnOptions(
     accountTrie: column('accountTrie', 8, { ...point, ...hashes, mergeOperator: APPEND }),
     storageTrie: column('storageTrie', 8, { ...point, ...hashes, mergeOperator: APPEND }),
     undo: column('undo', 1, { ...large, ...hashes }),
+    ledger: column('ledger', 1),
     meta: column('meta', 1),
   }
 }

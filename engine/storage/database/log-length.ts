@@ -107,6 +107,7 @@ function counted(
     getMany: (column, keys, options) => inner.getMany(column, keys, options),
     range: (column, range) => inner.range(column, range),
     scan: (column, range) => inner.scan(column, range),
+    clear: (column) => inner.clear(column),
     flush: () => inner.flush(),
     sync: () => inner.sync(),
     stats: () => inner.stats(),

@@ -41,6 +41,10 @@ export function createMemoryDatabase(): Database {
       memoryBatch(find, (writes) => {
         sequence += writes
       }),
+    clear(column) {
+      find(column)
+      columns.set(column, sortedMap())
+    },
     flush: () => {
       find('meta')
     },

@@ -20,6 +20,12 @@ export const META = {
   foldingTrie: name('folding-trie'),
   /** An account dump is being loaded; it goes with the commit that makes it a chain. */
   importing: name('importing-state'),
+  /** encodeLazyStart: the state is fetched as it is needed. */
+  lazy: name('lazy-start'),
+  /** Number (8): bytes that rows take which were fetched, or a little more. */
+  fetched: name('fetched-bytes'),
+  /** A lazy state is being begun anew: what the directory held of the old one may be half gone. */
+  beginning: name('beginning-anew'),
   /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
   migration: name('migration'),
 } as const

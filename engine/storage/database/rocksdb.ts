@@ -97,6 +97,8 @@ const UNUSED_DEFAULT: ColumnOptions = {
   cacheSize: 2 ** 20,
 }
 const PAGE = 1000
+/** No key is as long as the upper bound. */
+const ALL_KEYS = { gte: new Uint8Array(0), lt: new Uint8Array(256).fill(0xff) }
 const CLOSE_TIMEOUT_MS = 5000
 
 type RocksOptions = {
@@ -179,8 +181,7 @@ class RocksDatabase implements Database {
   }
 
   batch(): WriteBatch {
-    if (!this.#isWriter)
-      throw new DatabaseError('invalid', 'this thread is attached for reading only')
+    this.#checkWriter()
     const batch: Batch = native.batch_init()
     // Thousands in a fold: without a closure for each.
     const add = (call: typeof native.batch_put, column: ColumnName, key: Bytes, value: Bytes) => {
@@ -210,6 +211,12 @@ class RocksDatabase implements Database {
           if (!isKept) native.batch_clear(batch)
         }),
     }
+  }
+
+  clear(name: ColumnName): void {
+    this.#checkWriter()
+    const { column } = this.#column(name)
+    this.#run(() => native.db_clear(this.#context, { column, ...ALL_KEYS }))
   }
 
   flush(): void {
@@ -271,6 +278,11 @@ class RocksDatabase implements Database {
     } finally {
       this.#gate.leave()
     }
+  }
+
+  #checkWriter(): void {
+    if (!this.#isWriter)
+      throw new DatabaseError('invalid', 'this thread is attached for reading only')
   }
 
   #column(name: ColumnName) {

@@ -33,6 +33,8 @@ export interface Database {
   /** All entries in pages, from one moment; released when the loop ends. */
   scan(column: ColumnName, range: Range): Generator<Entry, void>
   batch(): WriteBatch
+  /** Every row of a column goes, at once and on its own: no part of a batch. For the thread that writes. */
+  clear(column: ColumnName): void
   /** Makes every earlier commit survive a power loss. Commits survive the death of the process without it. */
   flush(): void
   /** The same without waiting for the disk in this thread. Rejects with a {DatabaseError} `io`. */

@@ -27,6 +27,10 @@ export const MIGRATIONS: Migrations = {
   2: { text: 'small trie nodes in the rows of their parents', slice: () => undefined },
   // The same: what a block replaced is read in both forms, and an older flashnode would take a patch for a node.
   3: { text: 'what blocks replaced in the tries as patches', slice: () => undefined },
+  // Rows of whole directories stay; an older flashnode would take what is not fetched yet for absent.
+  4: { text: 'directories whose state is fetched as it is needed', slice: () => undefined },
+  // A column more: an older flashnode cannot open the database any more.
+  5: { text: 'a ledger of what flashblocks promised', slice: () => undefined },
 }
 
 export type MigrationStep = { readonly from: number; readonly migration: Migration }

@@ -1,6 +1,6 @@
 /** What an operator reads when storage fails: what happened, and what to do. */
 import { DiffError } from '../../state/encoded-diff.ts'
-import { StoredChainError } from '../blocks/recover.ts'
+import { CutStartError, StoredChainError } from '../blocks/recover.ts'
 import { EmptyStoreError } from '../blocks/store.ts'
 import { UnfoldError } from '../blocks/unfold.ts'
 import { diskAdvice } from '../database/disk-advice.ts'
@@ -17,8 +17,9 @@ export function storageFailure(error: unknown): string | undefined {
     (error instanceof DatabaseError && error.reason === 'corrupt')
   if (isDamage)
     return `storage: ${error.message}; start with an empty data directory, or put back a copy of this one`
-  if (error instanceof JournalError && error.reason === 'foreign')
-    return `storage: ${error.message}`
+  const saysAll =
+    error instanceof CutStartError || (error instanceof JournalError && error.reason === 'foreign')
+  if (saysAll) return `storage: ${error.message}`
   if (error instanceof DatabaseError || error instanceof JournalError)
     return `storage: ${error.message}; ${diskAdvice(error.message)}, then start again`
   return undefined

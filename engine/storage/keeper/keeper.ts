@@ -4,60 +4,20 @@
  * The thread around it calls, in this order:
  * 1. `createKeeper` once: finishes what a crash interrupted; tell the writer `keeper.opened`. The writer opens its publisher on
  *    `opened.foldHead`, makes a table for each unfolded block and sends an 'adopt' for each.
- * 2. `send(keeper.handle(request))` for each message. Appends, marks, names and forgotten blocks are done at once, roots are queued.
+ * 2. `send(keeper.handle(request))` for each message. Appends, marks, names and beginnings are done at once, roots and fetched state are queued.
  * 3. while `keeper.hasWork()`: `send(keeper.step())` from a `setImmediate`, so that an append never waits longer than one slice.
  * 4. `send(await keeper.sync())` each second: what is committed survives a kill anyway, a power loss only after it.
  * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 12 MB keeps the pauses of
  * the thread's garbage collection within a slice.
  */
-import type { EncodedDiff } from '../../state/diff.ts'
-import { rowsOf } from '../../state/encoded-diff.ts'
-import { appendBlock, writeMarks } from '../blocks/append.ts'
-import { foldBlock } from '../blocks/fold.ts'
-import { type PruneLimits, prune } from '../blocks/prune.ts'
-import { nearestFolded, recover } from '../blocks/recover.ts'
-import { openStore } from '../blocks/store.ts'
-import { UnfoldError, unfoldBlock } from '../blocks/unfold.ts'
-import { type LogLength, openLogLength } from '../database/log-length.ts'
-import { META } from '../database/meta.ts'
-import { DatabaseError } from '../database/options.ts'
-import type { Database, DatabaseStats } from '../database/types.ts'
-import { TrieError } from '../trie/node.ts'
-import type { StateTrie, TrieVersion } from '../trie/trie.ts'
-import type {
-  AppendBlock,
-  KeeperAnswer,
-  KeeperRequest,
-  KeeperWords,
-  OpenedChain,
-  StoredHead,
-  StoreReader,
-} from '../types.ts'
-import { isOn, type KnownBlock, KnownBlocks } from './blocks.ts'
-import { storageFailure } from './failure.ts'
-import { KeeperRoots, type RootRequest } from './roots.ts'
 
-export type KeeperOptions = {
-  /** Attached for writing. A genesis is in it. */
-  readonly database: Database
-  readonly words: KeeperWords
-  /** Monotonic milliseconds. */
-  readonly now: () => number
-  /** A block is folded when this many blocks stand on it. */
-  readonly foldDepth?: number
-  /** Folded blocks that a deep reorg may take out again. */
-  readonly undoWindow?: number
-  /** Blocks below the fold head whose state stays readable, at least the undo window; undefined: all. */
-  readonly historyBlocks?: number | undefined
-  /** Length of a slice in milliseconds. A collection of garbage in it, or others on its core, make 9 to 14 of it for one in a hundred. */
-  readonly sliceMs?: number
-  /** Flat values in one commit of a fold. */
-  readonly rowsInPiece?: number
-  /** Of the log: a column that has written nothing to a file for so long is made to. */
-  readonly logSpanBytes?: number
-  /** Bytes of trie nodes kept in memory: few unless said, because they are reserved at once. */
-  readonly trieCacheBytes?: number
-}
+import type { Database } from '../database/types.ts'
+import { type CheckedBeginning, checkBeginning, putStart } from '../lazy/begin.ts'
+import { LazyStartError } from '../lazy/start.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { Beginning, KeeperAnswer, KeeperRequest, OpenedChain } from '../types.ts'
+import { type KeeperOptions, KeeperState } from './state.ts'
+import type { KeeperStats } from './stats.ts'
 
 export interface Keeper {
   readonly opened: OpenedChain
@@ -71,304 +31,57 @@ export interface Keeper {
   /** The same at once, for the end. */
   flush(): readonly KeeperAnswer[]
   stats(): KeeperStats
+  readonly ledger: Pick<Ledger, 'stats' | 'taken'>
   /** Of the database. */
   logBytes(): Promise<number>
 }
 
-export type KeeperStats = DatabaseStats & {
-  readonly durableNumber: number
-  readonly foldedNumber: number
-  /** Appended blocks that are not folded. */
-  readonly foldLag: number
-  readonly queuedRequests: number
-}
-
-const MAX_QUEUED = 10_000
-const STAMPED_IN_STEP = 1_024
-
 export function createKeeper(options: KeeperOptions): Keeper {
-  const state = new KeeperState(options)
+  let state = new KeeperState(options)
+  const { database, words } = options
+
+  /** Of the old state nothing is left: what it had in hand goes with it. */
+  function begin({ id, genesisNumber, start }: BeginRequest): readonly KeeperAnswer[] {
+    const checked = checkedBeginning(database, genesisNumber, start)
+    if (typeof checked === 'string') return [{ type: 'notBegun', id, reason: checked }]
+    const givenUp = state.giveUp()
+    // From here on every older view is void.
+    const unfolds = words.raiseUnfolds()
+    const head = putStart(database, checked)
+    state = new KeeperState(options)
+    state.nameBase(id)
+    words.setFold(id)
+    return [...givenUp, { type: 'begun', id, head, unfolds }]
+  }
+
   return {
     opened: state.opened,
-    handle: (request) => state.guard(() => state.handle(request)),
+    handle: (request) =>
+      state.guard(() => (request.type === 'begin' ? begin(request) : state.handle(request))),
     step: () => (state.isFailed ? [] : state.guard(() => state.step())),
     hasWork: () => state.hasWork(),
     sync: async () => (state.isFailed ? [] : state.sync()),
     flush: () => (state.isFailed ? [] : state.guard(() => state.flush())),
     stats: () => state.stats(),
-    logBytes: () => options.database.logBytes(),
+    get ledger() {
+      return state.ledger
+    },
+    logBytes: () => database.logBytes(),
   }
 }
 
-type Fold = {
-  readonly block: KnownBlock
-  readonly pieces: Iterator<undefined, void>
-}
+type BeginRequest = Extract<KeeperRequest, { readonly type: 'begin' }>
 
-/** `block` is durable, and stands on `to`. */
-type Unfold = { readonly to: StoredHead; readonly block: AppendBlock }
-
-class KeeperState {
-  readonly opened: OpenedChain
-  readonly #limits: PruneLimits & {
-    readonly foldDepth: number
-    readonly sliceMs: number
-    readonly rowsInPiece: number | undefined
-  }
-  readonly #now: () => number
-  readonly #database: Database
-  readonly #log: LogLength
-  readonly #words: KeeperWords
-  readonly #store: StoreReader
-  readonly #trie: StateTrie
-  readonly #blocks: KnownBlocks
-  readonly #roots: KeeperRoots
-  readonly #queue: RootRequest[] = []
-  /** Appends that came while an unfold was going on. */
-  readonly #waiting: AppendBlock[] = []
-  #durable: KnownBlock
-  #fold: Fold | undefined
-  #unfold: Unfold | undefined
-  #prune: Iterator<undefined, void> | undefined
-  #shortening: Iterator<undefined, void> | undefined
-  #isTurnOfLog = false
-  #failure: string | undefined
-  #isDirty = false
-  #isSyncing = false
-
-  constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 2, historyBlocks, rowsInPiece } = options
-    this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
-    this.#now = options.now
-    this.#log = openLogLength(options.database, options.logSpanBytes)
-    this.#database = this.#log.database
-    this.#words = options.words
-    this.#store = openStore(this.#database)
-    const { trie, opened, versions } = recover(this.#database, options.trieCacheBytes)
-    this.#trie = trie
-    this.opened = opened
-    this.#words.setOldest(this.#store.oldestState())
-    const base = { id: 0, parent: undefined, version: trie.base(), appended: opened.foldHead }
-    this.#blocks = new KnownBlocks(base)
-    this.#roots = new KeeperRoots({ ...options, trie, blocks: this.#blocks })
-    this.#durable = base
-    opened.unfolded.forEach(({ number, hash }, at) => {
-      const block = { id: 0, parent: this.#durable, version: versions[at], appended: undefined }
-      this.#blocks.markAppended(block, { number, hash })
-      this.#durable = block
-    })
-  }
-
-  /** A failed commit is an answer, and the last thing that is tried: writes fail until the database is opened again. */
-  guard(work: () => readonly KeeperAnswer[]): readonly KeeperAnswer[] {
-    if (this.#failure === undefined)
-      try {
-        return work()
-      } catch (error) {
-        const failure = storageFailure(error)
-        // Anything else than storage's own faults is a bug.
-        if (failure === undefined) throw error
-        this.#failure = failure
-      }
-    return [{ type: 'failed', message: this.#failure }]
-  }
-
-  get isFailed(): boolean {
-    return this.#failure !== undefined
-  }
-
-  handle(request: KeeperRequest): readonly KeeperAnswer[] {
-    switch (request.type) {
-      case 'append':
-        if (this.#unfold === undefined) return this.#append(request.block)
-        this.#waiting.push(request.block)
-        break
-      case 'marks':
-        writeMarks(this.#database, request)
-        break
-      case 'adopt':
-        this.#blocks.adopt(request)
-        break
-      default:
-        this.#queue.push(request)
-    }
-    if (this.#queue.length + this.#waiting.length > MAX_QUEUED)
-      throw new Error(`keeper: ${MAX_QUEUED} requests wait`)
-    return []
-  }
-
-  hasWork(): boolean {
-    if (this.#failure !== undefined) return false
-    if (this.#unfold !== undefined || this.#queue.length > 0) return true
-    if (this.#shortening !== undefined || this.#log.isDue()) return true
-    return this.#fold !== undefined || this.#nextFold() !== undefined || this.#prune !== undefined
-  }
-
-  step(): readonly KeeperAnswer[] {
-    if (this.#unfold !== undefined) return this.#stepUnfold(this.#unfold)
-    const request = this.#queue.shift()
-    if (request !== undefined) return this.#roots.answer(request, this.#durable)
-    this.#isTurnOfLog = !this.#isTurnOfLog
-    if (this.#isTurnOfLog && this.#isLogShortened()) return []
-    this.#fold ??= this.#startFold()
-    if (this.#fold !== undefined) return this.#stepFold(this.#fold)
-    if (this.#prune !== undefined && this.#isFinished(this.#prune)) this.#prune = undefined
-    return []
-  }
-
-  async sync(): Promise<readonly KeeperAnswer[]> {
-    try {
-      this.#checkBackground()
-      if (!this.#isDirty) return []
-      // What is committed while the disk works is for the next time.
-      this.#isDirty = false
-      this.#isSyncing = true
-      await this.#database.sync()
-      return []
-    } catch (error) {
-      return this.guard(() => {
-        throw error
-      })
-    } finally {
-      this.#isSyncing = false
-    }
-  }
-
-  flush(): readonly KeeperAnswer[] {
-    this.#checkBackground()
-    if (this.#isDirty || this.#isSyncing) this.#database.flush()
-    this.#isDirty = false
-    return []
-  }
-
-  #checkBackground(): void {
-    const { backgroundErrors } = this.#database.stats()
-    if (backgroundErrors > 0)
-      throw new DatabaseError('io', `RocksDB reports ${backgroundErrors} background errors`)
-  }
-
-  stats(): KeeperStats {
-    const durableNumber = this.#durable.appended!.number
-    const foldedNumber = this.#blocks.base.appended!.number
-    const queuedRequests = this.#queue.length + this.#waiting.length
-    const lag = { durableNumber, foldedNumber, foldLag: durableNumber - foldedNumber }
-    return { ...this.#database.stats(), ...lag, queuedRequests }
-  }
-
-  #append(block: AppendBlock): readonly KeeperAnswer[] {
-    const parent = this.#blocks.byHash(block.parentHash)
-    const isOnFold = parent !== undefined && isOn(parent, this.#fold?.block ?? this.#blocks.base)
-    const to = isOnFold ? undefined : this.#forkPoint(block)
-    appendBlock(this.#database, block)
-    this.#isDirty = true
-    if (to === undefined) return this.#appended(block, parent!)
-    // The new branch is durable; from here on every older view is void.
-    this.#unfold = { to, block }
-    this.#words.raiseUnfolds()
-    this.#fold = undefined
-    this.#prune = undefined
-    return []
-  }
-
-  #appended(block: AppendBlock, parent: KnownBlock): readonly KeeperAnswer[] {
-    this.#durable = this.#blocks.append(block, parent)
-    return [{ type: 'appended', id: block.id, number: block.number }]
-  }
-
-  /** The folded block that a branch leaves from: its parent. */
-  #forkPoint({ number, parentHash }: AppendBlock): StoredHead {
-    const to = nearestFolded(this.#database, parentHash)
-    if (to === undefined || to.number !== number - 1)
-      throw new Error(`keeper: block ${number} came before its parent`)
-    if (!this.#store.isUnfoldable(to.number)) throw new UnfoldError(to)
-    return to
-  }
-
-  #stepUnfold({ to, block }: Unfold): readonly KeeperAnswer[] {
-    const isBegun = this.#database.get('meta', META.folding) !== undefined
-    if (isBegun || this.#store.foldHead().number > to.number) {
-      unfoldBlock(this.#database)
-      return []
-    }
-    this.#trie.reload()
-    const toId = this.#blocks.unfolded(to, this.#trie.base())
-    this.#words.setFold(toId)
-    this.#unfold = undefined
-    const unfolds = this.#words.unfolds()
-    const answers: KeeperAnswer[] = [
-      { type: 'unfolded', toNumber: to.number, toHash: to.hash, toId, unfolds },
-      ...this.#appended(block, this.#blocks.base),
-    ]
-    while (this.#waiting.length > 0 && this.#unfold === undefined)
-      answers.push(...this.#append(this.#waiting.shift()!))
-    return answers
-  }
-
-  /** The block on the base, when it is deep enough and has a name. */
-  #nextFold(): KnownBlock | undefined {
-    const { base } = this.#blocks
-    const depth = this.#durable.appended!.number - base.appended!.number
-    if (depth <= this.#limits.foldDepth) return undefined
-    let block = this.#durable
-    while (block.parent !== undefined && block.parent !== base) block = block.parent
-    return block.id === 0 ? undefined : block
-  }
-
-  #startFold(): Fold | undefined {
-    const block = this.#nextFold()
-    if (block === undefined) return undefined
-    const { number, hash } = block.appended!
-    const version = this.#roots.checkedVersion(block)
-    const diff = block.diff ?? this.#store.encodedDiff(hash)
-    if (diff === undefined) throw new TrieError(`block ${number}: its diff is not stored`)
-    // The old version is overwritten from here on, and with it go the tries of everything beside the block.
-    this.#blocks.keepOnly(block)
-    this.#words.setFold(block.id)
-    return { block, pieces: this.#foldPieces(version, { block: { number, hash }, diff }) }
-  }
-
-  *#foldPieces(
-    version: TrieVersion,
-    { block, diff }: { readonly block: StoredHead; readonly diff: EncodedDiff },
-  ): Generator<undefined, void> {
-    const [database, trie] = [this.#database, this.#trie]
-    const { rowsInPiece } = this.#limits
-    yield* foldBlock({ database, trie, version, block, diff, rowsInPiece })
-    let stamped = 0
-    for (const { key } of rowsOf(diff)) {
-      this.#words.stamp(key, block.number)
-      if (++stamped % STAMPED_IN_STEP === 0) yield
-    }
-  }
-
-  #stepFold({ block, pieces }: Fold): readonly KeeperAnswer[] {
-    if (!this.#isFinished(pieces)) return []
-    this.#fold = undefined
-    this.#isDirty = true
-    const { number, hash } = block.appended!
-    this.#blocks.folded(block, number - this.#limits.undoWindow)
-    this.#prune = prune(this.#database, this.#limits, (oldest) => this.#words.setOldest(oldest))
-    return [{ type: 'folded', id: block.id, number, hash }]
-  }
-
-  /** One slice of that, where it is due; in turn with folds, of which there is always one under load. */
-  #isLogShortened(): boolean {
-    if (this.#shortening === undefined && !this.#log.isDue()) return false
-    this.#shortening ??= this.#log.shorten()
-    if (this.#isFinished(this.#shortening)) this.#shortening = undefined
-    return true
-  }
-
-  /** Runs pieces for one slice: stops when another one like the longest so far would not fit. */
-  #isFinished(pieces: Iterator<undefined, void>): boolean {
-    const { sliceMs } = this.#limits
-    const start = this.#now()
-    let longest = 0
-    for (let at = start; at + longest - start < sliceMs; ) {
-      if (pieces.next().done === true) return true
-      longest = Math.max(longest, this.#now() - at)
-      at = this.#now()
-    }
-    return false
+/** Or why it is none. @throws {DatabaseError} */
+function checkedBeginning(
+  database: Database,
+  genesisNumber: number,
+  start: Beginning,
+): CheckedBeginning | string {
+  try {
+    return checkBeginning(database, genesisNumber, start)
+  } catch (error) {
+    if (error instanceof LazyStartError) return error.message
+    throw error
   }
 }

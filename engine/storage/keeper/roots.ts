@@ -25,6 +25,8 @@ export class KeeperRoots {
   readonly #blocks: KnownBlocks
   readonly #words: KeeperWords
   readonly #store: StoreReader
+  /** There is no trie: roots are its source's. */
+  readonly #isLazy: boolean
 
   constructor(options: {
     readonly trie: StateTrie
@@ -36,10 +38,13 @@ export class KeeperRoots {
     this.#blocks = options.blocks
     this.#words = options.words
     this.#store = openStore(options.database)
+    this.#isLazy = this.#store.isLazy()
   }
 
   /** A root is not answered for a block that is forgotten, or stood beside one that was folded. */
   answer(request: RootRequest, durable: KnownBlock): readonly KeeperAnswer[] {
+    if (this.#isLazy && request.type !== 'forget')
+      throw new Error(`keeper: ${request.type} asks for a trie, and this directory is lazy`)
     switch (request.type) {
       case 'advance':
         this.#advance(request)
@@ -56,6 +61,7 @@ export class KeeperRoots {
 
   /** @throws {TrieError} when the root is not that of the block's header: nothing is folded above the last checked root. */
   checkedVersion(block: KnownBlock): TrieVersion {
+    if (this.#isLazy) return this.#trie.base()
     const { number, hash } = block.appended!
     const version = this.#versionOf(block)
     const header = this.#store.header(hash)

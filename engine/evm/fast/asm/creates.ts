@@ -58,7 +58,7 @@ function payCreate(frame: usize, sp: usize, kind: u32, end: u64): bool {
   const price = priceOfMemory(frame, end)
   if (price == TOO_MUCH) return fail(HALT_PRICE_OVERFLOW)
   const length = load<u64>(sp, 64)
-  if (length > <u64>MOST_INIT_CODE) return failWith(HALT_PRICE_INIT, <u32>min(length, <u64>u32.MAX_VALUE), 0)
+  if (length > <u64>MOST_INIT_CODE) return failWith(HALT_PRICE_INIT, <u32>length, <u32>(length >> 32))
   const words = (length + 31) >> 5
   return charge(price + words * (kind == CREATE2 ? 8 : 2))
 }

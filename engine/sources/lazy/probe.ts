@@ -1,0 +1,57 @@
+/** What all upstreams can be asked of the state, each once. */
+import type { ChainSpec } from '../../chainspec/types.ts'
+import { Refusal } from '../../flashblocks/fields.ts'
+import { foreignChain } from '../upstream/check.ts'
+import type { Upstream } from '../upstream/client.ts'
+import { UpstreamError } from '../upstream/error.ts'
+import { headOf } from './agree.ts'
+import { type Depth, depthIn, type LazyMode, type Probed, probeDepth } from './depth.ts'
+import type { LazySource } from './start.ts'
+
+export type ProbedUpstream = { readonly upstream: Upstream; readonly depth: Depth }
+export type Probing = {
+  /** Those that answer, in the order of naming. */
+  readonly probed: readonly ProbedUpstream[]
+  /** Of each other one, why not. */
+  readonly silent: readonly string[]
+  /** One has another chain, as this says. */
+  readonly foreign: string | undefined
+}
+
+export async function probeAll(upstreams: readonly Upstream[], chain: ChainSpec): Promise<Probing> {
+  const found = await Promise.all(upstreams.map((upstream) => probeOne(upstream, chain)))
+  return {
+    probed: found.filter((one) => typeof one === 'object' && 'depth' in one),
+    silent: found.flatMap((one) => ('silent' in one ? [one.silent] : [])),
+    foreign: found.flatMap((one) => ('foreign' in one ? [one.foreign] : []))[0],
+  }
+}
+
+async function probeOne(
+  upstream: Upstream,
+  chain: ChainSpec,
+): Promise<ProbedUpstream | { readonly silent: string } | { readonly foreign: string }> {
+  try {
+    const foreign = await foreignChain(upstream, chain)
+    if (foreign !== undefined) return { foreign }
+    const head = await headOf(upstream, 'latest', {})
+    if (head === undefined) return { silent: `${upstream.name}: it has no latest block` }
+    const first = Number(chain.genesisNumber)
+    return { upstream, depth: await probeDepth(upstream, { ...head, first }) }
+  } catch (error) {
+    if (!(error instanceof UpstreamError || error instanceof Refusal)) throw error
+    return {
+      silent: error instanceof Refusal ? `${upstream.name}: ${error.message}` : error.message,
+    }
+  }
+}
+
+/** Those that give no state in this mode have a voice all the same. */
+export const sourcesIn = (mode: LazyMode, probed: readonly ProbedUpstream[]): LazySource[] =>
+  probed.map(({ upstream, depth }) => ({
+    upstream,
+    depth: depthIn(mode, depth),
+  }))
+
+export const namedIn = (probed: readonly ProbedUpstream[]): Probed[] =>
+  probed.map(({ upstream: { name }, depth }) => ({ name, depth }))

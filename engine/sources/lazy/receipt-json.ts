@@ -1,0 +1,107 @@
+/** Receipts as eth_getBlockReceipts has them (execution-apis: schemas/receipt.yaml; op-geth: core/types/receipt.go) → receipts. */
+import {
+  field,
+  type JsonObject,
+  Refusal,
+  readArray,
+  readBytes,
+  readObject,
+  readQuantity,
+} from '../../flashblocks/fields.ts'
+import type { L1Fee, Log, Receipt } from '../../primitives/receipt.ts'
+import { bloomOf } from '../../primitives/receipt-codec.ts'
+
+/** Of a block, in its order. Held to the receipts root by who takes them; what a root does not hold is as right as the upstream. @throws {Refusal} */
+export function readReceipts(json: unknown): readonly Receipt[] {
+  let before = 0n
+  return readArray(json, 'receipts').map((one, at) => {
+    const receipt = readReceipt(readObject(one, `receipts[${at}]`), before)
+    before = receipt.cumulativeGasUsed
+    return receipt
+  })
+}
+
+/** @param before gas of the transactions before it in its block */
+function readReceipt(json: JsonObject, before: bigint): Receipt {
+  const type = field(json, 'type')
+  const logs = readArray(field(json, 'logs'), 'logs').map(readLog)
+  const cumulativeGasUsed = uint(json, 'cumulativeGasUsed')
+  const contract = field(json, 'contractAddress')
+  const depositNonce = optional(json, 'depositNonce')
+  const depositReceiptVersion = optional(json, 'depositReceiptVersion')
+  const l1 = readL1Fee(json)
+  if (cumulativeGasUsed < before) throw new Refusal('cumulativeGasUsed', `at least ${before}`)
+  return {
+    type: type === undefined ? 0 : Number(readQuantity(type, 'type', 8)),
+    status: readStatus(field(json, 'status')),
+    cumulativeGasUsed,
+    gasUsed: cumulativeGasUsed - before,
+    logsBloom: bloomOf(logs),
+    logs,
+    contractAddress:
+      contract === undefined ? undefined : readBytes(contract, 'contractAddress', 20),
+    effectiveGasPrice: optional(json, 'effectiveGasPrice') ?? 0n,
+    ...(depositNonce === undefined ? {} : { depositNonce }),
+    ...(depositReceiptVersion === undefined ? {} : { depositReceiptVersion }),
+    ...(l1 === undefined ? {} : { l1 }),
+    ...blobGasOf(json),
+  }
+}
+
+const uint = (json: JsonObject, key: string) => readQuantity(field(json, key), key, 256)
+const optional = (json: JsonObject, key: string) =>
+  field(json, key) === undefined ? undefined : uint(json, key)
+
+function readStatus(value: unknown): 0 | 1 {
+  const status = readQuantity(value, 'status', 1)
+  return status === 0n ? 0 : 1
+}
+
+function readLog(value: unknown): Log {
+  const log = readObject(value, 'logs')
+  return {
+    address: readBytes(field(log, 'address'), 'logs.address', 20),
+    topics: readArray(field(log, 'topics'), 'logs.topics').map((topic) =>
+      readBytes(topic, 'logs.topics', 32),
+    ),
+    data: readBytes(field(log, 'data'), 'logs.data'),
+  }
+}
+
+/** undefined: the chain has none, or the transaction is a deposit. */
+function readL1Fee(json: JsonObject): L1Fee | undefined {
+  const [l1GasPrice, l1GasUsed, l1Fee] = L1_REQUIRED.map((key) => optional(json, key))
+  if (l1GasPrice === undefined || l1GasUsed === undefined || l1Fee === undefined) return undefined
+  const more = L1_MORE.flatMap((key) => {
+    const value = optional(json, key)
+    return value === undefined ? [] : [[key, value] as const]
+  })
+  // On an OP chain it is the footprint of a transaction's data.
+  const blobGasUsed = optional(json, 'blobGasUsed')
+  const scalar = field(json, 'l1FeeScalar')
+  return {
+    ...{ l1GasPrice, l1GasUsed, l1Fee },
+    ...Object.fromEntries(more),
+    ...(typeof scalar === 'string' ? { l1FeeScalar: scalar } : {}),
+    ...(blobGasUsed === undefined ? {} : { blobGasUsed }),
+  }
+}
+
+const L1_REQUIRED = ['l1GasPrice', 'l1GasUsed', 'l1Fee'] as const
+const L1_MORE = [
+  'l1BaseFeeScalar',
+  'l1BlobBaseFee',
+  'l1BlobBaseFeeScalar',
+  'operatorFeeScalar',
+  'operatorFeeConstant',
+  'daFootprintGasScalar',
+] as const
+
+/** Of a blob transaction on an L1 chain. */
+function blobGasOf(json: JsonObject) {
+  const blobGasPrice = optional(json, 'blobGasPrice')
+  const blobGasUsed = optional(json, 'blobGasUsed')
+  return blobGasPrice === undefined || blobGasUsed === undefined
+    ? {}
+    : { blobGasUsed, blobGasPrice }
+}

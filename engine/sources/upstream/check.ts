@@ -1,0 +1,49 @@
+/** Whether an upstream has the chain that is followed: its id and its first block. */
+
+import type { ChainSpec } from '../../chainspec/types.ts'
+import { bytesToHex, quantity } from '../../primitives/hex.ts'
+import type { Upstream } from './client.ts'
+import { UpstreamError } from './error.ts'
+
+/**
+ * Only another id or another hash is the word of another chain. What is neither says nothing of it: whoever gives that is asked again.
+ * @returns what is wrong, in one line; undefined: nothing
+ * @throws {UpstreamError} when it does not answer; 'wrong' when what it answers is no chain id or no block
+ */
+export async function foreignChain(
+  upstream: Upstream,
+  chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>,
+): Promise<string | undefined> {
+  const { name } = upstream
+  const number = chain.genesisNumber
+  const [id, first] = await upstream.batch([
+    { method: 'eth_chainId', params: [] },
+    { method: 'eth_getBlockByNumber', params: [quantity(number), false] },
+  ])
+  if (id === undefined || first === undefined)
+    throw new UpstreamError('broken', `${name} is silent`)
+  if ('error' in id) throw id.error
+  if ('error' in first) throw first.error
+  const theirs = String(id.result).toLowerCase()
+  if (!CHAIN_ID.test(theirs))
+    throw new UpstreamError(
+      'wrong',
+      `${name} gives ${JSON.stringify(theirs.slice(0, 40))} as its chain id`,
+    )
+  if (theirs !== quantity(chain.chainId))
+    return `${name} has chain ${shown(theirs)}, not ${chain.chainId} (${chain.name}): give another --upstream, or another --chain`
+  // It may be starting, or one of several nodes behind its address: no word of another chain.
+  if (first.result === null) throw new UpstreamError('wrong', `${name} has no block ${number}`)
+  const hash = (first.result as { readonly hash?: unknown } | null)?.hash
+  const ours = bytesToHex(chain.genesisHash)
+  if (typeof hash !== 'string' || !HASH.test(hash))
+    throw new UpstreamError('wrong', `${name} gives what is no block for block ${number}`)
+  if (hash.toLowerCase() === ours) return undefined
+  return `${name} has block ${hash} as ${number}, the first of ${chain.name} is ${ours}: give another --upstream, or another --chain`
+}
+
+/** In lower case, of 64 bits at most. */
+const CHAIN_ID = /^0x[0-9a-f]{1,16}$/
+const HASH = /^0x[0-9a-f]{64}$/i
+
+const shown = (id: string): string => `${BigInt(id)}`

@@ -1,0 +1,93 @@
+/** Blocks for the writer, and what follows when it refuses one. */
+import { EDIT } from '../writer/checks.ts'
+import { isUsable, mayAnswer, rest } from './choice.ts'
+import { count, emit, replan, type Source, type TrackerState } from './tracker-state.ts'
+import type { Halt, TrackedBlock, TrackerEvent } from './tracker-types.ts'
+
+/** What a block is refused for whose state cannot be had. */
+export const STATE_FIELD = 'state'
+/** Refused blocks that are remembered. */
+const MAX_REFUSED = 64
+
+/** The next block of the chain. False: the writer has refused it before. */
+export function send<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  block: B,
+  source: Source,
+): boolean {
+  const refused = state.refused.get(block.hash)
+  if (refused !== undefined) {
+    refused.by.add(source)
+    doubt(state, block)
+    return false
+  }
+  const { number, hash, gasUsed, bytes } = block
+  state.sent.push({ number, hash, gasUsed, bytes, source })
+  emit(state, { type: 'sealed', block })
+  count(state, 'upstream_blocks')
+  if (state.halted !== undefined) {
+    state.halted = undefined
+    emit(state, { type: 'resumed' })
+  }
+  return true
+}
+
+/** What was sent on it is gone with it. */
+export function onRefused<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  { number, hash, field }: TrackerEvent<B> & { readonly type: 'refused' },
+): void {
+  const at = state.sent.findIndex((one) => one.hash === hash)
+  // Of what stood on an earlier one, or of a chain that is not followed any more.
+  if (at < 0) return
+  const { source } = state.sent[at]!
+  state.sent.length = at
+  if (field === STATE_FIELD) {
+    // Nobody has done wrong: it may be of a chain that is left, whose state is gone.
+    state.holdUntilMs = state.options.now() + state.options.times.pollMs
+    state.stateLosses++
+    replan(state)
+    return
+  }
+  state.refused.set(hash, { field, by: new Set([source]) })
+  if (state.refused.size > MAX_REFUSED) state.refused.delete(state.refused.keys().next().value!)
+  count(state, 'upstream_refused_blocks')
+  replan(state)
+  doubt(state, { number, hash })
+}
+
+/** Whoever gave it rests, and another one is asked; where all give it, the chain stands still. */
+function doubt<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  { number, hash }: Pick<TrackedBlock, 'number' | 'hash'>,
+): void {
+  const { field, by } = state.refused.get(hash)!
+  const message = `it gives block ${number} as ${hash}, ${problemOf(field, 'whose')}`
+  // One that rests because it did not answer may have recovered: it is asked before the chain stands still.
+  const isAnybodyElse = state.sources.some((source) => mayAnswer(source) && !by.has(source))
+  if (isAnybodyElse) {
+    for (const source of by) if (isUsable(source)) rest(state, source, { why: 'doubted', message })
+    return
+  }
+  for (const source of by) if (source.rest?.why === 'doubted') source.rest = undefined
+  const { now, times } = state.options
+  state.holdUntilMs = now() + times.maxBackoffMs
+  replan(state)
+  const names = [...by].map(({ name }) => name).join(' and ')
+  halt(state, 'refused', `block ${number} is ${hash} at ${names}, but ${problemOf(field, 'its')}`)
+}
+
+export function halt<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  why: Halt,
+  message: string,
+): void {
+  if (state.halted?.message === message) return
+  state.halted = { why, message }
+  emit(state, { type: 'halted', why, message })
+}
+
+const problemOf = (field: string, whose: 'whose' | 'its'): string =>
+  field === EDIT
+    ? `${whose} state was edited by hand: only the development chain that did it can go on`
+    : `${whose} ${field} is not what this node computes`

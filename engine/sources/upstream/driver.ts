@@ -1,0 +1,189 @@
+/** Carries out what the tracker wants: asks the upstreams, and tells it what they say. */
+import type { ChainSpec } from '../../chainspec/types.ts'
+import { field, isObject, Refusal, readBytes, readObject } from '../../flashblocks/fields.ts'
+import { bytesToHex, quantity } from '../../primitives/hex.ts'
+import type { FetchedBlock } from './block-json.ts'
+import { type BlockReader, createBlockReader } from './blocks.ts'
+import { foreignChain } from './check.ts'
+import type { Upstream } from './client.ts'
+import { UpstreamError } from './error.ts'
+import { decodeHead } from './header-json.ts'
+import type { Pace } from './pace.ts'
+import type { Clock } from './places.ts'
+import type { Tracker } from './tracker.ts'
+import type { Point, TrackedBlock, TrackerEffect, TrackerEvent } from './tracker-types.ts'
+import type { Call, Settled } from './transport.ts'
+
+export type FollowedBlock = TrackedBlock & { readonly fetched: FetchedBlock }
+type Event = TrackerEvent<FollowedBlock>
+type Effect = TrackerEffect<FollowedBlock>
+type Question = Effect & { readonly type: 'poll' | 'fetch' | 'ask' }
+export type Told = Exclude<Effect, { readonly type: 'poll' | 'fetch' | 'ask' }>
+
+export type DriverOptions = {
+  readonly tracker: Tracker<FollowedBlock>
+  /** In the tracker's order. */
+  readonly upstreams: readonly Upstream[]
+  /** Of each, whether it is known to have the chain. */
+  readonly isChecked: readonly boolean[]
+  readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>
+  readonly clock: Clock
+  /** Of each upstream, what its calls wait for. */
+  readonly paces: readonly Pace[]
+  /** What is not a question to an upstream. */
+  readonly tell: (effect: Told) => void
+  /** A bug: nothing goes on after it. */
+  readonly onBug: (error: unknown) => void
+}
+
+type Untold = 'published' | 'refused' | 'beginning' | 'begun' | 'notBegun' | 'tick'
+
+export interface Driver {
+  /** Something has happened that no upstream has told. */
+  tell(event: Event & { readonly type: Untold }): void
+  stop(): void
+}
+
+export function createDriver(options: DriverOptions): Driver {
+  const { tracker, upstreams, clock, onBug } = options
+  const gone = new AbortController()
+  const answerer = createAnswerer(options, gone.signal, apply)
+  let cancel = () => {}
+
+  function apply(event: Event): void {
+    if (gone.signal.aborted) return
+    cancel()
+    try {
+      for (const effect of tracker.apply(event)) carryOut(effect)
+    } catch (error) {
+      onBug(error)
+      return
+    }
+    const ms = Math.max(0, tracker.wakeAtMs() - clock.now())
+    cancel = clock.after(ms, () => apply({ type: 'tick' }))
+  }
+
+  function carryOut(effect: Effect): void {
+    if (effect.type === 'poll' || effect.type === 'fetch' || effect.type === 'ask')
+      void answerer(effect).then(apply, onBug)
+    else options.tell(effect)
+  }
+
+  return {
+    tell: apply,
+    stop() {
+      cancel()
+      gone.abort()
+      for (const upstream of upstreams) upstream.close()
+    },
+  }
+}
+
+/** Asks an upstream what the tracker wants to know. It rejects for a bug alone. */
+function createAnswerer(
+  options: DriverOptions,
+  signal: AbortSignal,
+  tell: (event: Event) => void,
+): (question: Question) => Promise<Event> {
+  const { upstreams, paces, chain, onBug } = options
+  const readers = upstreams.map(createBlockReader)
+  const isChecked = [...options.isChecked]
+
+  async function ask(question: Question): Promise<Event> {
+    const { request, upstream: at } = question
+    const upstream = upstreams[at]!
+    await paces[at]!.take(callsOf(question), signal)
+    const foreign = isChecked[at] ? undefined : await foreignChain(upstream, chain)
+    if (foreign !== undefined) return { type: 'foreign', request, message: foreign }
+    isChecked[at] = true
+    if (question.type === 'fetch')
+      return { type: 'blocks', request, blocks: await fetchBlocks(readers[at]!, question, signal) }
+    if (question.type === 'ask')
+      return { type: 'hash', request, hash: await hashAt(upstream, question.number) }
+    watch(at)
+    return { type: 'head', upstream: at, request, ...(await headOf(upstream, question.hasTags)) }
+  }
+
+  /** Where it can tell of heads: a subscription that is lost is made again with the next question. */
+  function watch(at: number): void {
+    const upstream = upstreams[at]!
+    if (upstream.watchHeads === undefined || upstream.isWatching) return
+    const onHead = (json: unknown) => {
+      try {
+        tell({ type: 'head', upstream: at, request: undefined, head: decodeHead(json) })
+      } catch (error) {
+        // The next poll will say what it has.
+        if (!(error instanceof Refusal)) onBug(error)
+      }
+    }
+    // It is asked for its head whether it tells or not.
+    upstream.watchHeads(onHead).catch((error: unknown) => {
+      if (!(error instanceof UpstreamError)) onBug(error)
+    })
+  }
+
+  return async (question) => {
+    const { request, upstream } = question
+    try {
+      return await ask(question)
+    } catch (error) {
+      const { kind, message, retryAfterMs } = failureOf(error, upstreams[upstream]!.name)
+      return { type: 'failed', request, kind, message, retryAfterMs }
+    }
+  }
+}
+
+function callsOf(question: Question): number {
+  if (question.type === 'fetch') return question.count
+  return question.type === 'poll' && question.hasTags ? 3 : 1
+}
+
+async function fetchBlocks(
+  reader: BlockReader,
+  { first, count }: { readonly first: number; readonly count: number },
+  signal: AbortSignal,
+): Promise<readonly FollowedBlock[]> {
+  return (await reader.byNumber(first, count, { signal })).map((fetched) => ({
+    number: fetched.number,
+    hash: fetched.hash,
+    parentHash: fetched.parentHash,
+    gasUsed: Number(fetched.header.gasUsed),
+    bytes: fetched.bytes,
+    fetched,
+  }))
+}
+
+const blockCall = (block: string): Call => ({
+  method: 'eth_getBlockByNumber',
+  params: [block, false],
+})
+
+async function headOf(upstream: Upstream, hasTags: boolean) {
+  const names = hasTags ? ['latest', 'safe', 'finalized'] : ['latest']
+  const [latest, safe, finalized] = await upstream.batch(names.map(blockCall))
+  if (latest === undefined) throw new UpstreamError('broken', `${upstream.name} is silent`)
+  if ('error' in latest) throw latest.error
+  const head = decodeHead(latest.result)
+  return hasTags ? { head, tags: { safe: pointOf(safe), finalized: pointOf(finalized) } } : { head }
+}
+
+/** undefined: it does not know that tag, or has no such block yet. */
+function pointOf(answer: Settled | undefined): Point | undefined {
+  if (answer === undefined || 'error' in answer || !isObject(answer.result)) return undefined
+  const { number, hash } = decodeHead(answer.result)
+  return { number, hash }
+}
+
+async function hashAt(upstream: Upstream, number: number) {
+  const { method, params } = blockCall(quantity(number))
+  const block = await upstream.call(method, params)
+  if (block === null) return undefined
+  return bytesToHex(readBytes(field(readObject(block, 'block'), 'hash'), 'hash', 32))
+}
+
+/** @throws what is no failure of an upstream */
+function failureOf(error: unknown, name: string): UpstreamError {
+  if (error instanceof UpstreamError) return error
+  if (error instanceof Refusal) return new UpstreamError('wrong', `${name}: ${error.message}`)
+  throw error
+}

@@ -1,0 +1,211 @@
+/** One flashblock: executed, checked in every sum, put into its block's table, shown. What fails leaves nothing behind. */
+import type { Sequence } from '../../flashblocks/sequence.ts'
+import type { Flashblock } from '../../flashblocks/types.ts'
+import { attributesOf } from '../base-attributes.ts'
+import {
+  checkAttributes,
+  checkDelta,
+  checkFirstTransaction,
+  differ,
+  type Mismatch,
+} from './checks.ts'
+import { hasOthers, relayFlashblock } from './feeds.ts'
+import { executeAll, headerOf, type LiveBlock, newBlock, openExecution } from './live-block.ts'
+import { tellPayload, tellPromised } from './promised.ts'
+import type { Received } from './shelf.ts'
+import { count, emit, flush, freeMemory, publish, type WriterState, warn } from './state.ts'
+import { addIncrement, discard, end } from './steps.ts'
+import { stateAfter, withScout } from './waits.ts'
+
+export type FlashblockPacket = Received & { readonly message: Flashblock }
+
+/** Wrong digests that are remembered. */
+const MAX_WRONG = 64
+
+/** Index 0, on a parent that is finished. @throws {MissingError} {ViewError} with nothing changed */
+export async function begin(
+  state: WriterState,
+  packet: FlashblockPacket,
+  { parent, sequence }: { readonly parent: LiveBlock; readonly sequence: Sequence },
+): Promise<void> {
+  const { chain, publisher } = state.options
+  const { message } = packet
+  const startedMs = state.options.now()
+  const attributes = attributesOf(message.base!)
+  const wrong =
+    (message.blockNumber === undefined
+      ? undefined
+      : differ('metadataNumber', attributes.number, message.blockNumber)) ??
+    checkAttributes(chain, parent, attributes)
+  if (wrong !== undefined) return giveUp(state, packet, { wrong, sequence })
+  const open = openExecution(state.options, parent.hash, attributes)
+  const block = newBlock('begin', {
+    handle: publisher.begin(parent.handle, message.payloadId),
+    parent,
+    payloadId: message.payloadId,
+    feed: packet.feed,
+    header: parent.header,
+    hash: parent.hash,
+    open,
+  })
+  let failed: Mismatch | 'full' | undefined = 'full'
+  try {
+    failed = await withScout(
+      state,
+      async () => {
+        await open.execution.begin()
+        return executeFlashblock(state, block, { message, startedMs })
+      },
+      async () => ({ ...open, attributes, begins: true, transactions: message.delta.transactions }),
+    )
+  } finally {
+    if (failed !== undefined) discard(state, block)
+  }
+  if (failed === 'full') return freeMemory(state)
+  if (failed !== undefined) return giveUp(state, packet, { wrong: failed, sequence })
+  state.sequence = sequence
+  state.early.clear()
+  if (state.chain.pending !== parent) {
+    state.chain.cutAbove(parent)
+    count(state, 'payload_replaced')
+  }
+  state.chain.add(block)
+  state.chain.pending = block
+  await show(state, block, { packet, startedMs, from: 0 })
+}
+
+/** The due index of the payload in progress. @throws {MissingError} {ViewError} with nothing changed */
+export async function extend(
+  state: WriterState,
+  packet: FlashblockPacket,
+  sequence: Sequence,
+): Promise<void> {
+  const { message } = packet
+  const block = state.chain.pending
+  const { open } = block
+  if (open === undefined || block.payloadId !== message.payloadId)
+    throw new Error(
+      `flashblock ${message.index} of ${message.payloadId} is due, and pending is another block`,
+    )
+  const startedMs = state.options.now()
+  const { execution } = open
+  const from = execution.executed.length
+  const checkpoint = execution.checkpoint()
+  let failed: Mismatch | 'full' | undefined = 'full'
+  try {
+    failed = await withScout(
+      state,
+      () => executeFlashblock(state, block, { message, startedMs }),
+      async () => {
+        execution.revert(checkpoint)
+        const reader = await stateAfter(execution, open.reader)
+        const { transactions } = message.delta
+        return { reader, attributes: execution.attributes, begins: false, transactions }
+      },
+    )
+  } finally {
+    if (failed !== undefined) execution.revert(checkpoint)
+  }
+  if (failed === 'full') return freeMemory(state)
+  if (failed !== undefined) return giveUp(state, packet, { wrong: failed, sequence })
+  state.sequence = sequence
+  await show(state, block, { packet, startedMs, from })
+}
+
+/** Executes the new transactions, compares every sum, and only then the hash, which depends on all of them. */
+async function executeFlashblock(
+  state: WriterState,
+  block: LiveBlock,
+  { message, startedMs }: { readonly message: Flashblock; readonly startedMs: number },
+): Promise<Mismatch | 'full' | undefined> {
+  const { execution } = block.open!
+  const { delta, index } = message
+  const { attributes, rules } = execution
+  const checkpoint = index === 0 ? undefined : execution.checkpoint()
+  const from = execution.executed.length
+  const { ahead } = execution
+  const taken = state.expected.take(execution, delta.transactions)
+  if (taken > 0) count(state, 'ahead_taken', taken)
+  if (ahead > taken) count(state, 'ahead_undone', ahead - taken)
+  const { senderOf } = state.expected
+  const invalid = await executeAll(execution, delta.transactions, { from: taken, senderOf })
+  if (invalid !== undefined) return invalid
+  const sums = execution.sums()
+  const wrong =
+    (index === 0
+      ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
+      : undefined) ?? checkDelta(sums, delta)
+  if (wrong !== undefined) return wrong
+  const { header, hash } = headerOf({ attributes, rules, sums }, delta)
+  const wrongHash = differ('blockHash', hash, delta.blockHash)
+  if (wrongHash !== undefined) return wrongHash
+  const diff = await execution.diff(checkpoint)
+  block.executeMs += state.options.now() - startedMs
+  return addIncrement(state, block, { index, header, hash, diff, from }) === 'full'
+    ? 'full'
+    : undefined
+}
+
+async function show(
+  state: WriterState,
+  block: LiveBlock,
+  {
+    packet,
+    startedMs,
+    from,
+  }: { readonly packet: Received; readonly startedMs: number; readonly from: number },
+): Promise<void> {
+  const executed = block.open!.execution.executed.slice(from)
+  const now = state.options.now()
+  const transactions = executed.map(({ transaction }) => transaction.hash)
+  state.executedAtMs = now
+  state.blocksWithoutFeed = 0
+  if (block.index > 0) state.expected.settle(transactions)
+  publish(state, {
+    transactions,
+    publishMs: now - packet.receivedAtMs,
+    executeMs: now - startedMs,
+  })
+  tellPayload(state, block)
+  tellPromised(state, block, from)
+  if (state.options.tellsExecuted === true) emit(state, { type: 'executed', packet })
+  relayFlashblock(state, block, packet)
+  await endIfComplete(state)
+}
+
+/** The payload in progress is all there. */
+export async function endIfComplete(state: WriterState): Promise<void> {
+  const { pending } = state.chain
+  const { payload } = state.sequence
+  if (payload?.isComplete !== true || payload.payloadId !== pending.payloadId) return
+  if (pending.state !== 'open') return
+  pending.isProven = true
+  await end(state, pending)
+}
+
+/**
+ * The feed and our execution disagree: which of them is wrong, the canonical block will tell. Where another feed may say it better, what
+ * was executed before stays, and this flashblock is not looked at again.
+ */
+function giveUp(
+  state: WriterState,
+  { feed, digest, message }: FlashblockPacket,
+  { wrong, sequence }: { readonly wrong: Mismatch; readonly sequence: Sequence },
+): void {
+  const { kind, ours, theirs } = wrong
+  warn(
+    state,
+    `mismatch_${snake(kind)}`,
+    `payload ${message.payloadId} index ${message.index}: ${kind} is ${ours} here, ${theirs} in the feed`,
+  )
+  if (hasOthers(state, feed)) {
+    state.wrongDigests.push(digest)
+    if (state.wrongDigests.length > MAX_WRONG) state.wrongDigests.shift()
+    return
+  }
+  state.sequence = sequence
+  flush(state)
+}
+
+export const snake = (name: string) =>
+  name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

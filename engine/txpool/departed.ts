@@ -1,0 +1,37 @@
+/** Transactions that left the txpool without a block: what became of them, for whoever asks. */
+import type { Bytes } from '../primitives/bytes.ts'
+
+/** `by`: hash of the one with its nonce, where that is known. */
+export type Departure =
+  | { readonly why: 'replaced'; readonly by: Bytes | undefined }
+  | { readonly why: 'dropped'; readonly reason: string }
+/** Of one that is in no block: how long it has been waiting, or why it does not any more. */
+export type Standing = { readonly why: 'waits'; readonly ms: number } | Departure
+
+export const LEFT = {
+  full: { why: 'dropped', reason: 'the txpool was full of better ones' },
+  expired: { why: 'dropped', reason: 'it was in no block for too long' },
+  unwanted: { why: 'dropped', reason: 'whoever controls the chain has dropped it' },
+  /** By whom is for the chain to tell. */
+  nonceUsed: { why: 'replaced', by: undefined },
+  replacedBy: ({ hash }: { readonly hash: Bytes }): Departure => ({ why: 'replaced', by: hash }),
+} as const
+
+export type Departed = {
+  add(key: string, departure: Departure): void
+  /** Also of one that has come back since. */
+  of(key: string): Departure | undefined
+}
+
+/** The newest `departed` of them. */
+export function createDeparted({ departed }: { readonly departed: number }): Departed {
+  const known = new Map<string, Departure>()
+  return {
+    add(key, departure) {
+      known.delete(key)
+      known.set(key, departure)
+      if (known.size > departed) known.delete(known.keys().next().value!)
+    },
+    of: (key) => known.get(key),
+  }
+}
