@@ -26,7 +26,7 @@ function decodeRequest(line: string): { id: unknown; base64: string } | undefine
 
 /** The wire's names, normalised: lower case, minimal quantities, null for what is absent. */
 function answerPacket(decoded: DecodedPacket): { message: unknown } | { refuse: string } {
-  if ('refuse' in decoded) return decoded
+  if ('refuse' in decoded) return { refuse: decoded.refuse }
   if ('ignore' in decoded) return { message: { kind: 'skip' } }
   const { message } = decoded
   if (message.type === 'end') return { message: { kind: 'end', payload_id: message.payloadId } }

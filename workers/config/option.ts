@@ -69,10 +69,10 @@ export function share(wire: string): number {
   throw new Error('expected a number from 0 to 1')
 }
 
-export function orWord<W extends string>(
+export function orWord<W extends string, T>(
   word: W,
-  decode: (wire: string) => number,
-): (wire: string) => number | W {
+  decode: (wire: string) => T,
+): (wire: string) => T | W {
   return (wire) => {
     if (wire === word) return word
     try {
@@ -88,6 +88,15 @@ export function choice<const T extends string>(...values: readonly T[]): (wire: 
     const found = values.find((value) => value === wire)
     if (found !== undefined) return found
     throw new Error(`expected ${values.join(', ')}; nearest: ${nearest(wire, values)}`)
+  }
+}
+
+/** @param schemes without their colon */
+export function url(...schemes: readonly [string, ...string[]]): (wire: string) => string {
+  return (wire) => {
+    const scheme = URL.canParse(wire) ? new URL(wire).protocol.slice(0, -1) : ''
+    if (schemes.includes(scheme)) return wire
+    throw new Error(`expected a URL such as ${schemes.at(-1)}://host/path`)
   }
 }
 

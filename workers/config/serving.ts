@@ -1,5 +1,7 @@
 /** Options of every command that runs a node for clients. */
 import { availableParallelism } from 'node:os'
+import { LEDGER_LIMITS } from '../../engine/storage/ledger-types.ts'
+import { HELD_BLOCKS, MOST_HELD_BLOCKS } from '../../engine/views/memory.ts'
 import { isLoopback, trustedProxies } from '../../rpc/seam/address.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { ConfigOf, Given } from './command.ts'
@@ -69,6 +71,26 @@ export const SERVING = {
     fallback: undefined,
     text: 'shared memory of the views',
     shown: 'computed',
+  }),
+  heldFlashblocks: option('BLOCKS', integer(HELD_BLOCKS, MOST_HELD_BLOCKS), {
+    fallback: HELD_BLOCKS,
+    text: 'newest canonical blocks whose flashblocks can be named; more take more of --view-memory',
+  }),
+  latest: option('complete|canonical', choice('complete', 'canonical'), {
+    fallback: 'complete',
+    text: 'what latest is on /flashblocks: the newest block all of whose flashblocks are here, or the canonical head',
+  }),
+  stateCache: option('MB', integer(1, 2_000), {
+    fallback: 48,
+    text: 'shared memory of values of the state that were read last, 160 bytes each, rounded down to a power of two of them',
+  }),
+  ledgerHours: option('HOURS', integer(1, 366 * 24), {
+    fallback: LEDGER_LIMITS.keepMs / 3_600_000,
+    text: 'how long it is kept what flashblocks promised, and what became of it',
+  }),
+  ledgerSize: option('MB', integer(1, 65_536), {
+    fallback: LEDGER_LIMITS.bytes / 2 ** 20,
+    text: 'of that at most, about; the oldest goes',
   }),
   verifySample: option('SHARE', share, {
     fallback: 0.001,

@@ -55,6 +55,8 @@ export type ChainChoice = {
   readonly choose: (place: ChainPlace) => ChainOption
   /** A directory that holds none gets a development chain, with the contracts of this network; undefined: it gets nothing. */
   readonly made: { readonly chain: string; readonly chainId: number | undefined } | undefined
+  /** The genesis.json that the chain is made from: the directory gets a copy, and is complete without it. */
+  readonly file?: string | undefined
   /** @throws {StartError} where the command's flags do not fit the chain */
   readonly check: (chain: ChainSpec) => void
 }

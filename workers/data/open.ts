@@ -1,19 +1,22 @@
 /** What every thread of a node works on: the data directory, its chain, and the arena of the views. */
 import { randomInt } from 'node:crypto'
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import type { Database } from '../../engine/storage/database/types.ts'
 import { type Journal, openJournal } from '../../engine/storage/directory/journal.ts'
 import { openDirectory } from '../../engine/storage/directory/schema.ts'
-import { createViews } from '../../engine/views/arena.ts'
+import { lazyDirectory } from '../../engine/storage/lazy/begin.ts'
+import { cacheEntriesIn, createViews } from '../../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../../engine/views/memory.ts'
 import { type Deadlines, longestMs } from '../../rpc/seam/lane.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import type { SharedNode } from '../thread/messages.ts'
 import { allRows } from '../thread/rows.ts'
-import { type ChainChoice, type DataDirectory, openDataDirectory } from './datadir.ts'
-import { openChain } from './own-chain.ts'
+import { type ChainChoice, type DataDirectory, GENESIS_FILE, openDataDirectory } from './datadir.ts'
+import { openChain, provideGenesis } from './own-chain.ts'
 
 export type OpenedData = {
   readonly database: Database
@@ -22,6 +25,18 @@ export type OpenedData = {
   readonly directory: DataDirectory
   /** Of accepted transactions. */
   readonly journal: Journal
+}
+
+/** What an open directory, which may be empty, is to begin with. @throws {StartError} and whatever reading it throws */
+export type Begin = (
+  opened: Opened,
+  context: Pick<NodeContext, 'log' | 'reporter'>,
+) => Promise<void>
+export type Opened = {
+  readonly database: Database
+  readonly chain: ChainSpec
+  /** Of the directory. */
+  readonly path: string
 }
 
 /** Threads of one process at a time, those that are being replaced included. */
@@ -34,7 +49,7 @@ const JOURNAL_BYTES = 512 * MEGABYTE
 /** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
 export async function openData(
   { config, log, reporter, lifecycle }: NodeContext,
-  choice: ChainChoice,
+  { chain: choice, begin }: { readonly chain: ChainChoice; readonly begin?: Begin | undefined },
 ): Promise<OpenedData> {
   const directory = openDataDirectory(config.datadir)
   // However it ends, short of a kill: a second signal closes nothing.
@@ -47,16 +62,23 @@ export async function openData(
   const database = await openDirectory({
     path: directory.path,
     chain,
-    chainName: option.name,
+    chainName: choice.file === undefined ? option.name : GENESIS_FILE,
     cacheBytes: config.dbCache * MEGABYTE,
     maxThreads: MAX_THREADS,
   })
+  if (choice.made !== undefined) provideGenesis(directory.path, chain)
+  if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))
   lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)
-  if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
+  if (begin !== undefined) await begin({ database, chain, path: directory.path }, { log, reporter })
+  else {
+    refuseLazy(database, directory.path)
+    if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
+  }
   const views = createViews({
     bytes: arenaBytes(config, chain),
     threads: allRows(config.poolThreads),
     seed: randomInt(2 ** 32 - 1),
+    cacheEntries: cacheEntriesIn(config.stateCache * MEGABYTE),
   })
   // Closed after the writer, whose publishes may rewrite it.
   const journal = openJournal(directory.transactions, JOURNAL_BYTES)
@@ -65,19 +87,30 @@ export async function openData(
   return { database, shared, chain, directory, journal }
 }
 
-type ViewConfig = Pick<NodeConfig, 'viewMemory'> & {
+/** Who does not fetch cannot say anything of what is missing. @throws {StartError} */
+function refuseLazy(database: Database, path: string): void {
+  const { status } = lazyDirectory(database)
+  if (status === 'begun' || status === 'cut')
+    throw new StartError(
+      `${path} has only the part of the state that \`follow\` has fetched: follow with it, or give --datadir another directory`,
+    )
+}
+
+type ViewConfig = Pick<NodeConfig, 'viewMemory' | 'heldFlashblocks'> & {
   readonly limits: Deadlines & { readonly graceMs: number }
 }
 
-function arenaBytes({ viewMemory: asked, limits }: ViewConfig, chain: ChainSpec): number {
+function arenaBytes(config: ViewConfig, chain: ChainSpec): number {
+  const { viewMemory: asked, heldFlashblocks, limits } = config
   const memory = viewMemory({
+    foldDepth: heldFlashblocks,
     gasLimit: Number(chain.genesisHeader.gasLimit),
     blockTimeMs: chain.blockTime * 1_000,
     deadlineMs: longestMs(limits) + limits.graceMs,
   })
   if (asked !== undefined && asked * MEGABYTE < memory.minimum)
     throw new StartError(
-      `--view-memory ${asked} is too little: this chain's gas limit needs at least ${Math.ceil(memory.minimum / MEGABYTE)}`,
+      `--view-memory ${asked} is too little: this chain's gas limit and --held-flashblocks ${heldFlashblocks} need at least ${Math.ceil(memory.minimum / MEGABYTE)}`,
     )
   return chosenMemory(asked === undefined ? undefined : asked * MEGABYTE, memory)
 }

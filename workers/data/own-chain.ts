@@ -2,6 +2,8 @@
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../../engine/chainspec/error.ts'
+import { genesisFileOf } from '../../engine/chainspec/genesis-writer.ts'
+import { NEWEST_AT_0 } from '../../engine/chainspec/networks.ts'
 import { contractCode, predeployAlloc } from '../../engine/chainspec/predeploys.ts'
 import { type ChainOption, chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
@@ -56,6 +58,12 @@ export function openChain(
 export function providePredeploys({ made }: Pick<ChainChoice, 'made'>, path: string): void {
   if (made === undefined || readMarker(path) !== undefined) return
   writeDurable(path, PREDEPLOYS, contractsOf(made.chain, made.chainId))
+}
+
+/** The genesis.json of a development chain lies in its directory: `follow --chain DIR/genesis.json`. @throws {DirectoryError} */
+export function provideGenesis(path: string, chain: ChainSpec): void {
+  if (existsSync(join(path, GENESIS_FILE))) return
+  writeDurable(path, GENESIS_FILE, genesisFileOf(chain, NEWEST_AT_0))
 }
 
 type Made = OwnChain | ChainError

@@ -2,7 +2,7 @@
 import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import type { FeedHub } from '../../rpc/http/feed.ts'
+import type { FeedHub } from '../../rpc/feed/hub.ts'
 import { createServer, type Readiness, type Server } from '../../rpc/http/server.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
@@ -10,7 +10,15 @@ import { methodsOf } from '../../rpc/methods/index.ts'
 import { createRpc, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
 import { trustedProxies } from '../../rpc/seam/address.ts'
 import type { Executor } from '../../rpc/seam/executor.ts'
-import type { AccountService, Syncing, TransactionService } from '../../rpc/seam/ports.ts'
+import type {
+  AccountService,
+  Forward,
+  LazyState,
+  PromiseService,
+  StateMode,
+  Syncing,
+  TransactionService,
+} from '../../rpc/seam/ports.ts'
 import { version } from '../config/config.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { loggable } from '../observe/log.ts'
@@ -39,11 +47,17 @@ export type FrontParts = {
   readonly reader: ChainReader
   readonly executor: Executor
   readonly transactions: TransactionService
+  readonly promises: PromiseService
   readonly accounts: AccountService
   /** Served beside those that every node has. */
   readonly methods: readonly Method[]
   /** Of the node that has the chain before this one's first block. */
   readonly legacyUrl: string | undefined
+  /** Fetches state; undefined: all of it is here. */
+  readonly lazy?: LazyState | undefined
+  /** Asks the nodes that this one follows. */
+  readonly forward?: Forward | undefined
+  readonly mode?: StateMode | undefined
   readonly syncing: () => Syncing
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
@@ -96,8 +110,12 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       if (points > 0) purses.limiter.owe(address, points)
     },
     holds() {
-      const { hold, shown, receiptWaits } = rpc.stats()
-      return { ...hold, waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired }
+      const { hold, shown, places, receiptWaits } = rpc.stats()
+      return {
+        ...hold,
+        ...{ waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired },
+        ...{ place: places.held, placeWaiting: places.waiting, placeExpired: places.expired },
+      }
     },
     stats: () => ({
       ...statsOfServer(server),
@@ -116,6 +134,7 @@ function openRpc(
   return createRpc({
     reader: parts.reader,
     transactions: parts.transactions,
+    promises: parts.promises,
     accounts: parts.accounts,
     executor: parts.executor,
     chain: parts.chain,
@@ -125,6 +144,7 @@ function openRpc(
     limiter: charging,
     receiptHoldMs: config.receiptHold,
     legacyUrl: parts.legacyUrl,
+    ...{ lazy: parts.lazy, forward: parts.forward, mode: parts.mode },
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
     onPublish,
     syncing: parts.syncing,
@@ -148,7 +168,7 @@ function openServer(
     limiter: charging,
     visits: visiting,
     onBug: (error) => report('answer_not_sent', { err: error }),
-    feed: feed?.open,
+    feed: feed?.door,
     readiness,
     now,
   })
@@ -173,10 +193,13 @@ const statsOfPurses = ({ limiter, visits }: Purses) => ({
   pointsCharged: limiter.charged + visits.charged,
 })
 
-function statsOfRpc({ filters, subscriptions, syncSends, cache, legacy }: RpcStats) {
+function statsOfRpc(stats: RpcStats) {
+  const { filters, subscriptions, subscribersSlow, syncSends, cache, legacy, upstream, rounds } =
+    stats
   return {
     filters,
     subscriptions,
+    subscribersSlow,
     syncSends,
     cacheHits: cache.hits,
     cacheMisses: cache.misses,
@@ -187,6 +210,16 @@ function statsOfRpc({ filters, subscriptions, syncSends, cache, legacy }: RpcSta
           legacyErrors: legacy.errors,
           legacyInFlight: legacy.inFlight,
         }),
+    ...(upstream === undefined
+      ? {}
+      : {
+          forwarded: upstream.calls,
+          forwardErrors: upstream.errors,
+          forwardsInFlight: upstream.inFlight,
+        }),
+    ...(rounds === undefined
+      ? {}
+      : { fetches: rounds.fetches, fetchedKeys: rounds.keys, withoutState: rounds.without }),
   }
 }
 

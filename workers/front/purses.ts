@@ -43,7 +43,7 @@ export function openPurses({ config, metrics, report, now }: PursesOptions): Pur
 }
 
 /** Notices a stall before it judges: what waited comes before the timer that was late. */
-type Charging = Pick<Limiter, 'charge' | 'refund' | 'held'>
+type Charging = Pick<Limiter, 'charge' | 'refund' | 'held' | 'owe'>
 function counted(limiter: Limiter, onRefused: (points: number) => void, stalls: Stalls): Charging {
   return {
     ...limiter,

@@ -11,7 +11,13 @@ import type { Offered } from '../../engine/sources/sequencer/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
 import { storageFailure } from '../../engine/storage/keeper/failure.ts'
-import { followViews, noncesOf, pendingBlock, restoreTxpool } from '../../engine/txpool/follow.ts'
+import {
+  followViews,
+  noncesOf,
+  pendingBlock,
+  type Restored,
+  restoreTxpool,
+} from '../../engine/txpool/follow.ts'
 import { headOf } from '../../engine/txpool/head.ts'
 import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
 import { Txpool } from '../../engine/txpool/txpool.ts'
@@ -42,12 +48,12 @@ type Rejected = Extract<FromSequencer, { readonly type: 'rejected' }>
 
 export interface Transactions {
   readonly service: TransactionService
-  /** Once, when the first record can be read: puts the journalled ones back. Returns how many. */
-  restore(journalled: Iterable<Bytes>): number
-  /** After each publish. */
-  published(): void
+  /** When the first record can be read, and again with those that wait for state: puts the journalled ones back. */
+  restore(journalled: Iterable<Bytes>): Restored
+  /** After each publish, with the hashes of what became visible. Milliseconds since those of them were taken that came through this txpool. */
+  published(shown: readonly Bytes[]): readonly number[]
   wanted(want: Want): Offered
-  rejected(message: Rejected): void
+  rejected(message: Pick<Rejected, 'transactions'>): void
   /** Hashes of transactions that were handed out and not executed. */
   returned(transactions: readonly Bytes[]): void
   /** `listener` is called once when there may be something to hand out, and not again before `wanted` was. */
@@ -92,20 +98,26 @@ export function createTransactions(options: Options): Transactions {
       get: (hash) => txpool.get(hash),
       nextNonce: (sender, stateNonce) => txpool.nextNonce(sender, stateNonce),
       isExpected: (hash) => txpool.isExpected(hash),
+      standingOf: (hash) => txpool.standingOf(hash),
       counts: () => txpool.counts(),
       onPending: (listener) => txpool.onPending(listener),
     },
     restore: (journalled) => {
       const raws = [...journalled]
       // Writing the journal anew waits for the disk: not when there is nothing to leave out.
-      if (raws.length === 0) return 0
+      if (raws.length === 0) return { restored: 0, waiting: [], missing: [] }
       return readNewest(reader, 'flashblocks', (view) =>
         restoreTxpool(txpool, raws, { view, head: headOf(view, chain) }),
       )
     },
-    published: () => {
+    published: (shown) => {
+      const waited = shown.flatMap((hash) => {
+        const standing = txpool.standingOf(hash)
+        return standing?.why === 'waits' ? [standing.ms] : []
+      })
       // A view that vanishes while it is read has a successor, whose publish comes here too.
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
+      return waited
     },
     wanted({ gas, count, baseFee, number, index, excluded }) {
       isTold = false
@@ -173,7 +185,8 @@ function createSubmit(txpool: Txpool, options: Options): TransactionService['sub
     return submitted
   }
 
-  return (raw, client) => submitKnowing({ raw, client }, {})
+  const TAKEN: Known = { isProven: true, isListed: true }
+  return (raw, client, isTaken = false) => submitKnowing({ raw, client }, isTaken ? TAKEN : {})
 }
 
 const refused = (reason: InvalidTransaction): Submission => ({

@@ -3,6 +3,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { storageFailure } from '../../engine/storage/keeper/failure.ts'
 import { createKeeper, type Keeper } from '../../engine/storage/keeper/keeper.ts'
+import type { LedgerLimits } from '../../engine/storage/ledger-types.ts'
 import type { KeeperAnswer } from '../../engine/storage/types.ts'
 import { keeperWords } from '../../engine/views/arena.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
@@ -12,12 +13,14 @@ import { type PackedRequest, unpackRequest } from './request.ts'
 /** Its writer's first message is a `KeeperOpened`. */
 export type KeeperData = Pick<SharedNode, 'database' | 'views'> & {
   readonly writer: MessagePort
-  /** Where blocks come from, which asks for roots; undefined: none come. */
+  /** Where blocks come from, which asks for roots or brings state; undefined: none come. */
   readonly sequencer: MessagePort | undefined
   readonly foldDepth?: number
   readonly undoWindow?: number
   readonly historyBlocks?: number
   readonly trieCacheBytes?: number
+  readonly lazyCacheBytes?: number
+  readonly ledger?: LedgerLimits
 }
 
 const BEAT_MS = 1_000
@@ -34,6 +37,7 @@ function run(main: MessagePort, data: KeeperData): void {
       database: attachDatabase(shared, { isWriter: true }),
       words: keeperWords(views),
       now: () => performance.now(),
+      wallMs: () => Date.now(),
     }),
   )
   // Main has been told why, and ends the process.
@@ -49,7 +53,7 @@ function run(main: MessagePort, data: KeeperData): void {
   saveCompiledLater()
   const stop = serve(keeper, data, tell)
   main.on('message', (message: ToKeeper) => {
-    if (message.type !== 'stop') return
+    if (message.type === 'taken') return keeper.ledger.taken(message.ms)
     stop()
     tell({ type: 'stopped' })
     close([main, writer, sequencer])
@@ -67,7 +71,8 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
         hasFailed = true
         tell({ type: 'failed', message: answer.message })
       }
-      const port = answer.type === 'preview' ? sequencer : writer
+      const isOfSource = answer.type === 'preview' || answer.type === 'filled'
+      const port = isOfSource ? sequencer : writer
       port?.postMessage(answer)
     }
   }
@@ -93,7 +98,8 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
     try {
       send(await keeper.sync())
       const stats = keeper.stats()
-      tell({ type: 'stats', stats: { ...stats, logBytes: await keeper.logBytes() } })
+      const logBytes = await keeper.logBytes()
+      tell({ type: 'stats', stats: { ...stats, logBytes }, ledger: keeper.ledger.stats() })
     } catch (error) {
       attempt(tell, () => {
         throw error

@@ -12,7 +12,7 @@ export type PackedRequest = {
   readonly diff: Bytes | undefined
 }
 
-/** Sends a request; its diff stays the sender's, that of an append goes. */
+/** Sends a request; its diff stays the sender's, that of an append goes, as what was promised does. */
 export function postRequest(port: Pick<MessagePort, 'postMessage'>, request: KeeperRequest): void {
   switch (request.type) {
     case 'advance':
@@ -25,6 +25,11 @@ export function postRequest(port: Pick<MessagePort, 'postMessage'>, request: Kee
     case 'append': {
       const packed: PackedRequest = { request, diff: undefined }
       port.postMessage(packed, [request.block.diff.buffer])
+      return
+    }
+    case 'promise': {
+      const packed: PackedRequest = { request, diff: undefined }
+      port.postMessage(packed, [request.promised.transactions.buffer])
       return
     }
     default:

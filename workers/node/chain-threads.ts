@@ -1,5 +1,5 @@
 /** The threads that move the chain: writer and keeper, and where blocks come from. */
-import { MessageChannel } from 'node:worker_threads'
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { OpenedData } from '../data/open.ts'
 import type { KeeperData } from '../keeper/keeper.ts'
 import type { NodeContext } from '../process/context.ts'
@@ -9,10 +9,11 @@ import type { FromKeeper, FromWriter, ToKeeper, ToWriter } from '../thread/messa
 import { SOURCE_ROW, WRITER_ROW } from '../thread/rows.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
 import type { WriterData } from '../writer/writer.ts'
-import type { Source, StartSource } from './role.ts'
+import type { Role, Source } from './role.ts'
 
 export interface ChainThreads {
   readonly writer: Thread<ToWriter>
+  readonly keeper: Thread<ToKeeper>
   readonly source: Source | undefined
   readonly fromWriter: Inbox<FromWriter>
   readonly fromKeeper: Inbox<FromKeeper>
@@ -24,68 +25,129 @@ const STOP_MS = 3_000
 /** Of the database's block caches: what trie nodes may take beside them. */
 const TRIE_CACHE_SHARE = 1 / 4
 
+type Ends = { onLost(reason: string): void; onEnded(thread: number): void }
+type Port = MessagePort | undefined
+
 /** They load while the main thread loads the rest of itself. */
 export function startChainThreads(
   context: NodeContext,
   data: OpenedData,
-  startSource: StartSource | undefined,
+  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality'>,
 ): ChainThreads {
-  const { config, lifecycle, fail } = context
+  const { startSource, feeds, lazyCacheBytes, finality } = role
   const toWriter = new MessageChannel()
   const link = startSource && { keeper: new MessageChannel(), writer: new MessageChannel() }
+  const toFeeds = Array.from({ length: feeds ?? 0 }, () => new MessageChannel())
   const ready = Promise.withResolvers<void>()
   const [fromWriter, fromKeeper] = [createInbox<FromWriter>(), createInbox<FromKeeper>()]
-  const { database, shared } = data
-  const ends = { onLost: fail, onEnded: (thread: number) => database.threadEnded(thread) }
-
-  const keeperData: KeeperData = {
-    database: shared.database,
-    views: shared.views,
-    writer: toWriter.port1,
-    sequencer: link?.keeper.port1,
-    ...(config.historyBlocks === 'all' ? {} : { historyBlocks: config.historyBlocks }),
-    trieCacheBytes: config.dbCache * 2 ** 20 * TRIE_CACHE_SHARE,
+  const ends: Ends = {
+    onLost: context.fail,
+    onEnded: (thread) => data.database.threadEnded(thread),
   }
-  const keeper = startThread<ToKeeper, FromKeeper>({
-    ...{
-      ...ends,
-      name: 'keeper',
-      file: new URL('../keeper/keeper.ts', import.meta.url),
-      data: keeperData,
+  const keeper = startKeeper(
+    { context, data, ends },
+    { writer: toWriter.port1, source: link?.keeper.port1, lazyCacheBytes, finality },
+    fromKeeper.push,
+  )
+  const writer = startWriter(
+    { context, data, ends },
+    {
+      keeper: toWriter.port2,
+      source: link?.writer.port1,
+      feeds: feeds === undefined ? undefined : toFeeds.map(({ port1 }) => port1),
+      finality,
     },
-    youngHeapMb: KEEPER_YOUNG_HEAP_MB,
-    transfer: [toWriter.port1, ...(link === undefined ? [] : [link.keeper.port1])],
-    onMessage: fromKeeper.push,
-  })
-  lifecycle.onStop('the keeper', () => keeper.stop({ type: 'stop' }, STOP_MS))
-
-  const writerData: WriterData = {
-    ...shared,
-    thread: WRITER_ROW,
-    keeper: toWriter.port2,
-    sequencer: link?.writer.port1,
-  }
-  const writer = startThread<ToWriter, FromWriter>({
-    ...{
-      ...ends,
-      name: 'writer',
-      file: new URL('../writer/writer.ts', import.meta.url),
-      data: writerData,
-    },
-    transfer: [toWriter.port2, ...(link === undefined ? [] : [link.writer.port1])],
-    onMessage(message) {
+    (message) => {
       if (message.type === 'ready') ready.resolve()
       fromWriter.push(message)
     },
-  })
-  lifecycle.onStop('the writer', () => writer.stop({ type: 'stop' }, STOP_MS))
-
+  )
   const source =
     link &&
     startSource?.({
       ...{ ...ends, context, data, row: SOURCE_ROW },
       keeper: link.keeper.port2,
       writer: link.writer.port2,
+      feeds: toFeeds.map(({ port2 }) => port2),
+      newFeed() {
+        const { port1, port2 } = new MessageChannel()
+        writer.post({ type: 'feed', port: port1 }, [port1])
+        return port2
+      },
     })
-  return { writer, source, fromWriter, fromKeeper, ready: ready.promise }
+  return { writer, keeper, source, fromWriter, fromKeeper, ready: ready.promise }
 }
+
+type Around = { readonly context: NodeContext; readonly data: OpenedData; readonly ends: Ends }
+
+function startKeeper(
+  { context: { config, lifecycle }, data: { shared }, ends }: Around,
+  ports: {
+    readonly writer: MessagePort
+    readonly source: Port
+    readonly lazyCacheBytes: number | undefined
+    readonly finality: Role['finality']
+  },
+  onMessage: (message: FromKeeper) => void,
+): Thread<ToKeeper> {
+  const data: KeeperData = {
+    database: shared.database,
+    views: shared.views,
+    writer: ports.writer,
+    sequencer: ports.source,
+    foldDepth: config.heldFlashblocks,
+    ...(config.historyBlocks === 'all' ? {} : { historyBlocks: config.historyBlocks }),
+    ledger: { keepMs: config.ledgerHours * 3_600_000, bytes: config.ledgerSize * 2 ** 20 },
+    // Blocks that wait for their fold stand above it.
+    ...(ports.finality === undefined ? {} : { undoWindow: ports.finality.undoBlocks }),
+    trieCacheBytes: config.dbCache * 2 ** 20 * TRIE_CACHE_SHARE,
+    ...(ports.lazyCacheBytes === undefined ? {} : { lazyCacheBytes: ports.lazyCacheBytes }),
+  }
+  const keeper = startThread<ToKeeper, FromKeeper>({
+    ...{ ...ends, name: 'keeper', file: new URL('../keeper/keeper.ts', import.meta.url), data },
+    youngHeapMb: KEEPER_YOUNG_HEAP_MB,
+    transfer: given([ports.writer, ports.source]),
+    onMessage,
+  })
+  lifecycle.onStop('the keeper', () => keeper.stop({ type: 'stop' }, STOP_MS))
+  return keeper
+}
+
+function startWriter(
+  { context: { config, lifecycle }, data: { shared, directory }, ends }: Around,
+  ports: {
+    readonly keeper: MessagePort
+    readonly source: Port
+    /** undefined: the source is a sequencer. */
+    readonly feeds: readonly MessagePort[] | undefined
+    readonly finality: Role['finality']
+  },
+  onMessage: (message: FromWriter) => void,
+): Thread<ToWriter> {
+  const { keeper, source, feeds, finality } = ports
+  const data: WriterData = {
+    ...{ ...shared, thread: WRITER_ROW, keeper },
+    sequencer: feeds === undefined ? source : undefined,
+    // The keeper's depth of folding: with a smaller one canonical would wait for folds that never come.
+    limits: {
+      foldDepth: config.heldFlashblocks,
+      ...(finality === undefined ? {} : limitsOf(finality)),
+    },
+    tellsChanges: source !== undefined && config.limits.feedEnrichedBytes > 0,
+    followed: source && feeds && { follower: source, feeds, frames: directory.flashblocks },
+  }
+  const writer = startThread<ToWriter, FromWriter>({
+    ...{ ...ends, name: 'writer', file: new URL('../writer/writer.ts', import.meta.url), data },
+    transfer: given([keeper, source, ...(feeds ?? [])]),
+    onMessage,
+  })
+  lifecycle.onStop('the writer', () => writer.stop({ type: 'stop' }, STOP_MS))
+  return writer
+}
+
+const limitsOf = ({ safeLag, finalizedLag, undoBlocks }: NonNullable<Role['finality']>) => ({
+  ...{ safeLag, finalizedLag },
+  pinBlocks: undoBlocks,
+})
+
+const given = (ports: readonly Port[]): MessagePort[] => ports.filter((port) => port !== undefined)

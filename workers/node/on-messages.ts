@@ -1,5 +1,9 @@
 /** What the threads tell the main thread, and what follows from it. */
 
+import { socketData } from '../../engine/flashblocks/codec.ts'
+import { bytesToHex } from '../../engine/primitives/hex.ts'
+import type { BegunEffect } from '../../engine/sources/writer/types.ts'
+import type { FeedHub } from '../../rpc/feed/hub.ts'
 import { kebab } from '../config/command.ts'
 import { sealedLine } from '../front/banner.ts'
 import type { Front } from '../front/front.ts'
@@ -11,6 +15,8 @@ import type { Pool } from '../pool/pool.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
 import type { FromKeeper, FromWriter } from '../thread/messages.ts'
+import type { ChainThreads } from './chain-threads.ts'
+import type { ConnectedSource } from './role.ts'
 
 /** The parts of a node that messages are about. */
 export type Concerned = {
@@ -20,7 +26,12 @@ export type Concerned = {
   readonly pool: Pick<Pool, 'cancel'>
   readonly executor: Pick<Verifier, 'block'>
   readonly transactions: Pick<Transactions, 'published'>
-  readonly later: { readonly front?: Pick<Front, 'published'> }
+  readonly threads: Pick<ChainThreads, 'keeper'>
+  readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
+  readonly later: {
+    readonly front?: Pick<Front, 'published'>
+    readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
+  }
 }
 
 export function onWriter(
@@ -34,18 +45,41 @@ export function onWriter(
     case 'stopped':
       return
     case 'published':
-      if (health.published(message.canonical, message.pending))
+      if (health.published(message.canonical, message.pending, message.publishMs > 0)) {
+        parts.later.source?.canonicalMoved?.()
         parts.executor.block(message.canonical)
+      }
       parts.later.front?.published()
       // Whoever waits is answered when this returns; the pool reads what was included after that.
-      setImmediate(() => parts.transactions.published())
+      setImmediate(() => {
+        const waited = parts.transactions.published(message.transactions)
+        if (waited.length > 0) parts.threads.keeper.post({ type: 'taken', ms: waited })
+      })
       metrics.published(message)
       return
     case 'sealed':
       if (process.stdout.isTTY) process.stdout.write(sealedLine(message))
       return
+    case 'changes':
+      parts.feed.changed(message.changes)
+      return
+    case 'relay':
+      parts.feed.broadcast(socketData(message.raw), message.place)
+      return
     case 'count':
       metrics.count(message.what, message.by)
+      return
+    case 'replaced': {
+      const { number, promised, canonical, lost } = message
+      const hashes = { promised: bytesToHex(promised), canonical: bytesToHex(canonical) }
+      reporter.report('promise_broken', {
+        ...{ number, ...hashes, lost: lost.slice(0, SHOWN_LOST).map(bytesToHex) },
+        reason: `block ${number} was shown as ${hashes.promised} and is ${hashes.canonical}: ${lost.length} transactions are lost`,
+      })
+      return
+    }
+    case 'begun':
+      onBegun(message, reporter)
       return
     case 'gauges':
       metrics.gauges(message.values)
@@ -69,6 +103,20 @@ export function onWriter(
   }
 }
 
+function onBegun(
+  { number, before, keptUpTo, why }: BegunEffect,
+  { report }: NodeContext['reporter'],
+): void {
+  const kept = keptUpTo === undefined ? 'nothing of before' : `blocks up to ${keptUpTo}`
+  report('state_begun', {
+    ...{ number, before, keptUpTo: keptUpTo ?? null },
+    reason: `at block ${number}: ${why}; pending goes, ${kept} can be read on`,
+  })
+}
+
+/** Hashes of lost transactions in one line of the log. */
+const SHOWN_LOST = 100
+
 export function onKeeper(
   message: FromKeeper,
   parts: Concerned,
@@ -87,6 +135,7 @@ export function onKeeper(
         Number(value),
       ])
       parts.metrics.gauges(Object.fromEntries(numbers))
+      parts.metrics.ledger(message.ledger)
       return
     }
     case 'failed':

@@ -1,6 +1,7 @@
 /** Everything a node is made of, opened and not yet connected to its clients. */
+import { randomBytes } from 'node:crypto'
 import type { ChainReader } from '../../engine/chain/types.ts'
-import { createFeedHub, type FeedHub } from '../../rpc/http/feed.ts'
+import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
 import { methods } from '../../rpc/methods/index.ts'
 import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
 import type { OpenedData } from '../data/open.ts'
@@ -19,7 +20,7 @@ import { createFailing, type Failing } from '../process/failing.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import { onKeeper, onWriter } from './on-messages.ts'
-import type { Role } from './role.ts'
+import type { ConnectedSource, Role } from './role.ts'
 
 /** What runs already while the main thread loads the rest. */
 export type StartedNode = OpenedData &
@@ -37,10 +38,13 @@ export type Parts = StartedNode & {
   /** The pool, for clients. */
   readonly executor: Verifier
   /** What is opened after the first messages may come. */
-  readonly later: { front?: Front }
+  readonly later: { front?: Front; source?: ConnectedSource }
 }
 
 const PROBE_MS = 3_000
+
+/** Tells this run of the node from others. */
+const runName = (): string => `0x${randomBytes(8).toString('hex')}`
 
 export const now = (): number => performance.now()
 
@@ -48,17 +52,19 @@ export const now = (): number => performance.now()
 export function openParts(
   context: NodeContext,
   started: StartedNode,
-  { readiness }: Pick<Role, 'readiness'>,
+  { readiness, mode }: Pick<Role, 'readiness' | 'mode'>,
 ): Parts {
   const { config, reporter } = context
   const { limits } = config
   const { chain, reader, pool, jobs, journal, threads } = started
-  const feed = createFeedHub(limits)
+  const feed = createFeedHub(limits, runName())
   const later: Parts['later'] = {}
   const health = createHealth({
     now,
     ...readiness,
+    mode,
     probe: () => probe(pool),
+    source: () => later.source?.state?.(),
   })
   const failing = createFailing({ report: reporter.report, fail: context.fail }, health)
   const transactions = createTransactions({
@@ -89,6 +95,7 @@ export function openParts(
       verified: verifier.counts,
     },
     now,
+    mode,
   )
   const parts: Parts = {
     ...started,

@@ -3,12 +3,13 @@ import type { MessagePort } from 'node:worker_threads'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { FeedHub } from '../../rpc/http/feed.ts'
+import type { FeedHub } from '../../rpc/feed/hub.ts'
 import type { Method } from '../../rpc/method/method.ts'
-import type { Syncing } from '../../rpc/seam/ports.ts'
+import type { Forward, Impersonation, LazyState, StateMode, Syncing } from '../../rpc/seam/ports.ts'
 import type { ChainChoice } from '../data/datadir.ts'
-import type { OpenedData } from '../data/open.ts'
+import type { Begin, OpenedData } from '../data/open.ts'
 import type { Transactions } from '../front/transactions.ts'
+import type { Health, SourceState } from '../observe/health.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
@@ -17,6 +18,10 @@ import type { Thread } from '../thread/thread.ts'
 
 export type Role = {
   readonly chain: ChainChoice
+  /** What an empty directory begins with; left out: the genesis of its chain. */
+  readonly begin?: Begin | undefined
+  /** Feeds that have a thread each, and a port to the writer; left out: the source is a sequencer, which is its own feed. */
+  readonly feeds?: number
   /** It signs with these beside the unlocked ones. */
   readonly keys: readonly Bytes[]
   readonly readiness: {
@@ -25,11 +30,24 @@ export type Role = {
     /** Longest silence of the feed; undefined: there is no feed. */
     readonly feedMs: number | undefined
   }
+  /** Blocks by which safe and finalized trail the head, and how many can be taken back; left out: a source says the former, or they are the head. */
+  readonly finality?: Finality | undefined
+  /** What its state is worth; left out: it makes its blocks itself, or has them from a file. */
+  readonly mode?: StateMode | undefined
+  /** Bytes of fetched state that no block here wrote; left out: no bound. */
+  readonly lazyCacheBytes?: number
   /** The node of the chain before this one. */
   readonly legacyUrl: string | undefined
   readonly syncing: () => Syncing
   /** Where blocks come from; undefined: none come, and there is no /feed. */
   readonly startSource: StartSource | undefined
+}
+
+export type Finality = {
+  readonly safeLag: number
+  readonly finalizedLag: number
+  /** At least `finalizedLag`. */
+  readonly undoBlocks: number
 }
 
 /** Starts a thread that gives the writer blocks. It is told to begin later: it loads while the main thread loads the rest of itself. */
@@ -43,8 +61,12 @@ export type SourceLink = {
   readonly row: number
   /** For roots: takes `PackedRequest`, gives `KeeperAnswer`. */
   readonly keeper: MessagePort
-  /** Takes `SequencerToWriter`, gives `WriterToSequencer`. */
+  /** Takes `SequencerToWriter` or `FollowerToWriter`, gives `WriterToSequencer` or `WriterToFollower`. */
   readonly writer: MessagePort
+  /** One for each feed of the role: takes `FeedToWriter`, gives `WriterToFeed`. */
+  readonly feeds: readonly MessagePort[]
+  /** Another one, of a feed whose thread has ended. */
+  readonly newFeed: () => MessagePort
   readonly onLost: (reason: string) => void
   readonly onEnded: (thread: number) => void
 }
@@ -60,15 +82,30 @@ export type SourceParts = {
   readonly writer: Pick<Thread<ToWriter>, 'post'>
   readonly transactions: Transactions
   readonly feed: Pick<FeedHub, 'broadcast'>
-  readonly metrics: Pick<Metrics, 'late' | 'count'>
+  readonly metrics: Pick<Metrics, 'late' | 'count' | 'gauges' | 'feed'>
   readonly failing: Failing
+  readonly health: Pick<Health, 'halted'>
 }
 
 export type ConnectedSource = {
   /** Served beside those that every node has. */
   readonly methods: readonly Method[]
+  /** Fetches state; undefined: all of it is here. */
+  readonly lazy?: LazyState | undefined
+  /** Sends for accounts without their keys. */
+  readonly impersonated?: Impersonation | undefined
+  /** Asks the nodes that this one follows; undefined: it follows none. */
+  readonly forward?: Forward | undefined
   /** The first record can be read: blocks come from now on. Resolves when what was shown before can be read again. */
   start(): Promise<void>
+  /** Resolves when it is where the chain is, or nobody says where that is; requests are answered before. Left out: it makes the chain. */
+  readonly caughtUp?: Promise<void>
   /** For standard output, before the ready line. */
   banner(chain: ChainSpec): string
+  /** Left out: as the role says. */
+  readonly syncing?: () => Syncing
+  /** For /readyz. */
+  state?(): SourceState
+  /** There is another canonical head. */
+  canonicalMoved?(): void
 }

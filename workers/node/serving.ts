@@ -1,9 +1,12 @@
 /** Serves a node whose threads run: opens its parts, connects them to each other and to clients, and says when it is ready. */
 import { readNewest } from '../../engine/chain/newest.ts'
+import type { ChainReader } from '../../engine/chain/types.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { openAccounts } from '../front/accounts.ts'
 import { readyLine } from '../front/banner.ts'
+import { bringBack } from '../front/bring-back.ts'
 import { createFront, type Front } from '../front/front.ts'
+import { openPromises } from '../front/promises.ts'
 import { startAdmin } from '../observe/admin.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
@@ -26,15 +29,19 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   const parts = openParts(context, started, role)
   const { chain, reader, transactions, health, executor, metrics, threads } = parts
   const source = await threads.source?.connect({ ...parts, writer: threads.writer })
+  if (source !== undefined) parts.later.source = source
   const front = await createFront({
-    ...{ config, chain, reader, accounts, metrics, now },
+    ...{ config, chain, reader, metrics, now },
+    accounts: { ...accounts, impersonated: source?.impersonated },
     report: reporter.report,
     feed: source && parts.feed,
     methods: source?.methods ?? [],
     legacyUrl: role.legacyUrl,
-    syncing: role.syncing,
+    syncing: source?.syncing ?? role.syncing,
+    ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },
     executor,
     transactions: transactions.service,
+    promises: openPromises(parts.database, () => Date.now()),
     readiness: () => health.readiness(),
   })
   parts.later.front = front
@@ -44,10 +51,19 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   lifecycle.onStop('the server', () => front.server.close())
   await openAdmin(context, parts)
   await parts.threads.ready
-  const restored = transactions.restore(parts.journal.found)
-  if (restored > 0) log.info({ restored }, 'accepted transactions are in the txpool again')
+  const found = transactions.restore(parts.journal.found)
+  tellRestored(log, found.restored)
   await source?.start()
+  if (source?.lazy !== undefined)
+    void bringBack(found, { transactions, lazy: source.lazy }).then(
+      (restored) => tellRestored(log, restored),
+      (error: Error) => context.fail(`journalled transactions: ${error.message}`),
+    )
   await becomeReady(context, parts, { front, url, source })
+}
+
+function tellRestored(log: NodeContext['log'], restored: number): void {
+  if (restored > 0) log.info({ restored }, 'accepted transactions are in the txpool again')
 }
 
 type Opened = {
@@ -56,19 +72,17 @@ type Opened = {
   readonly source: ConnectedSource | undefined
 }
 
+/** Requests are answered from here on, from the head that is here; it is ready once it is where the chain is that it follows. */
 async function becomeReady(
-  { config, lifecycle }: NodeContext,
-  { reader, health, chain, pool }: Parts,
+  context: NodeContext,
+  parts: Parts,
   { front, url, source }: Opened,
 ): Promise<void> {
-  const heads = readNewest(reader, 'standard', ({ canonical, pending }) => ({
-    canonical: canonical.number,
-    pending: pending.number,
-  }))
-  health.published(Number(heads.canonical), Number(heads.pending))
-  // A machine that is busy with other things may need more time than one question has.
-  const until = now() + START_MS
-  while ((await health.probe()) !== undefined && now() < until && !lifecycle.isStopping);
+  const { config, lifecycle, log } = context
+  const { reader, health, chain, pool } = parts
+  const { canonical, pending } = headsOf(reader)
+  health.published(canonical, pending, false)
+  const problem = await firstProbe(context, parts)
   const probes = setInterval(() => void health.probe(), HEALTH_PROBE_MS).unref()
   lifecycle.onStop(
     'the requests in flight',
@@ -80,15 +94,37 @@ async function becomeReady(
     DRAIN_MS + 1_000,
   )
   if (lifecycle.isStopping) return
+  if (problem !== undefined) throw new StartError(`cannot answer requests: ${problem}`)
   health.started()
-  const { status, reasons } = health.readiness()
-  if (status === 'unready') throw new StartError(`cannot answer requests: ${reasons.join(', ')}`)
   front.server.setPaused(undefined)
+  if (source?.caughtUp !== undefined) {
+    log.info({ url, head: canonical }, 'answers from its own head, and looks for that of the chain')
+    await source.caughtUp
+    if (lifecycle.isStopping) return
+  }
   if (source !== undefined) process.stdout.write(source.banner(chain))
-  process.stdout.write(readyLine(url, chain.chainId, heads.canonical))
+  process.stdout.write(readyLine(url, chain.chainId, BigInt(headsOf(reader).canonical)))
   pool.saveCompiled()
   saveCompiled()
   if (config.verifySample > 0) setTimeout(pool.prepare, PREPARE_MS).unref()
+}
+
+const headsOf = (reader: ChainReader) =>
+  readNewest(reader, 'standard', ({ canonical, pending }) => ({
+    canonical: Number(canonical.number),
+    pending: Number(pending.number),
+  }))
+
+/** A machine that is busy with other things may need more time than one question has. Gives what went wrong. */
+async function firstProbe(
+  { lifecycle }: NodeContext,
+  { health }: Parts,
+): Promise<string | undefined> {
+  const until = now() + START_MS
+  for (;;) {
+    const problem = await health.probe()
+    if (problem === undefined || now() >= until || lifecycle.isStopping) return problem
+  }
 }
 
 async function listen({ host, port }: NodeConfig, front: Front) {

@@ -1,6 +1,7 @@
 /** Starts a node. The threads are started first: they load while this one loads the rest of itself. */
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
+import { isFetched } from '../../rpc/seam/ports.ts'
 import { openData } from '../data/open.ts'
 import { openPool } from '../pool/open.ts'
 import type { NodeContext } from '../process/context.ts'
@@ -13,15 +14,17 @@ import type { Role } from './role.ts'
 /** Ready when it resolves. @throws with one line that says what is wrong. */
 export async function startNode(context: NodeContext, role: Role): Promise<void> {
   checkOpenFiles(context.config.poolThreads)
-  const data = await openData(context, role.chain)
+  const data = await openData(context, role)
   // A signal came meanwhile: a thread that is started now would be ended while it loads.
   if (context.lifecycle.isStopping) return
   const heaps = watchHeaps()
-  const threads = startChainThreads(context, data, role.startSource)
+  const threads = startChainThreads(context, data, role)
   const { chain, database, shared } = data
   const store = openStore(database)
-  const reader = openChainReader({ views: shared.views, store, chain, thread: FRONT_ROW })
-  const opened = openPool(context, data, reader)
+  const { views } = shared
+  const { latest } = context.config
+  const reader = openChainReader({ views, store, chain, thread: FRONT_ROW, latest })
+  const opened = openPool(context, data, { reader, isLazy: isFetched(role.mode) })
   const { serve } = await import('./serving.ts')
   await serve(context, { ...data, ...opened, threads, reader, heaps }, role)
 }

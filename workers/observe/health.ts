@@ -1,5 +1,6 @@
 /** Whether this node can answer: a head is known, a read went through the pool, the canonical head moves. */
 import type { Readiness } from '../../rpc/http/server.ts'
+import type { StateMode } from '../../rpc/seam/ports.ts'
 
 export type HealthOptions = {
   /** Monotonic milliseconds. */
@@ -8,13 +9,32 @@ export type HealthOptions = {
   readonly headMs: number | undefined
   /** Longest silence of the feed before the node counts as degraded; undefined: there is no feed. */
   readonly feedMs: number | undefined
+  /** What the state of a node that follows others is worth; undefined: nothing is said of it. */
+  readonly mode?: StateMode | undefined
   /** A state read through the pool. Rejects, or never settles, when the pool cannot answer. */
   readonly probe: () => Promise<void>
+  /** What the source of the blocks says of itself, once there is one. */
+  readonly source?: () => SourceState | undefined
+}
+
+/** Of what a node follows. */
+export type SourceState = {
+  /** Everything is answered, and somebody should look. */
+  readonly degraded: readonly string[]
+  /** It does not follow the chain. */
+  readonly unready: readonly string[]
+  /** Somebody has said that its chain is to stand still: the head need not move, and the feed may be silent. */
+  readonly isStanding?: boolean
+  /** Further keys of the answer. */
+  readonly details: Readonly<Record<string, unknown>>
 }
 
 export interface Health {
-  /** A publish: `canonical` is the height of its canonical head. True: another one than before. */
-  published(canonical: number, pending: number): boolean
+  /**
+   * A publish: `canonical` is the height of its canonical head; whether it shows a flashblock that was just executed: canonical blocks
+   * say nothing of the feed. True: another canonical head than before.
+   */
+  published(canonical: number, pending: number, isFlashblock: boolean): boolean
   /** Canonical progress stopped, until the canonical head moves again. */
   halted(message: string): void
   /** Nothing will be written any more; for good. */
@@ -39,7 +59,7 @@ class NodeHealth implements Health {
   #canonical: number | undefined
   #pending = 0
   #movedAt: number
-  #publishedAt: number
+  #flashblockAt: number
   #halt: string | undefined
   #failure: string | undefined
   #probed: { readonly at: number; readonly problem: string | undefined } | undefined
@@ -48,10 +68,10 @@ class NodeHealth implements Health {
   constructor(options: HealthOptions) {
     this.#options = options
     this.#movedAt = options.now()
-    this.#publishedAt = options.now()
+    this.#flashblockAt = options.now()
   }
 
-  published(canonical: number, pending: number): boolean {
+  published(canonical: number, pending: number, isFlashblock: boolean): boolean {
     const now = this.#options.now()
     const hasMoved = canonical !== this.#canonical
     if (hasMoved) {
@@ -60,7 +80,7 @@ class NodeHealth implements Health {
     }
     this.#canonical = canonical
     this.#pending = pending
-    this.#publishedAt = now
+    if (isFlashblock) this.#flashblockAt = now
     return hasMoved
   }
   halted(message: string): void {
@@ -77,7 +97,7 @@ class NodeHealth implements Health {
     this.#phase = 'serving'
     // A start may take long on a busy machine: only from here on the head and the feed have to move.
     this.#movedAt = this.#options.now()
-    this.#publishedAt = this.#movedAt
+    this.#flashblockAt = this.#movedAt
   }
   stopping(): void {
     this.#phase = 'stopping'
@@ -99,19 +119,27 @@ class NodeHealth implements Health {
   }
 
   readiness(): Readiness {
-    const { now, feedMs } = this.#options
-    const why = this.#reasons()
-    const silentMs = now() - this.#publishedAt
-    const isSilent = feedMs !== undefined && silentMs > feedMs
+    const { now, feedMs, mode, source } = this.#options
+    const said = source?.()
+    const isStanding = said?.isStanding === true
+    const why = [...this.#reasons(isStanding), ...(said?.unready ?? [])]
+    const silentMs = now() - this.#flashblockAt
+    const isSilent = feedMs !== undefined && silentMs > feedMs && !isStanding
     const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
+    const doubts = [...silence, ...(said?.degraded ?? [])]
     return {
-      status: why.length > 0 ? 'unready' : isSilent ? 'degraded' : 'ready',
-      reasons: [...why, ...silence],
-      details: { canonical: this.#canonical ?? null, pending: this.#pending },
+      status: why.length > 0 ? 'unready' : doubts.length > 0 ? 'degraded' : 'ready',
+      reasons: [...why, ...doubts],
+      details: {
+        canonical: this.#canonical ?? null,
+        pending: this.#pending,
+        ...(mode === undefined ? {} : { mode }),
+        ...said?.details,
+      },
     }
   }
 
-  #reasons(): string[] {
+  #reasons(isStanding: boolean): string[] {
     const { now, headMs } = this.#options
     const found: string[] = []
     const at = now()
@@ -125,7 +153,8 @@ class NodeHealth implements Health {
       found.push(`a read through the pool failed: ${probed.problem}`)
     else if (at - probed.at > 3 * PROBE_MS) found.push('no read went through the pool lately')
     const standsMs = at - this.#movedAt
-    if (headMs !== undefined && this.#canonical !== undefined && standsMs > headMs)
+    const shallMove = headMs !== undefined && this.#canonical !== undefined && !isStanding
+    if (shallMove && standsMs > headMs)
       found.push(`the canonical head ${this.#canonical} has not moved for ${seconds(standsMs)}`)
     return found
   }

@@ -30,6 +30,6 @@ function prettyStream() {
 }
 
 /** Foreign text for a log line: short, and on one line. */
-export const loggable = (text: string): string =>
+export const loggable = (text: string, mostCharacters = 64): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach a terminal.
-  text.slice(0, 64).replace(/[\u0000-\u001f\u007f-\u009f]/g, '?')
+  text.slice(0, mostCharacters).replace(/[\u0000-\u001f\u007f-\u009f]/g, '?')

@@ -1,8 +1,11 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import { OWN_CODES } from '../../rpc/seam/errors.ts'
+import type { StateMode } from '../../rpc/seam/ports.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
+import { createLedgerMetrics, type LedgerMetrics } from './ledger-metrics.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
 
 /** Of --verify-sample; mismatches are those of both. */
@@ -36,6 +39,16 @@ export type MetricSources = {
 /** A call that a worker of the pool has answered. */
 type AnsweredCall = { readonly lane: string; readonly queuedMs: number; readonly runMs: number }
 
+/** Of the feeds that are followed, by their number. */
+export interface FeedMetrics {
+  /** Something that happened to it so often. */
+  count(feed: number, what: string, by: number): void
+  /** Frames that were refused for this field. */
+  refused(feed: number, field: string, by: number): void
+  /** What its thread measures. */
+  values(feed: number, values: Readonly<Record<string, number>>): void
+}
+
 export interface Metrics {
   call(method: string, ms: number, code: number | undefined): void
   /** Calls that the limiter did not let through. */
@@ -50,6 +63,9 @@ export interface Metrics {
   count(what: string, by: number): void
   /** What a thread measures. */
   gauges(values: Readonly<Record<string, number>>): void
+  /** What flashblocks promised, and what became of it. */
+  ledger(stats: LedgerStats): void
+  readonly feed: FeedMetrics
   readonly contentType: string
   text(): Promise<string>
 }
@@ -59,23 +75,35 @@ const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
 
-/** @param now monotonic milliseconds */
-export function createMetrics(sources: MetricSources, now: () => number): Metrics {
+/**
+ * @param now monotonic milliseconds
+ * @param mode what is known of the state of a node that follows; undefined: it follows none
+ */
+export function createMetrics(
+  sources: MetricSources,
+  now: () => number,
+  mode?: StateMode | undefined,
+): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const calls = createCallMetrics(registry)
   const { ageMs, ...chain } = createChainMetrics(registry, now)
-  addGauges(registry, sources, ageMs)
+  const ledger = createLedgerMetrics()
+  registry.registerMetric(ledger.times as unknown as Histogram)
+  addGauges(registry, { ...sources, promises: ledger.promises }, ageMs)
   addHeaps(registry, sources.heaps)
+  if (mode !== undefined) addMode(registry, mode)
   return {
     ...calls,
     ...chain,
+    feed: createFeedMetrics(registry),
+    ledger: ledger.update,
     contentType: registry.contentType,
     text: () => registry.metrics(),
   }
 }
 
-type CallMetrics = Omit<Metrics, keyof ChainMetrics | 'contentType' | 'text'>
+type CallMetrics = Omit<Metrics, keyof ChainMetrics | 'feed' | 'ledger' | 'contentType' | 'text'>
 
 /** Of what clients ask. */
 function createCallMetrics(registry: Registry): CallMetrics {
@@ -187,6 +215,36 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
   }
 }
 
+/** Fields and events are names of ours. */
+function createFeedMetrics(registry: Registry): FeedMetrics {
+  const registers = [registry]
+  const counted = new Counter({
+    name: 'flashnode_followed_feed_total',
+    help: 'what happened to each feed that is followed: frames, bytes, connections, time unread',
+    labelNames: ['feed', 'event'],
+    registers,
+  })
+  const refused = new Counter({
+    name: 'flashnode_followed_feed_refused_total',
+    help: 'frames that were refused, by the field that is wrong',
+    labelNames: ['feed', 'field'],
+    registers,
+  })
+  const values = new Gauge({
+    name: 'flashnode_followed_feed',
+    help: 'of each feed that is followed: whether it is connected, seconds of silence, what the writer has not taken',
+    labelNames: ['feed', 'value'],
+    registers,
+  })
+  return {
+    count: (feed, event, by) => counted.inc({ feed, event }, by),
+    refused: (feed, field, by) => refused.inc({ feed, field }, by),
+    values(feed, all) {
+      for (const [value, number] of Object.entries(all)) values.set({ feed, value }, number)
+    },
+  }
+}
+
 function tallied(registry: Registry, name: string, label: string, what: string): TallyMetric {
   const tallies = createTallies({
     ...{ name: `flashnode_${name}`, label, buckets: CALL_SECONDS },
@@ -196,7 +254,11 @@ function tallied(registry: Registry, name: string, label: string, what: string):
   return tallies
 }
 
-function addGauges(registry: Registry, sources: MetricSources, ageMs: () => number): void {
+function addGauges(
+  registry: Registry,
+  sources: MetricSources & Pick<LedgerMetrics, 'promises'>,
+  ageMs: () => number,
+): void {
   const gauge = (
     name: string,
     help: string,
@@ -240,10 +302,25 @@ function addGauges(registry: Registry, sources: MetricSources, ageMs: () => numb
   )
   gauge('verify_mismatches', 'calls and blocks that differed', () => sources.verified().mismatches)
   gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
+  gauge(
+    'promises',
+    'of the ledger, over restarts: flashblocks, promises in them, and what became of these',
+    sources.promises,
+  )
   gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
   gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
   gauge('transaction_pool', 'transactions in the txpool', sources.txpool)
   gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
+}
+
+/** One of them is 1, so that an alert can name the mode that must not be. */
+function addMode(registry: Registry, mode: StateMode): void {
+  new Gauge({
+    name: 'flashnode_state',
+    help: 'what is known of the state: whole, proven or trusted',
+    labelNames: ['mode'],
+    registers: [registry],
+  }).set({ mode }, 1)
 }
 
 function addHeaps(registry: Registry, read: MetricSources['heaps']): void {

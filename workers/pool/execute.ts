@@ -2,11 +2,13 @@
 import { createRequire } from 'node:module'
 import { threadId, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
+import type { LatestHead } from '../../engine/chain/types.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
+import { createCollectingRunner } from '../../rpc/dispatch/collecting.ts'
 import { createCallRunner } from '../../rpc/dispatch/worker-call.ts'
 import type { MethodLimits } from '../../rpc/method/method.ts'
 import { methods } from '../../rpc/methods/index.ts'
@@ -25,7 +27,11 @@ export type PoolWorkerData = {
   /** Its `thread` is claimed by the worker itself. */
   readonly node: Omit<SharedNode, 'thread'>
   readonly claims: Claims
+  /** What the tag is on the flashblocks endpoint. */
+  readonly latest: LatestHead
   readonly limits: MethodLimits
+  /** State is fetched as it is read. */
+  readonly isLazy: boolean
   readonly log: LogOptions
   /** Of the process. */
   readonly mishaps: MishapCounts
@@ -40,13 +46,14 @@ const serve = (task: PoolTask) => serveTask(task, runner)
 
 export { serve as default, serve as 'module.exports' }
 
-function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
+function openRunner({ node, claims, limits, isLazy, latest }: PoolWorkerData): TaskRunner {
   const chain = chainSpec(node.chain)
   const reader = openChainReader({
     views: node.views,
     store: openStore(attachDatabase(node.database)),
     chain,
     thread: claimRow(claims, threadId),
+    latest,
   })
   const engine = engineByName(node.engine, {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
@@ -59,7 +66,8 @@ function openRunner({ node, claims, limits }: PoolWorkerData): TaskRunner {
   }
   const verifyCall = verifyMethod(methods, otherEngine)
   const verifyBlock = verifyBlockMethod(otherEngine)
-  const calls = createCallRunner({
+  const createRunner = isLazy ? createCollectingRunner : createCallRunner
+  const calls = createRunner({
     reader,
     chain,
     engine,

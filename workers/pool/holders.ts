@@ -2,7 +2,7 @@
  * Which workers have replayed which blocks, as far as this side knows: a further trace of a block goes to one of them, if it is free. Nobody
  * waits for it: another worker executes what stands before the transaction itself.
  */
-import { MOST_REPLAYS } from '../../engine/execution/call/kept-replays.ts'
+import { MOST_REPLAYS } from '../../engine/execution/call/most-replays.ts'
 
 export interface Holders {
   /** Who of those that are free, and not none, takes a trace that replays the block, which it has from then on. */

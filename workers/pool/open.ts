@@ -23,14 +23,14 @@ const HEAP_MB = 512
 export function openPool(
   { config, lifecycle, reporter, logOptions, fail }: NodeContext,
   { database, shared }: OpenedData,
-  reader: ChainReader,
+  { reader, isLazy }: { readonly reader: ChainReader; readonly isLazy: boolean },
 ): OpenedPool {
-  const { poolThreads: threads, limits } = config
+  const { poolThreads: threads, limits, latest } = config
   const claims = createClaims(threads)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
   const workerData: PoolWorkerData = {
-    ...{ node: shared, claims, limits },
+    ...{ node: shared, claims, limits, isLazy, latest },
     ...{ log: logOptions, mishaps: reporter.shared },
   }
   const pool = createPool({

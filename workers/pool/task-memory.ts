@@ -4,6 +4,7 @@
  */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { WorkerReply } from '../../rpc/dispatch/worker-call.ts'
+import { missingOfText, missingText } from './missing-text.ts'
 
 export type TaskMemory = {
   readonly words: Int32Array<SharedArrayBuffer>
@@ -54,6 +55,7 @@ const RESULT = 1
 const ERROR = 2
 const STALE = 3
 const WRITTEN = 4
+const MISSING = 5
 /** Added to what did not fit. */
 const LONG = 8
 
@@ -153,10 +155,12 @@ export function writeReply(
   index: number,
   { reply, micros }: { readonly reply: WorkerReply; readonly micros: number },
 ): string | undefined {
-  const { words, bytes } = memory
+  const { words } = memory
   const line = lineOf(index)
   words[line + MICROS] = Math.min(micros, 2 ** 31 - 1)
   if ('stale' in reply) {
+    const { missing } = reply
+    if (missing !== undefined) return writeText(memory, line, MISSING, missingText(missing))
     words[line + STATUS] = STALE
     return undefined
   }
@@ -166,15 +170,24 @@ export function writeReply(
     words[line + STATUS] = WRITTEN
     return undefined
   }
-  const isResult = 'result' in reply
-  const text = isResult ? reply.result : JSON.stringify(reply.error)
+  return 'result' in reply
+    ? writeText(memory, line, RESULT, reply.result)
+    : writeText(memory, line, ERROR, JSON.stringify(reply.error))
+}
+
+function writeText(
+  { words, bytes }: TaskMemory,
+  line: number,
+  status: number,
+  text: string,
+): string | undefined {
   const used = words[USED]!
   const size = Buffer.byteLength(text)
   words[line + REPLY_START] = used
   words[line + REPLY_BYTES] = size
-  words[line + STATUS] = isResult ? RESULT : ERROR
+  words[line + STATUS] = status
   if (size > TASK_BYTES - used) {
-    words[line + STATUS] = LONG + (isResult ? RESULT : ERROR)
+    words[line + STATUS] = LONG + status
     return text
   }
   words[USED] = used + bytes.write(text, used, size === text.length ? 'latin1' : 'utf8')
@@ -204,6 +217,7 @@ export function readReply(
         ? bytes.toString('latin1', start, end)
         : bytes.toString('utf8', start, end)
   const record = recordOf(words, line)
+  if (status % LONG === MISSING) return { stale: true, missing: missingOfText(text) }
   return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
 }
 

@@ -4,13 +4,12 @@ import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import type { WireForm } from '../../engine/flashblocks/codec.ts'
+import { createPlaces } from '../../engine/flashblocks/places.ts'
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { L1Figures } from '../../engine/sources/sequencer/attributes.ts'
-import {
-  createSequencer,
-  type Sequencer,
-  type Wait,
-} from '../../engine/sources/sequencer/sequencer.ts'
+import type { Wait } from '../../engine/sources/sequencer/building.ts'
+import { createSequencer, type Sequencer } from '../../engine/sources/sequencer/sequencer.ts'
 import type { Roots, SequencerPorts } from '../../engine/sources/sequencer/types.ts'
 import { MAX_DEPOSITS, type UserDeposit } from '../../engine/sources/sequencer/user-deposits.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
@@ -29,6 +28,7 @@ import type {
 } from '../thread/messages.ts'
 import { createQuestions } from '../thread/questions.ts'
 import { createTxpoolQuestions } from '../writer/txpool-questions.ts'
+import { controlPort } from './control-port.ts'
 import { isShown } from './shown-place.ts'
 
 /** What the sequencer's thread is started with. */
@@ -123,6 +123,7 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
       wake = (type) => {
         if (isStopping || (type === 'published' && until === 'parent')) done()
         if (type === 'news' && until === 'txpool') done()
+        if (type === 'control' || type === 'deposit') done()
       }
     })
   // Messages are heard also where nothing has to be waited for.
@@ -149,9 +150,10 @@ function connect(
   journal: SequencerPorts['journal'] & { close(): void },
 ): Thread {
   const tell = (message: FromSequencer) => main.postMessage(message)
+  const store = openStore(attachDatabase(data.database))
   const reader = openChainReader({
     views: data.views,
-    store: openStore(attachDatabase(data.database)),
+    store,
     chain: chainSpec(data.chain),
     thread: data.thread,
   })
@@ -159,7 +161,9 @@ function connect(
   const txpool = createTxpoolQuestions(data.flashblockTimeMs / 4, (wanted, request) =>
     tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
   )
+  const placeOf = createPlaces()
   const deposits: UserDeposit[] = []
+  const control = controlPort({ reader, store, writer: data.writer, tell })
   const keeper = createQuestions<Roots>(data.flashblockTimeMs / 2)
   data.keeper.on('message', (answer: KeeperAnswer) => {
     if (answer.type === 'preview') keeper.answer(answer.request, answer.roots)
@@ -171,7 +175,7 @@ function connect(
       now: Date.now,
       cpuMs,
       leaseParent: () => leaseParent(reader),
-      isShown: (place) => isShown(reader, place),
+      isShown: (place, payloadId) => isShown(reader, place, payloadId),
       transactions: txpool.ask,
       hasNews: txpool.hasNews,
       giveBack: (transactions) => tell({ type: 'returned', transactions }),
@@ -181,10 +185,10 @@ function connect(
           postRequest(data.keeper, question)
         }),
       journal,
-      send(packet) {
+      send(packet, message) {
         // The writer first: everything that is answered waits for it.
-        postPacket(data.writer, packet)
-        postPacket(main, packet)
+        postToWriter(data.writer, packet)
+        postToMain(main, packet, placeOf(message))
       },
       late: (ms) => tell({ type: 'late', ms }),
       seal: (block) =>
@@ -198,11 +202,13 @@ function connect(
           tell({ type: 'deposited', deposited })
         },
       },
+      control: control.port,
     },
     onMain(message) {
       if (message.type === 'transactions') txpool.answer(message.request, message)
       if (message.type === 'news') txpool.news()
       if (message.type === 'deposit') deposits.push(message.deposit)
+      if (message.type === 'control') control.push(message)
       return message.type === 'stop'
     },
     close: () => journal.close(),
@@ -215,11 +221,13 @@ function cpuMs(): number {
 }
 
 /** A copy of its own for each: the packet may lie in a buffer shared with others. */
-function postPacket(to: MessagePort, packet: Bytes): void {
-  const copy = new Uint8Array(packet)
-  to.postMessage({ type: 'packet', packet: copy } satisfies FromSequencer & SequencerToWriter, [
-    copy.buffer,
-  ])
+function postToWriter(to: MessagePort, bytes: Bytes): void {
+  const packet = new Uint8Array(bytes)
+  to.postMessage({ type: 'packet', packet } satisfies SequencerToWriter, [packet.buffer])
+}
+function postToMain(to: MessagePort, bytes: Bytes, place: FeedPlace | undefined): void {
+  const packet = new Uint8Array(bytes)
+  to.postMessage({ type: 'packet', packet, place } satisfies FromSequencer, [packet.buffer])
 }
 
 function leaseParent(reader: ReturnType<typeof openChainReader>) {

@@ -22,7 +22,7 @@ export const CHAIN_YOUNG_HEAP_MB = 24
 export const KEEPER_YOUNG_HEAP_MB = 12
 
 export type Heap = {
-  /** `writer`, `keeper`, `sequencer`, and `pool_0` and so on in the order of their start. */
+  /** `writer`, `keeper`, `sequencer`, `feed_0` and so on, and `pool_0` and so on in the order of their start. */
   readonly thread: string
   readonly usedBytes: number
   /** Outside the heap and owned by it: buffers. */
@@ -111,12 +111,24 @@ export function collectIfLarge(): void {
   collector({ type: 'major', flavor: 'last-resort', execution: 'sync' })
 }
 
-/** The flag holds for the contexts made while it is set. It is taken back: compiled code is cached for one set of flags. */
-function openCollector(): Collector {
-  setFlagsFromString('--expose-gc')
+/** Far more than threads that open theirs at the same time. */
+const MOST_TRIES = 100
+
+/**
+ * The flag holds for the contexts made while it is set, half a millisecond each. It is the process's, and is taken back: compiled code is
+ * cached for one set of flags. Another thread may do so in between. Only who has its collector takes the flag back, so that a thread loses no
+ * more tries than others open theirs meanwhile.
+ * @throws {Error} when the flag was never set for long enough
+ */
+export function openCollector(): Collector {
   try {
-    return runInNewContext('gc') as Collector
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      setFlagsFromString('--expose-gc')
+      const found = runInNewContext('globalThis.gc') as Collector | undefined
+      if (found !== undefined) return found
+    }
   } finally {
     setFlagsFromString('--no-expose-gc')
   }
+  throw new Error(`V8 has shown its collector in none of ${MOST_TRIES} contexts`)
 }

@@ -1,9 +1,12 @@
 /** Everything threads say to each other: plain data. */
+import type { MessagePort } from 'node:worker_threads'
 
 import type { SealedBlock } from '../../engine/chain/types.ts'
 import type { ChainOption } from '../../engine/chainspec/registry.ts'
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { SignedEnvelope } from '../../engine/primitives/transaction.ts'
+import type { ControlAnswer, ControlRequest } from '../../engine/sources/sequencer/controls.ts'
 import type {
   FlashblockPlace,
   Offered,
@@ -11,10 +14,12 @@ import type {
   SequencerCount,
 } from '../../engine/sources/sequencer/types.ts'
 import type { Deposited, UserDeposit } from '../../engine/sources/sequencer/user-deposits.ts'
+import type { Changes } from '../../engine/sources/writer/changes.ts'
 import type { WriterEffect } from '../../engine/sources/writer/types.ts'
 import type { SharedDatabase } from '../../engine/storage/database/types.ts'
-import type { KeeperStats } from '../../engine/storage/keeper/keeper.ts'
-import type { OpenedChain } from '../../engine/storage/types.ts'
+import type { KeeperStats } from '../../engine/storage/keeper/stats.ts'
+import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
+import type { OpenedChain, StoredHead } from '../../engine/storage/types.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
 
 /** What every thread needs to see the chain. */
@@ -33,12 +38,18 @@ export type ToWriter =
   | { readonly type: 'expected'; readonly transactions: readonly SignedEnvelope[] }
   /** A canonical block is not what the other engine makes of it: nothing more is shown on it. */
   | { readonly type: 'distrust'; readonly reason: string }
+  /** The writer's end of a feed whose thread is a new one. */
+  | { readonly type: 'feed'; readonly port: MessagePort }
   | { readonly type: 'stop' }
 
 /** Writer → main, a hint: the truth is in the arena. */
 export type FromWriter =
   | { readonly type: 'ready'; readonly record: number }
-  | Exclude<WriterEffect, { readonly type: 'keeper' }>
+  | Exclude<
+      WriterEffect,
+      { readonly type: 'keeper' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes' }
+    >
+  | { readonly type: 'changes'; readonly changes: Changes }
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
   | Trapped
   /** Storage cannot be read: what is shown stays, nothing more will be. */
@@ -48,8 +59,12 @@ export type FromWriter =
 /** The engine failed, and another one did its work. */
 export type Trapped = { readonly type: 'trapped'; readonly reason: string }
 
-/** Main → keeper. The writer has stopped before. */
-export type ToKeeper = { readonly type: 'stop' }
+/** Main → keeper. */
+export type ToKeeper =
+  /** Transactions of the txpool that were shown: milliseconds since they were taken. */
+  | { readonly type: 'taken'; readonly ms: readonly number[] }
+  /** The writer has stopped before. */
+  | { readonly type: 'stop' }
 
 /** Keeper → main. */
 export type FromKeeper =
@@ -61,7 +76,11 @@ export type FromKeeper =
       readonly dropped: number
     }
   /** Once a second. */
-  | { readonly type: 'stats'; readonly stats: KeeperStats & { readonly logBytes: number } }
+  | {
+      readonly type: 'stats'
+      readonly stats: KeeperStats & { readonly logBytes: number }
+      readonly ledger: LedgerStats
+    }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 
@@ -73,6 +92,9 @@ export type SequencerToWriter =
   /** As it goes out at /feed. Journalled already. */
   | { readonly type: 'packet'; readonly packet: Bytes }
   | { readonly type: 'sealed'; readonly block: SealedBlock }
+  /** Canonical goes back to this block. */
+  | { readonly type: 'rewind'; readonly to: StoredHead }
+  | { readonly type: 'pin'; readonly number: number | undefined }
 
 /** Writer → sequencer, over the same port: there is a newer record, and in it perhaps the next block's parent. */
 export type WriterToSequencer = { readonly type: 'published' }
@@ -86,6 +108,8 @@ export type ToSequencer =
   | { readonly type: 'news' }
   /** For the next block. */
   | { readonly type: 'deposit'; readonly deposit: UserDeposit }
+  /** One after the other; each is answered once. */
+  | ({ readonly type: 'control' } & ControlRequest)
   | { readonly type: 'stop' }
 
 /** Sequencer → main. */
@@ -108,8 +132,8 @@ export type FromSequencer =
     }
   /** Hashes: not executed, and not refused either. */
   | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }
-  /** For the subscribers of /feed; the writer has it already. */
-  | { readonly type: 'packet'; readonly packet: Bytes }
+  /** For the readers of /feed; the writer has it already. */
+  | { readonly type: 'packet'; readonly packet: Bytes; readonly place: FeedPlace | undefined }
   /** The packet before it left so many milliseconds after it was due. */
   | { readonly type: 'late'; readonly ms: number }
   /** Did not execute: leaves the pool. */
@@ -118,6 +142,7 @@ export type FromSequencer =
       readonly transactions: readonly Rejected[]
     }
   | { readonly type: 'deposited'; readonly deposited: Deposited }
+  | { readonly type: 'controlled'; readonly answer: ControlAnswer }
   /** For metrics and the log; nothing stops. */
   | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
   | Trapped

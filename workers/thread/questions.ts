@@ -1,8 +1,8 @@
 /** Questions to another thread: numbered, each answered once or given up after a while. */
 
 export interface Questions<Answer> {
-  /** undefined: not answered in time, or answered with nothing. */
-  ask(send: (request: number) => void): Promise<Answer | undefined>
+  /** undefined: not answered in time, which is so many times as long as usual, or answered with nothing. */
+  ask(send: (request: number) => void, times?: number): Promise<Answer | undefined>
   /** False: too late, nobody waits for it any more. */
   answer(request: number, answer: Answer | undefined): boolean
 }
@@ -11,10 +11,10 @@ export function createQuestions<Answer>(patienceMs: number): Questions<Answer> {
   const open = new Map<number, (answer: Answer | undefined) => void>()
   let asked = 0
   return {
-    ask(send) {
+    ask(send, times = 1) {
       const request = ++asked
       return new Promise((resolve) => {
-        const timer = setTimeout(() => settle(undefined), patienceMs)
+        const timer = setTimeout(() => settle(undefined), patienceMs * times)
         const settle = (answer: Answer | undefined) => {
           clearTimeout(timer)
           open.delete(request)

@@ -4,7 +4,7 @@ import { type TransferListItem, Worker } from 'node:worker_threads'
 import { CHAIN_YOUNG_HEAP_MB } from './heaps.ts'
 
 export interface Thread<To> {
-  post(message: To): void
+  post(message: To, transfer?: readonly TransferListItem[]): void
   /** Asks it to stop and waits for its end; after `withinMs` it is ended. */
   stop(message: To, withinMs: number): Promise<void>
 }
@@ -51,7 +51,7 @@ export function startThread<To, From extends { readonly type: string }>(
       options.onLost(`the ${options.name} ended with ${code}${failure}`)
   })
   return {
-    post: (message) => worker.postMessage(message),
+    post: (message, transfer = []) => worker.postMessage(message, transfer),
     async stop(message, withinMs) {
       isStopping = true
       if (isEnded) return

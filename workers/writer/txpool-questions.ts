@@ -6,8 +6,11 @@ import type { Offered, Wanted } from '../../engine/sources/sequencer/types.ts'
 import { createQuestions } from '../thread/questions.ts'
 
 export interface TxpoolQuestions {
-  /** The txpool's best; nothing when it does not answer in time, and from then on at once until it has answered. */
-  ask(wanted: Wanted): Promise<Offered>
+  /**
+   * The txpool's best; nothing when it does not answer in time, and from then on at once until it has answered. `isPatient`: it has twenty
+   * times as long.
+   */
+  ask(wanted: Wanted, isPatient?: boolean): Promise<Offered>
   answer(request: number, offered: Offered): void
   /** The txpool may have something that it had not when it was asked last. */
   news(): void
@@ -26,14 +29,15 @@ export function createTxpoolQuestions(
   /** An answer that nobody waited for any more. */
   let late: { readonly wanted: Wanted; readonly offered: Offered } | undefined
   return {
-    async ask(wanted) {
+    async ask(wanted, isPatient = false) {
       const kept = late
       late = undefined
       if (kept !== undefined && isForSame(kept.wanted, wanted)) return kept.offered
       if (open !== undefined) return NOTHING
       open = wanted
       hasNews = false
-      return (await questions.ask((request) => send(wanted, request))) ?? NOTHING
+      const asking = questions.ask((request) => send(wanted, request), isPatient ? PATIENT : 1)
+      return (await asking) ?? NOTHING
     },
     answer(request, offered) {
       if (!questions.answer(request, offered) && open !== undefined)
@@ -47,6 +51,7 @@ export function createTxpoolQuestions(
   }
 }
 
+const PATIENT = 20
 const NOTHING: Offered = { transactions: [], hasMore: true }
 
 /** What was offered for an earlier flashblock the txpool offers again by itself. */

@@ -1,10 +1,10 @@
 /** The writer's thread: feeds the writer from the keeper, main and the sequencer, one event at a time, and carries out its effects. */
+import { randomInt } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
-import { decodePacket } from '../../engine/flashblocks/codec.ts'
-import { checksum } from '../../engine/primitives/checksum.ts'
+import { packChanges } from '../../engine/sources/writer/changes.ts'
 import { Mailbox } from '../../engine/sources/writer/mailbox.ts'
 import type { WriterEffect, WriterEvent, WriterLimits } from '../../engine/sources/writer/types.ts'
 import { type ChainWriter, openWriter } from '../../engine/sources/writer/writer.ts'
@@ -15,19 +15,24 @@ import type { KeeperAnswer, OpenedChain } from '../../engine/storage/types.ts'
 import { openPublisher } from '../../engine/views/publisher.ts'
 import { postRequest } from '../keeper/request.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
-import type {
-  FromWriter,
-  KeeperOpened,
-  SequencerToWriter,
-  SharedNode,
-  ToWriter,
-  WriterToSequencer,
-} from '../thread/messages.ts'
+import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from '../thread/messages.ts'
+import { followedSource, type Source, sequencerSource } from './sources.ts'
 
 export type WriterData = SharedNode & {
   readonly keeper: MessagePort
-  /** The feed and its sealed blocks; undefined: there is none to follow. */
+  /** The feed and its sealed blocks; undefined: there is no sequencer. */
   readonly sequencer: MessagePort | undefined
+  /** Who brings the canonical blocks of a network, and its feeds; undefined: none is followed. */
+  readonly followed?:
+    | {
+        readonly follower: MessagePort
+        readonly feeds: readonly MessagePort[]
+        /** Path of the journal of flashblocks; undefined: a restart begins without pending. */
+        readonly frames?: string | undefined
+      }
+    | undefined
+  /** Somebody may apply what records show. */
+  readonly tellsChanges: boolean
   readonly limits?: Partial<WriterLimits>
 }
 
@@ -35,7 +40,7 @@ type Thread = {
   readonly writer: ChainWriter
   readonly mailbox: Mailbox
   readonly keeper: MessagePort
-  readonly sequencer: MessagePort | undefined
+  readonly source: Source | undefined
   readonly counts: Map<string, number>
   tell(message: FromWriter): void
 }
@@ -70,6 +75,11 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
         onTrap: (reason) => main.postMessage({ type: 'trapped', reason } satisfies FromWriter),
       }),
       now: () => performance.now(),
+      wallMs: () => Date.now(),
+      ...(store.isLazy() ? { isLazy: true, seed: randomInt(2 ** 31) } : {}),
+      hasMarks: data.followed !== undefined,
+      tellsChanges: data.tellsChanges,
+      tellsExecuted: data.followed?.frames !== undefined,
       ...(data.limits === undefined ? {} : { limits: data.limits }),
     },
     opened,
@@ -78,7 +88,7 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
     writer,
     mailbox: new Mailbox(),
     keeper: data.keeper,
-    sequencer: data.sequencer,
+    source: sourceOf(data),
     counts: new Map(),
     tell: (message) => main.postMessage(message),
   }
@@ -88,15 +98,24 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
   saveCompiledLater()
 }
 
+function sourceOf({ sequencer, followed }: WriterData): Source | undefined {
+  if (followed !== undefined) return followedSource(followed)
+  return sequencer && sequencerSource(sequencer)
+}
+
 function serve(main: MessagePort, thread: Thread): void {
-  const { tell, keeper, sequencer } = thread
+  const { tell, keeper, source } = thread
   const deliver = createLoop(thread, (error) => {
-    sequencer?.close()
+    source?.close()
     tell(lastWords(error, 'the writer cannot go on'))
   })
   const beat = setInterval(() => report(thread), BEAT_MS)
   keeper.on('message', (answer: KeeperAnswer) => deliver({ type: 'answer', answer }))
-  if (sequencer !== undefined) follow(sequencer, thread, deliver)
+  source?.listen(
+    deliver,
+    (what) => count(thread, what, 1),
+    (message) => tell({ type: 'warning', message }),
+  )
   main.on('message', async (message: ToWriter) => {
     switch (message.type) {
       case 'expected':
@@ -104,8 +123,11 @@ function serve(main: MessagePort, thread: Thread): void {
         return deliver()
       case 'distrust':
         return deliver({ type: 'distrust', reason: message.reason })
+      case 'feed':
+        source?.feed?.(message.port)
+        return
       case 'stop':
-        sequencer?.close()
+        source?.close()
         clearInterval(beat)
         await deliver.stop()
         report(thread)
@@ -114,20 +136,6 @@ function serve(main: MessagePort, thread: Thread): void {
         main.close()
     }
   })
-}
-
-/**
- * What was sent before this is still in the port. What waits in it is less than two blocks: the sequencer begins one when it reads its
- * parent in the shared views, where only this thread puts it. What is taken out waits in the mailbox, which has bounds of its own.
- */
-function follow(sequencer: MessagePort, thread: Thread, deliver: Deliver): void {
-  deliver({ type: 'feed', isConnected: true })
-  sequencer.on('message', (message: SequencerToWriter) => {
-    if (message.type === 'packet') onPacket(thread, message.packet, deliver)
-    else deliver(message)
-  })
-  // The sequencer's thread has ended.
-  sequencer.once('close', () => deliver({ type: 'feed', isConnected: false }))
 }
 
 /** A disk that fails leaves what is shown as it is; anything else may have broken it. */
@@ -139,13 +147,13 @@ function lastWords(error: Error, what: string): FromWriter {
 }
 
 /** Without an event: there may be something to do. */
-type Deliver = ((event?: WriterEvent) => void) & {
+type Loop = ((event?: WriterEvent) => void) & {
   /** Resolves when the event in progress is done; later ones are not looked at. */
   stop(): Promise<void>
 }
 
 /** Applies what the mailbox has, one event after the other, until it is empty. */
-function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
+function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
   const { writer, mailbox } = thread
   let running: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -155,6 +163,7 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
     while (!isStopped) {
       const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
       if (event === undefined) return
+      if (event.type === 'packet') thread.source?.taken(event.packet)
       carryOut(thread, await writer.apply(event))
       // What came meanwhile may be more urgent than what waits.
       await new Promise((resolve) => setImmediate(resolve))
@@ -191,31 +200,30 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Deliver {
 const aheadEvent = (writer: ChainWriter): WriterEvent | undefined =>
   writer.canRunAhead() ? { type: 'ahead' } : undefined
 
-/** The keeper last: it would take the core that those who wait for a publish are answered on. */
+/**
+ * The keeper late: it would take the core that those who wait for a publish are answered on. Last what nobody waits for, who applies what
+ * records show.
+ */
 function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
   for (const effect of effects) {
     // The sequencer first: it waits for its parent.
-    if (effect.type === 'published')
-      thread.sequencer?.postMessage({ type: 'published' } satisfies WriterToSequencer)
+    thread.source?.hear(effect)
     if (effect.type === 'count') count(thread, effect.what, effect.by)
-    else if (effect.type !== 'keeper') thread.tell(effect)
+    else if (!isForSource(effect)) thread.tell(effect)
   }
   for (const effect of effects)
     if (effect.type === 'keeper') postRequest(thread.keeper, effect.request)
+  for (const effect of effects)
+    if (effect.type === 'changes')
+      thread.tell({ type: 'changes', changes: packChanges(effect.changes) })
 }
 
-function onPacket(thread: Thread, bytes: Uint8Array, deliver: Deliver): void {
-  const receivedAtMs = performance.now()
-  const decoded = decodePacket(bytes)
-  if ('message' in decoded) {
-    const packet = { message: decoded.message, digest: checksum(bytes), receivedAtMs }
-    deliver({ type: 'packet', packet })
-  } else if ('refuse' in decoded) {
-    count(thread, 'feed_refused', 1)
-    if (thread.counts.get('feed_refused') === 1)
-      thread.tell({ type: 'warning', message: `packet of the feed refused: ${decoded.refuse}` })
-  } else count(thread, 'feed_foreign', 1)
-}
+const isForSource = (effect: WriterEffect): effect is WriterEffect & { readonly type: OfOthers } =>
+  OF_OTHERS.has(effect.type)
+type OfOthers = 'keeper' | 'executed' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes'
+const OF_OTHERS: ReadonlySet<string> = new Set<OfOthers>([
+  ...(['keeper', 'executed', 'need', 'refused', 'check', 'notBegun', 'changes'] as const),
+])
 
 /** Counts go out once a second: a message for each would cost more than what it counts. */
 function count({ counts }: Thread, what: string, by: number): void {

@@ -21,6 +21,8 @@ export const dev = defineCommand({
     const found = [...servingProblems(config, isFlag)]
     if (config.flashblockTimeMs > config.blockTimeMs)
       found.push('--flashblock-time-ms is longer than --block-time-ms: give a shorter one')
+    if (config.safeLag > config.finalizedLag)
+      found.push('--safe-lag is above --finalized-lag: what is final is safe')
     if (config.unlock.length === 0 && isOpenToAll(config))
       found.push(
         `dev on the public --host ${config.host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,

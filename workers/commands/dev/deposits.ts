@@ -1,15 +1,13 @@
 /** User deposits of a development chain, from the method that takes them to the sequencer and back. */
-
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import type { Deposited, UserDeposit } from '../../../engine/sources/sequencer/user-deposits.ts'
-import { failed, overloaded } from '../../../rpc/seam/errors.ts'
+import type { Deposited } from '../../../engine/sources/sequencer/user-deposits.ts'
+import type { SendDeposit } from '../../../rpc/seam/ports.ts'
 import type { ToSequencer } from '../../thread/messages.ts'
-import { createQuestions } from '../../thread/questions.ts'
 import type { Thread } from '../../thread/thread.ts'
+import { createAsking } from './asking.ts'
 
 export interface Deposits {
-  /** Hash of its transaction, when that is in a flashblock. @throws {RpcError} */
-  send(deposit: Omit<UserDeposit, 'request'>): Promise<Bytes>
+  readonly send: SendDeposit
   answer(deposited: Deposited): void
 }
 
@@ -19,23 +17,20 @@ const MAX_WAITING = 64
 const PATIENCE_BLOCKS = 10
 
 export function createDeposits(sequencer: Thread<ToSequencer>, blockTimeMs: number): Deposits {
-  const questions = createQuestions<Deposited>(PATIENCE_BLOCKS * blockTimeMs)
-  let waiting = 0
+  const asking = createAsking<{ readonly hash: Bytes }>({
+    most: MAX_WAITING,
+    patienceMs: PATIENCE_BLOCKS * blockTimeMs,
+    full: 'too many deposits wait',
+    retryMs: blockTimeMs,
+    late: 'the deposit is in no block yet',
+  })
   return {
     async send(deposit) {
-      if (waiting >= MAX_WAITING) throw overloaded('too many deposits wait', blockTimeMs)
-      waiting++
-      try {
-        const answer = await questions.ask((request) =>
-          sequencer.post({ type: 'deposit', deposit: { ...deposit, request } }),
-        )
-        if (answer === undefined) throw failed('the deposit is in no block yet')
-        if ('reason' in answer) throw failed(answer.reason)
-        return answer.hash
-      } finally {
-        waiting--
-      }
+      const { hash } = await asking.ask((request) =>
+        sequencer.post({ type: 'deposit', deposit: { ...deposit, request } }),
+      )
+      return hash
     },
-    answer: (deposited) => questions.answer(deposited.request, deposited),
+    answer: asking.answer,
   }
 }

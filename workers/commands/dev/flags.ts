@@ -38,6 +38,18 @@ export const FLAGS = {
     fallback: undefined,
     text: 'further accounts of the genesis (JSON)',
   }),
+  safeLag: option('BLOCKS', integer(0, 10_000), {
+    fallback: 16,
+    text: 'by which `safe` trails the head',
+  }),
+  finalizedLag: option('BLOCKS', integer(0, 10_000), {
+    fallback: 64,
+    text: 'by which `finalized` trails the head: so many can be taken back',
+  }),
+  snapshotBlocks: option('BLOCKS', integer(0, 100_000), {
+    fallback: 1_000,
+    text: 'that a snapshot keeps from becoming final: older ones are lost',
+  }),
   l1BaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
     fallback: 1_000_000_000,
     text: 'base fee of the made-up L1',

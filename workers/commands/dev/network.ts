@@ -2,11 +2,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import { socketData } from '../../../engine/flashblocks/codec.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { SignedEnvelope } from '../../../engine/primitives/transaction.ts'
 import { envelopeOf } from '../../../engine/primitives/transaction-codec.ts'
 import type { FlashblockPlace } from '../../../engine/sources/sequencer/types.ts'
-import { depositMethod } from '../../../rpc/methods/development.ts'
+import { breakControls } from '../../../rpc/methods/development/breaks.ts'
+import { chainControls } from '../../../rpc/methods/development/controls.ts'
+import { depositMethod } from '../../../rpc/methods/development/deposit.ts'
+import { dropMethods } from '../../../rpc/methods/development/drop.ts'
+import { editControls } from '../../../rpc/methods/development/edits.ts'
+import { impersonation } from '../../../rpc/methods/development/impersonation.ts'
+import { snapshotControls } from '../../../rpc/methods/development/snapshots.ts'
+import type { Limits } from '../../../rpc/seam/limits.ts'
 import { version } from '../../config/config.ts'
 import type { ConnectedSource, SourceParts } from '../../node/role.ts'
 import type { NodeContext } from '../../process/context.ts'
@@ -15,21 +23,44 @@ import type { Inbox } from '../../thread/inbox.ts'
 import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
 import type { Thread } from '../../thread/thread.ts'
 import { banner } from './banner.ts'
+import { type Controls, createControls } from './controls.ts'
 import { createDeposits, type Deposits } from './deposits.ts'
 
 type Network = SourceParts & {
   readonly thread: Thread<ToSequencer>
   readonly inbox: Inbox<FromSequencer>
   readonly blockTimeMs: number
+  readonly limits: Pick<Limits, 'controlsWaiting'>
   readonly context: Pick<NodeContext, 'log' | 'reporter'>
 }
 
 export function connectNetwork(network: Network): ConnectedSource {
   const deposits = createDeposits(network.thread, network.blockTimeMs)
+  const controls = createControls(network.thread, network.limits)
+  // Once told to go on it stands until there is another block.
+  let hasMoved = true
+  const isStanding = () => {
+    if (controls.isPaused()) hasMoved = false
+    return !hasMoved
+  }
+  const impersonated = impersonation(deposits.send)
   return {
-    methods: [depositMethod(deposits.send)],
-    start: () => start(network, deposits),
+    impersonated: impersonated.service,
+    methods: [
+      depositMethod(deposits.send),
+      ...chainControls(controls.send, () => !controls.isPaused()),
+      ...breakControls(controls.send),
+      ...editControls(controls.send),
+      ...snapshotControls(controls.send),
+      ...impersonated.methods,
+      ...dropMethods((hash) => network.transactions.rejected({ transactions: [dropped(hash)] })),
+    ],
+    start: () => start(network, { deposits, controls }),
     banner: (chain) => banner(chain, version()),
+    state: () => ({ ...NOTHING_TO_SAY, isStanding: isStanding() }),
+    canonicalMoved() {
+      hasMoved = !controls.isPaused()
+    },
   }
 }
 
@@ -38,12 +69,12 @@ export function connectNetwork(network: Network): ConnectedSource {
  * sequencer's journal. And on a new chain when its first flashblock can be read, which is made up: nobody who was told that the node is
  * ready sees it come late, or a chain of a genesis alone.
  */
-async function start(network: Network, deposits: Deposits): Promise<void> {
+async function start(network: Network, asked: Asked): Promise<void> {
   const { thread, transactions } = network
   const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
   network.inbox.open((message) => {
     if (message.type === 'ready') replayed.resolve(message.newest)
-    else onSequencer(message, network, deposits)
+    else onSequencer(message, network, asked)
   })
   transactions.onNews(() => thread.post({ type: 'news' }))
   tellExpected(network)
@@ -53,9 +84,16 @@ async function start(network: Network, deposits: Deposits): Promise<void> {
   if (newest !== undefined) await published(network.reader, newest)
 }
 
+const dropped = (hash: Bytes) => ({ hash, reason: 'it was dropped', isUnwanted: true })
+
+const NOTHING_TO_SAY = { degraded: [], unready: [], details: {} }
+
 type Message = Exclude<FromSequencer, { readonly type: 'ready' }>
 
-function onSequencer(message: Message, network: Network, deposits: Deposits): void {
+/** What waits for the sequencer's answer. */
+type Asked = { readonly deposits: Deposits; readonly controls: Controls }
+
+function onSequencer(message: Message, network: Network, { deposits, controls }: Asked): void {
   const { transactions, metrics } = network
   const { log, reporter } = network.context
   switch (message.type) {
@@ -70,18 +108,22 @@ function onSequencer(message: Message, network: Network, deposits: Deposits): vo
       transactions.returned(message.transactions)
       return
     case 'packet':
-      network.feed.broadcast(socketData(message.packet))
+      network.feed.broadcast(socketData(message.packet), message.place)
       return
     case 'deposited':
       deposits.answer(message.deposited)
+      return
+    case 'controlled':
+      controls.answer(message.answer)
       return
     case 'late':
       metrics.late(message.ms)
       return
     case 'rejected':
       transactions.rejected(message)
-      for (const { hash, reason } of message.transactions)
-        reporter.report('transaction_refused', { hash: bytesToHex(hash), reason })
+      for (const { hash, reason, isUnwanted } of message.transactions)
+        if (isUnwanted !== true)
+          reporter.report('transaction_refused', { hash: bytesToHex(hash), reason })
       return
     case 'count':
       metrics.count(message.what, 1)

@@ -19,6 +19,11 @@ export function devRole(config: DevConfig): Role {
       headMs: Math.max(HEAD_MS, 5 * blockTimeMs),
       feedMs: Math.max(FEED_MS, 3 * flashblockTimeMs),
     },
+    finality: {
+      safeLag: config.safeLag,
+      finalizedLag: config.finalizedLag,
+      undoBlocks: Math.max(config.finalizedLag, config.snapshotBlocks),
+    },
     legacyUrl: undefined,
     // It is never behind anybody.
     syncing: () => false,

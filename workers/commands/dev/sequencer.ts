@@ -35,8 +35,8 @@ export function startSequencer(config: DevConfig, link: SourceLink): Source {
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')
-      const { blockTimeMs } = config
-      return connectNetwork({ ...parts, thread, inbox, blockTimeMs, context })
+      const { blockTimeMs, limits } = config
+      return connectNetwork({ ...parts, thread, inbox, blockTimeMs, limits, context })
     },
   }
 }

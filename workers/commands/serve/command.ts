@@ -1,6 +1,6 @@
 /** `flashnode serve`: a node on a chain that does not move. */
 import { defineCommand } from '../../config/command.ts'
-import { option, optional } from '../../config/option.ts'
+import { option, optional, url } from '../../config/option.ts'
 import { CHAIN } from '../../config/options.ts'
 import { SERVING, servingDefaults, servingProblems } from '../../config/serving.ts'
 
@@ -10,7 +10,7 @@ export const serve = defineCommand({
   flags: {
     ...SERVING,
     chain: { ...CHAIN, shown: 'the one of the data directory' },
-    legacyRpc: option('URL', optional(httpUrl), {
+    legacyRpc: option('URL', optional(url('http', 'https')), {
       fallback: undefined,
       text: 'node of the chain before this one: answers for blocks below the first',
     }),
@@ -25,9 +25,3 @@ export const serve = defineCommand({
     await runNode(config, serveRole(config))
   },
 })
-
-function httpUrl(wire: string): string {
-  if (!URL.canParse(wire) || !/^https?:$/.test(new URL(wire).protocol))
-    throw new Error('expected a URL such as https://host/path')
-  return wire
-}

@@ -13,7 +13,11 @@ const LINE_MS = 5_000
 /** @param total in the unit of `update`, e.g. bytes of a file */
 export function startProgress(
   total: number,
-  { log, isTerminal, now }: { readonly log: Log; readonly isTerminal: boolean; now(): number },
+  {
+    log,
+    isTerminal,
+    now,
+  }: { readonly log: Pick<Log, 'info'>; readonly isTerminal: boolean; now(): number },
 ): Progress {
   const started = now()
   const leftText = (done: number): string => {

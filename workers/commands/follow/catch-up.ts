@@ -1,0 +1,77 @@
+/** How far the node is behind the chain that it follows: at the start with a bar, and always for /readyz and eth_syncing. */
+import type { CatchUp, TrackerStatus } from '../../../engine/sources/upstream/tracker-types.ts'
+import type { Syncing } from '../../../rpc/seam/ports.ts'
+import type { NodeContext } from '../../process/context.ts'
+import { type Progress, startProgress } from '../shared/progress.ts'
+
+export interface CatchingUp {
+  /** At the upstream's head, or as far as can be known: the upstreams are silent, or halted, or the thread has failed. */
+  readonly done: Promise<void>
+  readonly isDone: boolean
+  update(status: TrackerStatus): void
+  failed(): void
+  status(): TrackerStatus | undefined
+  readonly syncing: () => Syncing
+  /** Why it does not follow, for /readyz. */
+  behind(): readonly string[]
+}
+
+/** Statuses that come before anything was asked. */
+const SILENT_MS = 10_000
+
+/** @param patienceMs for the first word of an upstream */
+export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): CatchingUp {
+  const done = Promise.withResolvers<void>()
+  let newest: TrackerStatus | undefined
+  let progress: { readonly bar: Progress; readonly to: number } | undefined
+  let isDone = false
+  const end = () => {
+    isDone = true
+    progress?.bar.stop()
+    progress = undefined
+    done.resolve()
+  }
+  // What the directory has is served meanwhile, and /readyz says the rest.
+  const silence = setTimeout(() => newest?.head === undefined && end(), patienceMs).unref()
+
+  function show(catchUp: CatchUp): void {
+    const { from, at, to, blocksPerSecond, mgasPerSecond } = catchUp
+    if (progress === undefined) {
+      const isTerminal = process.stderr.isTTY
+      const now = () => performance.now()
+      progress = { bar: startProgress(to - from, { log, isTerminal, now }), to }
+    }
+    const speed = `${blocksPerSecond.toFixed(1)} blocks/s, ${mgasPerSecond.toFixed(1)} Mgas/s`
+    progress.bar.update(Math.min(at - from, progress.to - from), `block ${at} of ${to}, ${speed}`)
+  }
+
+  return {
+    done: done.promise,
+    get isDone() {
+      return isDone
+    },
+    update(status) {
+      newest = status
+      if (isDone || status.head === undefined) return
+      if (status.catchUp !== undefined && status.halted === undefined) return show(status.catchUp)
+      clearTimeout(silence)
+      end()
+    },
+    failed: end,
+    status: () => newest,
+    syncing() {
+      const { catchUp } = newest ?? {}
+      if (catchUp === undefined) return false
+      const { from, at, to } = catchUp
+      return { startingBlock: BigInt(from), currentBlock: BigInt(at), highestBlock: BigInt(to) }
+    },
+    behind() {
+      const { catchUp } = newest ?? {}
+      if (catchUp === undefined)
+        return isDone
+          ? []
+          : ['no upstream has told its head yet: answers are those of our own head']
+      return [`catching up: block ${catchUp.at} of ${catchUp.to}`]
+    },
+  }
+}

@@ -1,0 +1,90 @@
+/** What a node that follows a network can be told. */
+import { PUBLISHED } from '../../../engine/chainspec/published.ts'
+import { UPSTREAM_BOUNDS, type UpstreamLimits } from '../../../engine/sources/upstream/limits.ts'
+import type { ConfigOf, Given } from '../../config/command.ts'
+import {
+  choice,
+  flag,
+  integer,
+  list,
+  type Option,
+  option,
+  optional,
+  orWord,
+  url,
+} from '../../config/option.ts'
+import { type NodeDefaults, SERVING } from '../../config/serving.ts'
+import { FEED_BOUNDS } from '../../feeds/limits.ts'
+
+type Bounds = Readonly<
+  Record<string, { readonly value: number; readonly unit: string; readonly text: string }>
+>
+
+/** `--<name>` of each bound. */
+const flagsOf = <B extends Bounds>(bounds: B) =>
+  Object.fromEntries(
+    Object.entries(bounds).map(([name, { value, unit, text }]) => [
+      name,
+      option(unit.toUpperCase(), integer(1, Number.MAX_SAFE_INTEGER), { fallback: value, text }),
+    ]),
+  ) as { readonly [K in keyof B]: Option<number> }
+
+export const upstreamLimitsOf = (given: UpstreamLimits): UpstreamLimits =>
+  Object.fromEntries(
+    Object.keys(UPSTREAM_BOUNDS).map((name) => [name, given[name as keyof UpstreamLimits]]),
+  ) as UpstreamLimits
+
+export const FLAGS = {
+  ...SERVING,
+  upstream: option('URL,…', list(url('http', 'https', 'ws', 'wss')), {
+    fallback: [],
+    text: 'nodes that say which block is canonical, over HTTP or WebSocket; the first named is believed where two disagree',
+    shown: 'what the chain publishes',
+  }),
+  feed: option('URL,…|none', orWord('none', list(url('ws', 'wss'))), {
+    fallback: [],
+    text: 'flashblocks feeds, all read at once: each is trusted for pending',
+    shown: 'what the chain publishes',
+  }),
+  sequencer: option('URL', optional(url('http', 'https')), {
+    fallback: undefined,
+    text: 'where transactions are sent',
+    shown: 'the first --upstream',
+  }),
+  legacyRpc: option('URL', optional(url('http', 'https')), {
+    fallback: undefined,
+    text: 'node of the chain before this one: answers for blocks below the first',
+  }),
+  state: option('whole|lazy', optional(choice('whole', 'lazy')), {
+    fallback: undefined,
+    text: 'all of the state, or what execution touches, fetched from the upstream',
+    shown: 'as the directory; an empty one: lazy',
+  }),
+  trustUpstream: flag(
+    'lazy state without proofs, where the upstream gives none: as right as it is',
+  ),
+  lazyCache: option('MB', integer(16, 1_048_576), {
+    fallback: 4_096,
+    text: 'lazy state on the disk that was fetched and never written here',
+  }),
+  ...flagsOf(UPSTREAM_BOUNDS),
+  ...flagsOf(FEED_BOUNDS),
+}
+
+export type FollowDefaults = NodeDefaults & {
+  readonly upstream: readonly string[]
+  /** Empty: none. */
+  readonly feed: readonly string[]
+  /** undefined: to the upstream. */
+  readonly sequencer: string | undefined
+}
+export type FollowConfig = ConfigOf<typeof FLAGS, FollowDefaults>
+
+/** What the chain publishes, where nothing else is said. */
+export function sourcesOf({ chain = 'xlayer', upstream, feed }: Given<typeof FLAGS>) {
+  const published = PUBLISHED.get(chain)
+  const upstreams = upstream.length > 0 ? upstream : (published?.upstreams ?? [])
+  // Who names an upstream of a chain has one of its own, and perhaps no feed; but a public feed is one feed more.
+  const feeds = feed === 'none' ? [] : feed.length > 0 ? feed : (published?.feeds ?? [])
+  return { upstream: upstreams, feed: feeds }
+}

@@ -1,0 +1,82 @@
+/** What the threads of the feeds tell main, and what follows from it: lines of the log, metrics, doubts of the health. */
+import { type Log, loggable } from '../observe/log.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { Report } from '../observe/reporter.ts'
+import type { FeedStatus, FromFeed } from './messages.ts'
+import type { Feeds } from './start.ts'
+
+export type FeedParts = {
+  readonly log: Pick<Log, 'info'>
+  readonly report: Report
+  readonly metrics: Pick<Metrics, 'feed'>
+}
+/** `name`: host of its URL. */
+export type NamedStatus = FeedStatus & { readonly name: string }
+export interface ConnectedFeeds {
+  /** Of each that has said it. */
+  readonly statuses: () => readonly NamedStatus[]
+  /** Why the node counts as degraded: feeds that are not connected. */
+  readonly doubts: () => readonly string[]
+}
+
+export function connectFeeds(feeds: Feeds, parts: FeedParts): ConnectedFeeds {
+  const statuses = new Map<number, FeedStatus>()
+  /** Feeds whose thread has ended, and is about to be replaced. */
+  const lost = new Set<number>()
+  feeds.listen((feed, message) => {
+    if (message.type === 'status') statuses.set(feed, message.status)
+    else if (message.type === 'failed') lost.add(feed)
+    else if (message.type === 'ready') lost.delete(feed)
+    onFeed(feed, `feed ${feed} (${feeds.names[feed]})`, message, parts)
+  })
+  const isConnected = (feed: number) => !lost.has(feed) && statuses.get(feed)?.isConnected === true
+  return {
+    statuses: () =>
+      feeds.names.flatMap((name, feed) => {
+        const status = statuses.get(feed)
+        return status ? [{ ...status, name, isConnected: isConnected(feed) }] : []
+      }),
+    doubts: () =>
+      feeds.names.flatMap((name, feed) => {
+        if (isConnected(feed)) return []
+        const what = lost.has(feed) ? 'about to have another thread' : 'not connected'
+        return [`feed ${feed} (${name}) is ${what}`]
+      }),
+  }
+}
+
+function onFeed(feed: number, name: string, message: FromFeed, parts: FeedParts): void {
+  const { log, report, metrics } = parts
+  switch (message.type) {
+    case 'ready':
+    case 'stopped':
+      return
+    case 'connected':
+      log.info({ feed }, `${name}: connected`)
+      return
+    case 'count':
+      metrics.feed.count(feed, message.what, message.by)
+      return
+    case 'refused':
+      metrics.feed.refused(feed, message.field, message.by)
+      return
+    case 'status': {
+      const { isConnected, silentMs, heldFrames, heldBytes } = message.status
+      metrics.feed.values(feed, {
+        connected: Number(isConnected),
+        silent_seconds: silentMs / 1_000,
+        held_frames: heldFrames,
+        held_bytes: heldBytes,
+      })
+      return
+    }
+    case 'warning':
+      report('feed_doubt', { feed, reason: `${name}: ${loggable(message.message, LINE)}` })
+      return
+    case 'failed':
+      report('feed_failed', { feed, reason: `${name}: ${message.message}` })
+  }
+}
+
+/** Characters of a line that has words of the peer in it. */
+const LINE = 200

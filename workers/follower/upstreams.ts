@@ -1,0 +1,65 @@
+/** The upstreams of a node by their URLs. */
+import { createUpstream, type Upstream } from '../../engine/sources/upstream/client.ts'
+import type { RpcFault } from '../../engine/sources/upstream/error.ts'
+import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
+import type { ClientOptions } from '../../engine/sources/upstream/messages.ts'
+import type { Clock } from '../../engine/sources/upstream/places.ts'
+import type { Transport } from '../../engine/sources/upstream/transport.ts'
+import { isBecause } from '../../rpc/seam/errors.ts'
+import { openHttp } from './http.ts'
+import { openWebSocket } from './websocket.ts'
+
+export const CLOCK: Clock = {
+  now: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** http, https, ws or wss. @throws {Error} that says what was expected */
+export function upstreamUrl(text: string): URL {
+  if (!URL.canParse(text) || !/^(https?|wss?):$/.test(new URL(text).protocol))
+    throw new Error('expected a URL such as https://host/path or wss://host/path')
+  return new URL(text)
+}
+
+/** @param url as `upstreamUrl` takes it */
+export function openUpstream(
+  url: string,
+  limits: UpstreamLimits,
+  more: Partial<Pick<ClientOptions, 'name' | 'onSent'>> = {},
+): Upstream {
+  const target = upstreamUrl(url)
+  const open: (url: URL, maxBytes: number) => Transport = target.protocol.startsWith('ws')
+    ? openWebSocket
+    : openHttp
+  return createUpstream({
+    name: nameOf(target),
+    transport: open(target, limits.upstreamAnswerBytes),
+    limits,
+    clock: CLOCK,
+    isLimited,
+    ...more,
+  })
+}
+
+/** By its code, or by words where the code is one for everything. */
+const isLimited = (fault: RpcFault): boolean =>
+  isBecause(fault, 'limited') || /rate limit|too many requests/i.test(fault.message)
+
+/** A path or a query may hold a key: messages name the rest. */
+const nameOf = ({ protocol, host }: URL): string => `${protocol}//${host}`
+
+/** In their order, each with a name of its own. */
+export function openUpstreams(
+  urls: readonly string[],
+  limits: UpstreamLimits,
+): readonly Upstream[] {
+  const names = urls.map((url) => nameOf(upstreamUrl(url)))
+  return urls.map((url, at) => {
+    const name = names[at]!
+    const before = names.slice(0, at).filter((one) => one === name).length
+    return openUpstream(url, limits, { name: before === 0 ? name : `${name} (${before + 1})` })
+  })
+}
