@@ -6,14 +6,19 @@ import type { Engine } from '../engine/evm/engine.ts'
 import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
 import type { LegacyStats } from './dispatch/call.ts'
 import { createAnswerer } from './dispatch/dispatch.ts'
+import { type RoundStats, Rounds } from './dispatch/rounds.ts'
 import { shareViews } from './dispatch/shared-views.ts'
 import { createCanonicalFeed } from './events/canonical.ts'
 import { createFilters } from './events/filters.ts'
+import { createFlashblockFeed } from './events/flashblock-feed.ts'
 import { createReceiptHold, type HoldStats } from './events/hold.ts'
+import { createPlaceWaits, type PlaceWaitStats } from './events/min-flashblock.ts'
 import { createReceiptWaits } from './events/receipt-waits.ts'
 import { createShownReceipts, type ShownStats } from './events/shown.ts'
 import { createSubscriptions } from './events/subscriptions.ts'
+import { inTurn } from './legacy/in-turn.ts'
 import { createLegacy } from './legacy/legacy.ts'
+import { createUpstream } from './legacy/upstream.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import type { Methods } from './method/method.ts'
 import type { FrontServices } from './method/services.ts'
@@ -21,15 +26,29 @@ import { createCaps } from './seam/caps.ts'
 import type { Answerer } from './seam/exchange.ts'
 import type { Executor } from './seam/executor.ts'
 import type { Limits } from './seam/limits.ts'
-import type { AccountService, TransactionService } from './seam/ports.ts'
+import type {
+  AccountService,
+  Forward,
+  LazyState,
+  PromiseService,
+  StateMode,
+  TransactionService,
+} from './seam/ports.ts'
 import { createTurns } from './seam/turns.ts'
 
 export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
   Pick<FrontServices, 'onPublish' | 'syncing' | 'now' | 'clientVersion'> & {
     readonly reader: ChainReader
     readonly transactions: TransactionService
+    readonly promises: PromiseService
     readonly accounts: AccountService
     readonly executor: Executor
+    /** undefined: the node has all state. */
+    readonly lazy?: LazyState | undefined
+    /** The nodes that this one follows. */
+    readonly forward?: Forward | undefined
+    /** What its state is worth; undefined: nothing is said of it. */
+    readonly mode?: StateMode | undefined
     readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
     readonly chain: ChainSpec
     readonly engine: Engine
@@ -50,11 +69,17 @@ export type RpcStats = {
   readonly filters: number
   readonly filterBytes: number
   readonly subscriptions: number
+  /** Clients that read too slowly for theirs. */
+  readonly subscribersSlow: number
   readonly receiptWaits: number
   readonly syncSends: number
   readonly hold: HoldStats
   readonly shown: ShownStats
+  readonly places: PlaceWaitStats
   readonly legacy: LegacyStats | undefined
+  readonly upstream: LegacyStats | undefined
+  /** undefined: the node has all state. */
+  readonly rounds: RoundStats | undefined
   readonly cache: {
     readonly hits: number
     readonly misses: number
@@ -70,8 +95,14 @@ export function createRpc(options: RpcOptions): Rpc {
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
   const shown = createShownReceipts({ reader, onPublish, limits })
+  const places = createPlaceWaits({ reader, onPublish, limits })
   const filters = createFilters({ canonical, transactions, limits, now })
-  const subscriptions = createSubscriptions({ canonical, transactions, onPublish, syncing, limits })
+  const flashblocks = (endpoint: Endpoint) =>
+    createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
+  const subscriptions = createSubscriptions({
+    ...{ canonical, transactions, onPublish, syncing, limits },
+    flashblocks: { standard: flashblocks('standard'), flashblocks: flashblocks('flashblocks') },
+  })
   const syncSends = createCaps({
     perClient: limits.syncSendsPerClient,
     total: limits.syncSendsTotal,
@@ -88,7 +119,9 @@ export function createRpc(options: RpcOptions): Rpc {
   const services: FrontServices = {
     reader,
     transactions,
+    promises: options.promises,
     accounts: options.accounts,
+    ...{ lazy: options.lazy, forward: options.forward, mode: options.mode },
     filters,
     subscriptions,
     waits,
@@ -102,26 +135,41 @@ export function createRpc(options: RpcOptions): Rpc {
     syncing,
     now,
   }
-  const { legacyUrl } = options
-  const legacy =
-    legacyUrl === undefined
-      ? undefined
-      : createLegacy({ url: legacyUrl, cutoff: options.chain.genesisNumber, limits })
-  const answer = createAnswerer({ ...options, services, legacy, hold, shown })
+  const { lazy } = options
+  const { legacy, upstream, elsewhere } = otherNodes(options)
+  const rounds = new Rounds({ lazy, limits, now })
+  const holding = { hold, shown, places }
+  const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
     answer,
     stats: () => ({
       filters: filters.size,
       filterBytes: filters.bytes,
       subscriptions: subscriptions.size,
+      subscribersSlow: subscriptions.slow,
       receiptWaits: waits.size,
       syncSends: syncSends.total,
       hold: hold.stats,
       shown: shown.stats,
+      places: places.stats,
       legacy: legacy?.stats,
+      upstream: upstream?.stats,
+      rounds: lazy && rounds.stats,
       cache: answer.cache.stats,
     }),
   }
+}
+
+/** Who answers for what is older than this node. */
+function otherNodes({ legacyUrl, lazy, forward, chain, limits }: RpcOptions) {
+  const isOlderThere = lazy !== undefined && forward !== undefined
+  const upstream = isOlderThere ? createUpstream({ forward, limits }) : undefined
+  const legacy =
+    legacyUrl === undefined
+      ? undefined
+      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits })
+  const elsewhere = legacy && upstream ? inTurn(legacy, upstream) : (legacy ?? upstream)
+  return { legacy, upstream, elsewhere }
 }
 
 function modulesOf(methods: Methods): Readonly<Record<string, string>> {

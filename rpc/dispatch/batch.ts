@@ -1,5 +1,6 @@
 /** A batch: its items run over one view, in rounds until that stands still, and are answered together. */
-import { isBecause, responseTooLarge } from '../seam/errors.ts'
+import { describeMissing, type MissingKey } from '../../engine/state/reader.ts'
+import { isBecause, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import type { Answer } from '../seam/exchange.ts'
 import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
 import { type Deadlines, laneMs } from '../seam/lane.ts'
@@ -7,11 +8,13 @@ import type { Limits } from '../seam/limits.ts'
 import { batchAnswer, lengthOf, type Said, saidOf } from './answers.ts'
 import { type Caller, outOfTime } from './call.ts'
 import { type Item, isReady, type Ready } from './items.ts'
+import { noTries, type Rounds, type Tries } from './rounds.ts'
 import type { Scope } from './scope.ts'
 import type { Slices } from './slices.ts'
 
 export type BatchOptions = {
   readonly limits: Deadlines & Pick<Limits, 'batchResponseBytes'>
+  readonly rounds: Rounds
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Of the thread. */
@@ -37,6 +40,10 @@ export class Batch {
   readonly #replies: (PoolReply | undefined)[]
   /** Of what runs apart, by the place in the batch. */
   readonly #apart = new Map<number, Promise<PoolReply>>()
+  /** Of what has missed state. */
+  readonly #tries = new Map<number, Tries>()
+  /** What stays without the state that it reads. */
+  readonly #without = new Set<number>()
 
   constructor(options: BatchOptions, items: readonly Item[], scope: Scope) {
     this.#options = options
@@ -78,8 +85,9 @@ export class Batch {
   }
 
   /**
-   * All items over one view; when it is void they run again on a newer one, but for those that changed something. What has no time left
-   * for that is late, and the others go on: what it had read was of the view that is void.
+   * All items over one view; when it is void they run again on a newer one, but for those that changed something, and so they do when state
+   * had to be fetched for one of them. What has no time left for that is late, and the others go on: what it had read was of the view that
+   * is void.
    */
   async #runRounds(): Promise<void> {
     const { now } = this.#options
@@ -89,6 +97,7 @@ export class Batch {
         isApart: (at) => this.#apart.has(at),
         callApart: (item, at) => this.#callApart(item, at),
       })
+      await this.#fetchMissing()
       const time = now()
       const mayGoOn = this.#items.some(
         (item, at) => isVoid(this.#replies[at]) && isReady(item) && this.#hasTime(item, time),
@@ -96,11 +105,55 @@ export class Batch {
       if (!mayGoOn) return
       this.#scope.release()
       for (const [at, item] of this.#items.entries())
-        if (isReady(item) && !item.found.hasEffect && !this.#apart.has(at))
+        if (
+          isReady(item) &&
+          !item.found.hasEffect &&
+          !this.#apart.has(at) &&
+          !this.#without.has(at)
+        )
           this.#replies[at] = this.#hasTime(item, time)
             ? undefined
             : this.#lateReply(at, item, time)
     }
+  }
+
+  /** What all of them miss, at once and for as long as the last of them may take. The view is not held meanwhile. */
+  async #fetchMissing(): Promise<void> {
+    const { rounds } = this.#options
+    const keys = new Map<string, MissingKey>()
+    const waiting: { readonly at: number; readonly missing: readonly MissingKey[] }[] = []
+    let deadline = 0
+    for (const [at, reply] of this.#replies.entries()) {
+      const item = this.#items[at]!
+      if (reply === undefined || !('stale' in reply) || !isReady(item)) continue
+      const { missing } = reply
+      if (missing === undefined) continue
+      const refused = rounds.admit(missing, this.#triesOf(at))
+      if (refused !== undefined) {
+        this.#leave(at, refused)
+        continue
+      }
+      waiting.push({ at, missing })
+      for (const key of missing) keys.set(describeMissing(key), key)
+      deadline = Math.max(deadline, this.#scope.startedAt + this.#limitMs(item))
+    }
+    if (waiting.length === 0) return
+    const { client } = this.#scope
+    this.#scope.release()
+    const asked = { client, deadline, for: 'caller' } as const
+    const problem = await rounds.fetch([...keys.values()], asked)
+    if (problem === undefined) return
+    for (const { at, missing } of waiting)
+      this.#leave(at, rounds.without(missing, problem.why, this.#triesOf(at)))
+  }
+  #triesOf(at: number): Tries {
+    const tries = this.#tries.get(at) ?? noTries()
+    this.#tries.set(at, tries)
+    return tries
+  }
+  #leave(at: number, error: RpcErrorObject): void {
+    this.#without.add(at)
+    this.#replies[at] = { error }
   }
 
   #hasTime(item: Ready, now: number): boolean {

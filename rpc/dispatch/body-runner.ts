@@ -3,9 +3,12 @@ import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import { ViewError } from '../../engine/state/reader.ts'
+import type { Needed } from '../events/min-flashblock.ts'
 import type { Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
 import type { Client } from '../seam/client.ts'
+import { RpcError } from '../seam/errors.ts'
 import type { Answer } from '../seam/exchange.ts'
 import type { Executor, PoolReply } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
@@ -14,12 +17,14 @@ import { Batch, type BatchOptions } from './batch.ts'
 import type { ResultCache } from './cache.ts'
 import { type Caller, createCaller, type Legacy, outOfTime } from './call.ts'
 import { type Item, isReady, type Ready } from './items.ts'
+import { noTries, type Rounds } from './rounds.ts'
 import { Scope, type ScopeOptions } from './scope.ts'
 import type { Slices } from './slices.ts'
 
 export type BodyRunnerOptions = {
   readonly services: FrontServices
   readonly executor: Executor
+  readonly rounds: Rounds
   readonly chain: ChainSpec
   readonly engine: Engine
   readonly limits: MethodLimits
@@ -47,6 +52,7 @@ export class BodyRunner {
   readonly #local: Caller
   /** The same, with the legacy chain where there is one. */
   readonly #call: Caller
+  readonly #rounds: Rounds
   readonly #scopes: ScopeOptions
   readonly #batches: BatchOptions
   /** Of the newest record that was asked for. */
@@ -58,28 +64,38 @@ export class BodyRunner {
     this.#options = options
     this.#endpoint = endpoint
     this.#local = createCaller({ endpoint, limits, executor, cache, onBug })
-    this.#call = legacy?.callerOver(this.#local) ?? this.#local
+    this.#call = (legacy && neverThrowing(legacy.callerOver(this.#local))) ?? this.#local
     const callPool = async (scope: Scope, found: Method, params: readonly unknown[]) => {
       const text = JSON.stringify(params)
       return this.#retried(
-        { id: 'null', method: found.name, params, text, found },
+        { id: 'null', method: found.name, params, text, found, minFlashblock: undefined },
         scope,
         this.#local,
       )
     }
-    this.#scopes = { endpoint, chain, engine, limits, services, slices, callPool }
+    const { rounds } = options
+    this.#rounds = rounds
+    this.#scopes = { endpoint, chain, engine, limits, services, rounds, slices, callPool }
     this.#batches = {
-      ...{ limits, now, slices, call: this.#local },
+      ...{ limits, now, slices, rounds, call: this.#local },
       callApart: (item, scope) => this.#callApart(item, scope),
-      isRouted: (item, scope) => legacy?.isRouted(item, scope) ?? false,
+      isRouted: (item, scope) => legacy !== undefined && isRouted(legacy, item, scope),
       headersOf: (scope) => this.#headersOf(scope),
       onReply: (reply, method, ms) => this.#count(reply, method, ms),
     }
   }
 
-  /** At once where nothing has to be waited for, as most reads of the front. Throws bugs alone. */
-  run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {
-    const scope = new Scope(this.#scopes, client, this.#options.services.now())
+  /**
+   * At once where nothing has to be waited for, as most reads of the front. Throws bugs alone.
+   * @param needed every view that is read has reached these places; each call that finds none is answered with why
+   */
+  run(
+    items: readonly Item[],
+    isBatch: boolean,
+    client: Client,
+    needed?: Needed,
+  ): Answer | Promise<Answer> {
+    const scope = new Scope(this.#scopes, client, this.#options.services.now(), needed)
     if (isBatch) return new Batch(this.#batches, items, scope).answer()
     try {
       return this.#runSingle(items[0]!, scope)
@@ -127,11 +143,11 @@ export class BodyRunner {
     }
   }
 
-  /** Until the view stands still under the call, or its time is up. */
+  /** Until the view stands still under the call and misses nothing, or its time is up. */
   #retried(item: Ready, scope: Scope, call: Caller): PoolReply | Promise<PoolReply> {
     const { now } = this.#options.services
     const startedAt = now()
-    const reply = call(item, scope, false)
+    const reply = call(item, scope, isPinned(scope))
     if (reply instanceof Promise || 'stale' in reply)
       return this.#again(reply, { item, scope, startedAt, call })
     this.#count(reply, item.method, now() - startedAt)
@@ -144,13 +160,18 @@ export class BodyRunner {
   ): Promise<PoolReply> {
     const { limits, services } = this.#options
     const limitMs = laneMs(item.found.runs, limits)
+    const deadline = scope.startedAt + limitMs
+    const tries = noTries()
     let reply = await first
     while ('stale' in reply) {
       scope.release()
       const now = services.now()
-      if (now > scope.startedAt + limitMs)
-        reply = { error: outOfTime({ scope, now, limitMs }).toObject() }
-      else reply = await call(item, scope, false)
+      const { missing } = reply
+      const waiting = { client: scope.client, deadline, for: 'caller' } as const
+      const problem = missing && (await this.#rounds.fetchFor(missing, tries, waiting))
+      if (problem !== undefined) reply = { error: problem }
+      else if (now > deadline) reply = { error: outOfTime({ scope, now, limitMs }).toObject() }
+      else reply = await call(item, scope, isPinned(scope))
     }
     this.#count(reply, item.method, services.now() - startedAt)
     return reply
@@ -170,6 +191,30 @@ export class BodyRunner {
     if (this.#place?.record !== (held?.record ?? reader.newestRecord()))
       this.#place = held === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(held)
     return this.#place.headers
+  }
+}
+
+/** A worker reads the record that was looked at: the newest may be an older place by then. */
+const isPinned = ({ needed }: Scope): boolean => needed !== undefined
+
+/** A view that is not as new as it has to be is an answer, wherever it is asked for. */
+const neverThrowing =
+  (call: Caller): Caller =>
+  (asked, scope, isPinned) => {
+    try {
+      return call(asked, scope, isPinned)
+    } catch (error) {
+      if (error instanceof RpcError) return { error: error.toObject() }
+      if (error instanceof ViewError) return { stale: true }
+      throw error
+    }
+  }
+function isRouted(legacy: Legacy, item: Ready, scope: Scope): boolean {
+  try {
+    return legacy.isRouted(item, scope)
+  } catch (error) {
+    if (error instanceof RpcError || error instanceof ViewError) return false
+    throw error
   }
 }
 

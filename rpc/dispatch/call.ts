@@ -2,11 +2,12 @@
 
 import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
-import { ViewError } from '../../engine/state/reader.ts'
+import { MissingError, PlaceError, ViewError } from '../../engine/state/reader.ts'
 import { SchemaError } from '../json/schema.ts'
 import { POINT_BYTES } from '../limiter/points.ts'
 import type { Method, MethodLimits, OfLong } from '../method/method.ts'
 import {
+  flashblockGone,
   historyPruned,
   internalError,
   isBecause,
@@ -34,7 +35,7 @@ export type CallerOptions = {
   /** A thrown thing that is no answer: for the log. */
   readonly onBug: (error: unknown, method: string) => void
 }
-/** Never throws. `stale`: the view is gone, start again on a newer one. */
+/** Never throws. `stale`: the view is gone, or misses state: start again on a newer one. */
 export type Caller = (call: Call, scope: Scope, isPinned: boolean) => PoolReply | Promise<PoolReply>
 
 /** The chain before this one, whose node answers for its blocks. */
@@ -180,6 +181,7 @@ class Calls {
       if (error.reason !== 'pruned') return { stale: true }
       return { error: pruned(error, scope).toObject() }
     }
+    if (error instanceof MissingError) return { stale: true, missing: error.missing }
     this.#options.onBug(error, method.name)
     return { error: internalError().toObject() }
   }
@@ -214,10 +216,12 @@ function pruned(error: ViewError, scope: Scope): RpcError {
 }
 
 export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
-  historyPruned(error.message, {
-    oldest: error.oldest ?? view.oldestState,
-    newest: view.latest.number,
-  })
+  error instanceof PlaceError
+    ? flashblockGone(error)
+    : historyPruned(error.message, {
+        oldest: error.oldest ?? view.oldestState,
+        newest: view.latest.number,
+      })
 
 /** @param limitMs how long what was asked may take */
 export const outOfTime = ({

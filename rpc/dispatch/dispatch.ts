@@ -1,8 +1,10 @@
 /** JSON-RPC 2.0: a body is looked at, parsed once, charged for as a whole, run over one view, and answered by concatenation. */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { ReceiptHold } from '../events/hold.ts'
+import type { Needed, PlaceWaits } from '../events/min-flashblock.ts'
 import type { ShownReceipts } from '../events/shown.ts'
 import { errorText, errorTexts, readRequest } from '../json/envelope.ts'
+import { decodeMinFlashblock } from '../json/min-flashblock.ts'
 import { type Scan, scan } from '../json/scan.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
@@ -11,11 +13,14 @@ import type { Methods } from '../method/method.ts'
 import type { Client } from '../seam/client.ts'
 import {
   batchTooLarge,
+  controlElsewhere,
   emptyBatch,
   internalError,
+  isControl,
   methodNotFound,
   parseError,
   type Refusal,
+  RpcError,
   rateLimited,
 } from '../seam/errors.ts'
 import { type Answer, type Answerer, LARGE } from '../seam/exchange.ts'
@@ -30,6 +35,8 @@ import { Slices } from './slices.ts'
 export type AnswererOptions = Omit<BodyRunnerOptions, 'slices'> & {
   readonly methods: Readonly<Record<Endpoint, Methods>>
   readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+  /** For views that are as new as a request asks for. */
+  readonly places: PlaceWaits
   /** Of the flashblocks endpoint; undefined: receipts are never held. */
   readonly hold: ReceiptHold | undefined
   /** Of the flashblocks endpoint; undefined: `latest` never waits. */
@@ -208,18 +215,38 @@ class Bodies {
   }
 
   #run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {
+    let needed: Needed | undefined
+    try {
+      needed = neededBy(items, client)
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error
+      return this.#refuse({ items, isBatch, client }, error)
+    }
+    if (needed === undefined) return this.#runHeld({ items, isBatch, client })
+    const asked = { items, isBatch, client, needed }
+    const waited = this.#options.places.before(needed, client)
+    const go = (lack: RpcError | undefined) =>
+      lack === undefined ? this.#runHeld(asked) : this.#refuse(asked, lack)
+    return waited instanceof Promise ? waited.then(go) : go(waited)
+  }
+
+  #runHeld({ items, isBatch, client, needed }: Asked): Answer | Promise<Answer> {
     const runner = this.#runners[client.endpoint]
-    if (client.endpoint === 'standard') return runner.run(items, isBatch, client)
+    const run = () => runner.run(items, isBatch, client, needed)
+    if (client.endpoint === 'standard') return run()
     const { hold, shown } = this.#options
     const ready = items.filter(isReady)
     const held = hold?.before(ready, client)
-    if (held !== undefined)
-      return held
-        .then(() => shown?.before(ready, client))
-        .then(() => runner.run(items, isBatch, client))
+    if (held !== undefined) return held.then(() => shown?.before(ready, client)).then(run)
     const waiting = shown?.before(ready, client)
-    if (waiting !== undefined) return waiting.then(() => runner.run(items, isBatch, client))
-    return runner.run(items, isBatch, client)
+    return waiting === undefined ? run() : waiting.then(run)
+  }
+
+  /** Nothing of it runs; what is wrong with single items is said of these. */
+  #refuse({ items, isBatch, client }: Asked, error: RpcError): Answer | Promise<Answer> {
+    const said = error.toObject()
+    const refused = items.map((item) => (isReady(item) ? { id: item.id, error: said } : item))
+    return this.#runners[client.endpoint].run(refused, isBatch, client)
   }
 
   /** What is wrong with all of it. */
@@ -233,6 +260,27 @@ class Bodies {
     const error = batchTooLarge(items.length, batchItems).toObject()
     return reply(`[${errorTexts(idsOf(items), error).join(',')}]`)
   }
+}
+
+/** A body, and the places that its view has to have reached. */
+type Asked = {
+  readonly items: readonly Item[]
+  readonly isBatch: boolean
+  readonly client: Client
+  readonly needed?: Needed | undefined
+}
+
+/** Of the header and of all items: they have one view. @throws {RpcError} */
+function neededBy(items: readonly Item[], { minFlashblock }: Client): Needed | undefined {
+  /** Texts, and where they came from: most batches have the same one in each item. */
+  let asked: Map<unknown, string> | undefined
+  if (minFlashblock !== undefined) asked = new Map([[minFlashblock, 'X-Min-Flashblock']])
+  for (const item of items) {
+    if (!isReady(item) || item.minFlashblock === undefined || item.minFlashblock === null) continue
+    asked ??= new Map()
+    if (!asked.has(item.minFlashblock)) asked.set(item.minFlashblock, 'minFlashblock')
+  }
+  return asked && ([...asked].map(([wire, name]) => decodeMinFlashblock(wire, name)) as [Needed[0]])
 }
 
 /** Of a request: what it costs, and how much of that is paid. */
@@ -278,11 +326,17 @@ function itemOf(value: unknown, at: number, looked: Scan, reading: Reading): Ite
     idCharacters,
   })
   if ('error' in request) return request
-  const { id, method, params, text } = request
+  const { id, method, params, text, minFlashblock } = request
   const found = methods.get(method)
-  if (found === undefined) return { id, error: methodNotFound(method).toObject() }
-  return { id, method, params, text, found }
+  if (found === undefined) return { id, error: unknownMethod(method, methods).toObject() }
+  return { id, method, params, text, minFlashblock, found }
 }
+
+/** @param methods those that are served: where one is a control, others of these names are unknown everywhere */
+const unknownMethod = (name: string, methods: Methods) =>
+  isControl(name) && ![...methods.keys()].some(isControl)
+    ? controlElsewhere(name)
+    : methodNotFound(name)
 
 /** Stands for a body that is not parsed, or of which nothing can be said. */
 const ANY: readonly Item[] = [{ id: 'null', error: parseError().toObject() }]

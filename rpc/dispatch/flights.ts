@@ -45,7 +45,8 @@ export class Flights {
       flight = this.#flights.get(key)
     ) {
       const { reply, isKept } = await flight.landing
-      if (isKept) return reply
+      // What is missing is fetched once for all of them.
+      if (isKept || ('stale' in reply && reply.missing !== undefined)) return reply
       // The first caller went away and took its call along, or had no share of the workers left: that is no answer to others.
       const isOther = flight.client.address !== client.address
       if ((flight.client.isGone || (isOther && !isLasting(reply))) && !client.isGone) continue

@@ -3,10 +3,14 @@ import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import { MissingError } from '../../engine/state/reader.ts'
+import { type Needed, tooOld } from '../events/min-flashblock.ts'
 import type { FrontContext, Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
 import type { Client } from '../seam/client.ts'
+import { errorOf, type RpcError } from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
+import { noTries, type Rounds } from './rounds.ts'
 import type { Slices } from './slices.ts'
 
 export type ScopeOptions = {
@@ -15,6 +19,7 @@ export type ScopeOptions = {
   readonly engine: Engine
   readonly limits: MethodLimits
   readonly services: FrontServices
+  readonly rounds: Rounds
   /** Of the thread. */
   readonly slices: Slices
   readonly callPool: (
@@ -29,14 +34,17 @@ export class Scope implements FrontContext {
   readonly client: Client
   /** Monotonic milliseconds. */
   readonly startedAt: number
+  /** Every view that it leases has reached these; undefined: the newest will do. */
+  readonly needed: Needed | undefined
   readonly #options: ScopeOptions
   #lease: LeasedView | undefined
   #later: (() => void)[] | undefined
 
-  constructor(options: ScopeOptions, client: Client, startedAt: number) {
+  constructor(options: ScopeOptions, client: Client, startedAt: number, needed?: Needed) {
     this.#options = options
     this.client = client
     this.startedAt = startedAt
+    this.needed = needed
   }
 
   get view(): ChainView {
@@ -75,6 +83,22 @@ export class Scope implements FrontContext {
   get callPool(): FrontContext['callPool'] {
     return (method, params) => this.#options.callPool(this, method, params)
   }
+  get withState(): FrontContext['withState'] {
+    const { rounds } = this.#options
+    return async (read, purpose) => {
+      const tries = noTries()
+      for (;;)
+        try {
+          return await read()
+        } catch (error) {
+          if (!(error instanceof MissingError)) throw error
+          const { client, deadline } = this
+          const asked = { client, deadline, for: purpose }
+          const problem = await rounds.fetchFor(error.missing, tries, asked)
+          if (problem !== undefined) throw errorOf(problem)
+        }
+    }
+  }
   get turn(): FrontContext['turn'] {
     const { slices, services } = this.#options
     return async () => {
@@ -106,8 +130,25 @@ export class Scope implements FrontContext {
     })
   }
 
+  /** @throws {RpcError} when the newest view is not as new as it has to be: a flush came between */
   #leased(): LeasedView {
-    this.#lease ??= this.#options.services.reader.lease(this.#options.endpoint)
-    return this.#lease
+    if (this.#lease !== undefined) return this.#lease
+    const lease = this.#options.services.reader.lease(this.#options.endpoint)
+    const lack = this.needed && lackOf(lease, this.needed)
+    if (lack !== undefined) throw lack
+    this.#lease = lease
+    return lease
+  }
+}
+
+/** Gives the lease back where it is too old, or cannot be read. @throws {ViewError} */
+function lackOf(lease: LeasedView, needed: Needed): RpcError | undefined {
+  let isKept = false
+  try {
+    const lack = tooOld(lease.view, needed)
+    isKept = lack === undefined
+    return lack
+  } finally {
+    if (!isKept) lease.release()
   }
 }

@@ -111,6 +111,10 @@ class SharedView implements ChainView {
     return block
   }
 
+  growth(...of: Parameters<ChainView['growth']>): ReturnType<ChainView['growth']> {
+    return this.#read(() => this.#view.growth(...of))
+  }
+
   logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
     return this.#read(() => this.#view.logSpans(...of))
   }

@@ -8,7 +8,7 @@ import type {
 } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import { keptSession } from '../../engine/execution/call/kept-session.ts'
+import { type KeptSession, keptSession } from '../../engine/execution/call/kept-session.ts'
 import type { CallState } from '../method/method.ts'
 
 /** A view, and what the calls of the task share of its states. */
@@ -18,10 +18,17 @@ type Place = { readonly endpoint: Endpoint; readonly record: number | undefined 
 type Parts = {
   readonly engine: Engine
   readonly chain: Pick<ChainSpec, 'rulesAt'>
+  /** undefined: both are what they are. */
+  readonly kept?: Kept | undefined
+}
+/** What a task keeps for its calls, as they see it. */
+export type Kept = {
+  readonly view: (view: ChainView) => ChainView
+  readonly session: (session: KeptSession) => KeptSession
 }
 
 export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
-  const { reader } = parts
+  const { reader, kept } = parts
   const views = new Map<string, TaskView & { readonly release: () => void }>()
   const keyOf = ({ endpoint, record }: Place) => `${endpoint} ${record}`
 
@@ -43,7 +50,7 @@ export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
       const { endpoint, record } = place
       const leased = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
       if (leased === undefined) return undefined
-      const { view } = leased
+      const view = kept?.view(leased.view) ?? leased.view
       const fresh = {
         ...{ view, record: leased.record, states: callStates(view, parts) },
         release: () => leased.release(),
@@ -70,7 +77,7 @@ type CallStates = {
 /** Nearly all calls are about the latest block or the pending one. */
 const MAX_STATES = 4
 
-function callStates(view: ChainView, { engine, chain }: Parts): CallStates {
+function callStates(view: ChainView, { engine, chain, kept }: Parts): CallStates {
   /** The oldest stands first. */
   const states = new Map<Block, CallState>()
 
@@ -78,8 +85,8 @@ function callStates(view: ChainView, { engine, chain }: Parts): CallStates {
     const reader = view.state(block)
     const env = view.env(block)
     const { evm } = chain.rulesAt(env.number, env.timestamp)
-    const kept = keptSession(reader, (counting) => engine.openSession(counting, env, evm))
-    return { env, reader, kept }
+    const session = keptSession(reader, (counting) => engine.openSession(counting, env, evm))
+    return { env, reader, kept: kept?.session(session) ?? session }
   }
   return {
     of(block) {

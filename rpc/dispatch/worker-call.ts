@@ -2,9 +2,9 @@
 import type { Block, ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { type Engine, TrapError } from '../../engine/evm/engine.ts'
-import { keptReplays } from '../../engine/execution/call/kept-replays.ts'
+import { type KeptReplays, keptReplays } from '../../engine/execution/call/kept-replays.ts'
 import { noSession } from '../../engine/execution/call/kept-session.ts'
-import { ViewError } from '../../engine/state/reader.ts'
+import { MissingError, ViewError } from '../../engine/state/reader.ts'
 import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import {
   internalError,
@@ -16,7 +16,7 @@ import {
 import type { PoolReply } from '../seam/executor.ts'
 import { type Piece, PieceWriter } from '../seam/pieces.ts'
 import { prunedHistory } from './call.ts'
-import { taskViews } from './task-views.ts'
+import { type Kept, taskViews } from './task-views.ts'
 
 export type WorkerCall = {
   readonly method: string
@@ -42,6 +42,13 @@ export interface CallRunner {
   endTask(): void
 }
 
+/** What is different where state is fetched as it is read. */
+export type LazyCalls = Kept & {
+  readonly replays: (kept: KeptReplays) => KeptReplays
+  readonly expects: NonNullable<PoolContext['expects']>
+  readonly isLost: () => boolean
+}
+
 export function createCallRunner(parts: {
   readonly reader: ChainReader
   readonly chain: ChainSpec
@@ -51,12 +58,16 @@ export function createCallRunner(parts: {
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly onBug: (error: unknown, method: string) => void
+  /** State is fetched as it is read (collecting.ts); undefined: all of it is there. */
+  readonly lazy?: LazyCalls | undefined
 }): CallRunner {
-  const { reader, chain, engine, limits, methods, now } = parts
-  const views = taskViews({ reader, chain, engine })
+  const { reader, chain, engine, limits, methods, now, lazy } = parts
+  const views = taskViews({ reader, chain, engine, kept: lazy })
   /** Of the running call. */
   const output = new PieceWriter()
-  const shared = { chain, limits, now, output, replays: keptReplays() }
+  const replays = lazy?.replays(keptReplays()) ?? keptReplays()
+  const ofLazy = { isLazy: lazy !== undefined, expects: lazy?.expects, isLost: lazy?.isLost }
+  const shared = { chain, limits, now, output, replays, ...ofLazy }
 
   /** @param on another one than the calls' own: the call shares no session with others then */
   function run(
@@ -100,6 +111,7 @@ export function createCallRunner(parts: {
     { bounds, on }: { readonly bounds: CallBounds; readonly on: Engine },
   ): WorkerReply | Promise<WorkerReply> {
     const leased = views.known(call)
+    if (error instanceof MissingError) return { stale: true, missing: error.missing }
     if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
     if (error instanceof ViewError) {
       const view = leased?.view

@@ -1,4 +1,5 @@
 /** What becomes canonical, block by block, and what ceases to be: for filters and subscriptions, which are canonical on both endpoints. */
+import { blockHere } from '../../engine/chain/here.ts'
 import { logsIn, preparePattern } from '../../engine/chain/logs.ts'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
@@ -6,21 +7,24 @@ import type { Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { headerText, logText } from '../json/json.ts'
-import type { HexLog } from './log-filter.ts'
+import { type HexLog, removedText } from './log-filter.ts'
 
 export type CanonicalBlock = {
   readonly number: bigint
   readonly hash: Hex
   /** JSON text. */
   readonly header: string
-  /** undefined: nobody listened for logs when it was added. */
+  /** undefined: nobody wanted them when it was added. */
   readonly logs: readonly HexLog[] | undefined
 }
 export type CanonicalEvent = { readonly type: 'added' | 'removed'; readonly block: CanonicalBlock }
 
 export interface CanonicalFeed {
-  /** Events from now on, in order, each once: removed blocks newest first, then added ones oldest first. */
-  listen(listener: (event: CanonicalEvent) => void, wants?: 'logs'): () => void
+  /**
+   * Events from now on, in order, each once: removed blocks newest first, then added ones oldest first.
+   * @param wantsLogs asked when a block is added
+   */
+  listen(listener: (event: CanonicalEvent) => void, wantsLogs: () => boolean): () => void
   /** Brings the listeners up to the newest record, before its hint has arrived. */
   catchUp(): void
 }
@@ -37,8 +41,8 @@ export function createCanonicalFeed(options: {
 }): CanonicalFeed {
   const { reader } = options
   const kept: CanonicalBlock[] = []
-  const listeners = new Set<(event: CanonicalEvent) => void>()
-  let logListeners = 0
+  /** And whether each wants logs. */
+  const listeners = new Map<(event: CanonicalEvent) => void, () => boolean>()
   options.onPublish(catchUp)
 
   function catchUp(): void {
@@ -56,7 +60,7 @@ export function createCanonicalFeed(options: {
       else kept.push(block)
       if (kept.length > KEPT) kept.shift()
     }
-    for (const event of events) for (const listener of [...listeners]) listener(event)
+    for (const event of events) for (const listener of [...listeners.keys()]) listener(event)
     if (isBehind) setImmediate(catchUp)
   }
 
@@ -74,32 +78,46 @@ export function createCanonicalFeed(options: {
       events.push({ type: 'removed', block: kept[common]! })
       common--
     }
-    const from = common >= 0 ? kept[common]!.number + 1n : kept[0]!.number
+    const from = firstHere(view, common >= 0 ? kept[common]!.number + 1n : kept[0]!.number)
     const to = from + BigInt(SLICE) <= head.number ? from + BigInt(SLICE) - 1n : head.number
+    const withLogs = [...listeners.values()].some((wantsLogs) => wantsLogs())
     for (let number = from; number <= to; number++) {
       const block = view.block({ number })
-      if (block !== undefined) events.push(added(block, logListeners > 0))
+      if (block !== undefined) events.push(added(block, withLogs))
     }
     return { events, isBehind: to < head.number }
   }
 
   return {
     catchUp,
-    listen(listener, wants) {
+    listen(listener, wantsLogs) {
       catchUp()
-      listeners.add(listener)
-      if (wants === 'logs') logListeners++
-      return () => {
-        if (listeners.delete(listener) && wants === 'logs') logListeners--
-      }
+      listeners.set(listener, wantsLogs)
+      return () => void listeners.delete(listener)
     },
   }
 }
 
 const isOn = (view: ChainView, { number, hash }: CanonicalBlock): boolean => {
   if (number > view.canonical.number) return false
-  const block = view.block({ number })
+  const block = blockHere(view, number)
   return block !== undefined && bytesToHex(block.hash) === hash
+}
+
+/** Blocks that nobody has here are told to nobody: a state that began anew is gone on from where it begins. */
+function firstHere(view: ChainView, number: bigint): bigint {
+  const isHere = number >= view.oldestState || isWhole(blockHere(view, number))
+  return isHere ? number : view.oldestState
+}
+
+function isWhole(block: Block | undefined): boolean {
+  try {
+    block?.logSummaries()
+    return block !== undefined
+  } catch (error) {
+    if (error instanceof ViewError && error.reason === 'pruned') return false
+    throw error
+  }
 }
 
 function added(block: Block, withLogs: boolean): CanonicalEvent {
@@ -121,10 +139,6 @@ function added(block: Block, withLogs: boolean): CanonicalEvent {
     block: { number, hash: bytesToHex(hash), header: headerText(header, hash), logs },
   }
 }
-
-const KEPT_FLAG = '"removed":false}'
-/** The text of a log whose block is no longer canonical. */
-const removedText = (log: string): string => `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
 
 /** Logs of an event in the order they are told: removed ones backwards. */
 export function logsOfEvent({ type, block }: CanonicalEvent): readonly HexLog[] {

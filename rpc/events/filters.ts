@@ -139,7 +139,10 @@ class PolledFilters implements Filters {
 
   #listen(): () => void {
     const { canonical, transactions } = this.#options
-    const stopCanonical = canonical.listen((event) => this.#onCanonical(event), 'logs')
+    const stopCanonical = canonical.listen(
+      (event) => this.#onCanonical(event),
+      () => this.#ofLogs.size > 0,
+    )
     const stopPending = transactions.onPending((hash, transaction) => {
       const hashText = `"${bytesToHex(hash)}"`
       for (const [filter, isFull] of [...this.#ofPending])

@@ -112,6 +112,11 @@ export type HexLog = {
   readonly text: string
 }
 
+const KEPT_FLAG = '"removed":false}'
+/** The text of a log whose place on the chain is gone. */
+export const removedText = (log: string): string =>
+  `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
+
 /** Many pattern at once: a log meets only those that name its address or none. */
 export interface LogMatcher<T> {
   add(pattern: LogPattern, item: T): () => void

@@ -1,6 +1,7 @@
-/** eth_subscribe over WebSocket: canonical heads and logs, pooled transactions, the state of syncing. */
+/** eth_subscribe over WebSocket: canonical heads and logs, pooled transactions, the state of syncing, flashblocks. */
 import { randomBytes } from 'node:crypto'
 import type { LogPattern } from '../../engine/chain/logs.ts'
+import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
@@ -10,36 +11,39 @@ import { capReached, notificationsUnsupported } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Syncing, TransactionService } from '../seam/ports.ts'
 import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
+import { encoded } from './flashblock.ts'
+import type { FlashblockFeed } from './flashblock-feed.ts'
+import { createFlashblockSubscriptions } from './flashblock-subscriptions.ts'
 import { createLogMatcher } from './log-filter.ts'
+import { newSubscriber, Outbox, type Subscriber } from './outbox.ts'
+import type { FlashblockSubscription } from './since.ts'
 
 export type SubscriptionKind =
   | { readonly kind: 'newHeads' }
   | { readonly kind: 'logs'; readonly pattern: LogPattern }
   | { readonly kind: 'newPendingTransactions'; readonly isFull: boolean }
   | { readonly kind: 'syncing' }
-
+  | FlashblockSubscription
 export interface Subscriptions {
   /** Events from now on are kept until `start`, which the caller calls once the id is with the client. @throws {RpcError} */
   add(client: Client, what: SubscriptionKind): { readonly id: string; readonly start: () => void }
   /** Only the client that made it may end it. */
   remove(client: Client, id: string): boolean
   readonly size: number
+  /** Clients whose subscriptions ended because they read too slowly. */
+  readonly slow: number
 }
 
-type Subscription = {
-  readonly id: string
-  readonly client: Client
-  /** Before the start: what is to be sent first. */
-  waiting: string[] | undefined
-  detach: () => void
-}
+type Subscription = { readonly subscriber: Subscriber; readonly detach: () => void }
 
 type SubscriptionOptions = {
   readonly canonical: CanonicalFeed
+  /** What each endpoint shows, as it becomes readable there. */
+  readonly flashblocks: Readonly<Record<Endpoint, FlashblockFeed>>
   readonly transactions: TransactionService
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () => Syncing
-  readonly limits: Pick<Limits, 'subscriptionsPerConnection' | 'filterItems'>
+  readonly limits: Pick<Limits, 'subscriptionsPerConnection' | 'filterItems' | 'sendQueueBytes'>
 }
 export const createSubscriptions = (options: SubscriptionOptions): Subscriptions =>
   new LiveSubscriptions(options)
@@ -47,17 +51,27 @@ export const createSubscriptions = (options: SubscriptionOptions): Subscriptions
 class LiveSubscriptions implements Subscriptions {
   readonly #options: SubscriptionOptions
   readonly #clients = new Map<Client, Map<string, Subscription>>()
-  readonly #ofHeads = new Set<Subscription>()
-  readonly #ofPending = new Map<Subscription, boolean>()
-  readonly #ofSyncing = new Set<Subscription>()
-  readonly #ofLogs = createLogMatcher<Subscription>()
+  readonly #ofHeads = new Set<Subscriber>()
+  readonly #ofPending = new Map<Subscriber, boolean>()
+  readonly #ofSyncing = new Set<Subscriber>()
+  readonly #ofLogs = createLogMatcher<Subscriber>()
+  readonly #ofFlashblocks: ReturnType<typeof createFlashblockSubscriptions>
+  readonly #outbox = new Outbox()
   #size = 0
   #stopListening: (() => void) | undefined
   #lastSyncing: string
+  slow = 0
 
   constructor(options: SubscriptionOptions) {
     this.#options = options
     this.#lastSyncing = syncingText(options.syncing())
+    this.#ofFlashblocks = createFlashblockSubscriptions({
+      feeds: options.flashblocks,
+      send: (subscriber, result) => this.#send(subscriber, result),
+      flush: () => this.#flush(),
+      // The other half is for what comes while its client reads it: nobody is closed for what was sent at once.
+      mostBytes: options.limits.sendQueueBytes / 2,
+    })
   }
 
   get size(): number {
@@ -73,14 +87,12 @@ class LiveSubscriptions implements Subscriptions {
     canonical.catchUp()
     this.#stopListening ??= this.#listen()
     const id = `0x${randomBytes(16).toString('hex')}`
-    const subscription: Subscription = { id, client, waiting: [], detach() {} }
-    subscription.detach = this.#attach(subscription, what)
-    own.set(id, subscription)
+    const subscriber = newSubscriber(id, client)
+    own.set(id, { subscriber, detach: this.#attach(subscriber, what) })
     this.#size++
     const start = (): void => {
-      const waiting = subscription.waiting ?? []
-      subscription.waiting = undefined
-      for (const text of waiting) client.notify?.(text)
+      this.#outbox.start(subscriber)
+      this.#flush()
     }
     return { id, start }
   }
@@ -94,7 +106,10 @@ class LiveSubscriptions implements Subscriptions {
   #listen(): () => void {
     const { canonical, transactions, onPublish } = this.#options
     const stops = [
-      canonical.listen((event) => this.#onCanonical(event), 'logs'),
+      canonical.listen(
+        (event) => this.#onCanonical(event),
+        () => this.#ofLogs.size > 0,
+      ),
       transactions.onPending((hash, transaction) => this.#onPending(hash, transaction)),
       onPublish(() => this.#onPublish()),
     ]
@@ -104,20 +119,26 @@ class LiveSubscriptions implements Subscriptions {
   }
 
   #onCanonical(event: CanonicalEvent): void {
-    if (event.type === 'added') for (const one of this.#ofHeads) this.#send(one, event.block.header)
-    if (this.#ofLogs.size === 0) return
-    for (const log of logsOfEvent(event))
-      for (const one of this.#ofLogs.match(log)) this.#send(one, log.text)
+    if (event.type === 'added' && this.#ofHeads.size > 0) {
+      const header = encoded(event.block.header)
+      for (const one of this.#ofHeads) this.#send(one, header)
+    }
+    for (const log of this.#ofLogs.size === 0 ? [] : logsOfEvent(event)) {
+      const bytes = encoded(log.text)
+      for (const one of this.#ofLogs.match(log)) this.#send(one, bytes)
+    }
+    this.#flush()
   }
 
   #onPending(hash: Bytes, transaction: SignedTransaction): void {
     if (this.#ofPending.size === 0) return
-    const hashText = `"${bytesToHex(hash)}"`
-    let full: string | undefined
+    const hashBytes = encoded(`"${bytesToHex(hash)}"`)
+    let full: Bytes | undefined
     for (const [one, isFull] of this.#ofPending) {
-      if (isFull) full ??= pooledText(transaction)
-      this.#send(one, (isFull ? full : undefined) ?? hashText)
+      if (isFull) full ??= encoded(pooledText(transaction))
+      this.#send(one, (isFull ? full : undefined) ?? hashBytes)
     }
+    this.#flush()
   }
 
   #onPublish(): void {
@@ -125,25 +146,39 @@ class LiveSubscriptions implements Subscriptions {
     const text = syncingText(this.#options.syncing())
     if (text === this.#lastSyncing) return
     this.#lastSyncing = text
-    for (const one of this.#ofSyncing) this.#send(one, text)
+    const bytes = encoded(text)
+    for (const one of this.#ofSyncing) this.#send(one, bytes)
+    this.#flush()
   }
 
-  #send(subscription: Subscription, result: string): void {
-    const { id, client, waiting } = subscription
-    const text = `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"${id}","result":${result}}}`
-    if (waiting === undefined) client.notify?.(text)
-    else if (waiting.length < this.#options.limits.filterItems) waiting.push(text)
-    else this.#remove(subscription)
+  #send(subscriber: Subscriber, result: Bytes): void {
+    const { results, isStarted, client, id } = subscriber
+    if (isStarted || results.length < this.#options.limits.filterItems)
+      this.#outbox.put(subscriber, result)
+    else this.remove(client, id)
   }
 
-  #remove(subscription: Subscription): void {
-    const own = this.#clients.get(subscription.client)
-    if (own === undefined || !own.delete(subscription.id)) return
-    subscription.detach()
+  /** Whoever cannot take it is being closed: what it has subscribed to ends now. */
+  #flush(): void {
+    for (const client of this.#outbox.flush()) {
+      if (!client.isGone) this.slow++
+      this.#removeAll(client)
+    }
+  }
+
+  #remove({ subscriber, detach }: Subscription): void {
+    const own = this.#clients.get(subscriber.client)
+    if (own === undefined || !own.delete(subscriber.id)) return
+    detach()
+    this.#outbox.drop(subscriber)
     this.#size--
     if (this.#size > 0) return
     this.#stopListening?.()
     this.#stopListening = undefined
+  }
+
+  #removeAll(client: Client): void {
+    for (const one of [...(this.#clients.get(client)?.values() ?? [])]) this.#remove(one)
   }
 
   /** The subscriptions of a connection, which end with it. */
@@ -155,7 +190,7 @@ class LiveSubscriptions implements Subscriptions {
     client.signal.addEventListener(
       'abort',
       () => {
-        for (const one of [...own.values()]) this.#remove(one)
+        this.#removeAll(client)
         this.#clients.delete(client)
       },
       { once: true },
@@ -163,20 +198,22 @@ class LiveSubscriptions implements Subscriptions {
     return own
   }
 
-  #attach(subscription: Subscription, what: SubscriptionKind): () => void {
+  #attach(subscriber: Subscriber, what: SubscriptionKind): () => void {
     switch (what.kind) {
       case 'newHeads':
-        this.#ofHeads.add(subscription)
-        return () => this.#ofHeads.delete(subscription)
+        this.#ofHeads.add(subscriber)
+        return () => this.#ofHeads.delete(subscriber)
       case 'logs':
-        return this.#ofLogs.add(what.pattern, subscription)
+        return this.#ofLogs.add(what.pattern, subscriber)
       case 'newPendingTransactions':
-        this.#ofPending.set(subscription, what.isFull)
-        return () => this.#ofPending.delete(subscription)
+        this.#ofPending.set(subscriber, what.isFull)
+        return () => this.#ofPending.delete(subscriber)
       case 'syncing':
         this.#lastSyncing = syncingText(this.#options.syncing())
-        this.#ofSyncing.add(subscription)
-        return () => this.#ofSyncing.delete(subscription)
+        this.#ofSyncing.add(subscriber)
+        return () => this.#ofSyncing.delete(subscriber)
+      default:
+        return this.#ofFlashblocks.add(subscriber, what)
     }
   }
 }

@@ -65,9 +65,8 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   const end = createEnding(options)
 
   function answer({ text, address, paid }: Body, exchange: HttpExchange): void {
-    const { response, endpoint } = exchange
     state.begun()
-    const answered = options.answer(text, new HttpClient(address, endpoint, response), paid)
+    const answered = options.answer(text, new HttpClient(address, exchange), paid)
     if (answered instanceof Promise) void answered.then((one) => end(one, exchange))
     else end(answered, exchange)
   }
@@ -206,12 +205,16 @@ class HttpClient implements Client {
   readonly address: string
   readonly endpoint: Endpoint
   readonly notify = undefined
+  readonly minFlashblock: string | undefined
   readonly #response: ServerResponse
   #controller: AbortController | undefined
 
-  constructor(address: string, endpoint: Endpoint, response: ServerResponse) {
+  constructor(address: string, { request, response, endpoint }: HttpExchange) {
     this.address = address
     this.endpoint = endpoint
+    const asked = request.headers['x-min-flashblock']
+    // Node joins a header that was sent twice.
+    this.minFlashblock = Array.isArray(asked) ? asked.join() : asked
     this.#response = response
   }
 

@@ -3,7 +3,9 @@
  * (`outgoing.ts`); what comes meanwhile waits behind it, because fragments of one message stand next to each other (RFC 6455, 5.4).
  */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { Message } from '../seam/client.ts'
 import type { Part } from '../seam/exchange.ts'
+import { textFrames } from './frames.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { Unsent } from './unsent.ts'
 
@@ -14,6 +16,10 @@ export interface WebSocketFrames {
   readonly bufferedBytes: number
   /** A whole message; `done` when the network has taken it, or never will. */
   send(data: string | Bytes, done?: () => void): void
+  /** Whole messages as frames, in one write. */
+  sendFrames(frames: Bytes, done: () => void): void
+  /** Calls it when the network has taken nearly all that it was given. */
+  onceTaken(go: () => void): void
   /** A fragment of a text message. */
   sendFragment(part: Part, isLast: boolean, done?: () => void): void
   /** Ends the connection without a word. */
@@ -31,12 +37,16 @@ export interface MessageQueue {
   readonly waitingBytes: number
   /** False: too much waits already. */
   send(data: string | Bytes): boolean
+  /** The same for many text messages, in one write. */
+  sendAll(messages: readonly Message[]): boolean
   /** The same for the answer to a message. */
   answer(text: string): boolean
   /** Too many answers are unread: no more messages shall be answered. */
   readonly isUnread: boolean
   /** Of an answer; `done` when it is sent, or never will be. */
   sendParts(parts: readonly Part[], done: () => void): boolean
+  /** Nothing is sent any more and what waits is let go; `close` once the network has taken what it was given, so that it is heard. */
+  leave(close: () => void): void
   /** The connection has ended. */
   end(): void
 }
@@ -46,6 +56,7 @@ const TIMED_BYTES = 65_536
 
 type Waiting =
   | { readonly data: string | Bytes; readonly sent: (() => void) | undefined }
+  | { readonly frames: Bytes }
   | { readonly parts: readonly Part[]; readonly bytes: number; readonly done: () => void }
 
 type QueueOptions = {
@@ -69,6 +80,8 @@ class Messages implements MessageQueue {
   #isUnread = false
   /** Ends the message whose fragments are on their way. */
   #finish: (() => void) | undefined
+  #hasLeft = false
+  #forgetLeft: (() => void) | undefined
 
   constructor(options: QueueOptions) {
     this.#options = options
@@ -85,6 +98,17 @@ class Messages implements MessageQueue {
     // What waits is looked at before adding, so that one long message always passes.
     if (this.#isFull()) return false
     this.#put(data)
+    return true
+  }
+
+  sendAll(messages: readonly Message[]): boolean {
+    if (this.#isFull()) return false
+    const frames = textFrames(messages)
+    if (this.#finish === undefined) this.#sendFrames(frames)
+    else {
+      this.#messageBytes += frames.length
+      this.#waiting.push({ frames })
+    }
     return true
   }
 
@@ -127,11 +151,23 @@ class Messages implements MessageQueue {
     return true
   }
 
+  leave(close: () => void): void {
+    const { frames, unsent } = this.#options
+    this.#hasLeft = true
+    this.end()
+    this.#forgetLeft = unsent.add(frames.bufferedBytes, frames.cut)
+    frames.onceTaken(() => {
+      this.#forgetLeft?.()
+      close()
+    })
+  }
+
   end(): void {
+    this.#forgetLeft?.()
     this.#finish?.()
     for (const one of this.#waiting.splice(0))
       if ('done' in one) one.done()
-      else one.sent?.()
+      else if ('data' in one) one.sent?.()
   }
 
   #isFull(): boolean {
@@ -163,13 +199,26 @@ class Messages implements MessageQueue {
     else frames.send(data, unsent.add(data.length, frames.cut))
   }
 
+  #sendFrames(data: Bytes): void {
+    const { frames, unsent } = this.#options
+    let forget: (() => void) | undefined
+    let isTaken = false
+    frames.sendFrames(data, () => {
+      isTaken = true
+      forget?.()
+    })
+    // What the system has not taken at once counts among what all clients have not taken.
+    if (!isTaken && frames.bufferedBytes > 0) forget = unsent.add(data.length, frames.cut)
+  }
+
   #begin(parts: readonly Part[], done: () => void): void {
     const { outgoing, frames, onBug } = this.#options
     this.#finish = () => {
       this.#finish = undefined
       done()
     }
-    const taker = takerOf(frames, () => this.#next())
+    const isGone = () => this.#hasLeft || !frames.isOpen
+    const taker = takerOf(frames, isGone, () => this.#next())
     outgoing.send(parts, taker, onBug)
   }
 
@@ -182,6 +231,9 @@ class Messages implements MessageQueue {
       if ('data' in first) {
         this.#messageBytes -= first.data.length
         this.#sendWhole(first.data, first.sent)
+      } else if ('frames' in first) {
+        this.#messageBytes -= first.frames.length
+        this.#sendFrames(first.frames)
       } else {
         this.#answerBytes -= first.bytes
         this.#begin(first.parts, first.done)
@@ -190,11 +242,11 @@ class Messages implements MessageQueue {
   }
 }
 
-function takerOf(frames: WebSocketFrames, onEnd: () => void): Taker {
+function takerOf(frames: WebSocketFrames, isGone: () => boolean, onEnd: () => void): Taker {
   let onRoom: (() => void) | undefined
   return {
     get isGone() {
-      return !frames.isOpen
+      return isGone()
     },
     write(part) {
       frames.sendFragment(part, false, () => {

@@ -136,7 +136,7 @@ function clientOf(connection: Connection, endpoint: Endpoint): Client {
   return {
     address: connection.address,
     endpoint,
-    notify: (text) => void connection.send(text),
+    notify: connection.sendAll,
     signal: connection.signal,
     get isGone() {
       return connection.signal.aborted

@@ -17,8 +17,8 @@ export type MeterOptions = {
 export interface Meter {
   /** A piece from the network. */
   received(bytes: number): void
-  /** A ping or a pong. */
-  control(): void
+  /** A ping or a pong with so many bytes of payload is over: nothing of it is kept, and it is not of the message that it came within. */
+  control(length: number): void
   /** A message is whole. Gives what was paid for it. */
   complete(length: number): Paid
   end(): void
@@ -43,6 +43,8 @@ const SLACK_BYTES = 16_384
 const FREE_BYTES = 16_384
 /** A piece keeps so many bytes besides its own. */
 const PIECE_BYTES = 256
+/** Around the payload of a control frame of a client: it has at most 125 bytes, and a mask. */
+const CONTROL_HEADER_BYTES = 6
 const RETRY_MS = 50
 const LOOK_MS = 1_000
 
@@ -89,7 +91,10 @@ function openMeter(
       reading.stop('room')
       room.wait(waiter)
     },
-    control: bill.control,
+    control(length) {
+      bill.control(CONTROL_HEADER_BYTES + length)
+      if (bill.keptBytes <= FREE_BYTES) release()
+    },
     complete(length) {
       const paid = bill.close()
       release()
@@ -109,6 +114,8 @@ function openBill(
 ) {
   let bytes = 0
   let pieces = 0
+  /** Those of them that are not of pings and pongs: who only listens sends nothing else, and begins no message with it. */
+  let kept = { bytes: 0, pieces: 0 }
   let controls = 0
   let paid = UNPAID
   let isCharging = false
@@ -133,14 +140,18 @@ function openBill(
   return {
     /** What it takes of the node's memory. */
     get keptBytes() {
-      return bytes + pieces * PIECE_BYTES
+      return kept.bytes + kept.pieces * PIECE_BYTES
     },
     received(length: number): void {
       bytes += length
       pieces++
+      kept = { bytes: kept.bytes + length, pieces: kept.pieces + 1 }
       charge()
     },
-    control(): void {
+    control(length: number): void {
+      const left = Math.max(0, kept.bytes - length)
+      // No piece is empty.
+      kept = { bytes: left, pieces: Math.min(kept.pieces, left) }
       controls++
       charge()
     },
@@ -150,6 +161,7 @@ function openBill(
       paid = UNPAID
       bytes = 0
       pieces = 0
+      kept = { bytes: 0, pieces: 0 }
       controls %= POINT_CONTROL_FRAMES
       return all
     },

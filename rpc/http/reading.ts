@@ -2,9 +2,9 @@
 
 /**
  * messages: as many as may be are in flight, or wait; unread: answers are not taken; refusals: more than a client may have; charge: bytes
- * that are not paid yet; room: too much is being received.
+ * that are not paid yet; room: too much is being received; slow: it is about to be closed.
  */
-export type Stop = 'messages' | 'unread' | 'refusals' | 'charge' | 'room'
+export type Stop = 'messages' | 'unread' | 'refusals' | 'charge' | 'room' | 'slow'
 
 export interface Reading {
   stop(why: Stop): void

@@ -30,8 +30,7 @@ import { createOutgoing } from './outgoing.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
 import { createState, type ServerState } from './state.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
-import { serveWebSockets, type UpgradeLimits } from './upgrades.ts'
-import type { Open } from './websocket.ts'
+import { type FeedDoor, serveWebSockets, type UpgradeLimits } from './upgrades.ts'
 
 // An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
 const { createServer: createHttpServer } = process.getBuiltinModule('node:http')
@@ -60,11 +59,11 @@ export type ServerOptions = {
   readonly answer: Answerer
   /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
   readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
-  readonly visits: Pick<Limiter, 'charge' | 'held'>
+  readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** The answer could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void
   /** WebSocket /feed; undefined: not served. */
-  readonly feed: Open | undefined
+  readonly feed: FeedDoor | undefined
   readonly readiness: () => Readiness
   /** Monotonic milliseconds. */
   readonly now: () => number

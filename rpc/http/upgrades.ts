@@ -31,15 +31,28 @@ type WebSocketOptions = Omit<Shared, 'limits'> & {
   readonly cors: readonly string[]
   readonly trustedProxies: TrustedProxies
   readonly answer: Answerer
-  readonly visits: Pick<Limiter, 'charge' | 'held'>
+  readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** WebSocket /feed; undefined: not served. */
-  readonly feed: Open | undefined
+  readonly feed: FeedDoor | undefined
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly state: ServerState
   readonly unsent: Unsent
   readonly outgoing: Outgoing
   readonly intake: Intake
 }
+
+/** Who stands at /feed, by the URL of its request. */
+export type FeedDoor = (url: string | undefined) => FeedVisit | { readonly wrong: string }
+export type FeedVisit = {
+  readonly open: Open
+  /** Of the answer to the handshake. */
+  readonly headers: readonly string[]
+  /** What it gets at once. */
+  readonly replayBytes: number
+}
+
+/** Of a replay, for a point. */
+const REPLAY_POINT_BYTES = 65_536
 
 export function serveWebSockets(http: Server, options: WebSocketOptions): WebSockets {
   const { limits, state, feed, visits } = options
@@ -56,8 +69,14 @@ export function serveWebSockets(http: Server, options: WebSocketOptions): WebSoc
     const path = pathOf(request.url)
     const endpoint = ENDPOINTS.get(path)
     const upgraded = { request, socket, head, address }
-    if (path === '/feed' && feed !== undefined)
-      return webSockets.accept(upgraded, limits.feedQueueBytes, feed)
+    if (path === '/feed' && feed !== undefined) {
+      const visit = feed(request.url)
+      if ('wrong' in visit) return refusal(400, visit.wrong)
+      const points = Math.ceil(visit.replayBytes / REPLAY_POINT_BYTES)
+      if (points > 0) visits.owe(address, points)
+      const { headers } = visit
+      return webSockets.accept({ ...upgraded, headers }, limits.feedQueueBytes, visit.open)
+    }
     if (endpoint === undefined) return refusal(404, 'not found')
     if (state.paused !== undefined) return refusal(503, state.paused)
     return webSockets.accept(upgraded, limits.sendQueueBytes, (connection) =>

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { limiterKey } from '../seam/address.ts'
+import type { Message } from '../seam/client.ts'
 import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Paid } from '../seam/paid.ts'
@@ -31,6 +32,8 @@ export interface Connection {
    * wait already: then it is closed with 1013.
    */
   send(data: string | Bytes): boolean
+  /** The same for many text messages, in one write. */
+  sendAll(messages: readonly Message[]): boolean
   /** The same for the answer to a message. */
   answer(text: string): boolean
   /** More answers are unread than may be: no message shall be answered before `onRoom`. */
@@ -60,6 +63,8 @@ export type Upgrade = {
   readonly socket: Duplex
   readonly head: Buffer
   readonly address: string
+  /** More of the answer's headers. */
+  readonly headers?: readonly string[]
 }
 
 export interface WebSockets {
@@ -69,6 +74,8 @@ export interface WebSockets {
   closeAll(code: CloseCode, reason: string): void
 }
 
+/** What a peer is told that does not read what it is sent: `unsentMs` to read so far, then for the answer. */
+const TOO_SLOW = 'too slow: too many bytes wait to be sent'
 /** For the answer to a close frame. */
 const CLOSE_MS = 2_000
 
@@ -112,6 +119,8 @@ export function createWebSockets(shared: Shared): WebSockets {
     closeTimeout: CLOSE_MS, // Known to ws, not yet to its types.
   }
   const server = new WebSocketServer(options)
+  const more = new WeakMap<IncomingMessage, readonly string[]>()
+  server.on('headers', (headers, request) => headers.push(...(more.get(request) ?? [])))
   const meters = createMeters({ ...shared, messageMs: limits.requestMs, now })
   const open = new Set<Connection>()
   /** Connections of each address, handshakes included; an entry goes with its last connection. */
@@ -122,7 +131,7 @@ export function createWebSockets(shared: Shared): WebSockets {
     get size() {
       return open.size
     },
-    accept({ request, socket, head, address }, queueBytes, handle) {
+    accept({ request, socket, head, address, headers }, queueBytes, handle) {
       if (socket.destroyed) return
       const key = limiterKey(address)
       const count = counts.get(key) ?? 0
@@ -130,6 +139,7 @@ export function createWebSockets(shared: Shared): WebSockets {
         return refuseUpgrade(socket, 503, 'too many WebSocket connections')
       if (count >= limits.connectionsPerClient)
         return refuseUpgrade(socket, 429, 'too many WebSocket connections from this address')
+      if (headers !== undefined) more.set(request, headers)
       total++
       counts.set(key, count + 1)
       // The socket ends exactly once, with or without a finished handshake.
@@ -142,7 +152,7 @@ export function createWebSockets(shared: Shared): WebSockets {
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const { connection, received } = serve(webSocket, {
           ...shared,
-          ...{ address, queueBytes, open: handle, meters, now },
+          ...{ socket, address, queueBytes, open: handle, meters, now },
         })
         socket.on('data', (chunk: Buffer) => received(chunk.length))
         open.add(connection)
@@ -165,7 +175,10 @@ export function refuseUpgrade(socket: Duplex, status: number, reason: string): v
   )
 }
 
+const NOTHING = Buffer.alloc(0)
+
 type ServeOptions = Shared & {
+  readonly socket: Duplex
   readonly address: string
   readonly queueBytes: number
   readonly open: Open
@@ -191,7 +204,7 @@ function serve(
   const meter = options.meters.open({ address, reading, cut })
   const queue = createMessageQueue({
     ...options,
-    frames: framesOf(webSocket),
+    frames: framesOf(webSocket, options.socket),
     bounds: {
       queueBytes: options.queueBytes,
       answersBytes: limits.sendAnswersBytes,
@@ -208,8 +221,8 @@ function serve(
   const connection = connectionOf(webSocket, { address, queue, reading, ended })
   const handlers = options.open(connection)
   const isTooOften = createRate(limits.controlFrames, now)
-  const onControl = () => {
-    meter.control()
+  const onControl = (payload: Buffer) => {
+    meter.control(payload.length)
     if (isTooOften()) webSocket.close(1008, 'too many control frames')
   }
   webSocket.on('ping', onControl)
@@ -220,7 +233,7 @@ function serve(
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
     const paid = meter.complete((data as Buffer).length)
-    if (handlers.onMessage === undefined) onControl()
+    if (handlers.onMessage === undefined) onControl(NOTHING)
     else handlers.onMessage(data as Buffer, isBinary, paid)
   })
   webSocket.once('close', (code, reason) => {
@@ -247,8 +260,16 @@ function connectionOf(
     readonly ended: AbortController
   },
 ): Connection {
-  const isOpen = () => webSocket.readyState === WebSocket.OPEN
-  const tooSlow = () => webSocket.close(1013, 'too slow: too many bytes wait to be sent')
+  let isLeft = false
+  const isOpen = () => !isLeft && webSocket.readyState === WebSocket.OPEN
+  const tooSlow = () => {
+    isLeft = true
+    reading.stop('slow')
+    queue.leave(() => {
+      reading.go('slow')
+      webSocket.close(1013, TOO_SLOW)
+    })
+  }
   const checked = (isSent: boolean) => {
     if (!isSent) tooSlow()
     return isSent
@@ -263,6 +284,7 @@ function connectionOf(
       return queue.isUnread
     },
     send: (data) => isOpen() && checked(queue.send(data)),
+    sendAll: (messages) => isOpen() && checked(queue.sendAll(messages)),
     answer: (text) => isOpen() && checked(queue.answer(text)),
     sendParts(parts, done) {
       if (!isOpen() || !checked(queue.sendParts(parts, done))) done()
@@ -286,7 +308,7 @@ function createRate(most: number, now: () => number): () => boolean {
   }
 }
 
-function framesOf(webSocket: WebSocket): WebSocketFrames {
+function framesOf(webSocket: WebSocket, socket: Duplex): WebSocketFrames {
   return {
     get isOpen() {
       return webSocket.readyState === WebSocket.OPEN
@@ -295,6 +317,12 @@ function framesOf(webSocket: WebSocket): WebSocketFrames {
       return webSocket.bufferedAmount
     },
     send: (data, done) => webSocket.send(data, done),
+    onceTaken(go) {
+      if (socket.writableNeedDrain) socket.once('drain', go)
+      else go()
+    },
+    // Between two messages of ws, which writes each to the socket at once: without compression nothing waits inside of it.
+    sendFrames: (frames, done) => socket.write(frames, done),
     sendFragment: (part, isLast, done) =>
       webSocket.send(part, { binary: false, fin: isLast }, done),
     cut: () => webSocket.terminate(),

@@ -1,5 +1,5 @@
 /** Wire types of the Ethereum JSON-RPC, with go-ethereum's strictness and its words: hex only, no leading zeros, lengths before digits. */
-import type { BlockSelector, BlockTag } from '../../engine/chain/types.ts'
+import type { BlockSelector, BlockTag, FlashblockPlace } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, digitsToBytes, quantity } from '../../engine/primitives/hex.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -98,6 +98,64 @@ export const index: PlainCodec<number> = {
   schema: index64.schema,
 }
 
+/** As clients have them from JSON, and as they have them from a header: a quantity, or a number. */
+function countOf(wire: unknown, name: string): bigint {
+  try {
+    if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
+    if (typeof wire === 'number') throw new SchemaError('not an integer', 'hexutil.Uint64')
+    return uint64.decode(wire)
+  } catch (error) {
+    throw error instanceof SchemaError ? error.below(name, 'flashblock') : error
+  }
+}
+const PAYLOAD_ID = /^0x[0-9a-fA-F]{16}$/
+const PLACE_KEYS: ReadonlySet<string> = new Set(['number', 'index', 'payloadId'])
+const placeSchema = {
+  title: 'Place of a flashblock',
+  type: 'object',
+  required: ['flashblock'],
+  properties: {
+    flashblock: {
+      type: 'object',
+      required: ['number', 'index'],
+      properties: {
+        number: uint64.schema,
+        index: uint64.schema,
+        payloadId: { type: 'string', pattern: PAYLOAD_ID.source },
+      },
+      additionalProperties: false,
+    },
+  },
+}
+const isPlace = (wire: unknown): wire is { readonly flashblock: unknown } =>
+  typeof wire === 'object' && wire !== null && Object.hasOwn(wire, 'flashblock')
+
+/** An index that no block has reads as the greatest safe number. @throws {SchemaError} */
+function placeOf(wire: { readonly flashblock: unknown }): { readonly flashblock: FlashblockPlace } {
+  if (Object.keys(wire).length > 1)
+    throw new SchemaError('cannot specify both a flashblock and a block, choose one or the other')
+  const place = plainObject(wire.flashblock, 'flashblock')
+  for (const key of Object.keys(place))
+    if (!PLACE_KEYS.has(key)) throw new SchemaError('an unknown field').below(key, 'flashblock')
+  for (const key of ['number', 'index'])
+    if (!Object.hasOwn(place, key))
+      throw new SchemaError(`missing required field '${key}' for flashblock`)
+  const number = countOf(place['number'], 'number')
+  const index = Math.min(Number(countOf(place['index'], 'index')), Number.MAX_SAFE_INTEGER)
+  const payloadId = place['payloadId']
+  if (payloadId === undefined || payloadId === null) return { flashblock: { number, index } }
+  if (typeof payloadId !== 'string' || !PAYLOAD_ID.test(payloadId))
+    throw new SchemaError('expected 0x and 16 hex digits').below('payloadId', 'flashblock')
+  return { flashblock: { number, index, payloadId: payloadId.toLowerCase() } }
+}
+const encodePlace = ({ number, index, payloadId }: FlashblockPlace) => ({
+  flashblock: {
+    number: quantity(number),
+    index: quantity(index),
+    ...(payloadId === undefined ? {} : { payloadId }),
+  },
+})
+
 const MAX_BLOCK_NUMBER = 2n ** 63n - 1n
 const TAGS: ReadonlyMap<string, BlockTag> = new Map(
   (['latest', 'pending', 'safe', 'finalized', 'earliest'] as const).map((tag) => [tag, tag]),
@@ -114,19 +172,23 @@ function tagOrNumber(wire: string): { tag: BlockTag } | { number: bigint } {
   return { number }
 }
 
-export type BlockNumber = { readonly tag: BlockTag } | { readonly number: bigint }
-/** A tag or a height. */
+export type BlockNumber = Exclude<BlockSelector, { readonly hash: Bytes }>
+/** A tag, a height, or the place of a flashblock. */
 export const blockNumber: PlainCodec<BlockNumber> = {
   decode(wire) {
     if (typeof wire === 'string') return tagOrNumber(wire)
+    if (isPlace(wire)) return placeOf(wire)
     throw new SchemaError('hex string without 0x prefix')
   },
-  encode: (value) => ('tag' in value ? value.tag : quantity(value.number)),
-  schema: { title: 'Block number or tag', oneOf: [uint64.schema, tagSchema] },
+  encode(value) {
+    if ('tag' in value) return value.tag
+    return 'number' in value ? quantity(value.number) : encodePlace(value.flashblock)
+  },
+  schema: { title: 'Block number or tag', oneOf: [uint64.schema, tagSchema, placeSchema] },
 }
 
 const HASH_CHARACTERS = 66
-/** A tag, a height, a hash, or an object that says which (go-ethereum's BlockNumberOrHash). */
+/** A tag, a height, a hash, or an object that says which (go-ethereum's BlockNumberOrHash), or the place of a flashblock. */
 export const blockId: Codec<BlockSelector> = {
   decode(wire, limits) {
     if (typeof wire === 'string')
@@ -134,16 +196,16 @@ export const blockId: Codec<BlockSelector> = {
         ? { hash: hash.decode(wire), requireCanonical: false }
         : tagOrNumber(wire)
     if (typeof wire !== 'object' || wire === null) throw new SchemaError(kindOf(wire), 'string')
+    if (isPlace(wire)) return placeOf(wire)
     return selectorOf(plainObject(wire, 'rpc.BlockNumberOrHash'), limits)
   },
   encode(value) {
-    if ('tag' in value) return value.tag
-    if ('number' in value) return quantity(value.number)
+    if (!('hash' in value)) return blockNumber.encode(value)
     return { blockHash: bytesToHex(value.hash), requireCanonical: value.requireCanonical }
   },
   schema: {
     title: 'Block number, tag, or block hash',
-    oneOf: [uint64.schema, tagSchema, hash.schema, { type: 'object' }],
+    oneOf: [uint64.schema, tagSchema, hash.schema, placeSchema, { type: 'object' }],
   },
 }
 const blockIdObject = object('rpc.BlockNumberOrHash', {

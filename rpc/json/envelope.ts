@@ -8,6 +8,8 @@ export type Request = {
   readonly params: readonly unknown[]
   /** JSON text of `params`. */
   readonly text: string
+  /** `minFlashblock` as it was sent; undefined: nothing is asked. */
+  readonly minFlashblock: unknown
 }
 /** An item that is no request, with the answer it gets. */
 export type BadRequest = { readonly id: string | undefined; readonly error: RpcErrorObject }
@@ -23,7 +25,7 @@ export type ItemCut = {
 export function readRequest(item: unknown, cut: ItemCut): Request | BadRequest {
   if (typeof item !== 'object' || item === null || Array.isArray(item))
     return { id: 'null', error: INVALID }
-  const { jsonrpc, method, params, id } = item as Readonly<Record<string, unknown>>
+  const { jsonrpc, method, params, id, minFlashblock } = item as Readonly<Record<string, unknown>>
   const idText = id === undefined ? undefined : textOfId(id, cut)
   const isValid =
     jsonrpc === '2.0' &&
@@ -31,10 +33,11 @@ export function readRequest(item: unknown, cut: ItemCut): Request | BadRequest {
     method !== '' &&
     (id === undefined || idText !== undefined)
   if (!isValid) return { id: idText ?? 'null', error: INVALID }
-  if (params === undefined || params === null) return { id: idText, method, params: [], text: '[]' }
+  if (params === undefined || params === null)
+    return { id: idText, method, params: [], text: '[]', minFlashblock }
   if (!Array.isArray(params))
     return { id: idText, error: invalidParams('non-array args').toObject() }
-  return { id: idText, method, params, text: cut.params ?? JSON.stringify(params) }
+  return { id: idText, method, params, text: cut.params ?? JSON.stringify(params), minFlashblock }
 }
 
 /** undefined: an object or an array, which no id may be, or longer than an id may be. */
@@ -47,8 +50,11 @@ function textOfId(id: unknown, cut: ItemCut): string | undefined {
 
 /** JSON text in ASCII alone, so that its length in bytes is its length and a socket may write it as latin1. */
 export function asciiJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\u0080-\uffff]/g, escaped)
+  return asciiText(JSON.stringify(value))
 }
+/** The same of JSON text: what is not ASCII stands in its strings alone. */
+export const asciiText = (text: string): string => text.replace(/[\u0080-\uffff]/g, escaped)
+
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 function escaped(character: string): string {
   const code = character.charCodeAt(0)

@@ -15,6 +15,20 @@ import type {
 } from '../../engine/primitives/transaction.ts'
 import { hexText, quantityText } from './codecs.ts'
 
+/** What of a block its JSON is made of: also of one that no view holds any more. */
+export type TextBlock = Pick<
+  Block,
+  | 'number'
+  | 'hash'
+  | 'header'
+  | 'tail'
+  | 'transaction'
+  | 'transactions'
+  | 'transactionHashes'
+  | 'receipt'
+  | 'firstLogIndex'
+>
+
 /** Where a transaction or a log stands, as JSON members that many of them share. */
 type Place = {
   readonly blockHash: string
@@ -32,7 +46,7 @@ const placeIn = (block: Pick<Block, 'hash' | 'number' | 'header'>): Place => ({
 const nullable = (bytes: Bytes | undefined): string =>
   bytes === undefined ? 'null' : hexText(bytes)
 const list = (texts: readonly string[]): string => `[${texts.join(',')}]`
-const member = (name: string, value: bigint | undefined): string =>
+export const member = (name: string, value: bigint | undefined): string =>
   value === undefined ? '' : `,"${name}":${quantityText(value)}`
 const bytesMember = (name: string, value: Bytes | undefined): string =>
   value === undefined ? '' : `,"${name}":${hexText(value)}`
@@ -61,8 +75,14 @@ function headerMembers(header: Header, hash: Bytes): string {
 export const headerText = (header: Header, hash: Bytes): string =>
   `{${headerMembers(header, hash)}}`
 
+/** A header with the size of its block, as it is where headers are asked for. */
+export const sizedHeaderText = (
+  block: Pick<Block, 'header' | 'hash' | 'transactions' | 'tail'>,
+): string =>
+  `{${headerMembers(block.header, block.hash)},"size":${quantityText(blockSize(block, block.tail()))}}`
+
 /** @param isFull transactions as objects, else as hashes. */
-export function blockText(block: Block, isFull: boolean): string {
+export function blockText(block: TextBlock, isFull: boolean): string {
   const transactions = isFull
     ? transactionTexts(block)
     : block.transactionHashes().map((one) => hexText(one))
@@ -120,7 +140,7 @@ function prefixBytes(length: number): number {
   return 1 + Math.ceil(length.toString(16).length / 2)
 }
 
-function transactionTexts(block: Block): string[] {
+function transactionTexts(block: TextBlock): string[] {
   const place = placeIn(block)
   return block
     .transactions()
@@ -128,7 +148,7 @@ function transactionTexts(block: Block): string[] {
 }
 
 /** undefined: the block has no such transaction. */
-export function transactionAt(block: Block, index: number): string | undefined {
+export function transactionAt(block: TextBlock, index: number): string | undefined {
   const transaction = block.transaction(index)
   if (transaction === undefined) return undefined
   return placedText(transaction, { block, place: placeIn(block), index })
@@ -142,7 +162,7 @@ export function pooledText(transaction: SignedTransaction): string {
 
 function placedText(
   transaction: Transaction,
-  at: { readonly block: Block; readonly place: Place; readonly index: number },
+  at: { readonly block: TextBlock; readonly place: Place; readonly index: number },
 ): string {
   if (transaction.type !== 0x7e) return signedText(transaction, at)
   const start = placedStart(transaction, at)
@@ -217,7 +237,7 @@ export function accessListText(accessList: AccessList): string {
 }
 
 /** undefined: the block has no such transaction. */
-export function receiptAt(block: Block, index: number): string | undefined {
+export function receiptAt(block: TextBlock, index: number): string | undefined {
   const transaction = block.transaction(index)
   const receipt = block.receipt(index)
   if (transaction === undefined || receipt === undefined) return undefined
@@ -265,7 +285,7 @@ function receiptText(
   )
 }
 
-function l1Members(fee: L1Fee): string {
+export function l1Members(fee: L1Fee): string {
   const isOperatorFree = !fee.operatorFeeScalar && !fee.operatorFeeConstant
   return (
     member('l1GasPrice', fee.l1GasPrice) +
@@ -286,7 +306,7 @@ function l1Members(fee: L1Fee): string {
 export function logText(
   log: Log,
   at: {
-    readonly block: Block
+    readonly block: Pick<Block, 'number' | 'hash' | 'header'>
     readonly transactionHash: Bytes
     readonly index: number
     readonly logIndex: number

@@ -22,7 +22,13 @@ type LegacyOptions = {
   readonly limits: MethodLimits
 }
 
-export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
+/** The node of the chain before this one. */
+export type OlderChain = Legacy & {
+  /** It is asked for nothing but a hash that is not known here. */
+  readonly isByHash: (call: Call, scope: Scope) => boolean
+}
+
+export function createLegacy({ url, cutoff, limits }: LegacyOptions): OlderChain {
   const client = createLegacyClient(url, limits)
   const { ask, stats } = createAsking(client, limits)
 
@@ -67,6 +73,10 @@ export function createLegacy({ url, cutoff, limits }: LegacyOptions): Legacy {
 
   return {
     isRouted: (call, scope) => route(call, scope).to !== 'here',
+    isByHash(call, scope) {
+      const where = route(call, scope)
+      return where.to === 'legacy' && where.isByHash
+    },
     callerOver: (local) => (call, scope, isPinned) => {
       const where = route(call, scope)
       if (where.to === 'here') return local(call, scope, isPinned)

@@ -12,7 +12,13 @@ import type { MethodLimits } from '../method/method.ts'
 /** Where the answer is; `both`: logs on both sides of the first block. */
 export type Route =
   | { readonly to: 'here' }
-  | { readonly to: 'legacy'; readonly method: string; readonly params: readonly unknown[] }
+  | {
+      readonly to: 'legacy'
+      readonly method: string
+      readonly params: readonly unknown[]
+      /** Nothing but a hash says so. */
+      readonly isByHash: boolean
+    }
   | { readonly to: 'both'; readonly fromBlock: bigint }
 
 const HERE: Route = { to: 'here' }
@@ -35,16 +41,17 @@ export function routeOf(
   if (about === undefined || wire === undefined || wire === null) return HERE
   const { at, is, isHereOnly, elsewhere = name } = about
   if (isHereOnly || is === 'filter') return HERE
-  const legacy = (value: unknown): Route => ({
+  const legacy = (value: unknown, isByHash = false): Route => ({
     to: 'legacy',
     method: elsewhere,
     params: params.with(at, value),
+    isByHash,
   })
   try {
     const decoded = declared[at]!.codec.decode(wire, limits)
     if (is === 'query') return routeOfLogs(decoded as LogQuery, wire)
     if (is === 'transaction' || is === 'receipt')
-      return isOurs(decoded as Bytes) ? HERE : legacy(wire)
+      return isOurs(decoded as Bytes) ? HERE : legacy(wire, true)
     return routeOfBlock(
       is === 'block' || is === 'state'
         ? (decoded as BlockSelector)
@@ -57,14 +64,16 @@ export function routeOf(
   }
 
   function routeOfBlock(block: BlockSelector): Route {
-    if ('hash' in block) return hasBlock(block.hash) ? HERE : legacy(wire)
+    if ('hash' in block) return hasBlock(block.hash) ? HERE : legacy(wire, true)
+    // A flashblock is of a block that is not folded yet.
+    if ('flashblock' in block) return HERE
     const number = heightOf(block)
     if (number === undefined || number >= cutoff) return HERE
     return legacy('tag' in block ? quantity(number) : wire)
   }
 
   function routeOfLogs({ blockHash, fromBlock, toBlock }: LogQuery, wire: unknown): Route {
-    if (blockHash !== undefined) return hasBlock(blockHash) ? HERE : legacy(wire)
+    if (blockHash !== undefined) return hasBlock(blockHash) ? HERE : legacy(wire, true)
     const from = fromBlock && heightOf(fromBlock)
     const to = toBlock && heightOf(toBlock)
     if (from === undefined || from >= cutoff || (to !== undefined && to < from)) return HERE
@@ -85,8 +94,8 @@ export function routeOf(
   }
 }
 
-/** undefined: a tag of this chain. */
+/** undefined: a tag or a flashblock of this chain. */
 function heightOf(block: BlockNumber): bigint | undefined {
   if ('number' in block) return block.number
-  return block.tag === 'earliest' ? 0n : undefined
+  return 'tag' in block && block.tag === 'earliest' ? 0n : undefined
 }

@@ -5,6 +5,7 @@ import type { BlockEnv, Engine } from '../../engine/evm/engine.ts'
 import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
 import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { AccessList } from '../../engine/primitives/transaction.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
@@ -45,6 +46,21 @@ export type PoolContext = MethodContext & {
   readonly now: () => number
   /** The state after a block of the view, the same for all calls of a task. */
   readonly stateOf: (block: Block) => CallState
+  /** State is fetched as it is read: there is no trie. */
+  readonly isLazy: boolean
+  /** State was missing: what comes out of the call will not be believed (evm/engine.ts: Limits). */
+  readonly isLost?: (() => boolean) | undefined
+  /** Hears what the call will read for certain: of use where it has to be fetched. undefined: all state is there. */
+  readonly expects?: ((of: () => Expected) => void) | undefined
+}
+/** Messages that are going to run on a state. */
+export type Expected = {
+  readonly reader: StateReader
+  readonly messages: Iterable<{
+    readonly from?: Bytes | undefined
+    readonly to?: Bytes | undefined
+    readonly accessList?: AccessList | undefined
+  }>
 }
 /** What calls on one block share. */
 export type CallState = {
@@ -61,6 +77,11 @@ export type FrontContext = MethodContext & {
   readonly readNewest: <T>(read: (view: ChainView) => T) => T
   /** Runs a pool method for this request, at the newest record. */
   readonly callPool: (method: Method, params: readonly unknown[]) => Promise<PoolReply>
+  /**
+   * Runs `read` again, until nothing that it reads is missing any more: for methods that may not run twice as a whole, on a node that fetches
+   * state as it is read. Rejects with what `read` throws, and with an RpcError when the state cannot be had.
+   */
+  readonly withState: <T>(read: () => T | Promise<T>, purpose: 'send' | 'caller') => Promise<T>
   /** Awaited before what takes long on the front and stands behind an await, as a signature: others have their turn of the loop first. */
   readonly turn: () => Promise<void>
   /** Runs after the answer has been handed to the socket. */

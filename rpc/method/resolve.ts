@@ -1,12 +1,13 @@
 /** Block parameters to blocks. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
-import { headerForHashNotFound, headerNotFound } from '../seam/errors.ts'
+import { flashblockNotFound, headerForHashNotFound, headerNotFound } from '../seam/errors.ts'
 
 /** The block a state method names. @throws {RpcError} when there is none. */
 export function resolveBlock(view: ChainView, selector: BlockSelector): Block {
   const block = view.block(selector)
   if (block !== undefined) return block
+  if ('flashblock' in selector) throw flashblockNotFound(selector.flashblock)
   throw 'hash' in selector ? headerForHashNotFound() : headerNotFound()
 }
 

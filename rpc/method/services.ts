@@ -6,7 +6,15 @@ import type { ShownReceipts } from '../events/shown.ts'
 import type { Subscriptions } from '../events/subscriptions.ts'
 import type { JsonSchema, Param } from '../json/schema.ts'
 import type { Caps } from '../seam/caps.ts'
-import type { AccountService, Syncing, TransactionService } from '../seam/ports.ts'
+import type {
+  AccountService,
+  Forward,
+  LazyState,
+  PromiseService,
+  StateMode,
+  Syncing,
+  TransactionService,
+} from '../seam/ports.ts'
 import type { Turns } from '../seam/turns.ts'
 
 /** A method as it is shown to people. */
@@ -21,7 +29,14 @@ export type DescribedMethods = ReadonlyMap<string, DescribedMethod>
 export type FrontServices = {
   readonly reader: ChainReader
   readonly transactions: TransactionService
+  readonly promises: PromiseService
   readonly accounts: AccountService
+  /** undefined: the node has all state. */
+  readonly lazy: LazyState | undefined
+  /** Who takes transactions, and has what is older; undefined: this node itself, and nobody. */
+  readonly forward: Forward | undefined
+  /** What rpc.discover says of the state. */
+  readonly mode: StateMode | undefined
   readonly filters: Filters
   readonly subscriptions: Subscriptions
   readonly waits: ReceiptWaits

@@ -7,8 +7,6 @@ import { hashesText, pooledText } from '../json/json.ts'
 import { bytesResult, hashResult, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, param } from '../method/method.ts'
 import { failed, unknownAccount } from '../seam/errors.ts'
-import { resultText } from '../seam/executor.ts'
-import { eth_estimateGas } from './call.ts'
 import {
   type CallFields,
   checkFields,
@@ -20,6 +18,7 @@ import {
 } from './shared/fill.ts'
 import { decodeMessageDigest, digestMessage, messageDigest } from './shared/message-digest.ts'
 import { submit } from './shared/submission.ts'
+import { estimated, sendUnsigned } from './unsigned.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 
@@ -63,6 +62,10 @@ export const eth_sendTransaction = frontMethod({
   result: hashResult('Transaction hash'),
   handler(context, call) {
     const { services } = context
+    const { impersonated } = services.accounts
+    const { from } = call
+    if (from !== undefined && impersonated?.has(from) === true)
+      return sendUnsigned(context, call, { from, send: impersonated.send })
     const sender = ownSender(call, services.accounts)
     checkFields(call, context)
     // Two at once would take the same nonce.
@@ -115,10 +118,6 @@ function filled(
 ): Promise<UnsignedTransaction> {
   return fillTransaction(context, call, {
     sender,
-    async estimate() {
-      const wire = transactionCall.encode({ ...call, from: sender })
-      const text = resultText(await context.callPool(eth_estimateGas, [wire, 'pending']))
-      return BigInt(JSON.parse(text) as string)
-    },
+    estimate: () => estimated(context, call, sender),
   })
 }

@@ -11,13 +11,20 @@ import {
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { makeTracer, TRACER_NAMES } from '../../engine/tracers/registry.ts'
 import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/types.ts'
-import { blockId, blockNumber, hash, hexText, transactionCall } from '../json/codecs.ts'
+import {
+  type BlockNumber,
+  blockId,
+  blockNumber,
+  hash,
+  hexText,
+  transactionCall,
+} from '../json/codecs.ts'
 import { asciiJson } from '../json/envelope.ts'
 import { writtenResult } from '../json/results.ts'
 import { type Method, optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, timedOut } from '../seam/errors.ts'
-import { callOptions, failureOf } from './shared/call-options.ts'
+import { callOptions, failureOf, runLimits } from './shared/call-options.ts'
 import type { CallFields } from './shared/fill.ts'
 import {
   choiceOf,
@@ -149,7 +156,10 @@ async function tracedCall(
   const reader =
     txIndex === undefined
       ? options.reader
-      : await stateWithin({ ...replayOf(context, block), limits: { isExpired } }, txIndex + 1)
+      : await stateWithin(
+          { ...replayOf(context, block), limits: { isExpired, isLost: context.isLost } },
+          txIndex + 1,
+        )
   const tracer = makeTracer(choiceOf(config), {
     place: undefined,
     firstLog: 0,
@@ -229,7 +239,7 @@ async function traced(
       choice: choiceOf(config),
       budget: budgetOf(context),
       output: context.output,
-      limits: { isExpired, memoryBytes: context.limits.evmMemoryBytes },
+      limits: runLimits({ ...context, isExpired }),
       ...rest,
     }),
   )
@@ -240,7 +250,7 @@ function budgetOf({ output, limits }: PoolContext): TraceBudget {
 }
 
 function replayOf(
-  { view, chain, engine, replays }: PoolContext,
+  { view, chain, engine, replays, expects }: PoolContext,
   block: Block,
 ): Omit<ReplayOptions, 'limits'> {
   if (block.number === chain.genesisNumber) throw failed('genesis is not traceable')
@@ -249,6 +259,7 @@ function replayOf(
   if (parent === undefined) throw failed(`block ${bytesToHex(header.parentHash)} not found`)
   const reader = view.state(parent)
   const transactions = block.transactions()
+  expects?.(() => ({ reader, messages: transactions }))
   return { engine, chain, reader, header, hash, transactions, kept: replays }
 }
 
@@ -277,8 +288,11 @@ function asRpcError(error: unknown): unknown {
   return error.isConfig ? invalidParams(error.message) : failed(error.message)
 }
 
-const nameOf = (at: BlockSelector): string =>
-  'number' in at ? `#${at.number}` : 'tag' in at ? at.tag : bytesToHex(at.hash)
+function nameOf(at: BlockNumber): string {
+  if ('tag' in at) return at.tag
+  if ('number' in at) return `#${at.number}`
+  return `#${at.flashblock.number} at flashblock ${at.flashblock.index}`
+}
 
 /** eth_call says "err: … (supplied gas N)" around what go-ethereum says here alone. */
 const bareRefusal = (message: string): string =>

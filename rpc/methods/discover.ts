@@ -13,5 +13,9 @@ export const rpc_discover = frontMethod({
   basis: onLatest,
   result: plainResult('OpenRPC document', { type: 'object' }),
   handler: ({ services, client, limits }) =>
-    openrpc(services.methods[client.endpoint], { version: services.clientVersion, limits }),
+    openrpc(services.methods[client.endpoint], {
+      version: services.clientVersion,
+      mode: services.mode,
+      limits,
+    }),
 })

@@ -9,6 +9,7 @@ import * as debug from './debug.ts'
 import * as discover from './discover.ts'
 import * as fee from './fee.ts'
 import * as log from './log.ts'
+import * as promises from './promises.ts'
 import * as proof from './proof.ts'
 import * as raw from './raw.ts'
 import * as simulate from './simulate.ts'
@@ -29,6 +30,7 @@ const chapters: readonly Readonly<Record<string, Method>>[] = [
   fee,
   log,
   txpool,
+  promises,
   proof,
   raw,
   simulate,

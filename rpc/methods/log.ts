@@ -81,7 +81,7 @@ function search(context: MethodContext, query: LogQuery, range: LogRange): reado
 
 function tooMany(
   result: LogSearch & { readonly status: 'tooMany' },
-  { fromBlock }: LogRange,
+  { fromBlock, fromPlace }: LogRange,
   limits: Limits,
 ): RpcError {
   const { name, limit } = {
@@ -90,7 +90,7 @@ function tooMany(
     reads: { name: 'receipts', limit: limits.logsReads },
   }[result.what]
   const last = result.firstLeftOut - 1n
-  const suggested = rangeText({ fromBlock, toBlock: last })
+  const suggested = rangeText({ fromBlock, toBlock: last, fromPlace })
   return tooManyLogs({
     message: `query exceeds max ${name} ${limit}, retry with the range ${fromBlock}-${last}`,
     limit,
@@ -117,6 +117,8 @@ export const eth_newFilter = frontMethod({
   result: filterResult,
   handler({ services, client }, query) {
     if (isBackwards(query)) throw invalidParams('invalid block range params')
+    if ([query.fromBlock, query.toBlock].some((bound) => bound && 'flashblock' in bound))
+      throw invalidParams('a filter is of canonical blocks: its bounds are no flashblocks')
     return services.filters.addLogs(client.address, query, logQuery.encode(query))
   },
 })

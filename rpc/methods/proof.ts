@@ -11,6 +11,7 @@ import { textResult } from '../json/results.ts'
 import { array, text } from '../json/schema.ts'
 import { optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { failed } from '../seam/errors.ts'
 import { KEY_CHARACTERS, slotKey } from './shared/slot-key.ts'
 import { withTrie } from './shared/trie.ts'
 
@@ -18,7 +19,7 @@ const keysCodec = array(text('hex encoded slot', KEY_CHARACTERS), 'storageSlots'
 
 export const eth_getProof = poolMethod({
   name: 'eth_getProof',
-  about: { is: 'state', at: 2, isHereOnly: true },
+  about: { is: 'state', at: 2, isHereOnly: true, needsTrie: true },
   summary:
     'An account and some of its slots with Merkle proofs against the state root of a canonical block.',
   runs: 'call',
@@ -53,6 +54,7 @@ export const eth_getProof = poolMethod({
 
 /** What is not canonical yet has no root: the canonical head stands for it. */
 function canonicalBlock(view: ChainView, at: BlockSelector): Block {
+  if ('flashblock' in at) throw failed('a flashblock has no state root: nothing is proven at one')
   const block = resolveBlock(view, at)
   if (block.number <= view.canonical.number && block.flashblockIndex === undefined) return block
   return resolveBlock(view, { hash: view.canonical.hash, requireCanonical: false })

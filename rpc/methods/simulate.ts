@@ -28,10 +28,10 @@ import { asciiJson } from '../json/envelope.ts'
 import { simulatedBlockText, simulatedLogText } from '../json/json.ts'
 import { textResult } from '../json/results.ts'
 import { array, boolean, object, type TypeOf } from '../json/schema.ts'
-import { type MethodContext, optional, param, poolMethod } from '../method/method.ts'
+import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../seam/errors.ts'
-import { blockOverridesOf, stateOverridesOf } from './shared/call-options.ts'
+import { blockOverridesOf, runLimits, stateOverridesOf } from './shared/call-options.ts'
 import { blockOverrideFields, stateOverride } from './shared/overrides.ts'
 import { withTrie } from './shared/trie.ts'
 
@@ -70,15 +70,17 @@ export const eth_simulateV1 = poolMethod({
     const asked = blocksOf(request.blockStateCalls ?? [], context.limits.simulatedCalls)
     const base = resolveBlock(context.view, at)
     const { traceTransfers = false, validation = false } = request
+    const reader = context.view.state(base)
+    context.expects?.(() => ({ reader, messages: asked.flatMap(({ calls }) => calls) }))
     const run = (rootsAfter: SimulateOptions['rootsAfter']) =>
       simulateBlocks({
         ...{ engine: context.engine, chain: context.chain, blocks: asked },
         ...{ traceTransfers, validation, rootsAfter },
         base: base.header,
         baseHash: base.hash,
-        reader: context.view.state(base),
+        reader,
         gasCap: BigInt(context.limits.callGas),
-        limits: { isExpired: context.isExpired, memoryBytes: context.limits.evmMemoryBytes },
+        limits: runLimits(context),
       })
     const isFull = request.returnFullTransactions ?? false
     const blocks = await simulated(context, base, run)
@@ -124,12 +126,13 @@ const tooMany = (message: string) => simulationFailed({ why: 'too many', message
 
 /** With roots where the base has a trie: a block that is not canonical yet has none. @throws {RpcError} */
 async function simulated(
-  context: MethodContext,
+  context: PoolContext,
   base: Block,
   run: (rootsAfter: SimulateOptions['rootsAfter']) => Promise<readonly SimulatedBlock[]>,
 ): Promise<readonly SimulatedBlock[]> {
   const { canonical } = context.view
   const isRooted =
+    !context.isLazy &&
     base.flashblockIndex === undefined &&
     base.number <= canonical.number &&
     base.number + BigInt(context.limits.proofBlocks) > canonical.number

@@ -1,5 +1,8 @@
 /** Methods that read accounts. */
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { collectingReader, MissingKeys } from '../../engine/state/collecting.ts'
 import { readAccount, readCode, readSlot } from '../../engine/state/read.ts'
+import { MissingError, type StateReader } from '../../engine/state/reader.ts'
 import { address, blockId, hash, hexText } from '../json/codecs.ts'
 import { bytesResult, quantityResult, textResult } from '../json/results.ts'
 import { array, record, text } from '../json/schema.ts'
@@ -58,6 +61,24 @@ export const eth_getStorageAt = frontMethod({
     readSlot(view.state(resolveBlock(view, at)), who, slotKey(key).key),
 })
 
+type Wanted = readonly (readonly [Bytes, readonly Bytes[]])[]
+
+function slotsText(state: StateReader, wanted: Wanted): string {
+  const lists = wanted.map(([who, keys]) => {
+    const values = keys.map((key) => hexText(readSlot(state, who, key)))
+    return `${hexText(who)}:[${values.join(',')}]`
+  })
+  return `{${lists.join(',')}}`
+}
+
+/** Of all slots those that have to be fetched. */
+function allMissing(state: StateReader, wanted: Wanted): MissingError {
+  const missing = new MissingKeys(Number.POSITIVE_INFINITY)
+  slotsText(collectingReader(state, missing), wanted)
+  const [first, ...others] = missing.list()
+  return new MissingError(first!, ...others)
+}
+
 const slotLists = record({
   title: 'storage slots',
   key: address,
@@ -76,6 +97,7 @@ function pointsOfSlots([wanted]: readonly unknown[], { storageSlots }: Limits): 
 
 export const eth_getStorageValues = frontMethod({
   name: 'eth_getStorageValues',
+  about: { is: 'state', at: 1, isHereOnly: true },
   summary: 'Many slots of many contracts on the state of one block.',
   params: [param('Slots by address', slotLists), block],
   cost: pointsOfSlots,
@@ -85,10 +107,11 @@ export const eth_getStorageValues = frontMethod({
     if (count === 0) throw invalidParams('empty request')
     if (count > storageSlots) throw invalidParams(`${count} slots, at most ${storageSlots}`)
     const state = resolveState(view, at)
-    const lists = wanted.map(([who, keys]) => {
-      const values = keys.map((key) => hexText(readSlot(state, who, key)))
-      return `${hexText(who)}:[${values.join(',')}]`
-    })
-    return `{${lists.join(',')}}`
+    try {
+      return slotsText(state, wanted)
+    } catch (error) {
+      if (error instanceof MissingError) throw allMissing(state, wanted)
+      throw error
+    }
   },
 })

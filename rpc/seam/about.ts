@@ -6,8 +6,10 @@
 export type About = {
   readonly is: 'block' | 'state' | 'blockHash' | 'transaction' | 'receipt' | 'query' | 'filter'
   readonly at: number
-  /** This node alone answers, and at once: no other node is asked, and nothing is waited for. */
+  /** This node alone answers, and at once: nothing is waited for, and no other node is asked but the upstream of this very chain. */
   readonly isHereOnly?: true
+  /** It takes the trie of its block, which a node that fetches state does not have. */
+  readonly needsTrie?: true
   /** Name of the method at other nodes, where that is another one. */
   readonly elsewhere?: string
 }

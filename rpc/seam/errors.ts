@@ -1,7 +1,14 @@
 /** The errors that callers see: the code of each reason, which nobody else writes or compares, and what most of them say. */
+import type { FlashblockPlace } from '../../engine/chain/types.ts'
 import type { SimulatedCallResult } from '../../engine/execution/call/simulate.ts'
 import type { SimulationError } from '../../engine/execution/call/simulate-chain.ts'
 import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
+import {
+  describeMissing,
+  type HeldPlace,
+  type MissingKey,
+  type PlaceError,
+} from '../../engine/state/reader.ts'
 
 /** As JSON-RPC 2.0, EIP-1474 and go-ethereum have them. */
 export const CODES = {
@@ -11,6 +18,8 @@ export const CODES = {
   /** Wrong in itself, or about something that is not there: go-ethereum's code for most of what it refuses. */
   input: -32000,
   pruned: -32001,
+  /** A flashblock that is not held any more, or that a view does not reach. */
+  place: -32001,
   timeout: -32002,
   rejected: -32003,
   'too large': -32003,
@@ -99,6 +108,14 @@ export const batchTooLarge = (items: number, limit: number): RpcError =>
   new RpcError('request', 'batch too large', { items, limit })
 export const methodNotFound = (name: string): RpcError =>
   new RpcError('method', `the method ${shown(name)} does not exist/is not available`)
+const CONTROL = /^(dev|evm|anvil|hardhat)_/
+/** Whether a name is one that only development chains serve. */
+export const isControl = (name: string): boolean => CONTROL.test(name)
+export const controlElsewhere = (name: string): RpcError =>
+  new RpcError(
+    'method',
+    `the method ${shown(name)} is not available: dev_, evm_, anvil_ and hardhat_ methods are served by flashnode dev only`,
+  )
 export const unacceptable = (message: string): RpcError => new RpcError('request', message)
 export const notificationsUnsupported = (): RpcError =>
   new RpcError('method', 'notifications not supported')
@@ -113,11 +130,15 @@ export const invalidArgument = (index: number, problem: string): RpcError =>
   invalidParams(`invalid argument ${index}: ${problem}`)
 export const unknownSubscription = (kind: string): RpcError =>
   invalidParams(`no ${JSON.stringify(shown(kind))} subscription in eth namespace`)
+export const notOnThisEndpoint = (what: string): RpcError =>
+  invalidParams(`${what} is served on the flashblocks endpoint alone`)
 
 // What is not there.
 export const headerNotFound = (): RpcError => new RpcError('input', 'header not found')
 export const headerForHashNotFound = (): RpcError =>
   new RpcError('input', 'header for hash not found')
+export const flashblockNotFound = ({ number, index }: FlashblockPlace): RpcError =>
+  new RpcError('input', `header not found: flashblock ${index} of block ${number} is not here`)
 export const unknownBlock = (): RpcError => new RpcError('input', 'unknown block')
 export const filterNotFound = (): RpcError => new RpcError('input', 'filter not found')
 export const subscriptionNotFound = (): RpcError => new RpcError('input', 'subscription not found')
@@ -134,6 +155,36 @@ export const historyPruned = (
     newest: `0x${newest.toString(16)}`,
   })
 }
+type Place = Pick<HeldPlace, 'number' | 'index'> & { readonly payloadId?: string | undefined }
+const placeData = ({ number, index, payloadId }: Place) => ({
+  number: `0x${number.toString(16)}`,
+  index: `0x${index.toString(16)}`,
+  ...(payloadId === undefined ? {} : { payloadId }),
+})
+/** A flashblock that was asked for: `data` has the places that could have been. */
+export function flashblockGone({ message, why, held }: PlaceError): RpcError {
+  const from =
+    held === undefined
+      ? 'none is held'
+      : `the oldest held is ${held.oldest.index} of block ${held.oldest.number}`
+  return new RpcError('place', `${message}; ${from}`, {
+    reason: why,
+    ...(held && { oldest: placeData(held.oldest), newest: placeData(held.newest) }),
+  })
+}
+/** A view that has not come as far as its request asks for; `here`: how far it has. */
+export const flashblockBehind = (
+  { number, index, payloadId }: FlashblockPlace,
+  here: Place,
+  why: 'behind' | 'replaced',
+): RpcError =>
+  new RpcError(
+    'place',
+    why === 'behind'
+      ? `flashblock ${index} of block ${number} is not here: the newest is ${here.index} of block ${here.number}`
+      : `flashblock ${index} of block ${number} was of payload ${payloadId}, which is replaced here`,
+    { reason: why, newest: placeData(here) },
+  )
 
 // Execution.
 export const executionReverted = (data: string, reason: string | undefined): RpcError =>
@@ -182,7 +233,7 @@ export const tooManyLogs = (options: {
   readonly message: string
   readonly limit: number
   readonly found?: number
-  readonly suggested?: { readonly fromBlock: string; readonly toBlock: string }
+  readonly suggested?: { readonly fromBlock: unknown; readonly toBlock: unknown }
 }): RpcError => {
   const { message, limit, found, suggested } = options
   return new RpcError('limited', message, {
@@ -196,8 +247,20 @@ export const timedOut = (data?: {
   readonly elapsedMs?: number
   readonly limitMs?: number
   readonly queuedMs?: number
-  readonly suggestedRange?: { readonly fromBlock: string; readonly toBlock: string }
+  readonly suggestedRange?: { readonly fromBlock: unknown; readonly toBlock: unknown }
 }): RpcError => new RpcError('timeout', 'request timed out', data)
+/** A lazy node did not get what a call reads. `why`: what stood in the way; undefined: time. */
+export const stateMissing = (
+  missing: readonly MissingKey[],
+  why: string | undefined,
+  data: { readonly rounds: number; readonly keys: number },
+): RpcError => {
+  const [first, ...others] = missing
+  const name = first === undefined ? '' : `: ${describeMissing(first)}`
+  const more = others.length === 0 ? '' : `; ${others.length} more`
+  const reason = why === undefined ? '' : ` (${why})`
+  return new RpcError('timeout', `state is not at hand${name}${more}${reason}`, data)
+}
 export const responseTooLarge = (bytes: number, limit: number): RpcError =>
   new RpcError('too large', 'response too large', { bytes, limit })
 

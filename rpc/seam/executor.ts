@@ -1,5 +1,6 @@
 /** The seam between the front and the pool: rpc/ knows no thread. */
 import type { Endpoint } from '../../engine/chain/types.ts'
+import type { MissingKey } from '../../engine/state/reader.ts'
 import { errorOf, internalError, type RpcErrorObject } from './errors.ts'
 import type { Runs } from './lane.ts'
 import { bytesOf } from './pieces.ts'
@@ -29,13 +30,14 @@ export type PoolClient = {
 export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }
 /**
  * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where
- * a worker has read. `stale`: the record named in the call is gone, the front starts its batch again; a call without a record never gets it.
+ * a worker has read. `stale`: the view cannot answer, the front starts again: the record named in the call is gone, which a call without
+ * a record never hears, or state is `missing` that a lazy node has to fetch first.
  */
 export type PoolReply =
   | { readonly result: string; readonly record?: number | undefined }
   | { readonly pieces: readonly Uint8Array[]; readonly record?: number | undefined }
   | { readonly error: RpcErrorObject; readonly record?: number | undefined }
-  | { readonly stale: true }
+  | { readonly stale: true; readonly missing?: readonly MissingKey[] | undefined }
 
 const ERROR_BYTES = 256
 /** Bytes that it takes, about. */

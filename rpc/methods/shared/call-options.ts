@@ -1,7 +1,9 @@
 /** What eth_call, eth_estimateGas and debug_traceCall have in common: the request as the engine wants it, its failure as the caller does. */
 import type { Block } from '../../../engine/chain/types.ts'
+import type { Limits as RunLimits } from '../../../engine/evm/engine.ts'
 import type { CallFailure, CallOptions } from '../../../engine/execution/call/call.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { MissingError } from '../../../engine/state/reader.ts'
 import type { PoolContext } from '../../method/method.ts'
 import { executionReverted, failed, type RpcError, timedOut } from '../../seam/errors.ts'
 import type { CallFields } from './fill.ts'
@@ -14,23 +16,35 @@ export type Overrides = {
 
 /** @throws {ViewError} when the block's state is gone */
 export function callOptions(
-  { chain, engine, limits, isExpired, stateOf }: PoolContext,
+  context: PoolContext,
   asked: Overrides & { readonly request: CallFields; readonly block: Block },
 ): CallOptions {
+  const { chain, engine, limits, stateOf, expects } = context
   const { block, stateOverrides, blockOverrides } = asked
   const { request } = asked
   const input = request.input ?? request.data
+  const state = stateOf(block)
+  expects?.(() => ({ reader: state.reader, messages: [request] }))
   return {
     engine,
     chain,
-    ...stateOf(block),
+    ...state,
     request: input === request.input ? request : { ...request, input: input! },
     gasCap: BigInt(limits.callGas),
-    limits: { isExpired, memoryBytes: limits.evmMemoryBytes },
+    limits: runLimits(context),
     ...(stateOverrides === undefined ? {} : { stateOverrides: stateOverridesOf(stateOverrides) }),
     ...(blockOverrides === undefined ? {} : { blockOverrides: blockOverridesOf(blockOverrides) }),
   }
 }
+
+/** Of what a method runs. */
+export const runLimits = ({
+  limits,
+  isExpired,
+  isLost,
+}: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost'>): RunLimits => ({
+  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost },
+})
 
 export const stateOverridesOf = (
   value: StateOverrideValue,
@@ -50,6 +64,7 @@ export function blockOverridesOf(
   }
 }
 
+/** @throws {MissingError} */
 export function failureOf(result: CallFailure): RpcError {
   switch (result.status) {
     case 'revert':
@@ -57,7 +72,7 @@ export function failureOf(result: CallFailure): RpcError {
     case 'refused':
       return failed(result.message)
     case 'missing':
-      return failed(`state not available: ${result.what}`)
+      throw new MissingError(...result.missing)
     case 'stopped':
       return result.why === 'memory'
         ? failed('out of memory: a frame grew beyond its limit')

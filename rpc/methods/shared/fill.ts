@@ -76,7 +76,7 @@ export async function fillTransaction(
   const { chain, services } = context
   const { sender } = options
   const gasLimit = call.gas ?? (await options.estimate())
-  return context.readNewest((view) => {
+  const filled = (view: ChainView): UnsignedTransaction => {
     const nonce = call.nonce ?? services.transactions.nextNonce(sender, nonceOf(view, sender))
     const common = {
       nonce,
@@ -95,7 +95,8 @@ export async function fillTransaction(
     return authorizationList === undefined
       ? { ...common, ...fees, type: 2, accessList }
       : { ...common, ...fees, type: 4, accessList, authorizationList }
-  })
+  }
+  return context.withState(() => context.readNewest(filled), 'send')
 }
 
 const nonceOf = (view: ChainView, sender: Bytes): bigint =>

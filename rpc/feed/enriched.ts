@@ -1,0 +1,96 @@
+/** Messages of /feed?enrich=1: each record that the writer publishes, numbered; and all that stands above canonical, for who comes. */
+
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { Changes, ToldFlashblock, ToldHeader } from '../../engine/sources/writer/changes.ts'
+import { changesSize, changesText, type ShownFlashblock } from './enriched-text.ts'
+
+export type EnrichedMessage = {
+  /** About: what it is made of is counted, also once it is made. */
+  readonly bytes: number
+  /** UTF-8. Made when somebody reads it, once for all who do. */
+  data(): Bytes
+}
+
+/** Of a block that no feed has brought. */
+const NO_PAYLOAD = '0x0000000000000000'
+
+type Above = { readonly flashblocks: ToldFlashblock[]; header: ToldHeader | undefined }
+
+export class EnrichedFeed {
+  /** Of this run of the node: numbers of messages mean nothing to another one. */
+  readonly run: string
+  #seq = 0
+  #heads: Changes['heads'] | undefined
+  #place: FeedPlace | undefined
+  /** Blocks above canonical, by number: as many as the writer lets stand there. */
+  readonly #above = new Map<number, Above>()
+  #snapshot: EnrichedMessage | undefined
+
+  constructor(run: string) {
+    this.run = run
+  }
+
+  /** `place`: the newest flashblock that was told; undefined: none was. */
+  take(changes: Changes): {
+    readonly message: EnrichedMessage
+    readonly place: FeedPlace | undefined
+  } {
+    this.#apply(changes)
+    this.#snapshot = undefined
+    const stamp = { run: this.run, seq: ++this.#seq }
+    return {
+      message: once(changesSize(changes), () => changesText(changes, stamp)),
+      place: this.#place,
+    }
+  }
+
+  /** Everything above canonical, as of the newest message; undefined: there was none. */
+  snapshot(): EnrichedMessage | undefined {
+    const heads = this.#heads
+    if (heads === undefined) return undefined
+    const flashblocks = [...this.#above.values()].flatMap(shownOf)
+    const changes = { isBeginning: true, removed: undefined, headers: [], flashblocks, heads }
+    const stamp = { run: this.run, seq: this.#seq }
+    this.#snapshot ??= once(changesSize(changes), () => changesText(changes, stamp))
+    return this.#snapshot
+  }
+
+  #apply({ isBeginning, removed, flashblocks, headers, heads }: Changes): void {
+    const above = this.#above
+    if (isBeginning) above.clear()
+    if (removed !== undefined)
+      for (const number of above.keys()) if (number > removed.above) above.delete(number)
+    for (const told of flashblocks) {
+      const { number, index, payloadId = NO_PAYLOAD } = told
+      const block = above.get(number) ?? { flashblocks: [], header: undefined }
+      block.flashblocks.push(told)
+      above.set(number, block)
+      this.#place = { number, index, payloadId }
+    }
+    for (const header of headers) {
+      const block = above.get(header.number)
+      if (block !== undefined) block.header = header
+    }
+    for (const number of above.keys()) if (number <= heads.canonical.number) above.delete(number)
+    this.#heads = heads
+  }
+}
+
+/** Whoever begins with them has each block's last header before the block on it. */
+const shownOf = ({ flashblocks, header }: Above): readonly ShownFlashblock[] =>
+  header === undefined
+    ? flashblocks
+    : [...flashblocks.slice(0, -1), { ...flashblocks.at(-1)!, final: header }]
+
+/** What it is made of is let go when it is made. */
+function once(bytes: number, make: () => string): EnrichedMessage {
+  let message: Bytes | (() => string) = make
+  return {
+    bytes,
+    data() {
+      if (typeof message === 'function') message = Buffer.from(message())
+      return message
+    },
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Readers of /feed: every message to each of them, from the moment it joined or from where it had been before; whoever is too slow or too many
+ * is closed with 1013.
+ */
+import { gapMessage } from '../../engine/flashblocks/codec.ts'
+import { placeText } from '../../engine/flashblocks/places.ts'
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { Changes } from '../../engine/sources/writer/changes.ts'
+import type { FeedDoor, FeedVisit } from '../http/upgrades.ts'
+import type { Connection, ConnectionHandlers } from '../http/websocket.ts'
+import type { Limits } from '../seam/limits.ts'
+import { EnrichedFeed, type EnrichedMessage } from './enriched.ts'
+import { HeldMessages } from './held.ts'
+import { type FeedQuery, readFeedQuery } from './query.ts'
+
+export interface FeedHub {
+  /** Who comes, by its URL. */
+  readonly door: FeedDoor
+  /** To every reader; a string goes out as text, bytes as binary. */
+  broadcast(packet: Packet, place: FeedPlace | undefined): void
+  /** What a record shows, to those who read the enriched feed. */
+  changed(changes: Changes): void
+  readonly subscribers: number
+  readonly counts: FeedCounts
+}
+export type FeedCounts = {
+  readonly packets: number
+  readonly enriched: number
+  /** Closed because too many bytes waited. */
+  readonly lagging: number
+  /** Closed at once because of the limit. */
+  readonly refused: number
+  /** Readers that asked for what they had missed, and of those, whom something was gone for. */
+  readonly replays: number
+  readonly gaps: number
+}
+
+type Packet = string | Bytes
+/** What a reader gets before what is new. */
+type First = { readonly packets: readonly Packet[]; readonly isGap: boolean }
+
+export type FeedLimits = Pick<
+  Limits,
+  'feedSubscribers' | 'feedQueueBytes' | 'feedHeldFrames' | 'feedHeldBytes' | 'feedEnrichedBytes'
+>
+
+/**
+ * `feedQueueBytes` is the bound that the connections have: it only tells a slow reader from one that is leaving.
+ * @param run names this run of the node to readers of the enriched feed
+ */
+export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
+  const counts = { packets: 0, enriched: 0, lagging: 0, refused: 0, replays: 0, gaps: 0 }
+  const { feedHeldFrames: messages, feedHeldBytes, feedEnrichedBytes } = limits
+  const held = new HeldMessages<Packet>({ messages, bytes: feedHeldBytes }, ({ length }) => length)
+  const heldEnriched = new HeldMessages<EnrichedMessage>(
+    { messages, bytes: feedEnrichedBytes },
+    ({ bytes }) => bytes,
+  )
+  const enriched = new EnrichedFeed(run)
+  const all = { plain: createReaders(limits, counts), enriching: createReaders(limits, counts) }
+  const size = () => all.plain.size + all.enriching.size
+
+  /** A handshake is one turn: nobody comes or leaves between the door and `open`. */
+  function admit(query: FeedQuery): FeedVisit {
+    const { since } = query
+    const [readers, { oldest }] = query.isEnriched
+      ? [all.enriching, heldEnriched]
+      : [all.plain, held]
+    const heldHeader = `X-Feed-Held: ${oldest === undefined ? 'none' : placeText(oldest)}`
+    // Before anything is made for it: a snapshot is megabytes.
+    if (size() >= limits.feedSubscribers)
+      return { headers: [heldHeader], replayBytes: 0, open: refuse }
+    const first = query.isEnriched
+      ? firstEnriched(query, { held: heldEnriched, enriched })
+      : firstPlain(query, held)
+    return {
+      headers: [heldHeader, ...(since !== undefined && !first.isGap ? ['X-Feed-Resumed: 1'] : [])],
+      replayBytes: first.packets.reduce<number>((sum, { length }) => sum + length, 0),
+      open(connection) {
+        if (since !== undefined) counts.replays++
+        if (first.isGap) counts.gaps++
+        return readers.join(connection, first.packets)
+      },
+    }
+  }
+
+  function refuse(connection: Connection): ConnectionHandlers {
+    counts.refused++
+    connection.close(1013, 'subscriber limit reached, please try again later')
+    return {}
+  }
+
+  return {
+    door(url) {
+      const query = readFeedQuery(url)
+      if ('wrong' in query) return query
+      return query.isEnriched && feedEnrichedBytes === 0
+        ? { wrong: 'enrich: this node has no enriched feed' }
+        : admit(query)
+    },
+    broadcast(packet, place) {
+      counts.packets++
+      if (place !== undefined) held.add({ place, message: packet })
+      all.plain.send(() => packet)
+    },
+    changed(changes) {
+      counts.enriched++
+      const { message, place } = enriched.take(changes)
+      if (place !== undefined) heldEnriched.add({ place, message })
+      all.enriching.send(() => message.data())
+    },
+    get subscribers() {
+      return size()
+    },
+    counts,
+  }
+}
+
+function createReaders(limits: Pick<Limits, 'feedQueueBytes'>, counts: { lagging: number }) {
+  const connections = new Set<Connection>()
+  const deliver = (connection: Connection, packet: Packet): boolean => {
+    if (connection.send(packet)) return true
+    if (connection.queuedBytes > limits.feedQueueBytes) counts.lagging++
+    connections.delete(connection)
+    return false
+  }
+  return {
+    get size() {
+      return connections.size
+    },
+    join(connection: Connection, packets: readonly Packet[]): ConnectionHandlers {
+      connections.add(connection)
+      packets.every((packet) => deliver(connection, packet))
+      return { onClose: () => void connections.delete(connection) }
+    },
+    /** @param make is not called where nobody reads */
+    send(make: () => Packet): void {
+      if (connections.size === 0) return
+      const packet = make()
+      for (const connection of connections) deliver(connection, packet)
+    },
+  }
+}
+
+function firstPlain({ since }: FeedQuery, held: HeldMessages<Packet>): First {
+  if (since === undefined) return { packets: [], isGap: false }
+  const { messages, gap } = held.after(since)
+  return gap === undefined
+    ? { packets: messages, isGap: false }
+    : { packets: [gapMessage(since, gap.next), ...messages], isGap: true }
+}
+
+/** Who cannot go on from where it stopped begins anew from what is above canonical. */
+function firstEnriched(
+  { since, run }: FeedQuery,
+  from: { readonly held: HeldMessages<EnrichedMessage>; readonly enriched: EnrichedFeed },
+): First {
+  const { held, enriched } = from
+  const isOfThis = run === undefined || run === enriched.run
+  const missed = since && isOfThis ? held.afterFirst(since) : undefined
+  if (missed !== undefined) return { packets: missed.map((one) => one.data()), isGap: false }
+  const snapshot = enriched.snapshot()
+  const packets = snapshot === undefined ? [] : [snapshot.data()]
+  return since === undefined
+    ? { packets, isGap: false }
+    : { packets: [gapMessage(since, held.oldest), ...packets], isGap: true }
+}

@@ -1,0 +1,53 @@
+/** What a reader of /feed asks for by the query of its URL. */
+import { MAX_INDEX } from '../../engine/flashblocks/codec.ts'
+
+/** The newest message that a reader has. */
+export type Since = {
+  readonly number: number
+  /** undefined: the End. */
+  readonly index: number | undefined
+  /** undefined: the newest of that number. */
+  readonly payloadId: string | undefined
+}
+export type FeedQuery = {
+  readonly since: Since | undefined
+  readonly isEnriched: boolean
+  /** Of the node, as an enriched message has named it; undefined: whichever. */
+  readonly run: string | undefined
+}
+
+const KEYS: readonly string[] = ['since', 'enrich', 'run']
+
+/** @param url of the request, its path included @returns what is wrong with it, in one line, or what is asked for */
+export function readFeedQuery(url: string | undefined): FeedQuery | { readonly wrong: string } {
+  const [, text = ''] = (url ?? '').split('?', 2)
+  const query = new URLSearchParams(text)
+  for (const key of query.keys()) {
+    if (!KEYS.includes(key))
+      return { wrong: `unknown key in the query, there are ${KEYS.join(', ')}` }
+    if (query.getAll(key).length > 1) return { wrong: `${key} is given more than once` }
+  }
+  const [enrich, run, wanted] = [query.get('enrich'), query.get('run'), query.get('since')]
+  if (enrich !== null && enrich !== '1') return { wrong: 'enrich: expected 1' }
+  const isEnriched = enrich !== null
+  if (run !== null && (!isEnriched || wanted === null))
+    return { wrong: 'run: expected beside enrich and since only' }
+  if (run !== null && !/^0x[0-9a-f]{16}$/.test(run))
+    return { wrong: 'run: expected 0x and 16 digits, as in the messages' }
+  const since = wanted === null ? undefined : readSince(wanted)
+  if (wanted !== null && since === undefined)
+    return { wrong: 'since: expected number:index or number:index:payload_id' }
+  return { since, isEnriched, run: run ?? undefined }
+}
+
+function readSince(text: string): Since | undefined {
+  const found = /^(\d{1,15}):(\d{1,5}|end)(?::(0x[0-9a-f]{16})?)?$/.exec(text)
+  if (found === null) return undefined
+  const [, number, index, payloadId] = found
+  if (index !== 'end' && Number(index) > MAX_INDEX) return undefined
+  return {
+    number: Number(number),
+    index: index === 'end' ? undefined : Number(index),
+    payloadId,
+  }
+}

@@ -1,0 +1,37 @@
+/** What only a development chain has. */
+import { address, bytes, uint64, uint256 } from '../../json/codecs.ts'
+import { hashResult } from '../../json/results.ts'
+import { object } from '../../json/schema.ts'
+import { frontMethod, type Method, param } from '../../method/method.ts'
+import { invalidArgument } from '../../seam/errors.ts'
+import type { SendDeposit } from '../../seam/ports.ts'
+import { MOST_DEPOSIT_GAS } from '../unsigned.ts'
+
+const DEFAULT_GAS = 200_000n
+const depositArguments = object('DepositArgs', {
+  from: address,
+  to: address,
+  mint: uint256,
+  value: uint256,
+  gas: uint64,
+  data: bytes,
+})
+
+/** @throws {RpcError} as `send` does */
+export const depositMethod = (send: SendDeposit): Method =>
+  frontMethod({
+    name: 'dev_deposit',
+    summary: 'A deposit on the made-up L1: answers with the hash of its transaction here.',
+    hasEffect: true,
+    isWaiting: true,
+    params: [param('Deposit', depositArguments)],
+    result: hashResult('Transaction hash'),
+    async handler(_context, { from, to, mint, value, gas, data }) {
+      if (from === undefined) throw invalidArgument(0, 'from is missing')
+      if (gas !== undefined && gas > MOST_DEPOSIT_GAS)
+        throw invalidArgument(0, `gas is at most ${MOST_DEPOSIT_GAS} in a deposit`)
+      const input = data ?? new Uint8Array(0)
+      const gasLimit = gas ?? DEFAULT_GAS
+      return send({ from, to, mint: mint ?? 0n, value: value ?? 0n, gasLimit, input })
+    },
+  })

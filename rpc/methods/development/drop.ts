@@ -1,0 +1,24 @@
+/** What only a development chain has: a transaction that waits is taken out of the txpool. */
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { hash } from '../../json/codecs.ts'
+import { hashResult, orNull } from '../../json/results.ts'
+import { frontMethod, type Method, param } from '../../method/method.ts'
+import { named } from './controls.ts'
+
+/** @param drop one that waits */
+export const dropMethods = (drop: (hash: Bytes) => void): readonly Method[] =>
+  named(['anvil_dropTransaction', 'hardhat_dropTransaction'], (name) =>
+    frontMethod({
+      name,
+      summary:
+        'Takes a transaction that waits out of the txpool; null where none with this hash waits.',
+      hasEffect: true,
+      params: [param('Transaction hash', hash)],
+      result: orNull(hashResult('Transaction hash')),
+      handler({ services }, which) {
+        if (services.transactions.get(which) === undefined) return undefined
+        drop(which)
+        return which
+      },
+    }),
+  )
