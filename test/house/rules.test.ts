@@ -13,6 +13,7 @@ import {
 } from '../outside/crash/points.ts'
 import { applyEdits } from '../outside/edits.ts'
 import { RULES } from '../outside/rules.ts'
+import { MUTANTS } from '../outside/simulate/mutants.ts'
 import { POISON } from '../torture/scenarios.ts'
 
 test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
@@ -22,6 +23,14 @@ test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
     const plain = stripTypeScriptTypes(source)
     expect(stripTypeScriptTypes(applyEdits(file, source, race))).toBeTypeOf('string')
     expect(stripTypeScriptTypes(applyEdits(file, source, all))).not.toBe(plain)
+  }
+})
+
+test.each(MUTANTS)('a rule of simulated histories can be switched off: $name', ({ edits }) => {
+  for (const file of new Set(edits.map((edit) => edit.file))) {
+    const source = readFileSync(file, 'utf8')
+    const edited = stripTypeScriptTypes(applyEdits(file, source, edits))
+    expect(edited).not.toBe(stripTypeScriptTypes(source))
   }
 })
 

@@ -5,29 +5,38 @@ import { expect, test } from 'vitest'
 
 const file = (path: string) => new URL(`../../${path}`, import.meta.url)
 
-/** Requires a module in a thread: why it could not be loaded, if so. */
-function whyNotRequired(path: string): Promise<string> {
+type Loaded = { readonly why: string; readonly addons: readonly string[] }
+
+/** Requires a module in a thread: why it could not be loaded, if so, and the native addons that it brought. */
+function load(path: string): Promise<Loaded> {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads')
+    const { dlopen } = process
+    const addons = []
+    process.dlopen = (module, name, ...flags) => {
+      addons.push(name)
+      return dlopen.call(process, module, name, ...flags)
+    }
     let why = ''
     try {
       require(workerData.file)
     } catch (error) {
       why = error.code ?? error.name
     }
-    parentPort.postMessage({ why })`
+    parentPort.postMessage({ why, addons })`
   const worker = new Worker(source, { eval: true, workerData: { file: file(path).pathname } })
   return new Promise((resolve, reject) => {
-    worker.on('message', ({ why }: { readonly why?: string }) => {
-      if (why === undefined) return
-      resolve(why)
+    worker.on('message', (loaded: Partial<Loaded>) => {
+      if (loaded.why === undefined) return
+      resolve(loaded as Loaded)
       void worker.terminate()
     })
     worker.once('error', reject)
   })
 }
+const whyNotRequired = async (path: string) => (await load(path)).why
 
-test.each(['pool/execute', 'writer/writer', 'keeper/keeper', 'sequencer/sequencer'])(
+test.each(['pool/execute', 'writer/writer', 'keeper/keeper', 'sequencer/sequencer', 'feeds/feed'])(
   'no module of workers/%s.ts awaits while it is loaded: V8 aborts when it is terminated then',
   async (name) => {
     // They are all there and run, and miss at most the data that the node gives the thread.
@@ -45,3 +54,11 @@ test.each(['workers/pool/execute.ts', 'test/fixtures/pool-worker.ts'])(
     expect(readFileSync(file(path), 'utf8')).toContain("as 'module.exports'")
   },
 )
+
+test('the pool worker of tests loads no addon: their pools end threads that are still loading', async () => {
+  expect((await load('test/fixtures/pool-worker.ts')).addons).toEqual([])
+})
+
+test('an addon is seen', async () => {
+  expect((await load('workers/pool/execute.ts')).addons.join()).toContain('secp256k1')
+})

@@ -49,7 +49,7 @@ async function run(world: WriterWorld): Promise<Outcome> {
     replies.push(answers)
   }
   try {
-    await world.apply({ type: 'feed', isConnected: true })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
     const head = world.heads().canonical[0]
     for (const [index, block] of branches.a.slice(head, BLOCKS).entries()) {
       for (const message of [...block.flashblocks, block.end]) await world.packet(message)

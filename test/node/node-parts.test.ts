@@ -41,6 +41,25 @@ describe('health', () => {
     return { clock, health }
   }
 
+  test.each([undefined, 'whole', 'proven', 'trusted'] as const)(
+    'says what the state is worth: %s',
+    (mode) => {
+      const health = createHealth({
+        now: () => 0,
+        headMs: undefined,
+        feedMs: undefined,
+        probe: async () => {},
+        mode,
+      })
+      const { details } = health.readiness()
+      expect(details).toEqual({
+        canonical: null,
+        pending: 0,
+        ...(mode === undefined ? {} : { mode }),
+      })
+    },
+  )
+
   test('is ready when a head is known and the pool has answered', async () => {
     const probe = async () => {}
     const health = createHealth({ now: () => 0, headMs: 5_000, feedMs: 1_000, probe })
@@ -50,7 +69,7 @@ describe('health', () => {
       status: 'unready',
       reasons: ['no head is known yet', 'no read went through the pool yet'],
     })
-    health.published(3, 4)
+    health.published(3, 4, true)
     await health.probe()
     expect(health.readiness()).toEqual({
       status: 'ready',
@@ -61,7 +80,7 @@ describe('health', () => {
 
   test('a silent feed alone is degraded, a head that stands still is not ready', async () => {
     const { clock, health } = start()
-    health.published(3, 4)
+    health.published(3, 4, true)
     await health.probe()
     clock.ms = 2_000
     expect(health.readiness()).toMatchObject({
@@ -69,7 +88,7 @@ describe('health', () => {
       reasons: ['the feed is silent for 2.0 s'],
     })
     clock.ms = 5_500
-    health.published(3, 4)
+    health.published(3, 4, true)
     expect(health.readiness()).toMatchObject({
       status: 'unready',
       reasons: ['the canonical head 3 has not moved for 5.5 s'],
@@ -80,7 +99,7 @@ describe('health', () => {
     const clock = { ms: 0 }
     const probe = async () => {}
     const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
-    health.published(3, 4)
+    health.published(3, 4, true)
     clock.ms = 60_000
     await health.probe()
     health.started()
@@ -89,9 +108,38 @@ describe('health', () => {
     expect(health.readiness().status).toBe('unready')
   })
 
+  test('canonical blocks say nothing of the feed; what the source says is told', async () => {
+    const clock = { ms: 0 }
+    const said = { degraded: [] as string[], unready: [] as string[], details: { state: 'whole' } }
+    const health = createHealth({
+      ...{ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe: async () => {} },
+      source: () => said,
+    })
+    await health.probe()
+    health.started()
+    for (let number = 1; number <= 3; number++) {
+      clock.ms += 500
+      health.published(number, number, false)
+    }
+    expect(health.readiness()).toEqual({
+      status: 'degraded',
+      reasons: ['the feed is silent for 1.5 s'],
+      details: { canonical: 3, pending: 3, state: 'whole' },
+    })
+    health.published(3, 4, true)
+    expect(health.readiness().status).toBe('ready')
+    said.degraded.push('upstreams disagree')
+    expect(health.readiness()).toMatchObject({
+      status: 'degraded',
+      reasons: ['upstreams disagree'],
+    })
+    said.unready.push('every upstream is silent')
+    expect(health.readiness().status).toBe('unready')
+  })
+
   test('a halt, a pool that fails and the end are told', async () => {
     const { health } = start(() => Promise.reject(new Error('request timed out')))
-    health.published(3, 3)
+    health.published(3, 3, true)
     await health.probe()
     health.halted('block 4: state root ours 0x01, theirs 0x02')
     health.stopping()
@@ -100,7 +148,7 @@ describe('health', () => {
       'block 4: state root ours 0x01, theirs 0x02',
       'a read through the pool failed: request timed out',
     ])
-    health.published(4, 4)
+    health.published(4, 4, true)
     expect(health.readiness().reasons.length).toBe(2)
   })
 })
@@ -123,13 +171,13 @@ describe('a node that cannot write any more', () => {
 
   test('is not ready for good, and ends a while later', async () => {
     const { failed, health, failing } = start()
-    health.published(3, 4)
+    health.published(3, 4, true)
     await health.probe()
     health.started()
     failing('storage: the disk is full; free space on the disk, then start again')
     failing('the sequencer cannot go on')
     // A block that was durable before may still be shown.
-    health.published(4, 5)
+    health.published(4, 5, true)
     const reasons = ['storage: the disk is full; free space on the disk, then start again']
     expect(health.readiness()).toMatchObject({ status: 'unready', reasons })
     expect(failed).toEqual([])
@@ -248,6 +296,7 @@ describe('metrics', () => {
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
       () => 7_000,
+      'proven',
     )
     metrics.call('eth_call', 12, undefined)
     metrics.call('eth_call', 12, -32002)
@@ -274,6 +323,7 @@ describe('metrics', () => {
     expect(text).toContain('# TYPE flashnode_rpc_seconds histogram')
     expect(text).toContain('flashnode_rpc_seconds_count{method="eth_call"} 4')
     expect(text).toContain('flashnode_rate_limited_total 9')
+    expect(text).toContain('flashnode_state{mode="proven"} 1')
     expect(text).toContain('flashnode_pool_queued{what="light"} 3')
     expect(text).toContain('flashnode_pool_busy 1')
     expect(text).toContain('flashnode_mishaps{what="call_failed"} 2')

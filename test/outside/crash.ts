@@ -52,7 +52,7 @@ checkKills('a node under load', node.kills, wantedOfNode)
 check(
   'what was shown before a kill is shown after it',
   node.differences.found.length === 0,
-  `${node.differences.hashes} hashes, ${node.differences.receipts} receipts, ${node.accepted} accepted transactions, ${node.differences.found.length} differences${list(node.differences.found)}`,
+  `${node.differences.hashes} hashes, ${node.differences.receipts} receipts, ${node.differences.edits} edits, ${node.accepted} accepted transactions, ${node.differences.found.length} differences${list(node.differences.found)}`,
 )
 check(
   'the database that each kill leaves holds what a plain execution gives',

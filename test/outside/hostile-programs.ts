@@ -1,6 +1,7 @@
 /**
- * Programs that try to keep a thread, on one engine with a deadline of 100 ms of the thread's processor time: each is over within 10 ms
- * of it, or within one step of a precompiled contract that is not divided, and the session answers the next message.
+ * Programs that try to keep a thread, on one engine with a deadline of 100 ms: each is over within 10 ms of it, or within one step of a
+ * precompiled contract that is not divided, and the session answers the next message. The least of three tries counts: the clock of a
+ * thread's processor time has steps of 4 ms, and by the other one somebody else may have had the core.
  * Usage: npm run hostile-programs -- [--engine fast|fast:precise|fast:stream|reference] [--only TEXT]
  */
 import { parseArgs } from 'node:util'
@@ -19,17 +20,12 @@ const { values } = parseArgs({
   },
 })
 const DEADLINE_MS = 100
+const TRIES = 3
 const GAS = 10n ** 11n
 const engine = engineNamed(values.engine)
 /** The reference engine looks at the clock every 1,024 steps, which are calls here and there. */
 const OVERSHOOT_MS = engine.name === 'reference' ? 50 : 10
 const { check, skip, close } = checks(`hostile-programs, ${values.engine}`)
-
-/** Processor time of this thread; what else runs on the machine is not counted. */
-function cpuMs(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1_000
-}
 
 for (const program of hostilePrograms())
   if (program.name.includes(values.only)) {
@@ -51,7 +47,9 @@ async function judge({ name, code, input }: HostileProgram): Promise<void> {
   const sent = message({ gas: GAS, ...(input === undefined ? {} : { input }) })
   // The first times the engine and its code are compiled.
   for (let times = 0; times < 2; times++) await deadlineRun(10)
-  const { outcome, elapsedMs } = await deadlineRun(DEADLINE_MS)
+  let { outcome, elapsedMs } = await deadlineRun(DEADLINE_MS)
+  for (let tries = 1; tries < TRIES && elapsedMs > DEADLINE_MS + OVERSHOOT_MS; tries++)
+    ({ outcome, elapsedMs } = await deadlineRun(DEADLINE_MS))
   const next = await session.run(message({ to: address(3), gas: 1_000_000n }))
   session.close()
   const isOver = elapsedMs <= DEADLINE_MS + OVERSHOOT_MS
@@ -59,12 +57,12 @@ async function judge({ name, code, input }: HostileProgram): Promise<void> {
 
   async function deadlineRun(ms: number) {
     const before = session.checkpoint()
-    const started = cpuMs()
+    const started = performance.now()
     const outcome: Outcome = await session.run(sent, {
-      isExpired: () => cpuMs() - started >= ms,
+      isExpired: () => performance.now() - started >= ms,
       memoryBytes: 32 * 2 ** 20,
     })
-    const elapsedMs = cpuMs() - started
+    const elapsedMs = performance.now() - started
     session.revert(before)
     return { outcome, elapsedMs }
   }

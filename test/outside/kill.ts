@@ -174,6 +174,40 @@ check(
   accepted.size > times * 5 && shown > times,
   `${accepted.size} accepted, ${shown} receipts shown`,
 )
+
+/** Of the ledger, over all kills: what each promise came to, by the place where its transaction is. */
+type Status = {
+  status: string
+  promises: { blockNumber: string; transactionIndex: string; fate: string }[]
+}
+let wrong = 0
+let promises = 0
+let unpromised = 0
+for (const [hash, receipt] of sealed) {
+  const told = (await call(`${node.url}/flashblocks`, 'flashblocks_transactionStatus', [
+    hash,
+  ])) as Status
+  promises += told.promises.length
+  if (accepted.get(hash) !== undefined && told.promises.length === 0) unpromised++
+  const fateOf = ({ blockNumber, transactionIndex }: Status['promises'][number]) => {
+    if (blockNumber !== receipt.blockNumber) return 'dropped'
+    return transactionIndex === receipt.transactionIndex ? 'kept' : 'reordered'
+  }
+  const isRight = told.promises.every((promise) => promise.fate === fateOf(promise))
+  if (told.status === 'sealed' && isRight) continue
+  wrong++
+  console.log(`${hash}: ${JSON.stringify(told)}, its receipt is ${JSON.stringify(receipt)}`)
+}
+check(
+  'each promise has the fate that the sealed block gives it',
+  wrong === 0 && promises > 0,
+  `${wrong} transactions have another one, of ${promises} promises`,
+)
+check(
+  'what was shown before a kill is in the ledger after it',
+  unpromised === 0,
+  `${unpromised} of ${shown} are not`,
+)
 check('SIGTERM ends with 0', (await node.stop()) === 0)
 rmSync(datadir, { recursive: true, force: true })
 close()

@@ -1,6 +1,6 @@
 /**
  * What load may not do to a node: calls that never end or end their worker, clients that do not read or do not stay, transactions that
- * take seconds, blocks full of logs, calls of one address beside those of others. Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
+ * take seconds, blocks full of logs, hostile programs, calls of one address beside those of others. Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ import { allocFlags } from './overload/contracts.ts'
 import { overloadByLogs } from './overload/log-blocks.ts'
 import { overloadByTransactions } from './overload/long-transactions.ts'
 import { overloadByPassingClients } from './overload/passing-clients.ts'
+import { overloadByPrograms } from './overload/programs.ts'
 import { overloadByShares } from './overload/shares.ts'
 import { overloadBySlowReaders } from './overload/slow-readers.ts'
 import { overloadWorkers } from './overload/workers.ts'
@@ -29,6 +30,13 @@ const flags = allocFlags(directory)
 const share = Math.max(0, seconds - 80)
 const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
   workers: (tell) => overloadWorkers(tell, { rounds: 1 + Math.round(share / 150), random, flags }),
+  programs: (tell) =>
+    overloadByPrograms(tell, {
+      rounds: 1 + Math.round(share / 300),
+      terminations: isShort ? 5 : 100,
+      random,
+      flags,
+    }),
   transactions: (tell) =>
     overloadByTransactions(tell, { seconds: 8 + Math.round(share / 4), flags }),
   readers: (tell) => overloadBySlowReaders(tell, { random, flags }),
@@ -56,7 +64,10 @@ async function run(names: readonly string[]): Promise<void> {
 // In the short form two at a time, for much of each is waiting.
 if (typeof own['only'] === 'string') await run(own['only'].split(','))
 else if (isShort) {
-  await Promise.all([run(['workers', 'transactions']), run(['readers', 'clients', 'logs'])])
+  await Promise.all([
+    run(['workers', 'transactions']),
+    run(['readers', 'clients', 'logs', 'programs']),
+  ])
   // What it measures is what others leave.
   await run(['shares'])
 } else await run(Object.keys(parts))

@@ -9,7 +9,7 @@ const edit = (file: string, find: string, replace: string): Edit => ({
   replace,
 })
 
-const KEEPER = 'engine/storage/keeper/keeper'
+const KEEPER = 'engine/storage/keeper/state'
 const FOLD = 'engine/storage/blocks/fold'
 const UNFOLD = 'engine/storage/blocks/unfold'
 const RECOVER = 'engine/storage/blocks/recover'
@@ -67,7 +67,12 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'a block is published as canonical only when it is durable',
     edits: [
       edit(
-        'engine/sources/writer/sealed',
+        'engine/sources/writer/hand-over',
+        'import { appendOf,',
+        "import { onAppended } from './appended.ts'\nimport { appendOf,",
+      ),
+      edit(
+        'engine/sources/writer/hand-over',
         "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
         "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
       ),
@@ -216,13 +221,13 @@ export const STORE_RULES: readonly Rule[] = [
     edits: [
       edit(
         KEEPER,
-        '    appendBlock(this.#database, block)\n',
-        '    if (to === undefined) appendBlock(this.#database, block)\n',
+        '    this.#makeDurable(block)\n',
+        '    if (to === undefined) this.#makeDurable(block)\n',
       ),
       edit(
         KEEPER,
         '    this.#trie.reload()\n',
-        '    appendBlock(this.#database, block)\n    this.#trie.reload()\n',
+        '    this.#makeDurable(block)\n    this.#trie.reload()\n',
       ),
       edit(
         UNFOLD,
@@ -328,7 +333,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'a canonical block that finds no page takes those above canonical',
     edits: [
       edit(
-        'engine/sources/writer/sealed',
+        'engine/sources/writer/hand-over',
         'freeMemory(state, isCanonical ? state.chain.canonical : state.chain.complete)',
         'freeMemory(state, state.chain.complete)',
       ),
@@ -339,11 +344,7 @@ export const STORE_RULES: readonly Rule[] = [
     name: 'handedHeight',
     rule: 'nothing takes the place of a block that the keeper holds',
     edits: [
-      edit(
-        'engine/sources/writer/state',
-        'Math.max(chain.canonical.handle.number, handed?.handle.number ?? 0)',
-        'chain.canonical.handle.number',
-      ),
+      edit('engine/sources/writer/state', '[chain.canonical, handed, found]', '[chain.canonical]'),
     ],
     expect: ['model'],
   },

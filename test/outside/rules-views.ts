@@ -57,7 +57,7 @@ const lateFrontRow = before(
 )
 /** The keeper is slow to take a block. */
 const lateAppend = before(
-  'storage/keeper/keeper',
+  'storage/keeper/state',
   '        if (this.#unfold === undefined) return this.#append(request.block)\n',
   pause(0.5, 60),
 )
@@ -265,7 +265,7 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit(
         'views/reader',
-        'if (fold.isOvertaken()) return hand(history(kind, base.height), out, outAt)',
+        'if (fold.isOvertaken()) return hand(valueAfter(kind, base.height), out, outAt)',
         'fold.isOvertaken()',
       ),
     ],
@@ -290,11 +290,11 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit('views/publisher', 'FOLD, this.base.id)', 'FOLD, this.base.number)'),
       edit(
-        'storage/keeper/keeper',
+        'storage/keeper/state',
         'this.#words.setFold(block.id)',
         'this.#words.setFold(block.appended!.number)',
       ),
-      edit('storage/keeper/keeper', 'this.#words.setFold(toId)', 'this.#words.setFold(to.number)'),
+      edit('storage/keeper/state', 'this.#words.setFold(toId)', 'this.#words.setFold(to.number)'),
       edit(
         'views/reader',
         'isHeld: (block) => heights().has(block)',
@@ -311,7 +311,7 @@ export const VIEW_RULES: readonly Rule[] = [
   {
     name: 'wholeBlocks',
     rule: 'the own block of a view counts only when it is held to the end',
-    edits: [edit('views/reader', '        .filter(({ tag }) => tag === FINAL)\n', '')],
+    edits: [edit('views/walk', '  if (from.tag === FINAL) yield [from.id,', '  yield [from.id,')],
     expect: ['torture', 'histories', 'model'],
   },
   {
@@ -320,8 +320,8 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit(
         'views/reader',
-        'if (fold.isOvertaken()) return hand(history(kind, base.height),',
-        'if (fold.isOvertaken()) return hand(history(kind, at.height),',
+        'if (fold.isOvertaken()) return hand(valueAfter(kind, base.height),',
+        'if (fold.isOvertaken()) return hand(valueAfter(kind, at.height),',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
@@ -433,18 +433,14 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'cacheInChain',
     rule: 'a cached value is used only by a view that holds the block it was read at',
     edits: [
-      edit(
-        'views/reader',
-        '(height <= base.height || fold.isHeld(cache.blockOf(slot)))',
-        'height >= 0',
-      ),
+      edit('views/reader', '(height <= base.height || fold.isHeld(cache.block()))', 'height >= 0'),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'cacheUnfolds',
     rule: 'a cached value is used only by views of the same unfolds',
-    edits: [edit('views/reader', '      cache.unfoldsOf(slot) === record.unfolds &&\n', '')],
+    edits: [edit('views/reader', '      cache.unfolds() === record.unfolds &&\n', '')],
     expect: ['torture', 'histories'],
   },
   {
@@ -457,7 +453,7 @@ export const VIEW_RULES: readonly Rule[] = [
         'views/reader',
         '    const isSame =\n',
         `const isStale = () => Atomics.load(arena.words, stampAt(arena, query.hash)) > height
-    if (isStale() && cache.unfoldsOf(slot) === record.unfolds)
+    if (isStale() && cache.unfolds() === record.unfolds)
       ${pauseUntil(0.5, '!isStale()', 60)}`,
       ),
     ],

@@ -6,7 +6,7 @@
 import type { Counts } from '../torture/counters.ts'
 import { STAYED_FULL } from '../torture/counters.ts'
 import type { TortureResult } from '../torture/run.ts'
-import { MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
+import { HELD, MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
 import { type RunEnd, startRun } from '../torture/start.ts'
 import { checks } from './checks.ts'
 import type { Edit } from './edits.ts'
@@ -37,6 +37,8 @@ const LEAST: Partial<Counts> = {
   numbers: 300,
   hashes: 1_000,
   prefixes: 100,
+  flashblocks: 60,
+  flashblocksGone: 30,
   listings: 30,
   history: 1_000,
   olderIndices: 2_000,
@@ -78,7 +80,14 @@ const PARTS: readonly {
   readonly edits: readonly Edit[]
   readonly least: Partial<Counts>
 }[] = [
-  { name: '8 MiB', share: 0.6, scenario: USUAL, edits: [], least: {} },
+  { name: '8 MiB', share: 0.45, scenario: USUAL, edits: [], least: {} },
+  {
+    name: 'flashblocks held for many blocks',
+    share: 0.15,
+    scenario: HELD,
+    edits: [],
+    least: { flashblocks: 200 },
+  },
   {
     name: 'the smallest arena',
     share: 0.2,
@@ -138,6 +147,7 @@ function report(name: string, result: TortureResult, least: Partial<Counts>): vo
   line('state', isRight, ['reads', 'records', 'accounts', 'slots', 'codes', 'listings', 'history'])
   line('blocks', isRight, ['blocks', 'transactions', 'receipts', 'logs', 'numbers', 'hashes'])
   line('older indices while entries are added', isRight, ['olderIndices', 'prefixes', 'leases'])
+  line('flashblocks by number and index', isRight, ['flashblocks', 'flashblocksGone'])
   line('folds between two reads', isRight, ['folds', 'foldsBetween', 'publishes', 'appends'])
   line('what replaces a block', isRight, [
     ...(['flushes', 'secondPayloads', 'shallowReorgs', 'deepReorgs', 'unfolds', 'voids'] as const),

@@ -12,6 +12,8 @@ export const COUNTERS = [
   'numbers',
   'hashes',
   'prefixes',
+  'flashblocks',
+  'flashblocksGone',
   'listings',
   'history',
   'records',

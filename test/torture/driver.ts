@@ -10,7 +10,14 @@ import { GENESIS_NUMBER, tortureChain } from './content.ts'
 import type { Count } from './counters.ts'
 import { STAYED_FULL } from './counters.ts'
 import { cpuSeconds } from './cpu-time.ts'
-import { beginBlock, noteFinal, noteRecord, type SharedLedger, WHOLE } from './ledger.ts'
+import {
+  beginBlock,
+  noteFinal,
+  noteRecord,
+  payloadIdOf,
+  type SharedLedger,
+  WHOLE,
+} from './ledger.ts'
 import { openTruth, type Truth } from './truth.ts'
 
 /** How often each thing is done, of 1000 steps. */
@@ -340,9 +347,9 @@ export class Driver {
   }
 
   #new(parent: Block, isWhole: boolean): Block {
-    const handle = this.publisher.begin(parent.handle, '0x0102030405060708')
-    const height = handle.number
+    const height = parent.number + 1
     const salt = beginBlock(this.#options.ledger, { height, parent: parent.salt, isWhole })
+    const handle = this.publisher.begin(parent.handle, isWhole ? undefined : payloadIdOf(salt))
     return {
       handle,
       salt,

@@ -152,3 +152,6 @@ export function recordOf({ records }: SharedLedger, number: number): LedgerRecor
 /** A reader has leased it. True: as the first one. */
 export const noteSeen = ({ records }: SharedLedger, number: number): boolean =>
   Atomics.exchange(records, number * RECORD_WORDS + SEEN, 1) === 0
+
+/** Of the payload that a block came with. */
+export const payloadIdOf = (salt: number): string => `0x${salt.toString(16).padStart(16, '0')}`

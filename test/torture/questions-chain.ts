@@ -1,8 +1,9 @@
 /** Questions about blocks, transactions, receipts, logs and hashes, also of blocks that the view must not know. */
 import { findLogs } from '../../engine/chain/logs.ts'
-import type { Block, FoundLog } from '../../engine/chain/types.ts'
+import type { Block, FlashblockPlace, FoundLog } from '../../engine/chain/types.ts'
 import { hashHeader } from '../../engine/primitives/header-codec.ts'
 import type { Log } from '../../engine/primitives/receipt.ts'
+import { PlaceError } from '../../engine/state/reader.ts'
 import {
   blockTopic,
   executedOf,
@@ -14,7 +15,7 @@ import {
   transactionsIn,
   word,
 } from './content.ts'
-import { ancestorOf, blockOf, GENESIS, hashOf, newestSalt, WHOLE } from './ledger.ts'
+import { ancestorOf, blockOf, GENESIS, hashOf, newestSalt, payloadIdOf, WHOLE } from './ledger.ts'
 import {
   blockAt,
   hex,
@@ -31,12 +32,15 @@ const NEAR = 6
 const FAR = 40
 /** Salts back from the newest of blocks that are asked for: shown ones, dropped ones, later ones. */
 const SALTS = 40
+/** And back to those that are not folded. */
+const FEW_SALTS = 6
 
 export function askChain(reading: Reading): void {
   const dice = reading.reader.random()
   if (dice < 0.3) askBlock(reading)
   else if (dice < 0.65) askTransaction(reading)
-  else if (dice < 0.93) askHash(reading)
+  else if (dice < 0.85) askHash(reading)
+  else if (dice < 0.93) askFlashblock(reading)
   else if (dice < 0.97) askLogs(reading)
   else askTags(reading)
 }
@@ -103,9 +107,9 @@ function checkLogs(found: readonly Log[], wanted: readonly Log[], name: () => st
 }
 
 /** A block that was begun not long ago, whatever became of it. */
-function chooseSalt({ reader }: Reading): number {
+function chooseSalt({ reader }: Reading, back = SALTS): number {
   const newest = newestSalt(reader.truth.ledger)
-  return Math.max(GENESIS + 1, newest - Math.floor(reader.random() * SALTS))
+  return Math.max(GENESIS + 1, newest - Math.floor(reader.random() * back))
 }
 
 /** Whether the view has the block at least up to a step, WHOLE: to its end. */
@@ -168,6 +172,56 @@ function askHash(reading: Reading): void {
   if ((found !== undefined) !== isWanted)
     throw new MixedView(`${name()} is ${isWanted ? 'not ' : ''}found`)
   if (found !== undefined) checkBlock(reading, found, { salt, step })
+}
+
+/** A block at one of its flashblocks, by number and index, of the chain's payload or of one that may be another. */
+function askFlashblock(reading: Reading): void {
+  const { random, count, truth } = reading.reader
+  const salt = chooseSalt(reading, random() < 0.7 ? FEW_SALTS : SALTS)
+  const { steps, height } = blockOf(truth.ledger, salt)
+  const index = Math.floor(random() * (steps + 1))
+  const payloadId = random() < 0.5 ? payloadIdOf(salt) : undefined
+  const wanted = flashblockWanted(reading, { salt, height, index }, payloadId)
+  const found = flashblockAt(reading, { number: BigInt(height), index, payloadId })
+  const name = `flashblock ${height}.${index} (${payloadId}) of ${nameOf(reading)}`
+  if (typeof wanted === 'object' && typeof found === 'object') {
+    checkBlock(reading, found, wanted)
+    const total = transactionsAt(truth.ledger, wanted)
+    if (total > 0) checkTransaction(reading, found, { point: wanted, index: total - 1 })
+    count('flashblocks')
+    return
+  }
+  if (found !== wanted)
+    throw new MixedView(`${name} is ${found ?? 'nothing'}, expected ${wanted ?? 'nothing'}`)
+  if (wanted === 'gone') count('flashblocksGone')
+}
+
+function flashblockWanted(
+  { reader: { truth }, record, top, topHeight }: Reading,
+  at: { readonly salt: number; readonly height: number; readonly index: number },
+  payloadId: string | undefined,
+): Point | 'gone' | 'replaced' | undefined {
+  const { salt, height, index } = at
+  if (height > topHeight) return undefined
+  if (height <= record.base.height) return 'gone'
+  const there = ancestorOf(truth.ledger, top.salt, height)
+  const { isWhole, steps } = blockOf(truth.ledger, there)
+  if (isWhole) return 'gone'
+  if (payloadId !== undefined && there !== salt) return 'replaced'
+  const last = height === topHeight && top.step !== WHOLE ? top.step : steps - 1
+  return index > last ? undefined : { salt: there, step: index }
+}
+
+function flashblockAt(
+  { view }: Reading,
+  place: FlashblockPlace,
+): Block | 'gone' | 'replaced' | undefined {
+  try {
+    return view.block({ flashblock: place })
+  } catch (error) {
+    if (error instanceof PlaceError) return error.why
+    throw error
+  }
 }
 
 /** Logs of a few blocks, those of one of them, in order and with their places. */

@@ -55,7 +55,7 @@ const FAR = 40
 
 /** Opens the state of some block of the view; undefined: it was refused, and rightly. */
 export function choosePlace(reading: Reading): Place | undefined {
-  const { reader, topHeight, heads, endpoint, view } = reading
+  const { reader, record, topHeight, heads, endpoint, view } = reading
   const { random, truth } = reader
   const dice = random()
   if (dice < 0.5) return openPlace(reading, blockAt(reading, { tag: 'pending' }, reading.top))
@@ -75,7 +75,10 @@ export function choosePlace(reading: Reading): Place | undefined {
   const last = point.step === WHOLE ? steps - 1 : point.step
   const step = Math.floor(random() * (last + 1))
   const hash = hashOf(truth.ledger, point.salt, step)
-  const block = view.block({ hash, requireCanonical: false })
+  // Or by its place, where that is held.
+  const isByPlace = height > record.base.height && random() < 0.5
+  const flashblock = { number: BigInt(height), index: step }
+  const block = view.block(isByPlace ? { flashblock } : { hash, requireCanonical: false })
   if (block === undefined && isLongAgo(reading, height)) return undefined
   same(block?.hash, hash, () => `prefix ${point.salt}.${step} of ${nameOf(reading)}`)
   reader.count('prefixes')

@@ -29,7 +29,6 @@ export type ReaderData = {
   /** [readers of this record and older ones let go; 1: stop]. */
   readonly control: Int32Array<SharedArrayBuffer>
   readonly habits: SessionHabits
-  readonly cacheEntries: number
   readonly seed: number
 }
 export type FromReader =
@@ -79,7 +78,6 @@ function open(data: ReaderData): Sessions {
     store: watched.store,
     chain: tortureChain(),
     thread: claimRow(data.claims, threadId),
-    cacheEntries: data.cacheEntries,
   })
   const reader: Reader = {
     arena,

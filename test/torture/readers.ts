@@ -121,8 +121,8 @@ export class Readers {
     const { options, database, views, ledger, counters, control, claims, firstLine } = this.#options
     const offer = new Int32Array(new SharedArrayBuffer(8))
     const line = firstLine + index
-    const { readers: habits, cacheEntries } = options
-    const shared = { views, ledger, counters, control, claims, offer, line, habits, cacheEntries }
+    const { readers: habits } = options
+    const shared = { views, ledger, counters, control, claims, offer, line, habits }
     const worker = new Worker(new URL('./reader.ts', import.meta.url), {
       workerData: {
         ...shared,

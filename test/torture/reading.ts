@@ -91,7 +91,7 @@ export function pointAt({ reader, top, topHeight }: Reading, height: number): Po
 export function blockAt(reading: Reading, selector: BlockSelector, point: Point): Block {
   const block = reading.view.block(selector)
   const wanted = hashOf(reading.reader.truth.ledger, point.salt, point.step)
-  const text = 'tag' in selector ? selector.tag : 'number' in selector ? selector.number : 'hash'
+  const text = 'tag' in selector ? selector.tag : 'number' in selector ? selector.number : 'other'
   same(block?.hash, wanted, () => `block ${text} of ${nameOf(reading)}`)
   return block!
 }

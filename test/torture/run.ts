@@ -42,9 +42,9 @@ export async function torture(
   const directory = mkdtempSync(join(tmpdir(), 'flashnode-torture-'))
   const database = await openSmall(join(directory, 'state'))
   importGenesis(database, tortureChain())
-  const { seed, bytes, pageBytes } = options
+  const { seed, bytes, pageBytes, cacheEntries } = options
   const claims = createClaims(READERS)
-  const views = createViews({ bytes, pageBytes, seed, threads: allRows(READERS) })
+  const views = createViews({ bytes, pageBytes, seed, threads: allRows(READERS), cacheEntries })
   const ledger = createLedger(options)
   const counters = createCounters(LINES)
   const control = new Int32Array(new SharedArrayBuffer(8))
@@ -113,7 +113,6 @@ export async function torture(
       store: openStore(database),
       chain: tortureChain(),
       thread: FRONT_ROW,
-      cacheEntries: options.cacheEntries,
     }),
     habits: options.front,
     loans: options.loans,

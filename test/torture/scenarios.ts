@@ -57,6 +57,9 @@ export const MINIMUM: Scenario = {
   stepsPerSecond: 90,
 }
 
+/** Folds stay far behind, so that flashblocks of many blocks can be asked for; all else is as usual. */
+export const HELD: Scenario = { ...USUAL, bytes: 32 * 2 ** 20, foldDepth: 16 }
+
 /** Pages that are given back are filled with ones: whoever still reads them sees it at once. */
 export const POISON: Edit = {
   file: 'engine/views/pages.ts',

@@ -2,10 +2,17 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findLogs, type LogPattern } from '../../../engine/chain/logs.ts'
 import { openChainReader } from '../../../engine/chain/reader.ts'
-import type { Block, ChainReader, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
+import type {
+  Block,
+  ChainReader,
+  Endpoint,
+  FlashblockPlace,
+  LatestHead,
+  LeasedView,
+} from '../../../engine/chain/types.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
 import { bigintToBytes } from '../../../engine/primitives/words.ts'
-import { ViewError } from '../../../engine/state/reader.ts'
+import { PlaceError, ViewError } from '../../../engine/state/reader.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { KeeperWords, StoreReader } from '../../../engine/storage/types.ts'
@@ -25,14 +32,20 @@ const word = (n: number) => bigintToBytes(BigInt(n), 32)
 type Kind = 'maps' | 'keeper'
 
 function open(pages: number, kind: Kind = 'maps') {
-  const views = createViews({ bytes: pages * PAGE, threads: 3, seed: 99, pageBytes: PAGE })
+  const views = createViews({
+    bytes: pages * PAGE,
+    threads: 3,
+    seed: 99,
+    pageBytes: PAGE,
+    cacheEntries: 64,
+  })
   const words = keeperWords(views)
   const chain = plainChain(GENESIS)
   const { store, durable } = kind === 'maps' ? inMaps(words) : inKeeper(words)
   const publisher = openPublisher(views, { number: GENESIS, hash: chain.genesisHash })
   const driver = new Driver(publisher, durable, EMPTY_WORLD)
-  const reader = (thread: number) =>
-    openChainReader({ views, store, chain, thread, cacheEntries: 64 })
+  const reader = (thread: number, latest?: LatestHead) =>
+    openChainReader({ views, store, chain, thread, ...(latest && { latest }) })
   return { driver, reader, unfolds: { count: 0 } }
 }
 function inMaps(words: KeeperWords): { store: StoreReader; durable: Durable } {
@@ -53,6 +66,8 @@ type Held = {
   readonly top: Built
   readonly topIndex: number
   readonly latest: Built
+  /** Number of the newest block that the record knows to be folded. */
+  readonly base: number
   readonly unfolds: number
 }
 
@@ -66,6 +81,7 @@ function hold(world: ReturnType<typeof open>, reader: ChainReader, endpoint: End
     top,
     topIndex: top.final === undefined ? top.steps.length - 1 : -1,
     latest: isStandard ? driver.canonical : driver.complete,
+    base: driver.publisher.base.number,
     unfolds: unfolds.count,
   }
 }
@@ -97,6 +113,7 @@ function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
       checkBlock(view, prefix!)
       checkStateIfKept(view, prefix!)
     }
+    checkPlace(held, wanted!, step)
     const other = world.driver.pending
     if (!isAncestor(other, top))
       for (const { transaction } of other.steps.at(-1)!.executed.slice(-1)) {
@@ -108,6 +125,51 @@ function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
     if (isVoid && held.unfolds < world.unfolds.count) return
     throw error
   }
+}
+
+/** A block at one of its flashblocks, asked for by number and index: what was published then, as long as the record's base is below. */
+function checkPlace(
+  { leased: { view }, base, top, topIndex }: Held,
+  wanted: Built,
+  index: number,
+): void {
+  const number = BigInt(wanted.number)
+  const { payloadId } = wanted
+  const read = (place: Partial<FlashblockPlace> = {}) =>
+    view.block({ flashblock: { number, index, ...place } })
+  expect(read({ number: BigInt(top.number + 1) })).toBeUndefined()
+  if (wanted.number <= base) {
+    expect(read).toThrow(expect.objectContaining({ reason: 'pruned', why: 'gone' }))
+    return
+  }
+  const last = wanted === top && topIndex >= 0 ? topIndex : wanted.steps.length - 1
+  expect(read({ index: last + 1 })).toBeUndefined()
+  expect(() => read({ payloadId: '0xffffffffffffffff' })).toThrow(
+    expect.objectContaining({ why: 'replaced' }),
+  )
+  const block = read({ payloadId })
+  if (index > last) {
+    expect(block).toBeUndefined()
+    return
+  }
+  expect(block?.hash).toEqual(wanted.steps[index]!.hash)
+  expect(block?.flashblockIndex).toBe(index)
+  expect(read()?.hash).toEqual(block?.hash)
+  checkBlock(view, block!)
+  checkState(view, block!)
+  const held = heldOf(() => read({ number: BigInt(base) }))
+  expect(held.newest).toMatchObject({ number: BigInt(top.number), payloadId: top.payloadId })
+  expect(held.oldest).toMatchObject({ number: BigInt(base + 1), index: 0 })
+}
+
+function heldOf(read: () => unknown): NonNullable<PlaceError['held']> {
+  try {
+    read()
+  } catch (error) {
+    if (error instanceof PlaceError && error.held !== undefined) return error.held
+    throw error
+  }
+  throw new Error('a folded block has a flashblock')
 }
 
 function* chainOf(top: Built, topIndex: number) {
@@ -241,6 +303,28 @@ describe('a view answers as plain execution at its record', () => {
   })
 })
 
+test('flashblocks of a block that came without are not told apart', () => {
+  const { driver, reader } = open(64)
+  driver.payload(4457)
+  driver.seal()
+  driver.advance()
+  const handle = driver.publisher.begin(driver.complete.handle)
+  const { header, hash, executed: transactions } = driver.complete.steps[0]!
+  const whole = { index: 0, header, hash, transactions, diff: [] }
+  driver.publisher.add(handle, whole)
+  driver.publisher.finish(handle, header, hash)
+  const [heads, safe] = [driver.complete.handle, GENESIS]
+  const marks = { safe, finalized: safe }
+  driver.publisher.publish({ canonical: heads, complete: handle, pending: handle, ...marks })
+  const { view } = reader(0).lease('flashblocks')
+  const number = BigInt(GENESIS + 2)
+  const place = { number: BigInt(GENESIS + 1), index: 0, payloadId: driver.complete.payloadId }
+  expect(heldOf(() => view.block({ flashblock: { number, index: 0 } }))).toEqual({
+    oldest: place,
+    newest: place,
+  })
+})
+
 describe('logs', () => {
   /** Four blocks, two of them folded, and a pending one; each transaction has up to three logs. */
   function filled() {
@@ -297,6 +381,27 @@ describe('logs', () => {
     expect(part.status === 'found' && keys(part.logs)).toEqual(inPart)
   })
 
+  test('of flashblocks alone: the first and the last block are cut', () => {
+    const { view, driver } = filled()
+    const two = driver.complete.steps
+    const number = BigInt(driver.complete.number)
+    const at = (index: number) => view.block({ flashblock: { number, index } })!
+    const count = (index: number) => at(index).transactionCount
+    const range = { ...all, fromBlock: number, toBlock: number }
+    const found = (more: object) => {
+      const result = findLogs(view, { ...range, ...more }, limits)
+      return result.status === 'found' ? keys(result.logs) : []
+    }
+    const whole = found({})
+    const below = (index: number) => whole.filter(([, at]) => Number(at) < count(index))
+    expect(new Set(two.map((_, index) => below(index).length)).size).toBeGreaterThan(1)
+    for (const index of two.keys()) {
+      expect(found({ toPlace: { number, index } })).toEqual(below(index))
+      const firstTransaction = count(index)
+      expect([...below(index), ...found({ firstTransaction })]).toEqual(whole)
+    }
+  })
+
   test('too many name a smaller range that can be answered', () => {
     const { view, logs } = filled()
     let fromBlock = 0n
@@ -338,7 +443,7 @@ test('an endpoint shows its own heads, and the same cache key for the same answe
   expect(flash.view.pending).toMatchObject({
     number: BigInt(GENESIS + 2),
     index: 1,
-    payloadId: '0x0102030405060708',
+    payloadId: driver.pending.payloadId,
   })
   const numbers = ({ view }: LeasedView) =>
     (['earliest', 'finalized', 'safe', 'latest', 'pending'] as const).map(
@@ -368,4 +473,24 @@ test('an endpoint shows its own heads, and the same cache key for the same answe
   expect(changed(() => driver.publish())).toEqual([false, false, false, false, false, false])
   expect(changed(() => driver.flashblock(8))).toEqual([false, true, true, false, false, false])
   expect(changed(() => driver.seal())).toEqual([true, true, true, false, false, false])
+})
+
+test('latest of the flashblocks endpoint may be the canonical head', () => {
+  const { driver, reader } = open(64)
+  driver.payload(1)
+  driver.seal()
+  driver.payload(4)
+  const chain = reader(0, 'canonical')
+  const { view } = chain.lease('flashblocks')
+  const heights = [view.latest.number, view.block({ tag: 'latest' })!.number, view.pending.number]
+  expect(heights.map((height) => Number(height) - GENESIS)).toEqual([0, 0, 2])
+  expect(view.block({ number: BigInt(GENESIS + 1) })?.flashblockIndex).toBeUndefined()
+  const key = view.cacheKey('latest')
+  driver.flashblock(5)
+  driver.seal()
+  expect(chain.lease('flashblocks').view.cacheKey('latest')).toBe(key)
+  driver.advance()
+  const moved = chain.lease('flashblocks').view
+  expect(Number(moved.latest.number)).toBe(GENESIS + 1)
+  expect(moved.cacheKey('latest')).not.toBe(key)
 })

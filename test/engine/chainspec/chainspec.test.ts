@@ -13,6 +13,8 @@ import {
 } from '../../../engine/chainspec/base-fee.ts'
 import { DEV_ACCOUNTS, DEV_MNEMONIC } from '../../../engine/chainspec/dev-accounts.ts'
 import { ChainError } from '../../../engine/chainspec/error.ts'
+import { genesisFileOf } from '../../../engine/chainspec/genesis-writer.ts'
+import { NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import { chainOfGenesis, chainSpec } from '../../../engine/chainspec/registry.ts'
 import { SYSTEM_CONTRACTS } from '../../../engine/chainspec/system-contracts.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
@@ -33,6 +35,31 @@ function file(name: string, content: string): string {
   writeFileSync(path, content)
   return path
 }
+
+describe('the genesis.json of a development chain makes the same chain', () => {
+  const alloc = file(
+    'own-alloc.json',
+    '{"0x00000000000000000000000000000000000000aa": {"balance": "0x1", "nonce": "0x2", "code": "0x6001", "storage": {"0x1": "0x2"}}}',
+  )
+  test.each([
+    ['xlayer', {}],
+    ['xlayer-testnet', { chainId: 77, gasLimit: 40_000_000, blockTime: 2 }],
+    ['op-mainnet', { allocFile: alloc }],
+    ['op-sepolia', { chainId: 78, blockTime: 1 }],
+  ])('%s', (name, options) => {
+    const chain = chainSpec({ name, dev: { genesisTimestamp: 1_700_000_000, ...options } })
+    const read = chainOfGenesis(JSON.parse(genesisFileOf(chain, NEWEST_AT_0)))
+    const { number, timestamp } = chain.genesisHeader
+    expect(bytesToHex(read.genesisHash)).toBe(bytesToHex(chain.genesisHash))
+    // Who follows it takes no edits of its state: those are the development chain's own (ADR 40).
+    expect(read.rulesAt(number, timestamp)).toEqual({
+      ...chain.rulesAt(number, timestamp),
+      hasEdits: false,
+    })
+    for (const key of ['chainId', 'blockTime', 'eip1559', 'genesisHeader', 'alloc'] as const)
+      expect(read[key]).toEqual(chain[key])
+  })
+})
 
 describe('known chains', () => {
   test.each([
@@ -94,6 +121,7 @@ describe('known chains', () => {
       chainId: 196n,
       fork: 'jovian',
       isOptimism: true,
+      hasEdits: false,
       spec: 'prague',
       evm: {
         spec: 'prague',
@@ -178,9 +206,10 @@ describe('development chain', () => {
   const chain = chainSpec({ name: 'xlayer', dev })
   test('has the newest rules and the id of its base', () => {
     expect([chain.chainId, chain.genesisNumber, chain.blockTime]).toEqual([196n, 0n, 1])
-    expect(chain.rulesAt(0n, 1_800_000_000n)).toEqual(
-      chainSpec({ name: 'xlayer' }).rulesAt(50_000_000n, 1_800_000_000n),
-    )
+    expect(chain.rulesAt(0n, 1_800_000_000n)).toEqual({
+      ...chainSpec({ name: 'xlayer' }).rulesAt(50_000_000n, 1_800_000_000n),
+      hasEdits: true,
+    })
   })
   test('has a consistent header', () => {
     const { genesisHeader: header } = chain

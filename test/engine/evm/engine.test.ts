@@ -177,6 +177,39 @@ describeEngines((engine) => {
     })
   })
 
+  describe('a lost run', () => {
+    /** Account 2 calls 3, which reads a slot and then runs for ever, 12 gas for three steps: how many until 2 Mgas are gone. */
+    async function steps(isLost: (reads: number) => boolean): Promise<number> {
+      let reads = 0
+      let count = 0
+      const caller = { code: `5f5f5f5f5f ${push(3)} 5af1` }
+      const whole = world({ 1: RICH, 2: caller, 3: { code: '5f5450 5b 6003 56' } })
+      const reader: StateReader = {
+        ...whole,
+        slot(...of) {
+          reads++
+          return whole.slot(...of)
+        },
+      }
+      const session = engine.openSession(reader, BLOCK, PRAGUE)
+      session.beginTransaction()
+      session.setTrace({ step: () => void count++ })
+      await session.run(message({ gas: 2_000_000n }), { isLost: () => isLost(reads) })
+      session.close()
+      return count
+    }
+
+    test('ends soon after what it was lost by', async () => {
+      expect(await steps(() => false)).toBeGreaterThan(450_000)
+      const most = 1_000_000 / 4 + 100
+      for (const isLost of [(reads: number) => reads > 0, () => true]) {
+        const count = await steps(isLost)
+        expect(count).toBeGreaterThan(40_000)
+        expect(count).toBeLessThan(most)
+      }
+    })
+  })
+
   describe('reads that fail', () => {
     /** Account 1 is rich, account 2 runs the code, account 3 fails as told. */
     function failing(

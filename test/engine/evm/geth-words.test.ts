@@ -77,6 +77,14 @@ describe('of a message', () => {
     [`${push(9)}ff`, SHORT, { gas: 7_000n }],
     [`61c001 5f 5f f0`, 'out of gas: max initcode size exceeded: code size 49153 limit 49152'],
     [`5f 61c001 5f 5f f5`, 'out of gas: max initcode size exceeded: code size 49153 limit 49152'],
+    [
+      `5f 640100000000 5f 5f f5`,
+      'out of gas: max initcode size exceeded: code size 4294967296 limit 49152',
+    ],
+    [
+      `641fffffffe0 5f 5f f0`,
+      'out of gas: max initcode size exceeded: code size 137438953440 limit 49152',
+    ],
     [`61c001 6000 6000 f0`, 'success', { spec: 'london' }],
   ]
   test.each(cases)('%s: %s %o', async (code, reason, options) => {

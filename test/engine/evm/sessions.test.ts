@@ -200,7 +200,7 @@ describeEngines((engine) => {
     const { a, b, longer, shorter } = branches
     async function worldOf(count: number): Promise<WriterWorld> {
       const world = new WriterWorld({ engine })
-      await world.apply({ type: 'feed', isConnected: true })
+      await world.apply({ type: 'feed', feed: 0, isConnected: true })
       for (const block of a.slice(0, count)) await canonical(world, block)
       return world
     }

@@ -12,6 +12,7 @@ import {
   type WireForm,
 } from '../../../engine/flashblocks/codec.ts'
 import { flashblockJson } from '../../../engine/flashblocks/json.ts'
+import { PACKET_BOUNDS } from '../../../engine/flashblocks/packed.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import { answerLine } from '../../../workers/commands/decode-feed.ts'
@@ -180,9 +181,10 @@ describe('refused, with the field named', () => {
 
   test('too large, compressed or not', () => {
     const bomb = Buffer.concat([Buffer.of(0x1e), brotliCompressSync(Buffer.alloc(1 << 20))])
-    const expected = { refuse: expect.stringMatching(/^too-large/) }
-    expect(decodePacket(bomb, 1 << 16)).toEqual(expected)
-    expect(decodePacket(Buffer.alloc(1 << 17), 1 << 16)).toEqual(expected)
+    const expected = { refuse: expect.stringMatching(/^too-large/), field: 'too-large' }
+    const bounds = { ...PACKET_BOUNDS, bytes: 1 << 16 }
+    expect(decodePacket(bomb, bounds)).toEqual(expected)
+    expect(decodePacket(Buffer.alloc(1 << 17), bounds)).toEqual(expected)
   })
 
   test('a reason is short and one line, whatever was sent', () => {

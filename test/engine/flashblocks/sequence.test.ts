@@ -97,13 +97,18 @@ describe('verdicts', () => {
     ['index 0 again', [i(0), i(1), i(0)], 'duplicate'],
     ['the same flashblock in another wire form', [i(0), i(0, { digest: 9n })], 'duplicate'],
     ['another flashblock in its place', [i(0), i(0, { digest: 9n, hash: 9 })], 'equivocation'],
-    ['lost indices', [i(0), i(2)], 'gap'],
-    ['the rest of a payload after a gap', [i(0), i(2), i(3)], 'stale'],
-    ['the next block after a gap', [i(0), i(2), i(0, { id: 'b', height: 11n })], 'first'],
+    ['an index that overtook another', [i(0), i(2)], 'early'],
+    ['the one that was overtaken', [i(0), i(2), i(1)], 'next'],
+    ['the other one again', [i(0), i(2), i(1), i(2)], 'next'],
+    [
+      'the next block after a hole',
+      [i(0), i(2), i(0, { id: 'b', height: 12n })],
+      'firstOfNextBlock',
+    ],
     ['at the canonical head', [i(0, { height: 10n })], 'stale'],
     ['below the canonical head', [i(2, { height: 9n })], 'stale'],
     ['one height above the payload', [i(0), i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
-    ['after End', [i(0), 'end', i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
+    ['after End', [i(0), i(1), 'end', i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
     ['another payload of the height', [i(0), i(1), i(0, { id: 'b' })], 'secondPayload'],
     ['the first payload after the second', [i(0), i(0, { id: 'b' }), i(1)], 'stale'],
     ['its index 0 repeated late', [i(0), i(0, { id: 'b', height: 12n }), i(0)], 'stale'],
@@ -112,11 +117,12 @@ describe('verdicts', () => {
     ['a height is missing', [i(0), i(0, { id: 'b', height: 13n })], 'ahead'],
     ['a height is missing at the start', [i(0, { height: 12n })], 'ahead'],
     ['the height changes', [i(0), i(1, { height: 12n })], 'heightChanged'],
-    ['after the End of its payload', [i(0), 'end', i(1)], 'afterEnd'],
+    ['after the End of its payload', [i(0), i(1), 'end', i(2)], 'afterEnd'],
+    ['after an End that came after index 0', [i(0), 'end', i(1)], 'next'],
     ['after the target index', [i(0), i(1, { target: 1 }), i(2, { target: 1 })], 'afterEnd'],
     ['End', [i(0), i(1), 'end'], 'complete'],
-    ['End after index 0 alone', [i(0), 'end'], 'complete'],
-    ['End twice', [i(0), 'end', 'end'], 'alreadyComplete'],
+    ['End after index 0 alone', [i(0), 'end'], 'loneEnd'],
+    ['End twice', [i(0), i(1), 'end', 'end'], 'alreadyComplete'],
     ['End after the target index', [i(0), i(1, { target: 1 }), 'end'], 'alreadyComplete'],
     ['End of nothing', ['end'], 'unknownEnd'],
     ['End of another payload', [i(0), { end: 'b' }], 'unknownEnd'],
@@ -143,9 +149,37 @@ describe('the sequence', () => {
       expect(run([i(0), i(1), step]).sequence).toEqual(before)
   })
 
-  test('a gap and a missing height leave nothing in progress', () => {
-    expect(run([i(0), i(2)]).sequence).toEqual({ payload: undefined, over: ['a'] })
-    expect(run([i(0), i(0, { id: 'b', height: 13n })]).sequence.payload).toBeUndefined()
+  test('a hole and a missing height leave what is in progress', () => {
+    const { sequence } = run([i(0)])
+    expect(run([i(0), i(2)]).sequence).toEqual(sequence)
+    expect(run([i(0), i(0, { id: 'b', height: 13n })]).sequence).toEqual(sequence)
+  })
+
+  const ends: [sent: number | undefined, target: number, verdict: EndVerdict][] = [
+    [2, 0, 'complete'],
+    [3, 0, 'awaited'],
+    [1, 0, 'shortEnd'],
+    [undefined, 0, 'shortEnd'],
+    [2, 3, 'shortEnd'],
+    [4, 3, 'awaited'],
+  ]
+  test.each(ends)('an End after %s flashblocks, target %s: %s', (sent, target, verdict) => {
+    const { sequence } = run([i(0), i(1, { target })])
+    const judged = judgeEnd(sequence, { type: 'end', payloadId: 'a' }, { sent })
+    expect(judged.verdict).toBe(verdict)
+    const { payload } = judged.sequence
+    expect([payload?.isComplete, payload?.size]).toEqual([
+      verdict === 'complete',
+      verdict === 'shortEnd' ? undefined : sent,
+    ])
+  })
+
+  test('what an End has named completes it', () => {
+    const { sequence } = run([i(0), i(1)])
+    const { sequence: named } = judgeEnd(sequence, { type: 'end', payloadId: 'a' }, { sent: 3 })
+    const incoming = { flashblock: flashblock(i(2)), digest: 2n }
+    const judged = judgeFlashblock(named, incoming, heights)
+    expect([judged.verdict, judged.sequence.payload?.isComplete]).toEqual(['next', true])
   })
 
   test('names the parent and counts what was taken', () => {

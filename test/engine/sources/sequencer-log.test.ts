@@ -39,6 +39,10 @@ const flashblock = (number: bigint, index: number, payloadId = idOf(number)): Fl
 })
 const idOf = (number: bigint) => `0x03000000000000${number.toString(16).padStart(2, '0')}`
 const end = (number: bigint): FeedMessage => ({ type: 'end', payloadId: idOf(number) })
+const other = (message: Flashblock): Flashblock => ({
+  ...message,
+  delta: { ...message.delta, blockHash: hash(99) },
+})
 const framesOf = (messages: readonly FeedMessage[]): Bytes[] =>
   messages.map((message) => encodePacket(message))
 
@@ -56,6 +60,11 @@ describe('what a journal held', () => {
     ['index 0 lost', [flashblock(7n, 1)], 'other'],
     ['an index lost', [flashblock(7n, 0), flashblock(7n, 2)], 'other'],
     ['two payloads', [flashblock(7n, 0), flashblock(7n, 0, idOf(9n))], 'other'],
+    [
+      'flashblocks that were sent again',
+      [...[0, 1, 2].map((index) => flashblock(7n, index)), other(flashblock(7n, 1))],
+      { indices: [0, 1], hasEnd: false },
+    ],
     ['something after End', [flashblock(7n, 0), end(7n), flashblock(7n, 1)], 'other'],
   ]
   test.each(cases)('%s', (_, messages, expected) => {

@@ -21,7 +21,7 @@ beforeAll(async () => {
 /** Index 0 is there. */
 async function begun(): Promise<WriterWorld> {
   const world = new WriterWorld()
-  await world.apply({ type: 'feed', isConnected: true })
+  await world.apply({ type: 'feed', feed: 0, isConnected: true })
   await world.packet(block.flashblocks[0]!)
   world.counts.clear()
   return world
@@ -80,7 +80,7 @@ describe('what is expected', () => {
 
   test('waits for a block, and ends with the last flashblock', async () => {
     const world = new WriterWorld()
-    await world.apply({ type: 'feed', isConnected: true })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
     expect(await runAhead(world, x0.raw)).toBe(0)
     await world.packet(block.flashblocks[0]!)
     expect(await runAhead(world)).toBe(1)
@@ -100,7 +100,7 @@ describe('what is expected', () => {
     const lists = nonces.map((nonce) => [send(0, nonce)])
     const { flashblocks } = await producer.build(producer.genesis, 1, lists)
     const world = new WriterWorld()
-    await world.apply({ type: 'feed', isConnected: true })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
     const runs: number[] = []
     for (const message of flashblocks) {
       await world.packet(message)

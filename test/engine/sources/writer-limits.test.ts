@@ -53,7 +53,7 @@ describe('limits', () => {
   })
 
   test('with the arena full, pending goes, readers are told to end, canonical comes through', async () => {
-    const world = await worldAt(0, { bytes: 10 * 65_536 })
+    const world = await worldAt(0, { bytes: 7 * 65_536 })
     const leases = [world.reader.lease('standard')]
     for (const block of a.slice(0, 6)) {
       await world.packet(block.flashblocks[0]!)
@@ -79,9 +79,9 @@ test('with the arena full of complete blocks, a canonical one that contradicts t
 })
 
 describe('mailbox', () => {
-  const packet = (message: FeedMessage): WriterEvent => ({
+  const packet = (message: FeedMessage, feed = 0): WriterEvent => ({
     type: 'packet',
-    packet: { message, digest: digestOf(message), receivedAtMs: 0 },
+    packet: { feed, message, digest: digestOf(message), receivedAtMs: 0 },
   })
   const shown = (event: WriterEvent | undefined) =>
     event?.type === 'packet' && event.packet.message.type === 'flashblock'
@@ -118,6 +118,20 @@ describe('mailbox', () => {
     for (const block of a.slice(1, 3))
       for (const message of block.flashblocks) mailbox.push(packet(message))
     expect(drain(mailbox, [])).toHaveLength(6)
+  })
+
+  test('a feed skips and loses what is its own', () => {
+    const mailbox = new Mailbox({ packets: 3, packetBytes: 2 ** 20 })
+    for (const message of a[1]!.flashblocks) mailbox.push(packet(message, 1))
+    for (const block of a.slice(1, 4))
+      for (const message of block.flashblocks) mailbox.push(packet(message))
+    // The other feed is a block behind, and goes on.
+    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual(['2:0', '2:1', '2:2', '4:0', '4:1', '4:2'])
+    const twoBlocks = new Mailbox()
+    for (const block of a.slice(1, 3))
+      for (const message of block.flashblocks)
+        for (const feed of [0, 1]) twoBlocks.push(packet(message, feed))
+    expect(drain(twoBlocks, [a[0]!])).toHaveLength(12)
   })
 
   test('packets and their bytes are bounded; the oldest go', () => {

@@ -32,6 +32,7 @@ test('no thread ever sees a mixed view', { timeout: 60_000 }, async () => {
     threads: READERS + 2,
     seed: 4711,
     pageBytes: 2048,
+    cacheEntries: 64,
   })
   const durable = keeperDurable({
     database,

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { StateDiff } from '../../../engine/state/diff.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { clearThread, FLOOR } from '../../../engine/views/arena.ts'
-import { chosenMemory, viewMemory } from '../../../engine/views/memory.ts'
+import { chosenMemory, MOST_HELD_BLOCKS, viewMemory } from '../../../engine/views/memory.ts'
 import { openState } from '../../../engine/views/reader.ts'
 import { prefixOf } from '../../../engine/views/walk.ts'
 import {
@@ -224,6 +224,10 @@ describe('memory', () => {
     expect(chosenMemory(memory.minimum, memory)).toBe(memory.minimum)
     expect(() => chosenMemory(memory.minimum - 1, memory)).toThrow('needs at least')
     expect(() => viewMemory({ gasLimit: 0, blockTimeMs: 1, deadlineMs: 1 })).toThrow('gasLimit')
+    const held = { foldDepth: MOST_HELD_BLOCKS, gasLimit: 50_000_000, blockTimeMs: 1000 }
+    const most = viewMemory({ ...held, deadlineMs: 11_000 })
+    expect(Math.round(most.bytes / 2 ** 20)).toBe(640)
+    expect(most.minimum).toBeGreaterThan(memory.bytes)
   })
 })
 

@@ -6,7 +6,7 @@ import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import { type StateReader, ViewError } from '../../../engine/state/reader.ts'
+import { PlaceError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
 import { FOLD, OLDEST } from '../../../engine/views/arena.ts'
 import { ADDRESSES, type World } from '../../fixtures/view-blocks.ts'
 import type { Random } from './blocks.ts'
@@ -38,6 +38,7 @@ export function checkSample(machine: Machine, held: Held, random: Random): void 
   if (random(4) === 0) {
     const node = ancestorAt(top, top.number - random(Math.min(heights, PREFIXES_BACK)))!
     checkPrefix(machine, held, { node, at: random(node.prefixes.length), random })
+    checkFlashblock(machine, held, { node, at: random(node.prefixes.length + 1), random })
   }
   if (random(6) === 0) {
     const last = top.number - random(Math.min(heights, 30))
@@ -51,8 +52,10 @@ export function checkAll(machine: Machine, held: Held, random: Random): void {
   for (let node: Node | undefined = top; node !== undefined; node = node.parent) {
     checkHeight(machine, held, { number: node.number, random, isWhole: true })
     if (node.number > top.number - PREFIXES_BACK)
-      for (let at = 0; at < node.prefixes.length; at++)
+      for (let at = 0; at < node.prefixes.length; at++) {
         checkPrefix(machine, held, { node, at, random })
+        checkFlashblock(machine, held, { node, at, random })
+      }
   }
   for (const node of machine.truth.nodes.slice(-60)) checkStranger(machine, held, node)
   for (const { transaction } of machine.truth.transactions.slice(-60))
@@ -246,6 +249,48 @@ function checkPrefix(
       sameState(state, { world: prefix.world, random }, `state of ${name}`)
     })
   })
+}
+
+/** The same by number and index: as long as its block is not folded in the record, and came with flashblocks in this run. */
+function checkFlashblock(
+  machine: Machine,
+  held: Held,
+  one: { readonly node: Node; readonly at: number; readonly random: Random },
+): void {
+  const { node, at, random } = one
+  const { view } = held.leased
+  const { top, index } = headsOf(held)
+  const isTold = node.isMomentaryKept && !machine.truth.recovered.has(node)
+  const isHeld = node.number > held.shown.base.number && isTold
+  const last = node === top && index !== undefined ? index : node.prefixes.length - 1
+  const name = `${nameOf(node, at)} by its index in record ${view.record}`
+  allowing(machine, held, { number: node.number }, () => {
+    const found = flashblockOf(view, node.number, at)
+    if (!isHeld) {
+      same(found, 'gone', `what is no ${name}`)
+      machine.counts.add('flashblocks gone')
+      return
+    }
+    if (at > last) {
+      same(found, undefined, `what is not yet ${name}`)
+      return
+    }
+    if (found === undefined || found === 'gone') throw new Mismatch(`no ${name}: ${found}`)
+    same(found.flashblockIndex, at, name)
+    const prefix = node.prefixes[at]!
+    checkContentsOfPrefix(found, prefix, name)
+    sameState(view.state(found), { world: prefix.world, random }, `state of ${name}`)
+    machine.counts.add('flashblocks')
+  })
+}
+
+function flashblockOf(view: ChainView, number: number, index: number): Block | undefined | 'gone' {
+  try {
+    return view.block({ flashblock: { number: BigInt(number), index } })
+  } catch (error) {
+    if (error instanceof PlaceError && error.why === 'gone') return 'gone'
+    throw error
+  }
 }
 
 function checkContentsOfPrefix(block: Block, prefix: Prefix, name: string): void {

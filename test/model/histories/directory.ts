@@ -28,6 +28,7 @@ export class Directory {
       getMany: (column, keys) => database.getMany(column, keys),
       range: (column, range) => database.range(column, range),
       scan: (column, range) => database.scan(column, range),
+      clear: (column) => database.clear(column),
       batch: () => {
         const batch = database.batch()
         return {

@@ -2,17 +2,18 @@
 
 import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { finish } from '../../../engine/sources/writer/ends.ts'
 import {
   headerOf,
   type LiveBlock,
   newBlock,
   type OpenPart,
 } from '../../../engine/sources/writer/live-block.ts'
-import { addIncrement, close, discard, end } from '../../../engine/sources/writer/packets.ts'
 import { decidedParent } from '../../../engine/sources/writer/recover.ts'
-import { onRoot } from '../../../engine/sources/writer/sealed.ts'
 import { flush, freeMemory, publish } from '../../../engine/sources/writer/state.ts'
+import { addIncrement, close, discard, end } from '../../../engine/sources/writer/steps.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
+import { memoryReader } from '../../fixtures/memory-reader.ts'
 import { diffOf, stateRootOf } from '../../fixtures/view-blocks.ts'
 import {
   changeWorld,
@@ -137,8 +138,8 @@ export async function branch(machine: Machine, depth: number, random: Random): P
   chain.add(block)
   state.whole = block
   if (isDeep) {
-    await close(block)
-    onRoot(state, block, roots)
+    await close(state, block)
+    finish(state, block, headerOf(block.content!, roots))
   } else await end(state, block)
   counts.add(nameOf(head.number - number, isDeep))
   machine.take()
@@ -206,7 +207,7 @@ function openOn(machine: Machine, node: Node, random: Random): OpenPart | undefi
     return undefined
   }
   const execution = new MadeUpExecution(CHAIN, node, machine.salt++)
-  return { execution, release: lease.leased.release }
+  return { execution, reader: memoryReader(), release: lease.leased.release }
 }
 
 function begin(
@@ -219,7 +220,8 @@ function begin(
   },
 ): LiveBlock {
   const { node, parent, open, isWhole } = block
-  const handle = machine.publisher.begin(parent.handle, PAYLOAD_ID)
+  // As the writer does it: nobody can ask for a flashblock of what came whole.
+  const handle = machine.publisher.begin(parent.handle, isWhole ? undefined : PAYLOAD_ID)
   machine.truth.name(handle.id, node)
   return newBlock('begin', {
     handle,

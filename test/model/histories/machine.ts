@@ -111,12 +111,13 @@ export class Machine {
 
   /** As a process does: what is not in the database is gone. @throws {Died} */
   start(): void {
-    const { foldDepth, backlog, undoBlocks, historyBlocks, rowsInPiece } = this.setup
+    const { foldDepth, backlog, undoBlocks, historyBlocks, rowsInPiece, cacheEntries } = this.setup
     const { database } = this.directory
     this.views = createViews({
       bytes: this.pages * PAGE_BYTES,
       threads: THREADS,
       seed: 99,
+      cacheEntries,
       pageBytes: PAGE_BYTES,
     })
     this.arena = openArena(this.views)
@@ -176,8 +177,7 @@ export class Machine {
   }
 
   openReader(thread: number, store = racedStore(this.store, () => this.onRead?.())): ChainReader {
-    const { cacheEntries } = this.setup
-    return openChainReader({ views: this.views, store, chain: CHAIN, thread, cacheEntries })
+    return openChainReader({ views: this.views, store, chain: CHAIN, thread })
   }
 
   get publisher(): Publisher {
@@ -316,6 +316,7 @@ export class Machine {
         }
         return verdict
       },
+      settle: (block, header) => this.#cleanly(inner, () => inner.settle(block, header)),
       publish: (heads) => {
         const record = inner.publish(heads)
         const pending = truth.byId(heads.pending.id)

@@ -73,7 +73,15 @@ export const histories: Part = {
     )
     for (const { seed: at, history, message } of failures)
       console.log(`seed ${at}, as small as it became: ${JSON.stringify(history)}\n${message}`)
-    const asked = ['states', 'prefixes', 'log searches', 'refused: void', 'refused: pruned']
+    const asked = [
+      'states',
+      'prefixes',
+      'flashblocks',
+      'flashblocks gone',
+      'log searches',
+      'refused: void',
+      'refused: pruned',
+    ]
     check(
       'every view answers as plain maps do, or is void or pruned where it may be',
       failures.length === 0 && (done >= total || isOver()),

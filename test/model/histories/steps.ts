@@ -68,7 +68,7 @@ export type History = { readonly setup: Setup; readonly steps: readonly Step[] }
 
 const setup: fc.Arbitrary<Setup> = fc.record({
   pages: fc.constantFrom(24, 24, 40, 400),
-  foldDepth: fc.constantFrom(0, 1, 2, 4, 8),
+  foldDepth: fc.constantFrom(0, 1, 2, 4, 8, 24),
   backlog: fc.constantFrom(2, 4, 12),
   undoBlocks: fc.constantFrom(4, 12, 44, 44),
   historyBlocks: fc.constantFrom(undefined, 1, 16),

@@ -71,13 +71,13 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     keeper.opened,
   )
   const requests: KeeperRequest[] = []
-  const events: WriterEvent[] = [{ type: 'feed', isConnected: true }]
+  const events: WriterEvent[] = [{ type: 'feed', feed: 0, isConnected: true }]
   const previews = new Map<number, Roots | undefined>()
   const take = (list: readonly WriterEffect[]) => {
     for (const effect of list)
       if (effect.type === 'keeper') requests.push(effect.request)
       else if (effect.type === 'halted') throw new Error(effect.message)
-      else if (effect.type === 'published') transactions.published()
+      else if (effect.type === 'published') transactions.published([])
   }
   const hear = (answers: readonly KeeperAnswer[]) => {
     for (const answer of answers)
@@ -150,7 +150,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
       const decoded = decodePacket(packet)
       if (!('message' in decoded)) throw new Error('the sequencer sent what nobody can read')
       const { message } = decoded
-      const received = { message, digest: checksum(packet), receivedAtMs: clock.ms }
+      const received = { feed: 0, message, digest: checksum(packet), receivedAtMs: clock.ms }
       events.push({ type: 'packet', packet: received })
     },
     late: () => {},

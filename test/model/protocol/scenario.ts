@@ -35,8 +35,8 @@ export type Reading = {
 export type Scenario = {
   readonly name: string
   readonly blocks: readonly Content[]
-  /** In order; 'gap': flashblocks were lost. */
-  readonly feed: readonly (readonly [block: string, index: number] | 'gap')[]
+  /** In order; 'flush': what is pending is dropped, as it is for another payload and for what cannot be executed. */
+  readonly feed: readonly (readonly [block: string, index: number] | 'flush')[]
   /** Canonical blocks in the order of decision. */
   readonly sealed: readonly string[]
   /** A table takes one. */

@@ -115,7 +115,7 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'a second payload',
       blocks: fork,
-      feed: [...forkFeed, ['2B', 0], 'gap'],
+      feed: [...forkFeed, ['2B', 0], 'flush'],
       readers: [reads(['pending'], ['x', 'y'])],
     },
     'newTable',

@@ -39,8 +39,7 @@ function feedSteps(world: World, state: State): Step<State>[] {
   const packet = scenario.feed[state.writer.feed]
   if (packet === undefined) return []
   const taken = setWriter(state, { feed: state.writer.feed + 1 })
-  if (packet === 'gap')
-    return [{ label: 'writer finds a gap and flushes', run: () => flush(world, taken) }]
+  if (packet === 'flush') return [{ label: 'writer flushes', run: () => flush(world, taken) }]
   const [name, index] = packet
   const skip = { label: `writer skips ${name}.${index}`, run: () => taken }
   const { writer } = state
@@ -144,7 +143,7 @@ function sealedSteps(world: World, state: State): Step<State>[] {
   // whileOnItsWay: its flashblocks may still come.
   const isExpected = scenario.feed
     .slice(writer.feed)
-    .some((packet) => packet !== 'gap' && packet[0] === name && packet[1] === 0)
+    .some((packet) => packet !== 'flush' && packet[0] === name && packet[1] === 0)
   if (isExpected && ours === undefined) return []
   const parent = Object.keys(writer.blocks)
     .map(Number)

@@ -5,7 +5,9 @@ import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
 import type { Client } from '../../../rpc/seam/client.ts'
 import type { Limits } from '../../../rpc/seam/limits.ts'
 import { execute, log, transfer } from '../../fixtures/executed.ts'
+import { FlashblockChain } from '../../fixtures/flashblock-chain.ts'
 import { type TestRpc, testRpc } from '../../fixtures/rpc.ts'
+import { subscribed, testSubscriber } from '../../fixtures/subscriber.ts'
 import { row, type Some } from './row.ts'
 
 type Changed = Partial<Limits>
@@ -49,6 +51,21 @@ async function readAfterReceipt(limits: Changed, clients: readonly string[]) {
   return { held, refused }
 }
 
+/** Requests by each of these addresses for a view that does not come: how many wait for it. */
+async function placeWaits(limits: Changed, ...clients: readonly string[]): Promise<number> {
+  const rpc = testRpc({ limits })
+  const gone = new AbortController()
+  const { signal } = gone
+  const asked = clients.map((address) =>
+    rpc.ask('eth_blockNumber', [], { address, signal, minFlashblock: '9:0' }),
+  )
+  await new Promise(setImmediate)
+  const { waiting } = rpc.stats().places
+  gone.abort()
+  await Promise.all(asked)
+  return waiting
+}
+
 /** Receipts of an accepted transaction asked for by each of these addresses at once: how many are held. */
 async function holds(limits: Changed, ...clients: readonly string[]) {
   const rpc = testRpc({ limits, receiptHoldMs: 5_000 })
@@ -79,6 +96,24 @@ async function syncSends(limits: Changed, ...clients: readonly string[]) {
   return (await Promise.all(asked)).map(({ error }) => error?.message.replace(/0x\w+/, 'HASH'))
 }
 
+const A_TWENTY = `0x${'11'.repeat(20)}`
+const subscribing = (limits: Changed, ...params: unknown[]) =>
+  testRpc({ limits }).ask('eth_subscribe', params, testSubscriber().client)
+
+/** Of three flashblocks, those that somebody is told who was there before the second. */
+async function replayed(limits: Changed): Promise<number> {
+  const rpc = testRpc({ limits })
+  const chain = new FlashblockChain(rpc.memory)
+  await subscribed(rpc, testSubscriber(), 'newFlashblockTransactions')
+  for (const transaction of chain.transactions(3)) {
+    chain.flashblock([transaction])
+    chain.publish()
+  }
+  const one = testSubscriber()
+  const id = await subscribed(rpc, one, 'newFlashblockTransactions', { since: '1:0' })
+  return one.of(id).filter((result) => typeof result === 'string').length
+}
+
 const BUSY = [expect.anything(), 'server busy: too many transactions are waited for']
 const A = '10.0.0.1'
 const B = '10.0.0.2'
@@ -97,7 +132,7 @@ export const EVENTS = {
   subscriptionsPerConnection: row(1, [undefined, -32005], async (limits) => {
     const rpc = testRpc({ limits })
     const { signal } = new AbortController()
-    const notify = () => {}
+    const notify = () => true
     const client: Client = {
       ...{ address: A, endpoint: 'flashblocks', notify },
       signal,
@@ -108,8 +143,25 @@ export const EVENTS = {
       codes.push((await rpc.ask('eth_subscribe', ['newHeads'], client)).error?.code)
     return codes
   }),
+  subscribeAddresses: row(1, -32602, async (limits) => {
+    const subscribeAddresses = [A_TWENTY, A_TWENTY]
+    const { error } = await subscribing(limits, 'flashblocks', {
+      subTxFilter: { subscribeAddresses },
+    })
+    return error?.code
+  }),
+  subscribeHashes: row(1, -32602, async (limits) => {
+    const transactionHashes = [`0x${'11'.repeat(32)}`, `0x${'22'.repeat(32)}`]
+    const { error } = await subscribing(limits, 'transactionReceipts', { transactionHashes })
+    return error?.code
+  }),
+  replayFlashblocks: row(1, 1, replayed),
+  replayBytes: row(6_000, 1, replayed),
   holdsPerClient: row(1, 1, (limits) => holds(limits, A, A)),
   holdsTotal: row(1, 1, (limits) => holds(limits, A, B)),
+  placeWaitMs: row(0, 0, (limits) => placeWaits(limits, A)),
+  placeWaitsPerClient: row(1, 1, (limits) => placeWaits(limits, A, A)),
+  placeWaitsTotal: row(1, 1, (limits) => placeWaits(limits, A, B)),
   shownHoldMs: row(0, { held: 0, refused: 0 }, (limits) => readAfterReceipt(limits, [A])),
   announcedHoldMs: row(0, 0, async (limits) => {
     const rpc = testRpc({ limits })

@@ -1,7 +1,9 @@
 /** No flag is dead: every limit is set to another value than its default, and seen acting. */
 import { expect, test } from 'vitest'
 import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+import { DEVELOPMENT } from './development.ts'
 import { EVENTS } from './events.ts'
+import { LAZY } from './lazy.ts'
 import { LEGACY } from './legacy.ts'
 import { METHODS } from './methods.ts'
 import { REQUESTS } from './requests.ts'
@@ -10,7 +12,16 @@ import { SOCKETS } from './sockets.ts'
 import { WORKERS } from './workers.ts'
 
 /** A limit without a row is an error of types here. */
-const ROWS: Rows = { ...REQUESTS, ...METHODS, ...EVENTS, ...LEGACY, ...SOCKETS, ...WORKERS }
+const ROWS: Rows = {
+  ...REQUESTS,
+  ...METHODS,
+  ...EVENTS,
+  ...LAZY,
+  ...LEGACY,
+  ...DEVELOPMENT,
+  ...SOCKETS,
+  ...WORKERS,
+}
 
 test('every limit has a row', () => {
   expect(Object.keys(ROWS).toSorted()).toEqual(Object.keys(DEFAULT_LIMITS).toSorted())

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
-import { createFeedHub } from '../../../rpc/http/feed.ts'
+import { createFeedHub } from '../../../rpc/feed/hub.ts'
 import type { Server } from '../../../rpc/http/server.ts'
 import { type Answer, type Answerer, LargeAnswer } from '../../../rpc/seam/exchange.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
@@ -126,6 +126,7 @@ async function readLate(socket: Socket, bytes: number): Promise<string> {
 }
 
 const MEGABYTE = 'x'.repeat(1_000_000)
+const NOTE = Buffer.from(MEGABYTE.slice(0, 50_000))
 
 export const SOCKETS = {
   bodyBytes: row(100, '413', asked(post('x'.repeat(101)))),
@@ -223,7 +224,7 @@ export const SOCKETS = {
       async ({ open, server }) => {
         const socket = await open()
         socket.pause().write(post('{}'))
-        await within(SOON_MS / 2, undefined, cutOf(server))
+        await within(SOON_MS, undefined, cutOf(server))
         return server.unsent.cut
       },
       { answer: () => reply(MEGABYTE.repeat(30)) },
@@ -235,7 +236,7 @@ export const SOCKETS = {
     over(
       async ({ open, server }) => {
         for (let at = 0; at < 2; at++) (await open()).pause().write(post('{}'))
-        await within(SOON_MS / 2, undefined, cutOf(server))
+        await within(SOON_MS, undefined, cutOf(server))
         return server.unsent.cut
       },
       { answer: () => reply(MEGABYTE.repeat(30)) },
@@ -270,7 +271,7 @@ export const SOCKETS = {
       },
       {
         answer(_body, client) {
-          for (let at = 0; at < 400; at++) client.notify?.(MEGABYTE.slice(0, 50_000))
+          for (let at = 0; at < 400; at++) client.notify?.([[NOTE]])
           return { text: undefined, status: 200, headers: {} }
         },
       },
@@ -377,33 +378,63 @@ export const SOCKETS = {
   ),
   controlFrames: row(2, 'closed', sent(frames(5, frame('', { opcode: 9 })))),
   feedSubscribers: row(1, 1, async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits })
+    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
     await over(
       async ({ open }) => {
         for (let at = 0; at < 2; at++) await statusOf(await open(), upgrade('feed'))
       },
-      { feed: hub.open },
+      { feed: hub.door },
     )(limits)
     return hub.counts.refused
   }),
   feedQueueBytes: row(1_000_000_000, { lagging: 0, subscribers: 1 }, async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits })
+    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
     return over(
       async ({ open }) => {
         const socket = await open()
         await statusOf(socket, upgrade('feed'))
         socket.pause()
         for (let at = 0; at < 30; at++) {
-          hub.broadcast(MEGABYTE)
+          hub.broadcast(MEGABYTE, undefined)
           await new Promise(setImmediate)
         }
         const { subscribers } = hub
         return { lagging: hub.counts.lagging, subscribers }
       },
-      { feed: hub.open },
+      { feed: hub.door },
     )(limits)
   }),
+  feedHeldFrames: row(3, 'a gap', replayed()),
+  feedHeldBytes: row(40, 'a gap', replayed()),
+  feedEnrichedBytes: row(0, '400', async (limits) => {
+    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    return over(async ({ open }) => statusOf(await open(), upgrade('feed?enrich=1')), {
+      feed: hub.door,
+    })(limits)
+  }),
 } satisfies Some
+
+/** What a reader gets first that asks for what came after the first of ten messages. */
+function replayed(): Row['see'] {
+  return async (limits) => {
+    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    for (let index = 0; index < 10; index++)
+      hub.broadcast(`message ${index}`, { number: 1, index, payloadId: '0x0000000000000001' })
+    return over(
+      async ({ open }) => {
+        const socket = await open()
+        let text = ''
+        socket.on('data', (chunk) => {
+          text += chunk
+        })
+        socket.write(upgrade('feed?since=1:0'))
+        while (!/message 9/.test(text)) await once(socket, 'data')
+        return /FlashnodeGap/.test(text) ? 'a gap' : 'no gap'
+      },
+      { feed: hub.door },
+    )(limits)
+  }
+}
 
 /** When an answer was cut off. */
 async function cutOf(server: Server): Promise<undefined> {

@@ -1,5 +1,6 @@
 /** Limits of the threads behind the front, of the txpool, and of what the front keeps of its clients. */
 
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { Method } from '../../../rpc/method/method.ts'
 import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
 import type { Lane, Runs } from '../../../rpc/seam/lane.ts'
@@ -9,6 +10,7 @@ import { kebab } from '../../../workers/config/command.ts'
 import { readInvocation } from '../../../workers/config/config.ts'
 import type { NodeConfig } from '../../../workers/config/serving.ts'
 import { createFront } from '../../../workers/front/front.ts'
+import { openPromises } from '../../../workers/front/promises.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
 import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool } from '../../../workers/pool/pool.ts'
@@ -102,6 +104,7 @@ async function known(limits: Changed): Promise<number> {
     reader: memory,
     executor: { execute: async () => ({ result: 'null' }) },
     transactions: smallPool(),
+    promises: openPromises(memoryDatabase(), () => 0),
     accounts: devAccounts,
     methods: [],
     legacyUrl: undefined,

@@ -7,6 +7,7 @@ import { recover } from '../../../engine/storage/blocks/recover.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
+import { known } from '../../fixtures/known.ts'
 import type { PlainChain } from '../../fixtures/plain-chain.ts'
 import { ALL_KEYS, compareRows, trieRowsOf } from '../../fixtures/stored-rows.ts'
 
@@ -62,7 +63,7 @@ function compareHistory(
     const before = isAccount
       ? store.accountHistory(bytes, number)
       : store.slotHistory(bytes, number)
-    const found = before === 'unchanged' ? flat : before
+    const found = known(before === 'unchanged' ? flat : before)
     const is = found && bytesToHex(found)
     if (is !== plain.rowAt(key, number))
       throw new Error(`${key} at ${number} is ${is}, plainly ${plain.rowAt(key, number)}`)

@@ -10,11 +10,12 @@ import type { Receipt, Seen, Shown } from './load.ts'
 export type Differences = {
   /** One line each. */
   readonly found: string[]
-  /** How many hashes of blocks and how many receipts were compared. */
+  /** How many hashes of blocks, receipts and edits were compared. */
   hashes: number
   receipts: number
+  edits: number
 }
-export const noDifferences = (): Differences => ({ found: [], hashes: 0, receipts: 0 })
+export const noDifferences = (): Differences => ({ found: [], hashes: 0, receipts: 0, edits: 0 })
 
 /** What the last life showed, as soon as the node says that it is ready: nothing may be missing even for a moment. */
 export async function compareNewest(node: RunningNode, seen: Seen, to: Differences): Promise<void> {
@@ -25,6 +26,7 @@ export async function compareNewest(node: RunningNode, seen: Seen, to: Differenc
   await compareBlocks(`${node.url}/flashblocks`, complete, to)
   await compareReceipts(`${node.url}/flashblocks`, [...seen.receipts.values()].slice(-200), to)
   await comparePrefixes(node, [...seen.pending.values()].slice(-NEWEST), to)
+  await compareEdits(node, [...seen.edits].slice(-NEWEST), to)
 }
 const NEWEST = 20
 /** The node makes a block each second. */
@@ -48,6 +50,21 @@ export async function compareAll(node: RunningNode, seen: Seen, to: Differences)
   await compareBlocks(root, [...seen.canonical], to)
   await compareBlocks(root, [...seen.complete], to)
   await compareReceipts(root, [...seen.receipts.values()], to)
+  await compareEdits(node, [...seen.edits], to)
+}
+
+async function compareEdits(
+  node: RunningNode,
+  edits: readonly (readonly [address: Hex, balance: Hex])[],
+  to: Differences,
+): Promise<void> {
+  const params = edits.map(([address]) => [address, 'latest'])
+  const answers = await callMany(`${node.url}/`, 'eth_getBalance', params)
+  for (const [at, [address, balance]] of edits.entries()) {
+    to.edits++
+    if (answers[at] !== balance)
+      to.found.push(`${address} was edited to have ${balance} and has ${answers[at]}`)
+  }
 }
 
 /** Not so what is in the pool still, behind another of its sender, and what the sequencer gave up: it says so when it comes again. */

@@ -27,6 +27,8 @@ export type Seen = {
   readonly accepted: Map<Hex, Hex>
   /** First receipt shown of each, by /flashblocks. */
   readonly receipts: Map<Hex, Receipt>
+  /** Balance by account, of edits that were answered: nobody else knows these accounts. */
+  readonly edits: Map<Hex, Hex>
   /** Hash by number: `latest` of / and of /flashblocks. */
   readonly canonical: Map<number, Hex>
   readonly complete: Map<number, Hex>
@@ -36,6 +38,7 @@ export type Seen = {
 export const nothingSeen = (): Seen => ({
   accepted: new Map(),
   receipts: new Map(),
+  edits: new Map(),
   canonical: new Map(),
   complete: new Map(),
   pending: new Map(),
@@ -52,6 +55,8 @@ const SPREAD_SLOTS = 900
 const REVERTER: Hex = '0x600580600b6000396000f360006000fd'
 
 const BACK_OFF_MS = 500
+/** Each makes a block. */
+const BETWEEN_EDITS_MS = 700
 
 type Sender = { readonly account: PrivateKeyAccount; nonce: number }
 
@@ -101,6 +106,14 @@ export function createLoad(random: () => number): Load {
     else await sleep(BACK_OFF_MS)
   }
 
+  async function edit(node: RunningNode): Promise<void> {
+    await sleep(BETWEEN_EDITS_MS)
+    const address = `0xed${bytesOf(random).toString('hex')}` as const
+    const balance = `0x${(1 + Math.floor(random() * 2 ** 40)).toString(16)}` as const
+    await call(node.url, 'anvil_setBalance', [address, balance])
+    seen.edits.set(address, balance)
+  }
+
   async function watch(node: RunningNode): Promise<void> {
     const block = async (path: string, tag: string) =>
       (await call(`${node.url}${path}`, 'eth_getBlockByNumber', [tag, false])) as Shown
@@ -137,11 +150,15 @@ export function createLoad(random: () => number): Load {
         )
       await Promise.all([
         ...senders.map((sender) => whileAlive(() => send(node, sender))),
+        whileAlive(() => edit(node)),
         whileAlive(() => watch(node)),
       ])
     },
   }
 }
+
+const bytesOf = (random: () => number) =>
+  Buffer.from(Array.from({ length: 19 }, () => Math.floor(random() * 256)))
 
 /** A node that is killed cuts its connections. */
 export const isCut = (error: unknown): boolean =>

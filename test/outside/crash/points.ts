@@ -37,7 +37,7 @@ export const NODE_POINTS: readonly Point[] = [
   },
   { name: 'append, after its commit', ...APPEND, ...after(APPEND.find), times: 5 },
   {
-    ...{ name: 'between append and publish', file: 'engine/sources/writer/sealed.ts', times: 5 },
+    ...{ name: 'between append and publish', file: 'engine/sources/writer/appended.ts', times: 5 },
     ...before('state.options.publisher.answered(block.handle)'),
   },
   {
@@ -106,7 +106,7 @@ export const KEEPER_POINTS: readonly Point[] = [
   {
     ...{
       name: 'unfold, before its first block',
-      file: 'engine/storage/keeper/keeper.ts',
+      file: 'engine/storage/keeper/state.ts',
       times: 6,
     },
     ...before('this.#words.raiseUnfolds()'),
@@ -120,7 +120,7 @@ export const KEEPER_POINTS: readonly Point[] = [
     ...before('return parent\n'),
   },
   {
-    ...{ name: 'unfold, after its last block', file: 'engine/storage/keeper/keeper.ts', times: 6 },
+    ...{ name: 'unfold, after its last block', file: 'engine/storage/keeper/state.ts', times: 6 },
     ...before('this.#trie.reload()'),
   },
   {
@@ -170,7 +170,7 @@ export const MIGRATION_POINTS: readonly Point[] = [
 /** The format that never was becomes one that this build migrates from. */
 export const WITH_OLDER_SCHEMA: Edit = {
   file: 'engine/storage/directory/migrations.ts',
-  find: "  3: { text: 'what blocks replaced in the tries as patches', slice: () => undefined },\n}",
+  find: "  5: { text: 'a ledger of what flashblocks promised', slice: () => undefined },\n}",
   replace:
-    "  3: olderSchema,\n}\nimport { olderSchema } from '../../../test/fixtures/older-schema.ts'",
+    "  5: olderSchema,\n}\nimport { olderSchema } from '../../../test/fixtures/older-schema.ts'",
 }

@@ -8,6 +8,7 @@ import { memoryOf } from '../soak/samples.ts'
 import type { FeedSeen } from '../soak/subscriber.ts'
 import type { Row } from './attack.ts'
 import { startAttacker } from './attacker.ts'
+import { fillStateCache } from './fill.ts'
 import { type Honest, startHonest } from './honest.ts'
 import { processorOf, since } from './processor.ts'
 import {
@@ -71,6 +72,7 @@ export async function sufferRows(
     rss: () => memoryOf(node.pid, 0).rssBytes / MB,
   }
   await honest.heard()
+  await fillStateCache(node.url)
   const cold = processorOf(node.pid)
   await sleep(WARM_MS)
   const alone = await honest.heard()

@@ -55,7 +55,7 @@ export async function overloadByLogs(
   )
   check(
     `--view-memory ${least - 1} is refused for blocks of ${BLOCK_GAS} gas`,
-    refused.includes(`needs at least ${least}`),
+    refused.includes(`need at least ${least}`),
     /--view-memory.*/.exec(refused)?.[0] ?? refused,
   )
   // What is looked at here is memory, not time.

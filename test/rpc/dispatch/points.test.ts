@@ -10,6 +10,9 @@ const batch = (count: number) => `[${Array.from({ length: count }, (_, id) => ca
 const text = (bytes: number) => call(1, `["${'0x'.padEnd(bytes, '1')}"]`)
 const TRACE = '{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x11"]}'
 
+const subscribe = (params: string) =>
+  `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":[${params}]}`
+
 const slots = (count: number) =>
   JSON.stringify({
     jsonrpc: '2.0',
@@ -37,6 +40,8 @@ describe('a request costs the most of', () => {
     ['its slots, 32 for a point, started', slots(33), 2],
     ['its slots, as many as it may ask for', slots(1_024), 32],
     ['its slots, of which none is read: they are too many', slots(1_025), 2],
+    ['a replay of flashblocks', subscribe('"newFlashblocks",{"since":"1:0"}'), 10],
+    ['a replay, whatever follows', subscribe('"newFlashblocks",{"since":"1:0"},null'), 10],
     ['nothing but space', '  ', 1],
     ['its started 64 kB', text(65_400), 1],
     ['its started 64 kB, two', text(70_000), 2],
@@ -85,7 +90,7 @@ describe('what was paid on its way in', () => {
   const THREE: Paid = { points: 3, last: 3, second: 1, least: 4 }
   test('is not paid again', async () => {
     const rpc = testRpc({ perSecond: 1 })
-    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false } as const
+    const whole = { ...client, endpoint: 'standard', notify: () => true, isGone: false } as const
     const { signal } = new AbortController()
     const answer = await rpc.answer(text(250_000), { ...whole, signal }, THREE)
     expect(answer.status).toBe(200)
@@ -102,7 +107,13 @@ describe('what was paid on its way in', () => {
     const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
     const rpc = testRpc({ limiter })
     const { signal } = new AbortController()
-    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
+    const whole = {
+      ...client,
+      endpoint: 'standard',
+      notify: () => true,
+      isGone: false,
+      signal,
+    } as const
     await rpc.answer(body, whole, paid)
     expect(limiter.charged).toBe(rest)
   })
@@ -110,7 +121,13 @@ describe('what was paid on its way in', () => {
     const limiter = createLimiter({ perSecond: 10, keys: 10, now: () => Date.now() })
     const rpc = testRpc({ limiter })
     const { signal } = new AbortController()
-    const whole = { ...client, endpoint: 'standard', notify() {}, isGone: false, signal } as const
+    const whole = {
+      ...client,
+      endpoint: 'standard',
+      notify: () => true,
+      isGone: false,
+      signal,
+    } as const
     await rpc.answer(batch(7), whole)
     const charge = (await limiter.charge(client.address, 3)) as Allowed
     const paid = { ...paidMore(UNPAID, 3, charge.second), least: 4 }

@@ -266,7 +266,7 @@ describe('answers', () => {
   test('say where they stand among the flashblocks', async () => {
     const rpc = testRpc()
     const { headers } = await rpc.send(chainId)
-    expect(headers['X-Flashblock']).toBe('0:0:0x0123456789abcdef')
+    expect(headers['X-Flashblock']).toBe('0:0:0x0000000000000001')
     expect((await rpc.send(chainId, { endpoint: 'standard' })).headers).toEqual({})
   })
   test('that are large go out one by one, with a turn for others between', async () => {

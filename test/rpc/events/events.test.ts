@@ -4,9 +4,9 @@ import type { Client } from '../../../rpc/seam/client.ts'
 import { CONTRACT, execute, filled, log, TOPIC, transfer } from '../../fixtures/executed.ts'
 import type { MemoryBlock } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
+import { type Json, subscribed, testSubscriber } from '../../fixtures/subscriber.ts'
 
 type Rpc = ReturnType<typeof testRpc>
-type Json = Readonly<Record<string, unknown>>
 let nonce = 0n
 
 /** A block with as many logs, one transaction each. */
@@ -197,39 +197,14 @@ describe('filters', () => {
   })
 })
 
-/** A WebSocket's side of things: what was sent to it. */
-function socket() {
-  const closing = new AbortController()
-  const sent: Json[] = []
-  const client: Client = {
-    address: '127.0.0.1',
-    endpoint: 'flashblocks',
-    signal: closing.signal,
-    get isGone() {
-      return closing.signal.aborted
-    },
-    notify: (text) => sent.push(JSON.parse(text) as Json),
-  }
-  const of = (id: unknown) =>
-    sent
-      .map(({ params }) => params as Json)
-      .filter((one) => one['subscription'] === id)
-      .map((one) => one['result'])
-  return { client, of, sent, close: () => closing.abort() }
-}
-const subscribed = async (rpc: Rpc, client: Client, ...params: unknown[]) => {
-  const { result } = await rpc.ask('eth_subscribe', params, client)
-  await new Promise(setImmediate)
-  return result as string
-}
-
 describe('subscriptions', () => {
   test('heads and logs of canonical blocks, each once, with what a reorg takes back', async () => {
     const rpc = testRpc()
-    const { client, of } = socket()
-    const heads = await subscribed(rpc, client, 'newHeads')
-    const logs = await subscribed(rpc, client, 'logs', { address: bytesToHex(CONTRACT) })
-    const none = await subscribed(rpc, client, 'logs', { address: bytesToHex(filled(20, 1)) })
+    const one = testSubscriber()
+    const { of } = one
+    const heads = await subscribed(rpc, one, 'newHeads')
+    const logs = await subscribed(rpc, one, 'logs', { address: bytesToHex(CONTRACT) })
+    const none = await subscribed(rpc, one, 'logs', { address: bytesToHex(filled(20, 1)) })
     const base = grow(rpc)
     const lost = grow(rpc)
     const branch = blockOn(rpc, base, 2, 1)
@@ -252,16 +227,18 @@ describe('subscriptions', () => {
   })
   test('nothing of what is only pending', async () => {
     const rpc = testRpc()
-    const { client, sent } = socket()
-    await subscribed(rpc, client, 'newHeads')
+    const one = testSubscriber()
+    const { sent } = one
+    await subscribed(rpc, one, 'newHeads')
     const { canonical } = rpc.memory.heads
     rpc.memory.publish({ canonical, pending: blockOn(rpc, canonical) })
     expect(sent).toEqual([])
   })
   test('the id goes out before the first event', async () => {
     const rpc = testRpc()
-    const { client, of, sent } = socket()
-    const asked = rpc.ask('eth_subscribe', ['newHeads'], client)
+    const one = testSubscriber()
+    const { of, sent } = one
+    const asked = rpc.ask('eth_subscribe', ['newHeads'], one.client)
     await Promise.resolve()
     const block = grow(rpc)
     const id = (await asked).result
@@ -274,9 +251,10 @@ describe('subscriptions', () => {
   })
   test('pooled transactions, as hashes or whole', async () => {
     const rpc = testRpc()
-    const { client, of } = socket()
-    const hashes = await subscribed(rpc, client, 'newPendingTransactions')
-    const whole = await subscribed(rpc, client, 'newPendingTransactions', true)
+    const one = testSubscriber()
+    const { of } = one
+    const hashes = await subscribed(rpc, one, 'newPendingTransactions')
+    const whole = await subscribed(rpc, one, 'newPendingTransactions', true)
     const transaction = transfer(nonce++)
     await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
     const hash = bytesToHex(transaction.hash)
@@ -285,8 +263,8 @@ describe('subscriptions', () => {
   })
   test('end when asked to by their own connection, once', async () => {
     const rpc = testRpc()
-    const [mine, foreign] = [socket(), socket()]
-    const id = await subscribed(rpc, mine.client, 'newHeads')
+    const [mine, foreign] = [testSubscriber(), testSubscriber()]
+    const id = await subscribed(rpc, mine, 'newHeads')
     const ask = async ({ client }: { client: Client }) => rpc.ask('eth_unsubscribe', [id], client)
     expect((await ask(foreign)).error).toEqual({ code: -32000, message: 'subscription not found' })
     expect((await ask(mine)).result).toBe(true)
@@ -296,25 +274,26 @@ describe('subscriptions', () => {
   })
   test('end with their connection', async () => {
     const rpc = testRpc()
-    const { client, sent, close } = socket()
-    await subscribed(rpc, client, 'newHeads')
-    await subscribed(rpc, client, 'logs', {})
+    const one = testSubscriber()
+    const { sent, close } = one
+    await subscribed(rpc, one, 'newHeads')
+    await subscribed(rpc, one, 'logs', {})
     close()
     expect(rpc.stats().subscriptions).toBe(0)
     grow(rpc)
     expect(sent).toEqual([])
-    expect((await rpc.ask('eth_subscribe', ['newHeads'], client)).error?.code).toBe(-32601)
+    expect((await rpc.ask('eth_subscribe', ['newHeads'], one.client)).error?.code).toBe(-32601)
   })
   test('no more than may on one connection', async () => {
     const rpc = testRpc({ limits: { subscriptionsPerConnection: 1 } })
-    const { client } = socket()
-    const id = await subscribed(rpc, client, 'syncing')
-    expect((await rpc.ask('eth_subscribe', ['newHeads'], client)).error).toMatchObject({
+    const one = testSubscriber()
+    const id = await subscribed(rpc, one, 'syncing')
+    expect((await rpc.ask('eth_subscribe', ['newHeads'], one.client)).error).toMatchObject({
       code: -32005,
       data: { limit: 1 },
     })
-    await rpc.ask('eth_unsubscribe', [id], client)
-    expect(await subscribed(rpc, client, 'newHeads')).toMatch(/^0x/)
+    await rpc.ask('eth_unsubscribe', [id], one.client)
+    expect(await subscribed(rpc, one, 'newHeads')).toMatch(/^0x/)
   })
   const refused: [params: unknown[], message: string][] = [
     [['nonsense'], 'no "nonsense" subscription in eth namespace'],
@@ -335,16 +314,17 @@ describe('subscriptions', () => {
     ],
   ]
   test.each(refused)('%j is refused', async (params, message) => {
-    const reply = await testRpc().ask('eth_subscribe', params, socket().client)
+    const reply = await testRpc().ask('eth_subscribe', params, testSubscriber().client)
     expect(reply.error).toEqual({ code: -32602, message })
   })
   test('a later one starts afresh: what came while there was none is not told', async () => {
     const rpc = testRpc()
-    const { client, of } = socket()
-    const first = await subscribed(rpc, client, 'newHeads')
-    await rpc.ask('eth_unsubscribe', [first], client)
+    const one = testSubscriber()
+    const { of } = one
+    const first = await subscribed(rpc, one, 'newHeads')
+    await rpc.ask('eth_unsubscribe', [first], one.client)
     grow(rpc)
-    const second = await subscribed(rpc, client, 'newHeads')
+    const second = await subscribed(rpc, one, 'newHeads')
     const block = grow(rpc)
     expect(of(second)).toEqual([expect.objectContaining({ hash: hashOf(block) })])
   })

@@ -13,10 +13,30 @@ const UNBOUNDED = { unsentBytes: Number.POSITIVE_INFINITY, unsentMs: Number.POSI
 const LATER = { timeout: 30_000 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
+/** The messages of frames (RFC 6455, 5.2), one behind the other. */
+function textsOf(frames: Uint8Array): string[] {
+  const bytes = Buffer.from(frames)
+  const texts: string[] = []
+  for (let at = 0; at < bytes.length; ) {
+    expect(bytes[at]).toBe(0x81)
+    const short = bytes[at + 1]!
+    const [length, header] =
+      short < 126
+        ? [short, 2]
+        : short === 126
+          ? [bytes.readUInt16BE(at + 2), 4]
+          : [Number(bytes.readBigUInt64BE(at + 2)), 10]
+    texts.push(bytes.toString('latin1', at + header, at + header + length))
+    at += header + length
+  }
+  return texts
+}
+
 /** WebSocketFrames of a network that takes bytes when it is told to; what was sent is put together as a receiver does it. */
 function network() {
   const messages: string[] = []
   const sent: { bytes: number; done: (() => void) | undefined }[] = []
+  const waiting: (() => void)[] = []
   let open: string | undefined
   let isOpen = true
   let most = 0
@@ -47,6 +67,12 @@ function network() {
     cut() {
       isOpen = false
     },
+    sendFrames(data, done) {
+      if (open !== undefined) throw new Error('frames within the fragments of a message')
+      messages.push(...textsOf(data))
+      put(data.length, done)
+    },
+    onceTaken: (go) => void waiting.push(go),
   }
   return {
     frames,
@@ -57,19 +83,24 @@ function network() {
     /** The oldest frames leave. */
     take(count: number) {
       for (const { done } of sent.splice(0, count)) done?.()
+      if (buffered() === 0) for (const go of waiting.splice(0)) go()
     },
   }
 }
 
 type Step =
   | { readonly message: number }
+  | { readonly all: readonly number[] }
   | { readonly parts: readonly number[] }
   | { readonly take: number }
 const stepOf: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ message: fc.nat(2_000) }),
+  fc.record({ all: fc.array(fc.oneof(fc.nat(300), fc.nat(70_000)), { maxLength: 4 }) }),
   fc.record({ parts: fc.array(fc.nat(LARGE * 2), { minLength: 1, maxLength: 4 }) }),
   fc.record({ take: fc.nat(6) }),
 )
+
+const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 describe('a queue', LATER, () => {
   test('keeps the order, and fragments together', async () => {
@@ -94,6 +125,9 @@ describe('a queue', LATER, () => {
           if ('message' in step) {
             expected.push(fill(step.message))
             queue.send(fill(step.message))
+          } else if ('all' in step) {
+            expected.push(...step.all.map(fill))
+            queue.sendAll(step.all.map((length) => [Buffer.from(fill(length))]))
           } else if ('parts' in step) {
             const parts = step.parts.map((length): Part => {
               const text = fill(length)
@@ -119,7 +153,13 @@ describe('a queue', LATER, () => {
         const same = net.messages.every((message, index) => message === expected[index])
         expect(same).toBe(true)
         // One piece, which is the longest part at most, and messages that had nothing to wait for.
-        const messages = steps.reduce((sum, one) => sum + ('message' in one ? one.message : 0), 0)
+        const bytesOf = (step: Step) =>
+          'message' in step
+            ? step.message
+            : 'all' in step
+              ? sum(step.all) + 10 * step.all.length
+              : 0
+        const messages = sum(steps.map(bytesOf))
         expect(net.most).toBeLessThanOrEqual(LARGE * 2 + messages)
       }),
       { numRuns: 60 },
@@ -158,11 +198,24 @@ describe('over a socket', LATER, () => {
   }
   /** Answers a number with so many pieces, and tells its client something before and after. */
   const answer: Answerer = async (body, client) => {
-    client.notify?.(`before ${body}`)
-    setImmediate(() => client.notify?.(`after ${body}`))
+    client.notify?.([[Buffer.from(`before ${body}`)]])
+    setImmediate(() => client.notify?.([[Buffer.from('after '), Buffer.from(body)]]))
     const piece = Buffer.alloc(LARGE, body)
     return new LargeAnswer(['"', ...Array.from({ length: Number(body) }, () => piece), '"'], {})
   }
+
+  test('notifications of every length of a header arrive, one by one', async () => {
+    const lengths = [0, 125, 126, 65_535, 65_536, 1]
+    const { url } = await start({
+      async answer(_body, client) {
+        client.notify?.(lengths.map((length) => [Buffer.alloc(length, 'x')]))
+        return { text: undefined, status: 200, headers: {} }
+      },
+    })
+    const socket = await openSocket(url)
+    socket.send('1')
+    for (const length of lengths) expect((await socket.next()).length).toBe(length)
+  })
 
   test('large answers and notifications arrive whole', async () => {
     const { url, server } = await start({ answer })

@@ -104,6 +104,25 @@ describe('requests', () => {
     expect(other.headers['access-control-allow-origin']).toBe(undefined)
   })
 
+  test.each<[string, Record<string, string>, string | undefined]>([
+    ['a usual one', { 'x-min-flashblock': '7:1:' }, '7:1:'],
+    ['through the router', { 'x-min-flashblock': '7:1', origin: 'https://app.example' }, '7:1'],
+    ['twice', { 'x-min-flashblock': '7:1\r\nx-min-flashblock: 8:1' }, '7:1, 8:1'],
+    ['without', {}, undefined],
+  ])('the place that a request asks for is told: %s', async (_, headers, told) => {
+    const asked: unknown[] = []
+    const answer: Answerer = (text, { minFlashblock }) => {
+      asked.push(minFlashblock)
+      return { text, status: 200, headers: {} }
+    }
+    const other = await startServer({ cors: ['https://app.example'], answer })
+    const lines = Object.entries({ ...json, ...headers, 'content-length': 1, connection: 'close' })
+    const text = lines.map((line) => line.join(': ')).join('\r\n')
+    expect(await talk(other.port, `${head('/')}${text}\r\n\r\n1`)).toMatch(/^HTTP\/1.1 200 /)
+    expect(asked).toEqual([told])
+    await other.server.close()
+  })
+
   test.each<[string, Record<string, string>, string]>([
     ['a usual one', {}, '{"a":"ü"}'],
     ['of another origin', { origin: 'https://app.example' }, '1'],
@@ -150,12 +169,12 @@ describe('requests', () => {
       headers: {
         origin: 'https://app.example',
         'access-control-request-method': 'POST',
-        'access-control-request-headers': 'content-type',
+        'access-control-request-headers': 'content-type, x-min-flashblock',
       },
     })
     expect(response.statusCode).toBe(204)
     expect(response.headers['access-control-allow-methods']).toContain('POST')
-    expect(response.headers['access-control-allow-headers']).toBe('content-type')
+    expect(response.headers['access-control-allow-headers']).toBe('content-type, x-min-flashblock')
   })
 })
 

@@ -1,7 +1,7 @@
 /** What a WebSocket sends is bounded and charged while it comes in, and who does not read is not answered. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createIntake } from '../../../rpc/http/intake.ts'
 import { createMeters } from '../../../rpc/http/meter.ts'
 import { createReading } from '../../../rpc/http/reading.ts'
@@ -252,10 +252,12 @@ describe('control frames', () => {
     const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
     const meters = createMeters({
       limiter: { charge },
-      ...{ intake, messageMs: 1_000, now: () => 0 },
+      ...{ intake, messageMs: 30_000, now: () => performance.now() },
     })
     const reading = createReading({ pause() {}, resume() {} }, () => 0)
-    return { charged, meter: meters.open({ address: '127.0.0.1', reading, cut() {} }) }
+    const cuts: string[] = []
+    const cut = (why: string) => void cuts.push(why)
+    return { charged, intake, cuts, meter: meters.open({ address: '127.0.0.1', reading, cut }) }
   }
 
   test.each([
@@ -265,16 +267,71 @@ describe('control frames', () => {
   ])('%i cost %j', async (count, points) => {
     const { charged, meter } = metered()
     for (let sent = 0; sent < count; sent++) {
-      meter.control()
+      meter.control(0)
       await turn()
     }
     expect(charged).toEqual(points)
   })
 
+  /** As often as those who follow a feed ask whether it is still there. */
+  const EVERY_MS = 500
+  const LASTS_MS = 3_600_000
+
+  test.each([
+    ['in a piece of its own', 0, [131]],
+    ['in two pieces', 0, [1, 130]],
+    ['with the beginning of the next', 5, [131]],
+  ])('are no message that comes too late: each %s', (_, before, pieces) => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { meter, intake, cuts } = metered()
+    if (before > 0) meter.received(before)
+    for (let ms = 0; ms < LASTS_MS; ms += EVERY_MS) {
+      for (const piece of pieces) meter.received(piece)
+      meter.control(125)
+      vi.advanceTimersByTime(EVERY_MS)
+    }
+    expect(cuts).toEqual([])
+    expect(intake.bytes).toBe(0)
+  })
+
+  test('do not make a message shorter that they come within, nor its time longer', () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { meter, intake, cuts } = metered()
+    meter.received(50_000)
+    for (let ms = 0; ms < 29_000; ms += EVERY_MS) {
+      meter.received(6)
+      meter.control(0)
+      expect(intake.bytes).toBeGreaterThanOrEqual(50_000 - 16_384)
+      vi.advanceTimersByTime(EVERY_MS)
+    }
+    expect(cuts).toEqual([])
+    vi.advanceTimersByTime(3_000)
+    expect(cuts).toEqual(['late'])
+  })
+
+  test('of one who only listens leave it connected', async () => {
+    const { port } = await start({ limits: { requestMs: 100, controlFrames: 1_000_000 } })
+    const raw = await openBare(port)
+    let code: number | undefined
+    const closed = closeCode(raw).then((one) => {
+      code = one
+    })
+    // Times are looked at once in a second.
+    const until = performance.now() + 1_300
+    while (code === undefined && performance.now() < until) {
+      const pong = once(raw, 'data')
+      raw.write(frame('', PING))
+      await Promise.race([pong, closed])
+    }
+    expect(code).toBeUndefined()
+  })
+
   test('cost the same between messages', async () => {
     const { charged, meter } = metered()
     for (let sent = 0; sent < 64; sent++) {
-      meter.control()
+      meter.control(0)
       meter.complete(1)
       await turn()
     }

@@ -61,7 +61,7 @@ describe('messages', () => {
 
   test('a notification goes to its client alone, also before the answer', async () => {
     const answer: Answerer = async (body, client) => {
-      client.notify?.(`"for ${body}"`)
+      client.notify?.([[Buffer.from(`"for ${body}"`)]])
       return { text: undefined, status: 200, headers: {} }
     }
     const { url } = await start({ answer })
@@ -124,7 +124,9 @@ describe('refused before the handshake', () => {
   })
 
   test('while starting, but the feed is served', async () => {
-    const { url, server } = await start({ feed: () => ({ onMessage() {} }) })
+    const { url, server } = await start({
+      feed: () => ({ headers: [], replayBytes: 0, open: () => ({ onMessage() {} }) }),
+    })
     server.setPaused('starting')
     await expect(openSocket(url)).rejects.toThrow('503')
     const feed = await openSocket(`${url}/feed`)
@@ -163,10 +165,13 @@ describe('closed', () => {
     const opened = Promise.withResolvers<Connection>()
     const { port } = await start({
       limits: { feedQueueBytes: 100_000 },
-      feed(connection) {
-        opened.resolve(connection)
-        return { onMessage() {} }
-      },
+      feed: () => ({
+        ...{ headers: [], replayBytes: 0 },
+        open(connection) {
+          opened.resolve(connection)
+          return { onMessage() {} }
+        },
+      }),
     })
     const raw = await openRaw(port)
     raw.write(handshake('/feed'))

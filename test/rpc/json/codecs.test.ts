@@ -32,6 +32,14 @@ function said(codec: Codec<unknown>, wire: unknown): unknown {
 const json = (problem: string, type: string) =>
   `json: cannot unmarshal ${problem} into Go value of type ${type}`
 
+const place = (more: object = {}) => {
+  const whole = { number: '0x10', index: '0x3', ...more }
+  const given = Object.entries(whole).filter(([, value]) => value !== undefined)
+  return { flashblock: Object.fromEntries(given) }
+}
+const missing = (key: string) => `missing required field '${key}' for flashblock`
+const TWO = 'cannot specify both a flashblock and a block, choose one or the other'
+
 describe('refused in the words callers know', () => {
   const cases: [name: string, codec: Codec<unknown>, wire: unknown, complaint: string][] = [
     ['address null', address, null, json('non-string', 'common.Address')],
@@ -120,6 +128,29 @@ describe('refused in the words callers know', () => {
       blockId,
       { blockHash: H, blockNumber: '0x0' },
       'cannot specify both BlockHash and BlockNumber, choose one or the other',
+    ],
+    ['a place without its index', blockId, place({ index: undefined }), missing('index')],
+    ['a place without its number', blockNumber, place({ number: undefined }), missing('number')],
+    ['a place and a hash', blockId, { ...place(), blockHash: H }, TWO],
+    ['a place that is none', blockNumber, { flashblock: 5 }, json('number', 'flashblock')],
+    ['a place with more', blockId, place({ idx: '0x1' }), 'idx: an unknown field'],
+    [
+      'a place below zero',
+      blockId,
+      place({ number: -1 }),
+      'json: cannot unmarshal not an integer into Go struct field flashblock.number of type hexutil.Uint64',
+    ],
+    [
+      'a place at a decimal text',
+      blockNumber,
+      place({ index: '12' }),
+      'json: cannot unmarshal hex string without 0x prefix into Go struct field flashblock.index of type hexutil.Uint64',
+    ],
+    [
+      'a place of a short payload',
+      blockId,
+      place({ payloadId: '0x12' }),
+      'payloadId: expected 0x and 16 hex digits',
     ],
     ['height a number', blockNumber, 5, 'hex string without 0x prefix'],
     ['flag a string', boolean, 'true', json('string', 'bool')],
@@ -261,6 +292,19 @@ describe('taken', () => {
       { hash: new Uint8Array(32).fill(0x11), requireCanonical: true },
     ],
     ['a height in an object', blockId, { blockNumber: '0x5', blockHash: null }, { number: 5n }],
+    ['a place', blockNumber, place(), { flashblock: { number: 16n, index: 3 } }],
+    [
+      'a place in numbers, of a payload',
+      blockId,
+      place({ number: 16, index: 3, payloadId: '0x00112233445566FF' }),
+      { flashblock: { number: 16n, index: 3, payloadId: '0x00112233445566ff' } },
+    ],
+    [
+      'a place that no block has',
+      blockId,
+      place({ index: '0xffffffffffffffff' }),
+      { flashblock: { number: 16n, index: Number.MAX_SAFE_INTEGER } },
+    ],
     ['an index that no block has', index, '0xffffffffffffffff', Number.MAX_SAFE_INTEGER],
     ['a call of nothing', transactionCall, null, {}],
     ['unknown fields', transactionCall, { foo: 1, gas: '0x5', to: null }, { gas: 5n }],
@@ -297,7 +341,18 @@ describe('properties', () => {
   const small = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
   const height = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n })
   const tag = fc.constantFrom('latest', 'pending', 'safe', 'finalized', 'earliest')
-  const number = fc.oneof(fc.record({ tag }), fc.record({ number: height }))
+  const payloadId = fc
+    .bigInt({ min: 0n, max: 2n ** 64n - 1n })
+    .map((id) => `0x${id.toString(16).padStart(16, '0')}`)
+  const flashblock = fc.record(
+    { number: height, index: fc.nat(), payloadId },
+    { requiredKeys: ['number', 'index'] },
+  )
+  const number = fc.oneof(
+    fc.record({ tag }),
+    fc.record({ number: height }),
+    fc.record({ flashblock }),
+  )
   const optional = { requiredKeys: [] as [] }
   const slots = fc.array(fc.tuple(word, word), { maxLength: 4 })
   const call = fc.record(

@@ -68,6 +68,15 @@ describe.each(cases)('%s: %s of %s', (limit, _what, name, params) => {
   })
 })
 
+test.each([undefined, 'whole', 'proven', 'trusted'] as const)(
+  'rpc.discover tells what the state is worth: %s',
+  async (mode) => {
+    const rpc = testRpc(mode === undefined ? {} : { mode })
+    const { info } = (await rpc.ask('rpc.discover')).result as { info: Record<string, unknown> }
+    expect(info['x-state']).toBe(mode)
+  },
+)
+
 test('rpc.discover tells the limits of this node', async () => {
   const said = async (limits: Partial<Limits>) =>
     JSON.stringify((await testRpc({ limits }).ask('rpc.discover')).result)

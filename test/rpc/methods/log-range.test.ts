@@ -41,8 +41,8 @@ describe('out of time', () => {
           { fromBlock, toBlock },
           fromBlock + (done % (width + 2n)),
         )!
-        const end = BigInt(suggestedRange.toBlock)
-        expect(BigInt(suggestedRange.fromBlock)).toBe(fromBlock)
+        const end = BigInt(String(suggestedRange.toBlock))
+        expect(BigInt(String(suggestedRange.fromBlock))).toBe(fromBlock)
         expect(end >= fromBlock && end < toBlock).toBe(true)
       }),
     )

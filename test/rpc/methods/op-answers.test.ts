@@ -43,6 +43,9 @@ function blockOf(json: JsonBlock): MemoryBlock {
     receipts,
     state: memoryReader(),
     index: undefined,
+    id: 1,
+    payloadId: '0x0000000000000001',
+    before: [],
   }
 }
 

@@ -224,12 +224,6 @@ describe('refused in one line', () => {
     expect(problem(['dev', '--config', file('{"limt": 1}')])).toMatch(/nearest: "limit-\w+"$/)
   })
 
-  test.each(['follow'])('%s', (command) => {
-    expect(problem([command, '--help'])).toMatch(
-      new RegExp(`^the command "${command}" is not available in this version \\(.+\\)$`),
-    )
-  })
-
   const files: [content: string, line: string][] = [
     ['{"prot": 1}', 'unknown key "prot" in FILE; nearest: "port"'],
     ['{"port": "x"}', 'file FILE, key "port": "x": expected an integer from 0 to 65535'],

@@ -1,6 +1,7 @@
 /** What a worker finds out about a transaction it does for the client that sent it. */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
 import type { PoolCall, PoolClient } from '../../../rpc/seam/executor.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import type { TransactionService } from '../../../rpc/seam/ports.ts'
@@ -11,7 +12,7 @@ import { createWhitelist } from '../../../workers/front/whitelist.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
-import { transfer } from '../../fixtures/txpool.ts'
+import { addressOfSender, transfer } from '../../fixtures/txpool.ts'
 
 const refuse = (): never => {
   throw new Error('nobody asks for it')
@@ -74,6 +75,32 @@ test('a long transaction is looked at for the client that sent it', async () => 
   const { raw } = transfer(0, 0, { input: new Uint8Array(70_000), gasLimit: 10_000_000n })
   expect(await service.submit(raw, client)).toMatchObject({ error: { message: 'no' } })
   expect(calls[0]!.client).toBe(client)
+})
+
+test('nobody is asked about what the sequencer has taken', async () => {
+  const after = { nonce: 0n, balance: 10n ** 20n, codeHash: EMPTY_HASH }
+  const sender = {
+    address: addressOfSender(0),
+    before: undefined,
+    after,
+    slots: [],
+    code: undefined,
+  }
+  const { service } = createTransactions({
+    reader: memoryChain([sender]),
+    chain: GASLESS,
+    journal: { append() {}, rewrite() {} },
+    limits: DEFAULT_LIMITS,
+    prove: refuse,
+    makeDigest: refuse,
+    isListed: refuse,
+    now: () => 0,
+    onFailure: refuse,
+  })
+  const client = { address: '10.0.0.7', isGone: false }
+  const { raw, hash } = transfer(0, 0, { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n })
+  expect(() => service.submit(raw, client)).toThrow('nobody asks for it')
+  expect(await service.submit(raw, client, true)).toEqual({ hash })
 })
 
 test('methods say who sends', async () => {

@@ -1,7 +1,7 @@
 /** Who gets a trace: against a model of workers that keep what they have executed of the newest blocks. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MOST_REPLAYS } from '../../../engine/execution/call/kept-replays.ts'
+import { MOST_REPLAYS } from '../../../engine/execution/call/most-replays.ts'
 import { createHolders } from '../../../workers/pool/holders.ts'
 
 const THREADS = [1, 2, 3, 4]

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { MissingKey } from '../../../engine/state/reader.ts'
 import type { WorkerReply } from '../../../rpc/dispatch/worker-call.ts'
 import type { Method } from '../../../rpc/method/method.ts'
 import { LARGE } from '../../../rpc/seam/exchange.ts'
@@ -945,7 +946,20 @@ describe('memory', () => {
     record: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
     deadline: fc.double({ noNaN: true }),
   })
+  const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
+  const address = bytesOf(20)
+  const missingKey: fc.Arbitrary<MissingKey> = fc.oneof(
+    fc.record({ kind: fc.constant('account' as const), address }),
+    fc.record({ kind: fc.constant('slot' as const), address, key: bytesOf(32) }),
+    fc.record({ kind: fc.constant('code' as const), hash: bytesOf(32) }),
+    fc.record({ kind: fc.constant('blockHash' as const), number: fc.bigInt({ min: 0n }) }),
+  )
+  const slot = { kind: 'slot' as const, address: new Uint8Array(20), key: new Uint8Array(32) }
   const replyOf: fc.Arbitrary<WorkerReply> = fc.oneof(
+    fc
+      .array(missingKey, { minLength: 1, maxLength: 5 })
+      .map((missing) => ({ stale: true as const, missing })),
+    fc.constant({ stale: true as const, missing: Array(1_000).fill(slot) }),
     fc.string({ unit: 'grapheme-ascii' }).map((text) => ({ result: JSON.stringify(text) })),
     fc.constant({ result: `"${'x'.repeat(TASK_BYTES / 3)}"` }),
     fc.constant({ stale: true as const }),

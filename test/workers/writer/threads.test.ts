@@ -111,6 +111,7 @@ async function startThreads(
     chain: CHAIN_OPTION,
     engine: 'reference',
     keeper: port2,
+    tellsChanges: false,
     sequencer: toWriter,
   }
   const start = (name: string, workerData: unknown, transfer: (typeof port1)[]) =>

@@ -141,6 +141,41 @@ describe('missing state', () => {
   })
 })
 
+test.each(['precise', 'stream'] as const)(
+  'a lost run has a million gas left after each read: %s',
+  (tier) => {
+    const tiered = makeFastEngine(makeReferenceEngine(), { module, tier })
+    for (const read of ['5f5450', `${push(5)} 31 50`, `5f5f5f5f5f ${push(3)} 5af1 50`]) {
+      let isLost = false
+      const whole = world({ 1: RICH, 2: { code: `${read} 00` }, 3: { code: '5f5450' } })
+      const asked = <T>(presence: T): T => {
+        isLost = true
+        return presence
+      }
+      const reader: StateReader = {
+        ...whole,
+        account(words, out, at) {
+          const presence = whole.account(words, out, at)
+          return presence === 'present' ? presence : asked(presence)
+        },
+        slot: (...of) => asked(whole.slot(...of)),
+      }
+      const session = tiered.openSession(reader, BLOCK, PRAGUE)
+      session.beginTransaction()
+      const gasLeft = (limits: object) => {
+        const outcome = run(session, { gas: 3_000_000n }, limits)
+        return outcome.status === 'success' ? outcome.gasLeft : undefined
+      }
+      const mark = session.checkpoint()
+      const left = gasLeft({ isLost: () => isLost })!
+      expect(left > 900_000n && left <= 1_050_000n).toBe(true)
+      session.revert(mark)
+      expect(gasLeft({})! > 2_900_000n).toBe(true)
+      session.close()
+    }
+  },
+)
+
 test('a deadline ends loops, long opcodes and calls in time', () => {
   const codes = [
     '5b 5f 56',

@@ -6,6 +6,7 @@ import { COLUMN_NAMES } from '../../../../engine/storage/database/columns.ts'
 import { DatabaseError } from '../../../../engine/storage/database/options.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
+import { PROMISED_BYTES } from '../../../../engine/storage/ledger-types.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
 import { openSmall } from '../../../fixtures/databases-open.ts'
 import { Bench } from '../../../fixtures/keeper-bench.ts'
@@ -134,6 +135,7 @@ test('on RocksDB the same history leaves the same rows', { timeout }, async () =
   const rocks = await openSmall(join(temporaryDirectory(), 'state'))
   const [left, right] = [rocks, memoryDatabase()].map((database) => {
     const bench = new Bench({ database, historyBlocks: 7 })
+    bench.send({ type: 'promise', promised: PROMISED })
     for (const _ of history(bench)) bench.check()
     bench.crash()
     bench.settle()
@@ -150,3 +152,9 @@ test('on RocksDB the same history leaves the same rows', { timeout }, async () =
   expect(left!.filter((rows) => rows.length === 0)).toEqual([])
   await rocks.close()
 })
+
+/** Of a block in the middle of the history. */
+const PROMISED = {
+  ...{ number: 5, payloadId: new Uint8Array(8).fill(3), index: 1, atMs: 1 },
+  transactions: new Uint8Array(2 * PROMISED_BYTES).fill(7),
+}

@@ -31,6 +31,7 @@ import { type ChainChoice, chainOption } from '../../../../workers/data/datadir.
 import { openChain, providePredeploys } from '../../../../workers/data/own-chain.ts'
 import { conformance, isAbsent } from '../../../fixtures/blocks.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
+import { known } from '../../../fixtures/known.ts'
 import { olderSchema } from '../../../fixtures/older-schema.ts'
 
 const dev = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
@@ -178,24 +179,31 @@ describe('a directory', () => {
   test('of a newer or older format is refused with what to do', async () => {
     const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
     expect(await faultOf(open(newer))).toBe(
-      `newer: ${newer} was written by a newer flashnode (format 5, this one reads 4): update flashnode, or give --datadir another directory`,
+      `newer: ${newer} was written by a newer flashnode (format 7, this one reads 6): update flashnode, or give --datadir another directory`,
     )
     const older = marked({ version: 0, chainId: 196 })
     expect(await faultOf(open(older))).toBe(
-      `older: ${older} has format 0, which cannot be migrated to 4: give --datadir another directory`,
+      `older: ${older} has format 0, which cannot be migrated to 6: give --datadir another directory`,
     )
     const options = {
       path: older,
       chain: dev,
       chainName: 'xlayer',
-      migrations: { 0: olderSchema, 1: olderSchema, 2: olderSchema, 3: olderSchema },
+      migrations: {
+        0: olderSchema,
+        1: olderSchema,
+        2: olderSchema,
+        3: olderSchema,
+        4: olderSchema,
+        5: olderSchema,
+      },
     }
     expect(await faultOf(openDirectory(options))).toBe(
-      `older: ${older} has format 0, this flashnode needs 4: run \`flashnode migrate --datadir ${older}\` first`,
+      `older: ${older} has format 0, this flashnode needs 6: run \`flashnode migrate --datadir ${older}\` first`,
     )
     const cut = marked({ version: SCHEMA_VERSION, migratesFrom: 0, chainId: 196 })
     expect(await faultOf(openDirectory({ ...options, path: cut }))).toBe(
-      `older: the migration of ${cut} from format 0 to 4 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
+      `older: the migration of ${cut} from format 0 to 6 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
     )
     expect(existsSync(join(older, 'state'))).toBe(false)
   })
@@ -229,7 +237,7 @@ describe('a genesis', () => {
     expect(keccak256(store.header(dev.genesisHash)!)).toEqual(dev.genesisHash)
     expect(store.body(dev.genesisHash)).toEqual({ transactions: [] })
     for (const [address, { balance, nonce = 0n, code, storage = [] }] of dev.alloc!) {
-      const account = decodeAccount(store.flatAccount(hexToBytes(address))!)
+      const account = decodeAccount(known(store.flatAccount(hexToBytes(address)))!)
       expect([account.balance, account.nonce]).toEqual([balance, nonce])
       if (code !== undefined) expect(store.code(account.codeHash)).toEqual(code)
       for (const { key, value } of storage)

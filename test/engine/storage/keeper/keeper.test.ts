@@ -22,7 +22,7 @@ type Step =
   | { kind: 'append'; flashblocks: Action[][]; isAdvanced: boolean }
   | { kind: 'run'; slices: number }
   | { kind: 'crash' }
-  | { kind: 'reorg'; depth: number }
+  | { kind: 'reorg' | 'rewind'; depth: number }
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
@@ -41,15 +41,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.record({
-      kind: fc.constant('reorg' as const),
+      kind: fc.constantFrom('reorg' as const, 'rewind' as const),
       depth: fc.integer({ min: 1, max: 6 }),
     }),
   },
 )
 
-test('any history: appends, slices, crashes and reorgs', { timeout: 60_000 }, () => {
+test('any history: appends, slices, crashes, reorgs and ways back', { timeout: 60_000 }, () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 10, maxLength: 45 }), (steps) => {
       const bench = new Bench()
@@ -60,6 +60,11 @@ test('any history: appends, slices, crashes and reorgs', { timeout: 60_000 }, ()
         else {
           const to = Math.max(GENESIS_NUMBER, bench.head.number - now.depth)
           if (to >= bench.head.number || to < bench.highestFolded - UNDO_WINDOW) continue
+          if (now.kind === 'rewind') {
+            bench.rewind(to)
+            bench.check(2)
+            continue
+          }
           bench.reorg(to)
           bench.append([[{ address: 1, isDeleted: false, nonce: 3, slots: [[1, 3]] }]], false)
         }
@@ -197,6 +202,63 @@ describe('a fold in progress', () => {
     for (let i = 0; i < 4; i++) bench.step()
     const preview = { type: 'preview', request: 1, roots: undefined }
     expect(bench.answers.slice(answered)).toEqual([preview])
+  })
+})
+
+describe('a way back', () => {
+  const grown = () => {
+    const bench = new Bench()
+    for (let i = 0; i < 7; i++) bench.append([actionsOf(i)], i % 2 === 0)
+    bench.settle()
+    return bench
+  }
+  const goesOn = (bench: Bench) => {
+    bench.check()
+    for (let i = 0; i < FOLD_DEPTH + 2; i++) bench.append([actionsOf(80 + i)], i % 2 === 1)
+    bench.settle()
+    bench.check()
+    bench.checkIndexes()
+    expect(bench.failures()).toEqual([])
+  }
+
+  test('to a block that is not folded moves the durable head alone', () => {
+    const bench = grown()
+    const { number, hash } = bench.at(bench.folded + 1)
+    bench.rewind(number)
+    expect(bench.answers.at(-1)).toEqual({ type: 'rewound', hash })
+    expect(bench.words.state.unfolds).toBe(0)
+    goesOn(bench)
+  })
+
+  test('to a folded block unfolds; there is nothing to append then', () => {
+    const bench = grown()
+    const to = bench.at(bench.folded - 2)
+    bench.rewind(to.number)
+    expect(bench.answers.at(-1)).toMatchObject({ type: 'unfolded', toNumber: to.number })
+    expect(bench.folded).toBe(to.number)
+    expect(bench.keeper.stats()).toMatchObject({ durableNumber: to.number, foldLag: 0 })
+    goesOn(bench)
+  })
+
+  test.each([0, 1, 2, 3])('is finished by the next open (%i slices)', (slices) => {
+    const bench = grown()
+    bench.sendRewind(bench.folded - 2)
+    for (let at = 0; at < slices; at++) bench.step()
+    bench.crash()
+    goesOn(bench)
+  })
+
+  test('beyond what can be undone is refused', () => {
+    const bench = new Bench()
+    for (let i = 0; i < UNDO_WINDOW + 5; i++) bench.append([actionsOf(i)], false)
+    bench.settle()
+    const to = bench.at(GENESIS_NUMBER)
+    const { durableNumber } = bench.keeper.stats()
+    bench.send({ type: 'rewind', to: { number: to.number, hash: to.hash } })
+    expect(bench.failures()).toMatchObject([
+      { message: expect.stringContaining('cannot be unfolded') },
+    ])
+    expect(bench.keeper.stats()).toMatchObject({ durableNumber })
   })
 })
 

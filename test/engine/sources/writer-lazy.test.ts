@@ -1,0 +1,226 @@
+/** Without a trie: the next block says a block's hash, the canonical block its roots. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { encodeAccount } from '../../../engine/state/account-codec.ts'
+import { readAccount, readSlot } from '../../../engine/state/read.ts'
+import type { KeeperRequest } from '../../../engine/storage/types.ts'
+import type { ProducedBlock } from '../../fixtures/producer.ts'
+import { createBranches, seal } from '../../fixtures/writer-branches.ts'
+import { hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+
+let a: readonly ProducedBlock[]
+let b: readonly ProducedBlock[]
+let longer: ProducedBlock
+beforeAll(async () => {
+  ;({ a, b, longer } = await createBranches())
+})
+
+const CADENCE = 250
+const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
+const sealed = ({ hash, header }: ProducedBlock) => ({
+  hash,
+  stateRoot: header.stateRoot,
+  withdrawalsRoot: header.withdrawalsRoot,
+})
+const sealWhole = (world: WriterWorld, block: ProducedBlock) => seal(world, block, sealed(block))
+
+/** Block 1 is canonical. */
+async function worldOf(options: WorldOptions = {}): Promise<WriterWorld> {
+  const world = new WriterWorld({ isLazy: true, ...options })
+  await world.apply({ type: 'feed', feed: 0, isConnected: true })
+  await sealWhole(world, a[0]!)
+  await world.settle({ ticks: true })
+  world.counts.clear()
+  world.told = []
+  return world
+}
+const stateRoot = (world: WriterWorld, number: number) => {
+  const lease = world.reader.lease('flashblocks')
+  const block = lease.view.block({ number: BigInt(number) })!
+  const byHash = lease.view.block({ hash: block.hash, requireCanonical: false })!
+  lease.release()
+  expect(hex(byHash.header.stateRoot)).toBe(hex(block.header.stateRoot))
+  return hex(block.header.stateRoot)
+}
+const unannounced = (block: ProducedBlock): Flashblock[] =>
+  block.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
+
+describe('the next block', () => {
+  test('names the hash of one that has ended, long before that is canonical', async () => {
+    const world = await worldOf()
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 2] })
+    for (const message of a[2]!.flashblocks) await world.packet(message)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 2] })
+    expect(stateRoot(world, 2)).toBe(hex(ZERO_32))
+    // Nobody has a trie to ask.
+    const isOfLedger = ({ type }: KeeperRequest) => type === 'promise' || type === 'payload'
+    expect(world.requests.filter((request) => !isOfLedger(request))).toEqual([])
+    await sealWhole(world, a[1]!)
+    expect(world.heads()).toMatchObject({
+      canonical: at(a[1]!),
+      complete: at(a[1]!),
+      pending: [3, 2],
+    })
+    expect(stateRoot(world, 2)).toBe(hex(a[1]!.header.stateRoot))
+    expect([world.count('sealed_executed_whole'), world.count('parent_unproven')]).toEqual([0, 0])
+  })
+
+  test('that names another one is begun anew on the canonical block, in one record', async () => {
+    const world = await worldOf()
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    const [zero] = a[2]!.flashblocks
+    const base = { ...zero!.base!, parentHash: new Uint8Array(32).fill(9) }
+    // What the two blocks hold is right, and what stands on the wrong hash is not.
+    await world.packet({ ...zero!, base })
+    expect(world.heads().complete).toEqual([2, hex(base.parentHash)])
+    const publishes = () => world.told.filter(({ type }) => type === 'published').length
+    const before = publishes()
+    await sealWhole(world, a[1]!)
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
+    expect([publishes() - before, world.count('sealed_executed_whole')]).toEqual([1, 1])
+    expect(world.told.filter(({ type }) => type === 'replaced')).toMatchObject([
+      { number: 2, promised: base.parentHash, canonical: a[1]!.hash, lost: [] },
+    ])
+  })
+
+  test('waits where the block has a hole, until that is filled', async () => {
+    const world = await worldOf()
+    const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
+    await world.packet(zero)
+    await world.packet(one)
+    await world.packet(a[2]!.flashblocks[0]!)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 1] })
+    await world.packet(two, 2n, 1)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
+  })
+
+  test('waits where the block has a hole, until it is canonical', async () => {
+    const world = await worldOf()
+    // It tells ends.
+    for (const message of a[0]!.flashblocks) await world.packet(message)
+    await world.packet(a[1]!.flashblocks[0]!)
+    for (const message of a[2]!.flashblocks) await world.packet(message)
+    await sealWhole(world, a[1]!)
+    await world.settle({ ticks: true })
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 2] })
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('of a feed that tells no ends is believed, and counted', async () => {
+    const world = await worldOf()
+    for (const message of unannounced(a[1]!)) await world.packet(message)
+    await world.packet(a[2]!.flashblocks[0]!)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
+    expect(world.count('parent_unproven')).toBe(1)
+  })
+
+  test('of a feed that tells ends is not, where the End is missing', async () => {
+    const world = await worldOf()
+    await world.packet(a[0]!.end)
+    for (const message of unannounced(a[1]!)) await world.packet(message)
+    await world.packet(a[2]!.flashblocks[0]!)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 2] })
+    await world.packet(a[1]!.end)
+    await world.settle()
+    await sealWhole(world, a[1]!)
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 0] })
+  })
+
+  test('of a feed that has not sent the block waits for the one that has', async () => {
+    const world = await worldOf({ limits: { cadenceMs: CADENCE } })
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    await world.packet(a[2]!.flashblocks[0]!, 7n, 1)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 2] })
+    const { ms } = world.clock
+    await world.tick()
+    expect(world.clock.ms - ms).toBe(CADENCE)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
+  })
+})
+
+describe('the canonical block', () => {
+  test('brings the roots of one that has ended', async () => {
+    const world = await worldOf()
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    await sealWhole(world, a[1]!)
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('completes one of which flashblocks are missing', async () => {
+    const world = await worldOf()
+    for (const message of longer.flashblocks.slice(0, 2)) await world.packet(message)
+    await sealWhole(world, longer)
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual(at(longer))
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('replaces another one with all above it', async () => {
+    const world = await worldOf()
+    for (const message of [...a[1]!.flashblocks, ...a[2]!.flashblocks]) await world.packet(message)
+    await sealWhole(world, b[0]!)
+    expect(world.heads()).toMatchObject({ canonical: at(b[0]!), complete: at(b[0]!) })
+    expect(world.heads().pending[0]).toBe(2)
+    const [replaced] = world.told.filter((effect) => effect.type === 'replaced')
+    expect(replaced).toMatchObject({ number: 2, promised: a[1]!.hash, canonical: b[0]!.hash })
+    expect(replaced?.lost).toHaveLength(6)
+  })
+
+  test('without roots is refused', async () => {
+    const world = await worldOf()
+    await seal(world, a[1]!, { hash: a[1]!.hash })
+    await world.settle({ ticks: true })
+    expect(world.told.filter(({ type }) => type === 'refused')).toMatchObject([
+      { number: 2, field: 'stateRoot' },
+    ])
+  })
+
+  test('names keys that it wrote, with what we made of them', async () => {
+    const world = await worldOf({ limits: { checkedKeys: 5 } })
+    for (const block of a.slice(1, 4)) await sealWhole(world, block)
+    await world.settle({ ticks: true })
+    const checks = world.told.filter((effect) => effect.type === 'check')
+    expect(checks.map(({ number, hash }) => [number, hex(hash)])).toEqual(a.slice(1, 4).map(at))
+    for (const { number, keys } of checks) {
+      const { state } = a[number - 1]!
+      expect(keys).toHaveLength(5)
+      for (const { key, value } of keys) {
+        const account = key.kind === 'account' ? readAccount(state, key.address) : undefined
+        const ours =
+          key.kind === 'account'
+            ? account && encodeAccount(account)
+            : readSlot(state, key.address, key.key)
+        expect(hex(value ?? ZERO_32)).toBe(hex(ours ?? ZERO_32))
+      }
+    }
+    const names = checks.map(({ keys }) => JSON.stringify(keys.map(({ key }) => key)))
+    expect(new Set(names).size).toBe(3)
+  })
+})
+
+test('a restart goes on from the canonical head', async () => {
+  const world = await worldOf()
+  for (const block of a.slice(1, 5)) await sealWhole(world, block)
+  await world.settle({ ticks: true })
+  world.start()
+  expect(world.heads().canonical).toEqual(at(a[4]!))
+  await sealWhole(world, a[5]!)
+  expect(world.heads().canonical).toEqual(at(a[5]!))
+})
+
+test('what is shown above canonical goes when the state begins anew, for a reason that is counted', async () => {
+  const world = await worldOf()
+  await world.packet(a[1]!.flashblocks[0]!)
+  expect(world.heads().pending).toEqual([2, 0])
+  const start = { headers: [], blocks: [], safe: 1, finalized: 1 }
+  const head = { number: 7, hash: a[6]!.hash }
+  await world.apply({ type: 'begin', head, start, why: 'our head is too old' })
+  expect(world.heads()).toMatchObject({ canonical: at(a[0]!), complete: at(a[0]!) })
+  expect(world.heads().pending[0]).toBe(1)
+  expect(world.count('begins_anew')).toBe(1)
+  expect(world.requests.map(({ type }) => type)).toContain('begin')
+})

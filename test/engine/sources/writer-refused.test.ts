@@ -1,0 +1,155 @@
+/** A canonical block is compared in its whole header: its source is asked for another one before anything halts. */
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { SealedBlock } from '../../../engine/chain/types.ts'
+import type { Header } from '../../../engine/primitives/header.ts'
+import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import type { ProducedBlock } from '../../fixtures/producer.ts'
+import { createBranches, seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import { hex, type WorldOptions, type WriterWorld } from '../../fixtures/writer-world.ts'
+
+let a: readonly ProducedBlock[]
+let b: readonly ProducedBlock[]
+let shorter: ProducedBlock
+beforeAll(async () => {
+  ;({ a, b, shorter } = await createBranches())
+})
+
+const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
+const worldAt = (count: number, options: WorldOptions = {}) => worldWith(a.slice(0, count), options)
+const known = ({ hash, header }: ProducedBlock): Partial<SealedBlock> => ({
+  hash,
+  stateRoot: header.stateRoot,
+  withdrawalsRoot: header.withdrawalsRoot,
+  blobGasUsed: header.blobGasUsed,
+  requestsHash: header.requestsHash,
+  excessBlobGas: 0n,
+})
+/** Roots are in a hash of their own: only the keeper's are others. */
+const hashOf = (block: ProducedBlock, change: Partial<SealedBlock>) =>
+  change.stateRoot !== undefined || change.withdrawalsRoot !== undefined
+    ? hashHeader({ ...block.header, ...change } as Header)
+    : WRONG_HASH
+const WRONG_HASH = new Uint8Array(32).fill(9)
+const told = (world: WriterWorld, type: string) =>
+  world.told.filter((effect) => effect.type === type)
+
+const fields: [field: string, change: Partial<SealedBlock>][] = [
+  ['stateRoot', { stateRoot: ZERO_32 }],
+  ['withdrawalsRoot', { withdrawalsRoot: ZERO_32 }],
+  ['blobGasUsed', { blobGasUsed: 7n }],
+  ['excessBlobGas', { excessBlobGas: 7n }],
+  ['requestsHash', { requestsHash: ZERO_32 }],
+  ['gasUsed', { gasUsed: 1n }],
+  ['receiptsRoot', { receiptsRoot: ZERO_32 }],
+  ['logsBloom', { logsBloom: new Uint8Array(256).fill(1) }],
+  ['baseFee', { baseFee: 1n }],
+  ['hash', {}],
+]
+
+describe.each([true, false])('with flashblocks shown before: %s', (isShown) => {
+  test.each(fields)(
+    '%s: refused, what is shown stays, and the right block comes after it',
+    async (field, change) => {
+      const world = await worldAt(1)
+      if (isShown) await show(world, a[1]!)
+      const before = world.heads()
+      const hash = hashOf(a[1]!, change)
+      await seal(world, a[1]!, { ...known(a[1]!), ...change, hash })
+      await world.settle({ ticks: true })
+      expect(told(world, 'refused')).toEqual([{ type: 'refused', number: 2, hash, field }])
+      expect([world.heads(), told(world, 'halted')]).toEqual([before, []])
+      await seal(world, a[1]!, known(a[1]!))
+      await world.settle({ ticks: true })
+      expect(world.heads().canonical).toEqual(at(a[1]!))
+      expect(told(world, 'halted')).toEqual([])
+    },
+  )
+
+  test('the same again halts, and the right block ends that', async () => {
+    const world = await worldAt(1)
+    if (isShown) await show(world, a[1]!)
+    const wrong = { ...known(a[1]!), gasUsed: 1n, hash: WRONG_HASH }
+    for (let n = 0; n < 2; n++) {
+      await seal(world, a[1]!, wrong)
+      await world.settle({ ticks: true })
+    }
+    expect(told(world, 'halted')).toMatchObject([{ isFatal: false }])
+    expect(world.heads().pending[0]).toBe(1)
+    await seal(world, a[1]!, known(a[1]!))
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual(at(a[1]!))
+  })
+})
+
+test('another payload may take the place of one that only a refused block had found equal', async () => {
+  const world = await worldAt(1)
+  await show(world, a[1]!)
+  const hash = hashOf(a[1]!, { stateRoot: ZERO_32 })
+  await seal(world, a[1]!, { ...known(a[1]!), stateRoot: ZERO_32, hash })
+  expect(told(world, 'refused')).toHaveLength(1)
+  await show(world, b[0]!)
+  expect(world.heads().complete).toEqual(at(b[0]!))
+})
+
+test('a block that ends the pending one too early is refused before that ends', async () => {
+  const world = await worldAt(1)
+  await world.packet(a[1]!.flashblocks[0]!)
+  await world.packet(a[1]!.flashblocks[1]!)
+  // The transactions so far, under a hash that no such block has.
+  await seal(world, shorter, {
+    ...known(shorter),
+    prevRandao: a[1]!.sealed.prevRandao,
+    hash: WRONG_HASH,
+  })
+  await world.settle({ ticks: true })
+  expect(told(world, 'refused')).toMatchObject([{ number: 2 }])
+  await world.packet(a[1]!.flashblocks[2]!)
+  await world.settle()
+  expect(world.heads().complete).toEqual(at(a[1]!))
+})
+
+test("marks are the source's, never above canonical, and shown at once", async () => {
+  const world = await worldAt(3)
+  const marks = () => {
+    const lease = world.reader.lease('standard')
+    const number = (tag: 'safe' | 'finalized') => Number(lease.view.block({ tag })!.number)
+    const found = [number('safe'), number('finalized')]
+    lease.release()
+    return found
+  }
+  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
+  expect([marks(), told(world, 'published').length]).toEqual([[2, 1], 1])
+  expect(world.requests).toMatchObject([{ type: 'marks', safe: 2, finalized: 1 }])
+  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
+  expect(told(world, 'published')).toHaveLength(1)
+  await world.apply({ type: 'marks', safe: 9, finalized: 2 })
+  expect(marks()).toEqual([3, 2])
+  expect(world.requests.at(-1)).toMatchObject({ type: 'marks', safe: 3, finalized: 2 })
+  await seal(world, a[3]!)
+  await world.settle({ ticks: true })
+  expect(marks()).toEqual([4, 2])
+})
+
+test('a block that replaces what was promised says which, and what was lost', async () => {
+  const world = await worldAt(1)
+  await show(world, a[1]!)
+  await world.packet(a[2]!.flashblocks[0]!)
+  await world.packet(a[2]!.flashblocks[1]!)
+  await seal(world, b[0]!)
+  const lost =
+    [...a[1]!.sealed.transactions, ...a[2]!.flashblocks[1]!.delta.transactions].length - 1
+  const [replaced] = told(world, 'replaced')
+  expect(replaced).toMatchObject({ number: 2, promised: a[1]!.hash, canonical: b[0]!.hash })
+  expect(replaced?.type === 'replaced' && replaced.lost).toHaveLength(lost)
+  expect(world.count('promise_broken')).toBe(1)
+})
+
+test('a block that goes on where the promised one ended says nothing', async () => {
+  const world = await worldAt(1)
+  await world.packet(a[1]!.flashblocks[0]!)
+  await world.packet(a[1]!.flashblocks[1]!)
+  await seal(world, a[1]!)
+  await world.settle({ ticks: true })
+  expect([world.heads().canonical, told(world, 'replaced')]).toEqual([at(a[1]!), []])
+})

@@ -1,0 +1,28 @@
+/** Why a transaction is not in the txpool any more, for whoever asks; that another one replaced it is seen in test/rpc/methods/promises. */
+import { expect, test } from 'vitest'
+import { at, testPool, transfer } from '../../fixtures/txpool.ts'
+
+test('what waits says for how long; what was refused for good says why, the newest of them', () => {
+  const { pool, head, clock } = testPool({ departed: 2 })
+  const all = [0, 1, 2].map((sender) => transfer(sender, 0))
+  for (const one of all) pool.submit(one.raw, at(head))
+  clock.ms += 70
+  expect(pool.standingOf(all[0]!.hash)).toEqual({ why: 'waits', ms: 70 })
+  pool.rejected(all.map(({ hash }) => ({ hash, reason: 'takes too long for its gas' })))
+  expect(all.map(({ hash }) => pool.standingOf(hash))).toEqual([
+    undefined,
+    { why: 'dropped', reason: 'takes too long for its gas' },
+    { why: 'dropped', reason: 'takes too long for its gas' },
+  ])
+})
+
+test('one that is in a block has no standing, one whose nonce is used was replaced', () => {
+  const { pool, head } = testPool()
+  const [included, late] = [transfer(0, 0), transfer(0, 1)]
+  for (const one of [included, late]) pool.submit(one.raw, at(head))
+  pool.include(included, 1)
+  expect(pool.standingOf(included.hash)).toBeUndefined()
+  pool.include(transfer(0, 1, { value: 7n }), 1)
+  expect(pool.standingOf(late.hash)).toEqual({ why: 'replaced', by: undefined })
+  expect(pool.standingOf(new Uint8Array(32))).toBeUndefined()
+})

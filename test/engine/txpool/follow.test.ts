@@ -1,0 +1,68 @@
+/** A txpool behind views that jump: a lazy state that begins anew leaves a hole. */
+import { expect, test } from 'vitest'
+import type { ChainView } from '../../../engine/chain/types.ts'
+import { MissingError, ViewError } from '../../../engine/state/reader.ts'
+import { followViews, restoreTxpool } from '../../../engine/txpool/follow.ts'
+import { keyOf } from '../../../engine/txpool/types.ts'
+import { execute, log, transfer } from '../../fixtures/executed.ts'
+import { type MemoryBlock, memoryChain } from '../../fixtures/memory-chain.ts'
+import { addressOfSender, transfer as pooled, testPool } from '../../fixtures/txpool.ts'
+
+const HOLE = [2n, 3n, 4n]
+
+test('goes on where the block that it saw last is not here any more', () => {
+  const { pool } = testPool()
+  const follower = followViews(pool)
+  const memory = memoryChain()
+  const look = (change: (view: ChainView) => ChainView = (view) => view) => {
+    const lease = memory.lease('flashblocks')
+    follower.update(change(lease.view))
+    lease.release()
+  }
+  const grow = (nonce: bigint): MemoryBlock => {
+    const own = transfer(nonce)
+    const executed = execute([own], [[log()]])
+    const block = memory.make(memory.heads.canonical, { executed })
+    memory.publish({ canonical: block })
+    return block
+  }
+  grow(0n)
+  grow(1n)
+  look()
+  for (let nonce = 2n; nonce < 5n; nonce++) grow(nonce)
+  const newest = grow(5n)
+  look((view) => ({
+    ...view,
+    block(selector) {
+      if ('number' in selector && HOLE.includes(selector.number))
+        throw new ViewError('pruned', `block ${selector.number} is not here`)
+      return view.block(selector)
+    },
+  }))
+  expect(pool.kept(newest.transactions[0]!.hash)?.hash).toEqual(newest.transactions[0]!.hash)
+})
+
+test('a journalled transaction whose account is missing comes back when that is there', () => {
+  const { pool, head } = testPool()
+  const sent = pooled(0, 0)
+  const other = pooled(1, 0)
+  const key = { kind: 'account', address: addressOfSender(0) } as const
+  const lacking = Object.assign(Object.create(head), {
+    account(address: Uint8Array) {
+      if (keyOf(address) === keyOf(key.address)) throw new MissingError(key)
+      return head.account(address)
+    },
+  })
+  const lease = memoryChain().lease('flashblocks')
+  const { view } = lease
+  expect(restoreTxpool(pool, [sent.raw, other.raw], { view, head: lacking })).toEqual({
+    ...{ restored: 1, waiting: [sent.raw], missing: [key] },
+  })
+  expect(pool.kept(sent.hash)).toBeUndefined()
+  expect(restoreTxpool(pool, [sent.raw], { view, head })).toMatchObject({
+    restored: 1,
+    waiting: [],
+  })
+  expect(pool.kept(sent.hash)).toBeDefined()
+  lease.release()
+})

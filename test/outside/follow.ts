@@ -1,0 +1,51 @@
+/**
+ * A follower beside the development chain that it follows, seen from outside: both are asked the same at the same flashblock.
+ * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--log] [--seed S] [--comparisons N]
+ */
+import { checks } from './checks.ts'
+import { CHECKERS } from './follow/checkers.ts'
+import { ENRICHED } from './follow/enriched.ts'
+import { FAULTS, someFaults } from './follow/faults.ts'
+import { MODES } from './follow/modes.ts'
+import { startLeader } from './follow/nodes.ts'
+import { RELAYS } from './follow/relays.ts'
+import type { Section } from './follow/section.ts'
+import { STARTS } from './follow/starts.ts'
+import { runOptions } from './run-options.ts'
+
+const SECTIONS: Readonly<Record<string, Section>> = {
+  ...{ ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...FAULTS, ...CHECKERS },
+}
+const sectionOf = (name: string): Section | undefined => SECTIONS[name] ?? someFaults(name)
+/** A second. */
+const RATE = 8
+
+const { random, own } = runOptions(
+  'follow',
+  { full: 0, short: 0 },
+  { only: { type: 'string' }, comparisons: { type: 'string' }, log: { type: 'boolean' } },
+)
+const only = own['only'] === undefined ? Object.keys(SECTIONS) : String(own['only']).split(',')
+const unknown = only.filter((name) => sectionOf(name) === undefined)
+if (unknown.length > 0)
+  throw new Error(`--only: ${unknown.join(', ')}; there are ${Object.keys(SECTIONS).join(', ')}`)
+const { check, skip, close } = checks('follow-test')
+
+const leader = await startLeader(random, RATE)
+for (const name of only) {
+  const started = performance.now()
+  console.log(`-- ${name}`)
+  try {
+    await sectionOf(name)!({
+      ...{ leader, random, check, skip, isLogged: own['log'] === true },
+      comparisons: Number(own['comparisons'] ?? 10_000),
+    })
+  } catch (error) {
+    check(name, false, (error as Error).stack)
+  }
+  console.log(`   ${Math.round((performance.now() - started) / 1_000)} s`)
+}
+await leader.load.stop().catch((error: Error) => check('the load', false, error.message))
+console.log(`load: ${JSON.stringify(leader.load.sent)}`)
+check('the chain that was followed ends with 0', (await leader.node.stop()) === 0)
+close()

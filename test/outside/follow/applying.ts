@@ -1,0 +1,244 @@
+/** A client that applies a node's enriched feed, and asks the node after each flashblock whether it has the same. */
+import { once } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
+import { WebSocket } from 'ws'
+import type { Hex } from '../../../engine/primitives/bytes.ts'
+import {
+  type AppliedBlock,
+  EnrichedClient,
+  type EnrichedJson,
+} from '../../fixtures/enriched-client.ts'
+
+export type Applying = {
+  readonly client: EnrichedClient
+  readonly found: {
+    /** Flashblocks, or blocks that came whole, after which the node was asked. */
+    flashblocks: number
+    whole: number
+    answers: number
+    /** The node had gone on too far to answer. */
+    gone: number
+    removed: number
+    snapshots: number
+    /** Messages with which a connection went on where another one had ended. */
+    resumed: number
+    readonly differences: string[]
+  }
+  /** Ends the connection and comes again, with what it has last seen. */
+  reconnect(): Promise<void>
+  /** The answers that are under way are there. @throws what went wrong when a message was applied */
+  stop(): Promise<void>
+}
+
+type Question = {
+  readonly what: string
+  readonly method: string
+  readonly params: readonly unknown[]
+  /** undefined: what the node says of its state at the client's base. */
+  readonly expected: unknown
+  readonly atBase?: readonly unknown[]
+}
+/** Of one message, so that a batch stays small. */
+const ACCOUNTS = 12
+const SLOTS = 20
+const EMPTY_CODE = '0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470'
+const QUANTITIES = ['eth_getBalance', 'eth_getTransactionCount'] as const
+
+export async function startApplying(
+  url: string,
+  { others }: { readonly others: readonly Hex[] },
+): Promise<Applying> {
+  const client = new EnrichedClient()
+  const found: Applying['found'] = {
+    ...{ flashblocks: 0, whole: 0, answers: 0, gone: 0, removed: 0, snapshots: 0, resumed: 0 },
+    differences: [],
+  }
+  const asked = new Set<Promise<void>>()
+  /** What the node said it has not: it may have taken the block back, and the client hears of it in a moment. */
+  const absent: { readonly block: AppliedBlock; readonly what: string }[] = []
+  let failure: unknown
+  let since: string | undefined
+  let socket = await open(url, '', listener(false))
+
+  function listener(isAgain: boolean): (data: Buffer) => void {
+    let isFirst = true
+    return (data) => {
+      try {
+        const message = JSON.parse(data.toString())
+        if ('FlashnodeGap' in message) return
+        if (isFirst && isAgain && !message.snapshot) found.resumed++
+        isFirst = false
+        take(message)
+      } catch (error) {
+        failure ??= error
+      }
+    }
+  }
+  function take(message: EnrichedJson): void {
+    const isNew = message.snapshot || message.seq > client.seq || message.run !== client.run
+    client.apply(message)
+    if (!isNew) return
+    found.removed += client.removedNow
+    if (message.snapshot) found.snapshots++
+    const told = message.flashblocks.at(-1)
+    if (told === undefined) return
+    since = `${told.number}:${told.index}${told.payload_id === null ? '' : `:${told.payload_id}`}`
+    const block = client.blockAt(told.number)
+    if (block === undefined) return
+    const questions = questionsOf(client, { block, told, others })
+    const takenBack = (what: string) => absent.push({ block, what })
+    const work = ask(url, questions, { found, takenBack }).catch((error) => {
+      failure ??= error
+    })
+    asked.add(work)
+    void work.finally(() => asked.delete(work))
+    if (told.payload_id === null) found.whole++
+    else found.flashblocks++
+  }
+  return {
+    client,
+    found,
+    async reconnect() {
+      socket.terminate()
+      const query = since === undefined ? '' : `&since=${since}&run=${client.run}`
+      socket = await open(url, query, listener(true))
+    },
+    async stop() {
+      socket.terminate()
+      await Promise.all(asked)
+      for (const { block, what } of absent)
+        if (client.blockAt(block.number) === block) found.differences.push(what)
+        else found.gone++
+      if (failure !== undefined) throw failure
+    },
+  }
+}
+
+/** Messages may come with the handshake: who listens later has missed them. */
+async function open(
+  url: string,
+  query: string,
+  onMessage: (data: Buffer) => void,
+): Promise<WebSocket> {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/feed?enrich=1${query}`)
+  socket.on('message', onMessage)
+  await once(socket, 'open')
+  return socket
+}
+
+/** What the client has now: when the answers come it has gone on. */
+function questionsOf(
+  client: EnrichedClient,
+  {
+    block,
+    told,
+    others,
+  }: {
+    readonly block: AppliedBlock
+    readonly told: EnrichedJson['flashblocks'][number]
+    readonly others: readonly Hex[]
+  },
+): readonly Question[] {
+  const { number, index, payload_id: payloadId, final } = told
+  // Where a snapshot ends on a block that is complete, its header is the final one: that of the block, no longer of the flashblock.
+  const place =
+    payloadId === null || final
+      ? quantity(number)
+      : { flashblock: { number: quantity(number), index: quantity(index), payloadId } }
+  const base = quantity(client.base!.number)
+  const question = (
+    what: string,
+    method: string,
+    params: readonly unknown[],
+    expected: unknown,
+  ) => ({
+    ...{ what: `${number}:${index} ${what}`, method, expected },
+    params: [...params, place],
+    atBase: [...params, base],
+  })
+  const addresses = [...told.accounts.slice(0, ACCOUNTS).map(({ address }) => address), ...others]
+  const accounts = addresses.flatMap((address) => {
+    const account = client.account(address)
+    const values = account === null ? ['0x0', '0x0'] : [account?.balance, account?.nonce]
+    const hash = account === null ? EMPTY_CODE : account?.codeHash
+    const code = hash === EMPTY_CODE ? '0x' : hash && client.codes.get(hash)
+    return [
+      ...QUANTITIES.map((method, at) => question(address, method, [address], values[at])),
+      question(address, 'eth_getCode', [address], code),
+    ]
+  })
+  const slots = told.accounts
+    .flatMap(({ address, slots }) => slots.map(([key]) => [address, key] as const))
+    .slice(0, SLOTS)
+    .map(([address, key]) =>
+      question(`${address} ${key}`, 'eth_getStorageAt', [address, key], client.slot(address, key)),
+    )
+  const { header, transactions } = block
+  return [
+    ...accounts,
+    ...slots,
+    {
+      what: `${number}:${index}`,
+      method: 'eth_getBlockReceipts',
+      params: [place],
+      expected: client.rpcReceipts(block),
+    },
+    {
+      what: `${number}:${index}`,
+      method: 'eth_getBlockByNumber',
+      params: [place, false],
+      expected: { ...header, transactions: transactions.map(({ hash }) => hash) },
+    },
+  ]
+}
+
+type Reply = {
+  readonly id: number
+  readonly result?: unknown
+  readonly error?: { code: number; message: string }
+}
+
+async function ask(
+  url: string,
+  questions: readonly Question[],
+  {
+    found,
+    takenBack,
+  }: { readonly found: Applying['found']; readonly takenBack: (what: string) => void },
+) {
+  const body = questions.flatMap(({ method, params, expected, atBase }, id) => [
+    { jsonrpc: '2.0', id: 2 * id, method, params },
+    ...(expected === undefined ? [{ jsonrpc: '2.0', id: 2 * id + 1, method, params: atBase }] : []),
+  ])
+  const response = await fetch(`${url}/flashblocks`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const replies = new Map(((await response.json()) as Reply[]).map((reply) => [reply.id, reply]))
+  for (const [id, { what, method, expected: own }] of questions.entries()) {
+    const reply = replies.get(2 * id)!
+    if (reply.error?.code === -32_001) {
+      found.gone++
+      continue
+    }
+    const { result } = reply
+    if (result === null || reply.error?.code === -32_000) {
+      takenBack(`${method} ${what}: ${JSON.stringify(reply.error ?? null)}`)
+      continue
+    }
+    const expected = own ?? replies.get(2 * id + 1)?.result
+    found.answers++
+    // Of a block the feed has the header.
+    const isBlock = method === 'eth_getBlockByNumber'
+    const shown = isBlock && result ? pick(result, Object.keys(own as object)) : result
+    if (reply.error === undefined && isDeepStrictEqual(shown, expected)) continue
+    found.differences.push(
+      `${method} ${what}: ${JSON.stringify(reply.error ?? shown)}, applied ${JSON.stringify(expected)}`,
+    )
+  }
+}
+
+const pick = (from: object, keys: readonly string[]) =>
+  Object.fromEntries(keys.map((key) => [key, Reflect.get(from, key)]))
+const quantity = (number: number): Hex => `0x${number.toString(16)}`

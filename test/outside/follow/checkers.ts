@@ -1,0 +1,58 @@
+/** Third-party checkers on a follower, where their data is there: what holds of the chain's own node holds of who follows it. */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { KEYS } from '../node-process.ts'
+import { startFollower, temporary } from './nodes.ts'
+import type { Around, Section } from './section.ts'
+
+const DIRECTORY = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
+
+async function runSet(name: string, args: readonly string[]) {
+  const child = spawn(`${DIRECTORY}/run.sh`, [name, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let output = ''
+  for await (const chunk of child.stdout) output += chunk
+  const found = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(output)
+  const isRight = found !== null && Number(found[1]) > 0 && Number(found[2]) === 0
+  if (!isRight) console.log(output.slice(-8_000))
+  return { isRight, line: found?.[0].trim() ?? 'no closing line' }
+}
+
+const checkers =
+  (mode: 'whole' | 'lazy'): Section =>
+  async ({ leader, check, skip }: Around) => {
+    if (!existsSync(`${DIRECTORY}/run.sh`))
+      return skip(`checkers on a follower, ${mode}`, `no ${DIRECTORY}/run.sh`)
+    const follower = await startFollower(leader, {
+      datadir: temporary(`checkers-${mode}`),
+      upstreams: [`${leader.node.url}/`],
+      feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+      more: ['--state', mode],
+    })
+    try {
+      const { url } = follower
+      const coherence = await runSet('fb-coherence', [
+        ...['--standard', `${url}/`, '--flashblocks', `${url}/flashblocks`],
+        ...['--tps', '20', '--seconds', '30'],
+      ])
+      check(`${mode}: fb-coherence on a follower`, coherence.isRight, coherence.line)
+      const socket = `${url.replace('http', 'ws')}/flashblocks`
+      const subscriptions = await runSet('fb-subscriptions', [
+        ...['--ws', socket, '--http', `${url}/flashblocks`],
+      ])
+      check(`${mode}: fb-subscriptions on a follower`, subscriptions.isRight, subscriptions.line)
+      const feed = await runSet('fb-feed-check', [
+        ...['--feed', `${url.replace('http', 'ws')}/feed`, '--rpc', `${url}/`],
+        ...['--key', KEYS[5], '--interval', '200'],
+      ])
+      check(`${mode}: fb-feed-check on a follower`, feed.isRight, feed.line)
+    } finally {
+      await follower.stop('SIGKILL')
+    }
+  }
+
+export const CHECKERS: Readonly<Record<string, Section>> = {
+  'checkers-whole': checkers('whole'),
+  'checkers-lazy': checkers('lazy'),
+}

@@ -1,0 +1,225 @@
+/** The same questions to the node that makes the chain and to the one that follows it, where both stand at the same flashblock. */
+import { isDeepStrictEqual } from 'node:util'
+import { balanceOf, slotOf, transferTo } from '../soak/token.ts'
+import type { World } from './load.ts'
+
+export type Question = { readonly method: string; readonly params: readonly unknown[] }
+export type Difference = {
+  readonly where: string
+  readonly question: Question
+  readonly leader: unknown
+  readonly follower: unknown
+}
+export type Compared = {
+  readonly total: number
+  /** Of these on the pending block. */
+  readonly pending: number
+  readonly differences: readonly Difference[]
+  /** What the follower did not answer with a result, by message. */
+  readonly refused: Readonly<Record<string, number>>
+}
+type Reply = { readonly id: number; readonly result?: unknown; readonly error?: unknown }
+type Answers = { readonly place: string; readonly replies: readonly Reply[] }
+
+export interface Comparer {
+  /** One round of questions. How many were compared: 0 where the two do not stand at the same place. */
+  pending(): Promise<number>
+  /** On blocks that both have. */
+  sealed(): Promise<number>
+  readonly compared: Compared
+  /** The follower was started again, perhaps on another port. */
+  follow(url: string): void
+}
+
+type Options = {
+  readonly leader: string
+  readonly follower: string
+  readonly world: World
+  readonly random: () => number
+  /** Lazy: the state root of a block is there once it is canonical. */
+  readonly isLazy: boolean
+  /** Oldest block of the follower's that is asked for. */
+  readonly oldest: number
+}
+
+const hex = (number: number) => `0x${number.toString(16)}`
+const GIVEN_UP_MS = 10_000
+/** So many blocks below the head are asked for. */
+const DEPTH = 20
+
+export function createComparer(options: Options): Comparer {
+  const { leader, random } = options
+  let follower = options.follower
+  const counts = { total: 0, pending: 0 }
+  const differences: Difference[] = []
+  const refused: Record<string, number> = {}
+
+  /** @param where for the report */
+  function compare(
+    where: string,
+    questions: readonly Question[],
+    [ours, theirs]: readonly [readonly Reply[], readonly Reply[]],
+  ): number {
+    let compared = 0
+    for (const [at, question] of questions.entries()) {
+      const { result: wanted, error } = ours[at]!
+      if (error !== undefined) throw new Error(`${question.method}: ${JSON.stringify(error)}`)
+      const { result: found, error: refusal } = theirs[at]!
+      if (refusal !== undefined) {
+        const { message } = refusal as { message: string }
+        const said = `${question.method}: ${message}`.replace(/0x[0-9a-f]{8,}|\d+/g, '…')
+        refused[said] = (refused[said] ?? 0) + 1
+        continue
+      }
+      compared++
+      if (!isDeepStrictEqual(wanted, found))
+        differences.push({ where, question, leader: wanted, follower: found })
+    }
+    counts.total += compared
+    return compared
+  }
+
+  return {
+    async pending() {
+      const questions = pendingQuestions(options)
+      const both = await Promise.all(
+        [leader, follower].map((url) => ask(`${url}/flashblocks`, questions)),
+      )
+      const [ours, theirs] = both as [Answers, Answers]
+      if (ours.place !== theirs.place) return 0
+      const [complete, theirComplete] = both.map(({ replies }) => numberOf(replies[0]))
+      // One of the two has completed the pending block already: its hash is the final one there.
+      if (complete !== theirComplete) return 0
+      const compared = compare(ours.place, questions.slice(1), [
+        masked(ours.replies.slice(1), options),
+        masked(theirs.replies.slice(1), options),
+      ])
+      counts.pending += compared
+      return compared
+    },
+    async sealed() {
+      const heads = await Promise.all([leader, follower].map((url) => headOf(`${url}/`)))
+      const head = Math.min(...heads)
+      const depth = Math.min(DEPTH, head - options.oldest)
+      if (depth < 0) return 0
+      const number = head - Math.floor(random() * (depth + 1))
+      const questions = sealedQuestions(options, number)
+      const path = random() < 0.5 ? '/' : '/flashblocks'
+      const [ours, theirs] = await Promise.all([
+        ask(`${leader}${path}`, questions),
+        ask(`${follower}${path}`, questions),
+      ])
+      return compare(`block ${number}`, questions, [ours.replies, theirs.replies])
+    },
+    get compared() {
+      return { ...counts, differences, refused }
+    },
+    follow(url) {
+      follower = url
+    },
+  }
+}
+
+const numberOf = (reply: Reply | undefined): number =>
+  Number((reply?.result as { number?: string } | undefined)?.number)
+
+/** While a block is pending, a node of lazy state has no root of the block before it until that is canonical, and hashes show it. */
+function masked(replies: readonly Reply[], { isLazy }: Options): readonly Reply[] {
+  if (!isLazy) return replies
+  return replies.map((reply) => ({ ...reply, result: withoutHashes(reply.result) }))
+}
+
+function withoutHashes(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutHashes)
+  if (typeof value !== 'object' || value === null) return value
+  const isBlock = 'stateRoot' in value
+  const entries = Object.entries(value)
+    .filter(([key]) => !MOMENTARY.includes(key) && !(isBlock && key === 'hash'))
+    .map(([key, inner]) => [key, withoutHashes(inner)] as const)
+  return Object.fromEntries(entries)
+}
+const MOMENTARY: readonly string[] = ['blockHash', 'stateRoot', 'withdrawalsRoot']
+
+function pick<T>(items: readonly T[], count: number, random: () => number): T[] {
+  if (items.length === 0) return []
+  return Array.from({ length: count }, () => items[Math.floor(random() * items.length)]!)
+}
+
+/** The first one says which block is complete. */
+function pendingQuestions({ world, random }: Options): readonly Question[] {
+  return [
+    { method: 'eth_getBlockByNumber', params: ['latest', false] },
+    { method: 'eth_getBlockByNumber', params: ['pending', true] },
+    { method: 'eth_getBlockReceipts', params: ['pending'] },
+    { method: 'eth_getBlockTransactionCountByNumber', params: ['pending'] },
+    { method: 'eth_getLogs', params: [{ fromBlock: 'pending', toBlock: 'pending' }] },
+    ...stateQuestions(world, random, 'pending'),
+    ...pick(world.senders, 1, random).map((from) => ({
+      method: 'eth_estimateGas',
+      params: [{ from, to: world.token, data: transferTo(world.holders[3]!, 1n) }, 'pending'],
+    })),
+  ]
+}
+
+function sealedQuestions({ world, random, isLazy }: Options, number: number): readonly Question[] {
+  const at = hex(number)
+  return [
+    { method: 'eth_getBlockByNumber', params: [at, true] },
+    { method: 'eth_getBlockReceipts', params: [at] },
+    { method: 'eth_getLogs', params: [{ fromBlock: hex(Math.max(0, number - 3)), toBlock: at }] },
+    ...stateQuestions(world, random, at),
+    ...pick(world.senders, 4, random).map((sender) => ({
+      method: 'eth_getTransactionCount',
+      params: [sender, at],
+    })),
+    ...(isLazy
+      ? []
+      : pick(world.holders, 1, random).map((holder) => ({
+          method: 'eth_getProof',
+          params: [holder, [], at],
+        }))),
+  ]
+}
+
+function stateQuestions(world: World, random: () => number, at: string): readonly Question[] {
+  const everybody = [...world.senders, ...world.holders, ...world.contracts, world.token]
+  return [
+    ...pick(everybody, 10, random).map((address) => ({
+      method: 'eth_getBalance',
+      params: [address, at],
+    })),
+    ...pick(world.holders, 8, random).map((holder) => ({
+      method: 'eth_getStorageAt',
+      params: [world.token, slotOf(holder), at],
+    })),
+    ...pick(world.contracts, 3, random).flatMap((address) => [
+      { method: 'eth_getStorageAt', params: [address, '0x7', at] },
+      { method: 'eth_getCode', params: [address, at] },
+    ]),
+    ...pick(world.holders, 8, random).map((holder) => ({
+      method: 'eth_call',
+      params: [{ to: world.token, data: balanceOf(holder) }, at],
+    })),
+  ]
+}
+
+async function headOf(url: string): Promise<number> {
+  const { replies } = await ask(url, [{ method: 'eth_blockNumber', params: [] }])
+  return Number(replies[0]!.result)
+}
+
+async function ask(url: string, questions: readonly Question[]): Promise<Answers> {
+  const body = questions.map(({ method, params }, id) => ({ jsonrpc: '2.0', id, method, params }))
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(GIVEN_UP_MS),
+  })
+  const replies = (await response.json()) as Reply[]
+  if (!Array.isArray(replies)) throw new Error(`${url}: ${JSON.stringify(replies)}`)
+  return {
+    place: response.headers.get('x-flashblock') ?? '',
+    replies: replies.toSorted((a, b) => a.id - b.id),
+  }
+}

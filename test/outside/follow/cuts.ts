@@ -1,0 +1,49 @@
+/** A TCP connection to a node that can be cut: unlike a relay of frames it passes on whatever the two say to each other. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export type Cuttable = {
+  readonly port: number
+  /** Connections so far. */
+  readonly connections: number
+  /** Ends all of them, without a word; whoever comes again gets through. */
+  cut(): void
+  close(): void
+}
+
+export async function cuttable(target: number): Promise<Cuttable> {
+  const sockets = new Set<Socket>()
+  let connections = 0
+  const server = createServer((client) => {
+    connections++
+    const node = connect(target, '127.0.0.1')
+    for (const [from, to] of [
+      [client, node],
+      [node, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => {})
+      from.once('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const cut = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections
+    },
+    cut,
+    close() {
+      cut()
+      server.close()
+    },
+  }
+}

@@ -1,0 +1,178 @@
+/** Whoever applies the enriched feed has what the node has after each flashblock: on the chain's own node and on one that follows it. */
+import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { call, startNode } from '../node-process.ts'
+import { type Applying, startApplying } from './applying.ts'
+import { headOf, type Leader, startFollower, temporary, until } from './nodes.ts'
+import type { Around, Section } from './section.ts'
+import { startRelay } from './wires.ts'
+
+const WAIT_MS = 20_000
+const FLASHBLOCKS = 60
+const LEAST_ANSWERS = 1_000
+const FAULT_MS = 2_500
+const CUTS = 3
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+async function enough({ found }: Applying, flashblocks: number): Promise<boolean> {
+  const from = found.flashblocks
+  return until(async () => found.flashblocks >= from + flashblocks, WAIT_MS)
+}
+
+/** Some that nobody may have touched since the client began. */
+const othersOf = ({ load }: Leader) => load.world.holders.slice(0, 3)
+
+async function close(name: string, applying: Applying, check: Around['check']): Promise<void> {
+  const error = await applying.stop().then(
+    () => '',
+    (reason: Error) => reason.message,
+  )
+  const { differences, ...counts } = applying.found
+  check(`enriched, ${name}: every message followed from those before`, error === '', error)
+  check(
+    `enriched, ${name}: state, receipts and blocks are the node's own after each flashblock`,
+    differences.length === 0 && counts.answers >= LEAST_ANSWERS,
+    `${JSON.stringify(counts)}${differences.slice(0, 5).map((one) => `\n     ${one.slice(0, 1_500)}`)}`,
+  )
+}
+
+const onDev: Section = async ({ leader, check }) => {
+  const applying = await startApplying(leader.node.url, { others: othersOf(leader) })
+  check('enriched, dev: flashblocks come', await enough(applying, FLASHBLOCKS))
+  for (let cut = 0; cut < CUTS; cut++) {
+    await applying.reconnect()
+    await enough(applying, 5)
+  }
+  const { resumed } = applying.found
+  check(
+    'enriched, dev: goes on after cuts without beginning anew',
+    resumed === CUTS,
+    String(resumed),
+  )
+  await close('dev', applying, check)
+}
+
+const EDITED = `0x${'ed'.repeat(20)}`
+const word = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
+/** Whatever a test may have the chain break; each with what the client must have seen removed. */
+const BREAKS: readonly (readonly [method: string, params: readonly unknown[], removes: boolean])[] =
+  [
+    ['dev_reorg', [{ depth: 0 }], true],
+    ['dev_reorg', [{ depth: 1 }], true],
+    ['dev_gap', [], false],
+    ['dev_reorg', [{ depth: 4, keep: true }], true],
+    ['dev_equivocate', [], false],
+    ['dev_silence', [{ ms: 1_500 }], false],
+    ['anvil_setBalance', [EDITED, '0x123456789'], false],
+    ['evm_snapshot', [], false],
+    ['anvil_setCode', [EDITED, '0x60016007556133ff5f526002601ef3'], false],
+    ['anvil_setStorageAt', [EDITED, word(7), word(9)], false],
+    ['evm_revert', ['0x1'], true],
+  ]
+
+/** A chain of its own, that takes back what it has shown: second payloads, flushes, reorgs in tables and below them. */
+const onBreaks: Section = async ({ check }) => {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--pool-threads', '2'])
+  const sending = sendAlways(node.url)
+  try {
+    await until(async () => (await headOf(node.url)) > 1, WAIT_MS)
+    const applying = await startApplying(node.url, { others: [] })
+    check('enriched, breaks: flashblocks come', await enough(applying, FLASHBLOCKS / 2))
+    for (const [method, params, removes] of BREAKS) {
+      const before = applying.found.removed
+      const refusal = await told(node.url, method, params)
+      if (refusal !== undefined) {
+        check(`enriched, breaks: ${method} is done`, false, refusal)
+        continue
+      }
+      const isOn = await enough(applying, 10)
+      const removed = applying.found.removed - before
+      const what = `enriched, breaks: goes on after ${method} ${JSON.stringify(params)}`
+      check(what, isOn && (removed > 0 || !removes), `${removed} blocks removed`)
+    }
+    await close('breaks', applying, check)
+  } finally {
+    await sending.stop()
+    await node.stop('SIGKILL')
+  }
+}
+
+/** Gives why it is not done; a chain that is behind its clock is asked again. */
+async function told(url: string, method: string, params: readonly unknown[]) {
+  let refusal: string | undefined = 'never asked'
+  await until(async () => {
+    refusal = await call(`${url}/`, method, params).then(
+      () => undefined,
+      ({ message }: Error) => message,
+    )
+    return refusal === undefined || !NOT_NOW.test(refusal)
+  }, NOT_NOW_MS)
+  return refusal
+}
+
+const NOT_NOW = /is not canonical yet|no flashblock of the block in progress has transactions/
+const NOT_NOW_MS = 60_000
+
+/** Transfers and creations from an account of the node's, whose nonces the node counts: what is taken back is not missed. */
+function sendAlways(url: string): { stop(): Promise<void> } {
+  let isStopped = false
+  const from = DEV_ACCOUNTS[1]!.address
+  const running = (async () => {
+    for (let sent = 0; !isStopped; sent++) {
+      const to = `0x${(0x20_0000 + (sent % 50)).toString(16).padStart(40, '0')}`
+      const fields = sent % 5 === 0 ? { data: STORING } : { to, value: '0x1' }
+      // While the chain goes back a send may be refused.
+      await call(`${url}/flashblocks`, 'eth_sendTransaction', [{ from, ...fields }]).catch(() => {})
+      await pause(SEND_MS)
+    }
+  })()
+  return {
+    async stop() {
+      isStopped = true
+      await running
+    },
+  }
+}
+const SEND_MS = 60
+/** SSTORE(7, 1), and a contract of six bytes. */
+const STORING = '0x60016007556133ff5f526002601ef3'
+
+/** Its feed is silent, cut and sends garbage for a while: blocks are completed by canonical ones, or come whole. */
+const onFollower =
+  (state: 'whole' | 'lazy'): Section =>
+  async ({ leader, check }) => {
+    const { url } = leader.node
+    const feed = await startRelay({ target: `${url.replace('http', 'ws')}/feed` })
+    const follower = await startFollower(leader, {
+      datadir: temporary(`enriched-${state}`),
+      upstreams: [`${url}/`],
+      feeds: [feed.url],
+      more: ['--state', state],
+    })
+    try {
+      await until(async () => (await headOf(follower.url)) >= (await headOf(url)) - 2, WAIT_MS)
+      const name = `a follower, ${state}`
+      const applying = await startApplying(follower.url, { others: othersOf(leader) })
+      check(`enriched, ${name}: flashblocks come`, await enough(applying, FLASHBLOCKS / 2))
+      for (const fault of ['silence', 'cut', 'garbage'] as const) {
+        await feed.fault(fault)
+        await pause(FAULT_MS)
+        await feed.fault('none')
+        check(`enriched, ${name}: goes on after ${fault}`, await enough(applying, 10))
+      }
+      const { whole } = applying.found
+      check(`enriched, ${name}: has met blocks that came whole`, whole > 0, String(whole))
+      await close(name, applying, check)
+      check(`enriched, ${name}: ends with 0`, (await follower.stop()) === 0)
+    } finally {
+      await follower.stop('SIGKILL')
+      await feed.stop()
+    }
+  }
+
+export const ENRICHED: Readonly<Record<string, Section>> = {
+  enriched: onDev,
+  'enriched-breaks': onBreaks,
+  'enriched-whole': onFollower('whole'),
+  'enriched-lazy': onFollower('lazy'),
+}

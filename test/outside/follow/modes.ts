@@ -1,0 +1,85 @@
+/** The three ways of having state: everything that both are asked at the same place is answered the same. */
+import { call } from '../node-process.ts'
+import { createComparer } from './compare.ts'
+import { headOf, readiness, startFollower, temporary, until } from './nodes.ts'
+import { type Around, compareFor, type Section, told } from './section.ts'
+import { SERVICE_METHODS } from './service-methods.ts'
+import { startProxy, startRelay } from './wires.ts'
+
+type Mode = {
+  readonly name: 'whole' | 'proven' | 'trusted'
+  readonly flags: readonly string[]
+  /** What the upstream is. */
+  readonly proxy: Omit<Parameters<typeof startProxy>[0], 'target'>
+}
+
+const CAUGHT_UP_MS = 60_000
+const COMPARED_MS = 180_000
+
+async function runMode({ name, flags, proxy }: Mode, around: Around): Promise<void> {
+  const { leader, random, check, comparisons } = around
+  const upstream = await startProxy({ ...proxy, target: `${leader.node.url}/` })
+  const feed = await startRelay({ target: `${leader.node.url.replace('http', 'ws')}/feed` })
+  const follower = await startFollower(leader, {
+    datadir: temporary(name),
+    upstreams: [upstream.url],
+    feeds: [feed.url],
+    more: flags,
+  })
+  try {
+    const oldest = Number(
+      (
+        (await call(`${follower.url}/`, 'eth_getBlockByNumber', ['earliest', false])) as {
+          number: string
+        }
+      ).number,
+    )
+    const isThere = await until(
+      async () => (await headOf(follower.url)) >= (await headOf(leader.node.url)) - 2,
+      CAUGHT_UP_MS,
+    )
+    check(`${name}: follows the head`, isThere, `ready after ${Math.round(follower.readyMs)} ms`)
+    const comparer = createComparer({
+      ...{ leader: leader.node.url, follower: follower.url, world: leader.load.world, random },
+      ...{ isLazy: name !== 'whole', oldest },
+    })
+    const compared = await compareFor(comparer, { count: comparisons, withinMs: COMPARED_MS })
+    check(
+      `${name}: ${comparisons} answers are those of the chain's own node`,
+      compared.total >= comparisons && compared.differences.length === 0,
+      told(compared),
+    )
+    check(
+      `${name}: at least a third of them on the pending block`,
+      compared.pending >= comparisons / 3,
+      String(compared.pending),
+    )
+    const refusals = Object.values(compared.refused).reduce((sum, times) => sum + times, 0)
+    check(`${name}: nothing was refused`, refusals === 0, String(refusals))
+    const { status, mode } = (await readiness(follower.url)) as { status: string; mode?: string }
+    check(`${name}: says so at /readyz`, status === 'ready' && mode === name, `${status} ${mode}`)
+    console.log(`   upstream: ${JSON.stringify(await upstream.counts())}`)
+    check(`${name}: ends with 0`, (await follower.stop()) === 0)
+  } catch (error) {
+    console.log(follower.output().slice(-3_000))
+    throw error
+  } finally {
+    await follower.stop('SIGKILL')
+    await Promise.all([upstream.stop(), feed.stop()])
+  }
+}
+
+const section =
+  (mode: Mode): Section =>
+  (around) =>
+    runMode(mode, around)
+
+export const MODES = {
+  whole: section({ name: 'whole', flags: ['--state', 'whole'], proxy: {} }),
+  proven: section({ name: 'proven', flags: ['--state', 'lazy'], proxy: {} }),
+  trusted: section({
+    name: 'trusted',
+    flags: ['--state', 'lazy', '--trust-upstream'],
+    proxy: { methods: SERVICE_METHODS, callsPerSecond: 100, delayMs: 150 },
+  }),
+}

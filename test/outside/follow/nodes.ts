@@ -1,0 +1,89 @@
+/** A development chain, what stands between, and who follows it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { call, type RunningNode, startNode } from '../node-process.ts'
+import { type Load, startLoad } from './load.ts'
+
+export type Leader = { readonly node: RunningNode; readonly genesis: string; readonly load: Load }
+
+const folders: string[] = []
+process.once('exit', () => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+export function temporary(name: string): string {
+  const folder = mkdtempSync(join(tmpdir(), `flashnode-follow-${name}-`))
+  folders.push(folder)
+  return folder
+}
+
+/** A chain with load on it. @param more further flags of its node */
+export async function startLeader(
+  random: () => number,
+  rate: number,
+  more: readonly string[] = [],
+): Promise<Leader> {
+  const datadir = temporary('dev')
+  const flags = ['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2']
+  const node = await startNode([...flags, ...more])
+  const load = await startLoad(node.url, { rate, random })
+  return { node, genesis: join(datadir, 'genesis.json'), load }
+}
+
+export type FollowerFlags = {
+  readonly datadir: string
+  readonly upstreams: readonly string[]
+  readonly feeds: readonly string[]
+  readonly more?: readonly string[]
+}
+
+export function startFollower(
+  { genesis, node }: Leader,
+  { datadir, upstreams, feeds, more = [] }: FollowerFlags,
+): Promise<RunningNode> {
+  return startNode(
+    [
+      ...['--chain', genesis, '--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'],
+      ...['--upstream', upstreams.join(','), '--feed', feeds.join(',') || 'none'],
+      ...['--sequencer', `${node.url}/`],
+      ...more,
+    ],
+    'follow',
+  )
+}
+
+export type Readiness = {
+  readonly status: string
+  readonly reasons: readonly string[]
+  readonly [key: string]: unknown
+}
+export async function readiness(url: string): Promise<Readiness & { readonly code: number }> {
+  const response = await fetch(`${url}/readyz`)
+  return { code: response.status, ...((await response.json()) as Readiness) }
+}
+
+/** Sums of a metric's samples whose name and labels match. */
+export async function metric(adminUrl: string, pattern: RegExp): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text()
+  return text
+    .split('\n')
+    .filter((line) => !line.startsWith('#') && pattern.test(line))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+}
+
+export const headOf = async (url: string): Promise<number> =>
+  Number(await call(`${url}/`, 'eth_blockNumber'))
+
+/** Asked for again and again until it holds, or the time is over. */
+export async function until(
+  holds: () => Promise<boolean>,
+  withinMs: number,
+  everyMs = 50,
+): Promise<boolean> {
+  const end = performance.now() + withinMs
+  while (performance.now() < end) {
+    if (await holds()) return true
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
+  }
+  return false
+}

@@ -1,0 +1,55 @@
+/** A part of the test that can be run alone. */
+import type { Check } from '../checks.ts'
+import type { Compared, Comparer } from './compare.ts'
+import type { Leader } from './nodes.ts'
+
+export type Around = {
+  readonly leader: Leader
+  readonly random: () => number
+  readonly check: Check
+  readonly skip: (what: string, why: string) => void
+  /** The log of each follower is printed at its end. */
+  readonly isLogged: boolean
+  /** Least number of comparisons of a mode. */
+  readonly comparisons: number
+}
+export type Section = (around: Around) => Promise<void>
+
+const WAIT_MS = 15
+/** Between two rounds: what is compared is spread over many blocks. */
+const ROUND_MS = 100
+
+/** Goes on until so many were compared, or the time is over. */
+export async function compareFor(
+  comparer: Comparer,
+  { count, withinMs }: { readonly count: number; readonly withinMs: number },
+): Promise<Compared> {
+  const end = performance.now() + withinMs
+  const already = comparer.compared.total
+  for (let round = 0; performance.now() < end; round++) {
+    if (comparer.compared.total - already >= count) break
+    const compared = await (round % 3 === 2 ? comparer.sealed() : comparer.pending())
+    await new Promise((resolve) => setTimeout(resolve, compared === 0 ? WAIT_MS : ROUND_MS))
+  }
+  return comparer.compared
+}
+
+/** Whether the pending block is the same again within the time. */
+export async function pendingAgain(comparer: Comparer, withinMs: number): Promise<boolean> {
+  const end = performance.now() + withinMs
+  while (performance.now() < end) {
+    if ((await comparer.pending().catch(() => 0)) > 0) return true
+    await new Promise((resolve) => setTimeout(resolve, WAIT_MS))
+  }
+  return false
+}
+
+/** For the report: the first differences, and what was refused. */
+export function told({ total, pending, differences, refused }: Compared): string {
+  const shown = differences.slice(0, 5).map(({ where, question, leader, follower }) => {
+    const text = (value: unknown) => (JSON.stringify(value) ?? 'nothing').slice(0, 2_000)
+    return `\n     ${where} ${question.method} ${JSON.stringify(question.params)}\n       ${text(leader)}\n       ${text(follower)}`
+  })
+  const refusals = Object.entries(refused).map(([what, times]) => `\n     ${times} × ${what}`)
+  return `${total} compared, ${pending} of them on pending, ${differences.length} differ${shown.join('')}${refusals.join('')}`
+}

@@ -1,0 +1,383 @@
+/** Lazy state from nothing: how soon it answers, what it fetches, and when it begins anew. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import type { Hex } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { call, KEYS, startNode } from '../node-process.ts'
+import { balanceOf } from '../soak/token.ts'
+import { headOf, type Leader, metric, readiness, startFollower, temporary, until } from './nodes.ts'
+import type { Around, Section } from './section.ts'
+import { startProxy } from './wires.ts'
+
+const FIRST_MS = 8_000
+const AIM_MS = 3_000
+const TRANSFERS = 200
+/** Each block writes a place of its own in the rings of parents (EIP-2935), beacon roots and their times (EIP-4788). */
+const SYSTEM_SLOTS = 3
+
+/** From the start of the process to the first right answer. */
+async function firstCall({ leader, check }: Around): Promise<void> {
+  const { world } = leader.load
+  // A busy machine needs as long for a start on nothing.
+  const nothing = await startNode(['--ephemeral'])
+  await nothing.stop('SIGKILL')
+  const mostMs = Math.max(FIRST_MS, 2 * nothing.readyMs)
+  const started = performance.now()
+  const follower = await startFollower(leader, {
+    datadir: temporary('first'),
+    upstreams: [`${leader.node.url}/`],
+    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+  })
+  try {
+    const question = [{ to: world.token, data: balanceOf(world.holders[7]!) }, 'latest']
+    let isRight = false
+    while (!isRight && performance.now() - started < mostMs) {
+      const number = await call(`${follower.url}/`, 'eth_blockNumber')
+      const at = [question[0], number]
+      const [ours, theirs] = await Promise.all(
+        [follower.url, leader.node.url].map((url) =>
+          call(`${url}/`, 'eth_call', at).catch((error: Error) => error.message),
+        ),
+      )
+      isRight = ours === theirs
+    }
+    const ms = Math.round(performance.now() - started)
+    const requests = await metric(`http://127.0.0.1:${ADMIN_PORT}`, /events_total.*state_requests/)
+    check(
+      `lazy: the first right eth_call comes within ${FIRST_MS} ms of the start (aim ${AIM_MS})`,
+      isRight && ms <= mostMs,
+      `${ms} ms, ready after ${Math.round(follower.readyMs)} ms, a start on nothing ${Math.round(nothing.readyMs)} ms, ${requests} requests for state since the start`,
+    )
+    check('lazy: ends with 0', (await follower.stop()) === 0)
+  } finally {
+    await follower.stop('SIGKILL')
+  }
+}
+const ADMIN_PORT = 18_546
+
+/** A chain of its own, on which nothing else happens. */
+async function quietLeader(): Promise<Leader> {
+  const datadir = temporary('quiet')
+  const node = await startNode(['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'])
+  const world = { token: '0x' as Hex, senders: [], holders: [], contracts: [], hashes: [] }
+  const load = { world, sent: {}, stop: async () => {} }
+  return { node, genesis: `${datadir}/genesis.json`, load }
+}
+
+/** Transfers between accounts that it knows, sent to it, cost no fetch. */
+async function knownAccounts({ check }: Around): Promise<void> {
+  const leader = await quietLeader()
+  const upstream = await startProxy({ target: `${leader.node.url}/` })
+  const follower = await startFollower(leader, {
+    datadir: temporary('known'),
+    upstreams: [upstream.url],
+    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+  })
+  const fetched = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /events_total.*state_fetched/)
+  try {
+    const accounts = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
+    const transfer = async (from: number) => {
+      const { account, nonce } = accounts[from]!
+      const raw = await account.signTransaction({
+        ...{ chainId: 196, type: 'eip1559', gas: 21_000n, nonce, value: 1n },
+        ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1_000_000n },
+        to: accounts[(from + 1) % accounts.length]!.account.address,
+      })
+      accounts[from]!.nonce++
+      return (await call(`${follower.url}/flashblocks`, 'eth_sendRawTransaction', [raw])) as Hex
+    }
+    const included = (hash: Hex) =>
+      until(
+        async () =>
+          (await call(`${follower.url}/flashblocks`, 'eth_getTransactionReceipt', [hash])) !== null,
+        10_000,
+        20,
+      )
+    const first = await Promise.all(accounts.map((_, from) => transfer(from)))
+    const areIn = await Promise.all(first.map(included))
+    check('lazy: transfers that are sent to it are in a block', areIn.every(Boolean))
+    // What every block touches is known after two of them.
+    const head = await headOf(follower.url)
+    await until(async () => (await headOf(follower.url)) >= head + 2, 10_000)
+    const before = await fetched()
+    const from = await headOf(follower.url)
+    let last: Hex = '0x'
+    for (let sent = 0; sent < TRANSFERS; sent++) last = await transfer(sent % accounts.length)
+    const isIn = await included(last)
+    const after = await fetched()
+    // One more may be pending, and one was on its way when the first number was read.
+    const blocks = (await headOf(follower.url)) - from + 2
+    check(
+      `lazy: ${TRANSFERS} transfers between known accounts fetch nothing but what the system writes in each block`,
+      isIn && before > 0 && after - before <= SYSTEM_SLOTS * blocks,
+      `${after - before} keys in ${blocks} blocks, ${before} before`,
+    )
+    check('lazy: ends with 0', (await follower.stop()) === 0)
+  } catch (error) {
+    console.log(follower.output().slice(-3_000))
+    throw error
+  } finally {
+    await follower.stop('SIGKILL')
+    await upstream.stop()
+    await leader.node.stop()
+  }
+}
+
+const DEPTH = 20
+
+/** A stop that is longer than what the upstream keeps. */
+async function leftDepth({ leader, check }: Around): Promise<void> {
+  const upstream = await startProxy({ target: `${leader.node.url}/`, stateBlocks: DEPTH })
+  const flags = {
+    datadir: temporary('depth'),
+    upstreams: [upstream.url],
+    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+    more: ['--state', 'lazy'],
+  }
+  const first = await startFollower(leader, flags)
+  const begun = first.head
+  await until(async () => (await headOf(first.url)) >= begun + 3, 15_000)
+  const kept = await call(`${first.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
+  check('lazy: stops with 0', (await first.stop()) === 0)
+  const stopped = await headOf(leader.node.url)
+  await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, 60_000)
+  const again = await startFollower(leader, flags)
+  try {
+    check(
+      'lazy: after a stop that is longer than the upstream has state, it begins anew and says so',
+      again.head > stopped && /begins? anew/.test(again.output()),
+      `head was ${stopped}, is ${again.head}`,
+    )
+    const same = await call(`${again.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
+    check(
+      'lazy: blocks from before are readable',
+      JSON.stringify(same) === JSON.stringify(kept) && same !== null,
+    )
+    check('lazy: ends with 0', (await again.stop()) === 0)
+  } finally {
+    await again.stop('SIGKILL')
+    await upstream.stop()
+  }
+}
+const hex = (number: number) => `0x${number.toString(16)}`
+
+/** The same while it runs: nobody has to start it again. */
+async function leftWhileRunning({ leader, check }: Around): Promise<void> {
+  const upstream = await startProxy({ target: `${leader.node.url}/`, stateBlocks: DEPTH })
+  const follower = await startFollower(leader, {
+    datadir: temporary('lag'),
+    upstreams: [upstream.url],
+    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+  })
+  try {
+    const heads = await newHeads(follower.url)
+    const begun = follower.head
+    await until(async () => (await headOf(follower.url)) >= begun + 3, 15_000)
+    const kept = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
+    await upstream.fault('cut')
+    const stopped = await headOf(leader.node.url)
+    await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, 60_000)
+    const { code } = await readiness(follower.url)
+    await upstream.fault('none')
+    const isThere = await until(
+      async () => (await headOf(follower.url)) >= (await headOf(leader.node.url)) - 2,
+      30_000,
+    )
+    check(
+      'lazy: a lag that is longer than the upstream has state: it begins anew by itself and says so',
+      isThere && code === 503 && /the state begins anew: at block/.test(follower.output()),
+      `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
+    )
+    const counted = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /begun_anew/)
+    const isCounted = await until(async () => (await counted()) === 1, 5_000)
+    check('lazy: and counts it', isCounted, String(await counted()))
+    const same = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
+    check(
+      'lazy: blocks from before stay readable',
+      JSON.stringify(same) === JSON.stringify(kept) && same !== null,
+    )
+    const before = heads.numbers.length
+    await until(async () => heads.numbers.length >= before + 2, 10_000)
+    const isOrdered = heads.numbers.every(
+      (number, at) => at === 0 || number > heads.numbers[at - 1]!,
+    )
+    const newest = heads.numbers.at(-1) ?? 0
+    check(
+      'lazy: a subscription sees the old and the new heads, each once and in order',
+      isOrdered && heads.numbers[0]! <= begun + 3 && newest > stopped + DEPTH,
+      heads.numbers.join(' '),
+    )
+    heads.close()
+    await sameAnswers(leader, follower.url, check)
+    const ready = await until(
+      async () => (await readiness(follower.url)).status === 'ready',
+      15_000,
+    )
+    check(
+      'lazy: it is ready again, with flashblocks',
+      ready,
+      JSON.stringify(await readiness(follower.url)),
+    )
+    check('lazy: ends with 0', (await follower.stop()) === 0)
+  } catch (error) {
+    console.log(follower.output().slice(-3_000))
+    throw error
+  } finally {
+    await follower.stop('SIGKILL')
+    await upstream.stop()
+  }
+}
+
+/** A thread of a feed that fails now and then: another one takes its place. */
+async function feedThread({ leader, check }: Around): Promise<void> {
+  const node = await startNode(
+    [
+      ...['--chain', leader.genesis, '--datadir', temporary('feed-thread'), '--state', 'whole'],
+      ...['--upstream', `${leader.node.url}/`, '--pool-threads', '2'],
+      ...['--feed', `${leader.node.url.replace('http', 'ws')}/feed`],
+      ...['--admin-port', String(ADMIN_PORT)],
+    ],
+    'follow',
+    [
+      {
+        file: 'workers/feeds/feed.ts',
+        find: '      frameAt = now()\n',
+        replace:
+          "      if (Math.random() < 0.2) throw new Error('as the test wants it')\n      frameAt = now()\n",
+      },
+    ],
+  )
+  try {
+    const failed = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /mishaps.*feed_failed/)
+    const isFailed = await until(async () => (await failed()) >= 2, 40_000)
+    check('a feed thread that fails is counted', isFailed, String(await failed()))
+    const frames = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /feed_total.*"frames"/)
+    const before = await frames()
+    const goesOn = await until(async () => (await frames()) > before, 40_000)
+    check('and replaced: its feed is followed again', goesOn, `${before}, ${await frames()}`)
+    check('a feed thread: ends with 0', (await node.stop()) === 0)
+  } finally {
+    await node.stop('SIGKILL')
+  }
+}
+
+const LAG_BLOCKS = 25
+
+/** A node that has a head answers from it while it is behind, and says so. */
+async function catchingUp({ leader, check }: Around): Promise<void> {
+  await until(async () => (await headOf(leader.node.url)) >= LAG_BLOCKS, 60_000)
+  const upstream = await startProxy({ target: `${leader.node.url}/`, delayMs: 250 })
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const starting = startFollower(leader, {
+    datadir: temporary('catching-up'),
+    upstreams: [upstream.url],
+    feeds: [],
+    more: [
+      ...['--state', 'whole', '--port', String(port)],
+      ...['--catch-up-range', '1', '--catch-up-ranges', '1'],
+    ],
+  })
+  // Looked at below, whatever happens meanwhile.
+  starting.catch(() => {})
+  try {
+    type Syncing = Readonly<Record<'startingBlock' | 'currentBlock' | 'highestBlock', string>>
+    const syncing = async () => (await call(`${url}/`, 'eth_syncing')) as Syncing | false
+    let told: Syncing | false = false
+    const isTold = await until(async () => {
+      told = await syncing().catch(() => false)
+      return told !== false
+    }, 60_000)
+    const [{ code, reasons }, head] = await Promise.all([readiness(url), headOf(url)])
+    const [ours, theirs] = await Promise.all(
+      [url, leader.node.url].map((at) => call(`${at}/`, 'eth_getBlockByNumber', [hex(head), true])),
+    )
+    const { startingBlock, currentBlock, highestBlock } = told || {
+      ...{ startingBlock: '', currentBlock: '', highestBlock: '' },
+    }
+    check(
+      'while it catches up: eth_syncing says where it is',
+      isTold &&
+        Number(startingBlock) <= Number(currentBlock) &&
+        Number(currentBlock) < Number(highestBlock),
+      JSON.stringify(told),
+    )
+    check('while it catches up: /readyz is 503', code === 503, `${code} ${reasons.join('; ')}`)
+    check(
+      'while it catches up: it answers from its own head',
+      head < Number(highestBlock) && JSON.stringify(ours) === JSON.stringify(theirs),
+      `head ${head}`,
+    )
+    const node = await starting
+    const after = await readiness(url)
+    check(
+      'when it has caught up it is ready, and syncs no more',
+      node.head >= LAG_BLOCKS - 8 && after.code === 200 && (await syncing()) === false,
+      `${after.code} ${after.reasons.join('; ')}`,
+    )
+    check('catching up: ends with 0', (await node.stop()) === 0)
+  } finally {
+    await starting.then(
+      (node) => node.stop('SIGKILL'),
+      (error: Error) => console.log(error.message.slice(-3_000)),
+    )
+    await upstream.stop()
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Balances of a token, of which nothing is here any more. */
+async function sameAnswers(leader: Leader, url: string, check: Around['check']): Promise<void> {
+  const { token, holders } = leader.load.world
+  const number = await call(`${url}/`, 'eth_blockNumber')
+  const both = holders.slice(0, 20).map((holder) => {
+    const question = [{ to: token, data: balanceOf(holder) }, number]
+    return Promise.all([url, leader.node.url].map((at) => call(`${at}/`, 'eth_call', question)))
+  })
+  const answers = await Promise.all(both)
+  const wrong = answers.filter(([ours, theirs]) => ours !== theirs)
+  check(
+    'lazy: state is fetched again, and right',
+    wrong.length === 0 && answers.length > 0,
+    JSON.stringify(wrong),
+  )
+}
+
+/** Numbers as they are told. */
+async function newHeads(url: string) {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/`)
+  const numbers: number[] = []
+  await new Promise((resolve, reject) => {
+    socket.addEventListener('open', resolve)
+    socket.addEventListener('error', reject)
+  })
+  socket.addEventListener('message', ({ data }) => {
+    const { params } = JSON.parse(String(data)) as {
+      params?: { result: { number: string } }
+    }
+    if (params !== undefined) numbers.push(Number(params.result.number))
+  })
+  const subscribe = { jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }
+  socket.send(JSON.stringify(subscribe))
+  return { numbers, close: () => socket.close() }
+}
+
+export const STARTS: Readonly<Record<string, Section>> = {
+  'first-call': firstCall,
+  'known-accounts': knownAccounts,
+  depth: leftDepth,
+  lag: leftWhileRunning,
+  'catching-up': catchingUp,
+  'feed-thread': feedThread,
+}

@@ -1,0 +1,56 @@
+/** The writer's thread in so far as feeds meet it: takes what they bring through the writer's mailbox, and notes when it came. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
+import { type FedPacket, listenToFeeds } from '../../../workers/feeds/listen.ts'
+import { clockUs, goodNumber } from './inputs.ts'
+
+/** Of one feed. */
+export type Received = {
+  /** Numbers of good flashblocks, in the order in which they came. */
+  readonly good: number[]
+  /** Milliseconds from when each was sent. */
+  readonly lateMs: number[]
+  /** Decoded, and none that was sent as a good one. */
+  others: number
+  connects: number
+}
+export type FromReceiver = { readonly type: 'received'; readonly feeds: readonly Received[] }
+
+if (parentPort !== null) run(parentPort, workerData as { readonly ports: readonly MessagePort[] })
+
+function run(main: MessagePort, { ports }: { readonly ports: readonly MessagePort[] }): void {
+  const feeds: Received[] = ports.map(() => ({ good: [], lateMs: [], others: 0, connects: 0 }))
+  const mailbox = new Mailbox()
+  let isRunning = false
+  function look(): void {
+    const event = mailbox.next(() => false)
+    isRunning = event !== undefined
+    if (event?.type !== 'packet') return
+    take(event.packet as FedPacket)
+    listening.taken(event.packet)
+    setImmediate(look)
+  }
+  function take({ message, feed }: FedPacket): void {
+    const to = feeds[feed]!
+    const number = message.type === 'flashblock' ? goodNumber(message) : undefined
+    if (message.type !== 'flashblock' || number === undefined) to.others++
+    else {
+      to.good.push(number)
+      to.lateMs.push(Number(clockUs() - message.delta.gasUsed) / 1_000)
+    }
+  }
+  const listening = listenToFeeds(ports, (event) => {
+    if (event.type === 'feed') {
+      if (event.isConnected) feeds[event.feed]!.connects++
+    } else {
+      mailbox.push({ type: 'packet', packet: event.packet })
+      if (!isRunning) look()
+    }
+  })
+  main.on('message', (type: 'tell' | 'end') => {
+    main.postMessage({ type: 'received', feeds } satisfies FromReceiver)
+    if (type === 'tell') return
+    listening.close()
+    main.close()
+  })
+}

@@ -1,0 +1,167 @@
+/** Programs that try to keep a thread, as calls of a node: their memory comes back, and a worker that never asks for its deadline is ended. */
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { Check } from '../checks.ts'
+import type { Edit } from '../edits.ts'
+import { hostilePrograms } from '../programs/hostile-programs.ts'
+import { besideText, isUntouched, post, startClients } from './beside.ts'
+import { ENDLESS } from './contracts.ts'
+import { metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
+
+const CALL_MS = 300
+const GRACE_MS = 1_000
+const THREADS = 2
+const AT_ONCE = 2
+const MUCH_GAS = '0xe8d4a51000'
+const FLAGS = [
+  ...['--limit-call-ms', String(CALL_MS), '--pool-threads', String(THREADS)],
+  ...['--limit-call-gas', String(Number(MUCH_GAS))],
+]
+/** What may stay of the engines' memory, and of the process a minute later. */
+const MOST_ENGINE_MB = 16
+const MOST_PROCESS_MB = 100
+const MINUTE_MS = 60_000
+const MEGABYTE = 2 ** 20
+/** Three of the programs take a megabyte, more than a request may have. */
+const MOST_INPUT_BYTES = 900_000
+
+/** An engine that asks for no deadline. */
+const NO_POLLS: readonly Edit[] = [
+  {
+    file: 'engine/evm/fast/run.ts',
+    find: 'if (running.isExpired?.() === true)',
+    replace: 'if (Date.now() === 0)',
+  },
+]
+/** Of a worker without polls. */
+const SHORT_GRACE_MS = 50
+
+type Options = {
+  readonly rounds: number
+  readonly terminations: number
+  readonly random: () => number
+  readonly flags: readonly string[]
+}
+
+export async function overloadByPrograms(check: Check, options: Options): Promise<void> {
+  await runAll(check, options)
+  await terminate(check, options)
+}
+
+async function runAll(check: Check, { rounds, random, flags }: Options): Promise<void> {
+  const limits = ['--limit-grace-ms', String(GRACE_MS)]
+  const node = await startOverloaded([...flags, ...FLAGS, ...limits])
+  // What is compiled and loaded once is no leak.
+  await makeAll(node, 1)
+  const [engines, process] = [await engineMb(node), await processMb(node)]
+  const clients = startClients(node.url, random)
+  const { count, wrong, slowest } = await makeAll(node, rounds)
+  const beside = await clients.stop()
+  check(
+    'each is answered in time',
+    wrong.length === 0 && slowest < CALL_MS + GRACE_MS,
+    `${count} calls, slowest ${Math.round(slowest)} ms ${wrong.join('; ').slice(0, 400)}`,
+  )
+  check('others are not touched', isUntouched(beside), besideText(beside) + beside.wrong.join())
+  const enginesAfter = await settled(
+    () => engineMb(node),
+    (mb) => mb <= engines + MOST_ENGINE_MB,
+    MINUTE_MS,
+  )
+  check(
+    `the memory of the engines is back within ${MOST_ENGINE_MB} MB`,
+    enginesAfter <= engines + MOST_ENGINE_MB,
+    `${engines.toFixed(0)} MB before, ${enginesAfter.toFixed(0)} after`,
+  )
+  const processAfter = await settled(
+    () => processMb(node),
+    (mb) => mb <= process + MOST_PROCESS_MB,
+    MINUTE_MS,
+  )
+  check(
+    `that of the process within ${MOST_PROCESS_MB} MB`,
+    processAfter <= process + MOST_PROCESS_MB,
+    `${process.toFixed(0)} MB before, ${processAfter.toFixed(0)} after`,
+  )
+  check('the node ends with 0', (await node.stop()) === 0)
+}
+
+async function terminate(check: Check, { terminations, flags }: Options): Promise<void> {
+  const limits = ['--limit-grace-ms', String(SHORT_GRACE_MS)]
+  const node = await startOverloaded([...flags, ...FLAGS, ...limits], NO_POLLS)
+  const replaced = () => metric(node, 'flashnode_pool_replaced')
+  const codes = new Map<number, number>()
+  const end = async () => {
+    const { error } = await make(node, { to: ENDLESS.address })
+    codes.set(error?.code ?? 0, (codes.get(error?.code ?? 0) ?? 0) + 1)
+  }
+  await end()
+  const before = await processMb(node)
+  // A call whose time was over before a worker had begun it ends none.
+  while ((await replaced()) < terminations) await end()
+  const after = await settled(
+    () => processMb(node),
+    (mb) => mb <= before + MOST_PROCESS_MB,
+    MINUTE_MS,
+  )
+  const ended = `${await replaced()} workers were ended in the engine's loop`
+  check(`${ended}, and each caller told`, codes.size === 1 && codes.has(-32002), list(codes))
+  check(
+    'nothing of them is left',
+    after <= before + MOST_PROCESS_MB,
+    `${before.toFixed(0)} MB before, ${after.toFixed(0)} after`,
+  )
+  const threads = await settled(
+    () => metric(node, 'flashnode_pool_threads'),
+    (count) => count === THREADS,
+  )
+  check('others are in their place', threads === THREADS, `${threads} threads`)
+  check('the node ends with 0 after them', (await node.stop()) === 0)
+}
+
+const list = (codes: ReadonlyMap<number, number>): string =>
+  [...codes].map(([code, count]) => `${count} times ${code}`).join(', ')
+
+async function makeAll(node: OverloadedNode, rounds: number) {
+  const seen = { count: 0, slowest: 0, wrong: [] as string[] }
+  const left = Array.from({ length: rounds }, hostilePrograms)
+    .flat()
+    .filter(({ input }) => input === undefined || input.length < MOST_INPUT_BYTES)
+  const work = async () => {
+    for (let program = left.pop(); program !== undefined; program = left.pop()) {
+      const { name, code, input = new Uint8Array(0) } = program
+      const { ms, error } = await make(node, { code: bytesToHex(code), data: bytesToHex(input) })
+      seen.count++
+      seen.slowest = Math.max(seen.slowest, ms)
+      if (error !== undefined && error.code !== -32002 && error.code !== -32000)
+        seen.wrong.push(`${name}: ${error.code} ${error.message}`)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+  return seen
+}
+
+const HERE = `0x${'1f'.repeat(20)}`
+async function make(
+  { url }: OverloadedNode,
+  what: { readonly to?: string; readonly code?: string; readonly data?: string },
+) {
+  const { to = HERE, code, data } = what
+  const call = { to, gas: MUCH_GAS, ...(data === undefined ? {} : { data }) }
+  const overrides = code === undefined ? [] : [{ [to]: { code } }]
+  const startedAt = performance.now()
+  const params = [call, 'latest', ...overrides]
+  const { error } = await post(`${url}/`, { method: 'eth_call', params })
+  return { error, ms: performance.now() - startedAt }
+}
+
+/** What the threads of the pool own outside their heaps: the memories of their engines, above all. */
+async function engineMb(node: OverloadedNode): Promise<number> {
+  let bytes = 0
+  for (const [name, value] of await node.metrics())
+    if (name.includes('thread="pool_') && name.includes('memory="external"')) bytes += value
+  return bytes / MEGABYTE
+}
+
+async function processMb(node: OverloadedNode): Promise<number> {
+  return (await metric(node, 'process_resident_memory_bytes')) / MEGABYTE
+}

@@ -1,0 +1,214 @@
+/**
+ * Flashblocks by number and index, and views that are new enough, of a development chain and of a follower whose feed is late and cut.
+ * Usage: npm run places [-- --reads N] [--seed S] [--log]
+ */
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { checks } from './checks.ts'
+import { startFollower, startLeader, temporary, until } from './follow/nodes.ts'
+import { startRelay } from './follow/wires.ts'
+import { call, type RunningNode } from './node-process.ts'
+import { ask, parsePlace, type Reply } from './places/ask.ts'
+import { startBalancer, startLateFeed, type Walk, walk } from './places/behind-one-address.ts'
+import { createRecorder, type Reads, type Recorder } from './places/recorder.ts'
+import { runOptions } from './run-options.ts'
+
+const { random, own } = runOptions(
+  'places',
+  { full: 0, short: 0 },
+  { reads: { type: 'string' }, log: { type: 'boolean' } },
+)
+const READS = Number(own['reads'] ?? 10_000)
+/** Transactions a second. */
+const RATE = 25
+/** Longer than the default, so that what the flag does is seen. */
+const HELD = 12
+const LATE_MS = 60
+const CUT_MS = 2_600
+const ROUND_MS = 40
+const WITHIN_MS = 600_000
+
+const { check, close } = checks('places')
+const leader = await startLeader(random, RATE, ['--held-flashblocks', String(HELD)])
+const { node, load } = leader
+const late = await startLateFeed(`${node.url.replace('http', 'ws')}/feed`, LATE_MS)
+const relay = await startRelay({ target: late.url })
+const follower = await startFollower(leader, {
+  datadir: temporary('places'),
+  upstreams: [`${node.url}/`],
+  feeds: [relay.url],
+  more: ['--state', 'whole', '--latest', 'canonical'],
+})
+const both = [node, follower] as const
+
+try {
+  await readBack()
+  await checkGone(node, HELD)
+  await checkGone(follower, 4)
+  await behindOneAddress()
+  await overWebSocket()
+  await checkLatest()
+} catch (error) {
+  check('the checks themselves', false, (error as Error).stack)
+}
+if (own['log'] === true) console.log(follower.output())
+await load.stop().catch((error: Error) => check('the load', false, error.message))
+await relay.stop()
+late.stop()
+for (const each of [follower, node]) check('a node ends with 0', (await each.stop()) === 0)
+close()
+
+/** Records what each node says of its newest flashblock, and asks again; the follower's feed is cut now and then. */
+async function readBack(): Promise<void> {
+  const first = follower.head + 2
+  const recorders = both.map(({ url }) => createRecorder({ url, world: load.world, random, first }))
+  const end = performance.now() + WITHIN_MS
+  const isOver = ({ reads }: Recorder) => reads.equal >= READS && reads.below >= READS / 10
+  let cutAt = performance.now() + 2 * CUT_MS
+  let cuts = 0
+  const working = recorders.map(async (recorder, at) => {
+    const blocks = at === 0 ? HELD + 2 : 6
+    while (!isOver(recorder) && performance.now() < end) {
+      await recorder.record()
+      await recorder.read(blocks)
+      // Spread over many blocks, and the nodes have time for these.
+      await pause(ROUND_MS)
+    }
+  })
+  const all = Promise.all(working).then(() => true)
+  while (!(await Promise.race([all, pause(100)])))
+    if (performance.now() > cutAt) {
+      cuts++
+      await relay.fault('cut')
+      await pause(CUT_MS)
+      await relay.fault('none')
+      cutAt = performance.now() + 4 * CUT_MS
+    }
+  for (const [at, { reads }] of recorders.entries()) {
+    const name = at === 0 ? 'the chain that is made' : `a follower, its feed cut ${cuts} times`
+    check(
+      `${name}: ${READS} reads of flashblocks are what was read when these were the newest`,
+      reads.equal >= READS && reads.faults.length === 0 && reads.below > 0 && reads.older > 0,
+      said(reads),
+    )
+    check(`${name}: what is not held any more is refused`, reads.gone > 0, `${reads.gone}`)
+  }
+}
+
+function said({ faults, ...counts }: Reads): string {
+  return `${JSON.stringify(counts)} ${faults.length} faults ${faults.slice(0, 3).join('; ')}`
+}
+
+/** The oldest of the places in a refusal can be read, and at least so many blocks are held. */
+async function checkGone({ url }: RunningNode, blocks: number): Promise<void> {
+  const first = { flashblock: { number: 1, index: 0 } }
+  let detail = ''
+  const isRight = await until(async () => {
+    const head = Number(await call(`${url}/`, 'eth_blockNumber'))
+    const { replies } = await ask(`${url}/flashblocks`, [['eth_getBlockByNumber', [first, false]]])
+    const { error } = replies[0]!
+    const { oldest, newest } = (error?.data ?? {}) as Record<string, { readonly number: string }>
+    if (error?.code !== -32_001 || oldest === undefined || newest === undefined) return false
+    const [again] = (
+      await ask(`${url}/flashblocks`, [['eth_getBlockByNumber', [{ flashblock: oldest }, false]]])
+    ).replies
+    detail = `head ${head}, held from ${Number(oldest.number)} to ${Number(newest.number)}`
+    const held = head - Number(oldest.number) + 1
+    return again?.result !== undefined && held >= blocks && held <= blocks + 6
+  }, 20_000)
+  check(
+    `flashblocks of ${blocks} canonical blocks are held, and the oldest one is named`,
+    isRight,
+    detail,
+  )
+}
+
+async function behindOneAddress(): Promise<void> {
+  const balancer = await startBalancer(both.map(({ url }) => url))
+  const url = `${balancer.url}/flashblocks`
+  await until(async () => {
+    const places = await Promise.all(both.map((each) => placeOf(each)))
+    return places.every((place) => place !== undefined)
+  }, 10_000)
+  const plain = await walk(url, { reads: 1_000, isAsking: false })
+  check('two nodes behind one address go back', plain.backwards > 0, toldOf(plain))
+  const asking = await walk(url, { reads: 2_000, isAsking: true })
+  check(
+    'with X-Min-Flashblock no read is older than what was asked',
+    asking.backwards === 0 && asking.faults.length === 0 && asking.reads === 2_000,
+    toldOf(asking),
+  )
+  const heights: number[] = []
+  for (let n = 0; n < 20; n++) {
+    const min = heights.length === 0 ? {} : { 'x-min-flashblock': `${heights.at(-1)}:7` }
+    const { replies } = await ask(`${balancer.url}/`, [['eth_blockNumber', []]], min)
+    if (replies[0]!.error === undefined) heights.push(Number(replies[0]!.result))
+  }
+  const isSorted = heights.every((height, at) => at === 0 || height >= heights[at - 1]!)
+  check('on / it is the canonical block', isSorted && heights.length > 10, heights.join())
+  balancer.stop()
+}
+
+function toldOf({ faults, ...counts }: Walk): string {
+  return `${JSON.stringify(counts)} ${faults.length} faults ${faults.slice(0, 3).join('; ')}`
+}
+
+async function placeOf({ url }: RunningNode) {
+  return parsePlace((await ask(`${url}/flashblocks`, [['eth_chainId', []]])).place)
+}
+
+async function overWebSocket(): Promise<void> {
+  const socket = new WebSocket(`${follower.url.replace('http', 'ws')}/flashblocks`)
+  await once(socket, 'open')
+  const answers = new Map<number, Reply>()
+  socket.on('message', (data: Buffer) => {
+    const reply = JSON.parse(data.toString()) as Reply
+    answers.set(reply.id, reply)
+  })
+  const send = (id: number, minFlashblock: unknown) => {
+    const request = { jsonrpc: '2.0', id, method: 'eth_blockNumber', params: ['pending'] }
+    socket.send(JSON.stringify({ ...request, minFlashblock }))
+  }
+  const { number } = (await placeOf(node))!
+  const startedAt = performance.now()
+  send(1, `${number + 1}:0`)
+  send(2, `${number + 1_000}:0`)
+  send(3, 'tomorrow')
+  await until(async () => answers.size === 3, 10_000)
+  const ms = Math.round(performance.now() - startedAt)
+  socket.close()
+  check('a message waits for its flashblock', Number(answers.get(1)?.result) > number, `${ms} ms`)
+  check(
+    'one that does not come is refused with the place here',
+    answers.get(2)?.error?.code === -32_001 &&
+      'newest' in (answers.get(2)!.error!.data as object) &&
+      ms < 3_000,
+    JSON.stringify(answers.get(2)),
+  )
+  check('what is no place is refused', answers.get(3)?.error?.code === -32_602)
+}
+
+/** On the follower `latest` is the canonical head, on both endpoints. */
+async function checkLatest(): Promise<void> {
+  const ahead = { node: 0, follower: 0 }
+  for (let n = 0; n < 60; n++) {
+    for (const [name, { url }] of [['node', node] as const, ['follower', follower] as const]) {
+      const { replies } = await ask(`${url}/flashblocks`, [
+        ['eth_blockNumber', []],
+        ['eth_getBlockByNumber', ['latest', false]],
+        ['eth_getBlockByNumber', ['safe', false]],
+      ])
+      const canonical = Number(await call(`${url}/`, 'eth_blockNumber'))
+      const [height, latest] = replies.map(({ result }) => result)
+      if (Number(height) !== Number((latest as { readonly number: string }).number))
+        throw new Error(`latest of ${name}: ${height} and ${JSON.stringify(latest)}`)
+      if (Number(height) > canonical) ahead[name]++
+    }
+    await pause(37)
+  }
+  check('--latest canonical: never ahead of /', ahead.follower === 0, JSON.stringify(ahead))
+}
+
+function pause(ms: number): Promise<false> {
+  return new Promise((resolve) => setTimeout(() => resolve(false), ms))
+}

@@ -1,0 +1,330 @@
+/** Plain execution: every block that any part of a history speaks of, executed one transaction after the other over maps. */
+import type { SealedBlock } from '../../../engine/chain/types.ts'
+import { nextBaseFee } from '../../../engine/chainspec/base-fee.ts'
+import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
+import { l1AttributesDeposit } from '../../../engine/chainspec/l1-attributes.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { buildHeader, openBlock } from '../../../engine/execution/block/block.ts'
+import type {
+  BlockAttributes,
+  BlockExecution,
+  ExecutedTransaction,
+} from '../../../engine/execution/transaction/types.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import type { Header } from '../../../engine/primitives/header.ts'
+import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import type { Transaction } from '../../../engine/primitives/transaction.ts'
+import { bigintToBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
+import { readAccount } from '../../../engine/state/read.ts'
+import type { StateReader } from '../../../engine/state/reader.ts'
+import { latin1 } from '../../../engine/state/words.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import { openTrie, type StateTrie, type TrieVersion } from '../../../engine/storage/trie/trie.ts'
+import type { Proof } from '../../../engine/storage/types.ts'
+import { referenceEngine } from '../../fixtures/engine.ts'
+import { genesisDiff } from '../../fixtures/genesis-diff.ts'
+import { memoryReader } from '../../fixtures/memory-reader.ts'
+import { CHAIN } from '../../fixtures/producer.ts'
+import { type Changes, changed, NO_CHANGES, plainState } from './state.ts'
+
+/** The block after one of its flashblocks. */
+export type TruePart = {
+  readonly message: Flashblock
+  /** Transactions of the block so far. */
+  readonly count: number
+  readonly changes: Changes
+  readonly state: StateReader
+  /** What it would be if it ended here. */
+  readonly header: Header
+  readonly hash: Bytes
+}
+export type TrueBlock = {
+  readonly number: number
+  readonly parent: TrueBlock | undefined
+  readonly payloadId: string
+  readonly header: Header
+  readonly hash: Bytes
+  readonly executed: readonly ExecutedTransaction[]
+  /** None: the first block. */
+  readonly parts: readonly TruePart[]
+  readonly changes: Changes
+  readonly state: StateReader
+  readonly trie: TrieVersion
+  /** What it stands for, with another header: nobody's execution makes it. */
+  readonly forged?: TrueBlock
+}
+
+/** How the sequencer writes its flashblocks. */
+export type Style = {
+  /** The target index is told from index 1 on. */
+  readonly hasTarget: boolean
+  /** The state root stands in index 0. */
+  readonly hasRoot: boolean
+  readonly hasBlockNumber: boolean
+}
+
+export type Draw = {
+  readonly index: number
+  nonceOf(address: Bytes): bigint
+}
+
+export class TrueChain {
+  readonly spec: ChainSpec = CHAIN
+  readonly genesis: TrueBlock
+  readonly byHash = new Map<string, TrueBlock>()
+  readonly payloadIds = new Set<string>()
+  /** By the hash that a flashblock gives the block for the moment. */
+  readonly byMoment = new Map<string, { readonly block: TrueBlock; readonly at: number }[]>()
+  /** By the hash that the block would have if it ended with the flashblock. */
+  readonly byCut = new Map<string, { readonly block: TrueBlock; readonly at: number }>()
+  readonly transactions = new Map<string, Transaction>()
+  readonly #style: Style
+  readonly #trie: StateTrie
+  readonly #genesisState: StateReader
+  readonly #codes = new Map<string, Bytes>()
+  #payloads = 0
+
+  constructor(style: Style) {
+    this.#style = style
+    const database = memoryDatabase()
+    importGenesis(database, CHAIN)
+    this.#trie = openTrie({ database })
+    this.#genesisState = memoryReader({ diff: genesisDiff(CHAIN.alloc!) })
+    const { genesisHeader: header, genesisHash: hash } = CHAIN
+    const number = Number(CHAIN.genesisNumber)
+    this.genesis = {
+      ...{ number, parent: undefined, payloadId: '', header, hash, executed: [], parts: [] },
+      changes: NO_CHANGES,
+      state: this.#stateOf(NO_CHANGES, undefined),
+      trie: this.#trie.base(),
+    }
+    this.byHash.set(latin1(hash), this.genesis)
+  }
+
+  /** A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which those that do not fit are left out. */
+  async build(
+    parent: TrueBlock,
+    flashblocks: number,
+    draw: (draw: Draw) => readonly Transaction[],
+  ): Promise<TrueBlock> {
+    const payload = ++this.#payloads
+    const payloadId = `0x03${payload.toString(16).padStart(14, '0')}`
+    this.payloadIds.add(payloadId)
+    const attributes = attributesOn(this.spec, parent, payload)
+    const execution = openBlock({
+      ...{ engine: referenceEngine, chain: this.spec, attributes },
+      reader: this.#stateOf(parent.changes, parent),
+    })
+    await execution.begin()
+    const trie = this.#trie.fork(parent.trie)
+    const parts: TruePart[] = []
+    for (let index = 0; index < flashblocks; index++) {
+      const { length } = execution.executed
+      const since = index === 0 ? undefined : execution.checkpoint()
+      if (index === 0) await add(execution, depositOn(this.spec, parent, attributes))
+      for (const one of draw({ index, nonceOf: nonces(execution, parent) }))
+        await add(execution, one)
+      const diff = await execution.diff(since)
+      this.#trie.apply(trie, diff)
+      const changes = changed((parts.at(-1) ?? parent).changes, diff, this.#codes)
+      parts.push(
+        this.#part({ execution, trie, changes, parent, from: length }, [
+          ...([payloadId, index, flashblocks] as const),
+        ]),
+      )
+    }
+    execution.close()
+    return this.#add({
+      ...{ number: parent.number + 1, parent, payloadId, parts, trie },
+      ...{ header: parts.at(-1)!.header, hash: parts.at(-1)!.hash },
+      executed: [...execution.executed],
+      changes: parts.at(-1)!.changes,
+      state: parts.at(-1)!.state,
+    })
+  }
+
+  /** The same block with another header. */
+  forge(block: TrueBlock, change: Partial<Header>): TrueBlock {
+    const header = { ...block.header, ...change }
+    const forged = { ...block, header, hash: hashHeader(header), forged: block }
+    this.byHash.set(latin1(forged.hash), forged)
+    return forged
+  }
+
+  /** As eth_getProof has it. */
+  prove({ trie }: TrueBlock, address: Bytes, keys: readonly Bytes[]): Proof {
+    return this.#trie.prove(trie, address, keys)
+  }
+
+  #add(block: TrueBlock): TrueBlock {
+    this.byHash.set(latin1(block.hash), block)
+    for (const [at, part] of block.parts.entries()) {
+      const moment = latin1(part.message.delta.blockHash)
+      this.byMoment.set(moment, [...(this.byMoment.get(moment) ?? []), { block, at }])
+      if (!this.byCut.has(latin1(part.hash))) this.byCut.set(latin1(part.hash), { block, at })
+    }
+    for (const { transaction } of block.executed)
+      this.transactions.set(latin1(transaction.hash), transaction)
+    return block
+  }
+
+  #part(
+    made: {
+      readonly execution: BlockExecution
+      readonly trie: TrieVersion
+      readonly changes: Changes
+      readonly parent: TrueBlock
+      readonly from: number
+    },
+    [payloadId, index, flashblocks]: readonly [string, number, number],
+  ): TruePart {
+    const { execution, trie, changes, parent, from } = made
+    const { attributes, rules, executed } = execution
+    const { hasTarget, hasRoot, hasBlockNumber } = this.#style
+    const sums = execution.sums()
+    const stateRoot = this.#trie.stateRoot(trie)
+    const withdrawalsRoot = this.#trie.storageRoot(trie, hexToBytes(MESSAGE_PASSER))
+    const header = buildHeader({ rules, attributes, sums, stateRoot, withdrawalsRoot })
+    const roots = { stateRoot: hasRoot && index === 0 ? stateRoot : ZERO_32, withdrawalsRoot }
+    const { gasUsed, receiptsRoot, logsBloom, blobGasUsed } = sums
+    const message: Flashblock = {
+      type: 'flashblock',
+      ...{ payloadId, index },
+      targetIndex: hasTarget && index > 0 ? flashblocks - 1 : 0,
+      base: index > 0 ? undefined : baseOf(attributes),
+      delta: {
+        ...roots,
+        ...{ receiptsRoot, logsBloom, gasUsed, blobGasUsed },
+        blockHash: hashHeader(buildHeader({ rules, attributes, sums, ...roots })),
+        transactions: executed.slice(from).map(({ transaction }) => transaction.raw),
+      },
+      blockNumber: hasBlockNumber ? attributes.number : undefined,
+    }
+    return {
+      ...{ message, changes, header },
+      count: executed.length,
+      state: this.#stateOf(changes, parent),
+      hash: hashHeader(header),
+    }
+  }
+
+  /** `newest`: of the blocks whose hashes can be asked for. */
+  #stateOf(changes: Changes, newest: TrueBlock | undefined): StateReader {
+    return plainState(changes, {
+      genesis: this.#genesisState,
+      codes: this.#codes,
+      blockHash: (number) => newest && ancestorAt(newest, Number(number))?.hash,
+    })
+  }
+}
+
+/** The block of a height on the chain of `top`. */
+export function ancestorAt(top: TrueBlock, number: number): TrueBlock | undefined {
+  let at: TrueBlock | undefined = top
+  while (at !== undefined && at.number > number) at = at.parent
+  return at?.number === number ? at : undefined
+}
+export const isAncestor = (one: TrueBlock, of: TrueBlock): boolean =>
+  ancestorAt(of, one.number) === one
+
+/** As an upstream gives it, with its hash and the whole header. */
+export function sealedOf(block: TrueBlock): SealedBlock {
+  const { header } = block
+  return {
+    hash: block.hash,
+    payloadId: '',
+    parentHash: header.parentHash,
+    parentBeaconBlockRoot: header.parentBeaconBlockRoot ?? ZERO_32,
+    coinbase: header.coinbase,
+    prevRandao: header.mixHash,
+    number: block.number,
+    gasLimit: header.gasLimit,
+    timestamp: header.timestamp,
+    extraData: header.extraData,
+    baseFee: header.baseFeePerGas ?? 0n,
+    transactions: block.executed.map(({ transaction }) => transaction.raw),
+    gasUsed: header.gasUsed,
+    receiptsRoot: header.receiptsRoot,
+    logsBloom: header.logsBloom,
+    stateRoot: header.stateRoot,
+    withdrawalsRoot: header.withdrawalsRoot,
+    blobGasUsed: header.blobGasUsed,
+    ...(header.excessBlobGas === undefined ? {} : { excessBlobGas: header.excessBlobGas }),
+    requestsHash: header.requestsHash,
+  }
+}
+
+async function add(execution: BlockExecution, transaction: Transaction): Promise<void> {
+  const result = await execution.execute(transaction)
+  // What the random draw cannot pay for is in no block.
+  if (result.status === 'stopped') throw new Error('a block without limits was stopped')
+}
+
+/** Of the accounts after what was executed, and after what was drawn since. */
+function nonces(execution: BlockExecution, parent: TrueBlock): Draw['nonceOf'] {
+  const next = new Map<string, bigint>()
+  for (const { transaction } of execution.executed)
+    if (transaction.type !== 0x7e) next.set(latin1(transaction.from), transaction.nonce + 1n)
+  return (address) => {
+    const name = latin1(address)
+    const nonce = next.get(name) ?? readAccount(parent.state, address)?.nonce ?? 0n
+    next.set(name, nonce + 1n)
+    return nonce
+  }
+}
+
+function attributesOn(chain: ChainSpec, parent: TrueBlock, payload: number): BlockAttributes {
+  const timestamp = parent.header.timestamp + 1n
+  return {
+    parentHash: parent.hash,
+    parentBeaconBlockRoot: ZERO_32,
+    coinbase: parent.header.coinbase,
+    // Two payloads on one parent are two blocks even when they hold the same transactions.
+    prevRandao: bigintToBytes(BigInt(payload), 32),
+    number: BigInt(parent.number) + 1n,
+    gasLimit: parent.header.gasLimit,
+    timestamp,
+    extraData: parent.header.extraData,
+    baseFee: nextBaseFee(chain, parent.header, timestamp),
+  }
+}
+
+const baseOf = (attributes: BlockAttributes) => ({
+  parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32,
+  parentHash: attributes.parentHash,
+  feeRecipient: attributes.coinbase,
+  prevRandao: attributes.prevRandao,
+  blockNumber: attributes.number,
+  gasLimit: attributes.gasLimit,
+  timestamp: attributes.timestamp,
+  extraData: attributes.extraData,
+  baseFeePerGas: attributes.baseFee,
+})
+
+function depositOn(
+  chain: ChainSpec,
+  parent: TrueBlock,
+  { number, timestamp }: BlockAttributes,
+): Transaction {
+  const form = chain.rulesAt(BigInt(parent.number), timestamp - 1n).l1Attributes
+  const figures = {
+    number: 1n,
+    timestamp: 1n,
+    baseFee: 1n,
+    blobBaseFee: 1n,
+    sequenceNumber: number,
+  }
+  const scalars = {
+    baseFeeScalar: 0n,
+    blobBaseFeeScalar: 0n,
+    operatorFeeScalar: 0n,
+    operatorFeeConstant: 0n,
+    daFootprintGasScalar: 0n,
+    overhead: 0n,
+    scalar: 0n,
+  }
+  return l1AttributesDeposit({ ...figures, ...scalars, hash: ZERO_32, batcherHash: ZERO_32 }, form)
+}

@@ -1,0 +1,185 @@
+/** Somebody applies the node's enriched feed, and has what the node shows after each record: blocks, receipts, state. */
+import type { Block, ChainView } from '../../../engine/chain/types.ts'
+import type { Hex } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes, quantity } from '../../../engine/primitives/hex.ts'
+import { packChanges } from '../../../engine/sources/writer/changes.ts'
+import type { WriterEffect } from '../../../engine/sources/writer/types.ts'
+import { readAccount, readCode, readSlot } from '../../../engine/state/read.ts'
+import { MissingError, type StateReader } from '../../../engine/state/reader.ts'
+import { latin1 } from '../../../engine/state/words.ts'
+import { EnrichedFeed } from '../../../rpc/feed/enriched.ts'
+import { headerText, receiptsText } from '../../../rpc/json/json.ts'
+import { type AppliedBlock, ApplyError, EnrichedClient } from '../../fixtures/enriched-client.ts'
+import type { TrueChain } from './chain.ts'
+import type { Random } from './random.ts'
+import { Mismatch, same } from './shown.ts'
+import { ACCOUNTS, BOXES, KEYS } from './transactions.ts'
+
+/** Slots of a record that are looked at, beside those that the histories write most. */
+const SLOTS = 20
+
+export class EnrichedWatch {
+  readonly #chain: TrueChain
+  readonly #random: Random
+  readonly #note: (what: string) => void
+  #feed = new EnrichedFeed('0x0000000000000001')
+  #client = new EnrichedClient()
+  /** After the block that the client began with. */
+  #under: StateReader | undefined
+
+  constructor(options: { chain: TrueChain; random: Random; note: (what: string) => void }) {
+    this.#chain = options.chain
+    this.#random = options.random
+    this.#note = options.note
+  }
+
+  /** A process has started and said this. */
+  started(effects: readonly WriterEffect[]): void {
+    this.#feed = new EnrichedFeed('0x0000000000000001')
+    for (const effect of effects)
+      if (effect.type === 'changes') this.#feed.take(packChanges(effect.changes))
+    this.#join()
+  }
+
+  hear(effect: WriterEffect): void {
+    if (effect.type !== 'changes') return
+    const { message } = this.#feed.take(packChanges(effect.changes))
+    try {
+      if (this.#random.chance(0.01)) this.#join()
+      else this.#apply(message.data())
+      if (this.#client.removedNow > 0) this.#note('enriched removed')
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error
+      // It has begun above: a replica would have to keep what is not final.
+      if (!error.message.endsWith('below the base'))
+        throw new Mismatch(`enriched: ${error.message}`)
+      this.#note('enriched deep')
+      this.#join()
+    }
+  }
+
+  /** All of the newest record, of a view that shows it. */
+  check(view: ChainView): void {
+    const client = this.#client
+    const { canonical, complete, pending } = client.heads!
+    same(`${canonical.number} ${canonical.hash}`, textOf(view.canonical), 'enriched canonical')
+    same(`${complete.number} ${complete.hash}`, textOf(view.latest), 'enriched complete')
+    same(`${pending.number} ${pending.hash}`, textOf(view.pending), 'enriched pending')
+    same(pending.payload_id ?? undefined, view.pending.payloadId, 'enriched payload')
+    const tip = view.block({ tag: 'pending' })!
+    same(pending.index ?? undefined, tip.flashblockIndex, 'enriched index')
+    const top = client.blocks.at(-1)
+    if (top === undefined) return
+    this.#checkBlock(tip, top)
+    const below = client.blockAt(top.number - 1 - this.#random.below(4))
+    const block = below && view.block({ number: BigInt(below.number) })
+    if (below !== undefined && block !== undefined) this.#checkBlock(block, below)
+    this.#checkState(view.state(tip))
+    this.#note('enriched looks')
+  }
+
+  #join(): void {
+    const snapshot = this.#feed.snapshot()
+    if (snapshot === undefined) throw new Mismatch('enriched: nothing was told at the start')
+    this.#client = new EnrichedClient()
+    this.#apply(snapshot.data())
+    this.#note('enriched joined')
+  }
+
+  #apply(data: Uint8Array): void {
+    const message = JSON.parse(Buffer.from(data).toString())
+    this.#client.apply(message)
+    if (!message.snapshot) return
+    const { hash } = this.#client.base!
+    const block = this.#chain.byHash.get(latin1(hexToBytes(hash)))
+    if (block === undefined) throw new Mismatch(`enriched: nobody knows the canonical ${hash}`)
+    this.#under = block.state
+  }
+
+  #checkBlock(block: Block, applied: AppliedBlock): void {
+    const name = `enriched block ${applied.number}`
+    const header = JSON.parse(headerText(block.header, block.hash))
+    // A lazy state gets the root with the canonical block: the table has it a moment before the record that says so.
+    const isSettled = applied.header.stateRoot === ZERO_ROOT && applied.header.hash === header.hash
+    const told = isSettled ? { ...applied.header, stateRoot: header.stateRoot } : applied.header
+    sameJson(told, header, `${name}, header`)
+    sameJson(
+      applied.transactions.map(({ raw, from, hash }) => [raw, from, hash]),
+      block
+        .transactions()
+        .map(({ raw, from, hash }) => [raw, from, hash].map((one) => bytesToHex(one))),
+      `${name}, transactions`,
+    )
+    sameJson(
+      this.#client.rpcReceipts(applied),
+      JSON.parse(receiptsText(block)),
+      `${name}, receipts`,
+    )
+  }
+
+  #checkState(state: StateReader): void {
+    const told = this.#client.blocks.flatMap(({ accounts }) => [...accounts.keys()])
+    for (const address of new Set([
+      ...told,
+      ...[...ACCOUNTS.map(({ address }) => address), ...BOXES].map(bytesToHex),
+    ]))
+      ifThere(() => this.#checkAccount(state, address))
+    const slots = this.#client.blocks.flatMap(({ slots }) => [...slots.keys()])
+    const some = Array.from({ length: Math.min(SLOTS, slots.length) }, () =>
+      this.#random.pick(slots),
+    )
+    const boxes = BOXES.flatMap((box) =>
+      Array.from({ length: KEYS }, (_, key) => `${bytesToHex(box)}${wordOf(key)}`),
+    )
+    for (const name of [...some, ...boxes])
+      ifThere(() => {
+        const [address, key] = [name.slice(0, 42) as Hex, name.slice(42) as Hex]
+        const [account, slot] = [hexToBytes(address), hexToBytes(key)]
+        const own =
+          this.#client.slot(address, key) ?? bytesToHex(readSlot(this.#under!, account, slot))
+        same(own, bytesToHex(readSlot(state, account, slot)), `enriched slot ${key} of ${address}`)
+      })
+  }
+
+  #checkAccount(state: StateReader, address: Hex): void {
+    const told = this.#client.account(address)
+    const bytes = hexToBytes(address)
+    const jsonOf = (found: ReturnType<typeof readAccount>) =>
+      found === undefined
+        ? null
+        : {
+            nonce: quantity(found.nonce),
+            balance: quantity(found.balance),
+            codeHash: bytesToHex(found.codeHash),
+          }
+    const own = told === undefined ? jsonOf(readAccount(this.#under!, bytes)) : told
+    sameJson(own, jsonOf(readAccount(state, bytes)), `enriched account ${address}`)
+    const code = own && this.#client.codes.get(own.codeHash)
+    if (code) same(code, bytesToHex(readCode(state, bytes)), `enriched code of ${address}`)
+  }
+}
+
+/** A lazy state has not all of it. */
+function ifThere(check: () => void): void {
+  try {
+    check()
+  } catch (error) {
+    if (!(error instanceof MissingError)) throw error
+  }
+}
+
+const ZERO_ROOT = `0x${'00'.repeat(32)}`
+const wordOf = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
+const textOf = ({ number, hash }: { number: bigint; hash: Uint8Array }) =>
+  `${number} ${bytesToHex(hash)}`
+
+function sameJson(found: unknown, wanted: unknown, what: string): void {
+  same(sorted(found), sorted(wanted), what)
+}
+/** Objects with their keys in order: what they say is compared, not how it is written. */
+const sorted = (value: unknown): string =>
+  JSON.stringify(value, (_, inner) =>
+    inner !== null && typeof inner === 'object' && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )

@@ -1,0 +1,331 @@
+/** Rules of the follower, each with the edits that switch it off: some history must notice. */
+import type { Edit } from '../edits.ts'
+
+export type Mutant = {
+  readonly name: string
+  /** What holds while it is on. */
+  readonly rule: string
+  readonly edits: readonly [Edit, ...Edit[]]
+}
+
+const edit = (file: string, find: string, replace: string): Edit => ({
+  file: `engine/${file}.ts`,
+  find,
+  replace,
+})
+const WRITER = 'sources/writer'
+const UPSTREAM = 'sources/upstream'
+const LEDGER = 'storage/ledger'
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'rivalWaits',
+    rule: 'a second payload does not drop what another feed has sent, while that feed goes on',
+    edits: [
+      edit(
+        `${WRITER}/feeds`,
+        '  return isConnected ? Math.max(0, newsAtMs + state.limits.cadenceMs - state.options.now()) : 0\n',
+        '  return isConnected && newsAtMs < 0 ? 1 : 0\n',
+      ),
+    ],
+  },
+  {
+    name: 'gapKeeps',
+    rule: 'a gap keeps what was executed',
+    edits: [
+      edit(
+        `${WRITER}/packets`,
+        '  state.toldGap = gap\n',
+        '  state.toldGap = gap\n  flush(state)\n',
+      ),
+      edit(
+        `${WRITER}/packets`,
+        '  heightsOf,\n  isReplaced,\n',
+        '  flush,\n  heightsOf,\n  isReplaced,\n',
+      ),
+    ],
+  },
+  {
+    name: 'wholeHeader',
+    rule: 'the whole header of a canonical block is compared',
+    edits: [
+      edit(
+        `${WRITER}/checks`,
+        "    differKnown('withdrawalsRoot', header.withdrawalsRoot, sealed.withdrawalsRoot) ??\n",
+        '    undefined ??\n',
+      ),
+      edit(
+        `${WRITER}/checks`,
+        "    differKnown('blobGasUsed', header.blobGasUsed, sealed.blobGasUsed) ??\n",
+        '    undefined ??\n',
+      ),
+      edit(
+        `${WRITER}/checks`,
+        "    differKnown('excessBlobGas', header.excessBlobGas, sealed.excessBlobGas) ??\n",
+        '    undefined ??\n',
+      ),
+      edit(
+        `${WRITER}/checks`,
+        "    differKnown('requestsHash', header.requestsHash, sealed.requestsHash) ??\n    differKnown('hash', hash, sealed.hash)\n",
+        '    (hash.length === 0 ? mismatch("hash", "", "") : undefined)\n',
+      ),
+    ],
+  },
+  {
+    name: 'finalStays',
+    rule: 'nothing at or below finalized is ever replaced',
+    edits: [
+      edit(
+        `${UPSTREAM}/branch`,
+        '  else if (number <= state.finalized) denyFinal(state, branch)\n',
+        '  else if (number < 0) denyFinal(state, branch)\n',
+      ),
+      edit(
+        `${UPSTREAM}/branch`,
+        'oldestFork(state) + 1, state.finalized + 1)',
+        'oldestFork(state) + 1)',
+      ),
+    ],
+  },
+  {
+    name: 'duplicateIsSame',
+    rule: 'the same flashblock again is no other one',
+    edits: [edit('flashblocks/sequence', "      ? 'duplicate'\n", "      ? 'equivocation'\n")],
+  },
+  {
+    name: 'oldestFirst',
+    rule: 'a branch goes to the writer oldest first',
+    edits: [
+      edit(
+        `${UPSTREAM}/branch`,
+        '  for (const block of blocks) if (!send(state, block, source)) break\n',
+        '  for (const block of blocks.toReversed()) if (!send(state, block, source)) break\n',
+      ),
+    ],
+  },
+  {
+    name: 'marksAreOurs',
+    rule: 'safe and final are blocks of our chain, at most its head',
+    edits: [
+      edit(
+        `${UPSTREAM}/tracker`,
+        '    point !== undefined && ownHash(state, point.number) === point.hash\n',
+        '    point !== undefined\n',
+      ),
+      edit(
+        `${WRITER}/state`,
+        '{ safe: Math.min(marks.safe, canonical), finalized: Math.min(marks.finalized, canonical) }',
+        'marks',
+      ),
+    ],
+  },
+  {
+    name: 'startIsNotFinal',
+    rule: 'nothing becomes final by a start',
+    edits: [
+      edit(
+        `${WRITER}/state`,
+        '    marks: options.hasMarks === true ? options.store.marks() : undefined,\n',
+        '    marks: undefined,\n',
+      ),
+    ],
+  },
+  {
+    name: 'durableFirst',
+    rule: 'a block is canonical only when it is durable',
+    edits: [
+      edit(
+        `${WRITER}/hand-over`,
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
+      ),
+      edit(
+        `${WRITER}/hand-over`,
+        "import { checkHeader, type Mismatch } from './checks.ts'\n",
+        "import { checkHeader, type Mismatch } from './checks.ts'\nimport { onAppended } from './appended.ts'\n",
+      ),
+      edit(
+        `${WRITER}/answers`,
+        "      onAppended(state, expected(state, answer.id, 'appended'))\n",
+        '',
+      ),
+    ],
+  },
+  {
+    name: 'lostIsAHole',
+    rule: 'what was sent while a feed was lost is missing: its End proves nothing',
+    edits: [
+      edit(
+        `${WRITER}/feeds`,
+        '  if (run.payload !== undefined && isConnected && !isResumed)\n    run.payload = { ...run.payload, hasHole: true }\n',
+        '',
+      ),
+    ],
+  },
+  {
+    name: 'lateFill',
+    rule: 'what was fetched overwrites nothing, and is not the value after an unfolded block',
+    edits: [
+      edit(
+        'storage/keeper/fills',
+        '      const isKnown = found.get(latin1(key))! || hasHistory(this.#database, key)\n',
+        '      const isKnown = hasHistory(this.#database, key) && found.size === 0\n',
+      ),
+      edit(
+        'storage/keeper/fills',
+        '    const value = first === undefined ? row.value : first.before.get(name)\n',
+        '    const value = first === undefined ? row.value : (row.value ?? first.before.get(name))\n',
+      ),
+    ],
+  },
+  {
+    name: 'noHole',
+    rule: 'the hash of a block is taken from the next one only where nothing of it is missing',
+    edits: [
+      edit(
+        `${WRITER}/ends`,
+        '    state.early.size === 0 &&\n    !state.lane.has(payload.payloadId) &&\n',
+        '',
+      ),
+      edit(`${WRITER}/ends`, '    before?.hasHole === false &&\n', ''),
+      edit(
+        `${WRITER}/ends`,
+        '    before.inRow === payload.taken.length &&\n',
+        '    payload.taken.length > 0 &&\n',
+      ),
+    ],
+  },
+  {
+    name: 'removedIsTold',
+    rule: 'whoever applies the enriched feed hears of blocks that are gone',
+    edits: [
+      edit(
+        `${WRITER}/changes`,
+        '  const end = firstGone < 0 ? blocks.length : firstGone\n',
+        '  const end = firstGone < -1 ? firstGone : blocks.length\n',
+      ),
+    ],
+  },
+  {
+    name: 'finalIsTold',
+    rule: 'and of the final header of each block that it was told of',
+    edits: [
+      edit(
+        `${WRITER}/changes`,
+        '      if (isOther && parts.length === 0 && number > base) headers.push(toldHeader(block))\n',
+        '      if (isOther && parts.length < 0) headers.push(toldHeader(block))\n',
+      ),
+    ],
+  },
+  {
+    name: 'allIsTold',
+    rule: 'and of every change of its state',
+    edits: [edit(`${WRITER}/changes`, 'encodeDiff(diff)]', 'encodeDiff(diff.slice(1))]')],
+  },
+  {
+    name: 'noTrace',
+    rule: 'a flashblock that misses state leaves nothing behind',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        '    if (failed !== undefined) execution.revert(checkpoint)\n',
+        '',
+      ),
+      edit(
+        `${WRITER}/flashblocks`,
+        '        execution.revert(checkpoint)\n        const reader = await',
+        '        const reader = await',
+      ),
+    ],
+  },
+  {
+    name: 'samePlace',
+    rule: 'a promise is kept at its place alone',
+    edits: [
+      edit(
+        `${LEDGER}/fates`,
+        "    return place === position ? 'kept' : 'reordered'\n",
+        "    return position >= 0 ? 'kept' : 'reordered'\n",
+      ),
+    ],
+  },
+  {
+    name: 'ownTransactions',
+    rule: 'a flashblock promises what it brings',
+    edits: [
+      edit(
+        `${WRITER}/promised`,
+        'position < from || transaction.type',
+        'from < 0 || transaction.type',
+      ),
+    ],
+  },
+  {
+    name: 'openAbove',
+    rule: 'what a shorter branch leaves without a block is open again',
+    edits: [
+      edit(
+        `${LEDGER}/ledger`,
+        '    const isReopened = isReorg && reopen(',
+        '    const isReopened = isReorg && number < 0 && reopen(',
+      ),
+    ],
+  },
+  {
+    name: 'lateDecided',
+    rule: 'a promise that comes after the block of its height is decided at once',
+    edits: [
+      edit(
+        'storage/keeper/promises',
+        '  if (ledger.promise(promised) === undefined) return\n',
+        "  if (ledger.promise(promised) === 'late') return\n  if (promised.number >= 0) return\n",
+      ),
+    ],
+  },
+  {
+    name: 'fateWithBlock',
+    rule: 'a fate is in the commit of the block that decides',
+    edits: [
+      edit(
+        'storage/keeper/state',
+        '    appendBlock(this.#database, block, (batch) => this.ledger.decide(batch, block, isReorg))\n',
+        '    const batch = this.#database.batch()\n    this.ledger.decide(batch, block, isReorg)\n    batch.commit()\n    appendBlock(this.#database, block)\n',
+      ),
+      // A start would set it right.
+      edit(
+        `${LEDGER}/ledger`,
+        '    let isChanged = reopen(rows, batch, { from: durable + 1, atMs })\n',
+        '    let isChanged = false\n',
+      ),
+    ],
+  },
+  {
+    name: 'secondNoted',
+    rule: 'a second payload of the height is noted beside the fate',
+    edits: [
+      edit(`${LEDGER}/fates`, "      ...(hasTwo ? (['secondPayload'] as const) : []),\n", ''),
+    ],
+  },
+  {
+    name: 'emptyNoted',
+    rule: 'a second payload that promises nothing is noted too',
+    edits: [
+      edit(
+        `${LEDGER}/ledger`,
+        "    if (hasOtherPayload(this.#rows, shown)) this.#note(shown, 'secondPayload')\n",
+        "    if (shown.number < 0 && hasOtherPayload(this.#rows, shown)) this.#note(shown, 'secondPayload')\n",
+      ),
+    ],
+  },
+  {
+    name: 'takenBack',
+    rule: 'a fate that changes is not counted any more',
+    edits: [
+      edit(
+        `${LEDGER}/fates`,
+        '  ledger.count(old, { atMs, decidedAtMs: before.decidedAtMs })\n',
+        '',
+      ),
+    ],
+  },
+]

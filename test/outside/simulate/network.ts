@@ -1,0 +1,237 @@
+/** The chain that is followed: its sequencer's blocks and flashblocks, what it takes back, and what all upstreams agree on. */
+
+import type { Transaction } from '../../../engine/primitives/transaction.ts'
+import { ancestorAt, type Draw, type TrueBlock, type TrueChain } from './chain.ts'
+import type { VirtualClock } from './clock.ts'
+import type { Feed } from './feed.ts'
+import type { Random } from './random.ts'
+import { deployments, drawDeposit, drawTransaction } from './transactions.ts'
+
+/** Of the chain: a flashblock each fifth of it. */
+export const BLOCK_MS = 1_000
+const FLASHBLOCK_MS = 200
+
+export type NetworkOptions = {
+  readonly chain: TrueChain
+  readonly clock: VirtualClock
+  readonly random: Random
+  readonly feeds: readonly Feed[]
+  readonly sendsEnds: boolean
+  /** Blocks that are final trail the head by so many. */
+  readonly finalLag: number
+  /** What is shown to its end is sealed, and nothing is taken back. */
+  readonly isTrue: boolean
+}
+
+export class Network {
+  head: TrueBlock
+  /** The payload in progress, and its flashblocks that were sent. */
+  live: { readonly block: TrueBlock; sent: number } | undefined
+  finalized: number
+  /** Heads in order: upstreams are late. */
+  readonly seen: { readonly atMs: number; readonly head: TrueBlock }[] = []
+  readonly #options: NetworkOptions
+  #deposits = 0
+  #silentRounds = 0
+  #isTroubled = true
+  #isRunning = false
+  #reorgs: number[] = []
+  #leap = 0
+
+  constructor(options: NetworkOptions) {
+    this.#options = options
+    this.head = options.chain.genesis
+    this.finalized = this.head.number
+    this.#saw()
+  }
+
+  /** Blocks before anybody follows. */
+  async begin(blocks: number): Promise<void> {
+    const { chain, random } = this.#options
+    const chainId = chain.spec.chainId
+    this.head = await chain.build(chain.genesis, 2, ({ index }) =>
+      index === 1 ? deployments(chainId, random) : [],
+    )
+    for (let at = 0; at < blocks; at++) this.head = await this.#plainBlock(this.head, blocks < 20)
+    this.seen.length = 0
+    this.#saw()
+  }
+
+  /** Depths of what is taken back, at random moments; and how many blocks come at once. */
+  plan(reorgs: readonly number[], leap: number): void {
+    this.#reorgs = [...reorgs]
+    this.#leap = leap
+  }
+
+  /** A round for each block time. */
+  async run(rounds: number): Promise<void> {
+    this.#isRunning = true
+    for (let round = 0; round < rounds; round++) {
+      const isReorg = this.#reorgs.length > 0 && this.#options.random.chance(2 / (rounds - round))
+      if (isReorg) await this.#reorg(this.#reorgs.shift()!)
+      if (this.#leap > 0 && this.#options.random.chance(2 / (rounds - round))) {
+        await this.#leapOver(this.#leap)
+        this.#leap = 0
+      }
+      await this.#round()
+    }
+    this.#isRunning = false
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning
+  }
+
+  /** Only what should be from now on. */
+  calm(): void {
+    this.#isTroubled = false
+    this.#silentRounds = 0
+  }
+
+  /** The first flashblocks of a block that is not sealed any more. */
+  async leaveOpen(flashblocks: number): Promise<void> {
+    const block = await this.#build(this.head)
+    await this.#show(block, { to: this.#options.feeds, most: flashblocks })
+  }
+
+  async #round(): Promise<void> {
+    const { random, feeds } = this.#options
+    const before = this.head
+    const kind = this.#isTroubled ? random.below(20) : 19
+    const { isTrue } = this.#options
+    if (this.#silentRounds > 0 || kind === 0) await this.#silentRound()
+    else if (kind <= 2) await this.#secondPayload()
+    else if (kind === 3 && feeds.length > 1 && !isTrue) await this.#twoBuilders()
+    else if (kind === 4 && !isTrue) await this.#brokenPromise()
+    else {
+      const block = await this.#build(before)
+      await this.#show(block, { to: feeds })
+      this.#seal(block)
+    }
+  }
+
+  /** A sequencer without flashblocks. */
+  async #silentRound(): Promise<void> {
+    const { random, clock } = this.#options
+    this.#silentRounds = this.#silentRounds > 0 ? this.#silentRounds - 1 : random.below(5)
+    await clock.sleep(BLOCK_MS)
+    this.#seal(await this.#build(this.head))
+  }
+
+  /** One payload is begun, and then another one takes its place. */
+  async #secondPayload(): Promise<void> {
+    const { random, feeds, isTrue } = this.#options
+    const first = await this.#build(this.head)
+    const to = random.chance(0.5) ? feeds : [random.pick(feeds)]
+    const most = random.between(1, first.parts.length - (isTrue ? 1 : 0))
+    await this.#show(first, { to, most, isOnly: true })
+    const second = await this.#build(this.head, first)
+    await this.#show(second, { to: feeds })
+    this.#seal(second)
+  }
+
+  /** Each feed tells of another block. */
+  async #twoBuilders(): Promise<void> {
+    const { random, feeds } = this.#options
+    const first = await this.#build(this.head)
+    const second = await this.#build(this.head, first)
+    const [one, ...others] = feeds
+    await Promise.all([
+      this.#show(first, { to: [one!] }),
+      this.#show(second, { to: others, isOnly: true }),
+    ])
+    this.#seal(random.chance(0.5) ? first : second)
+  }
+
+  /** What is sealed is not what was shown. */
+  async #brokenPromise(): Promise<void> {
+    const { random, feeds } = this.#options
+    const promised = await this.#build(this.head)
+    await this.#show(promised, { to: feeds, isOnly: random.chance(0.5) })
+    this.#seal(await this.#build(this.head, promised))
+  }
+
+  /** As if nobody had looked for a long time. */
+  async #leapOver(blocks: number): Promise<void> {
+    let block = this.head
+    for (let at = 0; at < blocks; at++) block = await this.#plainBlock(block, false)
+    this.#seal(block)
+  }
+
+  async #reorg(depth: number): Promise<void> {
+    const { random } = this.#options
+    const least = Math.max(this.finalized, this.#options.chain.genesis.number + 1)
+    let block = ancestorAt(this.head, Math.max(least, this.head.number - depth))!
+    const blocks = Math.max(1, this.head.number - block.number + random.between(-1, 1))
+    const isShort = depth < 8
+    for (let at = 0; at < blocks; at++) block = await this.#plainBlock(block, isShort)
+    this.#seal(block)
+  }
+
+  #seal(block: TrueBlock): void {
+    this.head = block
+    const { chain, finalLag } = this.#options
+    const first = chain.genesis.number
+    this.finalized = Math.max(this.finalized, block.number - finalLag, first)
+    this.#saw()
+  }
+
+  #saw(): void {
+    this.seen.push({ atMs: this.#options.clock.now(), head: this.head })
+    if (this.seen.length > 30) this.seen.shift()
+  }
+
+  /** Flashblock after flashblock, and the rest of the block time. */
+  async #show(
+    block: TrueBlock,
+    show: { readonly to: readonly Feed[]; readonly most?: number; readonly isOnly?: boolean },
+  ): Promise<void> {
+    const { clock, sendsEnds, random } = this.#options
+    const { to, most = block.parts.length } = show
+    const live = { block, sent: 0 }
+    if (show.isOnly !== true) this.live = live
+    for (const part of block.parts.slice(0, most)) {
+      const isLast = part === block.parts.at(-1)
+      for (const feed of to) feed.send(part.message, isLast)
+      live.sent++
+      await clock.sleep(random.between(FLASHBLOCK_MS - 60, FLASHBLOCK_MS))
+    }
+    if (most < block.parts.length) return
+    const ms = BLOCK_MS - most * FLASHBLOCK_MS
+    if (ms > 0) await clock.sleep(ms)
+    if (sendsEnds) for (const feed of to) feed.send({ type: 'end', payloadId: block.payloadId })
+  }
+
+  /** `like`: transactions of it come again, some of them. */
+  #build(parent: TrueBlock, like?: TrueBlock): Promise<TrueBlock> {
+    const { random, chain, clock } = this.#options
+    const again = like?.executed.map(({ transaction }) => transaction).filter(isSigned) ?? []
+    const flashblocks = random.between(2, 5)
+    const built = chain.build(parent, flashblocks, ({ index, nonceOf }) => {
+      const kept = index > 0 ? again.splice(0, random.below(3)) : []
+      for (const { from } of kept) nonceOf(from)
+      return random.chance(0.8) ? [...kept, ...this.#draw({ index, nonceOf })] : kept
+    })
+    return clock.during(built)
+  }
+
+  #plainBlock(parent: TrueBlock, isFull: boolean): Promise<TrueBlock> {
+    const { random, chain, clock } = this.#options
+    const built = chain.build(parent, isFull ? 2 : 1, (draw) =>
+      isFull && random.chance(0.7) ? this.#draw(draw) : [],
+    )
+    return clock.during(built)
+  }
+
+  #draw({ index, nonceOf }: Draw): readonly Transaction[] {
+    const { random, chain } = this.#options
+    if (index === 0)
+      return random.chance(0.25) ? [drawDeposit(random, BigInt(++this.#deposits))] : []
+    const { chainId } = chain.spec
+    return Array.from({ length: random.between(0, 2) }, () =>
+      drawTransaction(random, nonceOf, chainId),
+    )
+  }
+}
+
+const isSigned = (transaction: Transaction): boolean => transaction.type !== 0x7e

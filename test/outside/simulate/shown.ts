@@ -1,0 +1,114 @@
+/** What a view shows, found in plain execution: which block, up to which of its flashblocks. */
+import type { Block, ChainView } from '../../../engine/chain/types.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { equalBytes } from '../../../engine/primitives/words.ts'
+import { latin1 } from '../../../engine/state/words.ts'
+import { ancestorAt, type TrueBlock, type TrueChain, type TruePart } from './chain.ts'
+
+export type Shown = {
+  readonly block: TrueBlock
+  /** Of its flashblocks; undefined: the whole block. */
+  readonly at: number | undefined
+  /** Where it is not that of a flashblock: the rest came with the canonical block. */
+  readonly hash?: Uint8Array
+}
+export type ShownHeads = {
+  readonly canonical: Shown
+  readonly latest: Shown
+  readonly pending: Shown
+}
+
+/** An answer that is not that of plain execution. */
+export class Mismatch extends Error {
+  override name = 'Mismatch'
+}
+export function same<Value>(found: Value, wanted: Value, what: string): void {
+  if (found !== wanted) throw new Mismatch(`${what}: ${String(found)}, expected ${String(wanted)}`)
+}
+export function sameBytes(
+  found: Uint8Array | 'missing' | undefined,
+  wanted: Uint8Array | undefined,
+  what: string,
+): void {
+  const show = (bytes: typeof found) =>
+    bytes instanceof Uint8Array ? bytesToHex(bytes).slice(0, 80) : String(bytes)
+  same(show(found), show(wanted), what)
+}
+
+export const partOf = ({ block, at }: Shown) => block.parts[at ?? block.parts.length - 1]
+export const countOf = (shown: Shown): number => partOf(shown)?.count ?? 0
+export const nameOf = ({ block, at }: Shown): string =>
+  `block ${block.number}.${at ?? 'end'} of ${block.payloadId || 'the genesis'}`
+
+/** @param mayBeCut a feed that lies about the end of a block may have one end too early */
+export function headsOf(view: ChainView, chain: TrueChain, mayBeCut: boolean): ShownHeads {
+  const find = (what: string, selector: Parameters<ChainView['block']>[0]) => {
+    const block = view.block(selector)
+    if (block === undefined) throw new Mismatch(`the view has no ${what} block`)
+    return shownOf(block, chain, mayBeCut)
+  }
+  return {
+    canonical: find('canonical', { hash: view.canonical.hash, requireCanonical: false }),
+    latest: find('latest', { tag: 'latest' }),
+    pending: find('pending', { tag: 'pending' }),
+  }
+}
+
+export function shownOf(block: Block, chain: TrueChain, mayBeCut: boolean): Shown {
+  const name = latin1(block.hash)
+  if (block.flashblockIndex === undefined) {
+    const found = chain.byHash.get(name)
+    if (found !== undefined) return { block: found, at: undefined }
+    const cut = chain.byCut.get(name)
+    if (cut !== undefined && mayBeCut) return cutShort(cut)
+    throw new Mismatch(`block ${block.number} ${bytesToHex(block.hash)} was never made`)
+  }
+  const found = (chain.byMoment.get(name) ?? []).filter(
+    ({ block: made, at }) => made.parts[at]!.count === block.transactionCount,
+  )
+  const exact = found.find(({ at }) => at === block.flashblockIndex)
+  const rest = exact === undefined ? restOf(block, chain) : undefined
+  if (rest !== undefined) return rest
+  if (exact === undefined && !(mayBeCut && found.length > 0))
+    throw new Mismatch(
+      `block ${block.number} index ${block.flashblockIndex}, ${bytesToHex(block.hash)}, was never sent`,
+    )
+  return exact ?? found[0]!
+}
+
+/** All of a block, shown before its roots are known. */
+function restOf({ header, hash, transactionCount }: Block, chain: TrueChain): Shown | undefined {
+  for (const block of chain.byHash.values()) {
+    const isIt =
+      block.forged === undefined &&
+      block.executed.length === transactionCount &&
+      equalBytes(block.header.mixHash, header.mixHash) &&
+      equalBytes(block.header.parentHash, header.parentHash)
+    if (isIt) return { block, at: block.parts.length - 1, hash }
+  }
+  return undefined
+}
+
+const cuts = new WeakMap<TruePart, TrueBlock>()
+/** A beginning of a block that a lying feed made its end. */
+function cutShort({ block, at }: { readonly block: TrueBlock; readonly at: number }): Shown {
+  const part = block.parts[at]!
+  const known = cuts.get(part)
+  if (known !== undefined) return { block: known, at: undefined }
+  const cut = {
+    ...block,
+    parts: block.parts.slice(0, at + 1),
+    ...{ header: part.header, hash: part.hash, changes: part.changes, state: part.state },
+    executed: block.executed.slice(0, part.count),
+  }
+  cuts.set(part, cut)
+  return { block: cut, at: undefined }
+}
+
+/** Whether everything that `one` shows is in what `other` shows. */
+export function holds(other: Shown, one: Shown): boolean {
+  const there = ancestorAt(other.block, one.block.number)
+  if (there === undefined || there.payloadId !== one.block.payloadId) return false
+  if (there !== other.block) return true
+  return countOf(other) >= countOf(one) && (other.at ?? Number.MAX_VALUE) >= (one.at ?? 0)
+}

@@ -1,0 +1,355 @@
+/** A node that fetches state as it is read: its answers are those of a node that has all of it, in few rounds, on every engine. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { GenesisAccount } from '../../../engine/chainspec/types.ts'
+import type { Engine } from '../../../engine/evm/engine.ts'
+import { ENGINE_NAMES } from '../../../engine/evm/engines/names.ts'
+import { engineByName } from '../../../engine/evm/engines/registry.ts'
+import type { Hex } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import type { Limits } from '../../../rpc/seam/limits.ts'
+import { genesisDiff } from '../../fixtures/genesis-diff.ts'
+import { type LazyChain, lazyChain } from '../../fixtures/lazy-state.ts'
+import { type MemoryChain, memoryChain } from '../../fixtures/memory-chain.ts'
+import { type Reply, type TestRpc, testRpc } from '../../fixtures/rpc.ts'
+
+const CONTRACTS = 4
+const SLOTS = 4
+const addressOf = (at: number): Hex => `0x${(0xa0 + at).toString(16).padStart(40, '0')}`
+const SENDER = addressOf(0x40)
+const byte = (value: number) => value.toString(16).padStart(2, '0')
+const word = (value: number) => hexToBytes(`0x${value.toString(16).padStart(64, '0')}`)
+
+/** Pieces of a program with a sum on the stack: each adds to it what it reads. */
+type Step =
+  | { readonly is: 'slot' | 'write' | 'balance' | 'size' | 'hash'; readonly of: number }
+  | { readonly is: 'call' | 'delegate' | 'static'; readonly of: number }
+  | { readonly is: 'sumSlot' | 'blockHash' | 'create' | 'gas' }
+const step = fc.oneof(
+  fc.record({
+    is: fc.constantFrom('slot', 'write', 'balance', 'size', 'hash', 'call', 'delegate', 'static'),
+    of: fc.integer({ min: 0, max: SLOTS - 1 }),
+  }),
+  fc.record({ is: fc.constantFrom('sumSlot', 'blockHash', 'create', 'gas') }),
+) as fc.Arbitrary<Step>
+
+const SIMPLE = {
+  sumSlot: `8060${byte(SLOTS)}90065401`,
+  blockHash: '600143034001',
+  create: '5f5f5ff001',
+  gas: '5a01',
+} as const
+
+function codeOf(own: number, steps: readonly Step[], isReverted: boolean): string {
+  const call = (opcode: string, of: number, value: string) => {
+    // Of contracts that stand behind this one alone, so that every call ends.
+    const to = addressOf(own + 1 + of).slice(2)
+    return `60205f5f5f${value}73${to}5a${opcode}01`
+  }
+  const text = steps.map((one): string => {
+    switch (one.is) {
+      case 'slot':
+        return `60${byte(one.of)}5401`
+      case 'write':
+        return `8060${byte(one.of)}55`
+      case 'balance':
+        return `73${addressOf(one.of).slice(2)}3101`
+      case 'size':
+        return `73${addressOf(one.of).slice(2)}3b01`
+      case 'hash':
+        return `73${addressOf(one.of).slice(2)}3f01`
+      case 'call':
+        return `${call('f1', one.of, '5f')}5f5101`
+      case 'delegate':
+        return `${call('f4', one.of, '')}5f5101`
+      case 'static':
+        return `${call('fa', one.of, '')}5f5101`
+      default:
+        return SIMPLE[one.is]
+    }
+  })
+  return `5f${text.join('')}5f5260205f${isReverted ? 'fd' : 'f3'}`
+}
+
+type World = readonly { readonly steps: readonly Step[]; readonly isReverted: boolean }[]
+const world: fc.Arbitrary<World> = fc.array(
+  fc.record({
+    steps: fc.array(step, { minLength: 1, maxLength: 6 }),
+    isReverted: fc.nat(9).map((at) => at === 0),
+  }),
+  { minLength: CONTRACTS, maxLength: CONTRACTS },
+)
+
+function chainOf(contracts: World): MemoryChain {
+  const alloc = new Map<Hex, GenesisAccount>()
+  alloc.set(SENDER, { nonce: 3n, balance: 10n ** 20n })
+  for (const [at, { steps, isReverted }] of contracts.entries()) {
+    const storage = Array.from({ length: SLOTS }, (_, key) => ({
+      key: word(key),
+      value: word(at * 7 + key * 3 + 1),
+    }))
+    const code = hexToBytes(`0x${codeOf(at, steps, isReverted)}`)
+    alloc.set(addressOf(at), { nonce: 1n, balance: BigInt(at + 1), code, storage })
+  }
+  const memory = memoryChain(genesisDiff(alloc))
+  // Where nothing has a root, nobody asks for one.
+  memory.publish({ canonical: memory.genesis, pending: memory.make(memory.genesis, { index: 1 }) })
+  return memory
+}
+
+const message = { from: SENDER, to: addressOf(0), gas: '0x493e0' }
+const CALLS: readonly (readonly [method: string, ...params: unknown[]])[] = [
+  ['eth_call', message, 'pending'],
+  ['eth_call', { ...message, gasPrice: '0x3b9aca00', value: '0x1' }, 'pending'],
+  [
+    'eth_call',
+    { to: addressOf(0), gas: '0x493e0' },
+    'latest',
+    { [addressOf(1)]: { balance: '0x5' } },
+  ],
+  ['eth_estimateGas', message, 'pending'],
+  ['eth_createAccessList', message, 'pending'],
+  ['debug_traceCall', message, 'pending', { tracer: 'prestateTracer' }],
+  ['debug_traceCall', message, 'pending', { tracer: 'callTracer' }],
+  ['debug_traceCall', message, 'pending'],
+  [
+    'eth_simulateV1',
+    {
+      blockStateCalls: [
+        { calls: [message, { ...message, to: addressOf(1) }] },
+        { calls: [message] },
+      ],
+    },
+    'pending',
+  ],
+  ['eth_getBalance', addressOf(1), 'pending'],
+  ['eth_getCode', addressOf(1), 'pending'],
+  ['eth_getTransactionCount', SENDER, 'pending'],
+  ['eth_getStorageAt', addressOf(0), '0x1', 'pending'],
+  [
+    'eth_getStorageValues',
+    { [addressOf(0)]: [0, 1, 2].map((at) => bytesToHex(word(at))) },
+    'pending',
+  ],
+]
+
+type Node = { readonly rpc: TestRpc; readonly chain: LazyChain }
+function lazyNode(
+  memory: MemoryChain,
+  options: {
+    readonly chain?: LazyChain
+    readonly engine?: Engine
+    readonly limits?: Partial<Limits>
+  } = {},
+): Node {
+  const { chain = lazyChain(memory), engine = engineByName('fast'), limits = {} } = options
+  const source = { reader: chain.reader, onPublish: memory.onPublish }
+  return { rpc: testRpc({ source, memory, engine, lazy: chain.lazy, limits }), chain }
+}
+
+const shown = ({ result, error }: Reply) => ({ result, error })
+
+describe.each(ENGINE_NAMES)('%s engine', (name) => {
+  const engine = engineByName(name)
+
+  test('answers are those of the whole state, and nothing is fetched twice', async () => {
+    const runs = fc.record({
+      contracts: world,
+      salt: fc.nat(),
+      share: fc.constantFrom(0.3, 0.7, 1),
+    })
+    await fc.assert(
+      fc.asyncProperty(runs, async ({ contracts, salt, share }) => {
+        const memory = chainOf(contracts)
+        const whole = testRpc({ memory, engine })
+        const isMissing = (key: string) => chance(`${salt} ${key}`) < share
+        for (const [method, ...params] of CALLS) {
+          const chain = lazyChain(memory, { isMissing })
+          const { rpc } = lazyNode(memory, { engine, chain, limits: { fetchRounds: 100 } })
+          const answer = await rpc.ask(method, params)
+          expect(rpc.bugs).toEqual([])
+          const keys = chain.fetches.flatMap((fetch) => fetch.keys)
+          expect(new Set(keys).size).toBe(keys.length)
+          expect(shown(answer)).toEqual(shown(await whole.ask(method, params)))
+        }
+        expect(memory.leaks()).toBe(0)
+      }),
+      { numRuns: 25 },
+    )
+  })
+})
+
+/** Reads 30 slots, each named by the one before: of what is missing one at a time is known. */
+const CHAINED = `5f${'54'.repeat(30)}5f5260205ff3`
+/** Reads slots 0 to 255. */
+const MANY = '5f5b8054506001018061010011600157005b'
+const TARGET = addressOf(9)
+
+function chainWith(code: string): MemoryChain {
+  const storage = Array.from({ length: 40 }, (_, key) => ({ key: word(key), value: word(key + 1) }))
+  const account = { nonce: 1n, balance: 7n, code: hexToBytes(`0x${code}`), storage }
+  return memoryChain(genesisDiff(new Map([[TARGET, account]])))
+}
+/** Each with code of its own: engines keep code. */
+let salt = 0
+const salted = (code: string) => `${code}61${(salt++).toString(16).padStart(4, '0')}`
+const CALL_TARGET = ['eth_call', [{ to: TARGET }, 'latest']] as const
+
+describe('a call', () => {
+  test('of 30 slots, each named by the one before, ends after 16 rounds and says what is missing', async () => {
+    const { rpc, chain } = lazyNode(chainWith(salted(CHAINED)))
+    const { error } = await rpc.ask(...CALL_TARGET)
+    expect(chain.fetches).toHaveLength(16)
+    expect(error).toEqual({
+      code: -32002,
+      message: expect.stringMatching(
+        /^state is not at hand: slot 0x0+e of 0x0+a9 \(after 16 rounds\)$/,
+      ),
+      data: { rounds: 16, keys: 17 },
+    })
+    // What was fetched stays.
+    expect((await rpc.ask(...CALL_TARGET)).result).toBe(bytesToHex(word(30)))
+  })
+
+  test('of 256 slots takes one round for all of them', async () => {
+    const { rpc, chain } = lazyNode(chainWith(salted(MANY)))
+    expect((await rpc.ask(...CALL_TARGET)).result).toBe('0x')
+    expect(chain.fetches.map(({ keys }) => keys.length)).toEqual([2, 1, 256])
+  })
+
+  test.each(ENGINE_NAMES)('that would run for ever on nothing ends soon: %s', async (name) => {
+    // Ends where slot 0 holds something.
+    const memory = chainWith(salted('5f546009575b6005565b00'))
+    const { rpc, chain } = lazyNode(memory, {
+      engine: engineByName(name),
+      limits: { callMs: 2_000 },
+    })
+    expect((await rpc.ask(...CALL_TARGET)).result).toBe('0x')
+    expect(chain.fetches).toHaveLength(3)
+  })
+
+  test('that simulates blocks shows no roots: there is no trie', async () => {
+    const { rpc } = lazyNode(chainWith(salted('00')))
+    const payload = { blockStateCalls: [{ calls: [{ to: TARGET }] }] }
+    const { result } = await rpc.ask('eth_simulateV1', [payload, 'latest'])
+    expect(rpc.bugs).toEqual([])
+    expect(result).toMatchObject([
+      { stateRoot: `0x${'00'.repeat(32)}`, calls: [{ status: '0x1' }] },
+    ])
+  })
+
+  test('that needs more than 1,000 keys ends with the first of those that are missing, and how many', async () => {
+    const { rpc, chain } = lazyNode(chainWith(salted(MANY)), { limits: { fetchKeys: 100 } })
+    const { error } = await rpc.ask(...CALL_TARGET)
+    expect(chain.fetches.map(({ keys }) => keys.length)).toEqual([2, 1])
+    expect(error).toMatchObject({
+      code: -32002,
+      message: expect.stringMatching(
+        /^state is not at hand: slot .*; 99 more \(more than 100 keys\)$/,
+      ),
+      data: { rounds: 2, keys: 3 },
+    })
+  })
+
+  test('whose state cannot be had ends with the reason', async () => {
+    const memory = chainWith(salted(MANY))
+    const chain = lazyChain(memory, { fetch: async () => ({ failed: 'no upstream answers' }) })
+    const { rpc } = lazyNode(memory, { chain })
+    for (const [method, params, first] of [
+      ['eth_call', [{ to: TARGET }, 'latest'], `account 0x${'00'.repeat(20)}; 1 more`],
+      ['eth_getBalance', [TARGET, 'latest'], `account ${TARGET}`],
+    ] as const)
+      expect((await rpc.ask(method, params)).error).toEqual({
+        code: -32002,
+        message: `state is not at hand: ${first} (no upstream answers)`,
+        data: { rounds: 1, keys: first.includes('more') ? 2 : 1 },
+      })
+    expect(rpc.stats().cache.items).toBe(0)
+  })
+
+  test('ends at its deadline, and holds nothing until then', async () => {
+    const memory = chainWith(salted(MANY))
+    const chain = lazyChain(memory, { fetch: () => new Promise(() => {}) })
+    const { rpc } = lazyNode(memory, { chain, limits: { callMs: 50 } })
+    const answers = Promise.all([
+      rpc.ask(...CALL_TARGET),
+      rpc.ask('eth_getBalance', [TARGET, 'latest']),
+      rpc.send(`[${requestText(...CALL_TARGET)}]`),
+    ])
+    await expect.poll(() => chain.fetches.length).toBe(3)
+    expect(memory.leaks()).toBe(0)
+    const [single, read, batch] = await answers
+    const message = /^state is not at hand: account 0x0+(; 1 more)?$/
+    for (const { error } of [single, JSON.parse(batch.text!)[0]])
+      expect(error).toMatchObject({ code: -32002, message: expect.stringMatching(message) })
+    expect(read.error).toMatchObject({
+      code: -32002,
+      message: `state is not at hand: account ${TARGET}`,
+    })
+  })
+
+  test('whose client goes away leaves its fetch, and others wait on', async () => {
+    const memory = chainWith(salted(MANY))
+    const gate = Promise.withResolvers<void>()
+    const first = new AbortController()
+    const chain = lazyChain(memory, {
+      async fetch(_keys, { client, signal }) {
+        if (client !== A) return undefined
+        gate.resolve()
+        return new Promise((resolve) => {
+          signal.addEventListener('abort', () => resolve({ failed: 'nobody waits' }))
+        })
+      },
+    })
+    const { rpc } = lazyNode(memory, { chain })
+    const left = rpc.ask(...CALL_TARGET, { address: A, signal: first.signal })
+    const staying = rpc.ask(...CALL_TARGET, { address: B })
+    await gate.promise
+    first.abort()
+    expect((await staying).result).toBe('0x')
+    expect((await left).error?.code).toBe(-32002)
+  })
+})
+
+describe('equal calls', () => {
+  test('run once in each round, and wait for one fetch', async () => {
+    const { rpc, chain } = lazyNode(chainWith(salted(MANY)))
+    const clients = Array.from({ length: 20 }, (_, at) => ({ address: `10.0.1.${at}` }))
+    const answers = await Promise.all(clients.map((client) => rpc.ask(...CALL_TARGET, client)))
+    expect(answers.map(({ result }) => result)).toEqual(clients.map(() => '0x'))
+    expect(chain.fetches).toHaveLength(3)
+    expect(rpc.poolCalls).toHaveLength(4)
+  })
+})
+
+describe('a batch', () => {
+  test('fetches what all of its calls miss at once, and answers from one view', async () => {
+    const memory = chainWith(salted(MANY))
+    const { rpc, chain } = lazyNode(memory)
+    const body = [
+      requestText(...CALL_TARGET),
+      requestText('eth_getBalance', [TARGET, 'latest']),
+      requestText('eth_getBalance', [SENDER, 'latest']),
+      requestText('eth_blockNumber', []),
+    ]
+    const replies = JSON.parse((await rpc.send(`[${body}]`)).text!) as Reply[]
+    expect(replies.map(({ result }) => result)).toEqual(['0x', '0x7', '0x0', '0x0'])
+    expect(chain.fetches.map(({ keys }) => keys.length)).toEqual([3, 1, 256])
+    expect(memory.leaks()).toBe(0)
+  })
+
+  test('loses those alone whose state cannot be had', async () => {
+    const memory = chainWith(salted(CHAINED))
+    const { rpc } = lazyNode(memory)
+    const body = [requestText(...CALL_TARGET), requestText('eth_getBalance', [SENDER, 'latest'])]
+    const replies = JSON.parse((await rpc.send(`[${body}]`)).text!) as Reply[]
+    expect(replies.map(({ result, error }) => result ?? error?.code)).toEqual([-32002, '0x0'])
+  })
+})
+
+const requestText = (method: string, params: readonly unknown[]) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+const A = '10.0.0.1'
+const B = '10.0.0.2'
+const chance = (text: string) => keccak256(new TextEncoder().encode(text))[0]! / 256

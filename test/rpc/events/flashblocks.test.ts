@@ -1,0 +1,539 @@
+/** Subscriptions to flashblocks: what each kind tells, once, in order, and what it refuses. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { ChainReader, ChainView, LeasedView } from '../../../engine/chain/types.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { Transaction } from '../../../engine/primitives/transaction.ts'
+import { ViewError } from '../../../engine/state/reader.ts'
+import { CONTRACT, filled, SENDER } from '../../fixtures/executed.ts'
+import { FlashblockChain } from '../../fixtures/flashblock-chain.ts'
+import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { type Json, subscribed, testSubscriber } from '../../fixtures/subscriber.ts'
+
+const KEPT = { filterItems: 100_000 }
+function start(options: Parameters<typeof testRpc>[0] = {}) {
+  const rpc = testRpc(options)
+  const chain = new FlashblockChain(rpc.memory)
+  const one = testSubscriber()
+  return { rpc, chain, one, subscribe: (...params: unknown[]) => subscribed(rpc, one, ...params) }
+}
+const hashOf = ({ hash }: Transaction) => bytesToHex(hash)
+const events = (results: readonly unknown[]) => results as readonly Json[]
+const hashesOf = (results: readonly unknown[]) =>
+  events(results)
+    .filter(({ type }) => type === 'transaction')
+    .map(({ transaction }) => (transaction as Json)['txHash'])
+
+describe('X Layer: flashblocks', () => {
+  test('a header with each flashblock, then its transactions in order', async () => {
+    const { chain, one, subscribe } = start()
+    const id = await subscribe('flashblocks', { headerInfo: true })
+    const [a, b, c] = chain.transactions(3)
+    chain.payload([a!])
+    chain.publish()
+    chain.flashblock([b!, c!])
+    chain.publish()
+    const [first, told, second, ...rest] = events(one.of(id))
+    expect(first).toMatchObject({ type: 'header', header: { number: '0x1', gasUsed: '0x5208' } })
+    expect((first!['header'] as Json)['size']).toMatch(/^0x/)
+    expect(told).toEqual({ type: 'transaction', transaction: { txHash: hashOf(a!) } })
+    expect(second).toMatchObject({ type: 'header', header: { number: '0x1', gasUsed: '0xf618' } })
+    expect(rest).toEqual([
+      { type: 'transaction', transaction: { txHash: hashOf(b!) } },
+      { type: 'transaction', transaction: { txHash: hashOf(c!) } },
+    ])
+  })
+  test.each([
+    [false, false],
+    [true, false],
+    [false, true],
+    [true, true],
+  ])('txInfo %j, txReceipt %j: what was asked for and no more', async (txInfo, txReceipt) => {
+    const { rpc, chain, one, subscribe } = start()
+    const id = await subscribe('flashblocks', { subTxFilter: { txInfo, txReceipt } })
+    const [a] = chain.transactions(1)
+    chain.payload([a!])
+    chain.publish()
+    const { transaction } = events(one.of(id))[0] as { transaction: Json }
+    const txHash = hashOf(a!)
+    const info = (await rpc.ask('eth_getTransactionByHash', [txHash])).result
+    const receipt = (await rpc.ask('eth_getTransactionReceipt', [txHash])).result
+    expect(transaction).toEqual({
+      txHash,
+      ...(txInfo ? { txData: info } : {}),
+      ...(txReceipt ? { receipt } : {}),
+    })
+  })
+  test('addresses: sender, recipient or who emitted a log, each transaction once', async () => {
+    const { chain, one, subscribe } = start()
+    const filter = (...addresses: string[]) => ({ subTxFilter: { subscribeAddresses: addresses } })
+    const [sender, contract] = [bytesToHex(SENDER), bytesToHex(CONTRACT)]
+    const ids = [
+      await subscribe('flashblocks', filter(sender)),
+      await subscribe('flashblocks', filter(`0x${contract.slice(2).toUpperCase()}`)),
+      await subscribe('flashblocks', filter(sender, contract, sender)),
+      await subscribe('flashblocks', filter(bytesToHex(filled(20, 7)))),
+    ]
+    const sent = chain.transactions(2)
+    chain.payload(sent)
+    chain.publish()
+    const all = sent.map(hashOf)
+    expect(ids.map((id) => hashesOf(one.of(id)))).toEqual([all, all, all, []])
+  })
+  const refused: [params: unknown[], message: string][] = [
+    [[], 'flashblocks subscription requires filter params, no params specified'],
+    [[null], 'flashblocks subscription requires filter params, no params specified'],
+    [[{ since: '1:0' }], 'flashblocks subscription requires filter params, no params specified'],
+    [
+      [{ foo: true }],
+      'invalid argument 1: unknown field "foo", expected one of headerInfo, subTxFilter',
+    ],
+    [
+      [{ subTxFilter: { foo: 1 } }],
+      'invalid argument 1: unknown field "foo", expected one of subscribeAddresses, txInfo, txReceipt',
+    ],
+    [
+      [{ headerInfo: 'yes' }],
+      'invalid argument 1: json: cannot unmarshal string into Go value of type bool',
+    ],
+    [
+      [{ headerInfo: null }],
+      'invalid argument 1: json: cannot unmarshal null into Go value of type bool',
+    ],
+    [
+      [true],
+      'invalid argument 1: json: cannot unmarshal bool into Go value of type subscription filter',
+    ],
+    [[{}, {}], 'too many arguments, want at most 2'],
+    [
+      [{}, { since: '1:0', more: 1 }],
+      'invalid argument 2: unknown field "more": "since" stands alone',
+    ],
+    [
+      [{}, { since: '1' }],
+      'invalid argument 2: since: want "number:index" or "number:index:payload"',
+    ],
+    [
+      [{ subTxFilter: { subscribeAddresses: Array(1_001).fill(bytesToHex(CONTRACT)) } }],
+      'too many subscribe addresses',
+    ],
+  ]
+  test.each(refused)('%j is refused', async (params, message) => {
+    const { rpc, one } = start()
+    const reply = await rpc.ask('eth_subscribe', ['flashblocks', ...params], one.client)
+    expect(reply.error).toEqual({ code: -32602, message })
+    expect(rpc.stats().subscriptions).toBe(0)
+  })
+})
+
+describe("Base's kinds", () => {
+  test('newFlashblocks: the block so far, transactions whole', async () => {
+    const { rpc, chain, one, subscribe } = start()
+    const id = await subscribe('newFlashblocks')
+    const sent = chain.transactions(3)
+    chain.payload(sent.slice(0, 1))
+    chain.publish()
+    chain.flashblock(sent.slice(1))
+    chain.publish()
+    const blocks = one.of(id)
+    expect(blocks).toHaveLength(2)
+    expect(blocks[1]).toEqual((await rpc.ask('eth_getBlockByNumber', ['pending', true])).result)
+    expect((blocks[0] as { transactions: unknown[] }).transactions).toHaveLength(1)
+  })
+  test('newFlashblockTransactions: a hash, or the transaction with its logs', async () => {
+    const { rpc, chain, one, subscribe } = start()
+    const hashes = await subscribe('newFlashblockTransactions')
+    const whole = await subscribe('newFlashblockTransactions', true)
+    const sent = chain.transactions(2)
+    chain.payload(sent)
+    chain.publish()
+    expect(one.of(hashes)).toEqual(sent.map(hashOf))
+    const { result } = await rpc.ask('eth_getTransactionByHash', [hashOf(sent[1]!)])
+    const receipt = (await rpc.ask('eth_getTransactionReceipt', [hashOf(sent[1]!)])).result as Json
+    expect(one.of(whole)[1]).toEqual({ ...(result as Json), logs: receipt['logs'] })
+  })
+  test('pendingLogs: those that match; of what a second payload leaves out they come again, removed', async () => {
+    const { chain, one, subscribe } = start()
+    const id = await subscribe('pendingLogs', { address: bytesToHex(CONTRACT) })
+    const none = await subscribe('pendingLogs', { address: bytesToHex(filled(20, 1)) })
+    const all = await subscribe('pendingLogs')
+    const [a, b, c] = chain.transactions(3)
+    chain.payload([a!])
+    chain.publish()
+    chain.flashblock([b!])
+    chain.publish()
+    const told = one.of(id) as Json[]
+    expect(told.map(({ removed }) => removed)).toEqual([false, false])
+    // The same first transaction in the same block: it is where it was said to be.
+    chain.payload([a!, c!])
+    chain.publish()
+    const [, old, gone, fresh] = one.of(id) as Json[]
+    expect(gone).toEqual({ ...old, removed: true })
+    expect(fresh).toMatchObject({ transactionHash: hashOf(c!), logIndex: '0x1', removed: false })
+    // Another block altogether.
+    chain.payload([a!], 1)
+    chain.publish()
+    expect(one.of(id)).toHaveLength(7)
+    expect(one.of(all)).toEqual(one.of(id))
+    expect(one.of(none)).toEqual([])
+  })
+  test.each([
+    ['newFlashblocks', [{}], 'too many arguments, want at most 1'],
+    ['pendingLogs', [{ adress: '0x' }], 'unknown field "adress"'],
+    ['pendingLogs', [{ address: Array(1_001).fill(bytesToHex(CONTRACT)) }], 'exceed max addresses'],
+    ['newFlashblockTransactions', ['yes'], 'cannot unmarshal string'],
+    ['transactionReceipts', [{ hashes: [] }], 'unknown field "hashes"'],
+    ['transactionReceipts', [{ transactionHashes: ['0x12'] }], 'hex string has length 2'],
+    [
+      'transactionReceipts',
+      [{ transactionHashes: Array(201).fill(`0x${'11'.repeat(32)}`) }],
+      'more than 200 items',
+    ],
+    ['newHeads', [{ since: '1:0' }], '"since" is for subscriptions to flashblocks'],
+  ] as const)('%s %j is refused', async (kind, params, message) => {
+    const { rpc, one } = start()
+    const { error } = await rpc.ask('eth_subscribe', [kind, ...params], one.client)
+    expect(error).toMatchObject({ code: -32602, message: expect.stringContaining(message) })
+  })
+  test('not on the standard endpoint, which knows of no flashblocks', async () => {
+    const { rpc } = start()
+    const { client } = testSubscriber('standard')
+    for (const params of [['flashblocks', {}], ['newFlashblocks'], ['pendingLogs']]) {
+      const { error } = await rpc.ask('eth_subscribe', params, client)
+      expect(error?.code).toBe(-32602)
+      expect(error?.message).toContain('flashblocks endpoint')
+    }
+  })
+})
+
+describe("go-ethereum's transactionReceipts", () => {
+  test('preconfirmed on one endpoint, when canonical on the other; lists of those that are wanted', async () => {
+    const { rpc, chain, one, subscribe } = start()
+    const standard = testSubscriber('standard')
+    const sent = chain.transactions(3)
+    const all = await subscribe('transactionReceipts')
+    const wanted = { transactionHashes: [hashOf(sent[1]!)] }
+    const some = await subscribe('transactionReceipts', wanted)
+    const sealed = await subscribed(rpc, standard, 'transactionReceipts', wanted)
+    chain.payload(sent.slice(0, 1))
+    chain.publish()
+    chain.flashblock(sent.slice(1))
+    chain.publish()
+    const hashes = (lists: readonly unknown[]) =>
+      lists.map((list) => (list as Json[]).map(({ transactionHash }) => transactionHash))
+    expect(hashes(one.of(all))).toEqual([[hashOf(sent[0]!)], sent.slice(1).map(hashOf)])
+    expect(hashes(one.of(some))).toEqual([[hashOf(sent[1]!)]])
+    expect(standard.sent).toEqual([])
+    chain.seal()
+    chain.confirm()
+    chain.publish()
+    expect(hashes(standard.of(sealed))).toEqual([[hashOf(sent[1]!)]])
+    const { result } = await rpc.ask('eth_getTransactionReceipt', [hashOf(sent[1]!)])
+    expect(standard.of(sealed)).toEqual([[result]])
+    expect(one.of(all)).toHaveLength(2)
+  })
+})
+
+describe('since', () => {
+  const grown = async (limits = {}) => {
+    const world = start({ limits })
+    const { rpc, chain } = world
+    const before = testSubscriber()
+    await subscribed(rpc, before, 'newFlashblocks')
+    const sent = chain.transactions(6)
+    for (const at of [0, 1, 2]) {
+      if (at === 0) chain.payload([sent[at]!])
+      else chain.flashblock([sent[at]!])
+      chain.publish()
+    }
+    chain.seal()
+    chain.publish()
+    chain.payload([sent[3]!])
+    chain.publish()
+    before.close()
+    // Nobody listens meanwhile.
+    chain.flashblock([sent[4]!])
+    chain.publish()
+    return { ...world, sent }
+  }
+  test('what came since is told first, then what comes', async () => {
+    const { chain, one, subscribe, sent } = await grown()
+    const id = await subscribe('newFlashblockTransactions', { since: '1:1' })
+    const last = await subscribe('flashblocks', {}, { since: '2:0' })
+    expect(one.of(id)).toEqual(sent.slice(2, 5).map(hashOf))
+    const asHeader = await subscribe('newFlashblockTransactions', { since: '1:1:' })
+    expect(one.of(asHeader)).toEqual(one.of(id))
+    expect(hashesOf(one.of(last))).toEqual([hashOf(sent[4]!)])
+    chain.flashblock([sent[5]!])
+    chain.publish()
+    expect(one.of(id)).toEqual(sent.slice(2).map(hashOf))
+  })
+  test('of blocks so far the newest of each is enough', async () => {
+    const { one, subscribe } = await grown()
+    const id = await subscribe('newFlashblocks', { since: '1:0' })
+    const counts = (one.of(id) as { transactions: unknown[] }[]).map((b) => b.transactions.length)
+    expect(counts).toEqual([3, 2])
+  })
+  test('a place that is not held: one marker, and all that is held of later', async () => {
+    const { one, subscribe, sent } = await grown({ replayFlashblocks: 2 })
+    const id = await subscribe('newFlashblockTransactions', { since: '1:0' })
+    const [gap, ...rest] = one.of(id)
+    expect(gap).toEqual({
+      type: 'gap',
+      since: '1:0',
+      next: expect.stringMatching(/^2:0:0x[0-9a-f]{16}$/),
+    })
+    expect(rest).toEqual(sent.slice(3, 5).map(hashOf))
+    const ahead = await subscribe('newFlashblockTransactions', { since: '9:0' })
+    expect(one.of(ahead)).toEqual([{ type: 'gap', since: '9:0', next: null }])
+  })
+  test('of another payload there is a gap, of its own there is none', async () => {
+    const { rpc, one, subscribe } = await grown()
+    const { payloadId } = rpc.memory.heads.pending
+    const gone = await subscribe('pendingLogs', { since: '2:0:0xffffffffffffffff' })
+    expect((one.of(gone)[0] as Json)['type']).toBe('gap')
+    const held = await subscribe('pendingLogs', { since: `2:0:${payloadId}` })
+    expect((one.of(held) as Json[]).map(({ removed }) => removed)).toEqual([false])
+  })
+  test('logs whose place has gone since come as removed', async () => {
+    const { chain, one, subscribe, sent } = await grown()
+    chain.payload([sent[5]!], 1)
+    chain.publish()
+    const id = await subscribe('pendingLogs', null, { since: '2:0' })
+    const told = (one.of(id) as Json[]).map((log) => [log['transactionHash'], log['removed']])
+    expect(told).toEqual([
+      [hashOf(sent[4]!), false],
+      [hashOf(sent[4]!), true],
+      [hashOf(sent[3]!), true],
+      [hashOf(sent[5]!), false],
+    ])
+  })
+  test('more than a client may have unread is cut, and said to be', async () => {
+    const { one, subscribe, sent } = await grown({ sendQueueBytes: 800 })
+    const id = await subscribe('newFlashblockTransactions', { since: '1:0' })
+    expect(one.of(id)[0]).toMatchObject({ type: 'gap', since: '1:0' })
+    expect(one.of(id).slice(1)).toEqual(sent.slice(3, 5).map(hashOf))
+  })
+  test('after a minute without listeners nothing is read, and what is in memory is told again', async () => {
+    const { rpc, chain, one, subscribe, sent } = await grown()
+    rpc.advance(60_001)
+    chain.flashblock([sent[5]!])
+    chain.publish()
+    const id = await subscribe('newFlashblockTransactions', { since: '2:0' })
+    expect(one.of(id)).toEqual(sent.slice(4).map(hashOf))
+  })
+})
+
+describe('a chain that goes on from a later block', () => {
+  test('nothing is taken back, and what lies between is a gap', async () => {
+    const memory = memoryChain()
+    let oldest = 0n
+    const reader: ChainReader = { ...memory, lease: (at) => hiding(memory.lease(at), () => oldest) }
+    const rpc = testRpc({ memory, source: { reader, onPublish: memory.onPublish } })
+    const chain = new FlashblockChain(memory)
+    const one = testSubscriber()
+    const logs = await subscribed(rpc, one, 'pendingLogs')
+    const hashes = await subscribed(rpc, one, 'newFlashblockTransactions')
+    const sent = chain.transactions(9)
+    const told: Transaction[] = []
+    const next = (transaction: Transaction, isShown: boolean) => {
+      chain.payload([transaction])
+      if (isShown) chain.publish()
+      if (isShown) told.push(transaction)
+      chain.seal()
+      chain.confirm()
+    }
+    for (const transaction of sent.slice(0, 3)) next(transaction, true)
+    for (const transaction of sent.slice(3, 6)) next(transaction, false)
+    oldest = 6n
+    for (const transaction of sent.slice(6)) next(transaction, true)
+    const [a, b, c, gap, ...rest] = one.of(hashes)
+    expect([a, b, c, ...rest]).toEqual(told.map(hashOf))
+    expect(gap).toMatchObject({ type: 'gap', since: expect.stringMatching(/^3:0:0x/) })
+    expect((gap as Json)['next']).toMatch(/^7:0:0x/)
+    const removed = (one.of(logs) as Json[]).filter((log) => log['removed'] === true)
+    expect(removed).toEqual([])
+    const late = await subscribed(rpc, one, 'newFlashblockTransactions', { since: '2:0' })
+    expect(one.of(late)).toEqual([hashOf(sent[2]!), gap, ...sent.slice(6).map(hashOf)])
+    expect(rpc.bugs).toEqual([])
+  })
+})
+
+/** The same view, but what is older than a block is not here. */
+function hiding(leased: LeasedView, oldest: () => bigint): LeasedView {
+  const { view } = leased
+  const block: ChainView['block'] = (selector) => {
+    const found = view.block(selector)
+    if (found !== undefined && found.number < oldest())
+      throw new ViewError('pruned', 'it is not here')
+    return found
+  }
+  return { ...leased, release: () => leased.release(), view: { ...view, block } }
+}
+
+describe('delivery', () => {
+  test('all of a flashblock in one write, over all subscriptions of a connection', async () => {
+    const { chain, one, subscribe } = start()
+    await subscribe('flashblocks', { headerInfo: true })
+    await subscribe('pendingLogs')
+    await subscribe('newFlashblockTransactions', true)
+    chain.payload(chain.transactions(5))
+    chain.publish()
+    expect(one.writes.map((write) => write.length)).toEqual([1 + 5 + 5 + 5])
+  })
+  test('who takes no more has no subscription any more, and the others do not notice', async () => {
+    const { rpc, chain, one, subscribe } = start()
+    const id = await subscribe('newFlashblockTransactions')
+    const slow = testSubscriber()
+    for (let at = 0; at < 3; at++) await subscribed(rpc, slow, 'flashblocks', {})
+    slow.stall()
+    const sent = chain.transactions(3)
+    for (const transaction of sent) {
+      chain.flashblock([transaction])
+      chain.publish()
+    }
+    expect(one.of(id)).toEqual(sent.map(hashOf))
+    expect(rpc.stats()).toMatchObject({ subscriptions: 1, subscribersSlow: 1 })
+  })
+  test('how little is held changes nothing of what is told', async () => {
+    const { chain, one, subscribe } = start({ limits: { replayFlashblocks: 1 } })
+    const id = await subscribe('newFlashblockTransactions')
+    const sent = chain.transactions(9)
+    for (const [at, transaction] of sent.entries()) {
+      if (at % 3 === 0) chain.seal()
+      chain.flashblock([transaction])
+      chain.publish()
+    }
+    expect(one.of(id)).toEqual(sent.map(hashOf))
+  })
+  test('a view that goes while it is read costs nothing', async () => {
+    const { rpc, chain, one, subscribe } = start()
+    const id = await subscribe('newFlashblockTransactions')
+    const sent = chain.transactions(2)
+    chain.payload(sent.slice(0, 1))
+    rpc.memory.failNext(9)
+    chain.publish()
+    chain.flashblock(sent.slice(1))
+    rpc.memory.failNext(0)
+    chain.publish()
+    expect(one.of(id)).toEqual(sent.map(hashOf))
+    expect(rpc.bugs).toEqual([])
+  })
+})
+
+type Step =
+  | {
+      readonly op: 'flashblock' | 'payload' | 'again'
+      readonly count: number
+      readonly salt: number
+    }
+  | {
+      readonly op: 'replace'
+      readonly depth: number
+      readonly count: number
+      readonly salt: number
+    }
+  | { readonly op: 'rewind'; readonly depth: number }
+  | { readonly op: 'seal' | 'flush' | 'confirm' | 'publish' }
+const count = fc.nat(3)
+const salt = fc.nat(2)
+const stepOf: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ op: fc.constant('flashblock' as const), count, salt }) },
+  fc.record({ op: fc.constantFrom('payload' as const, 'again' as const), count, salt }),
+  fc.record({ op: fc.constant('replace' as const), depth: fc.nat(3), count, salt }),
+  fc.record({ op: fc.constant('rewind' as const), depth: fc.nat(3) }),
+  { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('seal' as const, 'confirm' as const) }) },
+  fc.record({ op: fc.constant('flush' as const) }),
+  { weight: 6, arbitrary: fc.record({ op: fc.constant('publish' as const) }) },
+)
+
+function apply(chain: FlashblockChain, step: Step): void {
+  if (step.op === 'flashblock') chain.flashblock(chain.transactions(step.count))
+  else if (step.op === 'payload') chain.payload(chain.transactions(step.count), step.salt)
+  else if (step.op === 'again') {
+    // A payload that begins as the one before did.
+    const { transactions, header } = chain.pending
+    const begun = transactions.slice(0, step.count)
+    chain.payload([...begun, ...chain.transactions(step.salt)], header.mixHash[0])
+  } else if (step.op === 'replace')
+    chain.replace(step.depth, chain.transactions(step.count), step.salt)
+  else if (step.op === 'rewind') chain.rewind(step.depth)
+  else chain[step.op]()
+}
+
+/** `number/hash` of the transactions of the chain, oldest first. */
+function onChain(chain: FlashblockChain): string[] {
+  const all: string[] = []
+  for (let at: typeof chain.pending | undefined = chain.pending; at; at = at.parent) {
+    const { number } = at.header
+    all.unshift(...at.transactions.map((one) => `0x${number.toString(16)}/${hashOf(one)}`))
+  }
+  return all
+}
+
+describe('random histories of flashblocks, second payloads, flushes and reorganisations', () => {
+  test('logs told and taken back are the chain; the other kinds tell the same transactions', async () => {
+    const seen = { removed: 0, told: 0 }
+    await fc.assert(
+      fc.asyncProperty(fc.array(stepOf, { maxLength: 60, size: 'max' }), async (steps) => {
+        const { rpc, chain, one, subscribe } = start({ limits: KEPT })
+        const logs = await subscribe('pendingLogs')
+        const hashes = await subscribe('newFlashblockTransactions')
+        const xlayer = await subscribe('flashblocks', { headerInfo: true })
+        const receipts = await subscribe('transactionReceipts')
+        const blocks = await subscribe('newFlashblocks')
+        const late: { id: string; from: number }[] = []
+        for (const [at, step] of steps.entries()) {
+          apply(chain, step)
+          if (step.op !== 'publish' || at % 7 !== 0) continue
+          const id = await subscribe('pendingLogs')
+          late.push({ id, from: one.of(logs).length })
+        }
+        chain.publish()
+        const known: string[] = []
+        const added: unknown[] = []
+        for (const log of one.of(logs) as Json[]) {
+          const key = `${log['blockNumber']}/${log['transactionHash']}`
+          if (log['removed'] === true) {
+            expect(known.pop()).toBe(key)
+            seen.removed++
+          } else {
+            known.push(key)
+            added.push(log['transactionHash'])
+          }
+        }
+        seen.told += added.length
+        expect(known).toEqual(onChain(chain))
+        expect(one.of(hashes)).toEqual(added)
+        expect(hashesOf(one.of(xlayer))).toEqual(added)
+        const lists = one.of(receipts) as Json[][]
+        expect(lists.flat().map(({ transactionHash }) => transactionHash)).toEqual(added)
+        // A header with each flashblock, and a block.
+        const headers = events(one.of(xlayer)).filter(({ type }) => type === 'header')
+        const told = one.of(blocks) as { hash: string; transactions: Json[] }[]
+        expect(told.map(({ hash }) => hash)).toEqual(
+          headers.map(({ header }) => (header as Json)['hash']),
+        )
+        // Who came later hears the rest, but nothing removed that it was not told.
+        for (const { id, from } of late) checkLate(one.of(id) as Json[], one.of(logs).slice(from))
+        expect(rpc.bugs).toEqual([])
+        one.close()
+      }),
+      { numRuns: 150 },
+    )
+    expect(seen.removed).toBeGreaterThan(100)
+    expect(seen.told).toBeGreaterThan(500)
+  })
+})
+
+function checkLate(told: readonly Json[], all: readonly unknown[]): void {
+  const known = new Set<string>()
+  const expected = (all as Json[]).filter((log) => {
+    const key = `${log['blockHash']}/${log['logIndex']}`
+    if (log['removed'] === true) return known.has(key)
+    known.add(key)
+    return true
+  })
+  expect(told).toEqual(expected)
+}

@@ -1,0 +1,98 @@
+/** Who applies the enriched feed of a development chain, and executes nothing, has what the node has after each control. */
+import { once } from 'node:events'
+import { type Hex, keccak256 } from 'viem'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { EnrichedClient } from '../../fixtures/enriched-client.ts'
+import { opClient } from '../../fixtures/op-client.ts'
+import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+
+const SECONDS = { timeout: 60_000 }
+/** Returns its slot 1. */
+const GETTER = '0x60015460005260206000f3'
+const KEY = `0x${'00'.repeat(31)}01` as const
+const WORD = `0x${'00'.repeat(31)}2a` as const
+
+let node: RunningNode
+let client: ReturnType<typeof opClient>
+let socket: WebSocket
+const applied = new EnrichedClient()
+const problems: unknown[] = []
+beforeAll(async () => {
+  node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+  client = opClient(node.url)
+  await ask('dev_pause')
+  socket = new WebSocket(`${node.url.replace('http', 'ws')}/feed?enrich=1`)
+  socket.on('message', (data: Buffer) => {
+    try {
+      applied.apply(JSON.parse(data.toString()))
+    } catch (error) {
+      problems.push(error)
+    }
+  })
+  await once(socket, 'message')
+}, 120_000)
+afterAll(async () => {
+  socket.close()
+  expect(await node.stop()).toBe(0)
+}, 60_000)
+
+type Block = { readonly hash: Hex; readonly number: Hex }
+const ask = (method: string, ...params: readonly unknown[]) =>
+  call(`${node.url}/flashblocks`, method, params)
+const fresh = () => privateKeyToAccount(generatePrivateKey()).address.toLowerCase() as Hex
+
+/** The client is where the node is, and has these accounts as the node has them. */
+async function agrees(...accounts: readonly Hex[]): Promise<void> {
+  const pending = (await ask('eth_getBlockByNumber', 'pending', false)) as Block
+  await expect.poll(() => applied.heads?.pending.hash, SECONDS).toBe(pending.hash)
+  expect(problems).toEqual([])
+  for (const address of accounts) {
+    const own = applied.account(address)
+    const balance = await ask('eth_getBalance', address, 'pending')
+    const nonce = await ask('eth_getTransactionCount', address, 'pending')
+    const code = (await ask('eth_getCode', address, 'pending')) as Hex
+    // Of what was never told, or was taken back, the client knows nothing: it is none here.
+    const none = { balance: '0x0', nonce: '0x0', codeHash: keccak256('0x') }
+    expect(own ?? none).toEqual({ balance, nonce, codeHash: keccak256(code) })
+    const slot = applied.slot(address, KEY) ?? `0x${'00'.repeat(32)}`
+    expect(slot).toBe(await ask('eth_getStorageAt', address, KEY, 'pending'))
+  }
+  const block = applied.blocks.at(-1)
+  if (block !== undefined)
+    expect(applied.rpcReceipts(block)).toEqual(await ask('eth_getBlockReceipts', 'pending'))
+}
+
+test('edits, broken promises and ways back', { timeout: 120_000 }, async () => {
+  const [contract, to] = [fresh(), fresh()]
+  await ask('anvil_setBalance', contract, '0x64')
+  await agrees(contract)
+  await ask('dev_setState', {
+    [contract]: { code: GETTER, nonce: '0x1', stateDiff: { [KEY]: WORD } },
+  })
+  await agrees(contract)
+  const id = await ask('evm_snapshot')
+  await ask('dev_step')
+  await client.sendTransaction({ to, value: 5n })
+  await ask('dev_step')
+  await agrees(contract, to)
+  await ask('dev_reorg', { depth: 0 })
+  await agrees(contract, to)
+  await client.sendTransaction({ to, value: 6n })
+  await ask('dev_step')
+  await ask('dev_equivocate')
+  await ask('dev_seal')
+  await agrees(to)
+  await client.sendTransaction({ to, value: 7n })
+  await ask('anvil_mine', 3)
+  await ask('anvil_setStorageAt', contract, KEY, `0x${'00'.repeat(32)}`)
+  await agrees(contract, to)
+  await ask('dev_reorg', { depth: 2 })
+  await agrees(contract, to)
+  expect(await ask('evm_revert', id)).toBe(true)
+  await agrees(contract, to)
+  await ask('evm_mine')
+  await agrees(contract, to)
+  expect(applied.slot(contract, KEY)).toBe(WORD)
+})

@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest'
+import { connectFeeds } from '../../../workers/feeds/connect.ts'
+import type { FromFeed } from '../../../workers/feeds/messages.ts'
+import { createMetrics, type MetricSources } from '../../../workers/observe/metrics.ts'
+
+const status = { feed: 1, isConnected: true, silentMs: 1_500, heldFrames: 2, heldBytes: 300 }
+
+/** Main's parts around two feeds, of which the second speaks. */
+async function hear(...messages: FromFeed[]) {
+  const lines: unknown[][] = []
+  const none = () => ({})
+  const sources = {
+    pool: () => ({ threads: 0, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} }),
+    verified: () => ({ verified: 0, verifiedBlocks: 0, mismatches: 0 }),
+    ...{ holds: none, feed: none, txpool: none, front: none, mishaps: none },
+    heaps: async () => [],
+  } satisfies MetricSources
+  const metrics = createMetrics(sources, () => 0)
+  const connected = connectFeeds(
+    {
+      names: ['a.example', 'b.example'],
+      listen(receiver) {
+        for (const message of messages) receiver(1, message)
+      },
+      canonicalMoved() {},
+      stop: async () => {},
+    },
+    {
+      log: { info: (details: unknown, text?: string) => lines.push([text, details]) },
+      report: (what, { reason, ...details } = {}) => lines.push([what, reason, details]),
+      metrics,
+    },
+  )
+  const text = await metrics.text()
+  return {
+    lines,
+    doubts: connected.doubts(),
+    statuses: connected.statuses(),
+    metrics: text.split('\n').filter((line) => line.startsWith('flashnode_followed_feed')),
+  }
+}
+
+const nobody = 'feed 0 (a.example) is not connected'
+type Expected = Partial<Awaited<ReturnType<typeof hear>>>
+const cases: [name: string, messages: FromFeed[], expected: Expected][] = [
+  [
+    'nothing is said yet',
+    [],
+    { lines: [], doubts: [nobody, 'feed 1 (b.example) is not connected'], statuses: [] },
+  ],
+  [
+    'it is connected',
+    [{ type: 'connected' }],
+    { lines: [['feed 1 (b.example): connected', { feed: 1 }]] },
+  ],
+  [
+    'its status',
+    [{ type: 'status', status }],
+    {
+      doubts: [nobody],
+      statuses: [{ ...status, name: 'b.example' }],
+      metrics: [
+        'flashnode_followed_feed{feed="1",value="connected"} 1',
+        'flashnode_followed_feed{feed="1",value="silent_seconds"} 1.5',
+        'flashnode_followed_feed{feed="1",value="held_frames"} 2',
+        'flashnode_followed_feed{feed="1",value="held_bytes"} 300',
+      ],
+    },
+  ],
+  [
+    'what it counts',
+    [
+      { type: 'count', what: 'frames', by: 2 },
+      { type: 'count', what: 'frames', by: 3 },
+      { type: 'refused', field: 'diff.transactions', by: 4 },
+    ],
+    {
+      metrics: [
+        'flashnode_followed_feed_total{feed="1",event="frames"} 5',
+        'flashnode_followed_feed_refused_total{feed="1",field="diff.transactions"} 4',
+      ],
+    },
+  ],
+  [
+    'words of the peer, on one line and no longer than one',
+    [{ type: 'warning', message: `lost: closed with 1000 \n\u001b[2J${'x'.repeat(999)}` }],
+    {
+      lines: [
+        [
+          'feed_doubt',
+          `feed 1 (b.example): lost: closed with 1000 ??[2J${'x'.repeat(172)}`,
+          { feed: 1 },
+        ],
+      ],
+    },
+  ],
+  [
+    'its thread is replaced',
+    [
+      { type: 'failed', message: 'the feed_1 ended with 1' },
+      { type: 'ready' },
+      { type: 'status', status },
+    ],
+    { doubts: [nobody], statuses: [{ ...status, name: 'b.example' }] },
+  ],
+  [
+    'its thread is lost, though it was connected',
+    [
+      { type: 'status', status },
+      { type: 'failed', message: 'the feed_1 ended with 1' },
+    ],
+    {
+      lines: [['feed_failed', 'feed 1 (b.example): the feed_1 ended with 1', { feed: 1 }]],
+      doubts: [nobody, 'feed 1 (b.example) is about to have another thread'],
+      statuses: [{ ...status, name: 'b.example', isConnected: false }],
+    },
+  ],
+]
+test.each(cases)('%s', async (_, messages, expected) => {
+  expect(await hear(...messages)).toMatchObject(expected)
+})

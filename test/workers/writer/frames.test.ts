@@ -1,0 +1,156 @@
+/** Flashblocks that were executed are there again after a restart, until they are canonical. */
+import { appendFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { MessageChannel } from 'node:worker_threads'
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
+import {
+  type FeedPacket,
+  JOURNAL_FEED,
+  type WriterEffect,
+  type WriterEvent,
+} from '../../../engine/sources/writer/types.ts'
+import { type Frames, openFrames } from '../../../workers/writer/frames.ts'
+import { followedSource } from '../../../workers/writer/sources.ts'
+import type { ProducedBlock } from '../../fixtures/producer.ts'
+import { createBranches, worldWith } from '../../fixtures/writer-branches.ts'
+import { digestOf, hex } from '../../fixtures/writer-world.ts'
+
+let a: readonly ProducedBlock[]
+let b: readonly ProducedBlock[]
+let folder: string
+let path: string
+let warned: string[]
+beforeAll(async () => {
+  ;({ a, b } = await createBranches())
+})
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'frames-'))
+  path = join(folder, 'flashblocks.journal')
+  warned = []
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const packet = (message: FeedMessage): FeedPacket => ({
+  ...{ feed: 0, message, digest: digestOf(message) },
+  receivedAtMs: 0,
+})
+const open = (): Frames => openFrames(path, (message) => void warned.push(message))
+const shown = (packets: readonly FeedPacket[]) =>
+  packets.map(({ feed, message }) => [
+    feed,
+    Number(message.payloadId),
+    message.type === 'flashblock' ? message.index : 'end',
+  ])
+function keep(...blocks: readonly ProducedBlock[]): void {
+  const frames = open()
+  for (const { flashblocks } of blocks)
+    for (const message of flashblocks) frames.executed(packet(message))
+  frames.close()
+}
+
+test('they come back in order and as they were, of nobody', () => {
+  keep(a[1]!, a[2]!)
+  const { found, close } = open()
+  close()
+  expect(shown(found)).toEqual([
+    ...[0, 1, 2].map((index) => [JOURNAL_FEED, 2, index]),
+    ...[0, 1, 2].map((index) => [JOURNAL_FEED, 3, index]),
+  ])
+  const sent = [...a[1]!.flashblocks, ...a[2]!.flashblocks]
+  expect(found.map(({ message }) => message)).toEqual(sent)
+})
+
+test('those that came back are not kept twice', () => {
+  keep(a[1]!)
+  const size = statSync(path).size
+  const frames = open()
+  for (const one of frames.found) frames.executed(one)
+  frames.close()
+  expect(statSync(path).size).toBe(size)
+})
+
+test('what is canonical goes, before it is much', () => {
+  const frames = open()
+  for (let n = 0; n < 300; n++) {
+    for (const { flashblocks } of a.slice(0, 2))
+      for (const message of flashblocks) frames.executed(packet(message))
+    frames.canonical(1)
+  }
+  frames.close()
+  const { length } = open().found
+  expect(length).toBeGreaterThanOrEqual(300 * 3)
+  expect(length).toBeLessThan(300 * 3 + 260)
+})
+
+describe('goes on without', () => {
+  test('a file that is something else', () => {
+    writeFileSync(path, 'not a journal of anybody, and longer than its first line')
+    const frames = open()
+    frames.executed(packet(a[1]!.flashblocks[0]!))
+    frames.close()
+    expect([frames.found, warned.length]).toEqual([[], 1])
+  })
+  test('the end that a crash has torn', () => {
+    keep(a[1]!)
+    appendFileSync(path, Uint8Array.of(0, 0, 1, 0, 7))
+    expect(open().found).toHaveLength(3)
+    expect(warned).toEqual([])
+  })
+})
+
+test('the source of the events keeps what was executed, and begins with it', () => {
+  const start = () => {
+    const [follower, feed] = [new MessageChannel(), new MessageChannel()]
+    const source = followedSource({ follower: follower.port1, feeds: [feed.port1], frames: path })
+    const events: WriterEvent[] = []
+    source.listen(
+      (event) => void events.push(event),
+      () => {},
+      (message) => void warned.push(message),
+    )
+    return { source, events }
+  }
+  const first = start()
+  expect(first.events).toEqual([])
+  for (const message of a[1]!.flashblocks)
+    first.source.hear({ type: 'executed', packet: packet(message) } satisfies WriterEffect)
+  first.source.close()
+  const second = start()
+  second.source.close()
+  expect(
+    shown(second.events.flatMap((event) => (event.type === 'packet' ? [event.packet] : []))),
+  ).toEqual([0, 1, 2].map((index) => [JOURNAL_FEED, 2, index]))
+})
+
+describe('a writer that begins with them', () => {
+  const resume = async () => {
+    const world = await worldWith(a.slice(0, 1))
+    for (const { flashblocks } of [a[1]!, { flashblocks: a[2]!.flashblocks.slice(0, 2) }])
+      for (const message of flashblocks)
+        await world.packet(message, digestOf(message), JOURNAL_FEED)
+    await world.settle()
+    return world
+  }
+  test('shows what was shown, and goes on with the feed', async () => {
+    const world = await resume()
+    expect(world.heads()).toMatchObject({ complete: [2, hex(a[1]!.hash)], pending: [3, 1] })
+    await world.packet(a[2]!.flashblocks[2]!)
+    await world.settle()
+    expect(world.heads().complete).toEqual([3, hex(a[2]!.hash)])
+  })
+  test('gives them up for what a feed says', async () => {
+    const world = await resume()
+    for (const message of b[0]!.flashblocks) await world.packet(message)
+    await world.settle()
+    expect(world.heads().complete).toEqual([2, hex(b[0]!.hash)])
+  })
+  test('passes over what canonical has passed', async () => {
+    const world = await worldWith(a.slice(0, 2))
+    world.start()
+    for (const message of a[1]!.flashblocks)
+      await world.packet(message, digestOf(message), JOURNAL_FEED)
+    expect([world.heads().pending[0], world.count('feed_stale')]).toEqual([2, 3])
+  })
+})
