@@ -31,7 +31,7 @@ const { values } = parseArgs({
 const CALLS = 20_000
 
 const world = new WriterWorld()
-await world.apply({ type: 'feed', isConnected: true })
+await world.apply({ type: 'feed', feed: 0, isConnected: true })
 for (const block of (await createBranches()).a.slice(0, 3)) await canonical(world, block)
 
 const engine = values.engine === undefined ? instantEngine() : engineByName(values.engine)

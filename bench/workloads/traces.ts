@@ -1,11 +1,12 @@
 /** Rows of traces of heavy transactions: swaps and transfers, one transaction in a block, the same in both chains. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { quantity } from '../../engine/primitives/hex.ts'
 import { rpc, type Server } from '../servers.ts'
 import { type Call, multicall, swap, transfer } from './calldata.ts'
 import { included } from './fill.ts'
 import type { Group, Row } from './row.ts'
 import { SENDERS, sign } from './signed.ts'
-import { accountsOf, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
+import { accountsOf, CALLER, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
 
 /** More than any server keeps of what it replayed. */
 const TRANSACTIONS = 12
@@ -61,11 +62,29 @@ const rows: readonly Row[] = [
     { isPeerOptional: true, gist: (result) => (Array.isArray(result) ? result.length : undefined) },
   ),
 ]
+/** For a transaction anvil answers from frames that it has kept; a call both execute. */
+const tracedCall = (tracer: string, gist: (result: unknown) => unknown): Row => ({
+  name: `debug_traceCall ${tracer}`,
+  connections: CONNECTIONS,
+  gist,
+  question: (at) => ({
+    method: 'debug_traceCall',
+    params: [
+      { from: CALLER, to: MULTICALL, gas: GAS, data: calldata[at % TRANSACTIONS] },
+      'latest',
+      { tracer, timeout: `${MOST_MS + at}ms` },
+    ],
+  }),
+})
+const GAS = quantity(GAS_LIMIT)
+const calldata = Array.from({ length: TRANSACTIONS }, (_, number) => multicall(heavy(number)))
+const callRows = [tracedCall('callTracer', frames), tracedCall('prestateTracer', touched)]
+
 const stepRows: readonly Row[] = [traced('struct log', {}, { gist: steps })]
 
 const chain = { holders: HOLDERS, hasBlocks: true, prepare: include } as const
 export const TRACES: readonly Group[] = [
-  { rows, ...chain },
+  { rows: [...rows, ...callRows], ...chain },
   { rows: stepRows, ...chain, hasSteps: true },
 ]
 
