@@ -73,3 +73,10 @@ export function takeBackUnused(
     }
   return returned
 }
+
+/** Whatever was handed out waits again: whoever has it already takes it only once. */
+export function takeBackAll(senders: Iterable<Sender>): void {
+  for (const sender of senders)
+    for (const entry of sender.entries.values())
+      if (entry.place.status === 'handed') entry.place = { status: 'waiting' }
+}

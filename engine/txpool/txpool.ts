@@ -12,7 +12,15 @@ import { createIncluded } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
-import { executable, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
+import {
+  executable,
+  firstGap,
+  newSender,
+  type Sender,
+  spending,
+  takeBackAll,
+  takeBackUnused,
+} from './sender.ts'
 import {
   type Entry,
   type Known,
@@ -246,6 +254,8 @@ export class Txpool {
       if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
       else this.#reopen(entry, chain.nonceOf(entry.transaction.from, entry.transaction.nonce))
     }
+    // Flashblocks that these were handed out for may be of the chain that is gone, and their heights far above the new one.
+    takeBackAll(this.#senders.values())
     for (const sender of [...this.#senders.values()]) {
       this.#moveNonce(sender, chain.nonceOf(sender.address, sender.nonce))
       this.#announce(sender.address)

@@ -346,6 +346,16 @@ describe('included', () => {
     expect(names(best(pool, want()))).toEqual(names([transfer(0, 0)]))
   })
 
+  test('what was handed out for a chain that is gone waits again', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(0, 1)]
+    for (const { raw } of [a, b]) pool.submit(raw, at(head))
+    best(pool, want({ target: { number: 9, index: 3 } }))
+    expect(best(pool, want())).toEqual([])
+    pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
+    expect(names(best(pool, want({ target: { number: 6, index: 1 } })))).toEqual(names([a, b]))
+  })
+
   test('a shown transaction wins over the one that replaced it', () => {
     const { pool, head } = testPool()
     const [shown, other] = [
