@@ -223,7 +223,8 @@ class SlicedFilling implements Filling {
     const { included, stops } = this.#memory
     const own = Math.max(stops.level(candidate), this.#levels.get(sender) ?? 0)
     this.#levels.set(sender, own)
-    if (own !== level) return
+    // Lower than it is where the one that its sender waits for has a nonce above its own: the chain went back meanwhile.
+    if (own > level) return
     candidate.isSettled = true
     if (included.has(hash)) this.#left.delete(hash)
     if (included.has(hash) || this.#waiting.has(sender)) return

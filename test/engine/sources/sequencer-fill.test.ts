@@ -1,6 +1,7 @@
 /** Filling one flashblock after the other, with real execution and a clock that the test moves. */
 import { expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { createFiller, TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
 import { MAX_TRIES } from '../../../engine/sources/sequencer/stops.ts'
 import { block, transaction } from '../../fixtures/op-block.ts'
@@ -83,6 +84,30 @@ test('what needs most of the time has it when nobody else wants it', async () =>
 })
 /** 3,000,000 gas of the loop are 800 looks, one each 1,024 steps. */
 const LOOKS_PER_MS = 9
+
+test('what comes before a slow one, as the chain went back, does not wait for it', async () => {
+  const filler = createFiller()
+  const slow = transaction({ to: address(7), gasLimit: 3_000_000n, nonce: 1n })
+  let perLook = 10
+  const fill = async (nonce: bigint, lists: readonly (readonly SignedTransaction[])[]) => {
+    const { block: execution } = block({ accounts: ENDLESS, nonce })
+    await execution.begin()
+    let ms = 0
+    const now = () => {
+      ms += perLook
+      return ms
+    }
+    const filling = filler.begin(execution, { gas: 30_000_000n, ms: 100, now, cpuMs: now })
+    for (const list of lists) await filling.offer(list)
+    return filling.finish()
+  }
+  expect(await fill(1n, [[slow]])).toMatchObject({ executed: 0, left: [slow.hash] })
+  perLook = 0
+  const [before, behind] = [0n, 2n].map((nonce) => transaction({ nonce }))
+  expect(await fill(0n, [[before!, behind!], [slow]])).toMatchObject({
+    ...{ executed: 3, rejected: [], left: [] },
+  })
+})
 
 test('what takes the place of a slow one does not wait for it', async () => {
   const filler = createFiller()
