@@ -1,0 +1,88 @@
+/**
+ * Calls on a lazy state that has what they touch, beside the same calls on a whole one: two followers of one development chain, in turns,
+ * A B A B, medians of the rounds. Nothing is fetched while it is measured, and no answer is there already.
+ * Usage: npm run bench:lazy -- [--rounds 5] [--seconds 4] [--connections 16] [--only TEXT]
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { load } from './load.ts'
+import { type Server, startCommand } from './servers.ts'
+import { writeGenesis } from './workloads/genesis.ts'
+import { READS } from './workloads/reads.ts'
+import { bodyOf, NEVER_THE_SAME, type Row } from './workloads/row.ts'
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '4' },
+    connections: { type: 'string', default: '16' },
+    only: { type: 'string', default: 'eth_call' },
+  },
+})
+const rounds = Number(values.rounds)
+/** Keys of so many questions are known, out of those that there are until the first comes again, with another mark. */
+const WARM = 200
+const HOLDERS = 100_000
+
+type Side = { readonly server: Server; asked: number; readonly perCpu: number[] }
+
+/** Another question each time, about what one of the first has read. */
+const questionAt = (row: Row, at: number, apart: number) =>
+  bodyOf(row.question(Math.floor(at / WARM) * apart + (at % WARM)))
+
+async function ask(side: Side, row: Row, isOver: () => boolean): Promise<number> {
+  // A multicall looks at 50 of them.
+  const apart = row.name.includes('multicall') ? HOLDERS / 50 : HOLDERS
+  const { server } = side
+  const cpu = server.cpuSeconds()
+  const { answers, errors, firstError } = await load({
+    url: server.url,
+    connections: Number(values.connections),
+    next: () => (isOver() ? undefined : questionAt(row, side.asked++, apart)),
+  })
+  if (errors > 0) throw new Error(`${row.name}: ${firstError}`)
+  return answers / (server.cpuSeconds() - cpu)
+}
+
+async function compare(row: Row, servers: readonly Server[]): Promise<string> {
+  const sides = servers.map((server): Side => ({ server, asked: 0, perCpu: [] }))
+  // One after the other: what is missing is fetched, and the code is hot.
+  for (const side of sides) await ask(side, row, () => side.asked >= 20 * WARM)
+  for (let round = 0; round < rounds; round++)
+    for (const side of sides) {
+      const until = performance.now() + Number(values.seconds) * 1_000
+      side.perCpu.push(await ask(side, row, () => performance.now() > until))
+    }
+  const [whole, lazy] = sides.map(({ perCpu }) => perCpu.toSorted((a, b) => a - b)[rounds >> 1]!)
+  const text = (n: number) => Math.round(n).toLocaleString('en')
+  return `| ${row.name} | ${text(lazy!)} | ${text(whole!)} | ${(lazy! / whole!).toFixed(2)} |`
+}
+
+const place = mkdtempSync(join(tmpdir(), 'flashnode-lazy-'))
+const { allocFile, genesisFile } = writeGenesis({ flashnode: HOLDERS, anvil: 0 })
+const servers: Server[] = []
+try {
+  const chain = await startCommand([
+    ...['dev', '--datadir', join(place, 'dev'), '--genesis-alloc', allocFile],
+  ])
+  servers.push(chain)
+  const { origin, host } = new URL(chain.url)
+  const follow = (state: string) =>
+    startCommand([
+      ...['follow', '--chain', join(place, 'dev/genesis.json'), '--datadir', join(place, state)],
+      ...['--state', state, '--upstream', origin, '--feed', `ws://${host}/feed`],
+      ...['--upstream-rate', '10000'],
+    ])
+  for (const state of ['whole', 'lazy']) servers.push(await follow(state))
+  console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds\n`)
+  console.log(`| warm calls | lazy /CPU-s | whole /CPU-s | ratio |\n|${'---|'.repeat(4)}`)
+  const rows = READS.rows.filter(
+    ({ name }) => name.includes(values.only) && name.includes(NEVER_THE_SAME),
+  )
+  for (const row of rows) console.log(await compare(row, servers.slice(1)))
+} finally {
+  for (const server of servers.toReversed()) await server.stop()
+  for (const path of [allocFile, genesisFile, place]) rmSync(path, { recursive: true, force: true })
+}
