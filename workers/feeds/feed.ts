@@ -13,7 +13,7 @@ import type { FeedLimits } from './limits.ts'
 import type { FeedCount, FeedToWriter, FromFeed, ToFeed, WriterToFeed } from './messages.ts'
 import { packMessage } from './pack.ts'
 import { createSampler } from './sample.ts'
-import { openWebSocket } from './socket.ts'
+import { openWebSocket, type Resuming } from './socket.ts'
 
 export type FeedData = {
   /** Its number among the feeds of this node. */
@@ -22,6 +22,8 @@ export type FeedData = {
   readonly writer: MessagePort
   readonly blockTimeMs: number
   readonly limits: FeedLimits
+  /** Of a peer that keeps its newest frames: the newest that the thread before this one has handed over. */
+  readonly since: FeedPlace | undefined
 }
 
 const now = () => performance.now()
@@ -52,7 +54,7 @@ function run(main: MessagePort, data: FeedData): void {
   }
   let frameAt = now()
   const placeOf = createPlaces()
-  let newest: FeedPlace | undefined
+  const resuming: Resuming = { newest: data.since, isKept: data.since !== undefined }
   const intake = new Intake({
     ...{ limits, now, later, turn, count: counts.add },
     decode: (packet) =>
@@ -60,8 +62,9 @@ function run(main: MessagePort, data: FeedData): void {
     send(message, packet, receivedAtMs) {
       frameAt = now()
       connection.decoded()
-      newest = placeOf(message) ?? newest
-      return sendFrame(data, message, { packet, receivedAtMs })
+      const bytes = sendFrame(data, message, { packet, receivedAtMs })
+      resuming.newest = placeOf(message) ?? resuming.newest
+      return bytes
     },
     sendState(state) {
       writer.postMessage({ type: 'feed', feed, ...state } satisfies FeedToWriter)
@@ -74,7 +77,7 @@ function run(main: MessagePort, data: FeedData): void {
   })
   const connection = new FeedConnection({
     ...{ limits, blockTimeMs, now, later, random: Math.random },
-    open: openWebSocket({ url: data.url, maxBytes: limits.packet.bytes, newest: () => newest }),
+    open: openWebSocket({ url: data.url, maxBytes: limits.packet.bytes, resuming }),
     onFrame: (packet) => void intake.frame(packet).catch(failed),
     onState(state) {
       void intake.state(state).catch(failed)
@@ -88,7 +91,8 @@ function run(main: MessagePort, data: FeedData): void {
     for (const message of counts.takeAll()) tell(message)
     const held = { heldFrames: intake.held.frames, heldBytes: intake.held.bytes }
     const { isConnected } = connection
-    tell({ type: 'status', status: { feed, isConnected, silentMs: now() - frameAt, ...held } })
+    const status = { feed, isConnected, silentMs: now() - frameAt, ...held }
+    tell({ type: 'status', status, since: resuming.isKept ? resuming.newest : undefined })
   }
   const beat = setInterval(report, limits.beatMs)
   writer.on('message', ({ frames, bytes }: WriterToFeed) => intake.taken(frames, bytes))

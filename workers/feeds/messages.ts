@@ -1,4 +1,5 @@
 /** What the thread of a feed says to the writer and to main, and they to it: plain data. */
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { PackedMessage } from './pack.ts'
 
 /** Over a port of their own. Not more than `heldFrames` and `heldBytes` are on their way. */
@@ -76,7 +77,12 @@ export type FromFeed =
   /** For the log, sampled. */
   | { readonly type: 'warning'; readonly message: string }
   | { readonly type: 'connected' }
-  | { readonly type: 'status'; readonly status: FeedStatus }
+  | {
+      readonly type: 'status'
+      readonly status: FeedStatus
+      /** The newest frame that was handed over, of a peer that keeps them: a thread in the place of this one goes on from there. */
+      readonly since: FeedPlace | undefined
+    }
   /** No further frame will come from this thread: another one takes its place. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }

@@ -27,8 +27,14 @@ export interface FeedSocket {
 export type SocketOptions = {
   readonly url: string
   readonly maxBytes: number
+  readonly resuming: Resuming
+}
+/** What a connection goes on from. */
+export type Resuming = {
   /** The newest message that has come; undefined: none has. */
-  newest(): FeedPlace | undefined
+  newest: FeedPlace | undefined
+  /** The peer keeps its newest frames: it has said so when it was last connected to. */
+  isKept: boolean
 }
 export type OpenSocket = (handlers: SocketHandlers) => FeedSocket
 
@@ -40,12 +46,11 @@ const MOST_FRAGMENTS = 1_024
  * A peer that keeps its newest frames says so in its answer to the handshake (docs/feed.md): from then on each connection asks it for those
  * after `newest`. To any other peer the query would be a word that it does not know.
  */
-export function openWebSocket({ url, maxBytes, newest }: SocketOptions): OpenSocket {
-  let keepsFrames = false
+export function openWebSocket({ url, maxBytes, resuming }: SocketOptions): OpenSocket {
   return (handlers) => {
-    const after = keepsFrames ? newest() : undefined
+    const after = resuming.isKept ? resuming.newest : undefined
     // It may have been replaced by one that refuses the question: the next connection asks for nothing.
-    keepsFrames = false
+    resuming.isKept = false
     let isResumed = false
     const webSocket = new WebSocket(after === undefined ? url : resumedAt(url, after), {
       maxPayload: maxBytes,
@@ -62,7 +67,7 @@ export function openWebSocket({ url, maxBytes, newest }: SocketOptions): OpenSoc
     let failure = ''
     webSocket.on('upgrade', ({ socket, headers }) => {
       bytesRead = () => socket.bytesRead
-      keepsFrames = headers['x-feed-held'] !== undefined
+      resuming.isKept = headers['x-feed-held'] !== undefined
       isResumed = after !== undefined && headers['x-feed-resumed'] !== undefined
     })
     webSocket.on('open', () => handlers.onOpen(isResumed))

@@ -1,5 +1,7 @@
 /** Starts the threads of the feeds, one for each. */
 import type { MessagePort } from 'node:worker_threads'
+import { placeText } from '../../engine/flashblocks/places.ts'
+import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import { createInbox } from '../thread/inbox.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
 import type { FeedData } from './feed.ts'
@@ -62,16 +64,20 @@ function keepFeed(options: FeedsOptions, which: Which, hear: Hear) {
   let waitMs = leastReplaceMs
   let timer: NodeJS.Timeout | undefined
   let isStopped = false
-  let thread = start(options.writerPorts[which.feed]!)
+  let thread = start(options.writerPorts[which.feed]!, undefined)
 
-  function start(writer: MessagePort): Thread<ToFeed> {
+  function start(writer: MessagePort, since: FeedPlace | undefined): Thread<ToFeed> {
     const startedAt = performance.now()
-    return startFeed(options, { ...which, writer }, ([feed, message]) => {
+    let newest: FeedPlace | undefined
+    return startFeed(options, { ...which, writer, since }, ([feed, message]) => {
       hear([feed, message])
+      if (message.type === 'status') newest = message.since
       if (message.type !== 'failed' || isStopped) return
       if (performance.now() - startedAt >= mostReplaceMs) waitMs = leastReplaceMs
+      // Where it came no further, what comes next may be what it fails of.
+      const isStuck = newest !== undefined && isSamePlace(newest, since)
       timer = setTimeout(() => {
-        thread = start(options.newPort())
+        thread = start(options.newPort(), isStuck ? undefined : newest)
       }, waitMs)
       waitMs = Math.min(mostReplaceMs, 2 * waitMs)
     })
@@ -89,11 +95,12 @@ function keepFeed(options: FeedsOptions, which: Which, hear: Hear) {
 
 function startFeed(
   { blockTimeMs, limits, onEnded }: FeedsOptions,
-  { url, feed, writer }: Which & { readonly writer: MessagePort },
+  which: Which & Pick<FeedData, 'writer' | 'since'>,
   hear: Hear,
 ): Thread<ToFeed> {
+  const { feed, writer } = which
   const data: FeedData = {
-    ...{ feed, url, writer, blockTimeMs },
+    ...{ ...which, blockTimeMs },
     limits: { ...FEED_LIMITS, ...limits },
   }
   return startThread<ToFeed, FromFeed>({
@@ -104,6 +111,9 @@ function startFeed(
     onEnded,
   })
 }
+
+const isSamePlace = (a: FeedPlace, b: FeedPlace | undefined): boolean =>
+  b !== undefined && placeText(a) === placeText(b)
 
 /** Host of a feed's URL. @throws with what is wrong */
 export function feedName(text: string): string {

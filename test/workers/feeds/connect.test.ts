@@ -55,7 +55,7 @@ const cases: [name: string, messages: FromFeed[], expected: Expected][] = [
   ],
   [
     'its status',
-    [{ type: 'status', status }],
+    [{ type: 'status', status, since: undefined }],
     {
       doubts: [nobody],
       statuses: [{ ...status, name: 'b.example' }],
@@ -99,14 +99,14 @@ const cases: [name: string, messages: FromFeed[], expected: Expected][] = [
     [
       { type: 'failed', message: 'the feed_1 ended with 1' },
       { type: 'ready' },
-      { type: 'status', status },
+      { type: 'status', status, since: undefined },
     ],
     { doubts: [nobody], statuses: [{ ...status, name: 'b.example' }] },
   ],
   [
     'its thread is lost, though it was connected',
     [
-      { type: 'status', status },
+      { type: 'status', status, since: undefined },
       { type: 'failed', message: 'the feed_1 ended with 1' },
     ],
     {

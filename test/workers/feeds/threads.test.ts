@@ -8,6 +8,7 @@ import { encodePacket, socketData } from '../../../engine/flashblocks/codec.ts'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import { checksum } from '../../../engine/primitives/checksum.ts'
 import { connectFeeds } from '../../../workers/feeds/connect.ts'
+import { PIECE_BYTES } from '../../../workers/feeds/decode.ts'
 import { FEED_LIMITS, type FeedLimits, feedLimitsOf } from '../../../workers/feeds/limits.ts'
 import { type FeedEvent, listenToFeeds } from '../../../workers/feeds/listen.ts'
 import { feedName, startFeeds } from '../../../workers/feeds/start.ts'
@@ -411,6 +412,35 @@ test('a thread that fails is replaced after a while that grows, and its feed is 
   const failures = feed.lines.all.filter((line) => /has failed, and is replaced/.test(line))
   expect(failures.length).toBe(3)
   await feed.lines.until(() => feed.connected.doubts().length === 0)
+})
+
+test('a thread in the place of one that failed goes on where that one was, once', async () => {
+  const paths = createList<string>()
+  const server = await startServer()
+  server.onHandshake((path, headers) => {
+    paths.push(path)
+    headers.push('X-Feed-Held: none', ...(path.includes('since') ? ['X-Feed-Resumed: 1'] : []))
+  })
+  // What is inflated in pieces ends the thread with this: a sum of a number and another kind of number.
+  const packetMs = 1n as unknown as number
+  const long = Buffer.alloc(PIECE_BYTES + 1, 0x1e)
+  const feed = follow([server.url], { packetMs, leastReplaceMs: 20, mostReplaceMs: 40 })
+  const block = flashblock(7, 10)
+  send(await server.socket(), block)
+  await feed.packetsUntil(1)
+  for (const number of [1, 2]) (await server.socket(number)).send(long)
+  await server.socket(3)
+  const since = `since=7%3A0%3A${block.payloadId}`
+  const plain = '/feed?key=secret'
+  expect(paths.all).toEqual([plain, `${plain}&${since}`, plain])
+  const isBack = (event: FeedEvent) => event.type === 'feed' && event.isConnected
+  const all = await feed.until((events) => events.filter(isBack).length === 3)
+  const isConnected = { type: 'feed', feed: 0, isConnected: true }
+  expect(all.filter(isBack)).toEqual([
+    isConnected,
+    { ...isConnected, isResumed: true },
+    isConnected,
+  ])
 })
 
 test('its bounds are flags, and what they say is what a thread gets', () => {
