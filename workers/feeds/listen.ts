@@ -4,9 +4,7 @@ import type { FeedPacket } from '../../engine/sources/writer/types.ts'
 import type { FeedState, FeedToWriter, WriterToFeed } from './messages.ts'
 import { unpackMessage } from './pack.ts'
 
-/** A packet, and which of the feeds has brought it. */
-export type FedPacket = FeedPacket & { readonly feed: number }
-export type FeedEvent = { readonly type: 'packet'; readonly packet: FedPacket } | FeedState
+export type FeedEvent = { readonly type: 'packet'; readonly packet: FeedPacket } | FeedState
 
 export interface FeedPorts {
   /**
@@ -62,7 +60,7 @@ function listen(
       return deliver(message)
     }
     const { feed, digest, receivedAtMs, raw, bytes } = message
-    const packet: FedPacket = {
+    const packet: FeedPacket = {
       ...{ feed, digest, receivedAtMs, raw },
       message: unpackMessage(message.message),
     }

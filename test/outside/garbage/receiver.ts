@@ -1,7 +1,8 @@
 /** The writer's thread in so far as feeds meet it: takes what they bring through the writer's mailbox, and notes when it came. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
-import { type FedPacket, listenToFeeds } from '../../../workers/feeds/listen.ts'
+import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
+import { listenToFeeds } from '../../../workers/feeds/listen.ts'
 import { clockUs, goodNumber } from './inputs.ts'
 
 /** Of one feed. */
@@ -26,11 +27,11 @@ function run(main: MessagePort, { ports }: { readonly ports: readonly MessagePor
     const event = mailbox.next(() => false)
     isRunning = event !== undefined
     if (event?.type !== 'packet') return
-    take(event.packet as FedPacket)
+    take(event.packet as FeedPacket)
     listening.taken(event.packet)
     setImmediate(look)
   }
-  function take({ message, feed }: FedPacket): void {
+  function take({ message, feed }: FeedPacket): void {
     const to = feeds[feed]!
     const number = message.type === 'flashblock' ? goodNumber(message) : undefined
     if (message.type !== 'flashblock' || number === undefined) to.others++

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type FedPacket, listenToFeeds } from '../../../workers/feeds/listen.ts'
+import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
+import { listenToFeeds } from '../../../workers/feeds/listen.ts'
 import type { FeedToWriter, WriterToFeed } from '../../../workers/feeds/messages.ts'
 
 let channels: MessageChannel[]
@@ -14,7 +15,7 @@ afterEach(() => {
 
 /** Feed n has sent frames of these bytes; gives them as the writer gets them, and what the feeds hear of them. */
 async function bring(...sent: (readonly [feed: number, bytes: number])[]) {
-  const packets: FedPacket[] = []
+  const packets: FeedPacket[] = []
   const heard: (WriterToFeed & { readonly feed: number })[] = []
   const all = Promise.withResolvers<void>()
   const ports = listenToFeeds(
