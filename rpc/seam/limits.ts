@@ -200,6 +200,11 @@ export const LIMITS = {
     'items',
     'controls of a development chain that wait for those before them',
   ),
+  depositsWaiting: limit(
+    64,
+    'items',
+    'deposits and unsigned transactions of a development chain that wait for their block',
+  ),
   minedBlocks: limit(
     1_000,
     'blocks',

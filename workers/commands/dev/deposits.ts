@@ -1,6 +1,7 @@
 /** User deposits of a development chain, from the method that takes them to the sequencer and back. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Deposited } from '../../../engine/sources/sequencer/user-deposits.ts'
+import type { Limits } from '../../../rpc/seam/limits.ts'
 import type { SendDeposit } from '../../../rpc/seam/ports.ts'
 import type { ToSequencer } from '../../thread/messages.ts'
 import type { Thread } from '../../thread/thread.ts'
@@ -11,16 +12,18 @@ export interface Deposits {
   answer(deposited: Deposited): void
 }
 
-/** Deposits that wait for their block. */
-const MAX_WAITING = 64
 /** Blocks that one waits at most. */
 const PATIENCE_BLOCKS = 10
 
-export function createDeposits(sequencer: Thread<ToSequencer>, blockTimeMs: number): Deposits {
+export function createDeposits(
+  sequencer: Pick<Thread<ToSequencer>, 'post'>,
+  blockTimeMs: number,
+  { depositsWaiting }: Pick<Limits, 'depositsWaiting'>,
+): Deposits {
   const asking = createAsking<{ readonly hash: Bytes }>({
-    most: MAX_WAITING,
+    most: depositsWaiting,
     patienceMs: PATIENCE_BLOCKS * blockTimeMs,
-    full: 'too many deposits wait',
+    full: 'too many deposits wait (--limit-deposits-waiting)',
     retryMs: blockTimeMs,
     late: 'the deposit is in no block yet',
   })

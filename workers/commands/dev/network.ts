@@ -30,12 +30,12 @@ type Network = SourceParts & {
   readonly thread: Thread<ToSequencer>
   readonly inbox: Inbox<FromSequencer>
   readonly blockTimeMs: number
-  readonly limits: Pick<Limits, 'controlsWaiting'>
+  readonly limits: Pick<Limits, 'controlsWaiting' | 'depositsWaiting'>
   readonly context: Pick<NodeContext, 'log' | 'reporter'>
 }
 
 export function connectNetwork(network: Network): ConnectedSource {
-  const deposits = createDeposits(network.thread, network.blockTimeMs)
+  const deposits = createDeposits(network.thread, network.blockTimeMs, network.limits)
   const controls = createControls(network.thread, network.limits)
   // Once told to go on it stands until there is another block.
   let hasMoved = true
