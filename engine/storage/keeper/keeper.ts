@@ -4,7 +4,7 @@
  * The thread around it calls, in this order:
  * 1. `createKeeper` once: finishes what a crash interrupted; tell the writer `keeper.opened`. The writer opens its publisher on
  *    `opened.foldHead`, makes a table for each unfolded block and sends an 'adopt' for each.
- * 2. `send(keeper.handle(request))` for each message. Appends, marks, names and beginnings are done at once, roots and fetched state are queued.
+ * 2. `send(keeper.handle(request))` for each message. Appends, marks and names are done at once, roots, fetched state and beginnings are queued.
  * 3. while `keeper.hasWork()`: `send(keeper.step())` from a `setImmediate`, so that an append never waits longer than one slice.
  * 4. `send(await keeper.sync())` each second: what is committed survives a kill anyway, a power loss only after it.
  * A 'failed' answer is the last one: nothing is written any more, the process ends. A young generation of 12 MB keeps the pauses of
@@ -16,7 +16,8 @@ import { type CheckedBeginning, checkBeginning, putStart } from '../lazy/begin.t
 import { LazyStartError } from '../lazy/start.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Beginning, KeeperAnswer, KeeperRequest, OpenedChain } from '../types.ts'
-import { type KeeperOptions, KeeperState } from './state.ts'
+import { isFinished } from './slices.ts'
+import { type KeeperOptions, KeeperState, MAX_QUEUED, SLICE_MS } from './state.ts'
 import type { KeeperStats } from './stats.ts'
 
 export interface Keeper {
@@ -38,7 +39,8 @@ export interface Keeper {
 
 export function createKeeper(options: KeeperOptions): Keeper {
   let state = new KeeperState(options)
-  const { database, words } = options
+  let beginning: Begin | undefined
+  const { database, words, now, sliceMs = SLICE_MS } = options
 
   /** Of the old state nothing is left: what it had in hand goes with it. */
   function begin({ id, genesisNumber, start }: BeginRequest): readonly KeeperAnswer[] {
@@ -47,19 +49,38 @@ export function createKeeper(options: KeeperOptions): Keeper {
     const givenUp = state.giveUp()
     // From here on every older view is void.
     const unfolds = words.raiseUnfolds()
-    const head = putStart(database, checked)
+    const { number, hash } = checked.head
+    const begun = { type: 'begun', id, head: { number, hash }, unfolds } as const
+    beginning = { begun, pieces: putStart(database, checked), waiting: [] }
+    return givenUp
+  }
+
+  function stepBegin({ begun, pieces, waiting }: Begin): readonly KeeperAnswer[] {
+    if (!isFinished(pieces, { sliceMs, now })) return []
+    beginning = undefined
     state = new KeeperState(options)
-    state.nameBase(id)
-    words.setFold(id)
-    return [...givenUp, { type: 'begun', id, head, unfolds }]
+    state.nameBase(begun.id)
+    words.setFold(begun.id)
+    return [begun, ...waiting.flatMap(handle)]
+  }
+
+  function handle(request: KeeperRequest): readonly KeeperAnswer[] {
+    if (beginning === undefined)
+      return request.type === 'begin' ? begin(request) : state.handle(request)
+    if (request.type === 'begin' || beginning.waiting.length === MAX_QUEUED)
+      throw new Error(`keeper: ${request.type}, while a lazy state begins anew`)
+    beginning.waiting.push(request)
+    return []
   }
 
   return {
     opened: state.opened,
-    handle: (request) =>
-      state.guard(() => (request.type === 'begin' ? begin(request) : state.handle(request))),
-    step: () => (state.isFailed ? [] : state.guard(() => state.step())),
-    hasWork: () => state.hasWork(),
+    handle: (request) => state.guard(() => handle(request)),
+    step: () =>
+      state.isFailed
+        ? []
+        : state.guard(() => (beginning === undefined ? state.step() : stepBegin(beginning))),
+    hasWork: () => !state.isFailed && (beginning !== undefined || state.hasWork()),
     sync: async () => (state.isFailed ? [] : state.sync()),
     flush: () => (state.isFailed ? [] : state.guard(() => state.flush())),
     stats: () => state.stats(),
@@ -70,6 +91,12 @@ export function createKeeper(options: KeeperOptions): Keeper {
   }
 }
 
+/** A lazy state that begins anew; `waiting`: what it was asked meanwhile, for when it has begun. */
+type Begin = {
+  readonly begun: Extract<KeeperAnswer, { readonly type: 'begun' }>
+  readonly pieces: Iterator<undefined, void>
+  readonly waiting: KeeperRequest[]
+}
 type BeginRequest = Extract<KeeperRequest, { readonly type: 'begin' }>
 
 /** Or why it is none. @throws {DatabaseError} */

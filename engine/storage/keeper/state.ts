@@ -62,7 +62,8 @@ export type KeeperOptions = {
   readonly wallMs?: () => number
 }
 
-const MAX_QUEUED = 10_000
+export const MAX_QUEUED = 10_000
+export const SLICE_MS = 2
 const STAMPED_IN_STEP = 1_024
 
 type Fold = { readonly block: KnownBlock; readonly pieces: Iterator<undefined, void> }
@@ -100,7 +101,8 @@ export class KeeperState {
   #isSyncing = false
 
   constructor(options: KeeperOptions) {
-    const { foldDepth = 4, undoWindow = 256, sliceMs = 2, historyBlocks, rowsInPiece } = options
+    const { foldDepth = 4, undoWindow = 256, historyBlocks, rowsInPiece } = options
+    const { sliceMs = SLICE_MS } = options
     this.#limits = { foldDepth, undoWindow, sliceMs, historyBlocks, rowsInPiece }
     this.#now = options.now
     const log = openLogLength(options.database, options.logSpanBytes)

@@ -65,7 +65,9 @@ export function beginLazy(
 ): StoredHead {
   const checked = checkBeginning(database, Number(chain.genesisNumber), start)
   checkRules(chain, checked)
-  return putStart(database, checked)
+  for (const _ of putStart(database, checked));
+  const { number, hash } = checked.head
+  return { number, hash }
 }
 
 export type CheckedBeginning = CheckedStart & Pick<Beginning, 'keptUpTo'>
@@ -88,13 +90,16 @@ export function checkBeginning(
   return checked
 }
 
-/** @returns the block that the state begins with @throws {DatabaseError} {StoredChainError} */
-export function putStart(database: Database, checked: CheckedBeginning): StoredHead {
+/** In short pieces: a chain of weeks may have to go. @throws {DatabaseError} {StoredChainError} */
+export function* putStart(
+  database: Database,
+  checked: CheckedBeginning,
+): Generator<undefined, void> {
   const { status } = lazyDirectory(database)
-  if (status === 'begun') foldAll(database)
-  if (status !== 'empty') forget(database, keptOf(checked))
+  if (status === 'begun') yield* foldAll(database)
+  if (status !== 'empty') yield* forget(database, keptOf(checked))
   const links = checked.chain.slice(-checked.blocks.length)
-  putContents(database, links, checked.blocks)
+  yield* putContents(database, links, checked.blocks)
   const batch = database.batch()
   for (const { number, hash, rlp } of checked.chain) {
     batch.put('headers', hash, rlp)
@@ -103,8 +108,6 @@ export function putStart(database: Database, checked: CheckedBeginning): StoredH
   for (const block of links) putIndexes({ database, block }, batch)
   putHeads(batch, checked)
   batch.commit({ isSynced: true })
-  const { number, hash } = checked.head
-  return { number, hash }
 }
 
 /** Before Cancun a contract with storage can go, and storage that is not known would have to be listed. */
@@ -119,24 +122,27 @@ function checkRules(
 }
 
 /** What waits for its fold is indexed, so that it is found afterwards; its state goes with all the rest. */
-function foldAll(database: Database): void {
+function* foldAll(database: Database): Generator<undefined, void> {
   const { trie, opened } = recover(database, undefined)
   for (const block of opened.unfolded) {
     const diff = openStore(database).encodedDiff(block.hash)!
-    for (const _ of foldBlock({ database, trie, version: trie.base(), block, diff }));
+    yield* foldBlock({ database, trie, version: trie.base(), block, diff })
   }
 }
 
 /** From its first commit to the last of a start the directory is `cut`. What is done twice does no harm. */
-function forget(database: Database, keptUpTo: number): void {
+function* forget(database: Database, keptUpTo: number): Generator<undefined, void> {
   const mark = database.batch()
   mark.put('meta', META.beginning, ABSENT)
   forgetFates(database, mark, keptUpTo)
   mark.commit({ isSynced: true })
-  dropBlocks(database, keptUpTo + 1)
+  yield* dropBlocks(database, keptUpTo + 1)
   // Blocks that were left for another branch long ago go with what their undo needs.
-  for (const _ of pruneUndo(database, Number.MAX_SAFE_INTEGER - 1, true));
-  for (const column of STATE_COLUMNS) database.clear(column)
+  yield* pruneUndo(database, Number.MAX_SAFE_INTEGER - 1, true)
+  for (const column of STATE_COLUMNS) {
+    database.clear(column)
+    yield
+  }
 }
 
 const STATE_COLUMNS = [
@@ -181,7 +187,7 @@ export function unfoldedHashes(database: Database): ReadonlyMap<number, Bytes> {
 }
 
 /** Folded blocks from a height on, newest first. */
-function dropBlocks(database: Database, from: number): void {
+function* dropBlocks(database: Database, from: number): Generator<undefined, void> {
   const store = openStore(database)
   for (;;) {
     const range = { gte: encodeNumber(from), lt: NO_NUMBER, reverse: true, limit: DROPPED_AT_ONCE }
@@ -198,17 +204,18 @@ function dropBlocks(database: Database, from: number): void {
       batch.delete('numbers', key)
     }
     batch.commit()
+    yield
   }
 }
 const DROPPED_AT_ONCE = 64
 const NO_NUMBER: Bytes = new Uint8Array(8).fill(0xff)
 
 /** By hash, and as candidates: nothing of it is found before the heights are named. */
-function putContents(
+function* putContents(
   database: Database,
   links: readonly ChainLink[],
   blocks: readonly StartBlock[],
-): void {
+): Generator<undefined, void> {
   const batch = database.batch()
   for (const [at, { transactions, receipts, tail }] of blocks.entries()) {
     const { hash } = links[at]!
@@ -217,7 +224,7 @@ function putContents(
     batch.put('receipts', hash, encodeList(receipts))
   }
   batch.commit()
-  for (const block of links) for (const _ of putPostings({ database, block }, batch));
+  for (const block of links) yield* putPostings({ database, block }, batch)
 }
 
 function putHeads(batch: WriteBatch, { head, blocks, safe, finalized }: CheckedStart): void {

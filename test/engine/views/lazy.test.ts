@@ -64,10 +64,11 @@ function open() {
     /** As the writer does it. */
     begin(blocks: readonly SourceBlock[], keptUpTo: number) {
       const { id } = publisher.stored(blocks.at(-1)!)
-      const [answer] = keeper.handle({
+      keeper.handle({
         ...({ type: 'begin', id, genesisNumber: FIRST } as const),
         start: { ...startAt(blocks), keptUpTo },
       })
+      const [answer] = keeper.step()
       if (answer?.type !== 'begun') throw new Error(`it is ${answer?.type}`)
       show(publisher.unfolded({ ...answer.head, id, unfolds: answer.unfolds }))
     },

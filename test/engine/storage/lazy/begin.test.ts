@@ -345,11 +345,11 @@ test('its keeper refuses what needs a trie, and fills of a whole directory', () 
 })
 
 describe('while it runs, its keeper', () => {
-  const begun = () => {
+  const begun = (now = () => 0) => {
     const database = memoryDatabase()
     beginLazy(database, chain, startAt(upTo(HEAD)))
     const words = plainWords(1)
-    const keeper = createKeeper({ database, words, now: () => 0, foldDepth: 2, undoWindow: 6 })
+    const keeper = createKeeper({ database, words, now, foldDepth: 2, undoWindow: 6 })
     run(keeper, { type: 'fill', request: 1, block: at(HEAD), rows: [FILLED] })
     follow(keeper, source.slice(HEAD + 1 - FIRST, HEAD + 9 - FIRST), at(HEAD))
     return { database, words, keeper }
@@ -364,7 +364,7 @@ describe('while it runs, its keeper', () => {
     const { database, words, keeper } = begun()
     const fill = { type: 'fill', request: 9, block: at(HEAD + 8), rows: [FILLED] } as const
     keeper.handle(fill)
-    const answers = keeper.handle(request(startAt(upTo(HEAD + 80)), HEAD + 8))
+    const answers = run(keeper, request(startAt(upTo(HEAD + 80)), HEAD + 8))
     const { number, hash } = at(HEAD + 80)
     expect(answers).toEqual([
       { type: 'filled', request: 9, kept: 0, dropped: 1 },
@@ -382,9 +382,35 @@ describe('while it runs, its keeper', () => {
     expect(rowsOf(database)).toEqual(rowsOf(restarted))
   })
 
+  test('does it in slices, and answers afterwards what it is asked meanwhile', () => {
+    let ms = 0
+    const { database, words, keeper } = begun(() => ++ms)
+    expect(keeper.handle(request(startAt(upTo(HEAD + 80)), HEAD + 8))).toEqual([])
+    expect(lazyDirectory(database).status).toBe('begun')
+    const fill = { type: 'fill', request: 9, block: at(HEAD + 80), rows: [FILLED] } as const
+    const answers = [...keeper.step(), ...keeper.handle(fill)]
+    let slices = 1
+    for (; words.state.fold !== 77; slices++) {
+      expect(answers).toEqual([])
+      expect(keeper.hasWork()).toBe(true)
+      answers.push(...keeper.step())
+    }
+    expect(slices).toBeGreaterThan(20)
+    while (keeper.hasWork()) answers.push(...keeper.step())
+    expect(answers).toMatchObject([
+      { type: 'begun', id: 77, head: { number: HEAD + 80 } },
+      { type: 'filled', request: 9, kept: 1, dropped: 0 },
+    ])
+    expect(openStore(database).flatAccount(ADDRESS)).toEqual(ACCOUNT)
+    expect(() => {
+      keeper.handle(request(startAt(upTo(HEAD + 90)), HEAD + 80))
+      keeper.handle(request(startAt(upTo(HEAD + 95)), HEAD + 80))
+    }).toThrow('begin, while a lazy state begins anew')
+  })
+
   test('goes on from there: fills at the new head, blocks on it, an unfold down to it', () => {
     const { database, words, keeper } = begun()
-    keeper.handle(request(startAt(upTo(HEAD + 80)), HEAD + 8))
+    run(keeper, request(startAt(upTo(HEAD + 80)), HEAD + 8))
     const old = { type: 'fill', request: 2, block: at(HEAD + 8), rows: [FILLED] } as const
     expect(run(keeper, old)).toEqual([{ type: 'filled', request: 2, kept: 0, dropped: 1 }])
     run(keeper, { type: 'fill', request: 3, block: at(HEAD + 80), rows: [FILLED] })
