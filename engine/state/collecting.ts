@@ -2,6 +2,11 @@
  * Reads of a lazy state for a run that is thrown away: what is missing is noted, and the run goes on with nothing in its place, so that one
  * run tells of many keys. Whoever runs so asks afterwards whether anything was missing, and then believes nothing of what came out.
  */
+import type { Bytes } from '../primitives/bytes.ts'
+import { EMPTY_HASH } from '../primitives/keccak.ts'
+import type { AccessList } from '../primitives/transaction.ts'
+import { equalBytes } from '../primitives/words.ts'
+import { readAccount, readSlot } from './read.ts'
 import { describeMissing, type MissingKey, type StateReader } from './reader.ts'
 import { bytesOf } from './words.ts'
 
@@ -64,6 +69,29 @@ export const collectingReader = (reader: StateReader, missing: MissingKeys): Sta
   hasSlots: (address) => reader.hasSlots(address),
   slots: (address) => reader.slots(address),
 })
+
+/** What a call or a transaction names itself. */
+export type Naming = {
+  readonly from?: Bytes | undefined
+  readonly to?: Bytes | undefined
+  readonly accessList?: AccessList | undefined
+}
+
+/** What it reads for certain: sender, target and that one's code, access list. */
+export function readNamed(reader: StateReader, { from, to, accessList = [] }: Naming): void {
+  if (from !== undefined) readAccount(reader, from)
+  if (to !== undefined) expectCode(reader, to)
+  for (const { address, storageKeys } of accessList) {
+    expectCode(reader, address)
+    for (const key of storageKeys) readSlot(reader, address, key)
+  }
+}
+
+function expectCode(reader: StateReader, address: Bytes): void {
+  const account = readAccount(reader, address)
+  if (account !== undefined && !equalBytes(account.codeHash, EMPTY_HASH))
+    reader.code(account.codeHash)
+}
 
 /** Engines ask with words of their own memory. */
 const copyOf = (words: Uint32Array) => bytesOf(words).slice()

@@ -5,7 +5,7 @@ import type { BlockEnv, Engine } from '../../engine/evm/engine.ts'
 import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
 import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { AccessList } from '../../engine/primitives/transaction.ts'
+import type { Naming } from '../../engine/state/collecting.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
@@ -56,11 +56,7 @@ export type PoolContext = MethodContext & {
 /** Messages that are going to run on a state. */
 export type Expected = {
   readonly reader: StateReader
-  readonly messages: Iterable<{
-    readonly from?: Bytes | undefined
-    readonly to?: Bytes | undefined
-    readonly accessList?: AccessList | undefined
-  }>
+  readonly messages: Iterable<Naming>
 }
 /** What calls on one block share. */
 export type CallState = {

@@ -10,13 +10,8 @@ import {
   type SenderOf,
   TransactionError,
 } from '../../primitives/transaction-codec.ts'
-import {
-  describeMissing,
-  MissingError,
-  type MissingKey,
-  type StateReader,
-} from '../../state/reader.ts'
-import { bytesOf, wordsOf } from '../../state/words.ts'
+import { collectingReader, MissingKeys, readNamed } from '../../state/collecting.ts'
+import { MissingError, type StateReader } from '../../state/reader.ts'
 
 export type Scouted = {
   /** The state in which the first of the transactions runs; before it the block begins, where `begins`. */
@@ -37,86 +32,32 @@ export async function scout(
     readonly isExpired: () => boolean
   },
 ): Promise<MissingError> {
-  const notes = createNotes(bounds.most)
-  for (const key of bounds.first.missing) notes.add(key)
-  const noting = notingReader(reader, notes.add)
+  const missing = new MissingKeys(bounds.most)
+  for (const key of bounds.first.missing) missing.note(key)
+  const collecting = collectingReader(reader, missing)
   const decoded = transactions.flatMap((raw) => decode(raw, senderOf))
-  for (const transaction of decoded) guess(transaction, noting)
-  const execution = openBlock({ ...context, reader: noting, attributes })
+  for (const transaction of decoded) readNamed(collecting, transaction)
+  const execution = openBlock({ ...context, reader: collecting, attributes })
   try {
-    if (begins) await noted(() => execution.begin(), notes.add)
+    if (begins) await noted(() => execution.begin(), missing)
     for (const transaction of decoded) {
-      if (bounds.isExpired() || notes.isFull()) break
+      if (bounds.isExpired() || missing.isFull) break
       const limits = { isExpired: bounds.isExpired }
-      await noted(() => execution.execute(transaction, limits), notes.add)
+      await noted(() => execution.execute(transaction, limits), missing)
     }
   } finally {
     execution.close()
   }
-  return new MissingError(bounds.first.missing[0], ...notes.others())
+  const [first] = bounds.first.missing
+  return new MissingError(first, ...missing.list().slice(1))
 }
 
-function createNotes(most: number) {
-  const keys = new Map<string, MissingKey>()
-  return {
-    add(key: MissingKey): void {
-      if (keys.size < most) keys.set(describeMissing(key), key)
-    },
-    isFull: () => keys.size >= most,
-    others: () => [...keys.values()].slice(1),
-  }
-}
-
-async function noted(run: () => Promise<unknown>, note: (key: MissingKey) => void): Promise<void> {
+async function noted(run: () => Promise<unknown>, missing: MissingKeys): Promise<void> {
   try {
     await run()
   } catch (error) {
     if (!(error instanceof MissingError)) throw error
-    for (const key of error.missing) note(key)
-  }
-}
-
-/** What a transaction names itself. */
-function guess(transaction: Transaction, reader: StateReader): void {
-  const out = new Uint32Array(18)
-  const account = (address: Bytes) => reader.account(wordsOf(address), out, 0)
-  account(transaction.from)
-  if (transaction.to !== undefined) account(transaction.to)
-  if (transaction.type === 0x7e || transaction.type === 0) return
-  for (const { address, storageKeys } of transaction.accessList) {
-    account(address)
-    for (const key of storageKeys) reader.slot(wordsOf(address), wordsOf(key), out, 0)
-  }
-}
-
-/** Absent in place of missing. Code stays missing: an engine keeps code by its hash, and would go on with an empty one. */
-function notingReader(under: StateReader, note: (key: MissingKey) => void): StateReader {
-  return {
-    account(address, out, at) {
-      const presence = under.account(address, out, at)
-      if (presence !== 'missing') return presence
-      note({ kind: 'account', address: bytesOf(address.slice()) })
-      return 'absent'
-    },
-    slot(address, key, out, at) {
-      const presence = under.slot(address, key, out, at)
-      if (presence !== 'missing') return presence
-      note({ kind: 'slot', address: bytesOf(address.slice()), key: bytesOf(key.slice()) })
-      return 'absent'
-    },
-    code(hash) {
-      const code = under.code(hash)
-      if (code === 'missing') note({ kind: 'code', hash: hash.slice() })
-      return code
-    },
-    blockHash(number) {
-      const hash = under.blockHash(number)
-      if (hash !== 'missing') return hash
-      note({ kind: 'blockHash', number })
-      return undefined
-    },
-    hasSlots: (address) => under.hasSlots(address),
-    slots: (address) => under.slots(address),
+    for (const key of error.missing) missing.note(key)
   }
 }
 
