@@ -1,14 +1,11 @@
 /** The worker's side of a lazy node: a call that misses state goes on for a while, and tells all that it has missed instead of a result. */
-import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import type { Block, ChainView } from '../../engine/chain/types.ts'
 import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
 import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
-import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { EMPTY_HASH } from '../../engine/primitives/keccak.ts'
-import { equalBytes } from '../../engine/primitives/words.ts'
-import { collectingReader, MissingKeys } from '../../engine/state/collecting.ts'
-import { readAccount, readSlot } from '../../engine/state/read.ts'
+import { collectingReader, MissingKeys, readNamed } from '../../engine/state/collecting.ts'
 import type { MissingKey, StateReader } from '../../engine/state/reader.ts'
 import type { Expected } from '../method/method.ts'
+import { ForwardingView } from './forwarding-view.ts'
 import {
   type CallRunner,
   createCallRunner,
@@ -104,72 +101,22 @@ class Collecting implements LazyCalls {
 
 function guess({ reader, messages }: Expected, missing: MissingKeys): void {
   const most = missing.size + MOST_GUESSES
-  for (const { from, to, accessList = [] } of messages) {
+  for (const message of messages) {
     if (missing.size >= most) return
-    if (from !== undefined) readAccount(reader, from)
-    if (to !== undefined) expectCode(reader, to)
-    for (const { address, storageKeys } of accessList) {
-      expectCode(reader, address)
-      for (const key of storageKeys) readSlot(reader, address, key)
-    }
+    readNamed(reader, message)
   }
-}
-
-function expectCode(reader: StateReader, address: Bytes): void {
-  const account = readAccount(reader, address)
-  if (account !== undefined && !equalBytes(account.codeHash, EMPTY_HASH))
-    reader.code(account.codeHash)
 }
 
 /** A view whose states note what is missing. */
-class CollectingView implements ChainView {
-  readonly record: number
-  readonly endpoint: ChainView['endpoint']
-  readonly canonical: ChainView['canonical']
-  readonly latest: ChainView['latest']
-  readonly pending: ChainView['pending']
-  readonly earliest: bigint
-  readonly oldestState: bigint
-  readonly #view: ChainView
+class CollectingView extends ForwardingView {
   readonly #missing: MissingKeys
 
   constructor(view: ChainView, missing: MissingKeys) {
-    this.#view = view
+    super(view)
     this.#missing = missing
-    this.record = view.record
-    this.endpoint = view.endpoint
-    this.canonical = view.canonical
-    this.latest = view.latest
-    this.pending = view.pending
-    this.earliest = view.earliest
-    this.oldestState = view.oldestState
   }
 
-  state(block: Block): StateReader {
-    return collectingReader(this.#view.state(block), this.#missing)
-  }
-  block(selector: BlockSelector): Block | undefined {
-    return this.#view.block(selector)
-  }
-  growth(...of: Parameters<ChainView['growth']>): ReturnType<ChainView['growth']> {
-    return this.#view.growth(...of)
-  }
-  cacheKey(...of: Parameters<ChainView['cacheKey']>): string {
-    return this.#view.cacheKey(...of)
-  }
-  logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
-    return this.#view.logSpans(...of)
-  }
-  findTransaction(hash: Bytes): ReturnType<ChainView['findTransaction']> {
-    return this.#view.findTransaction(hash)
-  }
-  foldedNumbers(hashes: readonly Bytes[]): ReturnType<ChainView['foldedNumbers']> {
-    return this.#view.foldedNumbers(hashes)
-  }
-  trieAt(...of: Parameters<ChainView['trieAt']>): ReturnType<ChainView['trieAt']> {
-    return this.#view.trieAt(...of)
-  }
-  env(block: Block): ReturnType<ChainView['env']> {
-    return this.#view.env(block)
+  override state(block: Block): StateReader {
+    return collectingReader(super.state(block), this.#missing)
   }
 }

@@ -1,0 +1,58 @@
+/** A view in front of another one: what a class of its own does differently is all that it has to say. */
+import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+
+export class ForwardingView implements ChainView {
+  readonly record: number
+  readonly endpoint: ChainView['endpoint']
+  readonly canonical: ChainView['canonical']
+  readonly latest: ChainView['latest']
+  readonly pending: ChainView['pending']
+  readonly earliest: bigint
+  readonly oldestState: bigint
+  readonly under: ChainView
+
+  constructor(under: ChainView) {
+    this.under = under
+    this.record = under.record
+    this.endpoint = under.endpoint
+    this.canonical = under.canonical
+    this.latest = under.latest
+    this.pending = under.pending
+    this.earliest = under.earliest
+    this.oldestState = under.oldestState
+  }
+
+  /** Around everything that may find that the record is void or gone. */
+  read<T>(read: () => T): T {
+    return read()
+  }
+
+  block(selector: BlockSelector): Block | undefined {
+    return this.read(() => this.under.block(selector))
+  }
+  growth(...of: Parameters<ChainView['growth']>): ReturnType<ChainView['growth']> {
+    return this.read(() => this.under.growth(...of))
+  }
+  logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
+    return this.read(() => this.under.logSpans(...of))
+  }
+  findTransaction(hash: Bytes): ReturnType<ChainView['findTransaction']> {
+    return this.read(() => this.under.findTransaction(hash))
+  }
+  foldedNumbers(hashes: readonly Bytes[]): ReturnType<ChainView['foldedNumbers']> {
+    return this.read(() => this.under.foldedNumbers(hashes))
+  }
+  state(block: Block): ReturnType<ChainView['state']> {
+    return this.read(() => this.under.state(block))
+  }
+  trieAt(...of: Parameters<ChainView['trieAt']>): ReturnType<ChainView['trieAt']> {
+    return this.read(() => this.under.trieAt(...of))
+  }
+  cacheKey(...of: Parameters<ChainView['cacheKey']>): string {
+    return this.under.cacheKey(...of)
+  }
+  env(block: Block): ReturnType<ChainView['env']> {
+    return this.under.env(block)
+  }
+}
