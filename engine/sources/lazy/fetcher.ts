@@ -3,9 +3,9 @@
  * head: what no local block wrote has one value from the first of our blocks on. A key that is asked for twice is fetched once; what the
  * keeper drops because the head has moved meanwhile is fetched again at the new one.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import { describeMissing, type MissingKey } from '../../state/reader.ts'
+import { slotKey } from '../../storage/blocks/block-codec.ts'
 import type { FillRow, StoredHead, StoreReader } from '../../storage/types.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
@@ -247,7 +247,7 @@ class OpenFetcher implements Fetcher {
   #isKnown(key: StateKey): boolean {
     const { store } = this.#options
     if (key.kind === 'code') return store.code(key.hash) !== undefined
-    if (key.kind === 'slot') return store.flatSlot(slotKeyOf(key)) !== 'missing'
+    if (key.kind === 'slot') return store.flatSlot(slotKey(key.address, key.key)) !== 'missing'
     return store.flatAccount(key.address) !== 'missing'
   }
 
@@ -355,13 +355,6 @@ class OpenFetcher implements Fetcher {
 function stateKey(key: MissingKey): StateKey {
   if (key.kind !== 'blockHash') return key
   throw new FetchError(`${describeMissing(key)} is not kept: it is below the first block here`)
-}
-
-function slotKeyOf({ address, key }: { readonly address: Bytes; readonly key: Bytes }): Bytes {
-  const whole = new Uint8Array(52)
-  whole.set(address)
-  whole.set(key, 20)
-  return whole
 }
 
 /** A question's calls stay together. */

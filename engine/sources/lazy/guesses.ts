@@ -6,6 +6,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { latin1 } from '../../state/words.ts'
+import { slotKey } from '../../storage/blocks/block-codec.ts'
 import type { StoreReader } from '../../storage/types.ts'
 import type { StateKey } from './calls.ts'
 
@@ -40,7 +41,8 @@ export function createGuesses(store: Pick<StoreReader, 'flatAccount' | 'flatSlot
       for (const address of addressesIn(keys))
         for (const key of known.get(codeOf(address) ?? '')?.values() ?? []) {
           const guess = { kind: 'slot', address, key } as const
-          if (named.has(nameOf(guess)) || store.flatSlot(wholeKey(guess)) !== 'missing') continue
+          if (named.has(nameOf(guess)) || store.flatSlot(slotKey(address, key)) !== 'missing')
+            continue
           guesses.push(guess)
           if (guesses.length === MOST_GUESSES) return guesses
         }
@@ -83,4 +85,3 @@ const NAMED: ReadonlySet<string> = new Set(
 
 type SlotKey = Extract<StateKey, { readonly kind: 'slot' }>
 const nameOf = ({ address, key }: SlotKey): string => latin1(address) + latin1(key)
-const wholeKey = ({ address, key }: SlotKey): Bytes => Buffer.concat([address, key])

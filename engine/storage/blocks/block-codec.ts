@@ -79,6 +79,14 @@ export function tailKey(hash: Bytes): Bytes {
   return key
 }
 
+/** In the column of slots. */
+export function slotKey(address: Bytes, slot: Bytes): Bytes {
+  const key = new Uint8Array(52)
+  key.set(address)
+  key.set(slot, 20)
+  return key
+}
+
 /** A list whose items are sender (20) ‖ hash (32) ‖ signed envelope. */
 export function encodeBody(transactions: readonly StoredTransaction[]): Bytes {
   return encodeList(

@@ -5,7 +5,7 @@ import { equalBytes } from '../../primitives/words.ts'
 import type { Presence, StateReader } from '../../state/reader.ts'
 import { bytesOf, wordsOf } from '../../state/words.ts'
 import type { StoreReader } from '../types.ts'
-import { slotKey } from './fold.ts'
+import { slotKey } from './block-codec.ts'
 
 export function flatState(store: StoreReader): StateReader {
   const put = (value: Bytes | undefined | 'missing', out: Uint32Array, at: number): Presence => {

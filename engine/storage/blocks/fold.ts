@@ -58,13 +58,6 @@ const NODES_IN_PIECE = 256
 const POSTINGS_IN_PIECE = 512
 const HISTORY_KEYS_BYTES = 16_384
 
-export function slotKey(address: Bytes, slot: Bytes): Bytes {
-  const key = new Uint8Array(52)
-  key.set(address)
-  key.set(slot, 20)
-  return key
-}
-
 /** The rows as they were before the block; used by an unfold. */
 export function putPrevious(
   batch: WriteBatch,

@@ -8,8 +8,8 @@ import type { AccountChange } from '../../state/diff.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import { openTrie } from '../trie/trie.ts'
+import { slotKey } from './block-codec.ts'
 import { putFirstBlock } from './first-block.ts'
-import { slotKey } from './fold.ts'
 import { isStateImportCut } from './state-import.ts'
 
 /**

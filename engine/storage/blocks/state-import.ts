@@ -12,8 +12,8 @@ import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import { buildTrie } from '../trie/build.ts'
+import { slotKey } from './block-codec.ts'
 import { putFirstBlock } from './first-block.ts'
-import { slotKey } from './fold.ts'
 
 /** The dump is not what it says, or the directory cannot take it. */
 export class StateImportError extends Error {
