@@ -1,9 +1,9 @@
 /** An application on a development chain whose promises fail on demand: real clients, HTTP and WebSocket. */
 import { createPublicClient, type Hex, hexToNumber, type Log, numberToHex, webSocket } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
 let node: RunningNode
 let client: ReturnType<typeof opClient>
@@ -23,14 +23,9 @@ afterAll(async () => {
   expect(await node.stop()).toBe(0)
 }, 60_000)
 beforeEach(() => ask('dev_pause'))
-const SECONDS = { timeout: 60_000 }
 
 type Head = { readonly number: Hex; readonly hash: Hex }
-const ask = (method: string, ...params: readonly unknown[]) =>
-  call(`${node.url}/flashblocks`, method, params)
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
-const headOf = async () => hexToNumber((await call(node.url, 'eth_blockNumber')) as Hex)
-const receiptOf = (hash: Hex) => ask('eth_getTransactionReceipt', hash) as Promise<object | null>
+const { ask, headOf, receiptOf } = askingOf(() => node)
 const statusOf = (hash: Hex) => ask('flashblocks_transactionStatus', hash)
 const balanceOf = (address: Hex, tag = 'pending') => ask('eth_getBalance', address, tag)
 

@@ -1,14 +1,13 @@
 /** Who applies the enriched feed of a development chain, and executes nothing, has what the node has after each control. */
 import { once } from 'node:events'
 import { type Hex, keccak256 } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
+import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { EnrichedClient } from '../../fixtures/enriched-client.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
-const SECONDS = { timeout: 60_000 }
 /** Returns its slot 1. */
 const GETTER = '0x60015460005260206000f3'
 const KEY = `0x${'00'.repeat(31)}01` as const
@@ -39,9 +38,8 @@ afterAll(async () => {
 }, 60_000)
 
 type Block = { readonly hash: Hex; readonly number: Hex }
-const ask = (method: string, ...params: readonly unknown[]) =>
-  call(`${node.url}/flashblocks`, method, params)
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address.toLowerCase() as Hex
+const { ask } = askingOf(() => node)
+const freshLower = () => fresh().toLowerCase() as Hex
 
 /** The client is where the node is, and has these accounts as the node has them. */
 async function agrees(...accounts: readonly Hex[]): Promise<void> {
@@ -65,7 +63,7 @@ async function agrees(...accounts: readonly Hex[]): Promise<void> {
 }
 
 test('edits, broken promises and ways back', { timeout: 120_000 }, async () => {
-  const [contract, to] = [fresh(), fresh()]
+  const [contract, to] = [freshLower(), freshLower()]
   await ask('anvil_setBalance', contract, '0x64')
   await agrees(contract)
   await ask('dev_setState', {

@@ -3,12 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
 
-const SECONDS = { timeout: 60_000 }
 let folder: string
 let node: RunningNode
 let follower: RunningNode
@@ -36,7 +35,6 @@ const hashOf = async (of: RunningNode, tag: string) =>
 const headOf = async (of: RunningNode) =>
   hexToNumber((await call(of.url, 'eth_blockNumber')) as Hex)
 const receiptOf = (of: RunningNode, hash: Hex) => on(of, 'eth_getTransactionReceipt', hash)
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
 
 /** Sends, and sees it preconfirmed by both. */
 async function preconfirmed(): Promise<Hex> {

@@ -1,9 +1,9 @@
 /** A development chain that does what it is told: stands still, steps, makes blocks, has the time that it is given. */
 import { type Hex, hexToNumber } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
 let node: RunningNode
 let client: ReturnType<typeof opClient>
@@ -15,14 +15,10 @@ afterAll(async () => {
   expect(await node.stop()).toBe(0)
 }, 60_000)
 beforeEach(() => ask('dev_pause'))
-const SECONDS = { timeout: 60_000 }
 
 type Place = { readonly number: Hex; readonly index: number }
 type Head = { readonly number: Hex; readonly hash: Hex }
-const ask = (method: string, ...params: readonly unknown[]) =>
-  call(`${node.url}/flashblocks`, method, params)
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
-const headOf = async () => hexToNumber((await call(node.url, 'eth_blockNumber')) as Hex)
+const { ask, headOf, receiptOf } = askingOf(() => node)
 const blockOf = async (tag: string) =>
   (await ask('eth_getBlockByNumber', tag, false)) as {
     readonly number: Hex
@@ -31,7 +27,6 @@ const blockOf = async (tag: string) =>
     readonly transactions: readonly Hex[]
   }
 const timeOf = async (tag: string) => hexToNumber((await blockOf(tag)).timestamp)
-const receiptOf = (hash: Hex) => ask('eth_getTransactionReceipt', hash) as Promise<object | null>
 
 test('stands still, and makes one flashblock at a time', SECONDS, async () => {
   const head = await headOf()

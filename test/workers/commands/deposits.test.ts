@@ -1,9 +1,9 @@
 /** User deposits of a development chain: what viem makes of them, and what they do when they fail. */
 
 import { getContractAddress, type Hex, hexToBigInt, keccak256, numberToHex, parseEther } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { serializeTransaction } from 'viem/op-stack'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
 
@@ -16,10 +16,8 @@ beforeAll(async () => {
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
 }, 60_000)
-const SECONDS = { timeout: 60_000 }
 
 type Fields = Readonly<Record<string, Hex>>
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
 const deposit = (fields: object) => call(node.url, 'dev_deposit', [fields]) as Promise<Hex>
 const receiptOf = async (hash: Hex, path = '/flashblocks') =>
   (await call(node.url + path, 'eth_getTransactionReceipt', [hash])) as Fields

@@ -5,10 +5,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber, numberToHex, parseEther } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
 let folder: string
 let node: RunningNode
@@ -48,13 +48,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 }, 60_000)
 beforeEach(() => ask('dev_pause'))
-const SECONDS = { timeout: 60_000 }
 
 type Head = { readonly number: Hex; readonly hash: Hex; readonly stateRoot: Hex }
-const ask = (method: string, ...params: readonly unknown[]) =>
-  call(`${node.url}/flashblocks`, method, params)
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
-const headOf = async () => hexToNumber((await call(node.url, 'eth_blockNumber')) as Hex)
+const { ask, headOf } = askingOf(() => node)
 const blockOf = (tag: string) => ask('eth_getBlockByNumber', tag, false) as Promise<Head>
 const word = (value: number) => numberToHex(value, { size: 32 })
 

@@ -9,9 +9,9 @@ import {
   testActions,
   walletActions,
 } from 'viem'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { foundry } from 'viem/chains'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { accountOf } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
@@ -37,9 +37,7 @@ afterAll(async () => {
   expect(await node.stop()).toBe(0)
 }, 60_000)
 beforeEach(() => client.setAutomine(false))
-const SECONDS = { timeout: 60_000 }
 
-const fresh = () => privateKeyToAccount(generatePrivateKey()).address
 const latest = { blockTag: 'latest' } as const
 const WORD = `0x${'00'.repeat(31)}2a` as const
 /** Returns its slot 1. */
