@@ -81,7 +81,7 @@ export function choosePlace(reading: Reading): Place | undefined {
   const block = view.block(isByPlace ? { flashblock } : { hash, requireCanonical: false })
   if (block === undefined && isLongAgo(reading, height)) return undefined
   same(block?.hash, hash, () => `prefix ${point.salt}.${step} of ${nameOf(reading)}`)
-  reader.count('prefixes')
+  reader.count(isByPlace ? 'flashblocks' : 'prefixes')
   return openPlace(reading, block!, { salt: point.salt, step })
 }
 

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { KEYS } from '../node-process.ts'
-import { startFollower, temporary } from './nodes.ts'
+import { metric, startFollower, temporary, WITH_METRICS } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 
 const DIRECTORY = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
@@ -28,7 +28,7 @@ const checkers =
       datadir: temporary(`checkers-${mode}`),
       upstreams: [`${leader.node.url}/`],
       feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-      more: ['--state', mode],
+      more: ['--state', mode, ...WITH_METRICS],
     })
     try {
       const { url } = follower
@@ -47,6 +47,14 @@ const checkers =
         ...['--key', KEYS[5], '--interval', '200'],
       ])
       check(`${mode}: fb-feed-check on a follower`, feed.isRight, feed.line)
+      const counted = (event: string) =>
+        metric(new RegExp(`^flashnode_followed_feed_total\\{.*"${event}"`))
+      const [connects, losses] = await Promise.all([counted('connects'), counted('losses')])
+      check(
+        `${mode}: its feed stayed connected`,
+        connects === 1 && losses === 0,
+        `${connects} connections, ${losses} lost`,
+      )
     } finally {
       await follower.stop('SIGKILL')
     }

@@ -30,6 +30,10 @@ export async function startLeader(
   return { node, genesis: join(datadir, 'genesis.json'), load }
 }
 
+const ADMIN_PORT = 18_546
+/** Flags of a node whose metrics are looked at; one at a time. */
+export const WITH_METRICS: readonly string[] = ['--admin-port', String(ADMIN_PORT)]
+
 export type FollowerFlags = {
   readonly datadir: string
   readonly upstreams: readonly string[]
@@ -62,9 +66,9 @@ export async function readiness(url: string): Promise<Readiness & { readonly cod
   return { code: response.status, ...((await response.json()) as Readiness) }
 }
 
-/** Sums of a metric's samples whose name and labels match. */
-export async function metric(adminUrl: string, pattern: RegExp): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text()
+/** Sums of a metric's samples whose name and labels match, of the node `WITH_METRICS`. */
+export async function metric(pattern: RegExp): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${ADMIN_PORT}/metrics`)).text()
   return text
     .split('\n')
     .filter((line) => !line.startsWith('#') && pattern.test(line))

@@ -5,7 +5,16 @@ import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { call, KEYS, startNode } from '../node-process.ts'
 import { balanceOf } from '../soak/token.ts'
-import { headOf, type Leader, metric, readiness, startFollower, temporary, until } from './nodes.ts'
+import {
+  headOf,
+  type Leader,
+  metric,
+  readiness,
+  startFollower,
+  temporary,
+  until,
+  WITH_METRICS,
+} from './nodes.ts'
 import type { Around, Section } from './section.ts'
 import { startProxy } from './wires.ts'
 
@@ -27,7 +36,7 @@ async function firstCall({ leader, check }: Around): Promise<void> {
     datadir: temporary('first'),
     upstreams: [`${leader.node.url}/`],
     feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+    more: ['--state', 'lazy', ...WITH_METRICS],
   })
   try {
     const question = [{ to: world.token, data: balanceOf(world.holders[7]!) }, 'latest']
@@ -43,7 +52,7 @@ async function firstCall({ leader, check }: Around): Promise<void> {
       isRight = ours === theirs
     }
     const ms = Math.round(performance.now() - started)
-    const requests = await metric(`http://127.0.0.1:${ADMIN_PORT}`, /events_total.*state_requests/)
+    const requests = await metric(/events_total.*state_requests/)
     check(
       `lazy: the first right eth_call comes within ${FIRST_MS} ms of the start (aim ${AIM_MS})`,
       isRight && ms <= mostMs,
@@ -54,7 +63,6 @@ async function firstCall({ leader, check }: Around): Promise<void> {
     await follower.stop('SIGKILL')
   }
 }
-const ADMIN_PORT = 18_546
 
 /** A chain of its own, on which nothing else happens. */
 async function quietLeader(): Promise<Leader> {
@@ -73,9 +81,9 @@ async function knownAccounts({ check }: Around): Promise<void> {
     datadir: temporary('known'),
     upstreams: [upstream.url],
     feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+    more: ['--state', 'lazy', ...WITH_METRICS],
   })
-  const fetched = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /events_total.*state_fetched/)
+  const fetched = () => metric(/events_total.*state_fetched/)
   try {
     const accounts = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
     const transfer = async (from: number) => {
@@ -170,7 +178,7 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
     datadir: temporary('lag'),
     upstreams: [upstream.url],
     feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', '--admin-port', String(ADMIN_PORT)],
+    more: ['--state', 'lazy', ...WITH_METRICS],
   })
   try {
     const heads = await newHeads(follower.url)
@@ -191,7 +199,7 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
       isThere && code === 503 && /the state begins anew: at block/.test(follower.output()),
       `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
     )
-    const counted = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /begun_anew/)
+    const counted = () => metric(/begun_anew/)
     const isCounted = await until(async () => (await counted()) === 1, 5_000)
     check('lazy: and counts it', isCounted, String(await counted()))
     const same = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
@@ -238,7 +246,7 @@ async function feedThread({ leader, check }: Around): Promise<void> {
       ...['--chain', leader.genesis, '--datadir', temporary('feed-thread'), '--state', 'whole'],
       ...['--upstream', `${leader.node.url}/`, '--pool-threads', '2'],
       ...['--feed', `${leader.node.url.replace('http', 'ws')}/feed`],
-      ...['--admin-port', String(ADMIN_PORT)],
+      ...WITH_METRICS,
     ],
     'follow',
     [
@@ -251,10 +259,10 @@ async function feedThread({ leader, check }: Around): Promise<void> {
     ],
   )
   try {
-    const failed = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /mishaps.*feed_failed/)
+    const failed = () => metric(/mishaps.*feed_failed/)
     const isFailed = await until(async () => (await failed()) >= 2, 40_000)
     check('a feed thread that fails is counted', isFailed, String(await failed()))
-    const frames = () => metric(`http://127.0.0.1:${ADMIN_PORT}`, /feed_total.*"frames"/)
+    const frames = () => metric(/feed_total.*"frames"/)
     const before = await frames()
     const goesOn = await until(async () => (await frames()) > before, 40_000)
     check('and replaced: its feed is followed again', goesOn, `${before}, ${await frames()}`)

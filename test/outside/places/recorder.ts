@@ -19,12 +19,16 @@ export type Reads = {
   /** Refused because they are not held any more. */
   gone: number
   replaced: number
+  /** Questions that were asked again, because the node had no time for them. */
+  late: number
   readonly faults: string[]
 }
 export type Recorder = ReturnType<typeof createRecorder>
 
 /** Flashblocks that are kept in mind. */
 const KEPT = 400
+/** How often one that a node has no time for is asked again: then it is a fault. */
+const MOST_LATE = 5
 
 /** Of one node. */
 export function createRecorder(node: {
@@ -35,7 +39,7 @@ export function createRecorder(node: {
   readonly first: number
 }) {
   const recorded = new Map<string, Recorded>()
-  const reads: Reads = { equal: 0, older: 0, below: 0, gone: 0, replaced: 0, faults: [] }
+  const reads: Reads = { equal: 0, older: 0, below: 0, gone: 0, replaced: 0, late: 0, faults: [] }
   const endpoint = `${node.url}/flashblocks`
   let newest: Place | undefined
 
@@ -49,8 +53,11 @@ export function createRecorder(node: {
     // A range that ends before it begins has another error with a number than with `pending`.
     if (place.number < node.first) return
     const block = replies[0]!.result as { readonly stateRoot: string }
-    // A machine that is busy has not said all of it.
-    if (replies.some(isLate)) return
+    // All of it or nothing is to be compared; the next round asks again.
+    if (replies.some(isLate)) {
+      reads.late++
+      return
+    }
     // All of a block has another header than its last flashblock had.
     if (recorded.has(text) || !/^0x0+$/.test(block.stateRoot)) return
     recorded.set(text, { place, questions, replies })
@@ -67,7 +74,11 @@ export function createRecorder(node: {
     const { number, index, payloadId } = place
     const isNamed = node.random() < 0.7
     const at = { flashblock: { number, index, ...(isNamed ? { payloadId } : {}) } }
-    const { place: now, replies } = await ask(endpoint, asked(questions, at))
+    let { place: now, replies } = await ask(endpoint, asked(questions, at))
+    for (let times = 0; replies.some(isLate) && times < MOST_LATE; times++) {
+      reads.late++
+      ;({ place: now, replies } = await ask(endpoint, asked(questions, at)))
+    }
     judge({ one, now: parsePlace(now), at, isNamed }, replies)
   }
 
@@ -82,7 +93,6 @@ export function createRecorder(node: {
     for (const [index, reply] of replies.entries()) {
       const [method, params] = questions[index]!(at)
       const reason = (reply.error?.data as { readonly reason?: string } | undefined)?.reason
-      if (isLate(reply)) continue
       if (reply.error?.code === -32_001 && (reason === 'gone' || reason === 'replaced')) {
         const fault = wrongRefusal(place, reply, now)
         if (fault === undefined) reads[reason]++
