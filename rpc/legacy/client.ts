@@ -1,7 +1,7 @@
 /** JSON-RPC over HTTP to the node that has the chain before this one: one call at a time, bounded in time and bytes. */
-import { Buffer } from 'node:buffer'
 import { broken, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
+import { addressed, reasonOf, textWithin } from './posting.ts'
 
 export type LegacyReply = { readonly result: unknown } | { readonly error: RpcErrorObject }
 export interface LegacyClient {
@@ -14,13 +14,14 @@ export function createLegacyClient(
   url: string,
   limits: Pick<Limits, 'legacyMs' | 'legacyResponseBytes'>,
 ): LegacyClient {
-  const target = new URL(url)
+  const { target, headers } = addressed(new URL(url))
   // A path or a query may hold a key: messages name the rest.
   const { origin } = target
-  const headers = headersFor(target)
+  const { legacyMs, legacyResponseBytes } = limits
+  const tooLong = (bytes: number) => responseTooLarge(bytes, legacyResponseBytes)
   return {
     async call(method, params, signal) {
-      const timeout = AbortSignal.timeout(limits.legacyMs)
+      const timeout = AbortSignal.timeout(legacyMs)
       try {
         const response = await fetch(target, {
           method: 'POST',
@@ -29,42 +30,17 @@ export function createLegacyClient(
           signal: AbortSignal.any([timeout, signal]),
           redirect: 'error',
         })
-        const text = await textOf(response, limits.legacyResponseBytes)
+        const text = await textWithin(response, legacyResponseBytes, tooLong)
         return replyOf(text, response, origin)
       } catch (error) {
         if (error instanceof RpcError) return { error: error.toObject() }
         const reason = timeout.aborted
-          ? `no answer from ${origin} within ${limits.legacyMs} ms`
+          ? `no answer from ${origin} within ${legacyMs} ms`
           : `cannot reach ${origin}: ${reasonOf(error)}`
         return { error: legacyError(reason).toObject() }
       }
     },
   }
-}
-
-function headersFor(target: URL): Readonly<Record<string, string>> {
-  const { username, password } = target
-  const headers = { 'content-type': 'application/json', accept: 'application/json' }
-  if (username === '' && password === '') return headers
-  // fetch takes no URL with a password in it.
-  target.username = ''
-  target.password = ''
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  return { ...headers, authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }
-}
-
-/** @throws {RpcError} when it is longer than `limit` bytes; whatever reading throws */
-async function textOf({ body }: Response, limit: number): Promise<string> {
-  if (body === null) return ''
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body) {
-    bytes += chunk.length
-    // Leaving the loop cancels the rest.
-    if (bytes > limit) throw responseTooLarge(bytes, limit)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 /** @throws {RpcError} */
@@ -96,14 +72,3 @@ function isErrorObject(value: unknown): value is RpcErrorObject {
 }
 
 const legacyError = (reason: string): RpcError => broken(`Legacy RPC error: ${reason}`)
-
-/** fetch says "fetch failed" and why in the cause; several addresses that all fail have one cause each. */
-function reasonOf(error: unknown): string {
-  const { cause = error } = error as { readonly cause?: unknown }
-  const { errors, code, message } = cause as {
-    readonly errors?: readonly Error[]
-    readonly code?: string
-    readonly message?: string
-  }
-  return errors?.[0]?.message || message || code || String(cause)
-}

@@ -1,7 +1,7 @@
 /** JSON-RPC over HTTP: one POST for each message, read no further than it may be long. */
-import { Buffer } from 'node:buffer'
 import { UpstreamError } from '../../engine/sources/upstream/error.ts'
 import type { Transport } from '../../engine/sources/upstream/transport.ts'
+import { addressed, reasonOf, textWithin } from '../../rpc/legacy/posting.ts'
 
 /** @param url valid; a user and a password in it go into a header */
 export function openHttp(url: URL, maxBytes: number): Transport {
@@ -45,47 +45,18 @@ export function retryAfterMs(text: string | null, nowMs: number): number {
   return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs)
 }
 
-/** fetch takes no URL with a password in it. */
-export function addressed(url: URL): {
-  readonly target: URL
-  readonly headers: Readonly<Record<string, string>>
-} {
-  const target = new URL(url)
-  const { username, password } = target
-  const headers = { 'content-type': 'application/json', accept: 'application/json' }
-  if (username === '' && password === '') return { target, headers }
-  target.username = ''
-  target.password = ''
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  return {
-    target,
-    headers: {
-      ...headers,
-      authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
-    },
-  }
-}
-
 async function textOf(
-  { body }: Response,
+  response: Response,
   { maxBytes, origin }: { readonly maxBytes: number; readonly origin: string },
 ): Promise<string> {
-  if (body === null) return ''
-  const chunks: Uint8Array[] = []
-  let bytes = 0
+  const tooLong = () =>
+    new UpstreamError('large', `the answer of ${origin} is longer than ${maxBytes} bytes`)
   try {
-    for await (const chunk of body) {
-      bytes += chunk.length
-      // Leaving the loop cancels the rest.
-      if (bytes > maxBytes)
-        throw new UpstreamError('large', `the answer of ${origin} is longer than ${maxBytes} bytes`)
-      chunks.push(chunk)
-    }
+    return await textWithin(response, maxBytes, tooLong)
   } catch (error) {
     if (error instanceof UpstreamError) throw error
     throw new UpstreamError('broken', `the answer of ${origin} was cut off: ${reasonOf(error)}`)
   }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 function answerOf(text: string, { ok, status }: Response, origin: string): unknown {
@@ -115,15 +86,4 @@ function isUnsent(error: unknown): boolean {
   }
   const codes = cause?.errors?.map(({ code }) => code) ?? [cause?.code]
   return codes.every((code) => code !== undefined && UNSENT.has(code))
-}
-
-/** fetch says "fetch failed" and why in the cause; several addresses that all fail have one cause each. */
-export function reasonOf(error: unknown): string {
-  const { cause = error } = error as { readonly cause?: unknown }
-  const { errors, code, message } = cause as {
-    readonly errors?: readonly Error[]
-    readonly code?: string
-    readonly message?: string
-  }
-  return errors?.[0]?.message || message || code || String(cause)
 }

@@ -2,7 +2,7 @@
 import { type RawData, WebSocket } from 'ws'
 import { UpstreamError } from '../../engine/sources/upstream/error.ts'
 import type { Transport } from '../../engine/sources/upstream/transport.ts'
-import { addressed } from './http.ts'
+import { addressed } from '../../rpc/legacy/posting.ts'
 
 /** For the connection. */
 const HANDSHAKE_MS = 5_000
