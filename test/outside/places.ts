@@ -4,12 +4,13 @@
  */
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
+import { ask, type Reply } from './batch.ts'
 import { checks } from './checks.ts'
 import { startFollower, startLeader, temporary, until } from './follow/nodes.ts'
 import { startRelay } from './follow/wires.ts'
 import { call, type RunningNode } from './node-process.ts'
-import { ask, parsePlace, type Reply } from './places/ask.ts'
 import { startBalancer, startLateFeed, type Walk, walk } from './places/behind-one-address.ts'
+import { parsePlace } from './places/place.ts'
 import { createRecorder, type Reads, type Recorder } from './places/recorder.ts'
 import { runOptions } from './run-options.ts'
 
@@ -149,7 +150,7 @@ async function behindOneAddress(): Promise<void> {
   const heights: number[] = []
   for (let n = 0; n < 20; n++) {
     const min = heights.length === 0 ? {} : { 'x-min-flashblock': `${heights.at(-1)}:7` }
-    const { replies } = await ask(`${balancer.url}/`, [['eth_blockNumber', []]], min)
+    const { replies } = await ask(`${balancer.url}/`, [['eth_blockNumber', []]], { headers: min })
     if (replies[0]!.error === undefined) heights.push(Number(replies[0]!.result))
   }
   const isSorted = heights.every((height, at) => at === 0 || height >= heights[at - 1]!)

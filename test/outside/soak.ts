@@ -2,14 +2,14 @@
  * The node as `npm start` runs it, under steady load from several addresses for an hour: memory stays flat, the flashblocks stay on time.
  * Usage: npm run soak [-- --short] [--seed S] [--seconds N]
  */
+
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { checks } from './checks.ts'
+import { freePort } from './free-port.ts'
 import { startNode } from './node-process.ts'
 import { runOptions } from './run-options.ts'
 import { runLoad } from './soak/load.ts'
@@ -136,11 +136,3 @@ check(
 const exit = await node.stop()
 check('it ends with 0', exit === 0, String(exit))
 close()
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-}

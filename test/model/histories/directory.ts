@@ -7,6 +7,7 @@ import { concatBytes } from '../../../engine/primitives/words.ts'
 import { COLUMN_NAMES, type ColumnName } from '../../../engine/storage/database/columns.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
+import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import { ADDRESSES, SLOTS } from '../../fixtures/view-blocks.ts'
 
 /** Emptied rows leave traces that slow down what comes later. */
@@ -22,39 +23,11 @@ export class Directory {
 
   /** As the process sees it. */
   get database(): Database {
-    const database = this.#database!
-    return {
-      get: (column, key) => database.get(column, key),
-      getMany: (column, keys) => database.getMany(column, keys),
-      range: (column, range) => database.range(column, range),
-      scan: (column, range) => database.scan(column, range),
-      clear: (column) => database.clear(column),
-      batch: () => {
-        const batch = database.batch()
-        return {
-          put: (column, key, value) => batch.put(column, key, value),
-          delete: (column, key) => batch.delete(column, key),
-          merge: (column, key, value) => batch.merge(column, key, value),
-          get length() {
-            return batch.length
-          },
-          commit: (options) => {
-            if (this.fuse !== undefined && this.fuse-- === 0) {
-              this.fuse = undefined
-              throw new Died()
-            }
-            batch.commit(options)
-          },
-        }
-      },
-      flush: () => database.flush(),
-      sync: () => database.sync(),
-      stats: () => database.stats(),
-      logBytes: () => database.logBytes(),
-      share: () => database.share(),
-      threadEnded: (thread) => database.threadEnded(thread),
-      close: () => database.close(),
-    }
+    return dyingDatabase(this.#database!, () => {
+      if (this.fuse === undefined || this.fuse-- > 0) return
+      this.fuse = undefined
+      throw new Died()
+    })
   }
 
   /** Nothing is in it. */

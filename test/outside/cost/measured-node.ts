@@ -1,8 +1,10 @@
 /** A node with the agent in its main thread, and what an input costs it. */
+
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { Edit } from '../edits.ts'
+import { freePort } from '../free-port.ts'
 import { startNode } from '../node-process.ts'
 import { ADMIN_PORT, AGENT_PORT, type Turns } from './agent.ts'
 import { openFor, type Sent } from './client.ts'
@@ -90,14 +92,6 @@ async function listening(server: ReturnType<typeof createServer>): Promise<numbe
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return (server.address() as { port: number }).port
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  const port = await listening(server)
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 function asker(socket: Socket): (word: string) => Promise<unknown> {

@@ -1,5 +1,6 @@
 /** The same questions to the node that makes the chain and to the one that follows it, where both stand at the same flashblock. */
 import { isDeepStrictEqual } from 'node:util'
+import { type Answers, ask as askBatch, type Reply } from '../batch.ts'
 import { balanceOf, slotOf, transferTo } from '../soak/token.ts'
 import type { World } from './load.ts'
 
@@ -18,8 +19,6 @@ export type Compared = {
   /** What the follower did not answer with a result, by message. */
   readonly refused: Readonly<Record<string, number>>
 }
-type Reply = { readonly id: number; readonly result?: unknown; readonly error?: unknown }
-type Answers = { readonly place: string; readonly replies: readonly Reply[] }
 
 export interface Comparer {
   /** One round of questions. How many were compared: 0 where the two do not stand at the same place. */
@@ -208,18 +207,9 @@ async function headOf(url: string): Promise<number> {
   return Number(replies[0]!.result)
 }
 
-async function ask(url: string, questions: readonly Question[]): Promise<Answers> {
-  const body = questions.map(({ method, params }, id) => ({ jsonrpc: '2.0', id, method, params }))
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-    signal: AbortSignal.timeout(GIVEN_UP_MS),
-  })
-  const replies = (await response.json()) as Reply[]
-  if (!Array.isArray(replies)) throw new Error(`${url}: ${JSON.stringify(replies)}`)
-  return {
-    place: response.headers.get('x-flashblock') ?? '',
-    replies: replies.toSorted((a, b) => a.id - b.id),
-  }
-}
+const ask = (url: string, questions: readonly Question[]): Promise<Answers> =>
+  askBatch(
+    url,
+    questions.map(({ method, params }) => [method, params] as const),
+    { givenUpMs: GIVEN_UP_MS },
+  )

@@ -1,8 +1,8 @@
 /** Lazy state from nothing: how soon it answers, what it fetches, and when it begins anew. */
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
+import { freePort } from '../free-port.ts'
 import { call, KEYS, startNode } from '../node-process.ts'
 import { balanceOf } from '../soak/token.ts'
 import {
@@ -334,15 +334,6 @@ async function catchingUp({ leader, check }: Around): Promise<void> {
     )
     await upstream.stop()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Balances of a token, of which nothing is here any more. */

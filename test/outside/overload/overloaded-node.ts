@@ -1,6 +1,7 @@
 /** A node to overload, and what its metrics say of it. */
-import { createServer } from 'node:net'
+
 import type { Edit } from '../edits.ts'
+import { freePort } from '../free-port.ts'
 import { type RunningNode, startNode } from '../node-process.ts'
 
 export type OverloadedNode = RunningNode & {
@@ -55,16 +56,6 @@ export async function metric(node: OverloadedNode, name: string): Promise<number
 export const chain = (value: string) => `flashnode_chain{value="${value}"}`
 export const front = (what: string) => `flashnode_front{what="${what}"}`
 export const event = (name: string) => `flashnode_chain_events_total{event="${name}"}`
-
-/** The admin port has no zero that takes a free one. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port is free')
-  return address.port
-}
 
 /** Asks again until it holds; the last answer when the time is over. */
 export async function settled<T>(

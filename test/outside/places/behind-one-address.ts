@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { WebSocket, WebSocketServer } from 'ws'
-import { ask, compare, type Place, parsePlace, type Reply, textOf } from './ask.ts'
+import { ask, type Reply } from '../batch.ts'
+import { compare, type Place, parsePlace, textOf } from './place.ts'
 
 export type Balanced = { readonly url: string; stop(): void }
 
@@ -77,7 +78,7 @@ export async function walk(
         ['eth_blockNumber', ['pending']],
         ['eth_getBlockTransactionCountByNumber', ['pending']],
       ],
-      headers,
+      { headers },
     )
     const place = parsePlace(text)
     const error = replies[0]!.error

@@ -1,12 +1,9 @@
 /** Plain execution: every block that any part of a history speaks of, executed one transaction after the other over maps. */
 import type { SealedBlock } from '../../../engine/chain/types.ts'
-import { nextBaseFee } from '../../../engine/chainspec/base-fee.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
-import { l1AttributesDeposit } from '../../../engine/chainspec/l1-attributes.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { buildHeader, openBlock } from '../../../engine/execution/block/block.ts'
 import type {
-  BlockAttributes,
   BlockExecution,
   ExecutedTransaction,
 } from '../../../engine/execution/transaction/types.ts'
@@ -16,7 +13,7 @@ import type { Header } from '../../../engine/primitives/header.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { Transaction } from '../../../engine/primitives/transaction.ts'
-import { bigintToBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { readAccount } from '../../../engine/state/read.ts'
 import type { StateReader } from '../../../engine/state/reader.ts'
 import { latin1 } from '../../../engine/state/words.ts'
@@ -27,7 +24,7 @@ import type { Proof } from '../../../engine/storage/types.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { genesisDiff } from '../../fixtures/genesis-diff.ts'
 import { memoryReader } from '../../fixtures/memory-reader.ts'
-import { CHAIN } from '../../fixtures/producer.ts'
+import { attributesOn, baseOf, CHAIN, depositOn } from '../../fixtures/producer.ts'
 import { type Changes, changed, NO_CHANGES, plainState } from './state.ts'
 
 /** The block after one of its flashblocks. */
@@ -274,57 +271,4 @@ function nonces(execution: BlockExecution, parent: TrueBlock): Draw['nonceOf'] {
     next.set(name, nonce + 1n)
     return nonce
   }
-}
-
-function attributesOn(chain: ChainSpec, parent: TrueBlock, payload: number): BlockAttributes {
-  const timestamp = parent.header.timestamp + 1n
-  return {
-    parentHash: parent.hash,
-    parentBeaconBlockRoot: ZERO_32,
-    coinbase: parent.header.coinbase,
-    // Two payloads on one parent are two blocks even when they hold the same transactions.
-    prevRandao: bigintToBytes(BigInt(payload), 32),
-    number: BigInt(parent.number) + 1n,
-    gasLimit: parent.header.gasLimit,
-    timestamp,
-    extraData: parent.header.extraData,
-    baseFee: nextBaseFee(chain, parent.header, timestamp),
-  }
-}
-
-const baseOf = (attributes: BlockAttributes) => ({
-  parentBeaconBlockRoot: attributes.parentBeaconBlockRoot ?? ZERO_32,
-  parentHash: attributes.parentHash,
-  feeRecipient: attributes.coinbase,
-  prevRandao: attributes.prevRandao,
-  blockNumber: attributes.number,
-  gasLimit: attributes.gasLimit,
-  timestamp: attributes.timestamp,
-  extraData: attributes.extraData,
-  baseFeePerGas: attributes.baseFee,
-})
-
-function depositOn(
-  chain: ChainSpec,
-  parent: TrueBlock,
-  { number, timestamp }: BlockAttributes,
-): Transaction {
-  const form = chain.rulesAt(BigInt(parent.number), timestamp - 1n).l1Attributes
-  const figures = {
-    number: 1n,
-    timestamp: 1n,
-    baseFee: 1n,
-    blobBaseFee: 1n,
-    sequenceNumber: number,
-  }
-  const scalars = {
-    baseFeeScalar: 0n,
-    blobBaseFeeScalar: 0n,
-    operatorFeeScalar: 0n,
-    operatorFeeConstant: 0n,
-    daFootprintGasScalar: 0n,
-    overhead: 0n,
-    scalar: 0n,
-  }
-  return l1AttributesDeposit({ ...figures, ...scalars, hash: ZERO_32, batcherHash: ZERO_32 }, form)
 }

@@ -1,5 +1,4 @@
 /** Where a process dies in the middle of its work: before one of its commits, or one of its steps into the shared views. */
-import type { Database } from '../../../engine/storage/database/types.ts'
 import type { Publisher } from '../../../engine/views/types.ts'
 
 export class Died extends Error {
@@ -14,41 +13,6 @@ export class Fuse {
     if (this.left-- > 0) return
     this.left = undefined
     throw new Died('killed')
-  }
-}
-
-export function fusedDatabase(database: Database, fuse: Fuse): Database {
-  return {
-    get: (column, key) => database.get(column, key),
-    getMany: (column, keys, options) => database.getMany(column, keys, options),
-    range: (column, range) => database.range(column, range),
-    scan: (column, range) => database.scan(column, range),
-    clear: (column) => {
-      fuse.burn()
-      database.clear(column)
-    },
-    batch() {
-      const batch = database.batch()
-      return {
-        put: (column, key, value) => batch.put(column, key, value),
-        delete: (column, key) => batch.delete(column, key),
-        merge: (column, key, value) => batch.merge(column, key, value),
-        get length() {
-          return batch.length
-        },
-        commit(options) {
-          fuse.burn()
-          batch.commit(options)
-        },
-      }
-    },
-    flush: () => database.flush(),
-    sync: () => database.sync(),
-    stats: () => database.stats(),
-    logBytes: () => database.logBytes(),
-    share: () => database.share(),
-    threadEnded: (threadId) => database.threadEnded(threadId),
-    close: (timeoutMs) => database.close(timeoutMs),
   }
 }
 

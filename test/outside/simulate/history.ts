@@ -10,10 +10,11 @@ import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { LazyStartError } from '../../../engine/storage/lazy/start.ts'
 import type { KeeperRequest } from '../../../engine/storage/types.ts'
+import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import { type Style, TrueChain } from './chain.ts'
 import { VirtualClock } from './clock.ts'
 import { Feed, type FeedFaults, NO_FAULTS } from './feed.ts'
-import { Died, Fuse, fusedDatabase } from './fuse.ts'
+import { Died, Fuse } from './fuse.ts'
 import { type Begun, beginLazily } from './lazy.ts'
 import { BLOCK_MS, Network } from './network.ts'
 import { NodeProcess, type Setup, WALL_MS } from './process.ts'
@@ -281,7 +282,7 @@ export class History {
     fuse.left = fuseLeft
     this.#looksForBeginning(true)
     const { begun, ...lazy } = await beginLazily(upstreams, {
-      database: fusedDatabase(this.#database, fuse),
+      database: dyingDatabase(this.#database, fuse.burn),
       chain: this.#chain.spec,
       undoBlocks: this.#setup.undoBlocks,
       lagBlocks: DEFAULT_UPSTREAM_LIMITS.upstreamLagBlocks,

@@ -27,12 +27,13 @@ import type {
 import { createViews, keeperWords, openArena, SEED, UNFOLDS } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import type { SharedViews } from '../../../engine/views/types.ts'
+import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import type { TrueChain } from './chain.ts'
 import type { Extent } from './check.ts'
 import type { VirtualClock } from './clock.ts'
 import type { FeedListener } from './feed.ts'
 import { createFollower, type Follower, type FollowerOptions, type Heard } from './follower.ts'
-import { Died, Fuse, fusedDatabase, fusedPublisher } from './fuse.ts'
+import { Died, Fuse, fusedPublisher } from './fuse.ts'
 import { Lane } from './lane.ts'
 import type { Random } from './random.ts'
 
@@ -127,7 +128,7 @@ export class NodeProcess implements FeedListener {
     const { now } = clock
     const wallMs = () => WALL_MS + now()
     this.fuse.left = fuseAtStart
-    const database = fusedDatabase(options.database, this.fuse)
+    const database = dyingDatabase(options.database, this.fuse.burn)
     this.views = emptyViews(setup.viewBytes)
     const lane = () => new Lane(clock, random, () => this.#isDead)
     this.#toKeeper = lane()

@@ -1,13 +1,13 @@
 /** A development chain whose state is as somebody says, goes back to snapshots, and is as it was after a kill. */
-import { once } from 'node:events'
+
 import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber, numberToHex, parseEther } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
+import { freePort } from '../../outside/free-port.ts'
 import { type RunningNode, startNode } from '../../outside/node-process.ts'
 
 let folder: string
@@ -231,13 +231,4 @@ async function metricOf(name: string): Promise<number> {
   const text = await (await fetch(metrics)).text()
   const lines = text.split('\n').filter((line) => line.startsWith(name))
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

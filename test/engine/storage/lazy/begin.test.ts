@@ -21,6 +21,7 @@ import { LazyStartError } from '../../../../engine/storage/lazy/start.ts'
 import type { FillRow, KeeperAnswer } from '../../../../engine/storage/types.ts'
 import { databases, temporaryDirectory } from '../../../fixtures/databases.ts'
 import { openSmall } from '../../../fixtures/databases-open.ts'
+import { dyingDatabase } from '../../../fixtures/dying-database.ts'
 import { hex, importModelGenesis, plainWords } from '../../../fixtures/keeper-chain.ts'
 import {
   LOG_ADDRESS,
@@ -230,24 +231,9 @@ test('cut off anywhere, it is as it was or says so, and the same start finishes 
 /** Its nth commit or clearing is not made. */
 function dying(inner: Database, nth: number): Database {
   let left = nth
-  const pass = () => {
+  return dyingDatabase(inner, () => {
     if (--left === 0) throw new Error('died')
-  }
-  return {
-    ...inner,
-    clear(column) {
-      pass()
-      inner.clear(column)
-    },
-    batch() {
-      const batch = inner.batch()
-      const commit: typeof batch.commit = (options) => {
-        pass()
-        batch.commit(options)
-      }
-      return Object.assign(Object.create(batch), { commit }) as typeof batch
-    },
-  }
+  })
 }
 
 const failureOf = (work: () => unknown): string | undefined => {
