@@ -95,9 +95,14 @@ function decodeValue(value: unknown): DecodedPacket {
 export function encodePacket(message: FeedMessage, form: WireForm = 'xlayer'): Bytes {
   const value = message.type === 'end' ? { payload_id: message.payloadId } : flashblockJson(message)
   if (form === 'plain') return Buffer.from(JSON.stringify(value))
-  const compressed = brotliCompressSync(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), {
+  return compressJson(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), QUALITY)
+}
+
+/** As X Layer's frames are: a byte that no JSON begins with, and Brotli. @param quality from 0 to 11 */
+export function compressJson(json: Bytes, quality: number): Bytes {
+  const compressed = brotliCompressSync(json, {
     params: {
-      [constants.BROTLI_PARAM_QUALITY]: QUALITY,
+      [constants.BROTLI_PARAM_QUALITY]: quality,
       [constants.BROTLI_PARAM_LGWIN]: 22,
     },
   })

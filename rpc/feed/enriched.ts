@@ -1,5 +1,6 @@
 /** Messages of /feed?enrich=1: each record that the writer publishes, numbered; and all that stands above canonical, for who comes. */
 
+import { compressJson } from '../../engine/flashblocks/codec.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Changes, ToldFlashblock, ToldHeader } from '../../engine/sources/writer/changes.ts'
@@ -10,7 +11,14 @@ export type EnrichedMessage = {
   readonly bytes: number
   /** UTF-8. Made when somebody reads it, once for all who do. */
   data(): Bytes
+  /** The same, compressed as X Layer's frames are; a long one as it is. */
+  compressed(): Bytes
 }
+
+/** A quarter of the bytes, a millisecond for 300 kB; the next ones make it a twentieth smaller in twice the time (2026-11). */
+const QUALITY = 1
+/** Longer ones, as snapshots may be, would keep the front for more than some milliseconds. */
+const MOST_COMPRESSED_BYTES = 1 << 20
 
 /** Of a block that no feed has brought. */
 const NO_PAYLOAD = '0x0000000000000000'
@@ -86,11 +94,17 @@ const shownOf = ({ flashblocks, header }: Above): readonly ShownFlashblock[] =>
 /** What it is made of is let go when it is made. */
 function once(bytes: number, make: () => string): EnrichedMessage {
   let message: Bytes | (() => string) = make
+  let compressed: Bytes | undefined
+  const data = () => {
+    if (typeof message === 'function') message = Buffer.from(message())
+    return message
+  }
   return {
     bytes,
-    data() {
-      if (typeof message === 'function') message = Buffer.from(message())
-      return message
+    data,
+    compressed() {
+      compressed ??= data().length > MOST_COMPRESSED_BYTES ? data() : compressJson(data(), QUALITY)
+      return compressed
     },
   }
 }

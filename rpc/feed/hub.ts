@@ -58,15 +58,14 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
     ({ bytes }) => bytes,
   )
   const enriched = new EnrichedFeed(run)
-  const all = { plain: createReaders(limits, counts), enriching: createReaders(limits, counts) }
-  const size = () => all.plain.size + all.enriching.size
+  const readers = () => createReaders(limits, counts)
+  const all = { plain: readers(), enriching: readers(), compressing: readers() }
+  const size = () => all.plain.size + all.enriching.size + all.compressing.size
 
   /** A handshake is one turn: nobody comes or leaves between the door and `open`. */
   function admit(query: FeedQuery): FeedVisit {
     const { since } = query
-    const [readers, { oldest }] = query.isEnriched
-      ? [all.enriching, heldEnriched]
-      : [all.plain, held]
+    const { oldest } = query.isEnriched ? heldEnriched : held
     const heldHeader = `X-Feed-Held: ${oldest === undefined ? 'none' : placeText(oldest)}`
     // Before anything is made for it: a snapshot is megabytes.
     if (size() >= limits.feedSubscribers)
@@ -80,9 +79,14 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
       open(connection) {
         if (since !== undefined) counts.replays++
         if (first.isGap) counts.gaps++
-        return readers.join(connection, first.packets)
+        return readersOf(query).join(connection, first.packets)
       },
     }
+  }
+
+  function readersOf({ isEnriched, isCompressed }: FeedQuery) {
+    if (!isEnriched) return all.plain
+    return isCompressed ? all.compressing : all.enriching
   }
 
   function refuse(connection: Connection): ConnectionHandlers {
@@ -109,6 +113,7 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
       const { message, place } = enriched.take(changes)
       if (place !== undefined) heldEnriched.add({ place, message })
       all.enriching.send(() => message.data())
+      all.compressing.send(() => message.compressed())
     },
     get subscribers() {
       return size()
@@ -153,15 +158,16 @@ function firstPlain({ since }: FeedQuery, held: HeldMessages<Packet>): First {
 
 /** Who cannot go on from where it stopped begins anew from what is above canonical. */
 function firstEnriched(
-  { since, run }: FeedQuery,
+  { since, run, isCompressed }: FeedQuery,
   from: { readonly held: HeldMessages<EnrichedMessage>; readonly enriched: EnrichedFeed },
 ): First {
   const { held, enriched } = from
   const isOfThis = run === undefined || run === enriched.run
+  const dataOf = (one: EnrichedMessage) => (isCompressed ? one.compressed() : one.data())
   const missed = since && isOfThis ? held.afterFirst(since) : undefined
-  if (missed !== undefined) return { packets: missed.map((one) => one.data()), isGap: false }
+  if (missed !== undefined) return { packets: missed.map(dataOf), isGap: false }
   const snapshot = enriched.snapshot()
-  const packets = snapshot === undefined ? [] : [snapshot.data()]
+  const packets = snapshot === undefined ? [] : [dataOf(snapshot)]
   return since === undefined
     ? { packets, isGap: false }
     : { packets: [gapMessage(since, held.oldest), ...packets], isGap: true }

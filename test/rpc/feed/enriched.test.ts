@@ -1,6 +1,11 @@
 /** The enriched feed over real sockets: from a real writer to a client that knows its documented form alone. */
+import { once } from 'node:events'
+import { brotliDecompressSync } from 'node:zlib'
 import { afterEach, beforeAll, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { type Changes, packChanges } from '../../../engine/sources/writer/changes.ts'
+import { EnrichedFeed } from '../../../rpc/feed/enriched.ts'
 import { createFeedHub, type FeedHub, type FeedLimits } from '../../../rpc/feed/hub.ts'
 import type { Server } from '../../../rpc/http/server.ts'
 import { EnrichedClient, type EnrichedJson } from '../../fixtures/enriched-client.ts'
@@ -152,6 +157,66 @@ test('each message is encoded once for all, and when nobody reads not at all', a
   for (const reader of readers) reader.close()
   // Another server of the same feed is served too.
   expect((await next(await openSocket(url))).snapshot).toBe(true)
+})
+
+/** What comes, as bytes. */
+async function openBytes(url: string) {
+  const socket = new WebSocket(url, { perMessageDeflate: false })
+  const all: Bytes[] = []
+  const came = Promise.withResolvers<void>()
+  let wanted = Number.POSITIVE_INFINITY
+  const look = () => all.length >= wanted && came.resolve()
+  socket.on('message', (data: Buffer) => {
+    all.push(data)
+    look()
+  })
+  await once(socket, 'open')
+  return {
+    async first(count: number) {
+      wanted = count
+      look()
+      await came.promise
+      socket.terminate()
+      return all.slice(0, count)
+    },
+  }
+}
+
+test('whoever wants it has them compressed: the same messages in the same order', async () => {
+  const { world, tell, url } = await start()
+  const [plain, compressed] = [await openBytes(url), await openBytes(`${url}&compress=1`)]
+  await show(world, a[1]!)
+  await seal(world, a[1]!)
+  const count = tell() + 1
+  expect(count).toBeGreaterThan(3)
+  const [as, packed] = [await plain.first(count), await compressed.first(count)]
+  expect(packed.map((bytes) => brotliDecompressSync(bytes.subarray(1)))).toEqual(as)
+  for (const [at, bytes] of packed.entries()) {
+    expect(bytes[0]).toBe(0x1e)
+    expect(bytes.length).toBeLessThan(as[at]!.length)
+  }
+  const again = await openBytes(`${url}&compress=1&since=${placeOf(a[1]!, 2)}`)
+  expect(await again.first(2)).toEqual(packed.slice(-2))
+})
+
+test('a message is compressed once, and a long one not', () => {
+  const feed = new EnrichedFeed(RUN)
+  const number = 1
+  const block = { number, hash: '0x'.padEnd(66, '1'), payloadId: undefined }
+  const heads = { canonical: block, complete: block, pending: { ...block, index: undefined } }
+  const removedOf = (count: number) => ({ above: 1, blocks: new Array(count).fill(block) })
+  const take = (count: number) => {
+    const { message } = feed.take({
+      ...{ isBeginning: true, removed: removedOf(count), headers: [], flashblocks: [] },
+      heads: { ...heads, safe: 0, finalized: 0 },
+    })
+    expect(message.compressed()).toBe(message.compressed())
+    return [message.data().length, message.compressed().length] as const
+  }
+  const [short, shorter] = take(9_000)
+  expect([short > 900_000, short < 1 << 20, shorter < short / 2]).toEqual([true, true, true])
+  const [long, same] = take(12_000)
+  expect([long > 1 << 20, same]).toEqual([true, long])
 })
 
 test('what is held is bounded in bytes', async () => {

@@ -72,11 +72,14 @@ describe('queries', () => {
     ['/feed?since=5:0&since=6:0', 'since is given more than once'],
     ['/feed?enrich=1', undefined],
     ['/feed?enrich=1&since=5:0&run=0x00000000000000aa', undefined],
+    ['/feed?enrich=1&compress=1', undefined],
+    ['/feed?enrich=1&compress=br', 'compress: expected 1, beside enrich only'],
+    ['/feed?compress=1', 'compress: expected 1, beside enrich only'],
     ['/feed?enrich=true', 'enrich: expected 1'],
     ['/feed?since=5:0&run=0x00000000000000aa', 'run: expected beside enrich and since only'],
     ['/feed?enrich=1&run=0x00000000000000aa', 'run: expected beside enrich and since only'],
     ['/feed?enrich=1&since=5:0&run=1', 'run: expected 0x and 16 digits, as in the messages'],
-    ['/feed?sinse=5:0', 'unknown key in the query, there are since, enrich, run'],
+    ['/feed?sinse=5:0', 'unknown key in the query, there are since, enrich, compress, run'],
   ]
   test.each(queries)('%s', (url, wrong) => {
     const query = readFeedQuery(url)
