@@ -160,6 +160,9 @@ class CollectingView implements ChainView {
   logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
     return this.#view.logSpans(...of)
   }
+  logRows(number: bigint): ReturnType<ChainView['logRows']> {
+    return this.#view.logRows(number)
+  }
   findTransaction(hash: Bytes): ReturnType<ChainView['findTransaction']> {
     return this.#view.findTransaction(hash)
   }

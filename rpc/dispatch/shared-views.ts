@@ -119,6 +119,10 @@ class SharedView implements ChainView {
     return this.#read(() => this.#view.logSpans(...of))
   }
 
+  logRows(number: bigint): ReturnType<ChainView['logRows']> {
+    return this.#read(() => this.#view.logRows(number))
+  }
+
   findTransaction(hash: Uint8Array): ReturnType<ChainView['findTransaction']> {
     return this.#read(() => this.#view.findTransaction(hash))
   }

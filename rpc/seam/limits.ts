@@ -207,6 +207,18 @@ export const LIMITS = {
   ),
   resultCacheItems: limit(10_000, 'items', 'results kept by the front'),
   resultCacheBytes: limit(64 * 1024 * 1024, 'bytes', 'results kept by the front'),
+  keptTextBytes: limit(
+    32 * 1024 * 1024,
+    'bytes',
+    'JSON of folded blocks, their transactions and receipts, kept by the front; 0 is off',
+    0,
+  ),
+  keptLogsBytes: limit(
+    64 * 1024 * 1024,
+    'bytes',
+    'logs of folded blocks that the workers keep, all together; 0 is off',
+    0,
+  ),
 } as const satisfies Record<string, LimitDefinition>
 
 export type Limits = { readonly [K in keyof typeof LIMITS]: number }

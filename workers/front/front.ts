@@ -194,15 +194,13 @@ const statsOfPurses = ({ limiter, visits }: Purses) => ({
 })
 
 function statsOfRpc(stats: RpcStats) {
-  const { filters, subscriptions, subscribersSlow, syncSends, cache, legacy, upstream, rounds } =
-    stats
+  const { filters, subscriptions, subscribersSlow, syncSends, cache, texts } = stats
+  const { legacy, upstream, rounds } = stats
   return {
-    filters,
-    subscriptions,
-    subscribersSlow,
-    syncSends,
+    ...{ filters, subscriptions, subscribersSlow, syncSends },
     cacheHits: cache.hits,
     cacheMisses: cache.misses,
+    ...{ textHits: texts.hits, textMisses: texts.misses, textBytes: texts.bytes },
     ...(legacy === undefined
       ? {}
       : {
