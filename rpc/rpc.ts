@@ -116,9 +116,7 @@ export function createRpc(options: RpcOptions): Rpc {
   })
   const texts = keepTexts(limits.keptTextBytes)
   const services: FrontServices = {
-    reader,
-    texts,
-    transactions,
+    ...{ reader, texts, transactions },
     promises: options.promises,
     accounts: options.accounts,
     ...{ lazy: options.lazy, forward: options.forward, mode: options.mode },
@@ -155,8 +153,7 @@ export function createRpc(options: RpcOptions): Rpc {
       legacy: legacy?.stats,
       upstream: upstream?.stats,
       rounds: lazy && rounds.stats,
-      cache: answer.cache.stats,
-      texts: texts.stats,
+      ...{ cache: answer.cache.stats, texts: texts.stats },
     }),
   }
 }

@@ -180,6 +180,17 @@ export const LIMITS = {
   requestMs: limit(30_000, 'ms', 'for a whole HTTP request'),
   unsentMs: limit(30_000, 'ms', 'for a client to take an answer'),
   unsentBytes: limit(512 * 1024 * 1024, 'bytes', 'answers that clients have not taken yet'),
+  compressFromBytes: limit(
+    16_384,
+    'bytes',
+    'answers over HTTP that are compressed for clients that ask for it; 0 is off',
+    0,
+  ),
+  compressingBytes: limit(
+    64 * 1024 * 1024,
+    'bytes',
+    'answers that are being compressed or wait for it: further ones are sent as they are',
+  ),
   keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),
   legacyMs: limit(30_000, 'ms', 'a call of the legacy chain'),
   legacyResponseBytes: limit(8_000_000, 'bytes', 'one answer of the legacy chain'),

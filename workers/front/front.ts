@@ -174,13 +174,17 @@ function openServer(
   })
 }
 
-function statsOfServer({ inFlight, webSockets, unsent, sockets }: Server) {
+function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Server) {
   return {
     inFlight,
     webSockets,
     unsent: unsent.answers,
     unsentBytes: unsent.bytes,
     unsentCut: unsent.cut,
+    compressed: encoding.answers,
+    compressedFromBytes: encoding.from,
+    compressedToBytes: encoding.to,
+    compressRefused: encoding.refused,
     socketsRefused: sockets.refused,
     socketsEvicted: sockets.evicted,
     socketsLate: sockets.late,
