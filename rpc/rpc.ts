@@ -4,6 +4,7 @@ import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
 import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
+import type { ResultCache } from './dispatch/cache.ts'
 import type { LegacyStats } from './dispatch/call.ts'
 import { createAnswerer } from './dispatch/dispatch.ts'
 import { type RoundStats, Rounds } from './dispatch/rounds.ts'
@@ -16,6 +17,7 @@ import { createPlaceWaits, type PlaceWaitStats } from './events/min-flashblock.t
 import { createReceiptWaits } from './events/receipt-waits.ts'
 import { createShownReceipts, type ShownStats } from './events/shown.ts'
 import { createSubscriptions } from './events/subscriptions.ts'
+import { type KeptTexts, keepTexts } from './json/kept-texts.ts'
 import { inTurn } from './legacy/in-turn.ts'
 import { createLegacy } from './legacy/legacy.ts'
 import { createUpstream } from './legacy/upstream.ts'
@@ -80,12 +82,8 @@ export type RpcStats = {
   readonly upstream: LegacyStats | undefined
   /** undefined: the node has all state. */
   readonly rounds: RoundStats | undefined
-  readonly cache: {
-    readonly hits: number
-    readonly misses: number
-    readonly items: number
-    readonly bytes: number
-  }
+  readonly cache: ResultCache['stats']
+  readonly texts: KeptTexts['stats']
 }
 
 /** `reader` must be able to lease: the writer has published its first record. */
@@ -116,9 +114,9 @@ export function createRpc(options: RpcOptions): Rpc {
     perClient: limits.holdsPerClient,
     total: limits.holdsTotal,
   })
+  const texts = keepTexts(limits.keptTextBytes)
   const services: FrontServices = {
-    reader,
-    transactions,
+    ...{ reader, texts, transactions },
     promises: options.promises,
     accounts: options.accounts,
     ...{ lazy: options.lazy, forward: options.forward, mode: options.mode },
@@ -155,7 +153,7 @@ export function createRpc(options: RpcOptions): Rpc {
       legacy: legacy?.stats,
       upstream: upstream?.stats,
       rounds: lazy && rounds.stats,
-      cache: answer.cache.stats,
+      ...{ cache: answer.cache.stats, texts: texts.stats },
     }),
   }
 }

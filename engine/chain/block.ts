@@ -4,10 +4,16 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import type { LogSummary, Receipt } from '../primitives/receipt.ts'
-import { decodeStoredReceipt, summariseStoredLogs } from '../primitives/receipt-codec.ts'
+import {
+  countStoredLogs,
+  decodeStoredReceipt,
+  summariseStoredLogs,
+} from '../primitives/receipt-codec.ts'
+import { nextAt, startAt } from '../primitives/rlp.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
-import type { MomentaryHeader, StoredBody, StoredRows, StoreReader } from '../storage/types.ts'
+import { bytesToBigint } from '../primitives/words.ts'
+import type { MomentaryHeader, StoredBody, StoreReader } from '../storage/types.ts'
 import { TRANSACTION_VALUE } from '../views/build.ts'
 import type { Lease } from '../views/lease.ts'
 import { assertHeld, type ViewThread } from '../views/reader.ts'
@@ -39,6 +45,7 @@ export function tableBlock(
     number: BigInt(at.height),
     hash: momentary?.hash ?? hashOf(arena, at),
     flashblockIndex: momentary?.index ?? (at.tag === FINAL ? undefined : indexOf(arena, at)),
+    isFolded: false,
     header:
       momentary === undefined
         ? decoded.header(`${at.id} ${at.tag} ${at.header}`, () => headerOf(arena, at))
@@ -95,17 +102,21 @@ function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: 
 /** A folded block of height `height`; `momentary`: only the prefix that had this header. */
 export function storedBlock(place: StoredPlace): Block {
   const { store, decoded, hash, momentary, missing } = place
-  const rlp =
-    momentary?.header ??
-    place.header ??
-    store.header(hash) ??
-    missing(`header of block ${hex(hash)}`)
+  let known: LazyHeader | undefined
+  /** Most that ask for an old block want its state, or a text that is kept. */
+  const header = () => {
+    known ??= lazyHeader(
+      momentary?.header ?? store.header(hash) ?? missing(`header of block ${hex(hash)}`),
+    )
+    return known
+  }
   const contents = () => storedContents(place, decoded.get(hex(hash)))
   return makeBlock({
     number: BigInt(place.height),
     hash: momentary?.hash ?? hash,
     flashblockIndex: momentary?.index,
-    header: lazyHeader(rlp),
+    isFolded: momentary === undefined,
+    header: { whole: () => header().whole(), logsBloom: () => header().logsBloom() },
     get transactionCount() {
       return momentary?.transactionCount ?? contents().count()
     },
@@ -122,8 +133,6 @@ type StoredPlace = {
   readonly decoded: DecodedBlocks
   readonly hash: Bytes
   readonly height: number
-  /** RLP, where it was read before. */
-  readonly header?: Bytes | undefined
   readonly momentary?: MomentaryHeader
   /** The store does not have it. @throws {ViewError} when the view may not ask any more; {Error} otherwise. */
   readonly missing: (what: string) => never
@@ -156,9 +165,10 @@ function storedContents(
     summaries: () => receipts().slice(0, momentary?.transactionCount).map(summariseStoredLogs),
     hash: (index) => body()[index]!.hash,
     firstLogIndex(index) {
-      let logs = 0
-      for (let before = 0; before < index; before++) logs += receipt(before).logs.length
-      return logs
+      const { firstLogs } = decoded
+      for (let at = firstLogs.length; at <= index; at++)
+        firstLogs.push(at === 0 ? 0 : firstLogs[at - 1]! + countStoredLogs(receipts()[at - 1]!))
+      return firstLogs[index]!
     },
   }
 }
@@ -167,6 +177,7 @@ function makeBlock(parts: {
   readonly number: bigint
   readonly hash: Bytes
   readonly flashblockIndex: number | undefined
+  readonly isFolded: boolean
   readonly header: LazyHeader
   readonly transactionCount: number
   readonly tail: () => BlockTail
@@ -184,6 +195,7 @@ function makeBlock(parts: {
     number: parts.number,
     hash: parts.hash,
     flashblockIndex: parts.flashblockIndex,
+    isFolded: parts.isFolded,
     get header() {
       return parts.header.whole()
     },
@@ -214,6 +226,8 @@ type Decoded = {
   readonly receipts: Receipt[]
   body: StoredBody | undefined
   storedReceipts: readonly Bytes[] | undefined
+  /** Of each transaction, as far as they were asked for. */
+  readonly firstLogs: number[]
 }
 export type DecodedBlocks = {
   get(block: string): Decoded
@@ -258,6 +272,7 @@ export function openDecodedBlocks(limit: number): DecodedBlocks {
         receipts: [],
         body: undefined,
         storedReceipts: undefined,
+        firstLogs: [],
       }
       blocks.delete(block)
       blocks.set(block, found)
@@ -267,19 +282,21 @@ export function openDecodedBlocks(limit: number): DecodedBlocks {
   }
 }
 
-/** So that the block finds there what was read before. */
-export function keepRows(decoded: DecodedBlocks, { hash, body, receipts }: StoredRows): void {
-  if (body === undefined || receipts === undefined) return
-  const kept = decoded.get(hex(hash))
-  kept.body ??= body
-  kept.storedReceipts ??= receipts
-}
-
 /** Of a header as it is stored. */
 export const hasLogs = (rlp: Bytes): boolean => bloomIn(rlp).some((byte) => byte !== 0)
 
 /** The fields before the bloom have one length in every header: a list of more than 255 bytes, five hashes, an address. */
 const BLOOM_AT = 3 + 5 * 33 + 21 + 3
-const bloomIn = (rlp: Bytes): Bytes => rlp.subarray(BLOOM_AT, BLOOM_AT + 256)
+const BLOOM_BYTES = 256
+/** Of a header as it is stored. */
+export const bloomIn = (rlp: Bytes): Bytes => rlp.subarray(BLOOM_AT, BLOOM_AT + BLOOM_BYTES)
+
+/** Seconds, of a header as it is stored. */
+export function timestampIn(rlp: Bytes): bigint {
+  // Difficulty, number, gas limit and gas used stand between.
+  let at = BLOOM_AT + BLOOM_BYTES
+  for (let field = 0; field < 4; field++) at = nextAt(rlp, at)
+  return bytesToBigint(rlp.subarray(startAt(rlp, at), nextAt(rlp, at)))
+}
 
 const hex = (bytes: Bytes) => `0x${Buffer.from(bytes).toString('hex')}`

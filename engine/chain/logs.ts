@@ -1,49 +1,94 @@
-/** Logs by block range: the index and header blooms first, then receipts of the blocks that may have some. Folded blocks and tables look alike. */
+/** Logs by block range: the index and header blooms first, then the logs of the blocks that may have some, of folded blocks in the form they are stored in. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { Log } from '../primitives/receipt.ts'
 import { equalBytes } from '../primitives/words.ts'
-import type { Block, FindLogs, FoundLog, LogFilter } from './types.ts'
-
-/** What a log must have, of a filter. */
-export type LogPattern = Pick<LogFilter, 'addresses' | 'topics'>
+import { searchRows } from './log-rows.ts'
+import type {
+  Block,
+  ChainView,
+  FindLogs,
+  FlashblockPlace,
+  FoundLog,
+  LogPattern,
+  LogRows,
+  LogSink,
+} from './types.ts'
 
 /** Blocks above the view's newest or below its earliest are left out. */
-export const findLogs: FindLogs = (view, filter, limits) => {
+export const findLogs: FindLogs = (view, filter, { limits, sink }) => {
   const pattern = preparePattern(filter)
-  const logs: FoundLog[] = []
   const values = [filter.addresses, ...filter.topics]
   const range = { first: filter.fromBlock, last: filter.toBlock }
   const { firstTransaction = 0, toPlace } = filter
   let reads = 0
   let bytes = 0
+  let logs = 0
   for (const { first, numbers } of view.logSpans(values, range)) {
     if (numbers.length === 0 && limits.isExpired())
       return { status: 'expired', firstLeftOut: first }
     for (const number of numbers) {
       if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
-      const isLast = number === range.last && toPlace !== undefined
-      const block = view.block(isLast ? { flashblock: toPlace } : { number })
-      if (block === undefined || !mayMatch(block.logsBloom, pattern)) continue
+      const place = number === range.last ? toPlace : undefined
+      const wanted = { pattern, first: number === range.first ? firstTransaction : 0 }
+      const looked = lookAt(view, number, place)
+      if (looked === undefined || !mayMatch(looked.bloom, pattern)) continue
       if (reads > 0 && reads >= limits.maxReads)
-        return { status: 'tooMany', what: 'reads', found: logs.length, firstLeftOut: number }
-      const { found, receipts } = search(
-        block,
-        pattern,
-        number === range.first ? firstTransaction : 0,
-      )
-      reads += receipts
-      const count = logs.length + found.length
-      bytes += found.reduce((sum, { log }) => sum + LOG_TEXT_BYTES + 2 * log.data.length, 0)
+        return { status: 'tooMany', what: 'reads', found: logs, firstLeftOut: number }
+      const found = search(looked, wanted, sink)
+      reads += found.receipts
+      const count = logs + found.logs
+      bytes += found.bytes
       const what = count > limits.maxLogs ? 'logs' : bytes > limits.maxBytes ? 'bytes' : undefined
       // A block that has more logs than may be is answered whole; one with more bytes can not be, but the blocks before it can.
-      const isLeftOut = logs.length > 0 || (what === 'bytes' && number > range.first)
+      const isLeftOut = logs > 0 || (what === 'bytes' && number > range.first)
       if (isLeftOut && what !== undefined)
         return { status: 'tooMany', what, found: count, firstLeftOut: number }
-      for (const log of found) logs.push(log)
+      logs = count
     }
   }
-  return { status: 'found', logs }
+  return { status: 'found' }
+}
+
+type Looked =
+  | { readonly bloom: Bytes; readonly rows: LogRows }
+  | { readonly bloom: Bytes; readonly rows: undefined; readonly block: Block }
+type Wanted = { readonly pattern: PreparedPattern; readonly first: number }
+type Searched = { readonly logs: number; readonly bytes: number; readonly receipts: number }
+
+/** undefined: no such block. */
+function lookAt(
+  view: ChainView,
+  number: bigint,
+  place: FlashblockPlace | undefined,
+): Looked | undefined {
+  const rows = place === undefined ? view.logRows(number) : undefined
+  if (rows !== undefined) return { bloom: rows.bloom, rows }
+  const block = view.block(place === undefined ? { number } : { flashblock: place })
+  return block && { bloom: block.logsBloom, rows, block }
+}
+
+function search(looked: Looked, wanted: Wanted, sink: LogSink): Searched {
+  let logs = 0
+  let bytes = 0
+  const count = (dataBytes: number) => {
+    logs++
+    bytes += LOG_TEXT_BYTES + 2 * dataBytes
+  }
+  if (looked.rows !== undefined) {
+    const { rows } = looked
+    searchRows(rows, wanted, (row) => {
+      count(row.dataEnd - row.data)
+      sink.addRow(rows, row)
+    })
+    return { logs, bytes, receipts: rows.transactionCount }
+  }
+  const { found, receipts } = searchBlock(looked.block, wanted)
+  for (const one of found) {
+    count(one.log.data.length)
+    sink.add(one)
+  }
+  return { logs, bytes, receipts }
 }
 
 /** Of a log with four topics, its data aside. */
@@ -51,18 +96,17 @@ const LOG_TEXT_BYTES = 800
 
 /** Logs of one block that match, in order. */
 export const logsIn = (block: Block, pattern: PreparedPattern): readonly FoundLog[] =>
-  mayMatch(block.logsBloom, pattern) ? search(block, pattern, 0).found : []
+  mayMatch(block.logsBloom, pattern) ? searchBlock(block, { pattern, first: 0 }).found : []
 
-function search(
+function searchBlock(
   block: Block,
-  pattern: PreparedPattern,
-  firstTransaction: number,
+  { pattern, first }: Wanted,
 ): { readonly found: readonly FoundLog[]; readonly receipts: number } {
   const found: FoundLog[] = []
   let firstLog = 0
   const summaries = block.logSummaries()
   for (const [index, { bloom, count }] of summaries.entries()) {
-    if (index >= firstTransaction && count > 0 && mayMatch(bloom, pattern)) {
+    if (index >= first && count > 0 && mayMatch(bloom, pattern)) {
       let hash: Bytes | undefined
       for (const [at, log] of block.receipt(index)!.logs.entries()) {
         if (!matches(log, pattern)) continue

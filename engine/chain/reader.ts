@@ -12,7 +12,9 @@ import type { SharedViews } from '../views/types.ts'
 import { findInChain, findWithBlock, hashOf, indexOf, payloadAt, prepare } from '../views/walk.ts'
 import { openDecodedBlocks } from './block.ts'
 import { envOf } from './env.ts'
+import { keepFoldedHashes } from './folded-hashes.ts'
 import { growthOf } from './growth.ts'
+import { type KeptLogRows, keepLogRows } from './kept-log-rows.ts'
 import { logSpans } from './log-blocks.ts'
 import type {
   Basis,
@@ -37,12 +39,15 @@ export function openChainReader(options: {
   readonly chain: ChainSpec
   readonly thread: number
   readonly latest?: LatestHead
+  /** What searches for logs keep; nothing unless said. */
+  readonly logRows?: KeptLogRows
 }): ChainReader {
-  const { chain, latest = 'complete' } = options
+  const { chain, latest = 'complete', logRows = keepLogRows(0) } = options
   const thread = openViewThread(options)
   const decoded = openDecodedBlocks(DECODED_BLOCKS)
+  const shared = { thread, decoded, logRows, foldedHashes: keepFoldedHashes(), chain, latest }
   const open = (lease: Lease, endpoint: Endpoint) => ({
-    view: openView({ thread, decoded, lease, endpoint, chain, latest }),
+    view: openView({ ...shared, lease, endpoint }),
     record: lease.record.number,
     release: lease.release,
   })
@@ -87,6 +92,10 @@ function openView(context: Context): ChainView {
     logSpans(values, range) {
       assertHeld(lease)
       return logSpansOf(context, blocks, values, range)
+    },
+    logRows(number) {
+      assertHeld(lease)
+      return blocks.logRows(number)
     },
     findTransaction(hash) {
       assertHeld(lease)
@@ -205,7 +214,7 @@ function holeIn(
   return undefined
 }
 
-/** Stored blocks that a search for logs reads at a time: they must fit into DECODED_BLOCKS together. */
+/** Stored blocks that a search for logs reads at a time. */
 const AHEAD_BLOCKS = 16
 
 function* inParts(

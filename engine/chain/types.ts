@@ -37,6 +37,8 @@ export interface Block {
   readonly hash: Bytes
   /** Flashblock index of the prefix; undefined: a whole block. */
   readonly flashblockIndex: number | undefined
+  /** Whole and folded: whatever it says stands under its hash for good. */
+  readonly isFolded: boolean
   readonly header: Header
   /** The header's, 256 bytes, without decoding the rest. */
   readonly logsBloom: Bytes
@@ -95,6 +97,8 @@ export interface ChainView {
     values: LogValues,
     range: { readonly first: bigint; readonly last: bigint },
   ): Iterable<BlockSpan>
+  /** Of a block that `logSpans` has named; undefined: it is not folded, or not whole here: to be looked at as a block. */
+  logRows(number: bigint): LogRows | undefined
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
   /** Of many transactions the numbers of their blocks, as far as those are folded: the others are for `findTransaction`. */
   foldedNumbers(hashes: readonly Bytes[]): readonly (number | undefined)[]
@@ -153,8 +157,15 @@ export type SealedBlock = {
 /** Blocks in a row, and in order those of them that are to be looked at. */
 export type BlockSpan = { readonly first: bigint; readonly numbers: readonly bigint[] }
 
+/** What a log must have. */
+export type LogPattern = {
+  /** Emitted by one of these; empty: by anybody. */
+  readonly addresses: readonly Bytes[]
+  /** At each position one of these; empty: anything. A log with fewer topics than positions does not match. */
+  readonly topics: readonly (readonly Bytes[])[]
+}
 /** Which logs are wanted, from whole blocks of a view. */
-export type LogFilter = {
+export type LogFilter = LogPattern & {
   /** First and last block, both on the view's chain. */
   readonly fromBlock: bigint
   readonly toBlock: bigint
@@ -162,10 +173,6 @@ export type LogFilter = {
   readonly firstTransaction?: number | undefined
   /** The last block only as far as this flashblock of it; undefined: as far as the view has it. */
   readonly toPlace?: FlashblockPlace | undefined
-  /** Emitted by one of these; empty: by anybody. */
-  readonly addresses: readonly Bytes[]
-  /** At each position one of these; empty: anything. A log with fewer topics than positions does not match. */
-  readonly topics: readonly (readonly Bytes[])[]
 }
 export type FoundLog = {
   readonly log: Log
@@ -189,7 +196,7 @@ export type LogLimits = {
  * out, so that [fromBlock, firstLeftOut - 1] is a smaller range that can be answered.
  */
 export type LogSearch =
-  | { readonly status: 'found'; readonly logs: readonly FoundLog[] }
+  | { readonly status: 'found' }
   | {
       readonly status: 'tooMany'
       readonly what: 'logs' | 'bytes' | 'reads'
@@ -197,5 +204,45 @@ export type LogSearch =
       readonly firstLeftOut: bigint
     }
   | { readonly status: 'expired'; readonly firstLeftOut: bigint }
-/** In chain order. Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
-export type FindLogs = (view: ChainView, filter: LogFilter, limits: LogLimits) => LogSearch
+/** Of a folded block, what a search for logs reads (log-rows.ts). */
+export type LogRows = {
+  readonly number: number
+  readonly hash: Bytes
+  /** The header's, 256 bytes. */
+  readonly bloom: Bytes
+  /** Seconds. */
+  readonly timestamp: bigint
+  readonly transactionCount: number
+  /**
+   * Of each transaction that has logs: its index, the number of logs before its own in the block, the length of its list (4 bytes each), its
+   * hash (32), and RLP of its logs, one after the other.
+   */
+  readonly packed: Bytes
+}
+/** Offsets in `packed` of what one log is. */
+export type LogRow = {
+  /** 32 bytes. */
+  readonly transactionHash: number
+  readonly transactionIndex: number
+  /** In the block. */
+  readonly logIndex: number
+  /** 20 bytes. */
+  readonly address: number
+  /** 32 bytes of the first topic, which lies as far before the next as its length in RLP. */
+  readonly topics: number
+  readonly topicCount: number
+  readonly data: number
+  readonly dataEnd: number
+}
+/** Gets logs in chain order. What it has got is of no use when the search then ends otherwise than `found`. */
+export interface LogSink {
+  add(found: FoundLog): void
+  /** Of a folded block. */
+  addRow(rows: LogRows, row: LogRow): void
+}
+/** Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
+export type FindLogs = (
+  view: ChainView,
+  filter: LogFilter,
+  to: { readonly limits: LogLimits; readonly sink: LogSink },
+) => LogSearch

@@ -3,15 +3,17 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { type HeldPlace, PlaceError, ViewError } from '../state/reader.ts'
-import type { StoredRows } from '../storage/types.ts'
 import type { Arena } from '../views/arena.ts'
 import type { Lease } from '../views/lease.ts'
 import { assertHeld, assertValid, type ViewThread } from '../views/reader.ts'
 import type { Position } from '../views/record.ts'
 import { FINAL } from '../views/table.ts'
 import { blockAt, blocksOf, findHash, indexOf, payloadAt, prefixOf } from '../views/walk.ts'
-import { type DecodedBlocks, hasLogs, keepRows, storedBlock, tableBlock } from './block.ts'
-import type { Block, Endpoint, FlashblockPlace } from './types.ts'
+import { type DecodedBlocks, hasLogs, storedBlock, tableBlock } from './block.ts'
+import type { FoldedHashes } from './folded-hashes.ts'
+import type { KeptLogRows } from './kept-log-rows.ts'
+import { packLogRows } from './log-rows.ts'
+import type { Block, Endpoint, FlashblockPlace, LogRows } from './types.ts'
 
 /** How far back an old momentary hash still answers. */
 const MOMENTARY_BLOCKS = 64
@@ -21,6 +23,8 @@ const NEWEST_BLOCKS = 8
 export type BlocksContext = {
   readonly thread: ViewThread
   readonly decoded: DecodedBlocks
+  readonly foldedHashes: FoldedHashes
+  readonly logRows: KeptLogRows
   readonly lease: Lease
   readonly endpoint: Endpoint
 }
@@ -34,7 +38,7 @@ export class ViewBlocks {
   /** By place: height, or id, tag and header of a table. */
   readonly #newest = new Map<string, Block>()
   /** Read together, for whoever asks for them next. */
-  readonly #ahead = new Map<number, StoredRows>()
+  readonly #ahead = new Map<number, LogRows>()
 
   constructor(context: BlocksContext, top: Position) {
     this.#context = context
@@ -52,18 +56,15 @@ export class ViewBlocks {
 
   byNumber(number: bigint): Block | undefined {
     const { thread, lease } = this.#context
-    const { arena, store } = thread
+    const { arena } = thread
     const { base } = lease.record
     if (number < 0n || number > BigInt(this.top.height)) return undefined
     const height = Number(number)
     const found = blockAt(arena, this.top, base.height, height)
     if (found !== undefined) return this.at(found)
     if (height === base.height) return this.#stored(base.hash, height)
-    const known = this.#ahead.get(height)
-    const hash = known?.hash ?? store.hashOfNumber(height)
-    // Without an unfold since, no number below the base has got another hash.
-    assertValid(arena, lease.record)
-    return hash === undefined ? undefined : this.#stored(hash, height, known?.header)
+    const hash = this.#hashOfFolded(height)
+    return hash === undefined ? undefined : this.#stored(hash, height)
   }
 
   /** undefined: it has not come, or its block was dropped. @throws {PlaceError} when the view does not hold it any more */
@@ -98,17 +99,35 @@ export class ViewBlocks {
     return stored
   }
 
-  /** Reads those that are in the store and have logs together, for whoever asks for them next. */
+  /** Reads the logs of those that are in the store together, for whoever asks for them next. */
   readAhead(numbers: readonly bigint[]): void {
-    const { thread, lease, decoded } = this.#context
+    const { thread, lease, logRows } = this.#context
     assertHeld(lease)
     this.#ahead.clear()
-    const heights = numbers.map(Number).filter((height) => height < lease.record.base.height)
-    if (heights.length < 2) return
-    for (const rows of thread.store.blocksOf(heights, hasLogs)) {
-      this.#ahead.set(rows.number, rows)
-      keepRows(decoded, rows)
+    const { base, unfolds } = lease.record
+    const unknown: number[] = []
+    for (const number of numbers) {
+      const height = Number(number)
+      if (height >= base.height) break
+      const rows = logRows.get(height, unfolds)
+      if (rows === undefined) unknown.push(height)
+      else this.#ahead.set(height, rows)
     }
+    const stored = unknown.length === 0 ? [] : thread.store.blocksOf(unknown, hasLogs)
+    // Without an unfold since, no number below the base has got another hash.
+    assertValid(thread.arena, lease.record)
+    for (const one of stored) {
+      const rows = packLogRows(one, logRows.slab)
+      // Whoever looks at its block is told what is not here.
+      if (rows === undefined) continue
+      this.#ahead.set(rows.number, rows)
+      logRows.keep(rows, unfolds)
+    }
+  }
+
+  /** Of a block that was read ahead; undefined: it is not folded, or has logs that are not here. */
+  logRows(number: bigint): LogRows | undefined {
+    return this.#ahead.get(Number(number))
   }
 
   /** undefined: a prefix that only the store knows. */
@@ -116,6 +135,18 @@ export class ViewBlocks {
     const place = this.#places.get(block)
     if (place === undefined) throw new Error(`block ${block.number} is not of this view`)
     return place === 'unknown' ? undefined : place
+  }
+
+  /** Of a height below the base. */
+  #hashOfFolded(height: number): Bytes | undefined {
+    const { thread, lease, foldedHashes } = this.#context
+    const { unfolds } = lease.record
+    const kept = foldedHashes.get(height, unfolds)
+    const hash = kept ?? thread.store.hashOfNumber(height)
+    // Without an unfold since, no number below the base has got another hash.
+    assertValid(thread.arena, lease.record)
+    if (kept === undefined && hash !== undefined) foldedHashes.keep(height, unfolds, hash)
+    return hash
   }
 
   #noPlace(why: PlaceError['why'], message: string): PlaceError {
@@ -143,15 +174,15 @@ export class ViewBlocks {
   }
 
   /** A whole block of this chain at or below the base. */
-  #stored(hash: Bytes, height: number, header?: Bytes): Block {
-    return this.#once(`${height}`, () => this.#read(hash, height, header))
+  #stored(hash: Bytes, height: number): Block {
+    return this.#once(`${height}`, () => this.#read(hash, height))
   }
 
-  #read(hash: Bytes, height: number, header?: Bytes): Block {
+  #read(hash: Bytes, height: number): Block {
     const { store } = this.#context.thread
     const { decoded } = this.#context
     const missing = this.#missingAt(height)
-    return this.#remember(storedBlock({ store, decoded, hash, height, header, missing }), {
+    return this.#remember(storedBlock({ store, decoded, hash, height, missing }), {
       id: 0,
       height,
       table: 0,
@@ -181,8 +212,7 @@ export class ViewBlocks {
     if (rlp === undefined) return undefined
     const number = Number(decodeHeader(rlp).number)
     if (number >= base.height) return undefined
-    const canonical = thread.store.hashOfNumber(number)
-    assertValid(thread.arena, lease.record)
+    const canonical = this.#hashOfFolded(number)
     return canonical !== undefined && equalBytes(canonical, hash)
       ? this.#stored(hash, number)
       : undefined

@@ -5,6 +5,7 @@ import type { L1Fee, Log, LogSummary, Receipt } from './receipt.ts'
 import {
   decodeRlp,
   encodeRlp,
+  nextAt,
   RlpError,
   type RlpItem,
   readBytes,
@@ -13,6 +14,7 @@ import {
   readUint,
   rlpUint,
   spanAt,
+  startAt,
 } from './rlp.ts'
 import { concatBytes } from './words.ts'
 
@@ -74,15 +76,29 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
   }
 }
 
-/** What a search for logs asks of a receipt first: a tenth of the work of decoding it. The bloom is a view into `data`. */
+/** What a search for logs in tables asks of a receipt first: a tenth of the work of decoding it. The bloom is a view into `data`. */
 export function summariseStoredLogs(data: Bytes): LogSummary {
   let at = spanAt(data, 0).start
   for (let field = 0; field < 4; field++) at = spanAt(data, at).next
   const bloom = spanAt(data, at)
-  const logs = spanAt(data, bloom.next)
+  return { bloom: data.subarray(bloom.start, bloom.next), count: countStoredLogs(data) }
+}
+
+/** RLP of the logs of a stored receipt, one after the other, as a view into `data`. */
+export function storedLogs(data: Bytes): Bytes {
+  let at = startAt(data, 0)
+  for (let field = 0; field < LOGS_FIELD; field++) at = nextAt(data, at)
+  return data.subarray(startAt(data, at), nextAt(data, at))
+}
+/** In the order of `encodeStoredReceipt`. */
+const LOGS_FIELD = 5
+
+/** How many a stored receipt has. */
+export function countStoredLogs(data: Bytes): number {
+  const logs = storedLogs(data)
   let count = 0
-  for (let log = logs.start; log < logs.next; log = spanAt(data, log).next) count++
-  return { bloom: data.subarray(bloom.start, bloom.next), count }
+  for (let at = 0; at < logs.length; at = nextAt(logs, at)) count++
+  return count
 }
 
 /** 256 bytes, new at each call. */

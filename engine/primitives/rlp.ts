@@ -63,16 +63,16 @@ export const spanAt = (
   next: nextAt(data, at),
 })
 
-/** Where the content of the item at `at` begins. */
-function startAt(data: Bytes, at: number): number {
+/** `start` of `spanAt`: for loops that make no object for each item. */
+export function startAt(data: Bytes, at: number): number {
   const first = data[at] ?? 0
   if (first < 0x80) return at
   const short = first - (first >= 0xc0 ? 0xc0 : 0x80)
   return short <= 55 ? at + 1 : at + 1 + (short - 55)
 }
 
-/** Where the next item begins. */
-function nextAt(data: Bytes, at: number): number {
+/** `next` of `spanAt`. @throws {RlpError} when the item reaches out of `data` */
+export function nextAt(data: Bytes, at: number): number {
   const first = data[at] ?? 0
   if (first < 0x80) return at + 1
   const short = first - (first >= 0xc0 ? 0xc0 : 0x80)

@@ -139,11 +139,26 @@ function openHistory({ arena, store, cache, query, scratch }: ViewThread, record
 
   const flat = (kind: number) =>
     kind === ACCOUNT ? store.flatAccount(address) : store.flatSlot(slotKey)
-  /** Latest value first, then the first change after block `number`: a fold in between is seen by the second read. */
-  function valueAfter(kind: number, number: number): Bytes | undefined | 'missing' {
+  const historyOf = (kind: number, number: number) =>
+    kind === ACCOUNT ? store.accountHistory(address, number) : store.slotHistory(slotKey, number)
+  const hasChanged = (number: number) =>
+    Atomics.load(arena.words, stampAt(arena, query.hash)) > number
+  /**
+   * Latest value first, then the first change after block `number`: a fold in between is seen by the second read. The first change is found
+   * alone where there is one, and stays the first: what is folded later stands behind it. A stamp says where it is worth looking.
+   */
+  function valueAfter(
+    kind: number,
+    number: number,
+    isChanged = hasChanged(number),
+  ): Bytes | undefined | 'missing' {
+    const change = isChanged ? historyOf(kind, number) : 'unchanged'
+    if (change !== 'unchanged') {
+      assertKept(number)
+      return change
+    }
     const latest = flat(kind)
-    const before =
-      kind === ACCOUNT ? store.accountHistory(address, number) : store.slotHistory(slotKey, number)
+    const before = historyOf(kind, number)
     assertKept(number)
     return before === 'unchanged' ? latest : before
   }
@@ -153,13 +168,14 @@ function openHistory({ arena, store, cache, query, scratch }: ViewThread, record
     height: number,
     { out, outAt }: { readonly out: Uint32Array; readonly outAt: number },
   ): Presence {
+    const isChanged = hasChanged(height)
     query.kind = kind | OLD
     query.hash ^= Math.imul(height, HEIGHT_MIX)
     if (cache.find(query) && cache.height() === height && cache.unfolds() === record.unfolds) {
       assertKept(height)
       return cache.read(out, outAt) === 0 ? 'absent' : 'present'
     }
-    const value = valueAfter(kind, height)
+    const value = valueAfter(kind, height, isChanged)
     if (value !== 'missing') {
       const words = value === undefined ? NOTHING : scratch.load(value)
       cache.store(query, words, { id: 0, height, unfolds: record.unfolds })

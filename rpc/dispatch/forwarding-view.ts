@@ -37,6 +37,9 @@ export class ForwardingView implements ChainView {
   logSpans(...of: Parameters<ChainView['logSpans']>): ReturnType<ChainView['logSpans']> {
     return this.read(() => this.under.logSpans(...of))
   }
+  logRows(number: bigint): ReturnType<ChainView['logRows']> {
+    return this.read(() => this.under.logRows(number))
+  }
   findTransaction(hash: Bytes): ReturnType<ChainView['findTransaction']> {
     return this.read(() => this.under.findTransaction(hash))
   }

@@ -28,7 +28,7 @@ export type WorkerCall = {
 }
 /** `written`: bytes of the result, all of which went out in pieces before. */
 export type WorkerReply =
-  | Exclude<PoolReply, { readonly pieces: unknown }>
+  | PoolReply
   | { readonly written: number; readonly record?: number | undefined }
 /** How far a call may go, and where a result goes that is large. */
 export type CallBounds = {
@@ -88,9 +88,9 @@ export function createCallRunner(parts: {
       const context: PoolContext = { ...shared, engine: on, view, isExpired, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
-        ? { result, record }
+        ? replied(result, record)
         : result.then(
-            (text) => (text === '' ? written(record) : { result: text, record }),
+            (text) => replied(text, record),
             (error: unknown) => failure(error, call, { bounds, on }),
           )
     } catch (error) {
@@ -98,11 +98,13 @@ export function createCallRunner(parts: {
     }
   }
 
-  function written(record: number): WorkerReply {
+  /** Without a text it is written. */
+  function replied(text: string, record: number): WorkerReply {
+    if (text !== '') return { result: text, record }
     if (output.isFull)
       return { error: responseTooLarge(output.length, limits.responseBytes).toObject(), record }
-    const text = output.end()
-    return text === undefined ? { written: output.length, record } : { result: text, record }
+    const whole = output.end()
+    return whole === undefined ? { written: output.length, record } : { result: whole, record }
   }
 
   function failure(

@@ -1,5 +1,5 @@
 /** The kinds of subscriptions to flashblocks: who gets what of an event. One kind is one channel. */
-import type { LogPattern } from '../../engine/chain/logs.ts'
+import type { LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { Flashblock } from './flashblock.ts'

@@ -1,5 +1,5 @@
 /** The filter object of eth_getLogs, eth_newFilter and eth_subscribe: one decoder, one matcher for all of them. */
-import type { LogPattern } from '../../engine/chain/logs.ts'
+import type { LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { type BlockNumber, blockNumber, bytes, hash } from '../json/codecs.ts'

@@ -1,7 +1,6 @@
 /** eth_subscribe over WebSocket: canonical heads and logs, pooled transactions, the state of syncing, flashblocks. */
 import { randomBytes } from 'node:crypto'
-import type { LogPattern } from '../../engine/chain/logs.ts'
-import type { Endpoint } from '../../engine/chain/types.ts'
+import type { Endpoint, LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'

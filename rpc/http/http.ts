@@ -12,6 +12,7 @@ import type { Client } from '../seam/client.ts'
 import { RpcError, rateLimited } from '../seam/errors.ts'
 import type { Answer, Answerer, Part } from '../seam/exchange.ts'
 import { type Bodies, type Body, BodyRefusal } from './body.ts'
+import type { Encoding } from './encoding.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
 import { isExpectationKnown } from './incoming.ts'
@@ -43,6 +44,7 @@ export type HttpCallOptions = {
   readonly state: ServerState
   readonly unsent: Unsent
   readonly outgoing: Outgoing
+  readonly encoding: Encoding
 }
 
 export interface HttpCalls {
@@ -99,7 +101,13 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
 function createEnding(options: HttpCallOptions): (answer: Answer, exchange: HttpExchange) => void {
   const { state, onBug } = options
 
-  function end(answer: Answer, { response, headers }: HttpExchange): void {
+  function end(answer: Answer, exchange: HttpExchange): void {
+    const encoded = options.encoding.encode(answer, exchange)
+    if (encoded === undefined) endAsItIs(answer, exchange)
+    else void encoded.then((one) => endAsItIs(one, exchange))
+  }
+
+  function endAsItIs(answer: Answer, { response, headers }: HttpExchange): void {
     if (answer.parts !== undefined) {
       endLarge(answer, answer.parts, { response, headers })
       return

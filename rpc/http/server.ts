@@ -20,6 +20,7 @@ import {
   UNREAD_POINTS,
   UNSUPPORTED_ENCODING,
 } from './body.ts'
+import { createEncoding, type Encoding, type EncodingLimits } from './encoding.ts'
 import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
 import { createHeld, type Held } from './held.ts'
 import { createHostCheck, hasTwoHosts, TWO_HOSTS } from './hosts.ts'
@@ -42,6 +43,7 @@ export type Readiness = {
 }
 /** Those of its parts, and how long a connection may be silent. */
 export type ServerLimits = BodyLimits &
+  EncodingLimits &
   FloodLimits &
   IntakeLimits &
   SocketLimits &
@@ -80,6 +82,7 @@ export interface Server {
   readonly inFlight: number
   readonly webSockets: number
   readonly unsent: Unsent['stats']
+  readonly encoding: Encoding['stats']
   readonly sockets: Sockets['stats']
   /** Open sockets, WebSockets included. */
   connections(): Promise<number>
@@ -105,6 +108,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const state = createState()
   const unsent = createUnsent(limits, options.now)
   const outgoing = createOutgoing()
+  const encoding = createEncoding(limits, options.onBug)
   const isHostAllowed = createHostCheck(options.hosts)
   const isAnyOrigin = options.cors.includes('*')
   const intake = createIntake(limits)
@@ -114,7 +118,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const held = createHeld(cutOff)
   const calls = createHttpCalls({
     ...options,
-    ...{ isHostAllowed, isAnyOrigin, state, unsent, outgoing, bodies, held },
+    ...{ isHostAllowed, isAnyOrigin, state, unsent, outgoing, encoding, bodies, held },
     bodyBytes: limits.bodyBytes,
     headersWithoutOrigin: {
       ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
@@ -154,19 +158,21 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const shared = { unsent, outgoing, intake, isHostAllowed, state }
   const webSockets = serveWebSockets(http, { ...options, ...shared })
 
-  return controlsOf({ server, state, unsent, sockets, webSockets })
+  return controlsOf({ server, state, unsent, encoding, sockets, webSockets })
 }
 
 function controlsOf({
   server,
   state,
   unsent,
+  encoding,
   sockets,
   webSockets,
 }: {
   readonly server: FastifyInstance
   readonly state: ServerState
   readonly unsent: Unsent
+  readonly encoding: Encoding
   readonly sockets: Sockets
   readonly webSockets: ReturnType<typeof serveWebSockets>
 }): Server {
@@ -187,6 +193,7 @@ function controlsOf({
     get unsent() {
       return unsent.stats
     },
+    encoding: encoding.stats,
     sockets: sockets.stats,
     connections: () => promisify(server.server.getConnections.bind(server.server))(),
     async drain(withinMs) {

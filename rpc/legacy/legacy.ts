@@ -10,7 +10,7 @@ import { asciiJson } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
 import { createCaps } from '../seam/caps.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
+import { type PoolReply, resultText } from '../seam/executor.ts'
 import { createLegacyClient, type LegacyClient, type LegacyReply } from './client.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type Route, routeOf } from './route.ts'
@@ -52,13 +52,13 @@ export function createLegacy({ url, cutoff, limits }: LegacyOptions): OlderChain
     const later = [{ ...query, fromBlock: quantity(cutoff) }]
     const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, false)
     scope.release()
-    if (!('result' in ours))
-      return 'error' in ours ? { error: rangeError(ours.error, { fromBlock, cutoff }) } : ours
+    if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }) }
+    if ('stale' in ours) return ours
     const earlier = { ...query, fromBlock: quantity(fromBlock), toBlock: quantity(cutoff - 1n) }
     const theirs = await ask({ method: call.found.name, params: [earlier] }, scope)
     if ('error' in theirs) return theirs
     try {
-      return capped(mergedLogs(theirs.result, ours.result, { fromBlock, cutoff }))
+      return capped(mergedLogs(theirs.result, resultText(ours), { fromBlock, cutoff }))
     } catch (error) {
       if (error instanceof RpcError) return refused(error)
       throw error

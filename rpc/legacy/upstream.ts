@@ -19,7 +19,7 @@ import {
   responseTooLarge,
   unknownBlock,
 } from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
+import { type PoolReply, resultText } from '../seam/executor.ts'
 import type { Forward } from '../seam/ports.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type UpstreamRoute, upstreamRoute } from './upstream-route.ts'
@@ -110,13 +110,13 @@ class Asked {
     const question = questionOf(call, [earlier], scope)
     const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, false)
     scope.release()
-    if (!('result' in ours))
-      return 'error' in ours ? { error: rangeError(ours.error, { fromBlock, cutoff }) } : ours
+    if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }) }
+    if ('stale' in ours) return ours
     const theirs = await ask(question, scope)
     if (!('result' in theirs)) return theirs
     try {
       const logs: unknown = JSON.parse(theirs.result)
-      return this.#capped({ result: mergedLogs(logs, ours.result, { fromBlock, cutoff }) })
+      return this.#capped({ result: mergedLogs(logs, resultText(ours), { fromBlock, cutoff }) })
     } catch (error) {
       if (error instanceof RpcError) return away(question, error.message)
       throw error

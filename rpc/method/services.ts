@@ -4,6 +4,7 @@ import type { Filters } from '../events/filters.ts'
 import type { ReceiptWaits } from '../events/receipt-waits.ts'
 import type { ShownReceipts } from '../events/shown.ts'
 import type { Subscriptions } from '../events/subscriptions.ts'
+import type { KeptTexts } from '../json/kept-texts.ts'
 import type { JsonSchema, Param } from '../json/schema.ts'
 import type { Caps } from '../seam/caps.ts'
 import type {
@@ -28,6 +29,8 @@ export type DescribedMethods = ReadonlyMap<string, DescribedMethod>
 
 export type FrontServices = {
   readonly reader: ChainReader
+  /** Of blocks and what is in them. */
+  readonly texts: KeptTexts
   readonly transactions: TransactionService
   readonly promises: PromiseService
   readonly accounts: AccountService

@@ -1,10 +1,10 @@
 /** Methods that read blocks and their headers. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import { blockId, blockNumber, hash } from '../json/codecs.ts'
-import { blockText, headerText, receiptsText } from '../json/json.ts'
+import { headerText } from '../json/json.ts'
 import { orNull, quantityResult, textResult } from '../json/results.ts'
 import { boolean } from '../json/schema.ts'
-import { frontMethod, param } from '../method/method.ts'
+import { type FrontContext, frontMethod, param } from '../method/method.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const blockResult = textResult('Block information', { title: 'Block object', type: 'object' })
@@ -22,7 +22,7 @@ export const eth_getBlockByNumber = frontMethod({
   basis: 'about',
   params: [param('Block', blockNumber), full],
   result: blockResult,
-  handler: ({ view }, at, isFull) => textOf(view.block(at), isFull),
+  handler: (context, at, isFull) => textOf(context, context.view.block(at), isFull),
 })
 
 export const eth_getBlockByHash = frontMethod({
@@ -33,11 +33,14 @@ export const eth_getBlockByHash = frontMethod({
   basis: 'about',
   params: [param('Block hash', hash), full],
   result: blockResult,
-  handler: ({ view }, blockHash, isFull) => textOf(byHash(view, blockHash), isFull),
+  handler: (context, blockHash, isFull) => textOf(context, byHash(context.view, blockHash), isFull),
 })
 
-const textOf = (block: Block | undefined, isFull: boolean): string | undefined =>
-  block === undefined ? undefined : blockText(block, isFull)
+const textOf = (
+  { services }: FrontContext,
+  block: Block | undefined,
+  isFull: boolean,
+): string | undefined => block && services.texts.block(block, isFull)
 
 export const eth_getHeaderByNumber = frontMethod({
   name: 'eth_getHeaderByNumber',
@@ -68,9 +71,9 @@ export const eth_getBlockReceipts = frontMethod({
   basis: 'about',
   params: [param('Block', blockId)],
   result: textResult('Receipts', { type: 'array', items: { type: 'object' } }),
-  handler({ view }, at) {
+  handler({ view, services }, at) {
     const block = view.block(at)
-    return block === undefined ? undefined : receiptsText(block)
+    return block && services.texts.receipts(block)
   },
 })
 

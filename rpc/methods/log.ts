@@ -1,9 +1,9 @@
 /** Logs: by query, and by polling filters. */
 import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
-import type { Basis, ChainView, FoundLog, LogSearch } from '../../engine/chain/types.ts'
+import type { Basis, ChainView, LogSearch, LogSink } from '../../engine/chain/types.ts'
 import { type LogQuery, logQuery } from '../events/log-filter.ts'
-import { logText } from '../json/json.ts'
-import { booleanResult, stringResult, textResult } from '../json/results.ts'
+import { LogWriter } from '../json/log-writer.ts'
+import { booleanResult, stringResult, textResult, writtenResult } from '../json/results.ts'
 import { boolean, text } from '../json/schema.ts'
 import { ofBlock } from '../method/basis.ts'
 import {
@@ -17,6 +17,7 @@ import {
 import {
   invalidParams,
   type RpcError,
+  responseTooLarge,
   timedOut,
   tooManyLogs,
   unknownBlock,
@@ -41,16 +42,20 @@ export const eth_getLogs = poolMethod({
     return range && lateData(range)
   },
   params: [param('Filter', logQuery)],
-  result: logsResult,
+  result: writtenResult('Log objects', logsResult.schema),
   handler(context, query) {
-    const { view } = context
+    const { view, output, limits } = context
+    const writer = new LogWriter(output)
     if (query.blockHash !== undefined) {
       const block = view.block({ hash: query.blockHash, requireCanonical: false })
       if (block === undefined) throw unknownBlock()
-      return logsText(logsIn(block, preparePattern(query)))
+      for (const found of logsIn(block, preparePattern(query))) writer.add(found)
+    } else {
+      const range = resolveRange(view, query, limits)
+      if (range !== undefined) search(context, query, { range, sink: writer })
     }
-    const range = resolveRange(view, query, context.limits)
-    return range === undefined ? '[]' : logsText(search(context, query, range))
+    writer.end()
+    if (output.isFull) throw responseTooLarge(writer.length, limits.responseBytes)
   },
 })
 
@@ -63,18 +68,23 @@ function basisOf(view: ChainView, query: unknown): Basis {
   return isBelow(fromBlock ?? 'latest') && isBelow(toBlock ?? 'pending') ? 'latest' : 'heads'
 }
 
-function search(context: MethodContext, query: LogQuery, range: LogRange): readonly FoundLog[] {
+function search(
+  context: MethodContext,
+  query: LogQuery,
+  { range, sink }: { readonly range: LogRange; readonly sink: LogSink },
+): void {
   const { view, limits, isExpired } = context
   // One block is answered whole: there is no smaller range to suggest.
   const isOne = range.fromBlock === range.toBlock
   const filter = { ...range, addresses: query.addresses, topics: query.topics }
-  const result = findLogs(view, filter, {
+  const bounds = {
     maxLogs: isOne ? Number.MAX_SAFE_INTEGER : limits.logsResults,
     maxBytes: isOne ? Number.MAX_SAFE_INTEGER : limits.responseBytes,
     maxReads: limits.logsReads,
     isExpired,
-  })
-  if (result.status === 'found') return result.logs
+  }
+  const result = findLogs(view, filter, { limits: bounds, sink })
+  if (result.status === 'found') return
   if (result.status === 'expired') throw timedOut(lateData(range, result.firstLeftOut))
   throw tooMany(result, range, limits)
 }
@@ -97,13 +107,6 @@ function tooMany(
     found: result.found,
     suggested,
   })
-}
-
-function logsText(logs: readonly FoundLog[]): string {
-  const texts = logs.map(({ log, block, transactionHash, transactionIndex, logIndex }) =>
-    logText(log, { block, transactionHash, index: transactionIndex, logIndex }),
-  )
-  return `[${texts.join(',')}]`
 }
 
 const filterResult = stringResult('Filter identifier')

@@ -3,7 +3,7 @@ import type { Block, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { noteShown } from '../events/shown.ts'
 import { blockNumber, hash, index } from '../json/codecs.ts'
-import { pooledText, receiptAt, transactionAt } from '../json/json.ts'
+import { pooledText } from '../json/json.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, type Method, param } from '../method/method.ts'
 import type { About } from '../seam/about.ts'
@@ -28,7 +28,7 @@ export const eth_getTransactionByHash = frontMethod({
   result: transactionResult,
   handler({ view, services }, wanted) {
     const place = view.findTransaction(wanted)
-    if (place !== undefined) return transactionAt(place.block, place.index)
+    if (place !== undefined) return services.texts.transaction(place.block, place.index)
     const pooled = services.transactions.get(wanted)
     return pooled === undefined ? undefined : pooledText(pooled)
   },
@@ -59,14 +59,17 @@ export const eth_getTransactionReceipt = frontMethod({
     const place = view.findTransaction(wanted)
     if (place === undefined) return undefined
     noteShown(services, client, { view, place })
-    return receiptAt(place.block, place.index)
+    return services.texts.receipt(place.block, place.index)
   },
 })
 
 const byHash = (view: ChainView, wanted: Bytes): Block | undefined =>
   view.block({ hash: wanted, requireCanonical: false })
-const textAt = (block: Block | undefined, at: number): string | undefined =>
-  block === undefined ? undefined : transactionAt(block, at)
+const textAt = (
+  { services }: FrontContext,
+  block: Block | undefined,
+  at: number,
+): string | undefined => block && services.texts.transaction(block, at)
 
 const byNumberAndIndex = (
   name: string,
@@ -80,7 +83,7 @@ const byNumberAndIndex = (
     listed,
     params: [number, position],
     result: transactionResult,
-    handler: ({ view }: FrontContext, at, index) => textAt(view.block(at), index),
+    handler: (context: FrontContext, at, index) => textAt(context, context.view.block(at), index),
   })
 export const eth_getTransactionByBlockNumberAndIndex = byNumberAndIndex(
   'eth_getTransactionByBlockNumberAndIndex',
@@ -100,7 +103,7 @@ export const eth_getTransactionByBlockHashAndIndex = frontMethod({
   listed: LISTED,
   params: [blockHash, position],
   result: transactionResult,
-  handler: ({ view }, wanted, at) => textAt(byHash(view, wanted), at),
+  handler: (context, wanted, at) => textAt(context, byHash(context.view, wanted), at),
 })
 
 export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({

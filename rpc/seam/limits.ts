@@ -180,6 +180,17 @@ export const LIMITS = {
   requestMs: limit(30_000, 'ms', 'for a whole HTTP request'),
   unsentMs: limit(30_000, 'ms', 'for a client to take an answer'),
   unsentBytes: limit(512 * 1024 * 1024, 'bytes', 'answers that clients have not taken yet'),
+  compressFromBytes: limit(
+    16_384,
+    'bytes',
+    'answers over HTTP that are compressed for clients that ask for it; 0 is off',
+    0,
+  ),
+  compressingBytes: limit(
+    64 * 1024 * 1024,
+    'bytes',
+    'answers that are being compressed or wait for it: further ones are sent as they are',
+  ),
   keepAliveMs: limit(65_000, 'ms', 'an idle HTTP connection'),
   legacyMs: limit(30_000, 'ms', 'a call of the legacy chain'),
   legacyResponseBytes: limit(8_000_000, 'bytes', 'one answer of the legacy chain'),
@@ -212,6 +223,18 @@ export const LIMITS = {
   ),
   resultCacheItems: limit(10_000, 'items', 'results kept by the front'),
   resultCacheBytes: limit(64 * 1024 * 1024, 'bytes', 'results kept by the front'),
+  keptTextBytes: limit(
+    32 * 1024 * 1024,
+    'bytes',
+    'JSON of folded blocks, their transactions and receipts, kept by the front; 0 is off',
+    0,
+  ),
+  keptLogsBytes: limit(
+    64 * 1024 * 1024,
+    'bytes',
+    'logs of folded blocks that the workers keep, all together; 0 is off',
+    0,
+  ),
 } as const satisfies Record<string, LimitDefinition>
 
 export type Limits = { readonly [K in keyof typeof LIMITS]: number }

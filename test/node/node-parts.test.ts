@@ -287,6 +287,7 @@ describe('metrics', () => {
           replaced: 0,
           replays: { kept: 2, begun: 1 },
         }),
+        keptLogs: () => ({ blocks: 8 }),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
         txpool: () => ({ pending: 5 }),
@@ -315,6 +316,7 @@ describe('metrics', () => {
     const text = await metrics.text()
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="0"} 2')
     expect(text).toContain('flashnode_verified_calls 7')
+    expect(text).toContain('flashnode_pool_kept_logs{what="blocks"} 8')
     expect(text).toContain('flashnode_verified_blocks 3')
     expect(text).toContain('flashnode_verify_mismatches 1')
     expect(text).toContain('flashnode_rpc_calls_total{method="eth_call",code="-32002"} 1')

@@ -333,8 +333,8 @@ export const VIEW_RULES: readonly Rule[] = [
       edit('views/reader', '    const latest = flat(kind)\n', ''),
       edit(
         'views/reader',
-        'store.slotHistory(slotKey, number)\n',
-        `store.slotHistory(slotKey, number)\n${pause(0.1, 4)}\n    const latest = flat(kind)\n`,
+        '    const before = historyOf(kind, number)\n',
+        `    const before = historyOf(kind, number)\n${pause(0.1, 4)}\n    const latest = flat(kind)\n`,
       ),
     ],
     expect: ['torture', 'histories', 'model'],

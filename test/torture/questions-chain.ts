@@ -1,9 +1,10 @@
 /** Questions about blocks, transactions, receipts, logs and hashes, also of blocks that the view must not know. */
-import { findLogs } from '../../engine/chain/logs.ts'
+
 import type { Block, FlashblockPlace, FoundLog } from '../../engine/chain/types.ts'
 import { hashHeader } from '../../engine/primitives/header-codec.ts'
 import type { Log } from '../../engine/primitives/receipt.ts'
 import { PlaceError } from '../../engine/state/reader.ts'
+import { foundLogs } from '../fixtures/found-logs.ts'
 import {
   blockTopic,
   executedOf,
@@ -239,7 +240,7 @@ function askLogs(reading: Reading): void {
     topics: [[blockTopic(point.salt)]],
   }
   const limits = { maxLogs: 10_000, maxReads: 10_000, maxBytes: 1e9, isExpired: () => false }
-  const search = findLogs(reading.view, filter, limits)
+  const search = foundLogs(reading.view, filter, limits)
   const found: readonly FoundLog[] = search.status === 'found' ? search.logs : []
   const wanted: Log[] = []
   const total = transactionsAt(ledger, point)

@@ -174,13 +174,17 @@ function openServer(
   })
 }
 
-function statsOfServer({ inFlight, webSockets, unsent, sockets }: Server) {
+function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Server) {
   return {
     inFlight,
     webSockets,
     unsent: unsent.answers,
     unsentBytes: unsent.bytes,
     unsentCut: unsent.cut,
+    compressed: encoding.answers,
+    compressedFromBytes: encoding.from,
+    compressedToBytes: encoding.to,
+    compressRefused: encoding.refused,
     socketsRefused: sockets.refused,
     socketsEvicted: sockets.evicted,
     socketsLate: sockets.late,
@@ -194,15 +198,13 @@ const statsOfPurses = ({ limiter, visits }: Purses) => ({
 })
 
 function statsOfRpc(stats: RpcStats) {
-  const { filters, subscriptions, subscribersSlow, syncSends, cache, legacy, upstream, rounds } =
-    stats
+  const { filters, subscriptions, subscribersSlow, syncSends, cache, texts } = stats
+  const { legacy, upstream, rounds } = stats
   return {
-    filters,
-    subscriptions,
-    subscribersSlow,
-    syncSends,
+    ...{ filters, subscriptions, subscribersSlow, syncSends },
     cacheHits: cache.hits,
     cacheMisses: cache.misses,
+    ...{ textHits: texts.hits, textMisses: texts.misses, textBytes: texts.bytes },
     ...(legacy === undefined
       ? {}
       : {

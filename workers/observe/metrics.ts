@@ -25,6 +25,7 @@ export type MetricSources = {
     readonly replaced: number
     readonly replays: Readonly<Record<string, number>>
   }
+  readonly keptLogs: () => Readonly<Record<string, number>>
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
   readonly txpool: () => Readonly<Record<string, number>>
@@ -289,6 +290,11 @@ function addGauges(
     'pool_replays',
     'traces since the start, by whether their worker had kept what it had executed of their block',
     () => sources.pool().replays,
+  )
+  gauge(
+    'pool_kept_logs',
+    'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
+    sources.keptLogs,
   )
   gauge(
     'verified_calls',

@@ -20,7 +20,8 @@ import { verifyBlockMethod } from '../../rpc/methods/shared/verify-block.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
-import { type Claims, claimRow } from '../thread/rows.ts'
+import { type Claims, claimRow, POOL_ROW } from '../thread/rows.ts'
+import { type KeptLogs, openKeptLogs, tellKeptLogs } from './kept-logs.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
 
 export type PoolWorkerData = {
@@ -30,6 +31,9 @@ export type PoolWorkerData = {
   /** What the tag is on the flashblocks endpoint. */
   readonly latest: LatestHead
   readonly limits: MethodLimits
+  /** Of the pool. */
+  readonly threads: number
+  readonly keptLogs: KeptLogs
   /** State is fetched as it is read. */
   readonly isLazy: boolean
   readonly log: LogOptions
@@ -46,14 +50,16 @@ const serve = (task: PoolTask) => serveTask(task, runner)
 
 export { serve as default, serve as 'module.exports' }
 
-function openRunner({ node, claims, limits, isLazy, latest }: PoolWorkerData): TaskRunner {
+function openRunner(worker: PoolWorkerData): TaskRunner {
+  const { node, claims, limits, isLazy, latest } = worker
   const chain = chainSpec(node.chain)
+  const thread = claimRow(claims, threadId)
+  const logRows = openKeptLogs(limits, worker.threads)
   const reader = openChainReader({
     views: node.views,
     store: openStore(attachDatabase(node.database)),
     chain,
-    thread: claimRow(claims, threadId),
-    latest,
+    ...{ thread, latest, logRows },
   })
   const engine = engineByName(node.engine, {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
@@ -88,7 +94,14 @@ function openRunner({ node, claims, limits, isLazy, latest }: PoolWorkerData): T
     },
   })
   // Its modules stay loaded, whoever asks for them next.
-  return { ...calls, prepare: () => void makeOther() }
+  return {
+    ...calls,
+    prepare: () => void makeOther(),
+    endTask() {
+      calls.endTask()
+      tellKeptLogs(worker.keptLogs, thread - POOL_ROW, logRows.stats)
+    },
+  }
 }
 
 /** A thread that never fails has no log to load, which is a tenth of its start. */

@@ -7,6 +7,7 @@ import { createCollecting } from '../thread/collecting.ts'
 import { createInbox, type Inbox } from '../thread/inbox.ts'
 import { createClaims, releaseEnded } from '../thread/rows.ts'
 import type { PoolWorkerData } from './execute.ts'
+import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
 
 /** What a client's call took of a worker's processor. */
@@ -15,6 +16,7 @@ export type OpenedPool = {
   readonly pool: Pool
   readonly jobs: Inbox<PoolJob>
   readonly spent: Inbox<Spent>
+  readonly keptLogs: () => ReturnType<typeof readKeptLogs>
 }
 
 /** Of one worker. */
@@ -27,10 +29,11 @@ export function openPool(
 ): OpenedPool {
   const { poolThreads: threads, limits, latest } = config
   const claims = createClaims(threads)
+  const keptLogs = createKeptLogs(claims.length)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
   const workerData: PoolWorkerData = {
-    ...{ node: shared, claims, limits, isLazy, latest },
+    ...{ node: shared, claims, limits, isLazy, latest, threads, keptLogs },
     ...{ log: logOptions, mishaps: reporter.shared },
   }
   const pool = createPool({
@@ -60,5 +63,5 @@ export function openPool(
   const collecting = createCollecting(pool.collect, isIdle)
   lifecycle.onStop('the collecting', collecting.stop)
   lifecycle.onStop('the pool', pool.stop)
-  return { pool, jobs, spent }
+  return { pool, jobs, spent, keptLogs: () => readKeptLogs(keptLogs) }
 }

@@ -9,7 +9,7 @@ import { LEASH_MS, type Load, type Waiting } from './lanes.ts'
 import type { PieceChannel } from './piece-channel.ts'
 import {
   answeredOf,
-  type LongTexts,
+  type LongReplies,
   microsOf,
   readReply,
   type TaskMemory,
@@ -109,7 +109,7 @@ export function settle(job: Job, reply: PoolReply): void {
   job.answer(reply)
 }
 
-export function replyOf({ memory, pieces }: Task, index: number, long: LongTexts): PoolReply {
+export function replyOf({ memory, pieces }: Task, index: number, long: LongReplies): PoolReply {
   const reply = readReply(memory, index, long) ?? { error: internalError().toObject() }
   if (!('written' in reply)) return reply
   const taken = pieces?.take() ?? []

@@ -31,7 +31,7 @@ import {
   answeredOf,
   cancelCall,
   createTaskMemory,
-  type LongTexts,
+  type LongReplies,
   microsOf,
   processNow,
   type TaskMemory,
@@ -221,7 +221,7 @@ class PoolCalls {
     )
   }
 
-  #finish(task: Task, long: LongTexts): void {
+  #finish(task: Task, long: LongReplies): void {
     const { limits, threads, onJob, now } = this.#options
     this.#running.delete(task)
     for (const [index, job] of task.jobs.entries()) {

@@ -24,6 +24,9 @@ export type TaskCall = {
 }
 /** What Piscina carries beside the memory: texts too long for it, by the call's index. */
 export type LongTexts = readonly (readonly [index: number, text: string])[]
+/** The same of replies, of which some are bytes of text. */
+export type LongReplies = readonly (readonly [index: number, reply: LongReply])[]
+export type LongReply = string | readonly Uint8Array[]
 
 export const MAX_CALLS = 64
 export const TASK_BYTES = 256 * 1024
@@ -56,6 +59,7 @@ const ERROR = 2
 const STALE = 3
 const WRITTEN = 4
 const MISSING = 5
+const PIECES = 6
 /** Added to what did not fit. */
 const LONG = 8
 
@@ -149,12 +153,12 @@ export function tellLive(memory: TaskMemory, megabytes: number): void {
 /** Megabytes; 0: it was not asked. Of no use while it is asked. */
 export const liveOf = (memory: TaskMemory): number => Atomics.load(memory.words, LIVE)
 
-/** Replies go behind the calls; one that does not fit comes back as text for a message. */
+/** Replies go behind the calls; one that does not fit comes back for a message. */
 export function writeReply(
   memory: TaskMemory,
   index: number,
   { reply, micros }: { readonly reply: WorkerReply; readonly micros: number },
-): string | undefined {
+): LongReply | undefined {
   const { words } = memory
   const line = lineOf(index)
   words[line + MICROS] = Math.min(micros, 2 ** 31 - 1)
@@ -169,6 +173,10 @@ export function writeReply(
     words[line + REPLY_BYTES] = reply.written
     words[line + STATUS] = WRITTEN
     return undefined
+  }
+  if ('pieces' in reply) {
+    words[line + STATUS] = PIECES
+    return reply.pieces
   }
   return 'result' in reply
     ? writeText(memory, line, RESULT, reply.result)
@@ -198,7 +206,7 @@ function writeText(
 export function readReply(
   memory: TaskMemory,
   index: number,
-  long: LongTexts,
+  long: LongReplies,
 ): WorkerReply | undefined {
   const { words, bytes } = memory
   const line = lineOf(index)
@@ -209,9 +217,11 @@ export function readReply(
     return { written: words[line + REPLY_BYTES]!, record: recordOf(words, line) }
   const start = words[line + REPLY_START]!
   const end = start + words[line + REPLY_BYTES]!
+  const carried = status > LONG || status === PIECES ? carriedOf(long, index) : ''
+  if (typeof carried !== 'string') return { pieces: carried, record: recordOf(words, line) }
   const text =
     status > LONG
-      ? (long.find(([at]) => at === index)?.[1] ?? '')
+      ? carried
       : // Results are ASCII by contract, error texts need not be.
         status === RESULT
         ? bytes.toString('latin1', start, end)
@@ -220,6 +230,9 @@ export function readReply(
   if (status % LONG === MISSING) return { stale: true, missing: missingOfText(text) }
   return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
 }
+
+const carriedOf = (long: LongReplies, index: number): LongReply =>
+  long.find(([at]) => at === index)?.[1] ?? ''
 
 /** How many calls the worker is through with, from the first on. */
 export function answeredOf({ words }: TaskMemory): number {

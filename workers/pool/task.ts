@@ -1,6 +1,7 @@
 /** The worker's side of the pool: runs the calls of one task, one after the other. */
 import { type MessagePort, threadId } from 'node:worker_threads'
 import type { CallBounds, WorkerReply } from '../../rpc/dispatch/worker-call.ts'
+import { collectPieces, type Piece } from '../../rpc/seam/pieces.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { collectGarbage, collectIfLarge } from '../thread/heaps.ts'
 import { putPiece } from './piece-channel.ts'
@@ -10,6 +11,8 @@ import {
   createTaskMemory,
   isCancelled,
   isLiveAsked,
+  type LongReplies,
+  type LongReply,
   type LongTexts,
   processNow,
   readCall,
@@ -23,7 +26,7 @@ import {
 export type PoolTask = {
   readonly memory: SharedArrayBuffer
   readonly long: LongTexts
-  /** For the pieces of a large result; undefined: the task's one call has none. */
+  /** For the pieces of a large result, as they are made; undefined: they go with the reply. */
   readonly port: MessagePort | undefined
   /** It has no call: what the thread's heap holds for nobody shall go, or what V8 compiled be written for the next start. */
   readonly errand?: 'collect' | 'prepare' | 'save compiled'
@@ -38,7 +41,7 @@ export type TaskRunner = {
   prepare?(): void
 }
 
-export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongTexts> {
+export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongReplies> {
   if (task.errand !== undefined) {
     if (task.errand === 'collect') collectIfLarge()
     else if (task.errand === 'prepare') runner.prepare?.()
@@ -47,17 +50,20 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
   }
   const memory = createTaskMemory(task.memory)
   beginTask(memory, threadId)
-  const long: [number, string][] = []
-  const put = task.port === undefined ? noPieces : putPiece(task.port)
+  const long: [number, LongReply][] = []
+  const streamed = task.port && putPiece(task.port)
   try {
     const watch = startWatch()
     for (let index = 0; index < countOf(memory); index++) {
       const call = readCall(memory, index, task.long)
       const isExpired = expiry(memory, index, call.deadline)
+      const pieces: Piece[] = []
+      const put = streamed ?? ((piece: Piece) => void pieces.push(piece))
       const running = runner.run(call, { isExpired, put })
       const reply = running instanceof Promise ? await running : running
-      const text = writeReply(memory, index, { reply, micros: watch.lap() })
-      if (text !== undefined) long.push([index, text])
+      const told = streamed === undefined ? withPieces(reply, pieces) : reply
+      const carried = writeReply(memory, index, { reply: told, micros: watch.lap() })
+      if (carried !== undefined) long.push([index, carried])
     }
   } finally {
     runner.endTask()
@@ -116,9 +122,8 @@ export function exitOnUncaught(report: (error: unknown) => void): void {
   })
 }
 
-function noPieces(): never {
-  throw new Error('this call has no way for pieces')
-}
+const withPieces = (reply: WorkerReply, pieces: readonly Piece[]): WorkerReply =>
+  'written' in reply ? { pieces: collectPieces(pieces), record: reply.record } : reply
 
 /** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */
 const expiry = (memory: TaskMemory, index: number, deadline: number) => () => {

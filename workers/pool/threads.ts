@@ -5,7 +5,7 @@ import { Piscina, type PiscinaTask, queueOptionsSymbol } from 'piscina'
 import { YOUNG_HEAP_MB } from '../thread/heaps.ts'
 import { createHolders, type HolderCounts, type Holders } from './holders.ts'
 import type { PoolTask } from './task.ts'
-import type { LongTexts } from './task-memory.ts'
+import type { LongReplies } from './task-memory.ts'
 
 export type PoolThreadOptions = {
   /**
@@ -30,7 +30,7 @@ export type PoolThreadOptions = {
 
 export interface PoolThreads {
   /** On a free thread, or the next that is free; `replayed`: best on one that has replayed this block. Rejects when the thread ended under it. */
-  run(task: PoolTask, replayed?: string): Promise<LongTexts>
+  run(task: PoolTask, replayed?: string): Promise<LongReplies>
   /** Has the garbage of every thread collected, as each is free. */
   collect(): void
   /** Has every thread load what is needed now and then, as each is free. */
@@ -65,7 +65,7 @@ const errand = (what: NonNullable<PoolTask['errand']>): PoolTask => ({
 export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
   const { threads } = options
   const holders = createHolders()
-  const piscina = new Piscina<PoolTask, LongTexts>({
+  const piscina = new Piscina<PoolTask, LongReplies>({
     filename: options.filename,
     workerData: options.workerData,
     minThreads: threads,

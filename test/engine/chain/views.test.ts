@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { findLogs, type LogPattern } from '../../../engine/chain/logs.ts'
+import { keepLogRows } from '../../../engine/chain/kept-log-rows.ts'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type {
   Block,
@@ -9,6 +9,7 @@ import type {
   FlashblockPlace,
   LatestHead,
   LeasedView,
+  LogPattern,
 } from '../../../engine/chain/types.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
 import { bigintToBytes } from '../../../engine/primitives/words.ts'
@@ -18,6 +19,7 @@ import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { KeeperWords, StoreReader } from '../../../engine/storage/types.ts'
 import { createViews, keeperWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
+import { foundLogs } from '../../fixtures/found-logs.ts'
 import { mapStore } from '../../fixtures/map-store.ts'
 import { ADDRESSES, EMPTY_WORLD } from '../../fixtures/view-blocks.ts'
 import { plainChain } from '../../fixtures/view-chain.ts'
@@ -44,8 +46,11 @@ function open(pages: number, kind: Kind = 'maps') {
   const { store, durable } = kind === 'maps' ? inMaps(words) : inKeeper(words)
   const publisher = openPublisher(views, { number: GENESIS, hash: chain.genesisHash })
   const driver = new Driver(publisher, durable, EMPTY_WORLD)
-  const reader = (thread: number, latest?: LatestHead) =>
-    openChainReader({ views, store, chain, thread, ...(latest && { latest }) })
+  const reader = (thread: number, latest?: LatestHead) => {
+    // Of a few blocks: others make room all the time.
+    const logRows = keepLogRows(4_000)
+    return openChainReader({ views, store, chain, thread, logRows, ...(latest && { latest }) })
+  }
   return { driver, reader, unfolds: { count: 0 } }
 }
 function inMaps(words: KeeperWords): { store: StoreReader; durable: Durable } {
@@ -114,6 +119,7 @@ function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
       checkStateIfKept(view, prefix!)
     }
     checkPlace(held, wanted!, step)
+    checkLogs(held)
     const other = world.driver.pending
     if (!isAncestor(other, top))
       for (const { transaction } of other.steps.at(-1)!.executed.slice(-1)) {
@@ -170,6 +176,30 @@ function heldOf(read: () => unknown): NonNullable<PlaceError['held']> {
     throw error
   }
   throw new Error('a folded block has a flashblock')
+}
+
+/** All of them, of folded blocks and others, as the truth has them. */
+function checkLogs({ leased: { view }, top, topIndex }: Held): void {
+  const range = { fromBlock: BigInt(GENESIS), toBlock: BigInt(top.number) }
+  const found = foundLogs(
+    view,
+    { ...range, addresses: [], topics: [] },
+    { maxLogs: 10_000, maxBytes: 1e9, maxReads: 10_000, isExpired: () => false },
+  )
+  if (found.status !== 'found') throw new Error(found.status)
+  const wanted: unknown[][] = []
+  for (let at: Built | undefined = top; at !== undefined; at = at.parent) {
+    const step = at === top && topIndex >= 0 ? at.steps[topIndex]! : at.steps.at(-1)!
+    let logIndex = 0
+    const own = step.executed.flatMap(({ transaction, receipt }, index) =>
+      receipt.logs.map((log) => [at!.number, transaction.hash, index, logIndex++, log]),
+    )
+    wanted.unshift(...own)
+  }
+  const flat = found.logs.map(({ block, transactionHash, transactionIndex, logIndex, log }) => [
+    ...[Number(block.number), transactionHash, transactionIndex, logIndex, log],
+  ])
+  expect(flat).toEqual(wanted)
 }
 
 function* chainOf(top: Built, topIndex: number) {
@@ -372,11 +402,11 @@ describe('logs', () => {
     ]
     expect(logs.length).toBeGreaterThan(8)
     for (const [pattern, pick] of patterns) {
-      const found = findLogs(view, { ...all, ...pattern }, limits)
+      const found = foundLogs(view, { ...all, ...pattern }, limits)
       expect(found.status === 'found' && keys(found.logs)).toEqual(wanted(pick))
     }
     const from = BigInt(GENESIS + 3)
-    const part = findLogs(view, { ...all, fromBlock: from, toBlock: from }, limits)
+    const part = foundLogs(view, { ...all, fromBlock: from, toBlock: from }, limits)
     const inPart = wanted(() => true).filter(([number]) => number === from)
     expect(part.status === 'found' && keys(part.logs)).toEqual(inPart)
   })
@@ -389,7 +419,7 @@ describe('logs', () => {
     const count = (index: number) => at(index).transactionCount
     const range = { ...all, fromBlock: number, toBlock: number }
     const found = (more: object) => {
-      const result = findLogs(view, { ...range, ...more }, limits)
+      const result = foundLogs(view, { ...range, ...more }, limits)
       return result.status === 'found' ? keys(result.logs) : []
     }
     const whole = found({})
@@ -408,10 +438,10 @@ describe('logs', () => {
     let found: readonly { log: Log; block: Block; transactionIndex: number }[] = []
     let stops = 0
     for (;;) {
-      const result = findLogs(view, { ...all, fromBlock }, { ...limits, maxLogs: 4 })
+      const result = foundLogs(view, { ...all, fromBlock }, { ...limits, maxLogs: 4 })
       if (result.status === 'expired') throw new Error('nothing expires here')
       const toBlock = result.status === 'found' ? 5000n : result.firstLeftOut - 1n
-      const part = findLogs(view, { ...all, fromBlock, toBlock }, { ...limits, maxLogs: 4 })
+      const part = foundLogs(view, { ...all, fromBlock, toBlock }, { ...limits, maxLogs: 4 })
       if (part.status !== 'found') throw new Error(part.status)
       found = [...found, ...part.logs]
       if (result.status === 'found') break
@@ -427,7 +457,7 @@ describe('logs', () => {
     const { view } = filled()
     let blocks = 0
     const isExpired = () => blocks++ === 2
-    const found = findLogs(view, all, { ...limits, isExpired })
+    const found = foundLogs(view, all, { ...limits, isExpired })
     expect(found).toEqual({ status: 'expired', firstLeftOut: BigInt(GENESIS + 2) })
   })
 })

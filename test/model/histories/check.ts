@@ -1,6 +1,7 @@
 /** Compares what a leased view answers with the truth of its record: right, or "void" and "pruned" where that is allowed. */
-import { findLogs, type LogPattern, matches } from '../../../engine/chain/logs.ts'
-import type { Block, ChainView } from '../../../engine/chain/types.ts'
+
+import { matches } from '../../../engine/chain/logs.ts'
+import type { Block, ChainView, LogPattern } from '../../../engine/chain/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
@@ -8,6 +9,7 @@ import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts
 import { equalBytes } from '../../../engine/primitives/words.ts'
 import { PlaceError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
 import { FOLD, OLDEST } from '../../../engine/views/arena.ts'
+import { foundLogs } from '../../fixtures/found-logs.ts'
 import { ADDRESSES, type World } from '../../fixtures/view-blocks.ts'
 import type { Random } from './blocks.ts'
 import { GENESIS, type Held, type Machine } from './machine.ts'
@@ -328,7 +330,7 @@ function checkLogs(
       }
   }
   allowing(machine, held, { number: first }, () => {
-    const found = findLogs(view, filter, {
+    const found = foundLogs(view, filter, {
       maxLogs: 10_000,
       maxReads: 10_000,
       maxBytes: 1e9,

@@ -77,6 +77,18 @@ const left = (text: string, ms: number, base: Changed = {}) =>
     {},
     base,
   )
+/** How an answer of so many characters comes to who takes gzip. */
+const encodingOf = (characters: number) =>
+  over(
+    async ({ port }) => {
+      const headers = { 'content-type': 'application/json', 'accept-encoding': 'gzip' }
+      const url = `http://127.0.0.1:${port}/`
+      const response = await fetch(url, { method: 'POST', headers, body: '{}' })
+      await response.text()
+      return response.headers.get('content-encoding')
+    },
+    { answer: () => reply('1'.repeat(characters)) },
+  )
 const never: Answerer = () => new Promise(() => {})
 const reply = (text: string): Answer => ({ text, status: 200, headers: {} })
 
@@ -142,6 +154,8 @@ export const SOCKETS = {
       return statusOf(await open(), post('{}'))
     }),
   ),
+  compressFromBytes: row(100, 'gzip', encodingOf(100)),
+  compressingBytes: row(1_000, null, encodingOf(20_000)),
   sockets: row(
     1,
     1,

@@ -12,13 +12,15 @@ import type { NodeConfig } from '../../../workers/config/serving.ts'
 import { createFront } from '../../../workers/front/front.ts'
 import { openPromises } from '../../../workers/front/promises.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
+import { openKeptLogs } from '../../../workers/pool/kept-logs.ts'
 import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool } from '../../../workers/pool/pool.ts'
 import { transfer } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
-import { devAccounts } from '../../fixtures/rpc.ts'
+import { devAccounts, testRpc } from '../../fixtures/rpc.ts'
 import { smallPool } from '../../fixtures/small-pool.ts'
+import { createBranches, worldWith } from '../../fixtures/writer-branches.ts'
 import { type Row, row, type Some } from './row.ts'
 
 type Changed = Partial<Limits>
@@ -133,7 +135,26 @@ const long = transfer(0n, { input: new Uint8Array(1_000), gasLimit: 100_000n }).
 /** Of the type of transactions with blobs; its length is looked at first. */
 const blob = Uint8Array.of(3, ...new Uint8Array(1_000))
 
+/** What one of two workers keeps of a block without logs. */
+const keptLogs: Row['see'] = async (limits) => {
+  const kept = openKeptLogs({ ...DEFAULT_LIMITS, ...limits }, 2)
+  const none = { transactionCount: 0, timestamp: 0n, packed: new Uint8Array(0) }
+  kept.keep({ number: 1, hash: new Uint8Array(32), bloom: new Uint8Array(256), ...none }, 0)
+  return kept.stats.blocks
+}
+
+/** What the front keeps of a folded block that was asked for. */
+const keptTexts: Row['see'] = async (limits) => {
+  const { a } = await createBranches()
+  const { reader } = await worldWith(a.slice(0, 4))
+  const rpc = testRpc({ source: { reader, onPublish: () => () => {} }, limits })
+  await rpc.ask('eth_getBlockByNumber', ['0x1', true])
+  return rpc.stats().texts.items
+}
+
 export const WORKERS = {
+  keptLogsBytes: row(100, 0, keptLogs),
+  keptTextBytes: row(100, 0, keptTexts),
   callQueue: row(2, 2, waiting('light')),
   callQueueBytes: row(200, 2, waiting('light')),
   logsQueue: row(2, 2, waiting('logs')),

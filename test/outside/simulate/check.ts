@@ -1,5 +1,5 @@
 /** Everything that a view answers, compared with plain execution: receipts, transactions, logs and state belong together. */
-import { findLogs } from '../../../engine/chain/logs.ts'
+
 import type { Block, ChainView, FlashblockPlace } from '../../../engine/chain/types.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
@@ -12,6 +12,7 @@ import {
   type StateReader,
 } from '../../../engine/state/reader.ts'
 import { bytesOf, fromLatin1, latin1, wordsOf } from '../../../engine/state/words.ts'
+import { foundLogs } from '../../fixtures/found-logs.ts'
 import { ancestorAt, type TrueBlock, type TrueChain } from './chain.ts'
 import { Random } from './random.ts'
 import { countOf, Mismatch, nameOf, partOf, type Shown, same, sameBytes, shownOf } from './shown.ts'
@@ -195,7 +196,7 @@ function checkLogs(
           wanted.push(`${number}:${place}:${latin1(transaction.hash)}`)
       }
   }
-  const search = findLogs(
+  const search = foundLogs(
     view,
     {
       ...{ fromBlock: BigInt(first), toBlock: BigInt(top.block.number) },

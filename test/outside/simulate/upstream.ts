@@ -314,7 +314,7 @@ function textOf(block: TrueBlock, isFull: boolean): string {
 function asBlock(block: TrueBlock): Block {
   const { header, hash, executed } = block
   return {
-    ...{ header, hash, number: BigInt(block.number), flashblockIndex: undefined },
+    ...{ header, hash, number: BigInt(block.number), flashblockIndex: undefined, isFolded: false },
     logsBloom: header.logsBloom,
     transactionCount: executed.length,
     transaction: (at) => executed[at]?.transaction,

@@ -19,6 +19,7 @@ import {
   cancelCall,
   createTaskMemory,
   isCancelled,
+  type LongReply,
   microsOf,
   readCall,
   readReply,
@@ -964,6 +965,7 @@ describe('memory', () => {
     fc.constant({ result: `"${'x'.repeat(TASK_BYTES / 3)}"` }),
     fc.constant({ stale: true as const }),
     fc.nat().map((written) => ({ written })),
+    fc.array(fc.uint8Array({ minLength: 1 }), { minLength: 1 }).map((pieces) => ({ pieces })),
     fc
       .string({ unit: 'binary' })
       .map((message) => ({ error: { code: -32000, message: message.toWellFormed() } })),
@@ -978,7 +980,7 @@ describe('memory', () => {
         const long = writeCalls(memory, calls)
         expect(calls.map((_, index) => readCall(memory, index, long))).toEqual(calls)
         expect(readReply(memory, 0, [])).toBe(undefined)
-        const back: [number, string][] = []
+        const back: [number, LongReply][] = []
         for (const [index, [, reply]] of pairs.entries()) {
           const text = writeReply(memory, index, { reply, micros: index })
           if (text !== undefined) back.push([index, text])

@@ -1,0 +1,119 @@
+/** Logs of folded blocks in the form they are stored in, without the rest of their blocks: what a search looks through, and keeps for the next. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { countStoredLogs, storedLogs } from '../primitives/receipt-codec.ts'
+import { nextAt, startAt } from '../primitives/rlp.ts'
+import { type Slab, take } from '../primitives/slab.ts'
+import type { StoredRows } from '../storage/types.ts'
+import { bloomIn, hasLogs, timestampIn } from './block.ts'
+import type { LogPattern, LogRow, LogRows } from './types.ts'
+
+/** From one topic of a log to the next. */
+export const TOPIC_STEP = 33
+
+/** Numbers that stand before the hash of a transaction: 4 bytes each. */
+const HASH_AT = 12
+const LOGS_AT = HASH_AT + 32
+const ADDRESS_BYTES = 20
+
+/** undefined: the block has logs, but its transactions or receipts are not here. Copies what it keeps. */
+export function packLogRows(
+  { number, hash, header, body, receipts }: StoredRows,
+  slab: Slab,
+): LogRows | undefined {
+  if (!hasLogs(header))
+    return { number, hash, bloom: NO_BLOOM, timestamp: 0n, transactionCount: 0, packed: NOTHING }
+  if (body === undefined || receipts === undefined) return undefined
+  const lists = receipts.map(storedLogs)
+  const size = lists.reduce((sum, list) => sum + (list.length > 0 ? LOGS_AT + list.length : 0), 0)
+  const bytes = take(slab, BLOOM_BYTES + hash.length + size)
+  bytes.set(bloomIn(header))
+  bytes.set(hash, BLOOM_BYTES)
+  const packed = bytes.subarray(BLOOM_BYTES + hash.length)
+  let at = 0
+  let logs = 0
+  for (const [index, list] of lists.entries()) {
+    if (list.length === 0) continue
+    for (const [place, value] of [index, logs, list.length].entries())
+      writeWord(packed, at + 4 * place, value)
+    packed.set(body.transactions[index]!.hash, at + HASH_AT)
+    packed.set(list, at + LOGS_AT)
+    at += LOGS_AT + list.length
+    logs += countStoredLogs(receipts[index]!)
+  }
+  return {
+    number,
+    hash: bytes.subarray(BLOOM_BYTES, BLOOM_BYTES + hash.length),
+    bloom: bytes.subarray(0, BLOOM_BYTES),
+    timestamp: timestampIn(header),
+    transactionCount: receipts.length,
+    packed,
+  }
+}
+
+/**
+ * Gives every log that matches to `found`, in order; `first`: what earlier transactions have is left out. It makes nothing of those that do
+ * not match.
+ */
+export function searchRows(
+  rows: LogRows,
+  { pattern, first }: { readonly pattern: LogPattern; readonly first: number },
+  found: (row: LogRow) => void,
+): void {
+  const { packed } = rows
+  for (let at = 0; at < packed.length; ) {
+    const end = at + LOGS_AT + wordAt(packed, at + 8)
+    const transactionIndex = wordAt(packed, at)
+    let logIndex = wordAt(packed, at + 4)
+    for (let log = at + LOGS_AT; transactionIndex >= first && log < end; logIndex++) {
+      const address = startAt(packed, log) + 1
+      const list = address + ADDRESS_BYTES
+      const topics = startAt(packed, list) + 1
+      const data = nextAt(packed, list)
+      const topicCount = (data - topics + 1) / TOPIC_STEP
+      const dataEnd = nextAt(packed, data)
+      if (isMatch(packed, { address, topics, topicCount }, pattern))
+        found({
+          ...{ transactionHash: at + HASH_AT, transactionIndex, logIndex },
+          ...{ address, topics, topicCount, data: startAt(packed, data), dataEnd },
+        })
+      log = dataEnd
+    }
+    at = end
+  }
+}
+
+function isMatch(
+  packed: Bytes,
+  { address, topics, topicCount }: Pick<LogRow, 'address' | 'topics' | 'topicCount'>,
+  pattern: LogPattern,
+): boolean {
+  if (pattern.topics.length > topicCount || !isOneOf(packed, address, pattern.addresses))
+    return false
+  for (let at = 0; at < pattern.topics.length; at++)
+    if (!isOneOf(packed, topics + at * TOPIC_STEP, pattern.topics[at]!)) return false
+  return true
+}
+
+/** Empty: anything. */
+function isOneOf(packed: Bytes, at: number, alternatives: readonly Bytes[]): boolean {
+  if (alternatives.length === 0) return true
+  for (const each of alternatives) {
+    let same = 0
+    while (same < each.length && packed[at + same] === each[same]) same++
+    if (same === each.length) return true
+  }
+  return false
+}
+
+function writeWord(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value >>> 24
+  bytes[at + 1] = value >>> 16
+  bytes[at + 2] = value >>> 8
+  bytes[at + 3] = value
+}
+const wordAt = (bytes: Bytes, at: number): number =>
+  ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0
+
+const BLOOM_BYTES = 256
+const NO_BLOOM: Bytes = new Uint8Array(BLOOM_BYTES)
+const NOTHING: Bytes = new Uint8Array(0)
