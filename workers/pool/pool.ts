@@ -122,7 +122,7 @@ class PoolCalls {
     this.#clockOffset = processNow() - now()
     this.#options = options
     this.#workers = workers
-    this.#queue = new JobQueue(limits, now)
+    this.#queue = new JobQueue(limits, threads, now)
     this.#costs = createCosts(now)
     this.#supervisor = new Supervisor({
       ...{ limits, threads, heapMb, workers, now },
@@ -135,9 +135,10 @@ class PoolCalls {
   execute(call: PoolCall): Promise<PoolReply> {
     return new Promise((resolve) => {
       const prediction = this.#costs.classify(call, limiterKey(call.client.address))
-      const { client, lane, predicted } = prediction
+      const { client, lane, predicted, expected } = prediction
       const job: Job = {
         ...{ call, prediction, client, lane, predicted },
+        knownUs: expected === 'unknown' ? undefined : predicted,
         bytes: call.text.length,
         queuedAt: this.#options.now(),
         startedAt: undefined,
