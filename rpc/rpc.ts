@@ -20,8 +20,10 @@ import { inTurn } from './legacy/in-turn.ts'
 import { createLegacy } from './legacy/legacy.ts'
 import { createUpstream } from './legacy/upstream.ts'
 import type { Limiter } from './limiter/limiter.ts'
+import type { LimitBy } from './limiter/points.ts'
 import type { Methods } from './method/method.ts'
-import type { FrontServices } from './method/services.ts'
+import { priceBy, priceList } from './method/price.ts'
+import type { Budgets, FrontServices } from './method/services.ts'
 import { createCaps } from './seam/caps.ts'
 import type { Answerer } from './seam/exchange.ts'
 import type { Executor } from './seam/executor.ts'
@@ -49,7 +51,8 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly forward?: Forward | undefined
     /** What its state is worth; undefined: nothing is said of it. */
     readonly mode?: StateMode | undefined
-    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'standing'>
+    readonly limitBy: LimitBy
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
@@ -131,6 +134,7 @@ export function createRpc(options: RpcOptions): Rpc {
     methods,
     modules: { standard: modulesOf(methods.standard), flashblocks: modulesOf(methods.flashblocks) },
     clientVersion: options.clientVersion,
+    budgets: budgetsOf(options),
     onPublish,
     syncing,
     now,
@@ -138,7 +142,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const { lazy } = options
   const { legacy, upstream, elsewhere } = otherNodes(options)
   const rounds = new Rounds({ lazy, limits, now })
-  const holding = { hold, shown, places }
+  const holding = { hold, shown, places, price: priceBy(options.limitBy) }
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
     answer,
@@ -157,6 +161,18 @@ export function createRpc(options: RpcOptions): Rpc {
       rounds: lazy && rounds.stats,
       cache: answer.cache.stats,
     }),
+  }
+}
+
+function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
+  const price = priceBy(limitBy)
+  return {
+    by: limitBy,
+    standing: (address) => limiter.standing(address),
+    prices: {
+      standard: priceList(methods.standard, price, limits),
+      flashblocks: priceList(methods.flashblocks, price, limits),
+    },
   }
 }
 

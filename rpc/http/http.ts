@@ -14,7 +14,7 @@ import type { Answer, Answerer, Part } from '../seam/exchange.ts'
 import { type Bodies, type Body, BodyRefusal } from './body.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
-import { isExpectationKnown } from './incoming.ts'
+import { hasUnknownKey, Incoming, isExpectationKnown } from './incoming.ts'
 import { endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { ServerState } from './state.ts'
@@ -159,9 +159,10 @@ function isTaken({ destroyed, writableFinished, writableEnded, socket }: ServerR
 
 /** Nothing about it needs the router. */
 function isUsual(
-  { method, headers, rawHeaders }: IncomingMessage,
+  request: IncomingMessage,
   { bodyBytes, isAnyOrigin, isHostAllowed }: HttpCallOptions,
 ): boolean {
+  const { method, headers, rawHeaders } = request
   return (
     method === 'POST' &&
     headers['content-type'] === 'application/json' &&
@@ -170,7 +171,8 @@ function isUsual(
     (isAnyOrigin || headers.origin === undefined) &&
     isHostAllowed(headers.host) &&
     !hasTwoHosts(rawHeaders) &&
-    isExpectationKnown(headers)
+    isExpectationKnown(headers) &&
+    !hasUnknownKey(request)
   )
 }
 
@@ -274,7 +276,9 @@ function asciiOf(text: string): string {
   return text
 }
 
+/** Who is asked for: the name of its key, or its address. */
 export function addressOf(request: IncomingMessage, trusted: TrustedProxies): string {
+  if (request instanceof Incoming && request.caller !== undefined) return request.caller
   const forwarded = request.headers['x-forwarded-for']
   const text = Array.isArray(forwarded) ? forwarded.join(',') : forwarded
   return clientAddress(request.socket.remoteAddress, text, trusted)

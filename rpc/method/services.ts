@@ -5,6 +5,8 @@ import type { ReceiptWaits } from '../events/receipt-waits.ts'
 import type { ShownReceipts } from '../events/shown.ts'
 import type { Subscriptions } from '../events/subscriptions.ts'
 import type { JsonSchema, Param } from '../json/schema.ts'
+import type { Standing } from '../limiter/limiter.ts'
+import type { LimitBy } from '../limiter/points.ts'
 import type { Caps } from '../seam/caps.ts'
 import type {
   AccountService,
@@ -25,6 +27,15 @@ export type DescribedMethod = {
   readonly result: { readonly name: string; readonly schema: JsonSchema }
 }
 export type DescribedMethods = ReadonlyMap<string, DescribedMethod>
+
+/** What callers may spend. */
+export interface Budgets {
+  readonly by: LimitBy
+  /** Of one second; undefined: it has no limit. Never rejects. */
+  standing(address: string): Promise<Standing | undefined>
+  /** Points of a call, by method, where that is more than one. */
+  readonly prices: Readonly<Record<Endpoint, Readonly<Record<string, number>>>>
+}
 
 export type FrontServices = {
   readonly reader: ChainReader
@@ -51,6 +62,7 @@ export type FrontServices = {
   readonly modules: Readonly<Record<Endpoint, Readonly<Record<string, string>>>>
   /** Answer of web3_clientVersion. */
   readonly clientVersion: string
+  readonly budgets: Budgets
   /** Listeners run after each publish, with the new record readable. */
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () => Syncing

@@ -40,6 +40,7 @@ export const eth_getLogs = poolMethod({
     const range = query.blockHash === undefined ? resolveRange(view, query, limits) : undefined
     return range && lateData(range)
   },
+  weight: 5,
   params: [param('Filter', logQuery)],
   result: logsResult,
   handler(context, query) {
@@ -173,6 +174,7 @@ export const eth_getFilterLogs = frontMethod({
   about: { is: 'filter', at: 0 },
   summary: 'All logs that match the query of a filter.',
   listed: LISTED,
+  weight: 5,
   params: [filterId],
   result: logsResult,
   handler: (context, id) => logsOfFilter(context, id),

@@ -232,12 +232,14 @@ class PoolCalls {
       this.#charge(job, { micros, isCut: isTimeout })
       if (job === task.putBack?.job && micros < CUT_US) this.#supervisor.pardon(task)
       if (job.isAnswered) continue
+      const queuedMs = job.startedAt! - job.queuedAt
+      const runMs = micros / 1_000
+      job.call.onRun?.({ queuedMs, runMs })
       settle(
         job,
         isTimeout ? expired(job, { limits, now: now() }, reply.error.data as object) : reply,
       )
-      const queuedMs = job.startedAt! - job.queuedAt
-      onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
+      onJob?.({ lane: job.lane, queuedMs, runMs })
     }
     task.pieces?.close()
     if (this.#memories.length < threads) this.#memories.push(task.memory)
