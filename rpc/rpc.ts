@@ -8,6 +8,7 @@ import type { LegacyStats } from './dispatch/call.ts'
 import { createAnswerer } from './dispatch/dispatch.ts'
 import { type RoundStats, Rounds } from './dispatch/rounds.ts'
 import { shareViews } from './dispatch/shared-views.ts'
+import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
 import { createCanonicalFeed } from './events/canonical.ts'
 import { createFilters } from './events/filters.ts'
 import { createFlashblockFeed } from './events/flashblock-feed.ts'
@@ -53,6 +54,8 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly mode?: StateMode | undefined
     readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'standing'>
     readonly limitBy: LimitBy
+    /** undefined: nobody is told of calls that are slow. */
+    readonly slowCalls?: SlowCallOptions | undefined
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
@@ -133,8 +136,7 @@ export function createRpc(options: RpcOptions): Rpc {
     turns: createTurns(),
     methods,
     modules: { standard: modulesOf(methods.standard), flashblocks: modulesOf(methods.flashblocks) },
-    clientVersion: options.clientVersion,
-    budgets: budgetsOf(options),
+    ...{ clientVersion: options.clientVersion, budgets: budgetsOf(options) },
     onPublish,
     syncing,
     now,
@@ -142,7 +144,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const { lazy } = options
   const { legacy, upstream, elsewhere } = otherNodes(options)
   const rounds = new Rounds({ lazy, limits, now })
-  const holding = { hold, shown, places, price: priceBy(options.limitBy) }
+  const holding = { hold, shown, places, ...accounting(options) }
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
     answer,
@@ -162,6 +164,12 @@ export function createRpc(options: RpcOptions): Rpc {
       cache: answer.cache.stats,
     }),
   }
+}
+
+/** What calls cost, and who hears of those that took long. */
+function accounting({ limitBy, slowCalls, limits, now }: RpcOptions) {
+  const price = priceBy(limitBy)
+  return { price, slow: slowCalls && new SlowCalls({ ...slowCalls, price, limits, now }) }
 }
 
 function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {

@@ -125,6 +125,11 @@ export const SERVING = {
     fallback: 0.001,
     text: 'of the calls, run again on the other engine after the answer; 0 is off',
   }),
+  slowCallMs: option('MS', integer(0, 3_600_000), {
+    fallback: 0,
+    text: 'calls that take so long are logged; 0 is off',
+  }),
+  slowCallParams: flag('with the beginning of their parameters, which say what a client does'),
   ...WORKING,
   ...LIMIT_FLAGS,
 }

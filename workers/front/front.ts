@@ -2,6 +2,7 @@
 import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import {
   createServer,
@@ -30,6 +31,7 @@ import { loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Spent } from '../pool/open.ts'
+import type { NodeContext } from '../process/context.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
@@ -46,6 +48,8 @@ export type FrontConfig = Pick<
   | 'apiKeys'
   | 'limitBy'
   | 'limitStore'
+  | 'slowCallMs'
+  | 'slowCallParams'
   | 'receiptHold'
   | 'methods'
   | 'traceModeOptional'
@@ -75,6 +79,7 @@ export type FrontParts = {
   readonly readiness: () => Readiness
   readonly metrics: Metrics
   readonly report: Report
+  readonly log: NodeContext['log']
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
@@ -175,7 +180,14 @@ function openRpc(
     now: parts.now,
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
     onCall: parts.metrics.call,
+    slowCalls: slowCallsOf(parts),
   })
+}
+
+function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
+  const { slowCallMs: ms, slowCallParams: hasParams } = config
+  if (ms === 0) return undefined
+  return { ms, hasParams, tell: (call) => log.info(call, 'a slow call') }
 }
 
 function openServer(

@@ -33,7 +33,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   const front = await createFront({
     ...{ config, chain, reader, metrics, now },
     accounts: { ...accounts, impersonated: source?.impersonated },
-    report: reporter.report,
+    ...{ log, report: reporter.report },
     feed: source && parts.feed,
     methods: source?.methods ?? [],
     legacyUrl: role.legacyUrl,
