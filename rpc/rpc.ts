@@ -9,6 +9,7 @@ import type { LegacyStats } from './dispatch/call.ts'
 import { createAnswerer } from './dispatch/dispatch.ts'
 import { type RoundStats, Rounds } from './dispatch/rounds.ts'
 import { shareViews } from './dispatch/shared-views.ts'
+import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
 import { createCanonicalFeed } from './events/canonical.ts'
 import { createFilters } from './events/filters.ts'
 import { createFlashblockFeed } from './events/flashblock-feed.ts'
@@ -22,8 +23,10 @@ import { inTurn } from './legacy/in-turn.ts'
 import { createLegacy } from './legacy/legacy.ts'
 import { createUpstream } from './legacy/upstream.ts'
 import type { Limiter } from './limiter/limiter.ts'
+import type { LimitBy } from './limiter/points.ts'
 import type { Methods } from './method/method.ts'
-import type { FrontServices } from './method/services.ts'
+import { priceBy, priceList } from './method/price.ts'
+import type { Budgets, FrontServices } from './method/services.ts'
 import { createCaps } from './seam/caps.ts'
 import type { Answerer } from './seam/exchange.ts'
 import type { Executor } from './seam/executor.ts'
@@ -51,7 +54,10 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly forward?: Forward | undefined
     /** What its state is worth; undefined: nothing is said of it. */
     readonly mode?: StateMode | undefined
-    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'standing'>
+    readonly limitBy: LimitBy
+    /** undefined: nobody is told of calls that are slow. */
+    readonly slowCalls?: SlowCallOptions | undefined
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
@@ -128,7 +134,7 @@ export function createRpc(options: RpcOptions): Rpc {
     turns: createTurns(),
     methods,
     modules: { standard: modulesOf(methods.standard), flashblocks: modulesOf(methods.flashblocks) },
-    clientVersion: options.clientVersion,
+    ...{ clientVersion: options.clientVersion, budgets: budgetsOf(options) },
     onPublish,
     syncing,
     now,
@@ -136,7 +142,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const { lazy } = options
   const { legacy, upstream, elsewhere } = otherNodes(options)
   const rounds = new Rounds({ lazy, limits, now })
-  const holding = { hold, shown, places }
+  const holding = { hold, shown, places, ...accounting(options) }
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
     answer,
@@ -155,6 +161,24 @@ export function createRpc(options: RpcOptions): Rpc {
       rounds: lazy && rounds.stats,
       ...{ cache: answer.cache.stats, texts: texts.stats },
     }),
+  }
+}
+
+/** What calls cost, and who hears of those that took long. */
+function accounting({ limitBy, slowCalls, limits, now }: RpcOptions) {
+  const price = priceBy(limitBy)
+  return { price, slow: slowCalls && new SlowCalls({ ...slowCalls, price, limits, now }) }
+}
+
+function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
+  const price = priceBy(limitBy)
+  return {
+    by: limitBy,
+    standing: (address) => limiter.standing(address),
+    prices: {
+      standard: priceList(methods.standard, price, limits),
+      flashblocks: priceList(methods.flashblocks, price, limits),
+    },
   }
 }
 

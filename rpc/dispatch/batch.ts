@@ -27,7 +27,7 @@ export type BatchOptions = {
   readonly isRouted: (item: Ready, scope: Scope) => boolean
   readonly headersOf: (scope: Scope) => Answer['headers']
   /** Of each call that has been answered. */
-  readonly onReply: (reply: PoolReply, method: string, ms: number) => void
+  readonly onReply: (reply: PoolReply, item: Ready, ms: number) => void
 }
 
 /** Characters of parameters beyond which what is done with them may be done by a worker. */
@@ -250,12 +250,12 @@ class Round {
     this.#now = now()
     if (!(reply instanceof Promise)) {
       this.#keep(at, reply)
-      onReply(reply, item.method, this.#now - startedAt)
+      onReply(reply, item, this.#now - startedAt)
       return
     }
     const settled = reply.then((value) => {
       this.#keep(at, value)
-      onReply(value, item.method, now() - startedAt)
+      onReply(value, item, now() - startedAt)
     })
     this.#running.push(settled)
     if (!item.found.hasEffect) return

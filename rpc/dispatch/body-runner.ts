@@ -20,6 +20,7 @@ import { type Item, isReady, type Ready } from './items.ts'
 import { noTries, type Rounds } from './rounds.ts'
 import { Scope, type ScopeOptions } from './scope.ts'
 import type { Slices } from './slices.ts'
+import type { SlowCalls } from './slow-calls.ts'
 
 export type BodyRunnerOptions = {
   readonly services: FrontServices
@@ -36,6 +37,8 @@ export type BodyRunnerOptions = {
   readonly onBug: (error: unknown, method: string) => void
   /** After each call; `method` is 'unknown' for a name that is not served, `code` undefined for a result. */
   readonly onCall?: (method: string, ms: number, code: number | undefined) => void
+  /** undefined: nobody asks how long calls take. */
+  readonly slow?: SlowCalls | undefined
 }
 
 type Trying = {
@@ -59,11 +62,11 @@ export class BodyRunner {
   #place: Place | undefined
 
   constructor(options: BodyRunnerOptions, cache: ResultCache, endpoint: Endpoint) {
-    const { limits, services, slices, executor, onBug, chain, engine, legacy } = options
+    const { limits, services, slices, executor, onBug, chain, engine, legacy, slow } = options
     const { now } = services
     this.#options = options
     this.#endpoint = endpoint
-    this.#local = createCaller({ endpoint, limits, executor, cache, onBug })
+    this.#local = createCaller({ endpoint, limits, executor, cache, onBug, slow })
     this.#call = (legacy && neverThrowing(legacy.callerOver(this.#local))) ?? this.#local
     const callPool = async (scope: Scope, found: Method, params: readonly unknown[]) => {
       const text = JSON.stringify(params)
@@ -81,7 +84,7 @@ export class BodyRunner {
       callApart: (item, scope) => this.#callApart(item, scope),
       isRouted: (item, scope) => legacy !== undefined && isRouted(legacy, item, scope),
       headersOf: (scope) => this.#headersOf(scope),
-      onReply: (reply, method, ms) => this.#count(reply, method, ms),
+      onReply: (reply, item, ms) => this.#count(reply, item, ms),
     }
   }
 
@@ -108,7 +111,7 @@ export class BodyRunner {
   #runSingle(item: Item, scope: Scope): Answer | Promise<Answer> {
     if (!isReady(item)) {
       const reply = { error: item.error }
-      this.#count(reply, 'unknown', 0)
+      this.#count(reply, undefined, 0)
       return this.#single(item, reply, scope)
     }
     // The legacy chain is not asked for an answer that nobody gets.
@@ -150,7 +153,7 @@ export class BodyRunner {
     const reply = call(item, scope, isPinned(scope))
     if (reply instanceof Promise || 'stale' in reply)
       return this.#again(reply, { item, scope, startedAt, call })
-    this.#count(reply, item.method, now() - startedAt)
+    this.#count(reply, item, now() - startedAt)
     return reply
   }
 
@@ -173,14 +176,16 @@ export class BodyRunner {
       else if (now > deadline) reply = { error: outOfTime({ scope, now, limitMs }).toObject() }
       else reply = await call(item, scope, isPinned(scope))
     }
-    this.#count(reply, item.method, services.now() - startedAt)
+    this.#count(reply, item, services.now() - startedAt)
     return reply
   }
 
-  #count(reply: PoolReply, method: string, ms: number): void {
-    const { onCall } = this.#options
-    if (onCall === undefined || 'stale' in reply) return
-    onCall(method, ms, 'error' in reply ? reply.error.code : undefined)
+  /** @param item undefined: its method is not served */
+  #count(reply: PoolReply, item: Ready | undefined, ms: number): void {
+    if ('stale' in reply) return
+    const { onCall, slow } = this.#options
+    onCall?.(item?.method ?? 'unknown', ms, 'error' in reply ? reply.error.code : undefined)
+    if (slow !== undefined && item !== undefined) slow.answered(item, reply, ms)
   }
 
   /** Where the answer stands in the flashblocks: never newer than what it was read from. */

@@ -15,11 +15,12 @@ import {
   responseTooLarge,
   timedOut,
 } from '../seam/errors.ts'
-import type { Executor, PoolReply } from '../seam/executor.ts'
+import type { Executor, PoolReply, RunTimes } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
 import type { ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
 import type { Scope } from './scope.ts'
+import type { SlowCalls } from './slow-calls.ts'
 
 /** A method with its parameters, as values and as the text they were cut from. */
 export type Call = {
@@ -32,6 +33,8 @@ export type CallerOptions = {
   readonly limits: MethodLimits
   readonly executor: Executor
   readonly cache: ResultCache
+  /** undefined: nobody asks how long calls take. */
+  readonly slow?: SlowCalls | undefined
   /** A thrown thing that is no answer: for the log. */
   readonly onBug: (error: unknown, method: string) => void
 }
@@ -126,15 +129,16 @@ class Calls {
   /** In a worker. */
   #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
     const { found: method, params, text } = call
-    const { endpoint, executor, limits } = this.#options
+    const { endpoint, executor, limits, slow } = this.#options
     const isLong = text.length > DECODE_FIRST_CHARACTERS
     const values = isLong ? undefined : method.decode(params, limits)
     const replayed = values && replayedBy(method, values, scope)
     const record = isPinned ? scope.record : undefined
     const deadline = scope.startedAt + laneMs(method.runs, limits)
     const { client } = scope
+    const onRun = slow && ((times: RunTimes) => slow.ran(call, times))
     return executor
-      .execute({ method, params, text, endpoint, record, deadline, client, replayed })
+      .execute({ method, params, text, endpoint, record, deadline, client, replayed, onRun })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
   }
 

@@ -10,6 +10,7 @@ import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_REFUSALS, POINT_VALUES } from '../limiter/points.ts'
 import type { Methods } from '../method/method.ts'
+import type { Price } from '../method/price.ts'
 import type { Client } from '../seam/client.ts'
 import {
   batchTooLarge,
@@ -35,6 +36,8 @@ import { Slices } from './slices.ts'
 export type AnswererOptions = Omit<BodyRunnerOptions, 'slices'> & {
   readonly methods: Readonly<Record<Endpoint, Methods>>
   readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+  /** Points of a call. */
+  readonly price: Price
   /** For views that are as new as a request asks for. */
   readonly places: PlaceWaits
   /** Of the flashblocks endpoint; undefined: receipts are never held. */
@@ -168,9 +171,9 @@ class Bodies {
   }
 
   #costOf(items: readonly Item[]): number {
-    const { limits } = this.#options
+    const { limits, price } = this.#options
     let cost = 0
-    for (const item of items) cost += isReady(item) ? item.found.cost(item.params, limits) : 1
+    for (const item of items) cost += isReady(item) ? price(item.found, item.params, limits) : 1
     return cost
   }
 
@@ -352,9 +355,9 @@ const idsOf = (items: readonly Item[]) => items.map(({ id }) => id)
 
 /** Nothing of it runs. A batch gets an error per item: client libraries do not understand a single one. */
 function tooMany(refused: Refused, items: readonly Item[], isBatch: boolean): Answer {
-  const { limit, used, cost, retryAfterMs, holdMs } = refused
-  const error = rateLimited({ limit, used, cost, retryAfterMs }).toObject()
+  const error = rateLimited(refused).toObject()
   const texts = errorTexts(idsOf(items), error)
   const headers = headersOfRefusal(refused)
-  return { ...reply(isBatch ? `[${texts.join(',')}]` : texts[0]!, 429, headers), holdMs }
+  const text = isBatch ? `[${texts.join(',')}]` : texts[0]!
+  return { ...reply(text, 429, headers), holdMs: refused.holdMs }
 }

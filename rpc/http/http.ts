@@ -15,7 +15,7 @@ import { type Bodies, type Body, BodyRefusal } from './body.ts'
 import type { Encoding } from './encoding.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
-import { isExpectationKnown } from './incoming.ts'
+import { hasUnknownKey, Incoming, isExpectationKnown } from './incoming.ts'
 import { endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { ServerState } from './state.ts'
@@ -167,9 +167,10 @@ function isTaken({ destroyed, writableFinished, writableEnded, socket }: ServerR
 
 /** Nothing about it needs the router. */
 function isUsual(
-  { method, headers, rawHeaders }: IncomingMessage,
+  request: IncomingMessage,
   { bodyBytes, isAnyOrigin, isHostAllowed }: HttpCallOptions,
 ): boolean {
+  const { method, headers, rawHeaders } = request
   return (
     method === 'POST' &&
     headers['content-type'] === 'application/json' &&
@@ -178,7 +179,8 @@ function isUsual(
     (isAnyOrigin || headers.origin === undefined) &&
     isHostAllowed(headers.host) &&
     !hasTwoHosts(rawHeaders) &&
-    isExpectationKnown(headers)
+    isExpectationKnown(headers) &&
+    !hasUnknownKey(request)
   )
 }
 
@@ -282,7 +284,9 @@ function asciiOf(text: string): string {
   return text
 }
 
+/** Who is asked for: the name of its key, or its address. */
 export function addressOf(request: IncomingMessage, trusted: TrustedProxies): string {
+  if (request instanceof Incoming && request.caller !== undefined) return request.caller
   const forwarded = request.headers['x-forwarded-for']
   const text = Array.isArray(forwarded) ? forwarded.join(',') : forwarded
   return clientAddress(request.socket.remoteAddress, text, trusted)

@@ -17,6 +17,10 @@ export class Incoming extends Message {
   /** The whole request is here. */
   onArrived: ((request: Incoming) => void) | undefined = undefined
 
+  /** From its API key (callers.ts). */
+  caller: string | undefined = undefined
+  hasUnknownKey = false
+
   /** Told of each piece; false: it is one too many, and the connection is ending. */
   countPiece: (() => boolean) | undefined = undefined
 
@@ -28,6 +32,9 @@ export class Incoming extends Message {
     return true
   }
 }
+
+export const hasUnknownKey = (request: IncomingMessage): boolean =>
+  request instanceof Incoming && request.hasUnknownKey
 
 /** From now on to this taker; what came before it was there waits in the stream and is taken from that. */
 export function takeBody(request: IncomingMessage, take: TakePiece): void {

@@ -7,6 +7,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { limiterKey, type TrustedProxies } from '../seam/address.ts'
+import type { ApiKeys } from '../seam/api-keys.ts'
 import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
 import { type Deadlines, longestMs } from '../seam/lane.ts'
@@ -20,12 +21,13 @@ import {
   UNREAD_POINTS,
   UNSUPPORTED_ENCODING,
 } from './body.ts'
+import { readKey, UNKNOWN_KEY } from './callers.ts'
 import { createEncoding, type Encoding, type EncodingLimits } from './encoding.ts'
 import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
 import { createHeld, type Held } from './held.ts'
 import { createHostCheck, hasTwoHosts, TWO_HOSTS } from './hosts.ts'
 import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls, pathOf } from './http.ts'
-import { Incoming, isExpectationKnown, stopParsing } from './incoming.ts'
+import { hasUnknownKey, Incoming, isExpectationKnown, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
@@ -58,6 +60,8 @@ export type ServerOptions = {
   /** Names that a Host header may have besides loopback names and addresses; '*' for all. */
   readonly hosts: readonly string[]
   readonly trustedProxies: TrustedProxies
+  /** Callers may say who they are; undefined: all are known by their addresses. */
+  readonly apiKeys?: ApiKeys | undefined
   readonly answer: Answerer
   /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
   readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
@@ -137,7 +141,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   })
   const server = fastify({
     serverFactory(route) {
-      const begin = createBeginning({ calls, sockets, orderOf, later, route, trustedProxies })
+      const begin = createBeginning({ ...options, calls, sockets, orderOf, later, route })
       // Node would answer by itself to an expectation that it does not know, past every bound.
       return http.on('request', begin).on('checkExpectation', begin)
     },
@@ -231,15 +235,17 @@ function createBeginning(options: {
   readonly orderOf: ReturnType<typeof watchFloods>
   readonly later: ReturnType<typeof createTurns>
   readonly trustedProxies: TrustedProxies
+  readonly apiKeys?: ApiKeys | undefined
   readonly route: Handle
 }): Handle {
-  const { calls, sockets, orderOf, later, trustedProxies, route } = options
+  const { calls, sockets, orderOf, later, trustedProxies, apiKeys, route } = options
   const handle: Handle = (request, response) => {
     if (!response.destroyed && !calls.take(request, response)) route(request, response)
   }
   return (request, response) => {
     // What else came with the request that ended it.
     if (request.socket.destroyed) return
+    if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
     sockets.begin(request, response)
     const order = orderOf(request, response)
     if (order === 'now') handle(request, response)
@@ -326,11 +332,13 @@ function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls):
 
 /** Status and text. */
 function faultOfHead(
-  { rawHeaders, headers }: IncomingMessage,
+  request: IncomingMessage,
   isHostAllowed: (host: string | undefined) => boolean,
 ): [number, string] | undefined {
+  const { rawHeaders, headers } = request
   if (hasTwoHosts(rawHeaders)) return [400, TWO_HOSTS]
   if (!isHostAllowed(headers.host)) return [403, 'invalid host specified']
+  if (hasUnknownKey(request)) return [401, UNKNOWN_KEY]
   return isExpectationKnown(headers) ? undefined : [417, 'expectation is not known']
 }
 

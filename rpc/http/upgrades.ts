@@ -3,10 +3,13 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { TrustedProxies } from '../seam/address.ts'
+import type { ApiKeys } from '../seam/api-keys.ts'
 import type { Answerer } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
+import { readKey, UNKNOWN_KEY } from './callers.ts'
 import { hostFault } from './hosts.ts'
 import { addressOf, ENDPOINTS, pathOf } from './http.ts'
+import { hasUnknownKey, type Incoming } from './incoming.ts'
 import type { Intake } from './intake.ts'
 import { type MessageLimits, serveMessages } from './messages.ts'
 import type { Outgoing } from './outgoing.ts'
@@ -30,6 +33,7 @@ type WebSocketOptions = Omit<Shared, 'limits'> & {
   /** Origins of browsers, or '*'. */
   readonly cors: readonly string[]
   readonly trustedProxies: TrustedProxies
+  readonly apiKeys?: ApiKeys | undefined
   readonly answer: Answerer
   readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** WebSocket /feed; undefined: not served. */
@@ -66,6 +70,7 @@ export function serveWebSockets(http: Server, options: WebSocketOptions): WebSoc
     if (fault !== undefined) return refusal(400, fault)
     if (!options.isHostAllowed(host)) return refusal(403, 'invalid host specified')
     if (!isOriginAllowed(origin)) return refusal(403, 'origin not allowed')
+    if (hasUnknownKey(request)) return refusal(401, UNKNOWN_KEY)
     const path = pathOf(request.url)
     const endpoint = ENDPOINTS.get(path)
     const upgraded = { request, socket, head, address }
@@ -85,6 +90,8 @@ export function serveWebSockets(http: Server, options: WebSocketOptions): WebSoc
   }
   // A handshake costs more than a small request, whatever becomes of it.
   http.on('upgrade', async (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const { apiKeys } = options
+    if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
     const address = addressOf(request, options.trustedProxies)
     const charge =
       visits.held(address) === undefined ? await visits.charge(address, 1) : { isAllowed: false }

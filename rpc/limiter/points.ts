@@ -1,5 +1,8 @@
 /** What one point of the rate limit pays for: a request costs the most of its calls and of these, and the processor time of a worker afterwards. */
 
+/** Of calls: by how many requests each stands for, or by what its method costs (`--limit-by`). */
+export type LimitBy = 'request' | 'cost'
+
 /** Bytes of a body. */
 export const POINT_BYTES = 65_536
 /** Pieces that a body comes in: each takes 2 µs, and 10 where it is a read of its own (2026-11). */

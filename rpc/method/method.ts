@@ -118,6 +118,8 @@ export type Method = {
   readonly isWaiting: boolean
   /** What a call with these parameters, which nobody has looked at, costs in the limiter: points of the requests per second. */
   readonly cost: Cost
+  /** The least that a call costs where the limit is by cost (--limit-by): in points of about 50 µs of a processor, as measured (ADR 45). */
+  readonly weight: number
   /** Endpoints for which the service lists it (`--methods standard`). */
   readonly listed: readonly Endpoint[]
   readonly params: readonly Param[]
@@ -167,8 +169,13 @@ type Definition<P extends Params, R, C> = {
   readonly isPure?: boolean
   readonly ofLong?: OfLong
   readonly cost?: number | Cost
+  /** Left out: what a plain read costs, or a call that a worker runs. */
+  readonly weight?: number
   readonly handler: (context: C, ...values: Values<P>) => R | Promise<R>
 }
+
+const READ_WEIGHT = 1
+const WORKER_WEIGHT = 2
 
 const BOTH: readonly Endpoint[] = ['standard', 'flashblocks']
 
@@ -210,6 +217,7 @@ function build<P extends Params, R>(
     hasEffect: definition.hasEffect ?? false,
     isWaiting: definition.isWaiting ?? false,
     cost: typeof cost === 'function' ? cost : () => cost,
+    weight: definition.weight ?? (runs === 'front' ? READ_WEIGHT : WORKER_WEIGHT),
     decode,
     invoke(context, wire) {
       const value = handler(context, ...(decode(wire, context.limits) as Values<P>))

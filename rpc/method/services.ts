@@ -6,6 +6,8 @@ import type { ShownReceipts } from '../events/shown.ts'
 import type { Subscriptions } from '../events/subscriptions.ts'
 import type { KeptTexts } from '../json/kept-texts.ts'
 import type { JsonSchema, Param } from '../json/schema.ts'
+import type { Standing } from '../limiter/limiter.ts'
+import type { LimitBy } from '../limiter/points.ts'
 import type { Caps } from '../seam/caps.ts'
 import type {
   AccountService,
@@ -26,6 +28,15 @@ export type DescribedMethod = {
   readonly result: { readonly name: string; readonly schema: JsonSchema }
 }
 export type DescribedMethods = ReadonlyMap<string, DescribedMethod>
+
+/** What callers may spend. */
+export interface Budgets {
+  readonly by: LimitBy
+  /** Of one second; undefined: it has no limit. Never rejects. */
+  standing(address: string): Promise<Standing | undefined>
+  /** Points of a call, by method, where that is more than one. */
+  readonly prices: Readonly<Record<Endpoint, Readonly<Record<string, number>>>>
+}
 
 export type FrontServices = {
   readonly reader: ChainReader
@@ -54,6 +65,7 @@ export type FrontServices = {
   readonly modules: Readonly<Record<Endpoint, Readonly<Record<string, string>>>>
   /** Answer of web3_clientVersion. */
   readonly clientVersion: string
+  readonly budgets: Budgets
   /** Listeners run after each publish, with the new record readable. */
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () => Syncing

@@ -58,6 +58,7 @@ export const eth_sendTransaction = frontMethod({
   summary: 'Completes, signs and sends a transaction of one of the accounts of the node.',
   listed: LISTED,
   hasEffect: true,
+  weight: 12,
   params: [param('Transaction', transactionCall)],
   result: hashResult('Transaction hash'),
   handler(context, call) {

@@ -69,6 +69,7 @@ export const eth_getBlockReceipts = frontMethod({
   summary: 'The receipts of a block.',
   listed: ['flashblocks'],
   basis: 'about',
+  weight: 3,
   params: [param('Block', blockId)],
   result: textResult('Receipts', { type: 'array', items: { type: 'object' } }),
   handler({ view, services }, at) {

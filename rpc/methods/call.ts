@@ -50,6 +50,7 @@ export const eth_estimateGas = poolMethod({
   runs: 'call',
   listed: LISTED,
   basis: 'about',
+  weight: 3,
   params,
   result: quantityResult('Gas used'),
   handler(context, request, at, stateOverrides, blockOverrides) {
@@ -67,6 +68,7 @@ export const eth_createAccessList = poolMethod({
   summary: 'What a message touches on the state of a block, as the access list it could declare.',
   runs: 'call',
   basis: 'about',
+  weight: 3,
   params: [
     param('Transaction', transactionCall),
     optional('Block', blockId, LATEST),

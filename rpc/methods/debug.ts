@@ -46,6 +46,7 @@ export const debug_traceTransaction = poolMethod({
   replays: (view, transactionHash) => view.findTransaction(transactionHash)?.block.hash,
   listed: LISTED,
   cost: 10,
+  weight: 40,
   params: [param('Transaction hash', hash), optional('Options', traceConfig)],
   result: traceResult,
   handler(context, transactionHash, config) {
@@ -73,6 +74,7 @@ export const debug_traceBlockByHash = poolMethod({
   listed: LISTED,
   basis: 'about',
   cost: 20,
+  weight: 80,
   params: [param('Block hash', hash), optional('Options', traceConfig)],
   result: blockTraceResult,
   handler(context, blockHash, config) {
@@ -91,6 +93,7 @@ export const debug_traceBlockByNumber = poolMethod({
   listed: LISTED,
   basis: 'about',
   cost: 20,
+  weight: 80,
   params: [param('Block', blockNumber), optional('Options', traceConfig)],
   result: blockTraceResult,
   handler(context, at, config) {
@@ -125,6 +128,7 @@ export const debug_traceCall = poolMethod({
     config?.txIndex === undefined ? undefined : view.block(at)?.hash,
   cost: 10,
   basis: 'about',
+  weight: 40,
   params: [
     param('Transaction', transactionCall),
     optional('Block', blockId, LATEST),

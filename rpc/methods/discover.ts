@@ -1,9 +1,10 @@
-/** What this node serves, as a document. */
+/** What this node serves, as a document, and what a caller may ask of it. */
 
 import { plainResult } from '../json/results.ts'
 import { onLatest } from '../method/basis.ts'
 import { frontMethod } from '../method/method.ts'
 import { openrpc } from '../method/openrpc.ts'
+import { keyNameOf } from '../seam/address.ts'
 
 export const rpc_discover = frontMethod({
   name: 'rpc.discover',
@@ -18,4 +19,22 @@ export const rpc_discover = frontMethod({
       mode: services.mode,
       limits,
     }),
+})
+
+export const rpc_limits = frontMethod({
+  name: 'rpc_limits',
+  summary:
+    'What the caller may spend in a second and has spent of it, this call included, and what calls cost that cost more than a point.',
+  params: [],
+  result: plainResult('Limits', { title: 'Limits of the caller', type: 'object' }),
+  async handler({ services, client }) {
+    const { by, prices } = services.budgets
+    const standing = await services.budgets.standing(client.address)
+    const bucket = keyNameOf(client.address) === undefined ? 'address' : 'key'
+    const costs = prices[client.endpoint]
+    if (standing === undefined) return { by, bucket, limit: null, costs }
+    const { limit, used, owed, resetMs } = standing
+    const remaining = Math.max(0, limit - used)
+    return { by, bucket, limit, used, remaining, owed, resetMs, costs }
+  },
 })

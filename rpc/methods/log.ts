@@ -41,6 +41,7 @@ export const eth_getLogs = poolMethod({
     const range = query.blockHash === undefined ? resolveRange(view, query, limits) : undefined
     return range && lateData(range)
   },
+  weight: 5,
   params: [param('Filter', logQuery)],
   result: writtenResult('Log objects', logsResult.schema),
   handler(context, query) {
@@ -176,6 +177,7 @@ export const eth_getFilterLogs = frontMethod({
   about: { is: 'filter', at: 0 },
   summary: 'All logs that match the query of a filter.',
   listed: LISTED,
+  weight: 5,
   params: [filterId],
   result: logsResult,
   handler: (context, id) => logsOfFilter(context, id),

@@ -25,6 +25,7 @@ export const eth_getProof = poolMethod({
   runs: 'call',
   basis: 'about',
   cost: 5,
+  weight: 5,
   params: [
     param('Address', address),
     param('Storage keys', keysCodec),

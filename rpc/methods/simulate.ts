@@ -64,6 +64,7 @@ export const eth_simulateV1 = poolMethod({
   runs: 'call',
   basis: 'about',
   cost: 5,
+  weight: 5,
   params: [param('Payload', payload), optional('Block', blockId, LATEST)],
   result: textResult('Blocks', { type: 'array', items: { type: 'object' } }),
   async handler(context, request, at) {

@@ -17,6 +17,7 @@ export const eth_sendRawTransaction = frontMethod({
   summary: 'Takes a signed transaction into the txpool.',
   listed: ['standard', 'flashblocks'],
   hasEffect: true,
+  weight: 10,
   params: [envelope],
   result: hashResult('Transaction hash'),
   handler: submit,
@@ -39,6 +40,7 @@ export const eth_sendRawTransactionSync = frontMethod({
   summary: 'Takes a signed transaction into the txpool and answers with its receipt.',
   hasEffect: true,
   isWaiting: true,
+  weight: 10,
   params: [envelope, optional('Timeout', milliseconds, 0)],
   result: textResult('Receipt information', { title: 'Receipt object', type: 'object' }),
   async handler(context, raw, timeoutMs) {

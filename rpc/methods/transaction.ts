@@ -53,6 +53,7 @@ export const eth_getTransactionReceipt = frontMethod({
   about: { is: 'receipt', at: 0 },
   summary: 'The receipt of a transaction that is in a block, or in the pending one.',
   listed: LISTED,
+  weight: 3,
   params: [transactionHash],
   result: textResult('Receipt information', { title: 'Receipt object', type: 'object' }),
   handler({ view, services, client }, wanted) {

@@ -24,6 +24,16 @@ export function clientAddress(
   return address
 }
 
+/** In place of an address: a caller with an API key is who it says it is, wherever it asks from. */
+const KEYED = 'key '
+export const keyedAddress = (name: string): string => `${KEYED}${name}`
+/** undefined: it is an address. */
+export const keyNameOf = (address: string): string | undefined =>
+  address.startsWith(KEYED) ? address.slice(KEYED.length) : undefined
+/** What a refusal says of whose points they are, where they are not an address's. */
+export const bucketOf = (address: string): { readonly bucket?: 'key' } =>
+  address.startsWith(KEYED) ? { bucket: 'key' } : {}
+
 /** An IPv4 address counts for itself, an IPv6 address for its /64: one customer has a whole one. */
 export function limiterKey(address: string): string {
   if (isIP(address) !== 6) return address

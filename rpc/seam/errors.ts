@@ -210,6 +210,8 @@ export const syncTimeout = (hash: string, waitedMs: number): RpcError =>
 
 // Limits.
 export type Refusal = {
+  /** Whose points they are; left out: those of its address. */
+  readonly bucket?: 'key'
   /** Points per second. */
   readonly limit: number
   /** Points already used in this second, this request not counted. */
@@ -217,12 +219,13 @@ export type Refusal = {
   readonly cost: number
   readonly retryAfterMs: number
 }
-export const rateLimited = (refusal: Refusal): RpcError =>
-  new RpcError('limited', 'request rate limit exceeded', {
-    reason: 'rate',
-    bucket: 'address',
-    ...refusal,
+export const rateLimited = (refusal: Refusal): RpcError => {
+  const { bucket = 'address', limit, used, cost, retryAfterMs } = refusal
+  const remaining = Math.max(0, limit - used)
+  return new RpcError('limited', 'request rate limit exceeded', {
+    ...{ reason: 'rate', bucket, limit, used, cost, retryAfterMs, remaining },
   })
+}
 /** A queue or a cap is full; clients come again after a while. */
 export const overloaded = (what: string, retryAfterMs: number): RpcError =>
   new RpcError('limited', `server busy: ${what}`, { reason: 'overloaded', retryAfterMs })

@@ -20,7 +20,11 @@ export type PoolCall = {
   readonly client: PoolClient
   /** Hash of the block whose transactions it replays, where that is known: a worker that has done so before is the better one. */
   readonly replayed?: string | undefined
+  /** Told before the answer, where a worker has run it to its end; left out: nobody wants to know. */
+  readonly onRun?: ((times: RunTimes) => void) | undefined
 }
+/** Of a call in a worker: how long it waited for that, and how long it took its processor. */
+export type RunTimes = { readonly queuedMs: number; readonly runMs: number }
 /** Who waits for a call: one for nobody ends early, and each address has its share of the workers. */
 export type PoolClient = {
   readonly isGone: boolean

@@ -2,10 +2,23 @@
 import { availableParallelism } from 'node:os'
 import { LEDGER_LIMITS } from '../../engine/storage/ledger-types.ts'
 import { HELD_BLOCKS, MOST_HELD_BLOCKS } from '../../engine/views/memory.ts'
+import { addressRates } from '../../rpc/limiter/address-rates.ts'
 import { isLoopback, trustedProxies } from '../../rpc/seam/address.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
+import { readApiKeys } from './api-keys-file.ts'
 import type { ConfigOf, Given } from './command.ts'
-import { choice, flag, integer, list, option, optional, orWord, share, text } from './option.ts'
+import {
+  choice,
+  flag,
+  integer,
+  list,
+  option,
+  optional,
+  orWord,
+  share,
+  text,
+  url,
+} from './option.ts'
 import {
   CHAIN,
   DATADIR,
@@ -32,6 +45,22 @@ export const SERVING = {
   rateLimit: option('N|off', orWord('off', integer(1, 1_000_000)), {
     fallback: 100,
     text: 'requests per second of one address',
+  }),
+  rateLimitOf: option('CIDR=N|off,…', list(addressRate), {
+    fallback: [],
+    text: 'another rate for each address in a range; off: no limit, an allow list',
+  }),
+  apiKeys: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'keys of callers that are counted by name (JSON), read again at SIGHUP',
+  }),
+  limitStore: option('memory|redis://…', orWord('memory', url('rediss', 'redis')), {
+    fallback: 'memory',
+    text: 'where the points are counted; Redis for several nodes that share one limit',
+  }),
+  limitBy: option('request|cost', choice('request', 'cost'), {
+    fallback: 'request',
+    text: 'what the rate counts: requests, or what each method costs (rpc_limits)',
   }),
   trustProxy: option('CIDR,…', list(range), {
     fallback: [],
@@ -96,6 +125,11 @@ export const SERVING = {
     fallback: 0.001,
     text: 'of the calls, run again on the other engine after the answer; 0 is off',
   }),
+  slowCallMs: option('MS', integer(0, 3_600_000), {
+    fallback: 0,
+    text: 'calls that take so long are logged; 0 is off',
+  }),
+  slowCallParams: flag('with the beginning of their parameters, which say what a client does'),
   ...WORKING,
   ...LIMIT_FLAGS,
 }
@@ -136,6 +170,7 @@ export function servingProblems(
     found.push('--ephemeral and --datadir exclude each other: leave one out')
   if (config.adminPort !== 0 && config.adminPort === config.port)
     found.push('--admin-port and --port are the same: give another --admin-port, or 0 for none')
+  if (config.apiKeys !== undefined) found.push(...readApiKeys(config.apiKeys).problems)
   if (config.unlock.length === 0) return found
   if (config.keystore === undefined || config.passwordFile === undefined)
     found.push('--unlock needs --keystore DIR and --password-file FILE')
@@ -152,6 +187,11 @@ export const isOpenToAll = ({ host, allowInsecureUnlock }: NodeConfig): boolean 
 
 function range(wire: string): string {
   trustedProxies([wire])
+  return wire
+}
+
+function addressRate(wire: string): string {
+  addressRates([wire])
   return wire
 }
 

@@ -2,8 +2,14 @@
 import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
+import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
-import { createServer, type Readiness, type Server } from '../../rpc/http/server.ts'
+import {
+  createServer,
+  type Readiness,
+  type Server,
+  type ServerOptions,
+} from '../../rpc/http/server.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
@@ -25,7 +31,10 @@ import { loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Spent } from '../pool/open.ts'
+import type { NodeContext } from '../process/context.ts'
+import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
+import { openLimitStore } from './limit-store.ts'
 import { openPurses, type Purses } from './purses.ts'
 
 export type FrontConfig = Pick<
@@ -35,6 +44,12 @@ export type FrontConfig = Pick<
   | 'cors'
   | 'trustProxy'
   | 'rateLimit'
+  | 'rateLimitOf'
+  | 'apiKeys'
+  | 'limitBy'
+  | 'limitStore'
+  | 'slowCallMs'
+  | 'slowCallParams'
   | 'receiptHold'
   | 'methods'
   | 'traceModeOptional'
@@ -64,6 +79,7 @@ export type FrontParts = {
   readonly readiness: () => Readiness
   readonly metrics: Metrics
   readonly report: Report
+  readonly log: NodeContext['log']
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
@@ -74,6 +90,9 @@ export interface Front {
   listen(port: number): Promise<{ readonly port: number; readonly url: string }>
   /** A new record can be read. */
   published(): void
+  close(): Promise<void>
+  /** Reads the API keys again, and gives their number; undefined: their file has a problem. Left out: there are none. */
+  readonly reloadKeys?: (() => number | undefined) | undefined
   /** A call has run: its address owes for the worker's time. */
   readonly spent: (spent: Spent) => void
   readonly holds: () => Readonly<Record<string, number>>
@@ -89,12 +108,16 @@ const NO_ENGINE: Engine = { name: 'none', openSession: refuse, precompiles: refu
 export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain } = parts
   const publishes = createListeners()
-  const purses = openPurses(parts)
+  const opened =
+    config.apiKeys === undefined ? undefined : openApiKeys(config.apiKeys, parts.report)
+  const store = await openLimitStore(config.limitStore, parts.report)
+  const purses = openPurses({ ...parts, keys: opened?.keys, store })
   const rpc = openRpc(parts, purses, publishes.add)
   let url = ''
   const server = await openServer(parts, purses, {
     answer: rpc.answer,
     page: () => page(chain, url),
+    apiKeys: opened?.keys,
   })
   return {
     server,
@@ -105,6 +128,11 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       return { port: taken, url }
     },
     published: publishes.fire,
+    reloadKeys: opened?.reload,
+    async close() {
+      await server.close()
+      store?.close()
+    },
     spent({ address, cpuMs }) {
       const points = Math.floor(cpuMs / POINT_MS)
       if (points > 0) purses.limiter.owe(address, points)
@@ -142,6 +170,7 @@ function openRpc(
     limits: config.limits,
     methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
     limiter: charging,
+    limitBy: config.limitBy,
     receiptHoldMs: config.receiptHold,
     legacyUrl: parts.legacyUrl,
     ...{ lazy: parts.lazy, forward: parts.forward, mode: parts.mode },
@@ -151,13 +180,20 @@ function openRpc(
     now: parts.now,
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
     onCall: parts.metrics.call,
+    slowCalls: slowCallsOf(parts),
   })
+}
+
+function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
+  const { slowCallMs: ms, slowCallParams: hasParams } = config
+  if (ms === 0) return undefined
+  return { ms, hasParams, tell: (call) => log.info(call, 'a slow call') }
 }
 
 function openServer(
   { config, feed, readiness, report, now }: FrontParts,
   { charging, visiting }: Purses,
-  served: { readonly answer: Rpc['answer']; readonly page: () => string },
+  served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys'>,
 ): Promise<Server> {
   return createServer({
     ...served,
@@ -192,9 +228,10 @@ function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Serv
   }
 }
 
-const statsOfPurses = ({ limiter, visits }: Purses) => ({
+const statsOfPurses = ({ limiter, visits, store }: Purses) => ({
   limiterKeys: limiter.known,
   pointsCharged: limiter.charged + visits.charged,
+  ...(store === undefined ? {} : store()),
 })
 
 function statsOfRpc(stats: RpcStats) {

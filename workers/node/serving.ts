@@ -33,7 +33,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   const front = await createFront({
     ...{ config, chain, reader, metrics, now },
     accounts: { ...accounts, impersonated: source?.impersonated },
-    report: reporter.report,
+    ...{ log, report: reporter.report },
     feed: source && parts.feed,
     methods: source?.methods ?? [],
     legacyUrl: role.legacyUrl,
@@ -46,9 +46,10 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   })
   parts.later.front = front
   parts.spent.open(front.spent)
+  if (front.reloadKeys !== undefined) onHangUp(log, front.reloadKeys)
   front.server.setPaused('starting')
   const { url } = await listen(config, front)
-  lifecycle.onStop('the server', () => front.server.close())
+  lifecycle.onStop('the server', front.close)
   await openAdmin(context, parts)
   await parts.threads.ready
   const found = transactions.restore(parts.journal.found)
@@ -60,6 +61,14 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
       (error: Error) => context.fail(`journalled transactions: ${error.message}`),
     )
   await becomeReady(context, parts, { front, url, source })
+}
+
+/** What an operator has changed while the node runs. */
+function onHangUp(log: NodeContext['log'], reload: () => number | undefined): void {
+  process.on('SIGHUP', () => {
+    const keys = reload()
+    if (keys !== undefined) log.info({ keys }, 'the API keys were read again')
+  })
 }
 
 function tellRestored(log: NodeContext['log'], restored: number): void {

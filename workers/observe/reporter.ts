@@ -17,6 +17,8 @@ const KINDS = {
   feed_failed: ['error', 'the thread of a feed has failed, and is replaced'],
   front_stalled: ['warn', 'the front stood still'],
   journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],
+  keys_not_read: ['warn', 'the file of API keys was not read again: the keys are as they were'],
+  limit_store_away: ['warn', 'the store of the limits does not answer: this process counts alone'],
   node_fails: ['error', 'the node cannot go on'],
   part_not_stopped: ['warn', 'a part did not stop as it should'],
   promise_broken: ['warn', 'a block that flashblocks had shown is replaced'],

@@ -12,10 +12,14 @@ export type Queued = {
   readonly client: string
   /** Microseconds. */
   readonly predicted: number
+  /** The same where such calls were measured; left out: it is a guess. */
+  readonly knownUs?: number | undefined
 }
 type Account<T> = {
   readonly client: string
   readonly jobs: Fifo<T>
+  /** Of its calls whose cost is known. */
+  knownUs: number
   /** Microseconds. */
   credit: number
   /** It has been given the credit of the turn that it has now. */
@@ -56,12 +60,14 @@ export class FairQueue<T extends Queued> {
     const { client } = job
     let account = this.#accounts.get(client)
     if (account === undefined) {
-      account = { client, jobs: createFifo(), credit: this.#debts.take(client), isInTurn: false }
+      const credit = this.#debts.take(client)
+      account = { client, jobs: createFifo(), knownUs: 0, credit, isInTurn: false }
       this.#accounts.set(client, account)
       this.#ring.push(account)
     }
     if (isFirst) account.jobs.unshift(job)
     else account.jobs.push(job)
+    account.knownUs += job.knownUs ?? 0
     this.#length++
     this.#waitingUs += job.predicted
   }
@@ -78,6 +84,7 @@ export class FairQueue<T extends Queued> {
       if (account === undefined || job === undefined) break
       if (taken.length > 0 && micros + job.predicted > taskUs) break
       taken.push(account.jobs.shift()!)
+      account.knownUs -= job.knownUs ?? 0
       micros += job.predicted
       account.credit -= job.predicted
       if (account.jobs.length === 0) {
@@ -97,6 +104,19 @@ export class FairQueue<T extends Queued> {
     else account.credit = Math.max(-MOST_DEBT_US, Math.min(MOST_CREDIT_US, account.credit - micros))
   }
 
+  /**
+   * Microseconds of work that are done before the next call of an address: its own calls that wait, and of each other one as much, which has
+   * its turns meanwhile. Of what is known of them, and of who is not in debt: it may be more.
+   */
+  beforeUs(client: string): number {
+    const own = this.#accounts.get(client)?.knownUs ?? 0
+    if (own === 0) return 0
+    let before = own
+    for (const other of this.#accounts.values())
+      if (other.client !== client && other.credit >= 0) before += Math.min(own, other.knownUs)
+    return before
+  }
+
   lengthOf(client: string): number {
     return this.#accounts.get(client)?.jobs.length ?? 0
   }
@@ -111,6 +131,7 @@ export class FairQueue<T extends Queued> {
     const account = this.#accounts.get(client)
     const job = account?.jobs.pop()
     if (account === undefined || job === undefined) return undefined
+    account.knownUs -= job.knownUs ?? 0
     if (account.jobs.length === 0)
       for (const one of this.#ring.remove((each) => each === account)) this.#close(one)
     return this.#left([job])[0]
@@ -118,7 +139,11 @@ export class FairQueue<T extends Queued> {
 
   remove(isGone: (job: T) => boolean): readonly T[] {
     const gone: T[] = []
-    for (const { jobs } of this.#accounts.values()) gone.push(...jobs.remove(isGone))
+    for (const account of this.#accounts.values())
+      for (const job of account.jobs.remove(isGone)) {
+        account.knownUs -= job.knownUs ?? 0
+        gone.push(job)
+      }
     if (gone.length > 0)
       for (const one of this.#ring.remove(({ jobs }) => jobs.length === 0)) this.#close(one)
     return this.#left(gone)

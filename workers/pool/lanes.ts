@@ -16,6 +16,8 @@ export interface Lanes<T extends Waiting> {
   next(load: Load): readonly T[] | undefined
   /** Whether something waits that may have the last worker. */
   isLastWanted(load: Load): boolean
+  /** Milliseconds that a call waits until all workers together have done what is before it, at least. */
+  waitMs(job: T, threads: number): number
   /** For each that `next` gave, when it has run: what it has cost. */
   done(job: T, micros: number): void
   /** Takes out those that the predicate names. */
@@ -85,6 +87,7 @@ export function createLanes<T extends Waiting>(limits: QueueLimits, now: () => n
     },
     isLastWanted: (load) =>
       LANE_NAMES.some((lane) => queues[lane].length > 0 && queues[lane].someFirst(mayStart(load))),
+    waitMs: ({ lane, client }, threads) => queues[lane].beforeUs(client) / threads / 1_000,
     done(job, micros) {
       runningBytes -= job.bytes
       queues[job.lane].charge(job.client, micros - job.predicted)

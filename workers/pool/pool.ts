@@ -122,7 +122,7 @@ class PoolCalls {
     this.#clockOffset = processNow() - now()
     this.#options = options
     this.#workers = workers
-    this.#queue = new JobQueue(limits, now)
+    this.#queue = new JobQueue(limits, threads, now)
     this.#costs = createCosts(now)
     this.#supervisor = new Supervisor({
       ...{ limits, threads, heapMb, workers, now },
@@ -135,9 +135,10 @@ class PoolCalls {
   execute(call: PoolCall): Promise<PoolReply> {
     return new Promise((resolve) => {
       const prediction = this.#costs.classify(call, limiterKey(call.client.address))
-      const { client, lane, predicted } = prediction
+      const { client, lane, predicted, expected } = prediction
       const job: Job = {
         ...{ call, prediction, client, lane, predicted },
+        knownUs: expected === 'unknown' ? undefined : predicted,
         bytes: call.text.length,
         queuedAt: this.#options.now(),
         startedAt: undefined,
@@ -231,12 +232,14 @@ class PoolCalls {
       this.#charge(job, { micros, isCut: isTimeout })
       if (job === task.putBack?.job && micros < CUT_US) this.#supervisor.pardon(task)
       if (job.isAnswered) continue
+      const queuedMs = job.startedAt! - job.queuedAt
+      const runMs = micros / 1_000
+      job.call.onRun?.({ queuedMs, runMs })
       settle(
         job,
         isTimeout ? expired(job, { limits, now: now() }, reply.error.data as object) : reply,
       )
-      const queuedMs = job.startedAt! - job.queuedAt
-      onJob?.({ lane: job.lane, queuedMs, runMs: micros / 1_000 })
+      onJob?.({ lane: job.lane, queuedMs, runMs })
     }
     task.pieces?.close()
     if (this.#memories.length < threads) this.#memories.push(task.memory)

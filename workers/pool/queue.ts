@@ -5,16 +5,19 @@ import { createLanes, type Lanes, type Load } from './lanes.ts'
 import { expired, type Job, settle } from './pool-task.ts'
 
 const STOPPING = 'the node is stopping'
+const NO_TIME = 'what waits takes longer than this call may'
 
 export class JobQueue {
   readonly #limits: Deadlines & QueueLimits
   /** Monotonic milliseconds. */
   readonly #now: () => number
+  readonly #threads: number
   readonly #lanes: Lanes<Job>
   #isClosed = false
 
-  constructor(limits: Deadlines & QueueLimits, now: () => number) {
+  constructor(limits: Deadlines & QueueLimits, threads: number, now: () => number) {
     this.#limits = limits
+    this.#threads = threads
     this.#now = now
     this.#lanes = createLanes(limits, now)
   }
@@ -34,10 +37,22 @@ export class JobQueue {
 
   /** As `push`, and its caller is told where that is false. */
   admit(job: Job, isFirst = false): boolean {
+    const lateMs = this.#isClosed || isFirst ? 0 : this.#lateMs(job)
+    if (lateMs > 0) {
+      const retryAfterMs = Math.max(LANES[job.lane].retryAfterMs, Math.ceil(lateMs))
+      settle(job, { error: overloaded(NO_TIME, retryAfterMs).toObject() })
+      return false
+    }
     const limit = this.#isClosed ? LANES[job.lane].queue : this.#outOf(job, isFirst)
     if (limit === undefined) return true
     this.#refuse(job, limit)
     return false
+  }
+
+  /** By how much it would miss its deadline while it waits: to be told so now costs its caller less, and the others nothing. */
+  #lateMs(job: Job): number {
+    const waitMs = this.#lanes.waitMs(job, this.#threads)
+    return waitMs === 0 ? 0 : this.#now() + waitMs - job.call.deadline
   }
 
   /** The limit that leaves no place for it; undefined: it waits now. */

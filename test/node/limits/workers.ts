@@ -115,6 +115,7 @@ async function known(limits: Changed): Promise<number> {
     readiness: () => ({ status: 'ready', reasons: [], details: {} }),
     metrics: { call() {}, stalled() {}, refused() {} } as never,
     report() {},
+    log: { debug() {}, info() {} },
     now: () => performance.now(),
   })
   const { url } = await front.listen(0)

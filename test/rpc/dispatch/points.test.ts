@@ -1,6 +1,7 @@
 /** What a request costs in the rate limit, seen from the answerer. */
 import { describe, expect, test } from 'vitest'
 import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { keyedAddress } from '../../../rpc/seam/address.ts'
 import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
@@ -54,6 +55,79 @@ describe('a request costs the most of', () => {
   ]
   test.each(cases)('%s', async (_name, body, cost) => {
     expect(await costOf(body)).toBe(cost)
+  })
+})
+
+describe('by cost, where that is asked for', () => {
+  const of = (method: string, ...params: unknown[]) =>
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  /** The points that it took from an address. */
+  async function spentOn(body: string, limitBy: 'request' | 'cost'): Promise<number> {
+    const limiter = createLimiter({ perSecond: 1_000, keys: 10, now: () => Date.now() })
+    await testRpc({ limiter, limitBy }).send(body)
+    return limiter.charged
+  }
+  const cases: [name: string, body: string, byRequest: number, byCost: number][] = [
+    ['a read', of('eth_chainId'), 1, 1],
+    ['a call', of('eth_call', { to: `0x${'1'.repeat(40)}` }), 1, 2],
+    ['logs', of('eth_getLogs', {}), 1, 5],
+    ['a send', of('eth_sendRawTransaction', '0x00'), 1, 10],
+    ['a trace', TRACE, 10, 40],
+    ['many slots, which cost more than their method', slots(1_024), 32, 32],
+    ['a batch: all of its calls', `[${of('eth_chainId')},${TRACE},${of('eth_call', {})}]`, 12, 43],
+    ['what nobody serves', of('eth_nothing'), 1, 1],
+  ]
+  test.each(cases)('%s', async (_name, body, byRequest, byCost) => {
+    expect(await spentOn(body, 'request')).toBe(byRequest)
+    expect(await spentOn(body, 'cost')).toBe(byCost)
+  })
+
+  test('a refusal says what it cost and what is left', async () => {
+    const rpc = testRpc({ perSecond: 50, limitBy: 'cost' })
+    expect((await rpc.send(TRACE)).status).toBe(200)
+    const { status, text: said, headers } = await rpc.send(TRACE)
+    expect(status).toBe(429)
+    const { error } = JSON.parse(said!) as { error: { data: Record<string, unknown> } }
+    expect(error.data).toEqual({
+      ...{ reason: 'rate', bucket: 'address', limit: 50, used: 40, cost: 40, remaining: 10 },
+      retryAfterMs: expect.any(Number),
+    })
+    expect(headers).toEqual({
+      'Retry-After': '1',
+      RateLimit: '"address";r=10;t=1',
+      'RateLimit-Policy': '"address";q=50;w=1',
+    })
+  })
+})
+
+describe('rpc_limits', () => {
+  test('tells a caller its second, itself included', async () => {
+    const rpc = testRpc({ perSecond: 50 })
+    await rpc.send(batch(7))
+    expect((await rpc.ask('rpc_limits')).result).toEqual({
+      ...{ by: 'request', bucket: 'address', limit: 50, used: 8, remaining: 42, owed: 0 },
+      resetMs: expect.any(Number),
+      costs: expect.objectContaining({ debug_traceTransaction: 10, eth_simulateV1: 5 }),
+    })
+    const other = await rpc.ask('rpc_limits', [], { address: '10.9.9.9' })
+    expect(other.result).toMatchObject({ used: 1, remaining: 49 })
+  })
+  test('tells what calls cost, by what is asked', async () => {
+    const costs = async (limitBy: 'request' | 'cost') =>
+      ((await testRpc({ limitBy }).ask('rpc_limits')).result as { costs: object }).costs
+    expect(await costs('request')).not.toHaveProperty('eth_call')
+    expect(await costs('cost')).toMatchObject({ eth_call: 2, eth_sendRawTransaction: 10 })
+  })
+  test('of who has no limit', async () => {
+    const { result } = await testRpc().ask('rpc_limits')
+    expect(result).toMatchObject({ by: 'request', bucket: 'address', limit: null })
+  })
+  test('of a key', async () => {
+    const rpc = testRpc({ perSecond: 50 })
+    const client = { address: keyedAddress('partner') }
+    expect((await rpc.ask('rpc_limits', [], client)).result).toMatchObject({ bucket: 'key' })
+    const refused = await rpc.ask('rpc_limits', [], client).then(() => rpc.send(batch(60), client))
+    expect(refused.headers['RateLimit']).toBe('"key";r=48;t=1')
   })
 })
 

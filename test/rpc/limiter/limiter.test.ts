@@ -1,6 +1,7 @@
 /** The limiter and the address it counts for. */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { addressRates } from '../../../rpc/limiter/address-rates.ts'
 import { type Allowed, createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
 import { clientAddress, isLoopback, limiterKey, trustedProxies } from '../../../rpc/seam/address.ts'
 import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
@@ -196,6 +197,57 @@ describe('limiter', () => {
       }),
       { numRuns: 100 },
     )
+  })
+
+  test('addresses may have a rate of their own, or none', async () => {
+    const rateOf = addressRates(['10.1.0.0/16=30', '10.0.0.0/8=off', '2001:db8::/32=20'])
+    const limiter = createLimiter({ perSecond: 100, rateOf, keys: 1_000, now: () => Date.now() })
+    expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
+    expect(await allowed(limiter, '10.1.0.2', 150)).toBe(30)
+    expect(await allowed(limiter, '10.2.0.1', 150)).toBe(150)
+    expect(await allowed(limiter, '2001:db8:1:2::1', 15)).toBe(15)
+    expect(await allowed(limiter, '2001:db8:1:2::2', 15)).toBe(5)
+    expect(await allowed(limiter, '11.1.0.1', 150)).toBe(100)
+    expect(limiter.held('10.1.0.1')).toMatchObject({ limit: 30 })
+    expect(await limiter.standing('10.1.0.1')).toEqual({
+      ...{ limit: 30, used: 30, owed: 0, resetMs: 1_000 },
+    })
+    expect(await limiter.standing('10.2.0.1')).toBeUndefined()
+    limiter.owe('10.2.0.1', 50)
+    vi.advanceTimersByTime(1_000)
+    expect(await allowed(limiter, '10.2.0.1', 150)).toBe(150)
+    expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
+  })
+
+  test('only some have a limit', async () => {
+    const rateOf = addressRates(['10.1.0.0/16=30'])
+    const limiter = createLimiter({ perSecond: undefined, rateOf, keys: 10, now: () => Date.now() })
+    expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
+    expect(await allowed(limiter, '11.1.0.1', 150)).toBe(150)
+  })
+
+  test('a rate that changes is that of the next second', async () => {
+    let rate: number | 'off' = 10
+    const now = () => Date.now()
+    const limiter = createLimiter({ perSecond: 100, rateOf: () => rate, keys: 10, now })
+    expect(await allowed(limiter, 'a', 15)).toBe(10)
+    rate = 20
+    expect(await allowed(limiter, 'a', 15)).toBe(0)
+    vi.advanceTimersByTime(1_000)
+    expect(await allowed(limiter, 'a', 30)).toBe(20)
+    rate = 'off'
+    expect(await allowed(limiter, 'a', 30)).toBe(30)
+  })
+
+  test.each([
+    ['10.0.0.0/8', 'and 1 to 9999999 or "off"'],
+    ['10.0.0.0/8=0', 'and 1 to 9999999 or "off"'],
+    ['10.0.0.0/8=5=6', 'and 1 to 9999999 or "off"'],
+    ['somewhere=5', 'is no address or range'],
+    ['2001:db8::1=5', 'IPv6 is counted by /64'],
+    ['2001:db8::/65=5', 'IPv6 is counted by /64'],
+  ])('a rate of "%s" is refused', (entry, why) => {
+    expect(() => addressRates([entry])).toThrow(why)
   })
 
   test('never more than the limit in a second, whatever is asked', async () => {

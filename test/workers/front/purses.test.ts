@@ -14,7 +14,7 @@ describe('after a stall', () => {
     const stalls: number[] = []
     let clock = 0
     const opened = openPurses({
-      config: { rateLimit: 10, limits: { limiterKeys: 10 } },
+      config: { rateLimit: 10, rateLimitOf: [], limits: { limiterKeys: 10 } },
       metrics: { refused() {}, stalled: (ms) => void stalls.push(ms) },
       report() {},
       now: () => clock,

@@ -800,7 +800,7 @@ describe('lanes', () => {
 test('what waits too long is told so by the clock that was given', () => {
   let clock = 1_000
   const replies: PoolReply[] = []
-  const queue = new JobQueue(DEFAULT_LIMITS, () => clock)
+  const queue = new JobQueue(DEFAULT_LIMITS, 2, () => clock)
   const call = { ...poolCall('echo'), deadline: clock + DEFAULT_LIMITS.callMs }
   const prediction = createCosts(() => clock).classify(call, 'a')
   queue.push({
@@ -816,6 +816,55 @@ test('what waits too long is told so by the clock that was given', () => {
   const { callMs: limitMs } = DEFAULT_LIMITS
   const data = { elapsedMs: limitMs + 200, limitMs, queuedMs: limitMs + 100 }
   expect(replies).toMatchObject([{ error: { code: -32_002, data } }])
+})
+
+describe('a call that would wait for longer than it may', () => {
+  /** Calls of 100 ms each, known as such unless `knownUs` says otherwise. */
+  const newQueue = () => {
+    const replies: PoolReply[] = []
+    const queue = new JobQueue(DEFAULT_LIMITS, 2, () => 0)
+    const admit = (client: string, knownUs: number | undefined = 100_000) => {
+      const call = { ...poolCall('echo', { address: client }), deadline: DEFAULT_LIMITS.callMs }
+      const lane = LANE_NAMES.find((name) => LANES[name].runs === 'call' && LANES[name].isLong)!
+      const prediction = createCosts(() => 0).classify(call, client)
+      return queue.admit({
+        ...{ call, prediction, client, lane, predicted: 100_000, knownUs, bytes: 1 },
+        ...{ queuedAt: 0, startedAt: undefined, record: 0, isAnswered: false },
+        ...{ isSecondTry: false, isPutBack: false, answer: (reply) => void replies.push(reply) },
+      })
+    }
+    const admitted = (count: number, client: string, knownUs?: number) =>
+      Array.from({ length: count }, () => admit(client, knownUs)).filter(Boolean).length
+    return { admit, admitted, queue, replies }
+  }
+
+  test('is refused at once and told when to come again', () => {
+    const { admitted, replies } = newQueue()
+    // Two workers do 100 of them in the five seconds that a call may take: the 101st begins in time.
+    expect(admitted(103, 'a')).toBe(101)
+    const data = { reason: 'overloaded', retryAfterMs: 200 }
+    expect(replies).toMatchObject([{ error: { code: -32_005, data } }, { error: { data } }])
+  })
+  test('only by what its own address has waiting, and its turns with others', () => {
+    const { admit, admitted } = newQueue()
+    expect(admitted(101, 'a')).toBe(101)
+    expect(admit('b')).toBe(true)
+    // What b has before it, a has done of its own meanwhile as well.
+    expect(admitted(103, 'b')).toBe(50)
+  })
+  test('is taken where nobody knows what takes so long', () => {
+    const { admitted, queue } = newQueue()
+    expect(admitted(300, 'a', 0)).toBe(300)
+    expect(queue.size).toBe(300)
+  })
+  test('is taken again when enough of the others have gone', () => {
+    const { admit, admitted, queue } = newQueue()
+    expect(admitted(102, 'a')).toBe(101)
+    const load = { threads: 2, free: 2, tasksOf: () => 0, long: 0, longOf: () => 0 }
+    expect(queue.take(load)).toHaveLength(1)
+    expect(admit('a')).toBe(true)
+    expect(admit('a')).toBe(false)
+  })
 })
 
 describe('costs', () => {

@@ -1,0 +1,14 @@
+/** Whoever reads the measurements finds the command of each. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+
+test('every benchmark stands in the table of commands', () => {
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    readonly scripts: Readonly<Record<string, string>>
+  }
+  const [, table = ''] = readFileSync('bench/README.md', 'utf8').split('\n\n')
+  expect(table).toMatch(/^\| command \|/)
+  const named = [...table.matchAll(/`(?:npm run )?(bench[\w:-]*)`/g)].map(([, name]) => name!)
+  const benchmarks = Object.keys(scripts).filter((name) => /^bench(:|$)/.test(name))
+  expect(named.toSorted()).toEqual(benchmarks.toSorted())
+})

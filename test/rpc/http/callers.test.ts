@@ -1,0 +1,102 @@
+/** API keys as callers hand them in: in a header or at the end of a path, over HTTP and WebSocket. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readKey } from '../../../rpc/http/callers.ts'
+import type { Server } from '../../../rpc/http/server.ts'
+import { ApiKeys, digestOf } from '../../../rpc/seam/api-keys.ts'
+import { openSocket, startServer, talk } from '../../fixtures/sockets.ts'
+
+const KEY = 'partner-key-0123456789'
+const OTHER = 'another-key-0123456789'
+const newKeys = () =>
+  new ApiKeys([
+    { name: 'partner', digest: digestOf(KEY), rate: 500 },
+    { name: 'other', digest: digestOf(OTHER), rate: undefined },
+  ])
+
+describe('a key of a request', () => {
+  type Headers = Readonly<Record<string, string>>
+  const cases: [name: string, url: string, headers: Headers, url: string, caller: unknown][] = [
+    ['none', '/flashblocks?x=1', {}, '/flashblocks?x=1', undefined],
+    ['a header', '/', { 'x-api-key': KEY }, '/', 'key partner'],
+    ['a bearer', '/', { authorization: `Bearer ${KEY}` }, '/', 'key partner'],
+    ['another scheme', '/', { authorization: `Basic ${KEY}` }, '/', undefined],
+    ['the end of the path', `/${KEY}`, {}, '/', 'key partner'],
+    ['the end of a longer path', `/flashblocks/${KEY}`, {}, '/flashblocks', 'key partner'],
+    ['before a query', `/feed/${OTHER}?since=1:0`, {}, '/feed?since=1:0', 'key other'],
+    ['the path before a header', `/${KEY}`, { 'x-api-key': OTHER }, '/', 'key partner'],
+    ['a path too short for a key', '/flashblocks/short', {}, '/flashblocks/short', undefined],
+    ['a query is no path', `/?a=/${KEY}`, {}, `/?a=/${KEY}`, undefined],
+    ['what nobody has', '/', { 'x-api-key': `${KEY}x` }, '/', 'unknown'],
+    ['what is no key', '/', { 'x-api-key': '' }, '/', 'unknown'],
+    ['what nobody has, in the path', `/${KEY}x`, {}, '/', 'unknown'],
+  ]
+  test.each(cases)('%s', (_name, url, headers, left, caller) => {
+    const request = { url, headers, caller: undefined, hasUnknownKey: false }
+    readKey(request, newKeys())
+    expect(request.url).toBe(left)
+    expect(request.hasUnknownKey ? 'unknown' : request.caller).toBe(caller)
+  })
+
+  test('that is replaced is nobody’s', () => {
+    const keys = newKeys()
+    expect(keys.rateOf('partner')).toBe(500)
+    keys.replace([{ name: 'partner', digest: digestOf(OTHER), rate: 'off' }])
+    expect(keys.nameOf(KEY)).toBeUndefined()
+    expect(keys.nameOf(OTHER)).toBe('partner')
+    expect(keys.rateOf('partner')).toBe('off')
+    expect(keys.rateOf('other')).toBeUndefined()
+  })
+})
+
+describe('a server with keys', () => {
+  let server: Server
+  let port: number
+  beforeAll(async () => {
+    ;({ server, port } = await startServer({ apiKeys: newKeys() }))
+  })
+  afterAll(() => server.close())
+  const post = (path: string, header = '') =>
+    talk(
+      port,
+      `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n${header}content-length: 1\r\n\r\n1`,
+    )
+  const whoIs = async (path: string, header?: string) =>
+    /"address":"([^"]*)","endpoint":"(\w+)"/.exec(await post(path, header))?.slice(1)
+
+  test('knows who asks', async () => {
+    expect(await whoIs('/')).toEqual(['127.0.0.1', 'standard'])
+    expect(await whoIs('/', `X-Api-Key: ${KEY}\r\n`)).toEqual(['key partner', 'standard'])
+    expect(await whoIs('/flashblocks', `authorization: bearer ${OTHER}\r\n`)).toEqual([
+      'key other',
+      'flashblocks',
+    ])
+    expect(await whoIs(`/${KEY}`)).toEqual(['key partner', 'standard'])
+    expect(await whoIs(`/flashblocks/${KEY}?x=1`)).toEqual(['key partner', 'flashblocks'])
+  })
+  test('refuses what is nobody’s key, over both', async () => {
+    expect(await post('/', `X-Api-Key: ${KEY}x\r\n`)).toMatch(/^HTTP\/1.1 401 .*unknown API key/s)
+    expect(await post(`/${KEY}x`)).toMatch(/^HTTP\/1.1 401 /)
+    await expect(openSocket(`ws://127.0.0.1:${port}/${KEY}x`)).rejects.toThrow('401')
+  })
+  test('knows who connects', async () => {
+    for (const [url, headers] of [
+      [`ws://127.0.0.1:${port}/flashblocks/${KEY}`, {}],
+      [`ws://127.0.0.1:${port}/flashblocks`, { 'x-api-key': KEY }],
+    ] as const) {
+      const socket = await openSocket(url, headers)
+      socket.send('1')
+      expect(await socket.next()).toContain('"address":"key partner","endpoint":"flashblocks"')
+      socket.close()
+    }
+  })
+})
+
+test('a server without keys reads none', async () => {
+  const { server, port } = await startServer()
+  const answer = await talk(
+    port,
+    `POST /${KEY} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 1\r\n\r\n1`,
+  )
+  expect(answer).toMatch(/^HTTP\/1.1 404 /)
+  await server.close()
+})

@@ -1,0 +1,68 @@
+/** The board and the alerts of docs/operate name metrics that a node has. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { createMetrics } from '../../../workers/observe/metrics.ts'
+
+const none = () => ({})
+/** Names, with those that histograms add. */
+async function namesOfNode(): Promise<ReadonlySet<string>> {
+  const metrics = createMetrics(
+    {
+      ...{ holds: none, feed: none, txpool: none, front: none, mishaps: none },
+      pool: () => ({
+        ...{ threads: 2, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} },
+      }),
+      verified: () => ({ verified: 0, verifiedBlocks: 0, mismatches: 0 }),
+      heaps: async () => [],
+    },
+    () => 0,
+  )
+  const text = await metrics.text()
+  const typed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => ({
+    name: name!,
+    type: type!,
+  }))
+  return new Set(
+    typed.flatMap(({ name, type }) =>
+      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+    ),
+  )
+}
+const NAME = /\b(?:flashnode|nodejs|process)_[a-z0-9_]+/g
+
+/** What Prometheus is asked, and nothing else of the file. */
+const asked: readonly [file: string, expressions: (text: string) => readonly string[]][] = [
+  [
+    'grafana.json',
+    (text) =>
+      (
+        JSON.parse(text) as { readonly panels: readonly { targets?: { expr: string }[] }[] }
+      ).panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+  ],
+  [
+    'prometheus-rules.yml',
+    (text) => [...text.matchAll(/expr: (?:>-\n)?([\s\S]*?)\n {8}\w/g)].map(([, expr]) => expr!),
+  ],
+]
+
+test.each(asked)('%s asks for nothing that is not there', async (file, expressions) => {
+  const names = await namesOfNode()
+  const all = expressions(readFileSync(`docs/operate/${file}`, 'utf8'))
+  expect(all.length).toBeGreaterThan(7)
+  const wanted = new Set(all.flatMap((expression) => expression.match(NAME) ?? []))
+  expect([...wanted].filter((name) => !names.has(name))).toEqual([])
+})
+
+/** Labels of flashnode_front are made where its parts are. */
+test.each(asked)('%s asks for counts of the front that it has', (file, expressions) => {
+  const sources = ['front', 'purses'].map((name) =>
+    readFileSync(`workers/front/${name}.ts`, 'utf8'),
+  )
+  const text = expressions(readFileSync(`docs/operate/${file}`, 'utf8')).join('\n')
+  const wanted = [...text.matchAll(/flashnode_front\{what=~?"([^"]+)"/g)]
+    .flatMap(([, list]) => list!.split('|'))
+    .filter((what) => !what.includes('*'))
+  expect(wanted.length).toBeGreaterThan(0)
+  const missing = wanted.filter((what) => !new RegExp(`\\b${what}\\b[,:]`).test(sources.join()))
+  expect(missing).toEqual([])
+})
