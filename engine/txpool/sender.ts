@@ -57,26 +57,22 @@ export function spending(sender: Sender, nonce: bigint, except: bigint): bigint 
   return sum
 }
 
-/** What was handed out for flashblocks up to `pending`, or too long ago, and is in none: it waits again. Gives whose it is. */
+/**
+ * What was handed out for flashblocks up to `pending`, or too long ago, and is in none: it waits again. Gives whose it is. @param of left
+ * out: whatever was handed out, for flashblocks of a chain that is gone
+ */
 export function takeBackUnused(
   senders: Iterable<Sender>,
-  of: { readonly pending: Position; readonly handedBeforeMs: number },
+  of?: { readonly pending: Position; readonly handedBeforeMs: number },
 ): ReadonlySet<Sender> {
   const returned = new Set<Sender>()
   for (const sender of senders)
     for (const entry of sender.entries.values()) {
       const { place } = entry
       if (place.status !== 'handed') continue
-      if (!isReached(place.target, of.pending) && place.atMs > of.handedBeforeMs) continue
+      if (of && !isReached(place.target, of.pending) && place.atMs > of.handedBeforeMs) continue
       entry.place = { status: 'waiting' }
       returned.add(sender)
     }
   return returned
-}
-
-/** Whatever was handed out waits again: whoever has it already takes it only once. */
-export function takeBackAll(senders: Iterable<Sender>): void {
-  for (const sender of senders)
-    for (const entry of sender.entries.values())
-      if (entry.place.status === 'handed') entry.place = { status: 'waiting' }
 }

@@ -12,15 +12,7 @@ import { createIncluded } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
-import {
-  executable,
-  firstGap,
-  newSender,
-  type Sender,
-  spending,
-  takeBackAll,
-  takeBackUnused,
-} from './sender.ts'
+import { executable, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
   type Entry,
   type Known,
@@ -244,8 +236,7 @@ export class Txpool {
   }
 
   /**
-   * The pending chain was replaced, wholly or in part: included transactions that are gone from it come back, and all nonces are read anew.
-   * `blockOf`: number of the block that has a transaction, on the new chain.
+   * The pending chain was replaced, in part at least: what is gone from it comes back, all nonces are read anew. `blockOf`: of the new one.
    */
   rewind(chain: { blockOf(hash: Bytes): number | undefined; readonly nonceOf: NonceOf }): void {
     for (const entry of [...this.#byHash.values()]) {
@@ -254,8 +245,7 @@ export class Txpool {
       if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
       else this.#reopen(entry, chain.nonceOf(entry.transaction.from, entry.transaction.nonce))
     }
-    // Flashblocks that these were handed out for may be of the chain that is gone, and their heights far above the new one.
-    takeBackAll(this.#senders.values())
+    takeBackUnused(this.#senders.values())
     for (const sender of [...this.#senders.values()]) {
       this.#moveNonce(sender, chain.nonceOf(sender.address, sender.nonce))
       this.#announce(sender.address)

@@ -89,11 +89,7 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
     return isCompressed ? all.compressing : all.enriching
   }
 
-  function refuse(connection: Connection): ConnectionHandlers {
-    counts.refused++
-    connection.close(1013, 'subscriber limit reached, please try again later')
-    return {}
-  }
+  const refuse = (connection: Connection) => refuseReader(connection, counts)
 
   return {
     door(url) {
@@ -120,6 +116,12 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
     },
     counts,
   }
+}
+
+function refuseReader(connection: Connection, counts: { refused: number }): ConnectionHandlers {
+  counts.refused++
+  connection.close(1013, 'subscriber limit reached, please try again later')
+  return {}
 }
 
 function createReaders(limits: Pick<Limits, 'feedQueueBytes'>, counts: { lagging: number }) {
