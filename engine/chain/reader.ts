@@ -4,7 +4,9 @@ import type { Bytes } from '../primitives/bytes.ts'
 import { ViewError } from '../state/reader.ts'
 import type { StoreReader, TransactionPlace } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
+import { tellChanges } from '../views/changes.ts'
 import type { Lease } from '../views/lease.ts'
+import { notedReader } from '../views/noted.ts'
 import { assertHeld, assertValid, openState, openViewThread } from '../views/reader.ts'
 import type { Position, ViewRecord } from '../views/record.ts'
 import { TRANSACTION_HASH, valueAt } from '../views/table.ts'
@@ -25,6 +27,8 @@ import type {
   ChainReader,
   ChainView,
   Endpoint,
+  HeadBasis,
+  HeadMark,
   LatestHead,
 } from './types.ts'
 import { type BlocksContext, ViewBlocks } from './view-blocks.ts'
@@ -81,6 +85,12 @@ function openView(context: Context): ChainView {
       return oldestState(context)
     },
     cacheKey: (basis) => cacheKeyOf(context, basis),
+    markOf: (basis) => markOf(context, basis),
+    changesSince(mark, basis, tell) {
+      assertHeld(lease)
+      return tellSince(context, mark, basis, tell)
+    },
+    noted: (state, reads) => notedReader(thread.arena.seed, state, reads),
     block(selector: BlockSelector) {
       assertHeld(lease)
       return blockOf(selector, { context, blocks, latest })
@@ -290,4 +300,28 @@ function cacheKeyOf(context: Context, basis: Basis): string {
   if (basis === 'latest') return `${endpoint} latest ${keyOf(latest)}`
   if (basis === 'pending') return `${endpoint} pending ${keyOf(top)}`
   return `${endpoint} ${[canonical, latest, top].map(keyOf).join(' ')} ${safe} ${finalized}`
+}
+
+function markOf(context: Context, basis: HeadBasis): HeadMark {
+  const { id, height, table, tag } = headOf(context, basis)
+  return { id, height, table, tag, unfolds: context.lease.record.unfolds }
+}
+
+function headOf(context: Context, basis: HeadBasis): Position {
+  const { latest, top } = headsOf(context)
+  return basis === 'latest' ? latest : top
+}
+
+/** An unfold has replaced blocks: nothing is carried over it, though a head may be above all of them. */
+function tellSince(
+  context: Context,
+  mark: HeadMark,
+  basis: HeadBasis,
+  tell: (hash: number) => void,
+): boolean {
+  const { thread, lease } = context
+  const { base, unfolds } = lease.record
+  if (unfolds !== mark.unfolds) return false
+  const from = { ...mark, header: 0, transactions: 0 }
+  return tellChanges(thread.arena, { from, to: headOf(context, basis), base }, tell)
 }

@@ -6,6 +6,7 @@ import type { Header } from '../primitives/header.ts'
 import type { Log, LogSummary, Receipt } from '../primitives/receipt.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import type { StateReader } from '../state/reader.ts'
+import type { ReadSet } from '../state/reads.ts'
 import type { LogValues, ProofLimits, TrieAt } from '../storage/types.ts'
 
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, or as the node says, pending is pending. */
@@ -15,6 +16,17 @@ export type LatestHead = 'complete' | 'canonical'
 
 /** What answers depend on: the chain up to the latest block, or up to the pending one; `heads`: anything in a view. */
 export type Basis = 'latest' | 'pending' | 'heads'
+
+/** A basis that is one head. */
+export type HeadBasis = Exclude<Basis, 'heads'>
+/** Where a head stood in one view, for `changesSince` of a later one. Plain data, opaque outside of chain/. */
+export type HeadMark = {
+  readonly id: number
+  readonly height: number
+  readonly table: number
+  readonly tag: number
+  readonly unfolds: number
+}
 
 export type BlockTag = 'latest' | 'pending' | 'safe' | 'finalized' | 'earliest'
 /** A block as it was after one of its flashblocks. */
@@ -88,6 +100,14 @@ export interface ChainView {
   readonly oldestState: bigint
   /** For result caches: equal keys give equal answers, for all that depends on nothing but `basis`. */
   cacheKey(basis: Basis): string
+  markOf(basis: HeadBasis): HeadMark
+  /**
+   * Tells which accounts and slots the state of a head has otherwise than that of an older view's, as hashes of their keys, and now and then of one
+   * that has not changed. false: it is another chain, or too much to look at; what was told is not all of it.
+   */
+  changesSince(mark: HeadMark, basis: HeadBasis, tell: (hash: number) => void): boolean
+  /** The same state; what is read of it is noted, by the hashes that `changesSince` tells. */
+  noted(state: StateReader, reads: ReadSet): StateReader
   /** undefined: no such block on this chain. @throws {PlaceError} for a flashblock that is not held any more, or of another payload */
   block(selector: BlockSelector): Block | undefined
   /** What a block of this view was at its flashblocks from index `from` on. */

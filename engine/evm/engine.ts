@@ -206,6 +206,8 @@ export interface Session {
   diff(since: number): StateDiff
   /** The next call or block over another state: forgets entries, keeps code. */
   reopen(reader: StateReader, block: BlockEnv): void
+  /** Of the block, as bits (block-fields.ts): what runs have read since the session was opened, or may have. */
+  fieldsRead(): number
   /** Whom the next runs tell; undefined: nobody. */
   setTrace(sink: TraceSink | undefined): void
   /**

@@ -130,8 +130,11 @@ export const valueAt = (arena: Arena, entry: number) =>
   entry + ENTRY_WORDS + ((arena.words[entry + 3]! >> 8) & 0xff)
 export const valueWordsOf = (arena: Arena, entry: number) => arena.words[entry + 3]! >>> 16
 
-/** First word of an entry's key. */
+/** First word of an entry's key, and its hash. */
 export const keyAt = (entry: number) => entry + ENTRY_WORDS
+export const hashAt = (arena: Arena, entry: number) => arena.words[entry]!
+export const isOfKind = (arena: Arena, entry: number, kind: number): boolean =>
+  (arena.words[entry + 3]! & 0xffff) === kind
 
 /** Newest entries, tag at most `limit`, of every key of a kind in one table: a scan, for rare questions. */
 export function* entriesOf(
@@ -140,13 +143,22 @@ export function* entriesOf(
   kind: number,
   limit: number,
 ): Generator<number> {
+  for (const entry of newestEntries(arena, table, { after: -1, limit }))
+    if (isOfKind(arena, entry, kind)) yield entry
+}
+
+/** The same of all kinds, where their tag is above `after`. */
+export function* newestEntries(
+  arena: Arena,
+  table: number,
+  { after, limit }: { readonly after: number; readonly limit: number },
+): Generator<number> {
   const { words } = arena
   const last = words[table + MASK]!
   for (let i = 0; i <= last; i++) {
     let entry = Atomics.load(words, table + INDEX + i)
-    if (entry === 0 || (words[entry + 3]! & 0xffff) !== kind) continue
     while (entry !== 0 && words[entry + 1]! > limit) entry = words[entry + 2]!
-    if (entry !== 0) yield entry
+    if (entry !== 0 && words[entry + 1]! > after) yield entry
   }
 }
 

@@ -49,6 +49,15 @@ export class ForwardingView implements ChainView {
   state(block: Block): ReturnType<ChainView['state']> {
     return this.read(() => this.under.state(block))
   }
+  markOf(...of: Parameters<ChainView['markOf']>): ReturnType<ChainView['markOf']> {
+    return this.under.markOf(...of)
+  }
+  changesSince(...of: Parameters<ChainView['changesSince']>): boolean {
+    return this.read(() => this.under.changesSince(...of))
+  }
+  noted(...of: Parameters<ChainView['noted']>): ReturnType<ChainView['noted']> {
+    return this.under.noted(...of)
+  }
   trieAt(...of: Parameters<ChainView['trieAt']>): ReturnType<ChainView['trieAt']> {
     return this.read(() => this.under.trieAt(...of))
   }

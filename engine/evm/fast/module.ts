@@ -81,6 +81,7 @@ export type Exports = {
   readonly returnLength: Register<number>
   readonly logsEnd: Register<number>
   readonly transactionStart: Register<number>
+  readonly fieldsRead: Register<number>
 }
 
 export function layoutOf(exports: Readonly<Record<string, unknown>>): Layout {

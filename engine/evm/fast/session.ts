@@ -70,6 +70,7 @@ export function openFastSession(options: SessionOptions): Session {
       use()
       runner.setTrace(sink)
     },
+    fieldsRead: () => use().exports.fieldsRead.value,
   }
   return {
     ...guarded(methods, failed),

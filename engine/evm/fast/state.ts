@@ -6,7 +6,7 @@ import type { Session } from '../engine.ts'
 import { accessedIn, accountAt, diffSince } from './diff.ts'
 import type { Instance } from './instance.ts'
 
-type StateMethods = Omit<Session, 'run' | 'reopen' | 'setTrace' | 'close'>
+type StateMethods = Omit<Session, 'run' | 'reopen' | 'fieldsRead' | 'setTrace' | 'close'>
 
 /** @param use the instance, or an error when the session is over */
 export function stateMethods(use: () => Instance, reader: () => StateReader): StateMethods {

@@ -6,6 +6,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError, type StateReader } from '../../state/reader.ts'
+import { ALL_FIELDS } from '../block-fields.ts'
 import { type CodeCache, codeCache } from '../code-cache.ts'
 import {
   type BlockEnv,
@@ -140,6 +141,8 @@ function stateAccess(
   state: JournaledState,
 ): Omit<Session, 'run' | 'reopen' | 'setTrace' | 'close'> {
   return {
+    // The package does not say.
+    fieldsRead: () => ALL_FIELDS,
     account(address) {
       const { nonce, balance, codeHash } = state.entry(address)
       return { nonce, balance, codeHash }

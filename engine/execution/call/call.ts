@@ -1,5 +1,6 @@
 /** eth_call: a message on a block's state, of which nothing stays (go-ethereum: internal/ethapi, DoCall). */
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
+import { BLOCK_FIELDS } from '../../evm/block-fields.ts'
 import type { BlockEnv, Engine, Limits, Missing, Session, SessionRules } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
@@ -58,6 +59,8 @@ export type CallOptions = {
   readonly tracer?: Observer
   /** Of `reader` in `env` under the chain's rules: what a call that overrides and traces nothing runs in, so that others profit. */
   readonly kept?: KeptSession
+  /** Hears what the call has read of the block, or may have, as bits (evm/block-fields.ts): where it has a session of its own. */
+  readonly onFields?: ((fields: number) => void) | undefined
 }
 
 export type CallFailure =
@@ -143,11 +146,20 @@ export function onCallSession<Result extends { readonly status: string }>(
   return andFinally(
     () => {
       applyOverrides(own, options.stateOverrides ?? [])
-      return run({ session: own, env, rules, message })
+      return andThen(run({ session: own, env, rules, message }), (result) => {
+        options.onFields?.(own.fieldsRead() | fieldsOf(message))
+        return result
+      })
     },
     () => own.close(),
   )
 }
+
+/** What is read of the block outside of a run: its base fee where somebody pays; others hardly ever change. */
+const fieldsOf = ({ feeCap, tipCap }: SimulatedMessage): number =>
+  ALWAYS_READ | (feeCap > 0n || tipCap > 0n ? BLOCK_FIELDS.baseFee : 0)
+const { coinbase, gasLimit, blobBaseFee, difficulty, rules: ofFork } = BLOCK_FIELDS
+const ALWAYS_READ = coinbase | gasLimit | blobBaseFee | difficulty | ofFork
 
 /** Whether a call sees the state as the kept session does, and the block but for its base fee. */
 function canKeep(options: CallOptions, env: BlockEnv): boolean {

@@ -18,7 +18,7 @@ export {
 export { LOGS, logsEnd } from './logs'
 export { OPCODES } from './opcodes'
 export { IS_FROM_CLEARED, S_ACCOUNT, S_BASE, S_FLAGS, S_KEY, S_NEXT, S_VALUE } from './slots'
-export { gas, halt, haltFirst, haltSecond, depth, refund, returnLength, setReturnLength, setRules, unpaid } from './machine'
+export { fieldsRead, gas, halt, haltFirst, haltSecond, depth, refund, returnLength, setReturnLength, setRules, unpaid } from './machine'
 export { SHOWS_MEMORY, SHOWS_RETURN_DATA, SHOWS_STACK, TEXTS } from './step-text'
 export { setText, setWants, stepGas, TOLD } from './trace'
 export { setStreamRuns } from './translate'

@@ -16,7 +16,8 @@ import {
 } from './frames'
 import { opLog } from './logs'
 import {
-  depth, fail, failWith, gas, HALT_GAS, HALT_JUMP, HALT_NONE, HALT_OPCODE, HALT_STACK, hasLeadingZeros, returnLength, unpaid,
+  depth, fail, failWith, fieldsRead, gas, HALT_GAS, HALT_JUMP, HALT_NONE, HALT_OPCODE, HALT_STACK, hasLeadingZeros, READ_BASE_FEE,
+  READ_BLOB_BASE_FEE, READ_COINBASE, READ_GAS_LIMIT, READ_NUMBER, READ_RANDOM, READ_TIMESTAMP, returnLength, unpaid,
 } from './machine'
 import {
   opCalldataCopy, opCalldataLoad, opCodeCopy, opExp, opExtCodeCopy, opKeccak, opMemoryCopy, opReturnDataCopy, outputMemory, touchMemory,
@@ -138,21 +139,21 @@ export function loop<T>(): i32 {
         case 0x3e: { gas = left + rest<T>(ip); if (!opReturnDataCopy<T>(frame, sp)) { status = HALTED; break } left = gas - rest<T>(ip); base = load<u32>(frame, F_MEMORY); size = load<u32>(frame, F_SIZE); sp += 96; ip += priced<T>(); if (isShort<T>(left)) { status = LEAVES; break } continue }
         case 0x3f: { gas = left + rest<T>(ip); if (!opExtCodeHash<T>(frame, sp)) { status = HALTED; break } left = gas - rest<T>(ip); ip += priced<T>(); if (isShort<T>(left)) { status = LEAVES; break } continue }
         case 0x40: { opBlockHash(sp); ip += plain<T>(); continue }
-        case 0x41: { sp -= 32; copy(sp, COINBASE); ip += plain<T>(); continue }
-        case 0x42: { sp -= 32; copy(sp, TIMESTAMP); ip += plain<T>(); continue }
-        case 0x43: { sp -= 32; copy(sp, NUMBER); ip += plain<T>(); continue }
-        case 0x44: { sp -= 32; copy(sp, RANDOM); ip += plain<T>(); continue }
-        case 0x45: { sp -= 32; copy(sp, GAS_LIMIT); ip += plain<T>(); continue }
+        case 0x41: { sp -= 32; copy(sp, COINBASE); fieldsRead |= READ_COINBASE; ip += plain<T>(); continue }
+        case 0x42: { sp -= 32; copy(sp, TIMESTAMP); fieldsRead |= READ_TIMESTAMP; ip += plain<T>(); continue }
+        case 0x43: { sp -= 32; copy(sp, NUMBER); fieldsRead |= READ_NUMBER; ip += plain<T>(); continue }
+        case 0x44: { sp -= 32; copy(sp, RANDOM); fieldsRead |= READ_RANDOM; ip += plain<T>(); continue }
+        case 0x45: { sp -= 32; copy(sp, GAS_LIMIT); fieldsRead |= READ_GAS_LIMIT; ip += plain<T>(); continue }
         case 0x46: { sp -= 32; copy(sp, CHAIN_ID); ip += plain<T>(); continue }
         case 0x47: { sp -= 32; copy(sp, <usize>load<u32>(frame, F_ACCOUNT) + A_BALANCE); ip += plain<T>(); continue }
-        case 0x48: { sp -= 32; copy(sp, BASE_FEE); ip += plain<T>(); continue }
+        case 0x48: { sp -= 32; copy(sp, BASE_FEE); fieldsRead |= READ_BASE_FEE; ip += plain<T>(); continue }
         case 0x49: {
           const at = load<u64>(sp)
           if (hi3(sp) != 0 || at >= <u64>load<u32>(BLOBS)) zero(sp)
           else bswapCopy(sp, <usize>load<u32>(BLOBS_AT) + (<usize>at << 5))
           ip += plain<T>(); continue
         }
-        case 0x4a: { sp -= 32; copy(sp, BLOB_BASE_FEE); ip += plain<T>(); continue }
+        case 0x4a: { sp -= 32; copy(sp, BLOB_BASE_FEE); fieldsRead |= READ_BLOB_BASE_FEE; ip += plain<T>(); continue }
         case 0x50: { sp += 32; ip += plain<T>(); continue }
         case 0x51: {
           const at = load<u64>(sp)

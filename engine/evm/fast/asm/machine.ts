@@ -14,6 +14,16 @@ export function setReturnLength(length: u32): void {
 export let depth: i32 = 0
 export const MOST_DEPTH: i32 = 1024
 
+/** Fields of the block that were read since the session began, a bit each (evm/block-fields.ts). */
+export let fieldsRead: u32 = 0
+export const READ_COINBASE: u32 = 1
+export const READ_TIMESTAMP: u32 = 2
+export const READ_NUMBER: u32 = 4
+export const READ_RANDOM: u32 = 8
+export const READ_GAS_LIMIT: u32 = 16
+export const READ_BASE_FEE: u32 = 32
+export const READ_BLOB_BASE_FEE: u32 = 64
+
 /** Why the last frame halted (HALT_*), with the numbers that its words tell. */
 export let halt: i32 = 0
 export let haltFirst: u32 = 0

@@ -17,7 +17,7 @@ import { setSeed } from './index-table'
 import { forgetJournal, J_TOUCHED, journalEnd, kindAt, recordAt, ENTRY_BYTES } from './journal'
 import { startLogs } from './logs'
 import {
-  depth, fail, gas, halt, HALT_BALANCE, HALT_NONE, HALT_PRECOMPILE, hasDelegations, refund, returnLength, startBounds,
+  depth, fail, fieldsRead, gas, halt, HALT_BALANCE, HALT_NONE, HALT_PRECOMPILE, hasDelegations, refund, returnLength, startBounds,
 } from './machine'
 import { makeMasks } from './opcodes'
 import { run } from './run'
@@ -55,7 +55,7 @@ export function initialize(mostBytes: u32): void {
   makeMasks()
 }
 
-/** Forgets accounts, slots and journal. */
+/** Forgets accounts, slots and journal, and what was read of the block. */
 export function reset(): void {
   forgetAccounts()
   forgetSlots()
@@ -64,6 +64,7 @@ export function reset(): void {
   trimMemory()
   startLogs()
   shrink(INPUT, KEPT_INPUT)
+  fieldsRead = 0
   beginTransaction()
 }
 

@@ -6,7 +6,7 @@ import { codeOf } from './codes'
 import { F_ACCOUNT, F_STATIC } from './frames'
 import { ANSWER, hostBlockHash, READ_PRESENT } from './imports'
 import {
-  charge, fail, gas, HALT_NONE, HALT_PRICE_GAS, HALT_PRICE_SENTRY, HALT_PRICE_WRITE, HALT_WRITE, refund, spend,
+  charge, fail, fieldsRead, gas, HALT_NONE, HALT_PRICE_GAS, HALT_PRICE_SENTRY, HALT_PRICE_WRITE, HALT_WRITE, READ_NUMBER, refund, spend,
 } from './machine'
 import { isWarmSlot, knownSlot, originalOf, setSlot, slot, S_VALUE, warmSlot } from './slots'
 import { loadTransient, storeTransient } from './transient'
@@ -117,6 +117,7 @@ export function opTstore(frame: usize, sp: usize): bool {
 export function opBlockHash(sp: usize): void {
   const number = load<u64>(sp)
   const current = load<u64>(NUMBER)
+  fieldsRead |= READ_NUMBER
   if (hi3(sp) != 0 || number >= current || current - number > 256) return zero(sp)
   spend(COLD_READ_TICKS)
   if (hostBlockHash(<u32>number, <u32>(number >> 32)) == READ_PRESENT) bswapCopy(sp, ANSWER)
