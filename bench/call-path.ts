@@ -1,6 +1,6 @@
 /**
  * What a worker of the pool spends on a call around the engine: from the task's memory to the reply in it. The engine answers at once
- * and does nothing, so that all of it is ours. `npm run bench:call-path [-- --rounds N] [--engine NAME]`, µs of processor time per call.
+ * and does nothing, so that all of it is ours. `npm run bench:call-path [-- --rounds N] [--engine NAME] [--reads, which are told]`, µs of processor time per call.
  */
 import { parseArgs } from 'node:util'
 import type { Engine, Outcome, Session } from '../engine/evm/engine.ts'
@@ -26,6 +26,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '7' },
     engine: { type: 'string' },
     tasks: { type: 'string', default: '1,16,64' },
+    reads: { type: 'boolean', default: false },
   },
 })
 const CALLS = 20_000
@@ -85,6 +86,7 @@ function callOf(number: number): TaskCall {
     endpoint: 'flashblocks',
     record: undefined,
     deadline: processNow() + 1_000,
+    wantsReads: values.reads,
   }
 }
 
@@ -99,7 +101,7 @@ function instantEngine(): Engine {
     ...{ addBalance: nothing, setNonce: nothing, setCode: nothing, setSlot: nothing },
     ...{ clearStorage: nothing, warm: nothing, accessed: () => [], beginTransaction: nothing },
     ...{ endTransaction: nothing, checkpoint: () => 0, revert: nothing, diff: () => [] },
-    ...{ reopen: nothing, setTrace: nothing, close: nothing },
+    ...{ reopen: nothing, setTrace: nothing, close: nothing, fieldsRead: () => 0 },
   }
   return { name: 'instant', openSession: () => session, precompiles: () => [] }
 }

@@ -4,7 +4,7 @@ import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
 import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
-import type { ResultCache } from './dispatch/cache.ts'
+import type { CacheStats } from './dispatch/cache.ts'
 import type { LegacyStats } from './dispatch/call.ts'
 import { createAnswerer } from './dispatch/dispatch.ts'
 import { type RoundStats, Rounds } from './dispatch/rounds.ts'
@@ -88,7 +88,7 @@ export type RpcStats = {
   readonly upstream: LegacyStats | undefined
   /** undefined: the node has all state. */
   readonly rounds: RoundStats | undefined
-  readonly cache: ResultCache['stats']
+  readonly cache: CacheStats
   readonly texts: KeptTexts['stats']
 }
 

@@ -1,6 +1,6 @@
 /** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
 
-import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainView, Endpoint, HeadBasis } from '../../engine/chain/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { MissingError, PlaceError, ViewError } from '../../engine/state/reader.ts'
 import { SchemaError } from '../json/schema.ts'
@@ -17,8 +17,9 @@ import {
 } from '../seam/errors.ts'
 import type { Executor, PoolReply, RunTimes } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
-import type { ResultCache } from './cache.ts'
+import type { Following, ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
+import { Lineage } from './lineage.ts'
 import type { Scope } from './scope.ts'
 import type { SlowCalls } from './slow-calls.ts'
 
@@ -27,6 +28,8 @@ export type Call = {
   readonly found: Method
   readonly params: readonly unknown[]
   readonly text: string
+  /** Its worker shall tell what it reads. */
+  readonly wantsReads?: boolean
 }
 export type CallerOptions = {
   readonly endpoint: Endpoint
@@ -70,10 +73,18 @@ export function createCaller(options: CallerOptions): Caller {
 class Calls {
   readonly #options: CallerOptions
   readonly #flights: Flights
+  /** undefined: no answer outlives its head. */
+  readonly #lineages: Readonly<Record<HeadBasis, Lineage>> | undefined
 
   constructor(options: CallerOptions) {
+    const { endpoint, limits, cache } = options
     this.#options = options
-    this.#flights = new Flights(options.endpoint, options.cache)
+    this.#flights = new Flights(endpoint, cache)
+    if (limits.resultCacheReads > 0)
+      this.#lineages = {
+        latest: new Lineage(endpoint, 'latest'),
+        pending: new Lineage(endpoint, 'pending'),
+      }
   }
 
   run(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
@@ -82,14 +93,20 @@ class Calls {
       // A long key takes as much of the cache as its answer.
       if (method.basis === undefined || call.text.length > KEY_CHARACTERS)
         return this.#start(call, scope, isPinned)
+      const following = this.#followingOf(call, scope)
+      const found = following && this.#options.cache.follow(following)
+      if (found?.reply !== undefined) return found.reply
       const { view } = scope
       const basis = method.basis(view, call.params)
       const basisKey = view.cacheKey(basis)
       const key = `${basisKey} ${method.name} ${call.text}`
-      const known = this.#options.cache.get(key)
+      const known = following === undefined ? this.#options.cache.get(key) : undefined
       if (known !== undefined) return known
-      if (method.runs !== 'front')
-        return this.#share(call, scope, { key, basis, basisKey }, isPinned)
+      if (method.runs !== 'front') {
+        // Telling costs a session of its own: it is for what has been asked before, and so may be asked again.
+        const asked = { ...call, wantsReads: found?.isKnown === true }
+        return this.#share(asked, scope, { key, basis, basisKey, following }, isPinned)
+      }
       const reply = this.#start(call, scope, isPinned)
       return reply instanceof Promise
         ? reply.then((one) => this.#keep(one, key))
@@ -97,6 +114,16 @@ class Calls {
     } catch (error) {
       return this.#failure(error, call, scope)
     }
+  }
+
+  /** undefined: the answer follows no head, or the view's is older than what was seen. @throws {ViewError} */
+  #followingOf({ found, params, text }: Call, { view, chain }: Scope): Following | undefined {
+    const head = this.#lineages && found.follows?.(params)
+    if (head === undefined) return undefined
+    const lineage = this.#lineages![head]
+    const step = lineage.stepOf(view, chain)
+    if (step === undefined) return undefined
+    return { key: `${lineage.name} ${found.name} ${text}`, lineage, step }
   }
 
   /** @param isPinned the call belongs to a batch that holds a record. */
@@ -128,7 +155,7 @@ class Calls {
 
   /** In a worker. */
   #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
-    const { found: method, params, text } = call
+    const { found: method, params, text, wantsReads } = call
     const { endpoint, executor, limits, slow } = this.#options
     const isLong = text.length > DECODE_FIRST_CHARACTERS
     const values = isLong ? undefined : method.decode(params, limits)
@@ -138,7 +165,10 @@ class Calls {
     const { client } = scope
     const onRun = slow && ((times: RunTimes) => slow.ran(call, times))
     return executor
-      .execute({ method, params, text, endpoint, record, deadline, client, replayed, onRun })
+      .execute({
+        ...{ method, params, text, endpoint, record, deadline, client, replayed },
+        ...{ wantsReads, onRun },
+      })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
   }
 

@@ -4,11 +4,16 @@ import type { Basis, Endpoint } from '../../engine/chain/types.ts'
 import type { Client } from '../seam/client.ts'
 import { isBecause } from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
-import type { ResultCache } from './cache.ts'
+import type { Following, ResultCache } from './cache.ts'
 import type { Scope } from './scope.ts'
 
-/** What an answer is of: its key in the cache, and the view's own part of it. */
-export type Subject = { readonly key: string; readonly basis: Basis; readonly basisKey: string }
+/** What an answer is of: its key, and the view's own part of it; how it is kept where it follows a head. */
+export type Subject = {
+  readonly key: string
+  readonly basis: Basis
+  readonly basisKey: string
+  readonly following: Following | undefined
+}
 type Caller = {
   readonly subject: Subject
   readonly scope: Scope
@@ -59,12 +64,17 @@ export class Flights {
     const landing = running.then((reply) => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key)
       const isKept = isLasting(reply) && this.#isOf(subject, reply.record, { scope, record })
-      if (isKept) this.#cache.set(key, reply)
+      if (isKept) this.#keep(subject, reply)
       return { reply, isKept }
     })
     const flight = { landing, client }
     this.#flights.set(key, flight)
     return (await landing).reply
+  }
+
+  #keep({ key, following }: Subject, reply: PoolReply): void {
+    if (following === undefined) this.#cache.set(key, reply)
+    else this.#cache.setFollowing(following, reply)
   }
 
   /** Whether the record that a worker read stands for the subject: the one that was seen, or the newest when it has the same heads. */

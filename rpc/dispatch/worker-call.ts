@@ -16,7 +16,8 @@ import {
 import type { PoolReply } from '../seam/executor.ts'
 import { type Piece, PieceWriter } from '../seam/pieces.ts'
 import { prunedHistory } from './call.ts'
-import { type Kept, taskViews } from './task-views.ts'
+import { type Kept, type TaskView, taskViews } from './task-views.ts'
+import { ToldReads } from './told-reads.ts'
 
 export type WorkerCall = {
   readonly method: string
@@ -25,6 +26,8 @@ export type WorkerCall = {
   readonly endpoint: Endpoint
   /** The record that the front holds for the call; undefined: the newest. */
   readonly record: number | undefined
+  /** The reply shall say what was read: the call shares no session with others then. */
+  readonly wantsReads?: boolean
 }
 /** `written`: bytes of the result, all of which went out in pieces before. */
 export type WorkerReply =
@@ -49,7 +52,7 @@ export type LazyCalls = Kept & {
   readonly isLost: () => boolean
 }
 
-export function createCallRunner(parts: {
+type RunnerParts = {
   readonly reader: ChainReader
   readonly chain: ChainSpec
   readonly engine: Engine
@@ -60,11 +63,13 @@ export function createCallRunner(parts: {
   readonly onBug: (error: unknown, method: string) => void
   /** State is fetched as it is read (collecting.ts); undefined: all of it is there. */
   readonly lazy?: LazyCalls | undefined
-}): CallRunner {
+}
+
+export function createCallRunner(parts: RunnerParts): CallRunner {
   const { reader, chain, engine, limits, methods, now, lazy } = parts
   const views = taskViews({ reader, chain, engine, kept: lazy })
   /** Of the running call. */
-  const output = new PieceWriter()
+  const [output, reads] = [new PieceWriter(), new ToldReads(limits.resultCacheReads)]
   const replays = lazy?.replays(keptReplays()) ?? keptReplays()
   const ofLazy = { isLazy: lazy !== undefined, expects: lazy?.expects, isLost: lazy?.isLost }
   const shared = { chain, limits, now, output, replays, ...ofLazy }
@@ -83,8 +88,9 @@ export function createCallRunner(parts: {
       if (isExpired()) return late()
       const leased = views.lease(call)
       if (leased === undefined) return { stale: true }
-      const { view, record, states } = leased
-      const stateOf = on === engine ? states.of : (block: Block) => alone(states.of(block))
+      const { view, record } = leased
+      const told = call.wantsReads ? reads : undefined
+      const stateOf = on === engine && !told ? leased.states.of : apart(leased, told)
       const context: PoolContext = { ...shared, engine: on, view, isExpired, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       return typeof result === 'string'
@@ -137,15 +143,20 @@ export function createCallRunner(parts: {
   }
 
   return {
-    run: (call, bounds) => run(call, bounds),
+    run: (call, bounds) =>
+      call.wantsReads ? reads.around(() => run(call, bounds)) : run(call, bounds),
     endTask: () => views.end(),
   }
 }
 
-/** The session that calls share is one of their own engine. */
-const alone = ({ env, reader }: CallState): CallState => ({
-  ...{ env, reader, kept: noSession(reader) },
-})
+/** For a call that shares no session with others: on another engine than theirs, or because what it reads is told. */
+const apart =
+  ({ states, view }: TaskView, reads: ToldReads | undefined) =>
+  (block: Block): CallState => {
+    const state = states.of(block)
+    const own = reads === undefined ? state : reads.noted(state, view)
+    return { ...own, kept: noSession(own.reader) }
+  }
 
 /** The front knows how long the call took; here only that it is over. */
 const late = (): WorkerReply => ({ error: timedOut().toObject() })

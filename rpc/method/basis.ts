@@ -2,10 +2,22 @@
  * What an answer depends on, told from the parameters as they came: the chain up to one head, or where all heads stand. An answer of the
  * latest block is as good after the next flashblock. Whatever is not clearly one head is `heads`.
  */
-import type { Basis, ChainView } from '../../engine/chain/types.ts'
+import type { Basis, ChainView, HeadBasis } from '../../engine/chain/types.ts'
 import { hexToBytes } from '../../engine/primitives/hex.ts'
 
 export type BasisOf = (view: ChainView, params: readonly unknown[]) => Basis
+
+/** The head whose state and block alone decide the answer, as its worker can tell what of them; undefined: another block. */
+export type Follows = (params: readonly unknown[]) => HeadBasis | undefined
+
+/** @param at parameter that names the block, latest when it is left out; @param overrides that which says what else its fields are */
+export const followsBlock =
+  (at: number, overrides: number): Follows =>
+  (params) => {
+    if ((params[overrides] ?? null) !== null) return undefined
+    const wire = params[at] ?? 'latest'
+    return wire === 'latest' || wire === 'pending' ? wire : undefined
+  }
 
 export const onLatest: BasisOf = () => 'latest'
 

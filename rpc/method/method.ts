@@ -21,7 +21,7 @@ import { invalidArgument, missingValue, tooManyArguments } from '../seam/errors.
 import type { PoolReply } from '../seam/executor.ts'
 import type { Runs } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
-import { type BasisOf, onBlock } from './basis.ts'
+import { type BasisOf, type Follows, onBlock } from './basis.ts'
 import type { FrontServices } from './services.ts'
 
 /** All of them: each codec and handler reads its own, and who runs methods hands them on. */
@@ -63,6 +63,8 @@ export type CallState = {
   readonly env: BlockEnv
   readonly reader: StateReader
   readonly kept: KeptSession
+  /** Hears what a call has read of the block (execution/call/call.ts); undefined: nobody asks. */
+  readonly onFields?: (fields: number) => void
 }
 /** Front handlers also get the services that live there. */
 export type FrontContext = MethodContext & {
@@ -108,6 +110,8 @@ export type Method = {
   readonly endpoints: readonly Endpoint[]
   /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
   readonly basis: BasisOf | undefined
+  /** The head that the answer follows: it outlives what does not change what it has read. undefined: it is an answer of its basis alone. */
+  readonly follows: Follows | undefined
   /** What a caller is told beside the times when its call ran out of time and no worker said more. */
   readonly lateData: LateData | undefined
   /** The block whose transactions a worker replays for it, which it may have done for another call; undefined: it replays none. */
@@ -162,6 +166,7 @@ type Definition<P extends Params, R, C> = {
   readonly about?: About
   /** 'about': the block that it is about. */
   readonly basis?: BasisOf | 'about'
+  readonly follows?: Follows
   readonly lateData?: LateData
   readonly replays?: (view: ChainView, ...values: Values<P>) => Bytes | undefined
   readonly hasEffect?: boolean
@@ -212,6 +217,7 @@ function build<P extends Params, R>(
     listed: definition.listed ?? [],
     about: definition.about,
     basis: basisOf(definition),
+    follows: definition.follows,
     lateData: definition.lateData,
     replays: replays && ((view, values) => replays(view, ...(values as Values<P>))),
     hasEffect: definition.hasEffect ?? false,

@@ -11,6 +11,7 @@ import { blockId, quantityText, transactionCall } from '../json/codecs.ts'
 import { asciiJson } from '../json/envelope.ts'
 import { accessListText } from '../json/json.ts'
 import { bytesResult, quantityResult, textResult } from '../json/results.ts'
+import { followsBlock } from '../method/basis.ts'
 import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { callOptions, failureOf, type Overrides } from './shared/call-options.ts'
@@ -24,6 +25,8 @@ const params = [
   optional('State overrides', stateOverride),
   optional('Block overrides', blockOverride),
 ] as const
+/** A call reads the state by its reader alone, and is told the block's fields. */
+const follows = followsBlock(1, 3)
 
 export const eth_call = poolMethod({
   name: 'eth_call',
@@ -32,6 +35,7 @@ export const eth_call = poolMethod({
   runs: 'call',
   listed: LISTED,
   basis: 'about',
+  follows,
   params,
   result: bytesResult('Return data'),
   handler(context, request, at, stateOverrides, blockOverrides) {
@@ -51,6 +55,7 @@ export const eth_estimateGas = poolMethod({
   listed: LISTED,
   basis: 'about',
   weight: 3,
+  follows,
   params,
   result: quantityResult('Gas used'),
   handler(context, request, at, stateOverrides, blockOverrides) {

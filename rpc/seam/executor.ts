@@ -1,6 +1,7 @@
 /** The seam between the front and the pool: rpc/ knows no thread. */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
+import type { Reads } from '../../engine/state/reads.ts'
 import { errorOf, internalError, type RpcErrorObject } from './errors.ts'
 import type { Runs } from './lane.ts'
 import { bytesOf } from './pieces.ts'
@@ -22,6 +23,8 @@ export type PoolCall = {
   readonly replayed?: string | undefined
   /** Told before the answer, where a worker has run it to its end; left out: nobody wants to know. */
   readonly onRun?: ((times: RunTimes) => void) | undefined
+  /** The reply shall say what was read. */
+  readonly wantsReads?: boolean | undefined
 }
 /** Of a call in a worker: how long it waited for that, and how long it took its processor. */
 export type RunTimes = { readonly queuedMs: number; readonly runMs: number }
@@ -35,12 +38,20 @@ export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }
 /**
  * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where
  * a worker has read. `stale`: the view cannot answer, the front starts again: the record named in the call is gone, which a call without
- * a record never hears, or state is `missing` that a lazy node has to fetch first.
+ * a record never hears, or state is `missing` that a lazy node has to fetch first. `reads`: where the call asked for them, and they are known.
  */
 export type PoolReply =
-  | { readonly result: string; readonly record?: number | undefined }
+  | {
+      readonly result: string
+      readonly record?: number | undefined
+      readonly reads?: Reads | undefined
+    }
   | { readonly pieces: readonly Uint8Array[]; readonly record?: number | undefined }
-  | { readonly error: RpcErrorObject; readonly record?: number | undefined }
+  | {
+      readonly error: RpcErrorObject
+      readonly record?: number | undefined
+      readonly reads?: Reads | undefined
+    }
   | { readonly stale: true; readonly missing?: readonly MissingKey[] | undefined }
 
 const ERROR_BYTES = 256

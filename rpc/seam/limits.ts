@@ -235,6 +235,11 @@ export const LIMITS = {
     'logs of folded blocks that the workers keep, all together; 0 is off',
     0,
   ),
+  resultCacheReads: limit(
+    512,
+    'items',
+    'accounts and slots that a call may read for its result to be kept over flashblocks; 0 is none',
+  ),
 } as const satisfies Record<string, LimitDefinition>
 
 export type Limits = { readonly [K in keyof typeof LIMITS]: number }

@@ -242,6 +242,11 @@ function statsOfRpc(stats: RpcStats) {
     cacheHits: cache.hits,
     cacheMisses: cache.misses,
     ...{ textHits: texts.hits, textMisses: texts.misses, textBytes: texts.bytes },
+    cacheCarried: cache.carried,
+    cacheDroppedWritten: cache.dropped.written,
+    cacheDroppedBlock: cache.dropped.block,
+    cacheDroppedChain: cache.dropped.chain,
+    cacheDroppedUntold: cache.dropped.untold,
     ...(legacy === undefined
       ? {}
       : {

@@ -99,7 +99,7 @@ const isAnswered = (reply: PoolReply): reply is Answered =>
 
 function callOf(call: PoolCall, answered: Answered): AnsweredCall {
   const params: readonly unknown[] = JSON.parse(call.text)
-  const { record: _, ...answer } = answered
+  const { record: _, reads: __, ...answer } = answered
   return { method: call.method.name, params, answer }
 }
 

@@ -207,6 +207,7 @@ class PoolCalls {
       endpoint: call.endpoint,
       record: call.record,
       deadline: call.deadline + this.#clockOffset,
+      wantsReads: call.wantsReads === true,
     }))
     const long = writeCalls(memory, calls)
     const newest = this.#options.newestRecord()

@@ -3,6 +3,7 @@
  * was ended keeps it, and it is never used again.
  */
 import type { Endpoint } from '../../engine/chain/types.ts'
+import type { Reads } from '../../engine/state/reads.ts'
 import type { WorkerReply } from '../../rpc/dispatch/worker-call.ts'
 import { missingOfText, missingText } from './missing-text.ts'
 
@@ -21,6 +22,7 @@ export type TaskCall = {
   readonly record: number | undefined
   /** Milliseconds of `processNow`. */
   readonly deadline: number
+  readonly wantsReads: boolean
 }
 /** What Piscina carries beside the memory: texts too long for it, by the call's index. */
 export type LongTexts = readonly (readonly [index: number, text: string])[]
@@ -37,10 +39,10 @@ const COUNT = 1
 const USED = 2
 const LIVE = 3
 const HEADER_WORDS = 8
-const LINE_WORDS = 12
+const LINE_WORDS = 14
 const DATA_BYTES = 4096
 
-// Words of a line; the deadline takes the last two.
+// Words of a line; the deadline takes two.
 const STATUS = 0
 const CANCEL = 1
 const RECORD = 2
@@ -52,6 +54,10 @@ const REPLY_START = 7
 const REPLY_BYTES = 8
 const MICROS = 9
 const DEADLINE = 10
+/** Of the request: whether the reply shall tell what it reads. Of the reply: how many keys stand before its text and one more, 0: it tells nothing. */
+const READS = 12
+/** Block fields of the reply. */
+const FIELDS = 13
 
 const WAITING = 0
 const RESULT = 1
@@ -98,6 +104,7 @@ export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): Long
     words[line + ENDPOINT] = call.endpoint === 'flashblocks' ? 1 : 0
     words[line + START] = used
     words[line + MICROS] = 0
+    words[line + READS] = call.wantsReads ? 1 : 0
     times[(line + DEADLINE) / 2] = call.deadline
     used += words[line + METHOD_BYTES] = bytes.write(call.method, used, 'latin1')
     // A character takes at most three bytes; where even that fits, nothing need be measured.
@@ -123,6 +130,7 @@ export function readCall(memory: TaskMemory, index: number, long: LongTexts): Ta
     endpoint: words[line + ENDPOINT] === 1 ? 'flashblocks' : 'standard',
     record: recordOf(words, line),
     deadline: times[(line + DEADLINE) / 2]!,
+    wantsReads: words[line + READS] !== 0,
   }
 }
 
@@ -178,9 +186,33 @@ export function writeReply(
     words[line + STATUS] = PIECES
     return reply.pieces
   }
+  writeReads(memory, line, reply.reads)
   return 'result' in reply
     ? writeText(memory, line, RESULT, reply.result)
     : writeText(memory, line, ERROR, JSON.stringify(reply.error))
+}
+
+/** Before the text, which begins where the keys end; where they do not fit, nothing is told. */
+function writeReads({ words }: TaskMemory, line: number, reads: Reads | undefined): void {
+  words[line + READS] = 0
+  if (reads === undefined) return
+  const { keys, fields } = reads
+  const from = (words[USED]! + 3) >> 2
+  if (from * 4 + keys.byteLength > TASK_BYTES) return
+  words.set(keys, from)
+  words[USED] = from * 4 + keys.byteLength
+  words[line + READS] = keys.length + 1
+  words[line + FIELDS] = fields
+}
+
+function readReads({ words }: TaskMemory, line: number): Reads | undefined {
+  const told = words[line + READS]!
+  if (told === 0) return undefined
+  const end = words[line + REPLY_START]! >> 2
+  return {
+    keys: new Int32Array(words.subarray(end - told + 1, end)),
+    fields: words[line + FIELDS]!,
+  }
 }
 
 function writeText(
@@ -228,7 +260,10 @@ export function readReply(
         : bytes.toString('utf8', start, end)
   const record = recordOf(words, line)
   if (status % LONG === MISSING) return { stale: true, missing: missingOfText(text) }
-  return status % LONG === RESULT ? { result: text, record } : { error: JSON.parse(text), record }
+  const reads = readReads(memory, line)
+  return status % LONG === RESULT
+    ? { result: text, record, reads }
+    : { error: JSON.parse(text), record, reads }
 }
 
 const carriedOf = (long: LongReplies, index: number): LongReply =>

@@ -1,8 +1,10 @@
 /** Limits of what methods read, run and answer. */
 import { expect } from 'vitest'
+import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { TrieAt } from '../../../engine/storage/types.ts'
-import { CONTRACT, execute, log, transfer } from '../../fixtures/executed.ts'
+import { ChangingChain, NOTHING } from '../../fixtures/changing-chain.ts'
+import { CONTRACT, execute, log, SENDER, transfer } from '../../fixtures/executed.ts'
 import { type MemoryChain, memoryChain } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { type Row, row, type Some } from './row.ts'
@@ -161,7 +163,24 @@ export const METHODS = {
     expect.toSatisfy((bytes) => bytes <= 100),
     cached('bytes'),
   ),
+  resultCacheReads: row(1, 0, async (limits) => {
+    const chain = new ChangingChain([CONTRACT, SENDER])
+    const { reader, onPublish, chain: spec } = chain
+    const source = { reader, onPublish }
+    const rpc = testRpc({ source, chain: spec, engine: engineByName('fast'), limits })
+    const world = [NOTHING, { ...NOTHING, balance: 5n }]
+    chain.payload({ timestamp: FAST_FROM }, world)
+    for (const more of [1n, 2n, 3n]) {
+      await rpc.ask('eth_call', [{ to: address(1) }, 'pending'])
+      chain.flashblock([NOTHING, { ...NOTHING, balance: 5n + more }])
+      chain.publish()
+    }
+    await rpc.ask('eth_call', [{ to: address(1) }, 'pending'])
+    return rpc.stats().cache.carried
+  }),
 } satisfies Some
+/** Seconds: of a fork whose rules the fast engine has. */
+const FAST_FROM = 1_764_691_201n
 
 /** What is kept after three answers of one block. */
 function cached(what: 'items' | 'bytes'): Row['see'] {

@@ -64,14 +64,19 @@ describe('an answer', () => {
     expect(await runs(hashOf(next))).toEqual(absent)
   })
 
-  test.each(['latest', '0x1', 'safe'])('at %s ends with a reorg', async (at) => {
+  test.each([
+    // Of an answer that follows a head, the newest alone is kept.
+    ['latest', 1],
+    ['0x1', 0],
+    ['safe', 0],
+  ])('at %s ends with a reorg', async (at, again) => {
     const { memory, first, runs } = opened()
     memory.publish({ canonical: first })
     expect(await runs(at)).toEqual(['10', 1])
     memory.publish({ canonical: memory.make(memory.genesis, { salt: 0x11 }) })
     expect(await runs(at)).toEqual(['11', 1])
     memory.publish({ canonical: first })
-    expect(await runs(at)).toEqual(['10', 0])
+    expect(await runs(at)).toEqual(['10', again])
   })
 
   test('at the hash of a block ends when that block is on the chain no more', async () => {
@@ -187,7 +192,7 @@ describe('the cache', () => {
     const cache = createResultCache({ items: 2, bytes: 1_000 })
     for (const key of ['a', 'b', 'a', 'c']) cache.set(key, reply)
     expect(['a', 'b', 'c'].map((key) => cache.get(key))).toEqual([undefined, reply, reply])
-    expect(cache.stats).toEqual({ hits: 2, misses: 1, items: 2, bytes: 20 })
+    expect(cache.stats).toMatchObject({ hits: 2, misses: 1, items: 2, bytes: 20 })
   })
 
   test('holds so many bytes', () => {

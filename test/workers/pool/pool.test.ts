@@ -995,7 +995,12 @@ describe('memory', () => {
     endpoint: fc.constantFrom('standard' as const, 'flashblocks' as const),
     record: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
     deadline: fc.double({ noNaN: true }),
+    wantsReads: fc.boolean(),
   })
+  const reads = fc.option(
+    fc.record({ keys: fc.int32Array({ maxLength: 600 }), fields: fc.nat(511) }),
+    { nil: undefined },
+  )
   const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
   const address = bytesOf(20)
   const missingKey: fc.Arbitrary<MissingKey> = fc.oneof(
@@ -1010,14 +1015,17 @@ describe('memory', () => {
       .array(missingKey, { minLength: 1, maxLength: 5 })
       .map((missing) => ({ stale: true as const, missing })),
     fc.constant({ stale: true as const, missing: Array(1_000).fill(slot) }),
-    fc.string({ unit: 'grapheme-ascii' }).map((text) => ({ result: JSON.stringify(text) })),
-    fc.constant({ result: `"${'x'.repeat(TASK_BYTES / 3)}"` }),
+    fc
+      .tuple(fc.string({ unit: 'grapheme-ascii' }), reads)
+      .map(([text, told]) => ({ result: JSON.stringify(text), reads: told })),
+    reads.map((told) => ({ result: `"${'x'.repeat(TASK_BYTES / 3)}"`, reads: told })),
     fc.constant({ stale: true as const }),
     fc.nat().map((written) => ({ written })),
     fc.array(fc.uint8Array({ minLength: 1 }), { minLength: 1 }).map((pieces) => ({ pieces })),
-    fc
-      .string({ unit: 'binary' })
-      .map((message) => ({ error: { code: -32000, message: message.toWellFormed() } })),
+    fc.tuple(fc.string({ unit: 'binary' }), reads).map(([message, told]) => ({
+      error: { code: -32000, message: message.toWellFormed() },
+      reads: told,
+    })),
   )
 
   test('gives back every call and every reply', () => {
@@ -1035,7 +1043,12 @@ describe('memory', () => {
           if (text !== undefined) back.push([index, text])
         }
         for (const [index, [, reply]] of pairs.entries()) {
-          expect(readReply(memory, index, back)).toEqual(reply)
+          const read = readReply(memory, index, back)!
+          // What was read is told where there is room for it.
+          const isUntold = 'reads' in reply && 'reads' in read && read.reads === undefined
+          expect(read).toEqual(isUntold ? { ...reply, reads: undefined } : reply)
+          if (index === 0)
+            expect(isUntold && 'reads' in reply && reply.reads).not.toBeTypeOf('object')
           expect(microsOf(memory, index)).toBe(index)
         }
       }),
@@ -1045,7 +1058,14 @@ describe('memory', () => {
 
   test('a cancelled call is the only one', () => {
     const memory = createTaskMemory()
-    const call = { method: 'x', text: '', endpoint: 'standard' as const, record: 1, deadline: 0 }
+    const call = {
+      method: 'x',
+      text: '',
+      endpoint: 'standard' as const,
+      record: 1,
+      deadline: 0,
+      wantsReads: false,
+    }
     writeCalls(memory, [call, call])
     cancelCall(memory, 1)
     expect([isCancelled(memory, 0), isCancelled(memory, 1)]).toEqual([false, true])
