@@ -12,8 +12,12 @@ export type Following = {
   readonly lineage: Lineage
   readonly step: number
 }
-/** `isKnown`: it was asked for before, at another step. */
-type Found = { readonly reply: PoolReply | undefined; readonly isKnown: boolean }
+/** `isKnown`: it was asked for before, perhaps at another step. `isCarried`: its reply is one of an older step, for the first time at this one. */
+type Found = {
+  readonly reply: PoolReply | undefined
+  readonly isKnown: boolean
+  readonly isCarried: boolean
+}
 
 export interface ResultCache {
   /** @param key what the answer depends on (ChainView.cacheKey), the method and its parameters */
@@ -76,15 +80,18 @@ class Results implements ResultCache {
 
   follow({ key, lineage, step }: Following): Found {
     const kept = this.#kept.get(key)
-    if (kept === undefined) return { reply: this.#counted(undefined), isKnown: false }
-    if (kept.step !== step && kept.reply !== undefined) {
+    if (kept === undefined)
+      return { reply: this.#counted(undefined), isKnown: false, isCarried: false }
+    const isOlder = kept.step !== step && kept.reply !== undefined
+    if (isOlder) {
       const change = kept.reads === undefined ? 'untold' : lineage.changeOf(kept.reads, kept.step)
       if (change === undefined) this.#carried++
       else this.#drop(key, kept, change)
       // Before this step nothing has to be looked at again.
       kept.step = step
     }
-    return { reply: this.#counted(kept.reply), isKnown: true }
+    const reply = this.#counted(kept.reply)
+    return { reply, isKnown: true, isCarried: isOlder && reply !== undefined }
   }
 
   setFollowing({ key, step }: Following, reply: PoolReply): void {

@@ -15,7 +15,7 @@ import {
   responseTooLarge,
   timedOut,
 } from '../seam/errors.ts'
-import type { Executor, PoolReply, RunTimes } from '../seam/executor.ts'
+import type { Executor, PoolCall, PoolReply, RunTimes } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
 import type { Following, ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
@@ -95,7 +95,10 @@ class Calls {
         return this.#start(call, scope, isPinned)
       const following = this.#followingOf(call, scope)
       const found = following && this.#options.cache.follow(following)
-      if (found?.reply !== undefined) return found.reply
+      if (found?.reply !== undefined) {
+        if (found.isCarried) this.#tellCarried(call, scope, found.reply)
+        return found.reply
+      }
       const { view } = scope
       const basis = method.basis(view, call.params)
       const basisKey = view.cacheKey(basis)
@@ -155,21 +158,28 @@ class Calls {
 
   /** In a worker. */
   #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
-    const { found: method, params, text, wantsReads } = call
-    const { endpoint, executor, limits, slow } = this.#options
+    const { found: method, params, text } = call
+    const { executor, limits, slow } = this.#options
     const isLong = text.length > DECODE_FIRST_CHARACTERS
     const values = isLong ? undefined : method.decode(params, limits)
     const replayed = values && replayedBy(method, values, scope)
     const record = isPinned ? scope.record : undefined
-    const deadline = scope.startedAt + laneMs(method.runs, limits)
-    const { client } = scope
     const onRun = slow && ((times: RunTimes) => slow.ran(call, times))
     return executor
-      .execute({
-        ...{ method, params, text, endpoint, record, deadline, client, replayed },
-        ...{ wantsReads, onRun },
-      })
+      .execute({ ...this.#poolCall(call, scope), record, replayed, onRun })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
+  }
+
+  #poolCall({ found: method, params, text, wantsReads }: Call, scope: Scope): PoolCall {
+    const { endpoint, limits } = this.#options
+    const deadline = scope.startedAt + laneMs(method.runs, limits)
+    const { client } = scope
+    return { method, params, text, endpoint, record: undefined, deadline, client, wantsReads }
+  }
+
+  #tellCarried(call: Call, scope: Scope, reply: PoolReply): void {
+    const { record } = scope
+    this.#options.executor.carried?.({ ...this.#poolCall(call, scope), record }, reply)
   }
 
   async #share(call: Call, scope: Scope, subject: Subject, isPinned: boolean): Promise<PoolReply> {

@@ -64,6 +64,8 @@ export function sizeOfReply(reply: PoolReply): number {
 /** Never throws, always answers, with an error too where the queue is full, the deadline has passed or a worker has died. */
 export interface Executor {
   execute(call: PoolCall): Promise<PoolReply>
+  /** Hears of a reply of an older record that is given again, as one of the call's record. */
+  carried?(call: PoolCall, reply: PoolReply): void
 }
 
 /** JSON text of the result. @throws {RpcError} what the call was answered with */

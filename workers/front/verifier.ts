@@ -1,6 +1,6 @@
 /**
- * `--verify-sample`: a share of the calls that the pool has answered is run again on the other engine, after the answer, and a share of the
- * canonical blocks, one at a time. Where they differ, it is written into a file of the data directory; a block that differs is the last one.
+ * `--verify-sample`: a share of the calls that the pool has answered is run again on the other engine, after the answer, and of the answers that
+ * are given again at a later record, and a share of the canonical blocks, one at a time. Where they differ, it is written into a file of the data directory; a block that differs is the last one.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -84,6 +84,11 @@ export function createVerifier(options: VerifierOptions): Verifier {
       if (isBusy || !VERIFIED.has(call.method.name) || random() >= share) return reply
       if (isAnswered(reply)) alone(() => verify(call, reply))
       return reply
+    },
+    carried(call, reply) {
+      if (isBusy || random() >= share) return
+      const now = { ...reply, record: call.record }
+      if (isAnswered(now)) alone(() => verify(call, now))
     },
     block(number) {
       if (!isBusy && random() < share) alone(() => verifyBlock(number))

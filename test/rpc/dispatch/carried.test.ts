@@ -223,6 +223,34 @@ const raw =
     noted: (state, reads) => ({ ...view.noted(state, reads), [read]: state[read] }),
   })
 
+test('an answer that is given again is told, as one of the record that it is given at', async () => {
+  const chain = new ChangingChain(ADDRESSES)
+  const { reader, onPublish } = chain
+  const told: unknown[] = []
+  const rpc = testRpc({
+    ...{ source: { reader, onPublish }, chain: chain.chain, engine: engineByName('fast') },
+    executor: (local) => ({
+      ...local,
+      carried: (call, reply) => told.push([call.record, reply]),
+    }),
+  })
+  chain.payload({ timestamp: JOVIAN + 1n }, chain.pending.world)
+  const results: unknown[] = []
+  for (let count = 0; count < 4; count++) {
+    chain.flashblock(chain.pending.world)
+    chain.publish()
+    for (let again = 0; again < 2; again++)
+      results.push((await rpc.ask('eth_call', [{ to: bytesToHex(SENDER) }, 'pending'])).result)
+  }
+  expect(results).toEqual(Array(8).fill('0x'))
+  const newest = reader.newestRecord()
+  const reply = { result: '"0x"', record: newest - 2 }
+  expect(told).toEqual([
+    [newest - 1, reply],
+    [newest, reply],
+  ])
+})
+
 test('a look at all of a storage is for one head alone', async () => {
   const making = programOf([{ text: '0 0 0 0 CREATE2' }], 'RETURN')
   const made = ADDRESSES.indexOf(MADE[0]!)

@@ -58,6 +58,23 @@ test('a call is run again at its record, after its answer, and counted', async (
   expect(reported).toEqual([])
 })
 
+test('an answer of an older record is run again at the record that it is given at', async () => {
+  const { asked, verifier, settled } = verifierOn({ verdict: 'same' })
+  const given = { ...callOf('eth_call'), record: 9 }
+  verifier.carried!(given, { result: '"0x01"', record: 7 })
+  await settled()
+  expect(asked.map(({ method, record }) => [method.name, record])).toEqual([['verifyCall', 9]])
+  expect(verifier.counts()).toEqual({ verified: 1, verifiedBlocks: 0, mismatches: 0 })
+})
+
+test('what a call has read is no part of its answer', async () => {
+  const { asked, verifier, settled } = verifierOn({ verdict: 'same' })
+  const reads = { keys: Int32Array.of(1), fields: 1 }
+  verifier.carried!({ ...callOf('eth_call'), record: 9 }, { result: '"0x01"', reads })
+  await settled()
+  expect(JSON.parse(asked[0]!.text)[0].answer).toEqual({ result: '"0x01"' })
+})
+
 test.each([
   ['eth_getBalance', 0.5],
   ['debug_traceCall', 0.5],
