@@ -1,5 +1,6 @@
 /** What the fast engine's sessions do beside what every engine's do: growth, bounds, missing state, traps, hooks that look. */
 import { describe, expect, test } from 'vitest'
+import { BLOCK_FIELDS } from '../../../../engine/evm/block-fields.ts'
 import {
   type Outcome,
   type Session,
@@ -171,6 +172,41 @@ test.each(['precise', 'stream'] as const)(
       expect(left > 900_000n && left <= 1_050_000n).toBe(true)
       session.revert(mark)
       expect(gasLeft({})! > 2_900_000n).toBe(true)
+      session.close()
+    }
+  },
+)
+
+test.each(['precise', 'stream'] as const)(
+  'fields of the block that are read are told: %s',
+  (tier) => {
+    const tiered = makeFastEngine(makeReferenceEngine(), { module, tier })
+    const { coinbase, timestamp, number, prevRandao } = BLOCK_FIELDS
+    const { gasLimit, baseFee, blobBaseFee } = BLOCK_FIELDS
+    const rows: readonly (readonly [code: string, read: number])[] = [
+      ['5f40', number],
+      ['41', coinbase],
+      ['42', timestamp],
+      ['43', number],
+      ['44', prevRandao],
+      ['45', gasLimit],
+      ['46', 0],
+      ['47', 0],
+      ['48', baseFee],
+      ['4a', blobBaseFee],
+    ]
+    for (const [code, read] of rows) {
+      // What the run of another one has read is told too, what a frame that reverts has read as well.
+      const reader = world({ 1: RICH, 2: { code: `${code} 5f5ffd` }, 3: { code: '4200' } })
+      const session = tiered.openSession(reader, BLOCK, PRAGUE)
+      session.beginTransaction()
+      expect(session.fieldsRead()).toBe(0)
+      run(session)
+      expect([code, session.fieldsRead()]).toEqual([code, read])
+      run(session, { to: address(3) })
+      expect([code, session.fieldsRead()]).toEqual([code, read | timestamp])
+      session.reopen(reader, BLOCK)
+      expect(session.fieldsRead()).toBe(0)
       session.close()
     }
   },
