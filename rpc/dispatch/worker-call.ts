@@ -71,8 +71,7 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
   /** Of the running call. */
   const [output, reads] = [new PieceWriter(), new ToldReads(limits.resultCacheReads)]
   const replays = lazy?.replays(keptReplays()) ?? keptReplays()
-  const ofLazy = { isLazy: lazy !== undefined, expects: lazy?.expects, isLost: lazy?.isLost }
-  const shared = { chain, limits, now, output, replays, ...ofLazy }
+  const shared = { chain, limits, now, output, replays, ...ofLazy(lazy) }
 
   /** @param on another one than the calls' own: the call shares no session with others then */
   function run(
@@ -132,11 +131,10 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
       return Promise.resolve().then(() => run(call, bounds, on))
     }
     if (error instanceof TrapError && on.fallback !== undefined) {
-      const { fallback } = on
-      fallback.tell(`${call.method}: ${error.message}`)
+      on.fallback.tell(`${call.method}: ${error.message}`)
       // All of it, within the same deadline.
       output.cutTo(0)
-      return run(call, bounds, fallback.engine)
+      return run(call, bounds, on.fallback.engine)
     }
     parts.onBug(error, call.method)
     return { error: internalError().toObject() }
@@ -148,6 +146,10 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
     endTask: () => views.end(),
   }
 }
+
+const ofLazy = (lazy: LazyCalls | undefined) => ({
+  ...{ isLazy: lazy !== undefined, expects: lazy?.expects, isLost: lazy?.isLost },
+})
 
 /** For a call that shares no session with others: on another engine than theirs, or because what it reads is told. */
 const apart =
