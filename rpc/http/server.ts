@@ -165,14 +165,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   return controlsOf({ server, state, unsent, encoding, sockets, webSockets })
 }
 
-function controlsOf({
-  server,
-  state,
-  unsent,
-  encoding,
-  sockets,
-  webSockets,
-}: {
+function controlsOf(parts: {
   readonly server: FastifyInstance
   readonly state: ServerState
   readonly unsent: Unsent
@@ -180,6 +173,7 @@ function controlsOf({
   readonly sockets: Sockets
   readonly webSockets: ReturnType<typeof serveWebSockets>
 }): Server {
+  const { server, state, unsent, encoding, sockets, webSockets } = parts
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })
