@@ -15,7 +15,7 @@ export type Command<F extends Flags = Flags, D extends object = object> = {
   readonly summary: string
   /** In the order of the help. */
   readonly flags: F
-  /** What stands without a flag: `bench URL…`. */
+  /** What stands without a flag: `compare URL URL`. */
   readonly operands?: Operands
   /** What no option can say alone: defaults of this command, and what follows from several flags. */
   defaults(given: Given<F>): D
