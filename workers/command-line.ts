@@ -12,7 +12,8 @@ export async function doCommandLine(
 ): Promise<void> {
   const invocation = invoke(argv, environment)
   if (invocation?.action === 'print') process.stdout.write(invocation.text)
-  else if (invocation?.action === 'run') await invocation.command.run(invocation.config)
+  else if (invocation?.action === 'run')
+    await invocation.command.run(invocation.config, invocation.operands)
 }
 
 function invoke(argv: readonly string[], environment: Environment): Invocation | undefined {

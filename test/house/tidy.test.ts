@@ -39,6 +39,7 @@ const order: readonly string[] = [
     'sources/writer',
     'sources/upstream',
     'sources/lazy',
+    'verify',
   ].map((name) => `engine/${name}`),
   ...[
     'seam',

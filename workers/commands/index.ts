@@ -1,13 +1,16 @@
 /** The commands, in the order of the help: a new one is a folder here, and a line. */
 import type { Known } from '../config/config.ts'
+import { compare } from './compare/command.ts'
 import { dev } from './dev/command.ts'
+import { doctor } from './doctor/command.ts'
 import { follow } from './follow/command.ts'
 import { importBlocks } from './import/command.ts'
 import { importState } from './import-state/command.ts'
 import { migrate } from './migrate/command.ts'
 import { serve } from './serve/command.ts'
+import { verify } from './verify/command.ts'
 
 export const COMMANDS: Known = {
-  commands: [dev, serve, follow, migrate, importBlocks, importState],
+  commands: [dev, serve, follow, migrate, importBlocks, importState, doctor, verify, compare],
   notYet: [],
 }

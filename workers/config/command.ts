@@ -15,12 +15,23 @@ export type Command<F extends Flags = Flags, D extends object = object> = {
   readonly summary: string
   /** In the order of the help. */
   readonly flags: F
+  /** What stands without a flag: `compare URL URL`. */
+  readonly operands?: Operands
   /** What no option can say alone: defaults of this command, and what follows from several flags. */
   defaults(given: Given<F>): D
   /** What no option can see alone. `isFlag`: it was given on the command line, not elsewhere. */
   problems?(config: ConfigOf<F, D>, isFlag: (key: string) => boolean): readonly string[]
   /** Resolves when it is done, or runs. Whatever is large is loaded here: asking for help loads every command. */
-  run(config: ConfigOf<F, D>): Promise<void>
+  run(config: ConfigOf<F, D>, operands: readonly string[]): Promise<void>
+}
+
+export type Operands = {
+  /** Placeholder of each in the help. */
+  readonly value: string
+  readonly least: number
+  readonly most: number
+  /** @throws {Error} saying what was expected. */
+  readonly decode: (text: string) => string
 }
 
 /** For its types: what `run` gets is said by the flags and the defaults. */

@@ -6,7 +6,12 @@ import { type Environment, type Resolved, resolve } from './layers.ts'
 import { nearest } from './nearest.ts'
 
 export type Invocation =
-  | { readonly action: 'run'; readonly command: Command; readonly config: Resolved['config'] }
+  | {
+      readonly action: 'run'
+      readonly command: Command
+      readonly config: Resolved['config']
+      readonly operands: readonly string[]
+    }
   /** For standard output. */
   | { readonly action: 'print'; readonly text: string }
 
@@ -44,7 +49,7 @@ export function readInvocation(
       keys: keysOf(known),
     })
     if (problems[0] !== undefined) throw new ConfigError(problems[0])
-    return { action: 'run', command, config }
+    return { action: 'run', command, config, operands: parsed.operands }
   }
   if (known.notYet.includes(name))
     throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)

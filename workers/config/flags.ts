@@ -10,7 +10,9 @@ export type TypedFlags = ReadonlyMap<string, string>
 export function parseFlags(
   command: Command,
   argv: readonly string[],
-): { readonly flags: TypedFlags } | { readonly help: string } {
+):
+  | { readonly flags: TypedFlags; readonly operands: readonly string[] }
+  | { readonly help: string } {
   let output = ''
   const parser = new Parser(`flashnode ${command.name}`)
     .description(command.summary)
@@ -27,6 +29,8 @@ export function parseFlags(
   for (const [name, { value, text, shown }] of Object.entries(command.flags))
     if (value === undefined) parser.option(`--${kebab(name)}`, text)
     else parser.option(`--${kebab(name)} <${value}>`, `${text} (${shown ?? show(defaults[name])})`)
+  const { operands } = command
+  if (operands !== undefined) parser.argument(`<${operands.value}...>`)
   parser.addHelpText('after', `\n${PRECEDENCE}`)
   const keys = Object.keys(command.flags).map(kebab)
   try {
@@ -42,7 +46,24 @@ export function parseFlags(
     const value = values[camel(key)]
     return value === undefined ? [] : [[key, String(value)] as const]
   })
-  return { flags: new Map(given) }
+  return { flags: new Map(given), operands: checkedOperands(command, parser.args) }
+}
+
+/** @throws {ConfigError} */
+function checkedOperands({ name, operands }: Command, given: readonly string[]): readonly string[] {
+  if (operands === undefined) return given
+  const { value, least, most, decode } = operands
+  if (given.length < least || given.length > most) {
+    const wanted = least === most ? `${least}` : `${least} to ${most}`
+    throw new ConfigError(`${name} needs ${wanted} ${value}, ${given.length} were given`)
+  }
+  for (const one of given)
+    try {
+      decode(one)
+    } catch (error) {
+      throw new ConfigError(`${name} ${value} "${one}": ${(error as Error).message}`)
+    }
+  return given
 }
 
 /** A value for people. */
@@ -71,6 +92,7 @@ function explain(error: CommanderError, argv: readonly string[], flags: readonly
   }
   if (error.code === 'commander.optionMissingArgument')
     return `flag ${quoted.split(' ', 1)[0]} needs a value: ${quoted}`
+  if (error.code === 'commander.missingArgument') return `needs ${quoted}`
   if (error.code === 'commander.excessArguments') {
     const stray = argv.find((argument) => !argument.startsWith('-')) ?? ''
     return `unexpected argument "${stray}": values are given to flags, such as --port 8545`

@@ -2,7 +2,7 @@
 import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
 import { LIMITS, type Limits } from '../../rpc/seam/limits.ts'
 import type { ConfigOf } from './command.ts'
-import { choice, integer, type Option, option, optional, orWord, text } from './option.ts'
+import { choice, flag, integer, type Option, option, optional, orWord, text } from './option.ts'
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
@@ -11,6 +11,9 @@ export const CONFIG_FILE = option('FILE', optional(text), {
   fallback: undefined,
   text: 'configuration file (JSON)',
 })
+
+/** Of commands that end with a result. */
+export const JSON_OUT = flag('the result as one line of JSON')
 
 export const CHAIN = option('NAME|FILE', optional(text), {
   fallback: undefined,

@@ -18,6 +18,7 @@ import {
   tailKey,
   withNumber,
 } from './block-codec.ts'
+import { plainValue } from './checked-row.ts'
 import { isLazyDirectory } from './fold.ts'
 import { logBlocks } from './log-index.ts'
 import { trieAt } from './proof.ts'
@@ -107,11 +108,11 @@ function flatReads(database: Pick<Database, 'get' | 'scan'>): FlatReads {
     flatAccount(address) {
       const row = database.get('accounts', address)
       if (row === undefined) return reads.isLazy() ? 'missing' : undefined
-      return row.length === 0 ? undefined : row
+      return row.length === 0 ? undefined : plainValue(address, row)
     },
     flatSlot(key) {
       const row = database.get('slots', key)
-      if (row !== undefined) return row.length === 0 ? undefined : row
+      if (row !== undefined) return row.length === 0 ? undefined : plainValue(key, row)
       if (!reads.isLazy() || hasNoStorage(database, key.subarray(0, 20))) return undefined
       return 'missing'
     },
@@ -119,7 +120,7 @@ function flatReads(database: Pick<Database, 'get' | 'scan'>): FlatReads {
       const gte = slotKey(address, 0)
       const lt = successor(address)
       for (const { key, value } of database.scan('slots', { gte, lt }))
-        if (value.length > 0) yield { key: key.slice(20), value }
+        if (value.length > 0) yield { key: key.slice(20), value: plainValue(key, value) }
     },
   }
   return reads

@@ -4,8 +4,8 @@ import { type ColumnOptions, DatabaseError } from './options.ts'
 /**
  * | column | key → value |
  * |---|---|
- * | accounts | address → 72 bytes; lazy, empty: absent |
- * | slots | address ‖ slot → 32 bytes, never zero; lazy, empty: zero; lazy, address → nothing: its slots without a row are zero |
+ * | accounts | address → 72 bytes; lazy, empty: absent; fetched, ‖ checksum (8), checked-row.ts |
+ * | slots | address ‖ slot → 32 bytes, never zero; lazy, empty: zero; fetched, ‖ checksum (8); lazy, address → nothing: its slots without a row are zero |
  * | accountHistory | address ‖ block (8) → account before that block, empty: absent |
  * | slotHistory | address ‖ slot ‖ block (8) → slot before that block, empty: zero |
  * | code | hash → code; lazy, hash ‖ 0 → address of who has it |

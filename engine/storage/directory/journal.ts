@@ -1,6 +1,7 @@
 /** An append-only file of records that must survive the death of the process: accepted transactions, flashblocks before they are sent. */
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   ftruncateSync,
   openSync,
@@ -114,6 +115,31 @@ function onDisk<T>(path: string, work: () => T): T {
     if (error instanceof JournalError) throw error
     throw new JournalError('io', `${path}: ${(error as Error).message}`)
   }
+}
+
+export type CheckedJournal = {
+  readonly records: number
+  /** Where the first record stands that is not what its checksum says; undefined: all are. */
+  readonly damagedAt: number | undefined
+  /** At its end, of a record that a kill cut short: the next start drops them. */
+  readonly tornBytes: number
+}
+
+/** Reads a journal and leaves it as it is; undefined: there is none. @throws {JournalError} 'foreign', 'io' */
+export function checkJournal(path: string): CheckedJournal | undefined {
+  return onDisk(path, () => {
+    if (!existsSync(path)) return undefined
+    const content = readFileSync(path)
+    if (content.length < MAGIC.length && MAGIC.startsWith(content.toString('latin1')))
+      return { records: 0, damagedAt: undefined, tornBytes: content.length }
+    if (content.toString('latin1', 0, MAGIC.length) !== MAGIC)
+      throw new JournalError('foreign', `${path} is no journal of this program: move it away`)
+    const { records, end } = readRecords(content)
+    const left = content.length - end
+    // One that is all there and says another thing was changed; a kill leaves one that ends too early.
+    const isWhole = left >= HEAD_BYTES && content.readUInt32BE(end) <= left - HEAD_BYTES
+    return { records: records.length, damagedAt: isWhole ? end : undefined, tornBytes: left }
+  })
 }
 
 export class JournalError extends Error {

@@ -14,7 +14,7 @@ import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
  * Of what is stored: columns, keys, values. It is raised by one together with a migration from the version before. Columns are added,
  * never taken away: RocksDB opens a database only when every column in it is named.
  */
-export const SCHEMA_VERSION = 6
+export const SCHEMA_VERSION = 7
 
 export type DirectoryOptions = {
   readonly path: string

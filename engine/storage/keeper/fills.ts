@@ -11,6 +11,7 @@ import type { EncodedDiff } from '../../state/diff.ts'
 import { rowsOf } from '../../state/encoded-diff.ts'
 import { latin1 } from '../../state/words.ts'
 import { encodeNumber, originKey, slotKey } from '../blocks/block-codec.ts'
+import { withChecksum } from '../blocks/checked-row.ts'
 import { ABSENT, columnsOf, putNoStorage } from '../blocks/fold.ts'
 import { openStore } from '../blocks/store.ts'
 import type { Database, Entry, WriteBatch } from '../database/types.ts'
@@ -133,8 +134,9 @@ export class KeeperFills {
     const name = latin1(key)
     const first = unfolded.find(({ before }) => before.has(name))
     const value = first === undefined ? row.value : first.before.get(name)
-    batch.put(columnsOf(key).flat, key, value ?? ABSENT)
-    return { key, value: value ?? ABSENT }
+    const stored = withChecksum(key, value ?? ABSENT)
+    batch.put(columnsOf(key).flat, key, stored)
+    return { key, value: stored }
   }
 
   /** Not while a block above the fold head has changed the storage: it may have emptied it. */

@@ -117,6 +117,17 @@ export function newFlashblockRow(promised: PromisedFlashblock): Bytes {
   return bytes
 }
 
+/** What a row was made of: `transactions` of the flashblock as it was promised. */
+export function promisedIn(value: Bytes): Uint8Array<ArrayBuffer> {
+  const count = Math.max(0, Math.floor((value.length - HEAD_BYTES) / ITEM_BYTES))
+  const bytes = new Uint8Array(count * PROMISED_BYTES)
+  for (let at = 0; at < count; at++) {
+    const from = HEAD_BYTES + at * ITEM_BYTES
+    bytes.set(value.subarray(from, from + PROMISED_BYTES), at * PROMISED_BYTES)
+  }
+  return bytes
+}
+
 /** What decides on a promise. `hash`: one character per byte. */
 export type PromisedPlace = {
   readonly hash: string

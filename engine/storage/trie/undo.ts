@@ -169,6 +169,8 @@ function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {
   for (const item of decodeList(row)) {
     const key = item.subarray(3, 3 + item[2]!)
     const rest = item.subarray(3 + key.length)
+    if (item[0]! > 1 || item[1]! > PATCH)
+      throw new TrieError('what a block replaced cannot be read: the database is damaged')
     yield {
       column: item[0] === 0 ? 'accountTrie' : 'storageTrie',
       key,

@@ -117,6 +117,35 @@ test('a migration is of the directory that is named, by a flag or otherwise', ()
   expect(printed(['migrate', '--help'])).toContain('--datadir <DIR>')
 })
 
+test('what stands without a flag is counted and read', () => {
+  const [a, b] = ['http://a/', 'http://b/']
+  const invocation = readInvocation(['compare', a, '--blocks', '5-7', b], {}, COMMANDS)
+  expect(invocation).toMatchObject({
+    operands: [a, b],
+    config: { blocks: { from: 5, to: 7 }, perBlock: 8 },
+  })
+  expect(problem(['compare', a])).toBe('compare needs 2 URL, 1 were given')
+  expect(problem(['compare', a, b, a])).toBe('compare needs 2 URL, 3 were given')
+  expect(problem(['compare'])).toContain('URL')
+  expect(problem(['compare', a, 'b'])).toContain('compare URL "b": expected a URL such as')
+  expect(problem(['compare', a, b, '--blocks', '7-5'])).toContain('expected a number of blocks')
+  expect(problem(['verify', 'more'])).toContain('unexpected argument "more"')
+  expect(printed(['compare', '--help'])).toContain('<URL...>')
+})
+
+test('a directory is verified that is named, as much of it as is asked for', () => {
+  expect(problem(['verify'])).toBe('verify needs --datadir DIR')
+  expect(read(['verify', '--datadir', 'd'])['sample']).toBe(undefined)
+  expect(read(['verify', '--datadir', 'd', '--sample', '7'])['sample']).toBe(7)
+  expect(problem(['verify', '--datadir', 'd', '--sample', '0'])).toContain('integer from 1')
+})
+
+test('a look at a node needs nothing to be named', () => {
+  expect(read(['doctor'])).toMatchObject({ upstream: [], feed: [], sample: 16, feedMs: 6_000 })
+  expect(problem(['doctor', '--upstream', 'node'])).toContain('expected a URL such as')
+  expect(problem(['doctor', '--feed-ms', '5'])).toContain('integer from 100')
+})
+
 test('a public host is allowed where it is meant, where nothing is unlocked, and on loopback', () => {
   const host = '0.0.0.0'
   expect(read(['dev', '--host', host, '--allow-insecure-unlock']).host).toBe(host)
@@ -299,7 +328,7 @@ describe('people', () => {
     const ask = (argv: string, environment: Environment = {}) =>
       readInvocation(argv.split(' '), environment, known)
     const invocation = ask('echo', { FLASHNODE_SAID_WORD: 'a' })
-    if (invocation.action === 'run') await invocation.command.run(invocation.config)
+    if (invocation.action === 'run') await invocation.command.run(invocation.config, [])
     expect(ran).toEqual(['a', 'aa'])
     expect(() => ask('echo')).toThrow('echo needs --said-word WORD')
     expect(() => ask('echo --said-word no')).toThrow('nobody says no')

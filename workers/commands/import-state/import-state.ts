@@ -50,10 +50,10 @@ type StateConfig = Pick<WorkingConfig, 'dbCache'> & {
 export const FAILS = [StateImportError]
 
 /**
- * All or nothing: what a run that was cut off left is thrown away by the next one.
+ * All or nothing: what a run that was cut off left is thrown away by the next one. Returns the exit status.
  * @throws {StateImportError} {ChainError} {DirectoryError} {StartError} with one line
  */
-export async function runStateImport(config: StateConfig, context: JobContext): Promise<void> {
+export async function runStateImport(config: StateConfig, context: JobContext): Promise<number> {
   const { chain: name, datadir } = config
   const chain = chainSpec({ name })
   const header = readHeader(config.block)
@@ -82,6 +82,7 @@ export async function runStateImport(config: StateConfig, context: JobContext): 
     if (isFile) copyFileSync(name, join(datadir, GENESIS_FILE))
     const said = await load(config, { ...context, chain, header, database, sorter })
     process.stdout.write(`${said}\n`)
+    return 0
   } finally {
     await sorter.close(CLOSE_MS)
     rmSync(sorting, { recursive: true, force: true })

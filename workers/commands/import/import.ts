@@ -39,10 +39,10 @@ type ImportConfig = Pick<WorkingConfig, 'historyBlocks' | 'dbCache' | 'engine'> 
 export const FAILS = [ImportError]
 
 /**
- * Goes on where an earlier import ended. A stop asked for comes after the block in hand.
+ * Goes on where an earlier import ended. A stop asked for comes after the block in hand. Returns the exit status.
  * @throws {ImportError} {ChainError} {DirectoryError} with one line; what came before is in the directory
  */
-export async function runImport(config: ImportConfig, context: JobContext): Promise<void> {
+export async function runImport(config: ImportConfig, context: JobContext): Promise<number> {
   const chain = chainSpec({ name: config.genesis })
   const database = await openDirectory({
     path: config.datadir,
@@ -56,6 +56,7 @@ export async function runImport(config: ImportConfig, context: JobContext): Prom
     importGenesis(database, chain)
     const last = await importFile(config, { ...context, chain, database })
     process.stdout.write(`${last}\n`)
+    return 0
   } finally {
     await database.close(CLOSE_MS)
   }

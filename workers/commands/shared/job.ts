@@ -17,7 +17,8 @@ const STOP_MS = 60_000
 export function runJob(
   config: Pick<WorkingConfig, 'logLevel' | 'logFormat'>,
   job: {
-    readonly run: (context: JobContext) => Promise<void>
+    /** Returns the exit status. */
+    readonly run: (context: JobContext) => Promise<number>
     readonly fails: readonly ErrorKind[]
   },
 ): Promise<void> {
@@ -29,8 +30,7 @@ export function runJob(
       isStopped: () => lifecycle.isStopping,
     })
     // A signal waits for the block in hand and the closing of the directory.
-    lifecycle.onStop('the import', () => running.catch(() => {}), STOP_MS)
-    await running
-    await end()
+    lifecycle.onStop('the command', async () => void (await running.catch(() => {})), STOP_MS)
+    await end(await running)
   })
 }

@@ -17,8 +17,8 @@ export type Process = {
   readonly lifecycle: Lifecycle
   /** Ends the process with status 1 and this line. */
   readonly fail: (message: string) => void
-  /** Closes everything and ends the process with status 0. */
-  readonly end: () => Promise<void>
+  /** Closes everything and ends the process, with status 0 if it says no other. */
+  readonly end: (status?: number) => Promise<void>
 }
 
 export type ErrorKind = abstract new (...args: never[]) => Error
@@ -56,7 +56,11 @@ export async function runProcess(
   })
   try {
     const fail = (message: string) => void end(message)
-    await start({ log, reporter, logOptions, lifecycle, fail, end: () => end() })
+    const finish = (result = 0) => {
+      status = result
+      return end()
+    }
+    await start({ log, reporter, logOptions, lifecycle, fail, end: finish })
   } catch (error) {
     if (lifecycle.isStopping) return // Its parts were closed under it.
     if (!isExpected(error, fails)) report('start_failed', { err: error })

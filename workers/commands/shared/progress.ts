@@ -10,9 +10,9 @@ export interface Progress {
 
 const LINE_MS = 5_000
 
-/** @param total in the unit of `update`, e.g. bytes of a file */
+/** @param total in the unit of `update`, e.g. bytes of a file; undefined: nobody knows */
 export function startProgress(
-  total: number,
+  total: number | undefined,
   {
     log,
     isTerminal,
@@ -21,7 +21,7 @@ export function startProgress(
 ): Progress {
   const started = now()
   const leftText = (done: number): string => {
-    if (done <= 0) return 'unknown'
+    if (done <= 0 || total === undefined) return 'unknown'
     const seconds = ((now() - started) / 1_000) * (total / done - 1)
     return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`
   }
@@ -31,20 +31,21 @@ export function startProgress(
       update(done, text) {
         if (now() - told < LINE_MS) return
         told = now()
-        log.info(`${Math.floor((done / total) * 100)} %, ${text}, ${leftText(done)} left`)
+        if (total === undefined) log.info(text)
+        else log.info(`${Math.floor((done / total) * 100)} %, ${text}, ${leftText(done)} left`)
       },
       stop() {},
     }
   }
   const bar = new SingleBar(
     {
-      format: '{bar} {percentage} %  {text}, {left} left',
+      format: total === undefined ? '{text}' : '{bar} {percentage} %  {text}, {left} left',
       stream: process.stderr,
       hideCursor: true,
     },
     Presets.shades_classic,
   )
-  bar.start(total, 0, { text: '', left: 'unknown' })
+  bar.start(total ?? 0, 0, { text: '', left: 'unknown' })
   return {
     update: (done, text) => bar.update(done, { text, left: leftText(done) }),
     stop: () => bar.stop(),

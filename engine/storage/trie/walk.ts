@@ -1,0 +1,149 @@
+/** A stored trie read node by node, each held to the hash that its parent has: whole, or down to one place. Nothing is kept in memory. */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { EMPTY_ROOT } from '../../primitives/keccak.ts'
+import { nibbleAt } from '../../primitives/trie-root.ts'
+import { equalBytes } from '../../primitives/words.ts'
+import type { Database } from '../database/types.ts'
+import { childHash, decodeNode, hashOfRow, inlineChild, leafKey, leafValue } from './codec.ts'
+import { type Branch, childAt, type Extension, setNibble, type TrieNode } from './node.ts'
+import { plainRow } from './patch.ts'
+import { nodeKey, type TrieSpace } from './rows.ts'
+
+export type TrieWalk = {
+  readonly rows: Pick<Database, 'getMany'>
+  readonly space: TrieSpace
+  /** What the header, or the account's leaf, says. */
+  readonly root: Bytes
+  /** A row that is not what its parent says: what is below it is not walked. */
+  readonly onDamage: (row: DamagedRow) => void
+}
+export type DamagedRow = { readonly key: Bytes; readonly message: string }
+/** `key`: the hashed key, 32 bytes. */
+export type WalkedLeaf = { readonly key: Bytes; readonly value: Bytes }
+
+type Walked = { readonly node: TrieNode; readonly way: Bytes; readonly depth: number }
+/** A node whose row is to be read. */
+type Named = { readonly way: Bytes; readonly depth: number; readonly hash: Bytes }
+
+/** Every leaf, in no order that counts; returns how many rows were read. */
+export function* walkLeaves(walk: TrieWalk): Generator<WalkedLeaf, number> {
+  if (equalBytes(walk.root, EMPTY_ROOT)) return 0
+  const open = read(walk, [{ way: new Uint8Array(32), depth: 0, hash: walk.root }])
+  let rows = open.length
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    const { node, way } = at
+    if (node.kind === 'leaf') {
+      yield { key: leafKey(node, way), value: leafValue(node) }
+      continue
+    }
+    const { here, named } = childrenOf(walk, at)
+    const found = read(walk, named)
+    rows += found.length
+    open.push(...here, ...found)
+  }
+  return rows
+}
+
+/**
+ * The node at a place, as its row has it: undefined where the trie has no row there. What is damaged on the way to it is told, and the
+ * node is undefined then too.
+ */
+export function rowAt(
+  walk: TrieWalk,
+  place: { readonly key: Bytes; readonly depth: number },
+): Bytes | undefined {
+  if (equalBytes(walk.root, EMPTY_ROOT)) return undefined
+  let at: Walked | undefined
+  let isRow = true
+  const top = { way: new Uint8Array(32), depth: 0, hash: walk.root }
+  for (at = read(walk, [top])[0]; at !== undefined && at.depth < place.depth; ) {
+    const { here, named } = childrenOf(walk, at, nibbleAt(place.key, at.depth))
+    isRow = here.length === 0
+    at = here[0] ?? read(walk, named)[0]
+    if (at !== undefined && !isOnWay(at, place)) return undefined
+  }
+  return at?.depth === place.depth && isRow ? at.node.raw : undefined
+}
+
+/** The value of a leaf; undefined: there is none, or what leads to it is damaged and was told. */
+export function leafAt(walk: TrieWalk, key: Bytes): Bytes | undefined {
+  if (equalBytes(walk.root, EMPTY_ROOT)) return undefined
+  const top = { way: new Uint8Array(32), depth: 0, hash: walk.root }
+  for (let at = read(walk, [top])[0]; at !== undefined; ) {
+    const { node, way } = at
+    if (node.kind === 'leaf')
+      return equalBytes(leafKey(node, way), key) ? leafValue(node) : undefined
+    const { here, named } = childrenOf(walk, at, nibbleAt(key, at.depth))
+    at = here[0] ?? read(walk, named)[0]
+  }
+  return undefined
+}
+
+function isOnWay({ way, depth }: Walked, place: { readonly key: Bytes; readonly depth: number }) {
+  const shared = Math.min(depth, place.depth)
+  for (let at = 0; at < shared; at++)
+    if (nibbleAt(way, at) !== nibbleAt(place.key, at)) return false
+  return true
+}
+
+/** @param only the child below this nibble of a branch; an extension has one */
+function childrenOf(
+  walk: TrieWalk,
+  { node, way, depth }: Walked,
+  only?: number,
+): { readonly here: Walked[]; readonly named: Named[] } {
+  const here: Walked[] = []
+  const named: Named[] = []
+  if (node.kind === 'leaf') return { here, named }
+  const place = (below: Bytes, at: number, nibble: number) => {
+    try {
+      const child = heldChild(node, nibble, at)
+      if (child !== undefined) here.push({ node: child, way: below, depth: at })
+      else named.push({ way: below, depth: at, hash: childHash(node, nibble) })
+    } catch (error) {
+      walk.onDamage({ key: nodeKey(walk.space, { key: way, depth }), message: messageOf(error) })
+    }
+  }
+  if (node.kind === 'extension') {
+    const below = way.slice()
+    for (const [at, nibble] of node.path.entries()) setNibble(below, depth + at, nibble)
+    place(below, depth + node.path.length, 0)
+    return { here, named }
+  }
+  for (let nibble = 0; nibble < 16; nibble++) {
+    if ((node.present & (1 << nibble)) === 0 || (only ?? nibble) !== nibble) continue
+    const below = way.slice()
+    setNibble(below, depth, nibble)
+    place(below, depth + 1, nibble)
+  }
+  return { here, named }
+}
+
+/** Short, or inline in the row of its parent. @throws {TrieError} */
+const heldChild = (
+  node: Branch | Extension,
+  nibble: number,
+  depth: number,
+): TrieNode | undefined =>
+  node.kind === 'extension'
+    ? node.child
+    : (childAt(node, nibble) ?? inlineChild(node, nibble, depth))
+
+function read({ rows, space, onDamage }: TrieWalk, named: readonly Named[]): Walked[] {
+  const keys = named.map(({ way, depth }) => nodeKey(space, { key: way, depth }))
+  const found = keys.length === 0 ? [] : rows.getMany(space.column, keys, { isOnce: true })
+  return named.flatMap(({ way, depth, hash }, at) => {
+    const stored = found[at]
+    try {
+      if (stored === undefined) throw new Error('is missing')
+      const { row } = plainRow(stored, (length) => new Uint8Array(length))
+      if (!equalBytes(hashOfRow(row), hash)) throw new Error('is not what its hash says')
+      return [{ node: decodeNode(row, depth), way, depth }]
+    } catch (error) {
+      onDamage({ key: keys[at]!, message: messageOf(error) })
+      return []
+    }
+  })
+}
+
+const messageOf = (error: unknown): string => (error as Error).message

@@ -1,0 +1,66 @@
+/** What every part of a verification has at hand. */
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { Engine } from '../evm/engine.ts'
+import type { Bytes } from '../primitives/bytes.ts'
+import type { Database } from '../storage/database/types.ts'
+import type { StoreReader } from '../storage/types.ts'
+import type { Findings } from './findings.ts'
+
+export type Verifying = {
+  readonly database: Database
+  readonly store: StoreReader
+  readonly chain: ChainSpec
+  readonly engine: Engine
+  readonly findings: Findings
+  /** How often each thing was looked at. */
+  readonly counts: Counts
+}
+
+export type Counts = {
+  blocks: number
+  transactions: number
+  /** Blocks that were executed again. */
+  executed: number
+  /** Those that could not be: their state is not kept, or not here. */
+  notExecuted: number
+  accounts: number
+  slots: number
+  history: number
+  nodes: number
+  undo: number
+  promises: number
+  fetched: number
+  /** Rows that say nothing to hold them to: fetched by an older version. */
+  unproven: number
+}
+
+export const newCounts = (): Counts => ({
+  blocks: 0,
+  transactions: 0,
+  executed: 0,
+  notExecuted: 0,
+  accounts: 0,
+  slots: 0,
+  history: 0,
+  nodes: 0,
+  undo: 0,
+  promises: 0,
+  fetched: 0,
+  unproven: 0,
+})
+
+/** No key is longer. */
+export const ALL: { readonly gte: Bytes; readonly lt: Bytes } = {
+  gte: new Uint8Array(0),
+  lt: new Uint8Array(80).fill(0xff),
+}
+
+/** What a decoder has against a row; undefined: nothing. */
+export function faultOf(decode: () => void): string | undefined {
+  try {
+    decode()
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}

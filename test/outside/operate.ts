@@ -1,0 +1,71 @@
+/**
+ * What operators run beside a node: `verify`, `compare`, `doctor`, held to faults that are planted for them.
+ * Usage: npm run operate [-- --only SECTION,…] [--seed S]
+ */
+import { cpSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { checks } from './checks.ts'
+import { headOf, startFollower, startLeader, temporary, until } from './follow/nodes.ts'
+import { call, startNode } from './node-process.ts'
+import { checkCompare } from './operate/compare.ts'
+import { checkDoctor } from './operate/doctor.ts'
+import { checkVerify } from './operate/verify.ts'
+import { runOptions } from './run-options.ts'
+
+const { random, own } = runOptions('operate', { full: 0, short: 0 }, { only: { type: 'string' } })
+const only = typeof own['only'] === 'string' ? own['only'].split(',') : undefined
+/** Transactions a second, and blocks with them: more than a lazy state has to reach back. */
+const RATE = 30
+const BLOCKS = 20
+const WITHIN_MS = 120_000
+
+const { check, skip, close } = checks('operate')
+const { whole, lazy, leader, filled } = await fill()
+const { node } = leader
+const sections: Readonly<Record<string, () => Promise<void>>> = {
+  compare: () => paused(() => checkCompare(node.url, filled, { check, skip })),
+  doctor: () => checkDoctor(leader, { whole, older: dirname(leader.genesis), check, random }),
+  async verify() {
+    await node.stop()
+    await checkVerify({ whole, lazy }, { check, random })
+  },
+}
+for (const [name, run] of Object.entries(sections))
+  if (only?.includes(name) ?? true)
+    await run().catch((error: Error) =>
+      check(`the checks of ${name} themselves`, false, error.stack),
+    )
+check('a node ends with 0', (await node.stop()) === 0)
+close()
+
+/** Proofs are of the newest blocks: they stay those that are asked about. */
+async function paused(run: () => Promise<void>): Promise<void> {
+  await call(`${node.url}/`, 'dev_pause')
+  await run()
+  await call(`${node.url}/`, 'dev_resume')
+}
+
+/** A directory of each kind that no node has open, and a node on a copy of the whole one. */
+async function fill() {
+  const lazy = temporary('lazy')
+  const leader = await startLeader(random, RATE)
+  const { url } = leader.node
+  const follower = await startFollower(leader, {
+    datadir: lazy,
+    upstreams: [`${url}/`],
+    feeds: [`${url.replace('http', 'ws')}/feed`],
+    more: ['--state', 'lazy'],
+  })
+  const first = await headOf(follower.url)
+  const isThere = await until(async () => (await headOf(follower.url)) >= first + BLOCKS, WITHIN_MS)
+  check('there are blocks', isThere)
+  await leader.load.stop()
+  for (const each of [follower, leader.node]) check('a node ends with 0', (await each.stop()) === 0)
+  const whole = temporary('whole')
+  const datadir = dirname(leader.genesis)
+  cpSync(datadir, whole, { recursive: true })
+  const node = await startNode(['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'])
+  // In the middle of the load.
+  const filled = `${first + 5}-${first + 7}`
+  return { whole, lazy, leader: { ...leader, node }, filled }
+}

@@ -1,0 +1,258 @@
+/** `doctor`: all is well where it is, and each fault that is planted has its line, with what to do. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { openSmall } from '../../fixtures/databases-open.ts'
+import type { Check } from '../checks.ts'
+import { type Leader, temporary } from '../follow/nodes.ts'
+import { type ProxyOptions, startProxy, startRelay, type UpstreamFault } from '../follow/wires.ts'
+import { runJson } from './command.ts'
+import { SPOILT, spoil } from './spoil.ts'
+import { type Spoil, startSpoiltProxy } from './spoilt-proxy.ts'
+
+type Line = {
+  readonly about: string
+  readonly status: 'ok' | 'warning' | 'error'
+  readonly says: string
+  readonly advice?: string
+}
+type Result = {
+  readonly errors: number
+  readonly warnings: number
+  readonly lines: readonly Line[]
+}
+type Fault = {
+  readonly name: string
+  readonly status: 'warning' | 'error'
+  /** Of the line: what it is about and what it says. */
+  readonly line: RegExp
+  readonly argv: Argv
+}
+/** Hands over what is to end with the command. */
+type Argv = (stops: (() => unknown)[]) => Promise<readonly string[]>
+/** Runs at a time. */
+const AT_ONCE = 3
+const FEW_FILES = 80
+
+export async function checkDoctor(
+  leader: Leader,
+  {
+    whole,
+    older,
+    check,
+    random,
+  }: {
+    /** A directory that no node has open. */
+    readonly whole: string
+    /** What a node has open. */
+    readonly older: string
+    readonly check: Check
+    readonly random: () => number
+  },
+): Promise<void> {
+  const { node, genesis } = leader
+  const feed = `${node.url.replace('http', 'ws')}/feed`
+  const well = await runJson<Result>([
+    ...['doctor', '--chain', genesis, '--upstream', `${node.url}/`, '--feed', feed],
+    ...['--datadir', whole, '--port', String(await freePort())],
+  ])
+  check(
+    'doctor: where all is well it says so',
+    well.status === 0 && well.result.errors === 0 && well.result.lines.length > 12,
+    well.result.lines
+      .filter(({ status }) => status !== 'ok')
+      .map(textOf)
+      .join('; '),
+  )
+  const faults = await faultsOf(leader, { whole, older, random })
+  for (let at = 0; at < faults.length; at += AT_ONCE)
+    await Promise.all(
+      faults.slice(at, at + AT_ONCE).map(async ({ name, status, line, argv }) => {
+        const stops: (() => unknown)[] = []
+        const { status: exit, result } = await runJson<Result>(['doctor', ...(await argv(stops))])
+        for (const stop of stops) await stop()
+        const found = result.lines.find(
+          (one) => one.status === status && line.test(`${one.about}: ${one.says}`),
+        )
+        const isRight = found?.advice !== undefined && found.advice.length > 5
+        check(
+          `doctor: ${name}`,
+          isRight && exit === (result.errors > 0 ? 1 : 0),
+          isRight ? textOf(found) : result.lines.map(textOf).join('; '),
+        )
+      }),
+    )
+  check('doctor: few open files', await hasFewFiles(), `${FEW_FILES} allowed`)
+  check(`doctor: at least 15 faults were planted`, faults.length + 1 >= 15, `${faults.length + 1}`)
+}
+
+const textOf = ({ about, status, says, advice }: Line): string =>
+  `${status} ${about}: ${says}${advice === undefined ? '' : ` → ${advice}`}`
+
+type Around = { readonly whole: string; readonly older: string; readonly random: () => number }
+
+async function faultsOf(leader: Leader, around: Around): Promise<readonly Fault[]> {
+  return [...upstreamFaults(leader), ...feedFaults(leader), ...directoryFaults(leader, around)]
+}
+
+function upstreamFaults({ node, genesis }: Leader): readonly Fault[] {
+  const target = `${node.url}/`
+  const chain = ['--chain', genesis, '--upstream']
+  const proxied =
+    (options: Omit<ProxyOptions, 'target'>, fault: UpstreamFault = 'none') =>
+    async (stops: (() => unknown)[]) => {
+      const proxy = await startProxy({ ...options, target })
+      stops.push(proxy.stop)
+      if (fault !== 'none') await proxy.fault(fault)
+      return [...chain, proxy.url]
+    }
+  const spoilt =
+    (spoils: Readonly<Record<string, Spoil>>): Argv =>
+    async (stops) => {
+      const proxy = await startSpoiltProxy(target, spoils)
+      stops.push(proxy.stop)
+      return [...chain, proxy.url]
+    }
+  const shifted = (seconds: number) =>
+    spoilt({
+      eth_getBlockByNumber: (block) => ({
+        ...block,
+        timestamp: `0x${(Number(block.timestamp) + seconds).toString(16)}`,
+      }),
+    })
+  const lacks = (...names: readonly string[]) =>
+    proxied({ methods: METHODS.filter((name) => !names.includes(name)) })
+  return [
+    fault('an upstream that cannot be reached', 'error', /cannot reach/, proxied({}, 'cut')),
+    fault('an upstream that is silent', 'error', /no answer|within|silent/, proxied({}, 'silence')),
+    fault('an upstream that wants fewer requests', 'error', /fewer requests/, proxied({}, '429')),
+    fault('an upstream of another chain', 'error', /another chain|has no block/, async () => [
+      ...['--chain', 'xlayer', '--upstream', target],
+    ]),
+    fault('an upstream without proofs', 'warning', /proofs: none/, lacks('eth_getProof')),
+    fault(
+      'an upstream with little state',
+      'error',
+      /state: \d+ blocks/,
+      proxied({ stateBlocks: 4 }),
+    ),
+    fault(
+      'an upstream without a method',
+      'error',
+      /eth_getBlockByHash/,
+      lacks('eth_getBlockByHash'),
+    ),
+    fault('an upstream without traces', 'warning', /debug_trace/, lacks('debug_traceBlockByHash')),
+    fault(
+      'an upstream that does not say what is final',
+      'warning',
+      /tags/,
+      spoilt({
+        eth_getBlockByNumber: (block, [tag]) => (tag === 'finalized' ? null : block),
+      }),
+    ),
+    fault('a clock that is behind', 'error', /clock: .* ahead of/, shifted(100)),
+    fault('a head that stands still', 'error', /clock: .* behind/, shifted(-1_000)),
+  ]
+}
+const METHODS = [
+  ...['eth_chainId', 'eth_blockNumber', 'eth_getBlockByNumber', 'eth_getBlockByHash'],
+  ...['eth_getBlockReceipts', 'eth_getBalance', 'eth_getCode', 'eth_getStorageAt'],
+  ...['eth_getTransactionCount', 'eth_getProof', 'debug_traceBlockByHash'],
+]
+
+function feedFaults({ node }: Leader): readonly Fault[] {
+  const target = `${node.url.replace('http', 'ws')}/feed`
+  const relayed =
+    (fault: 'cut' | 'silence' | 'garbage'): Argv =>
+    async (stops) => {
+      const relay = await startRelay({ target })
+      stops.push(relay.stop)
+      await relay.fault(fault)
+      return ['--feed', relay.url, '--feed-ms', '2000']
+    }
+  return [
+    fault('a feed that cannot be reached', 'error', /:\d+: \S/, relayed('cut')),
+    fault('a feed that says nothing', 'error', /says nothing/, relayed('silence')),
+    fault('a feed that sends garbage', 'error', /no flashblocks/, relayed('garbage')),
+  ]
+}
+
+function directoryFaults({ node }: Leader, { whole, older, random }: Around): readonly Fault[] {
+  const copied = (name: string, change: (path: string) => void | Promise<void>) => async () => {
+    const path = temporary(name)
+    cpSync(whole, path, { recursive: true })
+    await change(path)
+    return ['--datadir', path, '--sample', '100000']
+  }
+  const marked = (fields: object) => (path: string) => {
+    const file = join(path, 'flashnode.json')
+    const marker = JSON.parse(readFileSync(file, 'utf8')) as object
+    writeFileSync(file, JSON.stringify({ ...marker, ...fields }))
+  }
+  return [
+    fault('a directory of something else', 'error', /no data directory/, async () => {
+      const path = temporary('foreign')
+      mkdirSync(join(path, 'photos'))
+      return ['--datadir', path]
+    }),
+    fault(
+      'a directory of a newer version',
+      'error',
+      /newer/,
+      copied('newer', marked({ version: 99 })),
+    ),
+    fault(
+      'a directory of an older version',
+      'error',
+      /has format 1/,
+      copied('old', marked({ version: 1 })),
+    ),
+    fault('a directory that a node has open', 'error', /open in another process/, async () => [
+      ...['--datadir', older],
+    ]),
+    fault('a directory of another chain', 'error', /directory chain: holds chain/, async () => [
+      ...['--chain', 'xlayer', '--datadir', whole, '--sample', '0'],
+    ]),
+    fault(
+      'a directory that is damaged',
+      'error',
+      /directory sample: \d+ wrong/,
+      copied('damaged', async (path) => {
+        const database = await openSmall(join(path, 'state'))
+        spoil(database, SPOILT.find(({ column }) => column === 'receipts')!, random)
+        await database.close()
+      }),
+    ),
+    fault('a port that is taken', 'error', /port \d+: .*EADDRINUSE/, async () => [
+      ...['--port', new URL(node.url).port],
+    ]),
+  ]
+}
+
+function fault(name: string, status: Fault['status'], line: RegExp, argv: Argv): Fault {
+  return { name, status, line, argv }
+}
+
+/** Said by the command as by every other one: it could not open anything. */
+async function hasFewFiles(): Promise<boolean> {
+  const command = `ulimit -n ${FEW_FILES}; exec "${process.execPath}" workers/main.ts doctor`
+  const child = spawn('sh', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString()
+    })
+  const [status] = (await once(child, 'close')) as [number | null]
+  return status === 1 && output.includes(`only ${FEW_FILES} files`)
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}

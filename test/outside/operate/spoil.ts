@@ -1,0 +1,88 @@
+/** One value of a column made another through RocksDB, as no block would. */
+import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import type { ColumnName } from '../../../engine/storage/database/columns.ts'
+import { META } from '../../../engine/storage/database/meta.ts'
+import type { Database, Entry } from '../../../engine/storage/database/types.ts'
+import { plainRow } from '../../../engine/storage/trie/patch.ts'
+import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
+
+type Random = () => number
+type Spoilt = {
+  /** Hex of the key that is to be named; undefined: rows are named by another one. */
+  readonly key: string | undefined
+}
+type Kind = {
+  readonly column: ColumnName
+  /** Rows that something else says. */
+  readonly isHeld?: (row: Entry) => boolean
+  /** Bytes of the value that something else says: from, to; the end where it is left out. */
+  readonly bytes?: readonly [from: number, to?: number]
+  /** A row that says nothing of its own: another is put beside it. */
+  readonly isKey?: true
+  readonly isNamedByKey?: false
+}
+
+/** Kind (1) of a row of the ledger; head (17) of a flashblock. */
+const LEDGER_FLASHBLOCK = 1
+const LEDGER_HEAD = 17
+
+export const SPOILT: readonly Kind[] = [
+  { column: 'accounts' },
+  { column: 'slots' },
+  { column: 'accountHistory' },
+  { column: 'slotHistory' },
+  { column: 'code' },
+  { column: 'headers' },
+  { column: 'bodies' },
+  { column: 'receipts' },
+  { column: 'diffs', isHeld: ({ value }) => value.length > 4 },
+  { column: 'heights', isKey: true },
+  { column: 'numbers' },
+  { column: 'transactions' },
+  { column: 'logs' },
+  // The index of a flashblock is nowhere else.
+  { column: 'momentary', isHeld: ({ value }) => value.length > 40, bytes: [36] },
+  { column: 'accountTrie' },
+  { column: 'storageTrie' },
+  // A part says of which block it is; what is in it is not told apart.
+  { column: 'undo', isHeld: ({ value }) => value.length > 4, isNamedByKey: false },
+  { column: 'ledger', isHeld: ({ key }) => key[0] === LEDGER_FLASHBLOCK, bytes: [LEDGER_HEAD] },
+  { column: 'meta', isHeld: ({ key }) => Buffer.compare(key, META.marks) === 0, bytes: [0, 1] },
+]
+
+/** @throws where the column has no such row */
+export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
+  const rows = [...database.scan(kind.column, ALL_KEYS)].filter((row) => kind.isHeld?.(row) ?? true)
+  const row = rows[Math.floor(random() * rows.length)]
+  if (row === undefined) throw new Error(`${kind.column} has no row that could be spoilt`)
+  const batch = database.batch()
+  if (kind.isKey) {
+    const key = flipped(row.key, random, [8])
+    batch.put(kind.column, key, row.value)
+    batch.commit()
+    return { key: bytesToHex(key) }
+  }
+  batch.put(kind.column, row.key, flipped(readAs(kind.column, row), random, kind.bytes ?? [0]))
+  batch.commit()
+  return { key: kind.isNamedByKey === false ? undefined : bytesToHex(row.key) }
+}
+
+/** Of a trie as it is read: what a later patch hides is no part of it. */
+function readAs(column: ColumnName, { value }: Entry): Bytes {
+  if (column !== 'accountTrie' && column !== 'storageTrie') return value
+  return plainRow(value, (length) => new Uint8Array(length)).row
+}
+
+/** One bit; of nothing one byte is made. */
+function flipped(
+  bytes: Bytes,
+  random: Random,
+  [from, to = bytes.length]: readonly [from: number, to?: number],
+): Bytes {
+  if (bytes.length === 0) return Uint8Array.of(1)
+  const other = bytes.slice()
+  const at = from + Math.floor(random() * (to - from))
+  other[at]! ^= 1 << Math.floor(random() * 8)
+  return other
+}

@@ -1,0 +1,68 @@
+/** `flashnode compare`: the same questions to two nodes. */
+
+import { defineCommand } from '../../config/command.ts'
+import { integer, list, option, optional, text, url } from '../../config/option.ts'
+import { JSON_OUT, WORKING } from '../../config/options.ts'
+
+export const compare = defineCommand({
+  name: 'compare',
+  summary:
+    'asks two nodes the same at the same blocks, and shows where their answers differ: compare URL URL',
+  flags: {
+    methods: option('NAME,…', optional(list(text)), {
+      fallback: undefined,
+      text: 'methods to ask',
+      shown: 'all that are the same whenever they are asked',
+    }),
+    blocks: option('N|FROM-TO', blocks, {
+      fallback: { newest: 4 },
+      text: 'the newest blocks that both have, or a range',
+      shown: '4',
+    }),
+    perBlock: option('N', integer(1, 10_000), {
+      fallback: 8,
+      text: 'transactions and addresses of a block that are asked for',
+    }),
+    rate: option('N', integer(1, 100_000), {
+      fallback: 90,
+      text: 'calls a second to each node',
+    }),
+    known: option('FILE', optional(text), {
+      fallback: undefined,
+      text: 'differences that are known and right, a JSON list of {method, path, kind, why}',
+    }),
+    out: option('DIR', optional(text), {
+      fallback: undefined,
+      text: 'where a file of each question that is answered differently goes',
+    }),
+    replay: option('FILE', optional(text), {
+      fallback: undefined,
+      text: 'asks the question of such a file again, and no other',
+    }),
+    json: JSON_OUT,
+    config: WORKING.config,
+    logLevel: WORKING.logLevel,
+    logFormat: WORKING.logFormat,
+  },
+  operands: { value: 'URL', least: 2, most: 2, decode: url('http', 'https', 'ws', 'wss') },
+  defaults: () => ({}),
+  async run(config, [a, b]) {
+    const [{ runJob }, job] = await Promise.all([
+      import('../shared/job.ts'),
+      import('./compare.ts'),
+    ])
+    const urls = [a!, b!] as const
+    await runJob(config, {
+      run: (context) => job.runCompare({ ...config, urls }, context),
+      fails: job.FAILS,
+    })
+  },
+})
+
+function blocks(wire: string) {
+  const [, from, to] = /^(\d{1,15})-(\d{1,15})$/.exec(wire) ?? []
+  if (from !== undefined && Number(from) <= Number(to))
+    return { from: Number(from), to: Number(to) }
+  if (/^[1-9]\d{0,5}$/.test(wire)) return { newest: Number(wire) }
+  throw new Error('expected a number of blocks, or a range such as 100-120')
+}

@@ -1,0 +1,54 @@
+/** Differences that are known and right, as a file lists them. */
+import { readFileSync } from 'node:fs'
+import { StartError } from '../../process/context.ts'
+import type { Difference } from './differ.ts'
+
+export type Deviation = {
+  /** A name, or `*`. */
+  readonly method: string
+  /** `transactions[*].gas`: `*` stands for anything. */
+  readonly path: string
+  readonly kind: 'missing' | 'order' | 'wrong'
+  readonly why: string
+}
+
+/** @throws {StartError} saying what is wrong with which entry */
+export function readDeviations(file: string): readonly Deviation[] {
+  let list: unknown
+  try {
+    list = JSON.parse(readFileSync(file, 'utf8'))
+  } catch (error) {
+    throw new StartError(`${file} cannot be read: ${(error as Error).message}`)
+  }
+  if (!Array.isArray(list)) throw new StartError(`${file}: expected a JSON list`)
+  return list.map((entry: unknown, at) => decode(entry, `${file}, entry ${at}`))
+}
+
+function decode(entry: unknown, where: string): Deviation {
+  const { method, path, kind, why } = (entry ?? {}) as Readonly<Record<string, unknown>>
+  for (const [name, value] of Object.entries({ method, path, why }))
+    if (typeof value !== 'string') throw new StartError(`${where}: ${name} has to be a text`)
+  if (kind !== 'missing' && kind !== 'order' && kind !== 'wrong')
+    throw new StartError(`${where}: kind has to be missing, order or wrong`)
+  return { method, path, kind, why } as Deviation
+}
+
+/** The difference as it is, or as `known` with the reason. */
+export function classified(
+  difference: Difference,
+  method: string,
+  deviations: readonly Deviation[],
+): Difference {
+  const known = deviations.find(
+    (one) =>
+      one.kind === difference.kind &&
+      matches(one.method, method) &&
+      matches(one.path, difference.path),
+  )
+  return known === undefined ? difference : { ...difference, kind: 'known', why: known.why }
+}
+
+function matches(pattern: string, text: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+  return new RegExp(`^${parts.join('.*')}$`).test(text)
+}
