@@ -52,22 +52,42 @@ export class Batch {
     this.#replies = items.map((item) => (isReady(item) ? undefined : { error: item.error }))
   }
 
-  async answer(): Promise<Answer> {
-    const scope = this.#scope
-    const { headersOf } = this.#options
+  /** At once where nothing has to be waited for. Throws bugs alone. */
+  answer(): Answer | Promise<Answer> {
+    const isWaiting = this.#items.some((item) => isReady(item) && item.found.isWaiting)
+    if (isWaiting) return this.#answerLater(undefined)
     try {
-      await this.#startWaiting()
-      await this.#runRounds()
-      const headers = headersOf(scope)
+      const running = this.#runRound()
+      const isLater = running !== undefined || this.#apart.size > 0 || this.#replies.some(isVoid)
+      if (isLater) return this.#answerLater(running ?? Promise.resolve())
+      const headers = this.#options.headersOf(this.#scope)
+      return this.#answered(headers)
+    } catch (error) {
+      this.#scope.release()
+      throw error
+    }
+  }
+
+  /** @param running the first round, where it has begun */
+  async #answerLater(running: Promise<void> | undefined): Promise<Answer> {
+    const scope = this.#scope
+    try {
+      if (running === undefined) await this.#startWaiting()
+      await this.#runRounds(running ?? this.#runRound())
+      const headers = this.#options.headersOf(scope)
       // What still waits may take seconds, and does not read this view.
       scope.release()
       for (const [at, reply] of this.#apart) this.#replies[at] = await reply
-      const said = this.#said()
-      scope.answered()
-      return batchAnswer(said, headers)
+      return this.#answered(headers)
     } finally {
       scope.release()
     }
+  }
+  #answered(headers: Answer['headers']): Answer {
+    this.#scope.release()
+    const said = this.#said()
+    this.#scope.answered()
+    return batchAnswer(said, headers)
   }
 
   /** What is done before the wait is work like any other: a hundred sends take 20 ms. */
@@ -89,14 +109,10 @@ export class Batch {
    * had to be fetched for one of them. What has no time left for that is late, and the others go on: what it had read was of the view that
    * is void.
    */
-  async #runRounds(): Promise<void> {
+  async #runRounds(first: Promise<void> | undefined): Promise<void> {
     const { now } = this.#options
-    for (;;) {
-      const round = new Round(this.#options, this.#scope, this.#replies)
-      await round.run(this.#items, {
-        isApart: (at) => this.#apart.has(at),
-        callApart: (item, at) => this.#callApart(item, at),
-      })
+    for (let running = first; ; running = this.#runRound()) {
+      await running
       await this.#fetchMissing()
       const time = now()
       const mayGoOn = this.#items.some(
@@ -115,6 +131,14 @@ export class Batch {
             ? undefined
             : this.#lateReply(at, item, time)
     }
+  }
+
+  /** undefined: it is over, for nothing had to be waited for. */
+  #runRound(): Promise<void> | undefined {
+    return new Round(this.#options, this.#scope, this.#replies).run(this.#items, {
+      isApart: (at) => this.#apart.has(at),
+      callApart: (item, at) => this.#callApart(item, at),
+    })
   }
 
   /** What all of them miss, at once and for as long as the last of them may take. The view is not held meanwhile. */
@@ -225,22 +249,46 @@ class Round {
     this.#now = options.now()
   }
 
-  async run(items: readonly Item[], { isApart, callApart }: Apart): Promise<void> {
-    const { isRouted, slices, now } = this.#options
-    for (let at = 0; at < items.length; at++) {
-      const item = items[at]!
-      if (this.#replies[at] !== undefined || !isReady(item) || isApart(at)) continue
-      if (this.#isBehindEffects(item)) await this.#settleEffects()
-      if (slices.isOver(this.#now)) {
+  /** undefined: it is over, for nothing had to be waited for. */
+  run(items: readonly Item[], apart: Apart): Promise<void> | undefined {
+    const at = this.#runAtOnce(items, { from: 0, hasTurn: false }, apart)
+    const isOver = at === items.length && this.#running.length === 0
+    return isOver ? undefined : this.#runOn(items, at, apart)
+  }
+
+  async #runOn(items: readonly Item[], first: number, apart: Apart): Promise<void> {
+    const { slices, now } = this.#options
+    for (let from = first; from < items.length; ) {
+      const item = items[from]!
+      if (isReady(item) && this.#isBehindEffects(item)) await this.#settleEffects()
+      const hasTurn = slices.isOver(this.#now)
+      if (hasTurn) {
         // Here and not in a function of its own: what has its turn goes on in the next microtask.
         await slices.next()
         this.#now = now()
       }
+      from = this.#runAtOnce(items, { from, hasTurn }, apart)
+    }
+    if (this.#running.length > 0) await Promise.all(this.#running)
+  }
+
+  /** Up to what has to wait; gives its place. @param hasTurn whether the first of them has waited for its turn */
+  #runAtOnce(
+    items: readonly Item[],
+    { from, hasTurn }: { readonly from: number; readonly hasTurn: boolean },
+    { isApart, callApart }: Apart,
+  ): number {
+    const { isRouted, slices } = this.#options
+    for (let at = from; at < items.length; at++) {
+      const item = items[at]!
+      if (this.#replies[at] !== undefined || !isReady(item) || isApart(at)) continue
+      if (this.#isBehindEffects(item)) return at
+      if (!(hasTurn && at === from) && slices.isOver(this.#now)) return at
       // The other node may take longer than a view can be held.
       if (item.id !== undefined && isRouted(item, this.#scope)) callApart(item, at)
       else this.#start(item, at)
     }
-    if (this.#running.length > 0) await Promise.all(this.#running)
+    return items.length
   }
 
   #start(item: Ready, at: number): void {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { quantityResult } from '../../../rpc/json/results.ts'
 import { frontMethod, type Method } from '../../../rpc/method/method.ts'
+import type { Client } from '../../../rpc/seam/client.ts'
 import { RpcError } from '../../../rpc/seam/errors.ts'
 import type { PoolCall } from '../../../rpc/seam/executor.ts'
 import { type Reply, testRpc } from '../../fixtures/rpc.ts'
@@ -48,6 +49,28 @@ describe('the limiter', () => {
     await rpc.send('[1]')
     await rpc.send('{')
     expect((await rpc.send(chainId)).status).toBe(429)
+  })
+})
+
+describe('without a promise', () => {
+  const client: Client = {
+    ...{ address: '127.0.0.1', endpoint: 'flashblocks', notify: undefined, isGone: false },
+    signal: new AbortController().signal,
+  }
+  const block = call('"id":2,"method":"eth_getBlockTransactionCountByNumber","params":["latest"]')
+  const wrong = call('"id":3,"method":"eth_nothing"')
+  const cases: [name: string, body: string, isAtOnce: boolean][] = [
+    ['a call of the front', chainId, true],
+    ['a batch of them, with errors', `[${chainId},${block},${wrong},1]`, true],
+    ['a batch of notifications', `[${call('"method":"eth_chainId"')}]`, true],
+    ['a call of a worker', call('"id":4,"method":"eth_call","params":[{}]'), false],
+    ['a batch with one', `[${chainId},${call('"id":4,"method":"eth_call","params":[{}]')}]`, false],
+  ]
+  test.each(cases)('%s', async (_, body, isAtOnce) => {
+    const rpc = testRpc()
+    const answered = rpc.answer(body, client)
+    expect(answered instanceof Promise).toBe(!isAtOnce)
+    expect(await answered).toEqual(await testRpc().answer(body, client))
   })
 })
 
