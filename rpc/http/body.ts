@@ -86,8 +86,10 @@ class Reading {
   #buffer: Buffer | undefined
   #held: Held | undefined
   #paid = UNPAID
-  /** A charge was not answered yet: what comes meanwhile is paid after it. */
-  #isPaying = false
+  /** Points that have become due behind a charge that was not answered. */
+  #unasked = 0
+  /** Points of a charge that was not answered yet: what comes meanwhile is paid after it. */
+  #paying = 0
   #hasEnded = false
   #isOver = false
 
@@ -200,15 +202,20 @@ class Reading {
 
   #pay(): void {
     const points = this.#due() - this.#paid.points
-    if (points <= 0 || this.#isPaying || this.#isOver) return
+    if (points <= 0 || this.#isOver) return
+    if (this.#paying > 0) {
+      this.#unasked = points - this.#paying
+      return
+    }
     const charge = this.#options.limiter.charge(this.#address, points)
     if (!(charge instanceof Promise)) {
       this.#judge(charge, points)
       return
     }
-    this.#isPaying = true
+    this.#paying = points
     void charge.then((one) => {
-      this.#isPaying = false
+      this.#paying = 0
+      this.#unasked = 0
       this.#judge(one, points)
       this.#pay()
       this.#finish()
@@ -230,7 +237,7 @@ class Reading {
   }
 
   #finish(): void {
-    if (!this.#hasEnded || this.#isPaying || this.#isOver) return
+    if (!this.#hasEnded || this.#paying > 0 || this.#isOver) return
     const bytes = this.#whole ?? this.#buffer?.subarray(0, this.#size)
     const text = bytes?.toString('utf8') ?? ''
     const due = this.#due()
@@ -251,7 +258,8 @@ class Reading {
       if (!charge.isAllowed) this.#giveBack()
       done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, NO_LINGER))
     }
-    const charge = limiter.charge(this.#address, isUnread ? UNREAD_POINTS : 1)
+    const points = (isUnread ? UNREAD_POINTS : 1) + this.#unasked
+    const charge = limiter.charge(this.#address, points)
     if (charge instanceof Promise) void charge.then(judge)
     else judge(charge)
   }

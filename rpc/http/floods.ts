@@ -12,11 +12,16 @@ export type FloodLimits = Pick<
   'requestsPerSocket' | 'requestsInFlight' | 'requestsPerTurn' | 'bodyPieces'
 >
 
+/** A request, until the socket has all of its answer. */
+type Answering = { readonly writableFinished: boolean }
+/** One that was read before Node, and whose it is. */
+type Plain = Answering & { readonly address: string }
+
 type Sent = {
   readonly socket: Socket
   requests: number
   unanswered: number
-  newest: ServerResponse
+  newest: Answering | undefined
   /** The turn of the event loop that those below are of. */
   turn: number
   requestsInTurn: number
@@ -33,6 +38,17 @@ const LEAST_HEADERS = 2_000
 const SENT = Symbol('sent')
 type Known = Socket & { [SENT]?: Sent }
 
+export interface Floods {
+  /** Of a request that Node has read; 'ended': by `end`. */
+  orderOf(request: IncomingMessage, response: ServerResponse): Order
+  /** Of one that was read before Node, with so many headers; false: it was one too many. Asked while `hasTurn`, or in a turn of its own. */
+  admit(socket: Socket, plain: Plain, headers: number): boolean
+  /** Whether a request of this connection may be taken at once, before others that came in the same turn of the event loop. */
+  hasTurn(socket: Socket): boolean
+  /** Whether the next request is the last one that its connection may have. */
+  isNextLast(socket: Socket): boolean
+}
+
 /**
  * Looks at each request when its headers are here. A flood ends the connection by `end`: more unanswered requests than may be, or more
  * pieces in one turn of the event loop than two bodies may have, or headers than all the requests may have that it may wait for.
@@ -40,19 +56,69 @@ type Known = Socket & { [SENT]?: Sent }
  */
 export function watchFloods(
   limits: FloodLimits,
-  end: (request: IncomingMessage) => void,
-): (request: IncomingMessage, response: ServerResponse) => Order {
+  end: (socket: Socket, by: IncomingMessage | Plain) => void,
+): Floods {
   const perTurn = Math.max(1, limits.requestsPerTurn)
   const piecesPerTurn = 2 * limits.bodyPieces
   const headersPerTurn = Math.max(LEAST_HEADERS, HEADERS * limits.requestsInFlight)
+  const look = createLook()
+
+  /** False: it is one too many. */
+  function count(sent: Sent, newest: Answering, headers: number): boolean {
+    sent.requests++
+    // Answers go out in order: with the newest, all are out.
+    sent.unanswered = (sent.newest?.writableFinished ?? true) ? 1 : sent.unanswered + 1
+    sent.newest = newest
+    look(sent)
+    sent.headersInTurn += headers
+    sent.requestsInTurn++
+    return sent.unanswered <= limits.requestsInFlight && sent.headersInTurn <= headersPerTurn
+  }
+
+  return {
+    orderOf(request, response) {
+      const sent = entryOf(request.socket)
+      const isFew = count(sent, response, request.rawHeaders.length / 2)
+      if (sent.requests >= limits.requestsPerSocket) response.shouldKeepAlive = false
+      if (!isFew) {
+        end(request.socket, request)
+        return 'ended'
+      }
+      if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
+        request.countPiece = () => {
+          if (sent.socket.destroyed) return false
+          look(sent)
+          if (++sent.piecesInTurn <= piecesPerTurn) return true
+          end(request.socket, request)
+          return false
+        }
+      const isEarly = sent.requestsInTurn <= perTurn && sent.unanswered <= perTurn
+      return isEarly ? 'now' : 'later'
+    },
+    admit(socket, plain, headers) {
+      if (count(entryOf(socket), plain, headers)) return true
+      end(socket, plain)
+      return false
+    },
+    hasTurn(socket) {
+      const sent = entryOf(socket)
+      look(sent)
+      const isAnswered = sent.newest?.writableFinished ?? true
+      return sent.requestsInTurn < perTurn && (isAnswered || sent.unanswered < perTurn)
+    },
+    isNextLast: (socket) => entryOf(socket).requests + 1 >= limits.requestsPerSocket,
+  }
+}
+
+/** Begins the counts anew of whom it is shown for the first time in this turn of the event loop. */
+function createLook(): (sent: Sent) => void {
   let turn = 0
   let isCounted = false
   const next = () => {
     turn++
     isCounted = false
   }
-  /** In this turn of the event loop. */
-  function look(sent: Sent): void {
+  return (sent) => {
     if (!isCounted) {
       isCounted = true
       setImmediate(next)
@@ -63,38 +129,16 @@ export function watchFloods(
     sent.piecesInTurn = 0
     sent.headersInTurn = 0
   }
-  function entryOf(socket: Known, newest: ServerResponse): Sent {
-    if (socket[SENT] !== undefined) return socket[SENT]
-    const inTurn = { turn, requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 }
-    const made: Sent = { socket, newest, requests: 0, unanswered: 0, ...inTurn }
-    socket[SENT] = made
-    return made
-  }
+}
 
-  return (request, response) => {
-    const sent = entryOf(request.socket, response)
-    sent.requests++
-    // Answers go out in order: with the newest, all are out.
-    sent.unanswered = sent.newest.writableFinished ? 1 : sent.unanswered + 1
-    sent.newest = response
-    if (sent.requests >= limits.requestsPerSocket) response.shouldKeepAlive = false
-    look(sent)
-    sent.headersInTurn += request.rawHeaders.length / 2
-    if (sent.unanswered > limits.requestsInFlight || sent.headersInTurn > headersPerTurn) {
-      end(request)
-      return 'ended'
-    }
-    if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
-      request.countPiece = () => {
-        if (sent.socket.destroyed) return false
-        look(sent)
-        if (++sent.piecesInTurn <= piecesPerTurn) return true
-        end(request)
-        return false
-      }
-    const isEarly = ++sent.requestsInTurn <= perTurn && sent.unanswered <= perTurn
-    return isEarly ? 'now' : 'later'
+function entryOf(socket: Known): Sent {
+  if (socket[SENT] !== undefined) return socket[SENT]
+  const made: Sent = {
+    ...{ socket, newest: undefined, requests: 0, unanswered: 0 },
+    ...{ turn: -1, requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 },
   }
+  socket[SENT] = made
+  return made
 }
 
 /**

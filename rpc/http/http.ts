@@ -3,21 +3,26 @@
  * way, which costs 5 µs more and knows what to say to it.
  */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Endpoint } from '../../engine/chain/types.ts'
 import { errorText } from '../json/envelope.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { clientAddress, type TrustedProxies } from '../seam/address.ts'
+import { clientAddress, limiterKey, type TrustedProxies } from '../seam/address.ts'
+import type { ApiKeys } from '../seam/api-keys.ts'
 import type { Client } from '../seam/client.ts'
 import { RpcError, rateLimited } from '../seam/errors.ts'
 import type { Answer, Answerer, Part } from '../seam/exchange.ts'
 import { type Bodies, type Body, BodyRefusal } from './body.ts'
+import { readKey } from './callers.ts'
 import type { Encoding } from './encoding.ts'
+import type { createTurns, Floods } from './floods.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
 import { hasUnknownKey, Incoming, isExpectationKnown } from './incoming.ts'
 import { endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
+import type { Sockets } from './sockets.ts'
 import type { ServerState } from './state.ts'
 import type { Unsent } from './unsent.ts'
 
@@ -94,6 +99,33 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
       })
       return true
     },
+  }
+}
+
+type Handle = (request: IncomingMessage, response: ServerResponse) => void
+/** What happens to a request whose headers are here: its place, its order, and whether it needs the router. */
+export function createBeginning(options: {
+  readonly calls: HttpCalls
+  readonly sockets: Pick<Sockets, 'begin'>
+  readonly floods: Pick<Floods, 'orderOf'>
+  readonly later: ReturnType<typeof createTurns>
+  readonly trustedProxies: TrustedProxies
+  readonly apiKeys?: ApiKeys | undefined
+  readonly route: Handle
+}): Handle {
+  const { calls, sockets, floods, later, trustedProxies, apiKeys, route } = options
+  const handle: Handle = (request, response) => {
+    if (!response.destroyed && !calls.take(request, response)) route(request, response)
+  }
+  return (request, response) => {
+    // What else came with the request that ended it.
+    if (request.socket.destroyed) return
+    if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
+    sockets.begin(request, response)
+    const order = floods.orderOf(request, response)
+    if (order === 'now') handle(request, response)
+    else if (order === 'later')
+      later(limiterKey(addressOf(request, trustedProxies)), () => handle(request, response))
   }
 }
 
@@ -275,6 +307,20 @@ function takerOf(response: ServerResponse): Taker {
     onceRoom: (go) => void response.once('drain', go),
     end: () => void response.end(),
     destroy: () => void response.destroy(),
+  }
+}
+
+/** Not ended with it: `onEnd` when all is with the system. */
+export function takerOfSocket(socket: Socket, onEnd: () => void): Taker {
+  return {
+    get isGone() {
+      return socket.destroyed
+    },
+    write: (part) =>
+      typeof part === 'string' ? socket.write(asciiOf(part), 'latin1') : socket.write(part),
+    onceRoom: (go) => void socket.once('drain', go),
+    end: () => void socket.write('', onEnd),
+    destroy: () => void socket.destroy(),
   }
 }
 

@@ -5,7 +5,7 @@
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Message } from '../seam/client.ts'
 import type { Part } from '../seam/exchange.ts'
-import { textFrames } from './frames.ts'
+import { textFrames } from '../wire/frames.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { Unsent } from './unsent.ts'
 

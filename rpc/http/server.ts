@@ -1,12 +1,12 @@
 /** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { limiterKey, type TrustedProxies } from '../seam/address.ts'
+import type { TrustedProxies } from '../seam/address.ts'
 import type { ApiKeys } from '../seam/api-keys.ts'
 import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
@@ -21,15 +21,23 @@ import {
   UNREAD_POINTS,
   UNSUPPORTED_ENCODING,
 } from './body.ts'
-import { readKey, UNKNOWN_KEY } from './callers.ts'
+import { UNKNOWN_KEY } from './callers.ts'
 import { createEncoding, type Encoding, type EncodingLimits } from './encoding.ts'
 import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
 import { createHeld, type Held } from './held.ts'
 import { createHostCheck, hasTwoHosts, TWO_HOSTS } from './hosts.ts'
-import { addressOf, createHttpCalls, ENDPOINTS, type HttpCalls, pathOf } from './http.ts'
+import {
+  addressOf,
+  createBeginning,
+  createHttpCalls,
+  ENDPOINTS,
+  type HttpCalls,
+  pathOf,
+} from './http.ts'
 import { hasUnknownKey, Incoming, isExpectationKnown, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
+import { createShortWay, type ShortWay } from './short-way.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
 import { createState, type ServerState } from './state.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
@@ -55,6 +63,8 @@ export type ServerLimits = BodyLimits &
   Pick<Limits, 'headersMs' | 'keepAliveMs'>
 export type ServerOptions = {
   readonly limits: ServerLimits
+  /** Who reads plain requests: llhttp on their sockets, or Node's server as all others. */
+  readonly http: 'llhttp' | 'node'
   /** Origins of browsers, or '*'. */
   readonly cors: readonly string[]
   /** Names that a Host header may have besides loopback names and addresses; '*' for all. */
@@ -73,6 +83,8 @@ export type ServerOptions = {
   readonly readiness: () => Readiness
   /** Monotonic milliseconds. */
   readonly now: () => number
+  /** Milliseconds since 1970. */
+  readonly clock: () => number
   /** HTML for people at GET /. */
   readonly page: () => string
 }
@@ -120,28 +132,34 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const cutOff = (socket: Socket) => sockets.cutOff(socket)
   const bodies = createBodies({ limits, intake, limiter, cutOff })
   const held = createHeld(cutOff)
-  const calls = createHttpCalls({
-    ...options,
-    ...{ isHostAllowed, isAnyOrigin, state, unsent, outgoing, encoding, bodies, held },
-    bodyBytes: limits.bodyBytes,
-    headersWithoutOrigin: {
-      ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
-      'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
-    },
-  })
+  const headersWithoutOrigin = {
+    ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
+    'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
+  }
+  const answering = {
+    ...{ isHostAllowed, isAnyOrigin, headersWithoutOrigin },
+    ...{ state, unsent, outgoing, encoding },
+  }
+  const { bodyBytes } = limits
+  const calls = createHttpCalls({ ...options, ...answering, bodyBytes, bodies, held })
   const later = createTurns(Math.max(1, limits.requestsPerTurn))
   const http = openHttp(limits)
-  const sockets = guardSockets(http, options)
-  const orderOf = watchFloods(limits, (request) => {
-    const { socket } = request
-    void limiter.charge(addressOf(request, trustedProxies), UNREAD_POINTS)
+  const sockets = guardSockets(http, {
+    ...options,
+    open: (socket, toNode) => (short === undefined ? toNode(socket) : short.open(socket, toNode)),
+  })
+  const floods = watchFloods(limits, (socket, by) => {
+    const address = 'address' in by ? by.address : addressOf(by, trustedProxies)
+    void limiter.charge(address, UNREAD_POINTS)
     cutOff(socket)
     stopParsing(socket)
     socket.destroy()
   })
+  const shared = { ...options, ...answering, floods, later, sockets, intake }
+  const short = options.http === 'llhttp' ? createShortWay(shared) : undefined
   const server = fastify({
     serverFactory(route) {
-      const begin = createBeginning({ ...options, calls, sockets, orderOf, later, route })
+      const begin = createBeginning({ ...options, calls, sockets, floods, later, route })
       // Node would answer by itself to an expectation that it does not know, past every bound.
       return http.on('request', begin).on('checkExpectation', begin)
     },
@@ -159,21 +177,21 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   )
   addPages(server, options)
   addEndpoints(server, calls, state)
-  const shared = { unsent, outgoing, intake, isHostAllowed, state }
-  const webSockets = serveWebSockets(http, { ...options, ...shared })
+  const webSockets = serveWebSockets(http, shared)
 
-  return controlsOf({ server, state, unsent, encoding, sockets, webSockets })
+  return controlsOf({ server, short, state, unsent, encoding, sockets, webSockets })
 }
 
 function controlsOf(parts: {
   readonly server: FastifyInstance
+  readonly short: ShortWay | undefined
   readonly state: ServerState
   readonly unsent: Unsent
   readonly encoding: Encoding
   readonly sockets: Sockets
   readonly webSockets: ReturnType<typeof serveWebSockets>
 }): Server {
-  const { server, state, unsent, encoding, sockets, webSockets } = parts
+  const { server, short, state, unsent, encoding, sockets, webSockets } = parts
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })
@@ -201,6 +219,7 @@ function controlsOf(parts: {
     },
     async close() {
       webSockets.closeAll(1001, 'the node is stopping')
+      short?.close()
       await server.close()
     },
     inject: server.inject.bind(server),
@@ -219,33 +238,6 @@ function openHttp(limits: ServerLimits): ReturnType<typeof createHttpServer> {
   // Longer than any answer takes: what is silent for so long does not read its answer.
   http.setTimeout(limits.requestMs + longestMs(limits))
   return http
-}
-
-type Handle = (request: IncomingMessage, response: ServerResponse) => void
-/** What happens to a request whose headers are here: its place, its order, and whether it needs the router. */
-function createBeginning(options: {
-  readonly calls: HttpCalls
-  readonly sockets: Sockets
-  readonly orderOf: ReturnType<typeof watchFloods>
-  readonly later: ReturnType<typeof createTurns>
-  readonly trustedProxies: TrustedProxies
-  readonly apiKeys?: ApiKeys | undefined
-  readonly route: Handle
-}): Handle {
-  const { calls, sockets, orderOf, later, trustedProxies, apiKeys, route } = options
-  const handle: Handle = (request, response) => {
-    if (!response.destroyed && !calls.take(request, response)) route(request, response)
-  }
-  return (request, response) => {
-    // What else came with the request that ended it.
-    if (request.socket.destroyed) return
-    if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
-    sockets.begin(request, response)
-    const order = orderOf(request, response)
-    if (order === 'now') handle(request, response)
-    else if (order === 'later')
-      later(limiterKey(addressOf(request, trustedProxies)), () => handle(request, response))
-  }
 }
 
 async function addCors(server: FastifyInstance, origins: readonly string[]): Promise<void> {

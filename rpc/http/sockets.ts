@@ -9,6 +9,16 @@ import { type Activity, createPlaces, type Place, type Places } from './places.t
 export interface Sockets {
   /** The headers of a request are here. */
   begin(request: IncomingMessage, response: ServerResponse): void
+  /** The same of a request that was read before Node: its headers alone are here, or it is whole. */
+  beginPlain(socket: Socket, is: 'arriving' | 'whole'): void
+  /** It is answered, or is Node's after all. */
+  endPlain(socket: Socket): void
+  /** Node reads what is not whole, and counts its time anew: it has begun at `since`. */
+  handOver(socket: Socket, since: number): void
+  /** Closes it: what it sends does not come in time. */
+  closeLate(socket: Socket): void
+  /** Closes those that were handed over and are late by now. */
+  closeHandedOver(now: number): void
   /**
    * Its client sends what costs many times its bytes to be received: this socket's address loses those that wait for no answer, and gets
    * no new ones for a while. Not a trusted proxy, whose clients are many.
@@ -34,7 +44,11 @@ type Open = {
   /** Requests that are not answered yet. */
   unanswered: number
   /** The newest of them, while it comes in. */
-  arriving: IncomingMessage | undefined
+  arriving: IncomingMessage | 'plain' | undefined
+  /** When the request began that was handed over to Node before it was whole. */
+  since: number | undefined
+  /** It is about to be closed for its lateness. */
+  isLate: boolean
 }
 
 /** Where a socket has what is known of it: three looks in a request, which in a map cost the collector as well. */
@@ -42,7 +56,10 @@ const OPEN = Symbol('open')
 type Known = Socket & { [OPEN]?: Open }
 const openOf = (socket: Socket): Open | undefined => (socket as Known)[OPEN]
 
-export type SocketLimits = Pick<Limits, 'sockets' | 'socketsPerClient' | 'cutOffMs'>
+export type SocketLimits = Pick<
+  Limits,
+  'sockets' | 'socketsPerClient' | 'cutOffMs' | 'headersMs' | 'requestMs'
+>
 
 /** Late sockets that are closed in one turn of the loop: 64 take some 3 ms. */
 const CLOSED_PER_TURN = 64
@@ -59,28 +76,17 @@ export function guardSockets(
     readonly trustedProxies: TrustedProxies
     /** Monotonic milliseconds. */
     readonly now: () => number
+    /** A socket that has a place; `toNode` gives it its parser. */
+    readonly open: (socket: Socket, toNode: (socket: Socket) => void) => void
   },
 ): Sockets {
   const { limits, trustedProxies } = options
   const places = createPlaces<Open>({ total: limits.sockets, perKey: limits.socketsPerClient })
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0 }
   const cuts = createCuts(limits.cutOffMs, options.now)
-  const closeLate = createClosing()
+  const late = createLate(stats, limits)
   const keyOf = createKeys(trustedProxies)
   const admit = createAdmission({ places, stats, keyOf })
-
-  const look = (one: Open) => places.set(one.place!, activityOf(one))
-  function hasArrived(request: Incoming): void {
-    const one = openOf(request.socket)
-    if (one?.arriving !== request) return
-    one.arriving = undefined
-    look(one)
-  }
-  function isAnswered(this: ServerResponse): void {
-    const one = openOf(this.req.socket)!
-    one.unanswered--
-    look(one)
-  }
 
   function isUnwanted(remote: string): boolean {
     const key = keyOf(remote)
@@ -88,7 +94,9 @@ export function guardSockets(
     stats.refused++
     return true
   }
-  standBefore(http, isUnwanted, admit)
+  standBefore(http, isUnwanted, (socket, toNode) => {
+    if (admit(socket)) options.open(socket, toNode)
+  })
   http.prependListener('upgrade', (request) => {
     const one = openOf(request.socket)
     if (one !== undefined) places.set(one.place!, 'busy')
@@ -96,6 +104,42 @@ export function guardSockets(
 
   return {
     stats,
+    ...followRequests((one) => places.set(one.place!, activityOf(one))),
+    handOver: late.handOver,
+    closeLate: (socket) => late.close(lateError(), socket),
+    closeHandedOver: late.closeHandedOver,
+    cutOff(socket) {
+      const key = keyOf(socket.remoteAddress)
+      if (key === undefined) return
+      stats.cutOff++
+      cuts.add(key)
+      for (const one of places.unanswered(key)) if (one.socket !== socket) one.socket.destroy()
+    },
+    onBroken(error, socket) {
+      if (error.code === 'ECONNRESET' || socket.destroyed) return
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') late.close(error, socket)
+      else endBroken(socket, error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400, error)
+    },
+  }
+}
+
+/** What a socket does with its requests. @param look is told of each change */
+function followRequests(
+  look: (one: Open) => void,
+): Pick<Sockets, 'begin' | 'beginPlain' | 'endPlain'> {
+  function hasArrived(request: Incoming): void {
+    const one = openOf(request.socket)
+    if (one?.arriving !== request) return
+    one.arriving = undefined
+    one.since = undefined
+    look(one)
+  }
+  function isAnswered(this: ServerResponse): void {
+    const one = openOf(this.req.socket)!
+    one.unanswered--
+    look(one)
+  }
+  return {
     begin(request, response) {
       const one = openOf(request.socket)
       if (one === undefined) return
@@ -106,19 +150,19 @@ export function guardSockets(
       // Not `once`, here and in the other parts of a request: an event that comes once needs no wrapper that takes its listener away.
       response.on('close', isAnswered)
     },
-    cutOff(socket) {
-      const key = keyOf(socket.remoteAddress)
-      if (key === undefined) return
-      stats.cutOff++
-      cuts.add(key)
-      for (const one of places.unanswered(key)) if (one.socket !== socket) one.socket.destroy()
+    beginPlain(socket, is) {
+      const one = openOf(socket)
+      if (one === undefined) return
+      one.unanswered++
+      one.arriving = is === 'arriving' ? 'plain' : undefined
+      look(one)
     },
-    onBroken(error, socket) {
-      if (error.code === 'ECONNRESET' || socket.destroyed) return
-      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-        stats.late++
-        closeLate(error, socket)
-      } else endBroken(socket, error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400, error)
+    endPlain(socket) {
+      const one = openOf(socket)
+      if (one === undefined) return
+      one.unanswered--
+      if (one.arriving === 'plain') one.arriving = undefined
+      look(one)
     },
   }
 }
@@ -142,7 +186,10 @@ function createAdmission({
   readonly keyOf: (remote: string | undefined) => string | undefined
 }): (socket: Socket) => boolean {
   return (socket) => {
-    const one: Open = { socket, place: undefined, unanswered: 0, arriving: undefined }
+    const one: Open = {
+      ...{ socket, place: undefined, unanswered: 0 },
+      ...{ arriving: undefined, since: undefined, isLate: false },
+    }
     const entered = places.enter(keyOf(socket.remoteAddress), one)
     if (entered === undefined) {
       stats.refused++
@@ -170,17 +217,56 @@ function activityOf({ unanswered, arriving }: Open): Activity {
 function standBefore(
   http: Server,
   isUnwanted: (remote: string) => boolean,
-  admit: (socket: Socket) => boolean,
+  open: (socket: Socket, toNode: (socket: Socket) => void) => void,
 ): void {
-  // Where Node does not ask it, such a connection is refused by `admit`.
+  // Where Node does not ask it, such a connection is refused by `open`.
   Object.assign(http, { blockList: { check: isUnwanted } })
   const [attach, ...others] = http.listeners('connection')
   if (attach === undefined || others.length > 0) throw new Error('not the listeners of node:http')
   http.removeAllListeners('connection')
-  http.on('connection', (socket: Socket) => {
-    if (admit(socket)) attach.call(http, socket)
-  })
+  const toNode = (socket: Socket) => void attach.call(http, socket)
+  http.on('connection', (socket: Socket) => open(socket, toNode))
 }
+
+/** Sockets that are late, each of which is closed once, and those that may become so after they were handed over. */
+function createLate(
+  stats: { late: number },
+  { headersMs, requestMs }: Pick<SocketLimits, 'headersMs' | 'requestMs'>,
+) {
+  const closeSoon = createClosing()
+  /** Bounded by the sockets. */
+  const handed = new Set<Open>()
+
+  function close(error: Error, socket: Socket): void {
+    const one = openOf(socket)
+    if (one?.isLate === true) return
+    if (one !== undefined) one.isLate = true
+    stats.late++
+    closeSoon(error, socket)
+  }
+  return {
+    close,
+    handOver(socket: Socket, since: number): void {
+      const one = openOf(socket)
+      if (one === undefined) return
+      one.since = since
+      handed.add(one)
+    },
+    closeHandedOver(now: number): void {
+      for (const one of handed) {
+        const { socket, since, arriving } = one
+        const isOver = since === undefined || socket.destroyed
+        const limitMs = arriving === undefined ? Math.min(headersMs, requestMs) : requestMs
+        if (!isOver && now - since <= limitMs) continue
+        handed.delete(one)
+        if (!isOver) close(lateError(), socket)
+      }
+    },
+  }
+}
+
+const lateError = (): Error =>
+  Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 
 /** Addresses that get no new sockets for so long. Bounded: the oldest make room. */
 function createCuts(

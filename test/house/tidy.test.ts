@@ -51,6 +51,7 @@ const order: readonly string[] = [
     'methods/development',
     'dispatch',
     'legacy',
+    'wire',
     'http',
     'feed',
   ].map((name) => `rpc/${name}`),
@@ -123,6 +124,7 @@ const importers: Record<string, readonly string[]> = {
   'prom-client': ['workers/observe/metrics.ts'],
   'rate-limiter-flexible': ['rpc/limiter/limiter.ts', 'rpc/limiter/redis.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],
+  'undici/lib/llhttp/llhttp_simd-wasm.js': ['rpc/wire/request-reader.ts'],
   ws: ['rpc/http/websocket.ts', 'workers/feeds/socket.ts', 'workers/follower/websocket.ts'],
   zod: ['workers/config/config-file.ts'],
 }

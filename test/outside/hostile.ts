@@ -2,11 +2,12 @@
  * What one client may not do to the others. Inputs: no request, however long, deep or wrong, holds up those of others: a pinger beside it
  * is answered within 20 ms. Rows: a hostile client within a node's default limits for some seconds of each kind; honest clients beside it
  * are answered, the flashblocks come on time, and memory comes back.
- * Usage: npm run hostile [-- --only REGEX] [--part inputs|rows] [--seed S] [--seconds N, of each row]
+ * Usage: npm run hostile [-- --only REGEX] [--part inputs|rows] [--http llhttp|node] [--seed S] [--seconds N, of each row]
+ * Over Node the rows are those of HTTP and its sockets alone.
  * [--short]: what CI runs, 2 s of each row and four minutes of all
  */
 import { checks } from './checks.ts'
-import { ROWS } from './hostile/attacker.ts'
+import { DOOR_ROWS, ROWS } from './hostile/attacker.ts'
 import { sufferInputs } from './hostile/held.ts'
 import { sufferRows } from './hostile/rows.ts'
 import { runOptions } from './run-options.ts'
@@ -14,12 +15,15 @@ import { runOptions } from './run-options.ts'
 const { seconds, seed, own, isShort } = runOptions(
   'hostile',
   { full: 3, short: 2 },
-  { only: { type: 'string' }, part: { type: 'string' } },
+  { only: { type: 'string' }, part: { type: 'string' }, http: { type: 'string' } },
 )
 const wanted = new RegExp(String(own['only'] ?? ''))
 const part = own['part'] ?? 'both'
-const { check, close } = checks('hostile')
-if (part !== 'rows') await sufferInputs(check, wanted)
-const rows = ROWS.filter(({ name }) => wanted.test(name))
-if (part !== 'inputs' && rows.length > 0) await sufferRows(check, rows, { seconds, seed, isShort })
+/** The way of plain requests. */
+const http = String(own['http'] ?? 'llhttp')
+const { check, close } = checks(http === 'node' ? 'hostile, over Node' : 'hostile')
+if (part !== 'rows') await sufferInputs(check, wanted, http)
+const rows = (http === 'node' ? DOOR_ROWS : ROWS).filter(({ name }) => wanted.test(name))
+if (part !== 'inputs' && rows.length > 0)
+  await sufferRows(check, rows, { seconds, seed, isShort, http })
 close()

@@ -38,6 +38,10 @@ export const SERVING = {
     fallback: 8_545,
     text: 'HTTP and WebSocket; 0 takes a free one',
   }),
+  http: option('llhttp|node', choice('llhttp', 'node'), {
+    fallback: 'llhttp',
+    text: 'what reads plain requests: llhttp on their sockets, or the server of Node as all others',
+  }),
   adminPort: option('PORT', optional(integer(0, 65_535)), {
     fallback: undefined,
     text: 'metrics and details on loopback; 0 is off',

@@ -40,6 +40,7 @@ import { openPurses, type Purses } from './purses.ts'
 export type FrontConfig = Pick<
   NodeConfig,
   | 'host'
+  | 'http'
   | 'hosts'
   | 'cors'
   | 'trustProxy'
@@ -197,6 +198,7 @@ function openServer(
 ): Promise<Server> {
   return createServer({
     ...served,
+    http: config.http,
     limits: config.limits,
     cors: config.cors,
     hosts: [...config.hosts, config.host],
@@ -207,6 +209,7 @@ function openServer(
     feed: feed?.door,
     readiness,
     now,
+    clock: () => Date.now(),
   })
 }
 

@@ -11,13 +11,9 @@ import { HTTP_ROWS } from './http.ts'
 import { SOCKET_ROWS } from './sockets.ts'
 import { WEBSOCKET_ROWS } from './websocket.ts'
 
-export const ROWS: readonly Row[] = [
-  ...BODY_ROWS,
-  ...HTTP_ROWS,
-  ...SOCKET_ROWS,
-  ...CALL_ROWS,
-  ...WEBSOCKET_ROWS,
-]
+/** What comes to the sockets before it is JSON. */
+export const DOOR_ROWS: readonly Row[] = [...HTTP_ROWS, ...SOCKET_ROWS]
+export const ROWS: readonly Row[] = [...BODY_ROWS, ...DOOR_ROWS, ...CALL_ROWS, ...WEBSOCKET_ROWS]
 
 /** What an attacker is started with. */
 export type Orders = {

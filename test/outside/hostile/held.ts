@@ -14,9 +14,9 @@ const TRANSACTIONS = 400
 const TIMEOUT_MS = 60_000
 const MAX_ANSWER_BYTES = 50_000_000
 
-/** Those inputs whose name is wanted. */
-export async function sufferInputs(check: Check, wanted: RegExp): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+/** Those inputs whose name is wanted. @param http the node's --http */
+export async function sufferInputs(check: Check, wanted: RegExp, http: string): Promise<void> {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--http', http])
   const inputs = (await hostileInputs(await fillBlock(node.url))).filter(({ name }) =>
     wanted.test(name),
   )

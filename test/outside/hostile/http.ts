@@ -190,6 +190,12 @@ const manyHeaders = () => [
     ),
   ),
 ]
+const pipelined = () => {
+  const plain = Buffer.concat(Array(100).fill(postOf(callOf('eth_chainId', []))))
+  return ['', 'POST / HTTP/1.1\r\nhost: a\r\n\r\n', '\0'].map((rest) =>
+    Buffer.concat([plain, line(rest)]),
+  )
+}
 /** What no parser of HTTP takes, or takes for a while. */
 const noRequests = () => [
   line('nonsense\r\n\r\n'),
@@ -257,6 +263,7 @@ export const HTTP_ROWS: readonly Row[] = [
     },
   },
   floodRow('40 requests of 799 headers at once, 50/s', 50, manyHeaders),
+  floodRow('100 plain requests at once, and what is not behind them, 50/s', 50, pipelined),
   floodRow('GET and other methods, 2,000/s', 2_000, gets),
   {
     name: 'connections that end at once, 500/s',

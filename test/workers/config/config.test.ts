@@ -149,6 +149,7 @@ describe('refused in one line', () => {
       { FLASHNODE_PROT: '1' },
       'unknown variable FLASHNODE_PROT in the environment; nearest: FLASHNODE_PORT',
     ],
+    [['dev', '--http', 'nod'], {}, 'flag --http: "nod": expected llhttp, node; nearest: node'],
     [['dev', '--methods', 'al'], {}, 'flag --methods: "al": expected all, standard; nearest: all'],
     [
       ['dev', '--rate-limit', 'on'],
