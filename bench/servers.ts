@@ -17,7 +17,7 @@ export type Server = {
 }
 
 const CLOCK_TICKS = 100
-function cpuSeconds(pid: number): number {
+export function cpuSecondsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS
@@ -61,7 +61,7 @@ export async function startCommand(argv: readonly string[], checkout = '.'): Pro
     name: checkout === '.' ? 'flashnode' : 'the other',
     url: `${ready[1]}/flashblocks`,
     pid,
-    cpuSeconds: () => cpuSeconds(pid),
+    cpuSeconds: () => cpuSecondsOf(pid),
     stop: () => ended(child),
   }
 }
@@ -97,7 +97,7 @@ export async function startBareAnvil(flags: readonly string[]): Promise<Server> 
   const url = `http://127.0.0.1:${port}`
   await answers(url, child)
   const pid = child.pid!
-  return { name: 'anvil', url, pid, cpuSeconds: () => cpuSeconds(pid), stop: () => ended(child) }
+  return { name: 'anvil', url, pid, cpuSeconds: () => cpuSecondsOf(pid), stop: () => ended(child) }
 }
 
 export async function freePort(): Promise<number> {

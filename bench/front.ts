@@ -1,0 +1,170 @@
+/**
+ * What the front costs for a light request: µs of processor time of the server, beside anvil and beside HTTP alone (`bare-front.ts`), all in
+ * one run and in turns. Ratios are requests per CPU-second of flashnode by those of the other, the medians of the rounds' ratios.
+ * Usage: npm run bench:front -- [--rounds 5] [--seconds 3] [--connections 32] [--only TEXT] [--against DIRECTORY]
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import autocannon from 'autocannon'
+import { WebSocket } from 'ws'
+import {
+  cpuSecondsOf,
+  installAnvil,
+  rpc,
+  type Server,
+  startAnvil,
+  startCommand,
+} from './servers.ts'
+import { included } from './workloads/fill.ts'
+import { writeGenesis } from './workloads/genesis.ts'
+import { sign } from './workloads/signed.ts'
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '3' },
+    connections: { type: 'string', default: '32' },
+    only: { type: 'string', default: '' },
+    against: { type: 'string' },
+  },
+})
+const rounds = Number(values.rounds)
+const milliseconds = Number(values.seconds) * 1_000
+const connections = Number(values.connections)
+
+const HOLDER = '0x70997970c51812dc3a010c7d01b50e0d17dc79c8'
+const { raw, hash } = sign(
+  { to: HOLDER, value: 1n, gasLimit: 21_000n, data: '0x' },
+  { account: 0, nonce: 0 },
+)
+type Call = { readonly method: string; readonly params: readonly unknown[] }
+const CALLS: readonly Call[] = [
+  { method: 'eth_chainId', params: [] },
+  { method: 'eth_blockNumber', params: [] },
+  { method: 'eth_getBalance', params: [HOLDER, 'latest'] },
+  { method: 'eth_getTransactionReceipt', params: [hash] },
+]
+const bodyOf = (call: Call, id: number) => ({ jsonrpc: '2.0', id, ...call })
+const ROWS: readonly { readonly name: string; readonly body: string }[] = [
+  ...CALLS.map((call) => ({ name: call.method, body: JSON.stringify(bodyOf(call, 1)) })),
+  {
+    name: 'batch of 10',
+    body: JSON.stringify(Array.from({ length: 10 }, (_, at) => bodyOf(CALLS[at % 4]!, at))),
+  },
+]
+
+/** Answers, without errors. */
+async function overHttp({ url }: Server, body: string): Promise<number> {
+  const result = await autocannon({
+    ...{ url, body, connections, method: 'POST', duration: milliseconds / 1_000 },
+    headers: { 'content-type': 'application/json' },
+  })
+  if (result.non2xx + result.errors > 0) throw new Error(`${result.non2xx + result.errors} errors`)
+  return result['2xx']
+}
+
+/** One message at a time on each connection. */
+async function overWebSocket({ url }: Server, body: string): Promise<number> {
+  let answers = 0
+  const until = performance.now() + milliseconds
+  const sockets = Array.from({ length: connections }, async () => {
+    const socket = new WebSocket(url.replace('http', 'ws'))
+    await once(socket, 'open')
+    socket.on('message', () => {
+      answers++
+      if (performance.now() < until) socket.send(body)
+      else socket.close()
+    })
+    socket.send(body)
+    await once(socket, 'close')
+  })
+  await Promise.all(sockets)
+  return answers
+}
+
+/** @param results JSON by method @returns a server that knows them */
+async function startBare(kind: 'http' | 'llhttp', resultsFile: string): Promise<Server> {
+  const child = spawn(process.execPath, ['bench/bare-front.ts', kind, resultsFile], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [port] = (await once(child.stdout, 'data')) as [Buffer]
+  return {
+    name: `bare ${kind}`,
+    url: `http://127.0.0.1:${String(port).trim()}`,
+    pid: child.pid!,
+    cpuSeconds: () => cpuSecondsOf(child.pid!),
+    async stop() {
+      const ended = once(child, 'exit')
+      child.kill()
+      await ended
+    },
+  }
+}
+
+type Ask = (server: Server, body: string) => Promise<number>
+
+/** µs of processor time for each answer. */
+async function microseconds(server: Server, ask: Ask, body: string): Promise<number> {
+  const before = server.cpuSeconds()
+  const answers = await ask(server, body)
+  return ((server.cpuSeconds() - before) * 1e6) / answers
+}
+
+const median = (all: readonly number[]) => all.toSorted((a, b) => a - b)[all.length >> 1]!
+
+async function compare(servers: readonly Server[], name: string, ask: Ask, body: string) {
+  for (const server of servers) await microseconds(server, ask, body)
+  const samples = servers.map((): number[] => [])
+  for (let round = 0; round < rounds; round++)
+    for (const [at, server] of servers.entries())
+      samples[at]!.push(await microseconds(server, ask, body))
+  const [ours, ...others] = samples
+  const cells = [
+    ...samples.map((all) => median(all).toFixed(1)),
+    ...others.map((all) => median(all.map((other, round) => other / ours![round]!)).toFixed(2)),
+  ]
+  console.log(`| ${[name, ...cells].join(' | ')} |`)
+}
+
+installAnvil()
+const { allocFile, genesisFile } = writeGenesis({ flashnode: 0, anvil: 0 })
+const resultsFile = join(tmpdir(), `flashnode-bench-${process.pid}-results.json`)
+const dev = ['dev', '--ephemeral', '--genesis-alloc', allocFile]
+const servers: Server[] = []
+try {
+  servers.push(await startCommand(dev))
+  if (values.against === undefined)
+    servers.push({ ...(await startCommand([...dev, '--http', 'node'])), name: '--http node' })
+  else servers.push(await startCommand(dev, values.against))
+  servers.push(await startAnvil(genesisFile, { hasBlocks: true }))
+  for (const server of servers) {
+    await rpc(server.url, 'eth_sendRawTransaction', [raw])
+    await included(server, hash)
+  }
+  const results: Record<string, string> = {}
+  for (const { method, params } of CALLS)
+    results[method] = JSON.stringify(await rpc(servers[0]!.url, method, params))
+  writeFileSync(resultsFile, JSON.stringify(results))
+  servers.push(await startBare('http', resultsFile), await startBare('llhttp', resultsFile))
+
+  const names = servers.map(({ name }) => name)
+  const columns = [
+    ...names.map((name) => `${name} µs`),
+    ...names.slice(1).map((name) => `/ ${name}`),
+  ]
+  console.log(`| request | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 1)}`)
+  for (const [way, ask] of [
+    ['HTTP', overHttp],
+    ['WebSocket', overWebSocket],
+  ] as const)
+    for (const { name, body } of ROWS)
+      if (`${name}, ${way}`.includes(values.only))
+        await compare(servers, `${name}, ${way}`, ask, body)
+} finally {
+  for (const server of servers) await server.stop()
+  for (const file of [allocFile, genesisFile, resultsFile]) rmSync(file, { force: true })
+}
