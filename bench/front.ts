@@ -136,7 +136,7 @@ const resultsFile = join(tmpdir(), `flashnode-bench-${process.pid}-results.json`
 const dev = ['dev', '--ephemeral', '--genesis-alloc', allocFile]
 const servers: Server[] = []
 try {
-  servers.push(await startCommand(dev))
+  servers.push(await startCommand([...dev, '--http', 'llhttp']))
   if (values.against === undefined)
     servers.push({ ...(await startCommand([...dev, '--http', 'node'])), name: '--http node' })
   else servers.push(await startCommand(dev, values.against))

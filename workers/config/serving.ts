@@ -39,7 +39,7 @@ export const SERVING = {
     text: 'HTTP and WebSocket; 0 takes a free one',
   }),
   http: option('llhttp|node', choice('llhttp', 'node'), {
-    fallback: 'llhttp',
+    fallback: 'node',
     text: 'what reads plain requests: llhttp on their sockets, or the server of Node as all others',
   }),
   adminPort: option('PORT', optional(integer(0, 65_535)), {
