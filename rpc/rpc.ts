@@ -12,7 +12,7 @@ import { shareViews } from './dispatch/shared-views.ts'
 import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
 import { createCanonicalFeed } from './events/canonical.ts'
 import { createFilters } from './events/filters.ts'
-import { createFlashblockFeed } from './events/flashblock-feed.ts'
+import { createFlashblockFeed, type FlashblockFeed } from './events/flashblock-feed.ts'
 import { createReceiptHold, type HoldStats } from './events/hold.ts'
 import { createPlaceWaits, type PlaceWaitStats } from './events/min-flashblock.ts'
 import { createReceiptWaits } from './events/receipt-waits.ts'
@@ -71,6 +71,8 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
 
 export type Rpc = {
   readonly answer: Answerer
+  /** What subscribers of flashblocks are told. */
+  readonly flashblocks: FlashblockFeed
   readonly stats: () => RpcStats
 }
 export type RpcStats = {
@@ -101,12 +103,11 @@ export function createRpc(options: RpcOptions): Rpc {
   const shown = createShownReceipts({ reader, onPublish, limits })
   const places = createPlaceWaits({ reader, onPublish, limits })
   const filters = createFilters({ canonical, transactions, limits, now })
-  const flashblocks = (endpoint: Endpoint) =>
+  const feedOf = (endpoint: Endpoint) =>
     createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
-  const subscriptions = createSubscriptions({
-    ...{ canonical, transactions, onPublish, syncing, limits },
-    flashblocks: { standard: flashblocks('standard'), flashblocks: flashblocks('flashblocks') },
-  })
+  const feeds = { standard: feedOf('standard'), flashblocks: feedOf('flashblocks') }
+  const around = { canonical, transactions, onPublish, syncing, limits }
+  const subscriptions = createSubscriptions({ ...around, flashblocks: feeds })
   const syncSends = createCaps({
     perClient: limits.syncSendsPerClient,
     total: limits.syncSendsTotal,
@@ -146,6 +147,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
     answer,
+    flashblocks: feeds.flashblocks,
     stats: () => ({
       filters: filters.size,
       filterBytes: filters.bytes,

@@ -39,18 +39,14 @@ import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { createShortWay, type ShortWay } from './short-way.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
-import { createState, type ServerState } from './state.ts'
+import { createState, type Readiness, type ServerState } from './state.ts'
+import { FILES_PATH, isBrowser, type PageFile, type StatusPage } from './status-page.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
-import { type FeedDoor, serveWebSockets, type UpgradeLimits } from './upgrades.ts'
+import { type Adopt, type FeedDoor, serveWebSockets, type UpgradeLimits } from './upgrades.ts'
 
 // An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
 const { createServer: createHttpServer } = process.getBuiltinModule('node:http')
 
-export type Readiness = {
-  readonly status: 'ready' | 'degraded' | 'unready'
-  readonly reasons: readonly string[]
-  readonly details: Readonly<Record<string, unknown>>
-}
 /** Those of its parts, and how long a connection may be silent. */
 export type ServerLimits = BodyLimits &
   EncodingLimits &
@@ -85,8 +81,10 @@ export type ServerOptions = {
   readonly now: () => number
   /** Milliseconds since 1970. */
   readonly clock: () => number
-  /** HTML for people at GET /. */
+  /** HTML for people at GET /, where there is no other page. */
   readonly page: () => string
+  /** undefined: not served. */
+  readonly status?: StatusPage | undefined
 }
 
 export interface Server {
@@ -97,6 +95,7 @@ export interface Server {
   /** Requests and messages being answered. */
   readonly inFlight: number
   readonly webSockets: number
+  readonly adopt: Adopt
   readonly unsent: Unsent['stats']
   readonly encoding: Encoding['stats']
   readonly sockets: Sockets['stats']
@@ -177,21 +176,22 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   )
   addPages(server, options)
   addEndpoints(server, calls, state)
-  const webSockets = serveWebSockets(http, shared)
+  const upgrades = serveWebSockets(http, shared)
 
-  return controlsOf({ server, short, state, unsent, encoding, sockets, webSockets })
+  return controlsOf({ server, short, state, unsent, encoding, sockets, ...upgrades })
 }
 
-function controlsOf(parts: {
-  readonly server: FastifyInstance
-  readonly short: ShortWay | undefined
-  readonly state: ServerState
-  readonly unsent: Unsent
-  readonly encoding: Encoding
-  readonly sockets: Sockets
-  readonly webSockets: ReturnType<typeof serveWebSockets>
-}): Server {
-  const { server, short, state, unsent, encoding, sockets, webSockets } = parts
+function controlsOf(
+  parts: {
+    readonly server: FastifyInstance
+    readonly short: ShortWay | undefined
+    readonly state: ServerState
+    readonly unsent: Unsent
+    readonly encoding: Encoding
+    readonly sockets: Sockets
+  } & ReturnType<typeof serveWebSockets>,
+): Server {
+  const { server, short, state, unsent, encoding, sockets, webSockets, adopt } = parts
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })
@@ -210,6 +210,7 @@ function controlsOf(parts: {
       return unsent.stats
     },
     encoding: encoding.stats,
+    adopt,
     sockets: sockets.stats,
     connections: () => promisify(server.server.getConnections.bind(server.server))(),
     async drain(withinMs) {
@@ -292,16 +293,25 @@ function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerSt
 }
 
 function addPages(server: FastifyInstance, options: ServerOptions): void {
+  const { status } = options
   for (const path of ENDPOINTS.keys())
-    server.get(path, (_request, reply) =>
-      reply.type('text/html; charset=utf-8').send(options.page()),
+    server.get(path, async ({ headers }, reply) =>
+      status !== undefined && path === '/' && isBrowser(headers.accept)
+        ? sendFile(reply, await status.html())
+        : reply.type('text/html; charset=utf-8').send(options.page()),
     )
+  server.get(`${FILES_PATH}*`, async (request, reply) =>
+    sendFile(reply, await status?.file(pathOf(request.url).slice(FILES_PATH.length))),
+  )
   server.get('/healthz', () => ({ status: 'alive' }))
   server.get('/readyz', (_request, reply) => {
     const { status, reasons, details } = options.readiness()
     return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
   })
 }
+
+const sendFile = (reply: FastifyReply, file: PageFile | undefined): FastifyReply =>
+  file === undefined ? refuse(reply, 404, 'not found') : reply.headers(file.headers).send(file.body)
 
 type HttpError = Error & { readonly statusCode?: number }
 function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls): FastifyReply {

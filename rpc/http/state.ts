@@ -1,5 +1,12 @@
 /** What the sockets share: how many answers are being made, and whether requests are taken. */
 
+/** For /readyz. */
+export type Readiness = {
+  readonly status: 'ready' | 'degraded' | 'unready'
+  readonly reasons: readonly string[]
+  readonly details: Readonly<Record<string, unknown>>
+}
+
 export type ServerState = {
   paused: 'starting' | 'draining' | undefined
   inFlight: number

@@ -1,6 +1,7 @@
 /** Requests to become a WebSocket: who may, and what is served on it. */
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
+import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { TrustedProxies } from '../seam/address.ts'
 import type { ApiKeys } from '../seam/api-keys.ts'
@@ -14,12 +15,14 @@ import type { Intake } from './intake.ts'
 import { type MessageLimits, serveMessages } from './messages.ts'
 import type { Outgoing } from './outgoing.ts'
 import type { ServerState } from './state.ts'
+import { isOwnOrigin, LIVE_PATH, type StatusPage } from './status-page.ts'
 import type { Unsent } from './unsent.ts'
 import {
   createWebSockets,
   type Open,
   refuseUpgrade,
   type Shared,
+  type Upgrade,
   type WebSocketLimits,
   type WebSockets,
 } from './websocket.ts'
@@ -38,6 +41,8 @@ type WebSocketOptions = Omit<Shared, 'limits'> & {
   readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** WebSocket /feed; undefined: not served. */
   readonly feed: FeedDoor | undefined
+  /** undefined: not served. */
+  readonly status?: StatusPage | undefined
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly state: ServerState
   readonly unsent: Unsent
@@ -55,21 +60,39 @@ export type FeedVisit = {
   readonly replayBytes: number
 }
 
+/** Takes a handshake of another port of the node, whose Host and Origin are judged: JSON-RPC is served on it, or what is given. */
+export type Adopt = (upgrade: Upgrade, what: Endpoint | Open) => void
+
 /** Of a replay, for a point. */
 const REPLAY_POINT_BYTES = 65_536
 
-export function serveWebSockets(http: Server, options: WebSocketOptions): WebSockets {
-  const { limits, state, feed, visits } = options
+export function serveWebSockets(
+  http: Server,
+  options: WebSocketOptions,
+): { readonly webSockets: WebSockets; readonly adopt: Adopt } {
+  const { limits, state, feed, status, visits } = options
   const webSockets = createWebSockets(options)
-  const isOriginAllowed = (origin: string | undefined) =>
-    origin === undefined || options.cors.includes('*') || options.cors.includes(origin)
+  const isOriginAllowed = ({ origin, host }: IncomingMessage['headers']) =>
+    origin === undefined ||
+    options.cors.includes('*') ||
+    options.cors.includes(origin) ||
+    isOwnOrigin(origin, host)
+  const adopt: Adopt = (upgraded, what) => {
+    if (state.paused !== undefined) return refuseUpgrade(upgraded.socket, 503, state.paused)
+    webSockets.accept(
+      upgraded,
+      limits.sendQueueBytes,
+      typeof what === 'string'
+        ? (connection) => serveMessages(connection, { ...options, endpoint: what })
+        : what,
+    )
+  }
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer, address: string) => {
     const refusal = (status: number, reason: string) => refuseUpgrade(socket, status, reason)
-    const { host, origin } = request.headers
     const fault = hostFault(request)
     if (fault !== undefined) return refusal(400, fault)
-    if (!options.isHostAllowed(host)) return refusal(403, 'invalid host specified')
-    if (!isOriginAllowed(origin)) return refusal(403, 'origin not allowed')
+    if (!options.isHostAllowed(request.headers.host)) return refusal(403, 'invalid host specified')
+    if (!isOriginAllowed(request.headers)) return refusal(403, 'origin not allowed')
     if (hasUnknownKey(request)) return refusal(401, UNKNOWN_KEY)
     const path = pathOf(request.url)
     const endpoint = ENDPOINTS.get(path)
@@ -82,11 +105,9 @@ export function serveWebSockets(http: Server, options: WebSocketOptions): WebSoc
       const { headers } = visit
       return webSockets.accept({ ...upgraded, headers }, limits.feedQueueBytes, visit.open)
     }
+    if (path === LIVE_PATH && status !== undefined) return adopt(upgraded, status.live)
     if (endpoint === undefined) return refusal(404, 'not found')
-    if (state.paused !== undefined) return refusal(503, state.paused)
-    return webSockets.accept(upgraded, limits.sendQueueBytes, (connection) =>
-      serveMessages(connection, { ...options, endpoint }),
-    )
+    return adopt(upgraded, endpoint)
   }
   // A handshake costs more than a small request, whatever becomes of it.
   http.on('upgrade', async (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -98,5 +119,5 @@ export function serveWebSockets(http: Server, options: WebSocketOptions): WebSoc
     if (charge.isAllowed) upgrade(request, socket, head, address)
     else refuseUpgrade(socket, 429, 'too many requests')
   })
-  return webSockets
+  return { webSockets, adopt }
 }

@@ -206,6 +206,7 @@ export const LIMITS = {
   ),
   fetchRounds: limit(16, 'items', 'times that state is fetched for one call of a lazy node'),
   fetchKeys: limit(1_000, 'items', 'accounts, slots and codes that are fetched for one call'),
+  pageViewers: limit(64, 'items', 'open status pages, of both ports'),
   controlsWaiting: limit(
     256,
     'items',

@@ -53,6 +53,7 @@ const order: readonly string[] = [
     'dispatch',
     'legacy',
     'wire',
+    'page',
     'http',
     'feed',
   ].map((name) => `rpc/${name}`),
@@ -126,6 +127,10 @@ const importers: Record<string, readonly string[]> = {
   'rate-limiter-flexible': ['rpc/limiter/limiter.ts', 'rpc/limiter/redis.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],
   'undici/lib/llhttp/llhttp_simd-wasm.js': ['rpc/wire/request-reader.ts'],
+  htm: ['rpc/page/view.ts'],
+  preact: ['rpc/page/view.ts'],
+  'preact/hooks': ['rpc/page/view.ts'],
+  uplot: ['rpc/page/chart.ts'],
   ws: ['rpc/http/websocket.ts', 'workers/feeds/socket.ts', 'workers/follower/websocket.ts'],
   zod: ['workers/config/config-file.ts'],
 }
@@ -184,7 +189,8 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   [/node:worker_threads/, /^(engine\/(?!storage\/database)|rpc)/, 'threads belong to workers/'],
   [
     /Date\.now|new Date\(\)|performance\.now|hrtime|Math\.random/,
-    /^(engine|rpc)\//,
+    // Where the page begins is the only place that can.
+    /^(engine|rpc\/(?!page\/main\.))/,
     'inject the clock and the randomness',
   ],
   [
@@ -252,6 +258,10 @@ const tooLong = (file: string, text: string): string[] =>
 /** The reason for a longer file stands in its header: "Long because …". */
 const isLongWithReason = (text: string) => /^\/\*\*[\s\S]*?Long because/.test(text.slice(0, 2000))
 
+/** What a browser loads. */
+const PAGE = 'rpc/page'
+const ALONE = 'a browser gets nothing but rpc/page/'
+
 function faults(file: string, text: string): string[] {
   const from = dirname(file)
   const found = bans
@@ -267,6 +277,7 @@ function faults(file: string, text: string): string[] {
       if (!importers[specifier]?.includes(file))
         found.push(`may not import the package ${specifier}`)
     } else if (!mayImport(from, target)) found.push(`may not import ${target}/`)
+    else if (from === PAGE && target !== PAGE) found.push(ALONE)
   }
   return found
 }
@@ -301,7 +312,12 @@ test('no folder has more files than one can look over', () => {
 })
 
 /** Files that somebody starts, by a script of package.json or by name as a thread. */
-const entries = ['workers/main.ts', 'workers/prepare.ts', 'workers/commands/decode-feed.ts']
+const entries = [
+  'workers/main.ts',
+  'workers/prepare.ts',
+  'workers/commands/decode-feed.ts',
+  'rpc/page/main.ts',
+]
 
 /** Modules that a text names, imports and threads alike: `new URL('./x.ts', import.meta.url)`. */
 function targets(file: string, text: string): string[] {
@@ -351,6 +367,7 @@ describe('a fault is found', () => {
       "import { devRole } from '../commands/dev/role.ts'",
       'may not import workers/commands/dev/',
     ],
+    ['rpc/page/x.ts', "import { encode } from '../json/codecs.ts'", ALONE],
     ['rpc/x.ts', "import { Piscina } from 'piscina'", 'may not import the package piscina'],
     [
       'workers/x.ts',

@@ -80,6 +80,10 @@ export const SERVING = {
     fallback: 'all',
     text: 'which methods are served',
   }),
+  page: option('on|off', choice('on', 'off'), {
+    fallback: 'on',
+    text: 'the status page in a browser at / of both ports',
+  }),
   traceModeOptional: flag('debug_traceBlockByNumber without a tracer gives the struct logger'),
   receiptHold: option('MS', integer(0, 10_000), {
     fallback: 300,

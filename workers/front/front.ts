@@ -4,12 +4,9 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
-import {
-  createServer,
-  type Readiness,
-  type Server,
-  type ServerOptions,
-} from '../../rpc/http/server.ts'
+import { createServer, type Server, type ServerOptions } from '../../rpc/http/server.ts'
+import type { Readiness } from '../../rpc/http/state.ts'
+import type { StatusPage } from '../../rpc/http/status-page.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
@@ -27,11 +24,14 @@ import type {
 } from '../../rpc/seam/ports.ts'
 import { version } from '../config/config.ts'
 import type { NodeConfig } from '../config/serving.ts'
+import { type Live, openLive, type PageMode } from '../observe/live.ts'
 import { loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
+import { createPageFiles } from '../observe/page-files.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Spent } from '../pool/open.ts'
 import type { NodeContext } from '../process/context.ts'
+import type { FromWriter } from '../thread/messages.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
@@ -74,6 +74,8 @@ export type FrontParts = {
   /** Asks the nodes that this one follows. */
   readonly forward?: Forward | undefined
   readonly mode?: StateMode | undefined
+  /** What the status page says of where blocks come from; undefined: there is no such page. */
+  readonly pageMode?: PageMode | undefined
   readonly syncing: () => Syncing
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
@@ -94,6 +96,10 @@ export interface Front {
   close(): Promise<void>
   /** Reads the API keys again, and gives their number; undefined: their file has a problem. Left out: there are none. */
   readonly reloadKeys?: (() => number | undefined) | undefined
+  /** The writer's messages, before what they tell is read. */
+  hear(message: FromWriter): void
+  /** undefined: not served. */
+  readonly status: (StatusPage & Pick<Live, 'openInside'>) | undefined
   /** A call has run: its address owes for the worker's time. */
   readonly spent: (spent: Spent) => void
   readonly holds: () => Readonly<Record<string, number>>
@@ -115,13 +121,22 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const purses = openPurses({ ...parts, keys: opened?.keys, store })
   const rpc = openRpc(parts, purses, publishes.add)
   let url = ''
+  const live = openLive({
+    ...parts,
+    ...{ limits: config.limits, flashblocks: rpc.flashblocks, version },
+    hasControls: config.methods === 'all' && parts.methods.length > 0,
+  })
+  const status = live && { ...createPageFiles(), live: live.open, openInside: live.openInside }
   const server = await openServer(parts, purses, {
     answer: rpc.answer,
     page: () => page(chain, url),
     apiKeys: opened?.keys,
+    status,
   })
   return {
     server,
+    status,
+    hear: (message) => live?.hear(message),
     async listen(port) {
       const { host } = config
       const taken = await server.listen({ host, port })
@@ -149,6 +164,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     stats: () => ({
       ...statsOfServer(server),
       ...statsOfPurses(purses),
+      ...(live === undefined ? {} : { pageViewers: live.viewers }),
       ...statsOfRpc(rpc.stats()),
     }),
   }
@@ -194,7 +210,7 @@ function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
 function openServer(
   { config, feed, readiness, report, now }: FrontParts,
   { charging, visiting }: Purses,
-  served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys'>,
+  served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys' | 'status'>,
 ): Promise<Server> {
   return createServer({
     ...served,

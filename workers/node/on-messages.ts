@@ -29,7 +29,7 @@ export type Concerned = {
   readonly threads: Pick<ChainThreads, 'keeper'>
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
-    readonly front?: Pick<Front, 'published'>
+    readonly front?: Pick<Front, 'published' | 'hear'>
     readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
   }
 }
@@ -40,6 +40,7 @@ export function onWriter(
   { reporter, fail }: NodeContext,
 ): void {
   const { metrics, health, failing } = parts
+  parts.later.front?.hear(message)
   switch (message.type) {
     case 'ready':
     case 'stopped':

@@ -9,6 +9,7 @@ import { createFront, type Front } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { startAdmin } from '../observe/admin.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
+import { modeOf } from '../observe/live.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { now, openParts, type Parts, type StartedNode } from './parts.ts'
@@ -39,6 +40,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
     legacyUrl: role.legacyUrl,
     syncing: source?.syncing ?? role.syncing,
     ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },
+    pageMode: config.page === 'on' ? modeOf(role) : undefined,
     executor,
     transactions: transactions.service,
     promises: openPromises(parts.database, () => Date.now()),
@@ -155,10 +157,12 @@ async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Prom
     front: later.front?.stats(),
   })
   try {
-    const admin = await startAdmin(adminPort, {
+    const pages = {
       '/metrics': async () => ({ type: metrics.contentType, text: await metrics.text() }),
       '/': () => ({ type: PAGE_TYPE, text: JSON.stringify(details(), null, 2) }),
-    })
+    }
+    const { status, server } = later.front ?? {}
+    const admin = await startAdmin(adminPort, pages, status && { status, adopt: server!.adopt })
     lifecycle.onStop('the admin server', admin.close)
   } catch (error) {
     throw cannotListen(error, { host: '127.0.0.1', port: adminPort, flag: '--admin-port' })

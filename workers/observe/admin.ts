@@ -1,38 +1,60 @@
-/** The admin port: metrics and details, on loopback only. */
-import type { Server } from 'node:http'
+/** The admin port: metrics, details and the status page with what is inside, on loopback only. */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createHostCheck } from '../../rpc/http/hosts.ts'
+import type { Duplex } from 'node:stream'
+import { createHostCheck, hostFault } from '../../rpc/http/hosts.ts'
+import {
+  FILES_PATH,
+  isBrowser,
+  isOwnOrigin,
+  LIVE_PATH,
+  type PageFile,
+  type StatusPage,
+} from '../../rpc/http/status-page.ts'
+import type { Adopt } from '../../rpc/http/upgrades.ts'
+import { type Open, refuseUpgrade } from '../../rpc/http/websocket.ts'
 
 // As in the server of requests: an import would load undici.
 const { createServer } = process.getBuiltinModule('node:http')
 
 export type AdminPage = { readonly type: string; readonly text: string }
 export type AdminServer = { readonly port: number; close(): Promise<void> }
+/** The status page on this port. */
+export type AdminStatus = {
+  readonly status: Pick<StatusPage, 'html' | 'file'> & { readonly openInside: Open }
+  readonly adopt: Adopt
+}
+type Pages = Readonly<Record<string, () => AdminPage | Promise<AdminPage>>>
 
-/** @throws the system's error (EADDRINUSE …). */
+/** @param shown undefined: there is no status page. @throws the system's error (EADDRINUSE …). */
 export async function startAdmin(
   port: number,
-  pages: Readonly<Record<string, () => AdminPage | Promise<AdminPage>>>,
+  pages: Pages,
+  shown?: AdminStatus | undefined,
 ): Promise<AdminServer> {
   const isHostAllowed = createHostCheck([])
   const known = new Map(Object.entries(pages))
   const server: Server = createServer((request, response) => {
-    const path = (request.url ?? '').split('?', 1)[0]!
-    const page = known.get(path)
-    const status = !isHostAllowed(request.headers.host) ? 403 : page === undefined ? 404 : 200
-    if (status !== 200 || page === undefined) {
-      response.writeHead(status).end()
-      return
-    }
-    void Promise.resolve()
-      .then(page)
-      .then(
-        ({ type, text }) => response.writeHead(200, { 'content-type': type }).end(text),
-        (error: Error) => response.writeHead(500).end(error.message),
-      )
+    if (!isHostAllowed(request.headers.host)) response.writeHead(403).end()
+    else void answer(request, response, { known, shown })
   })
   server.requestTimeout = 10_000
   server.maxConnections = 64
+  if (shown !== undefined)
+    server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      const { host, origin } = request.headers
+      const fault = hostFault(request)
+      if (fault !== undefined) return refuseUpgrade(socket, 400, fault)
+      // Whatever page a browser has open may connect to loopback: only this page shall.
+      if (!isHostAllowed(host) || (origin !== undefined && !isOwnOrigin(origin, host)))
+        return refuseUpgrade(socket, 403, 'origin or host not allowed')
+      const address = request.socket.remoteAddress ?? '127.0.0.1'
+      const upgraded = { request, socket, head, address }
+      const path = pathOf(request)
+      if (path === LIVE_PATH) return shown.adopt(upgraded, shown.status.openInside)
+      if (path === CALLS_PATH) return shown.adopt(upgraded, 'flashblocks')
+      return refuseUpgrade(socket, 404, 'not found')
+    })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, '127.0.0.1', resolve)
@@ -44,5 +66,44 @@ export async function startAdmin(
         server.close(() => resolve())
         server.closeAllConnections()
       }),
+  }
+}
+
+/** JSON-RPC over WebSocket, where the status page has it on the other port. */
+const CALLS_PATH = '/flashblocks'
+
+const pathOf = ({ url }: IncomingMessage): string => (url ?? '').split('?', 1)[0]!
+
+async function fileFor(
+  { headers, method }: IncomingMessage,
+  path: string,
+  { status }: AdminStatus,
+): Promise<PageFile | undefined> {
+  if (method !== 'GET') return undefined
+  if (path === '/') return isBrowser(headers.accept) ? status.html() : undefined
+  return path.startsWith(FILES_PATH) ? status.file(path.slice(FILES_PATH.length)) : undefined
+}
+
+type Served = {
+  readonly known: ReadonlyMap<string, Pages[string]>
+  readonly shown: AdminStatus | undefined
+}
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { known, shown }: Served,
+): Promise<void> {
+  const path = pathOf(request)
+  try {
+    const file = shown && (await fileFor(request, path, shown))
+    const page = known.get(path)
+    if (file !== undefined) response.writeHead(200, file.headers).end(file.body)
+    else if (page === undefined) response.writeHead(404).end()
+    else {
+      const { type, text } = await page()
+      response.writeHead(200, { 'content-type': type }).end(text)
+    }
+  } catch (error) {
+    response.writeHead(500).end((error as Error).message)
   }
 }

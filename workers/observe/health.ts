@@ -1,5 +1,5 @@
 /** Whether this node can answer: a head is known, a read went through the pool, the canonical head moves. */
-import type { Readiness } from '../../rpc/http/server.ts'
+import type { Readiness } from '../../rpc/http/state.ts'
 import type { StateMode } from '../../rpc/seam/ports.ts'
 
 export type HealthOptions = {

@@ -69,6 +69,15 @@ export interface Metrics {
   readonly feed: FeedMetrics
   readonly contentType: string
   text(): Promise<string>
+  /** What one metric has now, by its name; empty: there is none. */
+  read(name: string): Promise<readonly MetricValue[]>
+}
+
+/** `part`: the end of the name that prom-client gives to a histogram's bars, sum and count, else empty. */
+export type MetricValue = {
+  readonly part: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
 }
 
 const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -101,10 +110,24 @@ export function createMetrics(
     ledger: ledger.update,
     contentType: registry.contentType,
     text: () => registry.metrics(),
+    read: (name) => readMetric(registry, name),
   }
 }
 
-type CallMetrics = Omit<Metrics, keyof ChainMetrics | 'feed' | 'ledger' | 'contentType' | 'text'>
+async function readMetric(registry: Registry, name: string): Promise<readonly MetricValue[]> {
+  const { values } = (await registry.getSingleMetric(name)?.get()) ?? { values: [] }
+  return values.map(({ value, labels, ...rest }) => {
+    const full =
+      'metricName' in rest && typeof rest.metricName === 'string' ? rest.metricName : name
+    const texts = Object.entries(labels).map(([label, text]) => [label, String(text)])
+    return { part: full.slice(name.length), labels: Object.fromEntries(texts), value }
+  })
+}
+
+type CallMetrics = Omit<
+  Metrics,
+  keyof ChainMetrics | 'feed' | 'ledger' | 'contentType' | 'text' | 'read'
+>
 
 /** Of what clients ask. */
 function createCallMetrics(registry: Registry): CallMetrics {

@@ -6,6 +6,7 @@ import { EVENTS } from './events.ts'
 import { LAZY } from './lazy.ts'
 import { LEGACY } from './legacy.ts'
 import { METHODS } from './methods.ts'
+import { PAGE } from './page.ts'
 import { REQUESTS } from './requests.ts'
 import type { Row, Rows } from './row.ts'
 import { SOCKETS } from './sockets.ts'
@@ -19,6 +20,7 @@ const ROWS: Rows = {
   ...LAZY,
   ...LEGACY,
   ...DEVELOPMENT,
+  ...PAGE,
   ...SOCKETS,
   ...WORKERS,
 }

@@ -56,7 +56,8 @@ function compareLists(
 ): void {
   const [ours, theirs] = [a, b].map((items) => items.map((item) => JSON.stringify(item)))
   if (ours!.every((text, at) => text === theirs![at]) && a.length === b.length) return
-  const sorted = (texts: readonly string[]) => texts.toSorted((x, y) => (x < y ? -1 : x > y ? 1 : 0)).join()
+  const sorted = (texts: readonly string[]) =>
+    texts.toSorted((x, y) => (x < y ? -1 : x > y ? 1 : 0)).join()
   if (a.length === b.length && sorted(ours!) === sorted(theirs!)) {
     found.push({ path, kind: 'order', a, b })
     return

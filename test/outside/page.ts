@@ -1,0 +1,82 @@
+/**
+ * The status page in a browser: that it is soon there, says nothing on the console, asks nobody else, shows a transaction's way in time, lives
+ * through a restart, stays small over an hour of blocks, and is usable by keyboard and on any screen.
+ * Usage: npm run page [-- --only SECTION,…] [--write] (the screenshots of docs/)
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { checks } from './checks.ts'
+import { type RunningNode, startNode } from './node-process.ts'
+import { type Browser, hasBrowser, openBrowser } from './page/browser.ts'
+import { checkControls } from './page/controls.ts'
+import { checkHour } from './page/hour.ts'
+import { checkInside } from './page/inside.ts'
+import { checkLooks } from './page/looks.ts'
+import { checkOutside, checkRestart } from './page/outside.ts'
+import { openTraffic } from './page/traffic.ts'
+import { checkWay } from './page/way.ts'
+
+const { values } = parseArgs({
+  options: {
+    write: { type: 'boolean', default: false },
+    only: { type: 'string' },
+  },
+})
+const { check, skip, close } = checks('page')
+
+/** A port that is free now, so that a node can come back to it. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+async function run(browser: Browser): Promise<void> {
+  const datadir = mkdtempSync(join(tmpdir(), 'flashnode-page-'))
+  const [port, adminPort] = [await freePort(), await freePort()]
+  const flags = ['--datadir', datadir, '--port', String(port), '--admin-port', String(adminPort)]
+  const start = (): Promise<RunningNode> => startNode([...flags, '--rate-limit', 'off'])
+  let node = await start()
+  try {
+    const adminUrl = `http://127.0.0.1:${adminPort}`
+    const traffic = await openTraffic(node.url)
+    const parts = { browser, check, url: node.url, adminUrl, traffic }
+    const again = {
+      stop: async () => void (await node.stop()),
+      start: async () => {
+        node = await start()
+      },
+    }
+    const sections: Readonly<Record<string, () => Promise<void>>> = {
+      outside: () => checkOutside(parts),
+      way: () => checkWay(parts),
+      controls: () => checkControls(parts),
+      inside: () => checkInside(parts),
+      looks: () => checkLooks(parts, values.write),
+      hour: () => checkHour(parts),
+      restart: () => checkRestart(parts, again),
+    }
+    const wanted = values.only?.split(',') ?? Object.keys(sections)
+    for (const name of wanted)
+      await sections[name]!().catch((error: Error) => check(name, false, error.message))
+  } finally {
+    await node.stop('SIGKILL')
+    rmSync(datadir, { recursive: true, force: true })
+  }
+}
+
+if (hasBrowser()) {
+  const browser = await openBrowser()
+  try {
+    await run(browser)
+  } finally {
+    await browser.close()
+  }
+} else skip('the page', 'there is no /usr/bin/chromium')
+close()

@@ -1,0 +1,80 @@
+/** A development chain told what to do by its page, with what comes of it; and the page by keyboard alone. */
+import type { Page } from 'playwright-core'
+import { isDrawn, type Parts, WIDE } from './parts.ts'
+
+export async function checkControls({ browser, check, url, traffic }: Parts): Promise<void> {
+  const { page, said, close } = await browser.open(url, WIDE)
+  await isDrawn(page)
+  const control = async (name: string) => {
+    await page.getByRole('button', { name, exact: true }).click()
+    await page
+      .locator('.development .said', { hasText: `${name}: ` })
+      .first()
+      .waitFor()
+    return page.locator('.development .said').first().innerText()
+  }
+  check('pause', /^Pause: /.test(await control('Pause')))
+  const { hash } = await traffic.send()
+  await control('Step')
+  await control('Step')
+  await page.getByLabel('Transaction hash').fill(hash)
+  await page.keyboard.press('Enter')
+  await page.locator(`[data-hash="${hash}"][data-status="preconfirmed"]`).waitFor()
+  check('step: a transaction is in a flashblock', true)
+  await control('Equivocate')
+  await control('Step')
+  await page.locator('.cell.replaced, .mark').first().waitFor()
+  check('equivocate: what is replaced can be seen', true)
+  await control('Resume')
+  await control('Gap')
+  await page.locator('.cell.late, .mark').first().waitFor()
+  check('gap: what is missing can be seen', true)
+  await control('Reorg')
+  await page.locator('.cell.replaced').first().waitFor()
+  check('reorg: what is replaced can be seen', true)
+
+  await page
+    .getByLabel('Address', { exact: true })
+    .fill('0x00000000000000000000000000000000000000fa')
+  await page.getByRole('button', { name: 'Send', exact: true }).click()
+  await page.locator('[data-status="preconfirmed"], [data-status="sealed"]').waitFor()
+  check('the faucet sends, and its transaction is followed', true)
+  await page.getByText('Accounts', { exact: true }).click()
+  await page.locator('.development tbody tr').nth(9).waitFor()
+  check('ten accounts', (await page.locator('.development tbody tr').count()) === 10)
+  check('controls: nothing on the console', said.length === 0, said.join(' | '))
+  await checkKeyboard(page, check)
+  await close()
+}
+
+async function checkKeyboard(page: Page, check: Parts['check']): Promise<void> {
+  await page.getByRole('button', { name: 'Hold still' }).focus()
+  await page.keyboard.press('Enter')
+  await page.keyboard.press('Tab')
+  const focused = () =>
+    page.evaluate(() => (document.activeElement as HTMLElement).dataset['flashblock'])
+  const first = await focused()
+  await page.keyboard.press('ArrowRight')
+  const right = await focused()
+  await page.keyboard.press('ArrowDown')
+  const below = await focused()
+  check(
+    'arrows go from flashblock to flashblock',
+    new Set([first, right, below]).size === 3 && below !== undefined,
+    `${first} ${right} ${below}`,
+  )
+  await page.keyboard.press('Enter')
+  await page.locator('.flashblock .facts').waitFor()
+  check('Enter shows the flashblock', true)
+  await page.keyboard.press('Tab')
+  const names = await page.evaluate(
+    () =>
+      [...document.querySelectorAll('button, input')].filter(
+        (one) =>
+          (one as HTMLElement).innerText.trim() === '' &&
+          one.ariaLabel === null &&
+          ((one as HTMLInputElement).labels?.length ?? 0) === 0,
+      ).length,
+  )
+  check('every button and field has a name', names === 0, String(names))
+}

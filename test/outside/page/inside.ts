@@ -1,0 +1,46 @@
+/** The page on the admin port: what is inside, and who may read it. */
+import { WebSocket } from 'ws'
+import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
+
+export async function checkInside({ browser, check, adminUrl, traffic }: Parts): Promise<void> {
+  const stop = traffic.begin()
+  const opened = await browser.open(adminUrl, WIDE)
+  const { page } = opened
+  await isDrawn(page)
+  await page.locator('.requests tbody tr', { hasText: 'eth_sendRawTransaction' }).waitFor()
+  for (const name of ['Requests', 'Lanes', 'Memory', 'Limits hit'])
+    check(`inside: ${name}`, await page.getByRole('heading', { name, exact: true }).isVisible())
+  await page.locator('.inside .plot canvas').first().waitFor()
+  check('inside: lines over time', (await page.locator('.inside .plot canvas').count()) === 2)
+  await stop()
+  checkQuiet(opened, adminUrl, { check, where: 'admin port' })
+  await opened.close()
+  const json = await fetch(adminUrl)
+  check('JSON clients get JSON', json.headers.get('content-type') === 'application/json')
+  const socket = `${adminUrl.replace('http', 'ws')}/page/live`
+  check('another page’s socket is refused', await isRefused(socket, 'https://example.org'))
+  check('its own is not', !(await isRefused(socket, adminUrl)))
+  const viewers = async () =>
+    ((await (await fetch(adminUrl)).json()) as { front: Record<string, number> }).front[
+      'pageViewers'
+    ]
+  check('nobody looks any more', (await until(async () => (await viewers()) === 0)) === true)
+}
+
+function isRefused(url: string, origin: string): Promise<boolean> {
+  const socket = new WebSocket(url, { origin })
+  return new Promise((resolve) => {
+    socket.once('open', () => {
+      socket.close()
+      resolve(false)
+    })
+    socket.once('error', () => resolve(true))
+  })
+}
+
+const PATIENCE_MS = 5_000
+async function until(holds: () => Promise<boolean>): Promise<boolean> {
+  const end = performance.now() + PATIENCE_MS
+  while (performance.now() < end) if (await holds()) return true
+  return false
+}

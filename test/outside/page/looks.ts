@@ -1,0 +1,97 @@
+/** How it looks: in dark and light, on a phone and on a wall. */
+import { mkdirSync } from 'node:fs'
+import type { Page } from 'playwright-core'
+import type { Look } from './browser.ts'
+import { isDrawn, type Parts } from './parts.ts'
+
+const FOLDER = 'docs/images'
+const SCREENS: readonly (Look & { readonly name: string; readonly isInside?: boolean })[] = [
+  { name: 'page-dark', width: 1_440, height: 1_000, scheme: 'dark' },
+  { name: 'page-light', width: 1_440, height: 1_000, scheme: 'light' },
+  { name: 'page-narrow', width: 400, height: 860, scheme: 'dark' },
+  { name: 'page-inside', width: 1_440, height: 1_000, scheme: 'light', isInside: true },
+  { name: 'page-wall', width: 3_840, height: 2_160, scheme: 'dark', isInside: true },
+]
+/** Blocks with times of their own. */
+const ROWS = 12
+const LEAST_CONTRAST = 4.5
+const LEAST_TEXT_PX = 8.5
+
+/** @param isWritten the screenshots of docs/ are made anew */
+export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void> {
+  const { browser, check, url, adminUrl, traffic } = parts
+  const stop = traffic.begin()
+  mkdirSync(FOLDER, { recursive: true })
+  for (const screen of SCREENS) {
+    const { name, width } = screen
+    const { page, said, close } = await browser.open(screen.isInside === true ? adminUrl : url, {
+      ...screen,
+      isStill: true,
+    })
+    await isDrawn(page)
+    await page.locator('.row.done').nth(ROWS).waitFor()
+    const { hash } = await traffic.send()
+    await page.getByLabel('Transaction hash').fill(hash)
+    await page.keyboard.press('Enter')
+    await page.locator('[data-status="sealed"]').waitFor()
+    await page.getByLabel('Transaction hash').blur()
+    const { overflow, smallest } = await sizesOf(page)
+    check(`${name}: nothing is wider than the screen`, overflow <= 0, `${overflow} px at ${width}`)
+    check(
+      `${name}: legible`,
+      smallest >= LEAST_TEXT_PX * Math.max(1, width / 2_400),
+      `${smallest} px`,
+    )
+    const faint = await faintest(page)
+    check(`${name}: contrast of text`, faint >= LEAST_CONTRAST, faint.toFixed(2))
+    check(`${name}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
+    await page.evaluate(() => scrollTo(0, 0))
+    if (isWritten && screen.width < 3_000)
+      await page.screenshot({ path: `${FOLDER}/${name}.png`, fullPage: screen.isInside === true })
+    await close()
+  }
+  await stop()
+}
+
+const sizesOf = (page: Page) =>
+  page.evaluate(() => {
+    const sizes = [...document.querySelectorAll<HTMLElement>('main *')]
+      .filter((one) =>
+        [...one.childNodes].some(
+          (node) => node.nodeType === Node.TEXT_NODE && node.textContent?.trim() !== '',
+        ),
+      )
+      .filter((one) => one.offsetParent !== null && !one.classList.contains('spoken'))
+      .map((one) => Number.parseFloat(getComputedStyle(one).fontSize))
+    return {
+      overflow: document.documentElement.scrollWidth - innerWidth,
+      smallest: Math.min(...sizes),
+    }
+  })
+
+/** The least contrast of faint text with the panel it stands on (WCAG 2.2, 1.4.3). */
+const faintest = (page: Page) =>
+  page.evaluate(() => {
+    const canvas = document.createElement('canvas')
+    const brush = canvas.getContext('2d', { willReadFrequently: true })!
+    const channel = (value: number) =>
+      value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+    const luminance = (color: string) => {
+      brush.fillStyle = color
+      brush.fillRect(0, 0, 1, 1)
+      const [r, g, b] = [...brush.getImageData(0, 0, 1, 1).data].map((one) => channel(one / 255))
+      return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!
+    }
+    const contrast = (a: string, b: string) => {
+      const [one, other] = [luminance(a), luminance(b)]
+      return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05)
+    }
+    const panel = getComputedStyle(document.querySelector('.panel')!).backgroundColor
+    const texts = ['.note', '.panel h2', '.cell span', '.transactions', 'dt', 'dd'].flatMap(
+      (one) => {
+        const found = document.querySelector(one)
+        return found === null ? [] : [getComputedStyle(found).color]
+      },
+    )
+    return Math.min(...texts.map((color) => contrast(color, panel)))
+  })

@@ -1,0 +1,74 @@
+/** Transactions as an application would send them: transfers, calls of a contract, and one that fails with words of its own. */
+import { type Account, createWalletClient, http, publicActions } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { xLayer } from 'viem/chains'
+import { call, KEYS } from '../node-process.ts'
+
+/** Emits a log with what it is called with, and keeps a word. */
+const BUSY = '0x00000000000000000000000000000000000b0551'
+const BUSY_CODE = '0x366000600037366000a0600160005401600055'
+const ANGRY = '0x0000000000000000000000000000000000000bad'
+const PACE_MS = 40
+
+/** What a contract says that would like to be more than text. */
+export const WORDS = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+
+const clientOf = (url: string, account: Account) =>
+  createWalletClient({
+    account,
+    chain: xLayer,
+    transport: http(`${url}/flashblocks`),
+  }).extend(publicActions)
+
+export type Traffic = {
+  /** Another transfer: its hash, and when it was sent. */
+  send(): Promise<{ readonly hash: `0x${string}`; readonly at: number }>
+  /** A transaction that fails with WORDS. */
+  fail(): Promise<`0x${string}`>
+  /** Begins to send; gives what ends it, and resolves when all is answered. */
+  begin(): () => Promise<void>
+}
+
+/** Of a development node with `--rate-limit off`. */
+export async function openTraffic(url: string): Promise<Traffic> {
+  const flashblocks = `${url}/flashblocks`
+  await call(flashblocks, 'anvil_setCode', [BUSY, BUSY_CODE])
+  await call(flashblocks, 'anvil_setCode', [ANGRY, revertingWith(WORDS)])
+  const [first, ...others] = KEYS.map((key) => clientOf(url, privateKeyToAccount(key)))
+  return {
+    async send() {
+      const wanted = { to: BUSY, value: 1n, data: '0xa9059cbb' } as const
+      const request = await first!.prepareTransactionRequest(wanted)
+      const serializedTransaction = await first!.signTransaction(request)
+      const at = performance.now()
+      return { hash: await first!.sendRawTransaction({ serializedTransaction }), at }
+    },
+    fail: () => first!.sendTransaction({ to: ANGRY, gas: 100_000n }),
+    begin() {
+      let isOver = false
+      const senders = others.map(async (client, at) => {
+        for (let sent = 0; !isOver; sent++) {
+          const data = `0x${'ab'.repeat((37 * sent) % 200)}` as const
+          await client.sendTransaction({ to: at % 2 === 0 ? BUSY : client.account.address, data })
+          await new Promise((resolve) => setTimeout(resolve, PACE_MS * (1 + (sent % 7))))
+        }
+      })
+      return async () => {
+        isOver = true
+        await Promise.all(senders)
+      }
+    },
+  }
+}
+
+/** Code that reverts with Error(string). */
+function revertingWith(text: string): string {
+  const word = (value: number) => value.toString(16).padStart(64, '0')
+  const bytes = Buffer.from(text)
+  const padded = Buffer.alloc(32 * Math.ceil(bytes.length / 32))
+  bytes.copy(padded)
+  const data = `08c379a0${word(32)}${word(bytes.length)}${padded.toString('hex')}`
+  const length = (data.length / 2).toString(16).padStart(2, '0')
+  // Copies what stands behind it to memory, and reverts with that.
+  return `0x60${length}600c60003960${length}6000fd${data}`
+}

@@ -1,0 +1,46 @@
+/** A transaction's way, pasted as a hash; and words of a contract, which stay words. */
+import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
+import { WORDS } from './traffic.ts'
+
+const MOST_SHOWN_MS = 1_000
+const MOST_SEALED_MS = 2_500
+
+export async function checkWay({ browser, check, url, traffic }: Parts): Promise<void> {
+  const opened = await browser.open(url, WIDE)
+  const { page } = opened
+  await isDrawn(page)
+  const paste = async (hash: string) => {
+    await page.getByLabel('Transaction hash').fill(hash)
+    await page.keyboard.press('Enter')
+  }
+  const { hash, at } = await traffic.send()
+  await paste(hash)
+  const state = (names: readonly string[]) =>
+    page
+      .locator(names.map((name) => `[data-hash="${hash}"][data-status="${name}"]`).join())
+      .waitFor()
+  await state(['preconfirmed', 'sealed'])
+  const shownMs = performance.now() - at
+  check(
+    'in its flashblock within 1 s of sending',
+    shownMs <= MOST_SHOWN_MS,
+    `${Math.round(shownMs)} ms`,
+  )
+  await state(['sealed'])
+  const sealedMs = performance.now() - at
+  check('in its block within 2.5 s', sealedMs <= MOST_SEALED_MS, `${Math.round(sealedMs)} ms`)
+  await page.locator('.calls .call').first().waitFor()
+  check('its calls are there', (await page.locator('.call .kind').first().innerText()) === 'CALL')
+
+  await paste(await traffic.fail())
+  await page.locator('.call.failed').first().waitFor()
+  const shown = await page.locator('.call.failed').first().innerText()
+  check('words of a contract are shown as text', shown.includes(WORDS), shown.slice(0, 200))
+  const made = await page.locator('.call img, .call script').count()
+  check('and are nothing else', made === 0 && (await page.title()) === 'flashnode')
+  await paste('nonsense')
+  await page.getByText('A transaction hash is 0x and 64 hex digits.').waitFor()
+  check('what is no hash is said to be none', true)
+  checkQuiet(opened, url, { check, where: 'a transaction’s way' })
+  await opened.close()
+}

@@ -1,0 +1,106 @@
+/** What the status page is told once a second: read from the metrics, so that both say the same. */
+import type { Counts, Histogram, Inside } from '../../rpc/page/messages.ts'
+import type { Metrics, MetricValue } from './metrics.ts'
+
+type Reading = Pick<Metrics, 'read'>
+
+/** Of a public endpoint. */
+export async function readFigures({ read }: Reading) {
+  const [publish, execute, promise, promises, waiting] = await Promise.all([
+    read('flashnode_publish_seconds'),
+    read('flashnode_execute_seconds'),
+    read('flashnode_promise_seconds'),
+    read('flashnode_promises'),
+    read('flashnode_transaction_pool'),
+  ])
+  const until = histograms(promise, 'until')
+  return {
+    publish: histogram(publish),
+    execute: histogram(execute),
+    shown: until['shown'] ?? NOTHING,
+    sealed: until['sealed'] ?? NOTHING,
+    promises: by(promises, 'what'),
+    waiting: by(waiting, 'what'),
+  }
+}
+
+/** @param details of /readyz */
+export async function readInside(
+  { read }: Reading,
+  details: Readonly<Record<string, unknown>>,
+): Promise<Inside> {
+  const named = async (name: string, label = 'what') => by(await read(`flashnode_${name}`), label)
+  const each = async (name: string, label: string) =>
+    histograms(await read(`flashnode_${name}`), label)
+  const codes = await read('flashnode_rpc_calls_total')
+  const failed = codes.filter(({ labels }) => labels['code'] !== '0')
+  return {
+    calls: await each('rpc_seconds', 'method'),
+    errors: by(failed, 'method'),
+    codes: by(failed, 'code'),
+    queuedFor: await each('pool_queue_seconds', 'lane'),
+    ranFor: await each('pool_run_seconds', 'lane'),
+    queued: await named('pool_queued'),
+    threads: {
+      all: only(await read('flashnode_pool_threads')),
+      busy: only(await read('flashnode_pool_busy')),
+      terminated: only(await read('flashnode_pool_terminated')),
+      replaced: only(await read('flashnode_pool_replaced')),
+    },
+    front: await named('front'),
+    holds: await named('receipt_holds'),
+    feed: await named('feed'),
+    refusedPoints: only(await read('flashnode_rate_limited_total')),
+    mishaps: await named('mishaps'),
+    events: await named('chain_events_total', 'event'),
+    residentBytes: only(await read('process_resident_memory_bytes')),
+    heaps: await named('thread_bytes', 'thread'),
+    cpuSeconds:
+      only(await read('process_cpu_user_seconds_total')) +
+      only(await read('process_cpu_system_seconds_total')),
+    upstreams: rows(details['upstreams']),
+    feeds: rows(details['feeds']),
+  }
+}
+
+const NOTHING: Histogram = { bounds: [], counts: [], count: 0, sum: 0 }
+
+const only = (values: readonly MetricValue[]): number => values[0]?.value ?? 0
+
+const rows = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
+  Array.isArray(value) ? value : []
+
+/** Summed over the other labels. */
+function by(values: readonly MetricValue[], label: string): Counts {
+  const sums: Record<string, number> = {}
+  for (const { labels, value } of values) {
+    const name = labels[label] ?? ''
+    sums[name] = (sums[name] ?? 0) + value
+  }
+  return sums
+}
+
+const histogram = (values: readonly MetricValue[]): Histogram =>
+  histograms(values, '')[''] ?? NOTHING
+
+type Growing = { bounds: number[]; counts: number[]; count: number; sum: number }
+
+function histograms(
+  values: readonly MetricValue[],
+  label: string,
+): Readonly<Record<string, Histogram>> {
+  const found: Record<string, Growing> = {}
+  for (const { part, labels, value } of values) {
+    const name = labels[label] ?? ''
+    found[name] ??= { bounds: [], counts: [], count: 0, sum: 0 }
+    const one = found[name]
+    const { le } = labels
+    if (part === '_sum') one.sum = value
+    else if (part === '_count') one.count = value
+    else if (le !== undefined && le !== '+Inf') {
+      one.bounds.push(Number(le))
+      one.counts.push(value)
+    }
+  }
+  return found
+}
