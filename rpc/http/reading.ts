@@ -1,4 +1,4 @@
-/** Whether a WebSocket is read: not as long as anything speaks against it. */
+/** Whether a WebSocket is read: not as long as anything speaks against it; pings, and what becomes of a peer that does not answer them. */
 
 /**
  * messages: as many as may be are in flight, or wait; unread: answers are not taken; refusals: more than a client may have; charge: bytes
@@ -39,4 +39,43 @@ export function createReading(
     },
     stoppedMs: () => (reasons.size > 0 ? sum + now() - since : sum),
   }
+}
+
+export type Times = { readonly pingMs: number; readonly pongMs: number }
+
+/** Of a WebSocket. */
+type Pinged = {
+  readonly OPEN: number
+  readonly readyState: number
+  ping(): void
+  terminate(): void
+  on(event: 'pong', listener: () => void): unknown
+}
+
+/**
+ * A peer that leaves a ping unanswered is ended without a handshake: it is not there. While it is not read its pong cannot be known: it
+ * gets all the time again.
+ */
+export function keepAlive(
+  webSocket: Pinged,
+  { pingMs, pongMs }: Times,
+  reading: Pick<Reading, 'stoppedMs'>,
+): () => void {
+  let timer = setTimeout(ping, pingMs).unref()
+  function ping() {
+    webSocket.ping()
+    waitForPong()
+  }
+  function waitForPong() {
+    const stoppedBeforeMs = reading.stoppedMs()
+    timer = setTimeout(() => {
+      if (reading.stoppedMs() > stoppedBeforeMs) waitForPong()
+      else webSocket.terminate()
+    }, pongMs).unref()
+  }
+  webSocket.on('pong', () => {
+    clearTimeout(timer)
+    if (webSocket.readyState === webSocket.OPEN) timer = setTimeout(ping, pingMs).unref()
+  })
+  return () => clearTimeout(timer)
 }

@@ -9,11 +9,10 @@ import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Paid } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
-import { keepAlive, type Times } from './keep-alive.ts'
 import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
 import { createMeters, type MeterOptions } from './meter.ts'
 import type { Outgoing } from './outgoing.ts'
-import { createReading, type Reading, type Stop } from './reading.ts'
+import { createReading, keepAlive, type Reading, type Stop, type Times } from './reading.ts'
 import type { Unsent } from './unsent.ts'
 
 /** 1001 going away, 1011 our fault, 1013 try again later (too slow). */

@@ -170,7 +170,7 @@ export const MIGRATION_POINTS: readonly Point[] = [
 /** The format that never was becomes one that this build migrates from. */
 export const WITH_OLDER_SCHEMA: Edit = {
   file: 'engine/storage/directory/migrations.ts',
-  find: "  5: { text: 'a ledger of what flashblocks promised', slice: () => undefined },\n}",
+  find: "  6: { text: 'checksums of state that was fetched', slice: () => undefined },\n}",
   replace:
-    "  5: olderSchema,\n}\nimport { olderSchema } from '../../../test/fixtures/older-schema.ts'",
+    "  6: olderSchema,\n}\nimport { olderSchema } from '../../../test/fixtures/older-schema.ts'",
 }
