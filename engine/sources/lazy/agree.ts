@@ -20,10 +20,10 @@ export type Agreed = {
 }
 
 /**
- * The newest block that most of them have. Of two that are far apart the one that was named first counts.
+ * The newest block that most of them have; of two the one that was named first is believed.
  * @param upstreams in the order of naming
  * @param lagBlocks between two heads of one chain
- * @throws {UpstreamError} where none answers
+ * @throws {UpstreamError} where none answers, or no block is that of most
  */
 export async function agreeOnHead(
   upstreams: readonly Upstream[],
@@ -49,9 +49,11 @@ export async function agreeOnHead(
     number,
     { ...options, known },
   )
-  const { hash } = agreed
-  if (hash === undefined)
-    throw wrong(agreed.by[0]!, `it has no block ${number}, which it has told of`)
+  const { hash, by, doubts } = agreed
+  if (hash === undefined) throw wrong(by[0]!, `it has no block ${number}, which it has told of`)
+  // Each says something else: the first named of three would choose alone.
+  if (doubts.length > by.length)
+    throw wrong(by[0]!, `block ${number} is ${hash} there, and most others say something else`)
   return { ...agreed, hash, number }
 }
 

@@ -72,7 +72,8 @@ export class TrueChain {
   readonly spec: ChainSpec = CHAIN
   readonly genesis: TrueBlock
   readonly byHash = new Map<string, TrueBlock>()
-  readonly payloadIds = new Set<string>()
+  /** Heights, by the id. */
+  readonly payloadIds = new Map<string, number>()
   /** By the hash that a flashblock gives the block for the moment. */
   readonly byMoment = new Map<string, { readonly block: TrueBlock; readonly at: number }[]>()
   /** By the hash that the block would have if it ended with the flashblock. */
@@ -109,7 +110,7 @@ export class TrueChain {
   ): Promise<TrueBlock> {
     const payload = ++this.#payloads
     const payloadId = `0x03${payload.toString(16).padStart(14, '0')}`
-    this.payloadIds.add(payloadId)
+    this.payloadIds.set(payloadId, parent.number + 1)
     const attributes = attributesOn(this.spec, parent, payload)
     const execution = openBlock({
       ...{ engine: referenceEngine, chain: this.spec, attributes },

@@ -108,8 +108,9 @@ function heldBlock(
     if (!(error instanceof PlaceError)) throw error
     if (error.why === 'gone') return undefined
     const payloadId = /is of payload (0x[0-9a-f]{16}) here/.exec(error.message)?.[1]
-    // Its first frame came with a wrong digit: a payload that no sequencer made, and right otherwise.
-    if (payloadId !== undefined && !chain.payloadIds.has(payloadId)) return undefined
+    // Its first frame came with a wrong digit: a payload that no sequencer made for this height, and right otherwise.
+    if (payloadId !== undefined && chain.payloadIds.get(payloadId) !== Number(flashblock.number))
+      return undefined
     throw error
   }
 }

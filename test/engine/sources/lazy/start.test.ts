@@ -332,6 +332,13 @@ describe('of several upstreams', () => {
     expect(await begunAt(...chains)).toEqual({ hash: head.hash, doubts: doubted })
   })
 
+  test('where each of three says something else nobody chooses', async () => {
+    const forks = [1, 2].map((salt) => makeChain(HEAD, long.slice(0, 280), salt))
+    await expect(startLazy(several(forks[0]!, forks[1]!, long), options())).rejects.toThrow(
+      'most others say something else',
+    )
+  })
+
   test('what most have says whether it goes on, not the one that is asked for the state', async () => {
     const given = options()
     await startLazy(several(long), given)
