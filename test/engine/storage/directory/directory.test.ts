@@ -179,11 +179,11 @@ describe('a directory', () => {
   test('of a newer or older format is refused with what to do', async () => {
     const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
     expect(await faultOf(open(newer))).toBe(
-      `newer: ${newer} was written by a newer flashnode (format 7, this one reads 6): update flashnode, or give --datadir another directory`,
+      `newer: ${newer} was written by a newer flashnode (format 8, this one reads 7): update flashnode, or give --datadir another directory`,
     )
     const older = marked({ version: 0, chainId: 196 })
     expect(await faultOf(open(older))).toBe(
-      `older: ${older} has format 0, which cannot be migrated to 6: give --datadir another directory`,
+      `older: ${older} has format 0, which cannot be migrated to 7: give --datadir another directory`,
     )
     const options = {
       path: older,
@@ -196,14 +196,15 @@ describe('a directory', () => {
         3: olderSchema,
         4: olderSchema,
         5: olderSchema,
+        6: olderSchema,
       },
     }
     expect(await faultOf(openDirectory(options))).toBe(
-      `older: ${older} has format 0, this flashnode needs 6: run \`flashnode migrate --datadir ${older}\` first`,
+      `older: ${older} has format 0, this flashnode needs 7: run \`flashnode migrate --datadir ${older}\` first`,
     )
     const cut = marked({ version: SCHEMA_VERSION, migratesFrom: 0, chainId: 196 })
     expect(await faultOf(openDirectory({ ...options, path: cut }))).toBe(
-      `older: the migration of ${cut} from format 0 to 6 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
+      `older: the migration of ${cut} from format 0 to 7 was cut off: run \`flashnode migrate --datadir ${cut}\` again, it goes on where it was`,
     )
     expect(existsSync(join(older, 'state'))).toBe(false)
   })
