@@ -30,6 +30,8 @@ export type Call = {
   readonly text: string
   /** Its worker shall tell what it reads. */
   readonly wantsReads?: boolean
+  /** As it was asked, where this is another form of it. */
+  readonly asked?: object
 }
 export type CallerOptions = {
   readonly endpoint: Endpoint
@@ -107,7 +109,7 @@ class Calls {
       if (known !== undefined) return known
       if (method.runs !== 'front') {
         // Telling costs a session of its own: it is for what has been asked before, and so may be asked again.
-        const asked = { ...call, wantsReads: found?.isKnown === true }
+        const asked = { ...call, wantsReads: found?.isKnown === true, asked: call }
         return this.#share(asked, scope, { key, basis, basisKey, following }, isPinned)
       }
       const reply = this.#start(call, scope, isPinned)
@@ -147,7 +149,7 @@ class Calls {
 
   /** A worker looks at the parameters, and the front makes the answer of what it has found. */
   async #runLong(call: Call, { first, finish }: OfLong, scope: Scope): Promise<PoolReply> {
-    const reply = await this.#execute({ ...call, found: first }, scope, false)
+    const reply = await this.#execute({ ...call, found: first, asked: call }, scope, false)
     if (!('result' in reply)) return reply
     try {
       return { result: finish(scope, reply.result) }
@@ -164,7 +166,7 @@ class Calls {
     const values = isLong ? undefined : method.decode(params, limits)
     const replayed = values && replayedBy(method, values, scope)
     const record = isPinned ? scope.record : undefined
-    const onRun = slow && ((times: RunTimes) => slow.ran(call, times))
+    const onRun = slow && ((times: RunTimes) => slow.ran(call.asked ?? call, times))
     return executor
       .execute({ ...this.#poolCall(call, scope), record, replayed, onRun })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
