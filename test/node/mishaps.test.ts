@@ -4,7 +4,7 @@ import { call } from '../outside/node-process.ts'
 import { metric, startOverloaded } from '../outside/overload/overloaded-node.ts'
 
 /** In a worker, two ways to fail by the name of a method. */
-const find = 'const { view, record, states } = leased'
+const find = 'const { view, record } = leased'
 const inWorker = {
   file: 'rpc/dispatch/worker-call.ts',
   find,
