@@ -178,6 +178,8 @@ async function overWebSocket(): Promise<void> {
     const request = { jsonrpc: '2.0', id, method: 'eth_blockNumber', params: ['pending'] }
     socket.send(JSON.stringify({ ...request, minFlashblock }))
   }
+  // The next block's first flashblock comes within the second that it is waited for.
+  await until(async () => ((await placeOf(node))?.index ?? 0) >= 2, 10_000)
   const { number } = (await placeOf(node))!
   const startedAt = performance.now()
   send(1, `${number + 1}:0`)

@@ -23,7 +23,7 @@ const { values } = parseArgs({
 })
 const first = numberOf('--from', values.replay ?? values.from)
 /** Within which a rule that is off must show. */
-const MUTANT_SEEDS = 400
+const MUTANT_SEEDS = 1_000
 /** What so many histories must have met. */
 const MET_SEEDS = 100
 const MET: readonly string[] = [

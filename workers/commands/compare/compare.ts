@@ -7,6 +7,7 @@ import { StartError } from '../../process/context.ts'
 import { type Asking, openAsking } from '../shared/asking.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
+import { say } from '../shared/said.ts'
 import { table } from '../shared/table.ts'
 import { type Answer, type Difference, differencesOf } from './differ.ts'
 import { classified, type Deviation, readDeviations } from './known.ts'
@@ -67,7 +68,7 @@ export async function runCompare(config: CompareConfig, context: JobContext): Pr
     b.close()
   }
   if (config.out !== undefined) write(config.out, config.urls, compared.kept)
-  process.stdout.write(config.json ? jsonOf(compared) : textOf(compared, [a.name, b.name]))
+  await say(config.json ? jsonOf(compared) : textOf(compared, [a.name, b.name]))
   const { missing, order, wrong } = compared.kinds
   return missing + order + wrong === 0 && !context.isStopped() ? 0 : 1
 }

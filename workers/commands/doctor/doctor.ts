@@ -4,6 +4,7 @@ import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
+import { say } from '../shared/said.ts'
 import { table } from '../shared/table.ts'
 import { directoryLines } from './directory.ts'
 import { feedLines } from './feeds.ts'
@@ -43,7 +44,7 @@ export async function runDoctor(config: DoctorConfig, context: JobContext): Prom
   }
   const count = (status: Line['status']) => lines.filter((line) => line.status === status).length
   const [errors, warnings] = [count('error'), count('warning')]
-  process.stdout.write(
+  await say(
     config.json
       ? `${JSON.stringify({ errors, warnings, lines })}\n`
       : textOf(lines, errors, warnings),

@@ -14,6 +14,7 @@ import type { WorkingConfig } from '../../config/options.ts'
 import { chainOption, GENESIS_FILE, heldChain } from '../../data/datadir.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
+import { say } from '../shared/said.ts'
 import { table } from '../shared/table.ts'
 
 const CLOSE_MS = 3_000
@@ -57,9 +58,7 @@ export async function runVerify(config: VerifyConfig, context: JobContext): Prom
     )
     const found = [...verified.findings.kept, ...journals]
     const count = verified.findings.count + journals.length
-    process.stdout.write(
-      config.json ? jsonOf(verified, found, count) : textOf(verified, found, count),
-    )
+    await say(config.json ? jsonOf(verified, found, count) : textOf(verified, found, count))
     return count === 0 && verified.isDone ? 0 : 1
   } finally {
     parts.stop()
