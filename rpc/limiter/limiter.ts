@@ -85,7 +85,8 @@ function createBuckets(now: () => number) {
     buckets.set(limit, made)
     return made
   }
-  const restOf = ({ end }: Second) => ({ customDuration: (end - now()) / 1_000 })
+  // The library takes nothing for never: a bucket that is made as its second ends would be full for good one day.
+  const restOf = ({ end }: Second) => ({ customDuration: Math.max(1, end - now()) / 1_000 })
   return {
     consume: (second: Second, points: number) =>
       bucketFor(second.limit).consume(second.key, points, restOf(second)),
@@ -93,8 +94,8 @@ function createBuckets(now: () => number) {
       bucketFor(second.limit).penalty(second.key, points, restOf(second)),
     /** Nothing, when the second is over: a bucket that is made anew for it would outlive it and take from the next. */
     async giveBack(second: Second, points: number): Promise<void> {
-      const rest = restOf(second)
-      if (rest.customDuration > 0) await bucketFor(second.limit).reward(second.key, points, rest)
+      if (second.end > now())
+        await bucketFor(second.limit).reward(second.key, points, restOf(second))
     },
     used: async ({ limit, key }: Second): Promise<number> =>
       (await bucketFor(limit).get(key))?.consumedPoints ?? 0,

@@ -40,6 +40,29 @@ describe('limiter', () => {
     expect(await allowed(limiter, '10.0.0.1', 150)).toBe(100)
   })
 
+  test('a charge in the moment in which its second ends holds no longer than that', async () => {
+    let isTicking = false
+    const limiter = createLimiter({
+      ...{ perSecond: 2, keys: 1_000 },
+      now() {
+        const now = Date.now()
+        // A millisecond between two looks.
+        if (isTicking) vi.setSystemTime(now + 1)
+        return now
+      },
+    })
+    // Its second begins, and nothing is taken of it yet.
+    limiter.owe('a', 1)
+    vi.advanceTimersByTime(999)
+    isTicking = true
+    expect(await allowed(limiter, 'a', 1)).toBe(1)
+    isTicking = false
+    for (let second = 0; second < 3; second++) {
+      vi.advanceTimersByTime(2_000)
+      expect(await allowed(limiter, 'a', 3)).toBe(2)
+    }
+  })
+
   test('seconds follow each other from the first request, whenever the next ones come', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 1)).toBe(1)
