@@ -1,10 +1,12 @@
 /** One value of a column made another through RocksDB, as no block would. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { ColumnName } from '../../../engine/storage/database/columns.ts'
 import { META } from '../../../engine/storage/database/meta.ts'
 import type { Database, Entry } from '../../../engine/storage/database/types.ts'
 import { plainRow } from '../../../engine/storage/trie/patch.ts'
+import { replacedNodes } from '../../../engine/storage/trie/undo.ts'
 import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
 
 type Random = () => number
@@ -63,9 +65,37 @@ export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
     batch.commit()
     return { key: bytesToHex(key) }
   }
-  batch.put(kind.column, row.key, flipped(readAs(kind.column, row), random, kind.bytes ?? [0]))
+  batch.put(kind.column, row.key, spoiltValue(kind, row, random))
   batch.commit()
   return { key: kind.isNamedByKey === false ? undefined : bytesToHex(row.key) }
+}
+
+function spoiltValue(kind: Kind, row: Entry, random: Random): Bytes {
+  const value = readAs(kind.column, row)
+  for (;;) {
+    const other = flipped(value, random, kind.bytes ?? [0])
+    if (kind.column !== 'undo' || isOther(value, other)) return other
+  }
+}
+
+/** Whether something else is put back: a row in it may have bytes that its own patches hide. */
+function isOther(value: Bytes, other: Bytes): boolean {
+  try {
+    return !isDeepStrictEqual(putBack(value), putBack(other))
+  } catch {
+    return true
+  }
+}
+function putBack(value: Bytes) {
+  const rows = {
+    *scan() {
+      yield { key: value, value }
+    },
+  }
+  return [...replacedNodes(rows, new Uint8Array(32))].map((node) => ({
+    ...node,
+    raw: node.raw && plainRow(node.raw, (length) => new Uint8Array(length)).row.slice(),
+  }))
 }
 
 /** Of a trie as it is read: what a later patch hides is no part of it. */
