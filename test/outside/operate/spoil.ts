@@ -48,14 +48,15 @@ export const SPOILT: readonly Kind[] = [
   { column: 'accountTrie' },
   { column: 'storageTrie' },
   // A part says of which block it is; what is in it is not told apart.
-  { column: 'undo', isHeld: ({ value }) => value.length > 4, isNamedByKey: false },
+  { column: 'undo', isNamedByKey: false },
   { column: 'ledger', isHeld: ({ key }) => key[0] === LEDGER_FLASHBLOCK, bytes: [LEDGER_HEAD] },
   { column: 'meta', isHeld: ({ key }) => Buffer.compare(key, META.marks) === 0, bytes: [0, 1] },
 ]
 
 /** @throws where the column has no such row */
 export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
-  const rows = [...database.scan(kind.column, ALL_KEYS)].filter((row) => kind.isHeld?.(row) ?? true)
+  const isHeld = kind.column === 'undo' ? isUndone(database) : kind.isHeld
+  const rows = [...database.scan(kind.column, ALL_KEYS)].filter((row) => isHeld?.(row) ?? true)
   const row = rows[Math.floor(random() * rows.length)]
   if (row === undefined) throw new Error(`${kind.column} has no row that could be spoilt`)
   const batch = database.batch()
@@ -68,6 +69,14 @@ export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
   batch.put(kind.column, row.key, spoiltValue(kind, row, random))
   batch.commit()
   return { key: kind.isNamedByKey === false ? undefined : bytesToHex(row.key) }
+}
+
+/** Of a block that a reorg can still reach: what is left of an older one is never put back. */
+function isUndone(database: Database): (row: Entry) => boolean {
+  const reachable = new Set(
+    [...database.scan('heights', ALL_KEYS)].map(({ key }) => bytesToHex(key.subarray(8))),
+  )
+  return ({ key, value }) => value.length > 4 && reachable.has(bytesToHex(key.subarray(0, 32)))
 }
 
 function spoiltValue(kind: Kind, row: Entry, random: Random): Bytes {
