@@ -75,7 +75,8 @@ test('a slow call is logged with what it took', async () => {
   // A loop that ends with its gas: some milliseconds of a worker.
   const loop = { data: '0x5b600056', gas: '0x2faf080' }
   await ask('/', {}, 'eth_call', [loop, 'latest'])
-  const line = JSON.parse(await logged('a slow call')) as Record<string, unknown>
+  // Whatever else was slow on a busy machine stands there too.
+  const line = JSON.parse(await logged('"method":"eth_call"')) as Record<string, unknown>
   expect(line).toMatchObject({ method: 'eth_call', cost: 2, params: expect.stringContaining('5b') })
   expect(line['ms']).toBeGreaterThan(0)
   expect(line['engineMs']).toBeGreaterThan(0)
