@@ -1,5 +1,15 @@
-/** Which Host headers are served: a name that a stranger's page was made to point at this node is not (DNS rebinding). */
+/**
+ * Which Host headers are served: a name that a stranger's page was made to point at this node is not (DNS rebinding). And what the pages of
+ * other origins may read.
+ */
 import { isIP } from 'node:net'
+
+export const EXPOSED_HEADERS: readonly string[] = [
+  'X-Flashblock',
+  'Retry-After',
+  'RateLimit',
+  'RateLimit-Policy',
+]
 
 /**
  * Loopback names, literal addresses (no page can own one) and `names` pass; '*' lets all pass. A request without a Host header
@@ -48,4 +58,20 @@ export function hostFault(request: {
 function nameOf(host: string): string {
   const bracketed = /^\[([^\]]*)\](?::\d*)?$/.exec(host)
   return (bracketed?.[1] ?? host.replace(/:\d*$/, '')).toLowerCase()
+}
+
+/** What is said to pages of `origins`; `*`: of all. */
+export const corsOf = (origins: readonly string[]): CorsOptions => ({
+  origin: origins.includes('*') ? '*' : [...origins],
+  methods: ['POST', 'GET', 'OPTIONS'],
+  exposedHeaders: [...EXPOSED_HEADERS],
+  maxAge: 600,
+  strictPreflight: false,
+})
+export type CorsOptions = {
+  readonly origin: string | string[]
+  readonly methods: string[]
+  readonly exposedHeaders: string[]
+  readonly maxAge: number
+  readonly strictPreflight: boolean
 }

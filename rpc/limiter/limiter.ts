@@ -1,9 +1,19 @@
 /** The rate limit: one bucket per client address for HTTP and WebSocket on both endpoints. */
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import { createRequire } from 'node:module'
+import type * as library from 'rate-limiter-flexible'
 import { bucketOf, limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
 import type { Paid } from '../seam/paid.ts'
 import { createSeconds, type Second, WINDOW_MS } from './seconds.ts'
+
+// Part by part: its index loads 36 modules, one for each store.
+const load = createRequire(import.meta.url)
+const RateLimiterMemory = load(
+  'rate-limiter-flexible/lib/RateLimiterMemory',
+) as typeof library.RateLimiterMemory
+const RateLimiterRes = load(
+  'rate-limiter-flexible/lib/RateLimiterRes',
+) as typeof library.RateLimiterRes
 
 export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
 /** `second` names the second of the address that the points were taken from. */
@@ -72,8 +82,8 @@ export const rates =
 
 /** The library's buckets, by seconds that are ours. They do in memory what they are told before they return. */
 function createBuckets(now: () => number) {
-  const buckets = new Map<number, RateLimiterMemory>()
-  function bucketFor(limit: number): RateLimiterMemory {
+  const buckets = new Map<number, library.RateLimiterMemory>()
+  function bucketFor(limit: number): library.RateLimiterMemory {
     const known = buckets.get(limit)
     if (known !== undefined) return known
     const made = new RateLimiterMemory({

@@ -1,11 +1,11 @@
 /** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import { OWN_CODES } from '../../rpc/seam/errors.ts'
 import type { StateMode } from '../../rpc/seam/ports.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { createLedgerMetrics, type LedgerMetrics } from './ledger-metrics.ts'
+import { Counter, collectProcess, Gauge, Histogram, Registry } from './prometheus.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
 
 /** Of --verify-sample; mismatches are those of both. */
@@ -84,6 +84,8 @@ const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
+/** Milliseconds after which the node has started. */
+const PROCESS_AFTER_MS = 3_000
 
 /**
  * @param now monotonic milliseconds
@@ -95,7 +97,7 @@ export function createMetrics(
   mode?: StateMode | undefined,
 ): Metrics {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  const whole = collectLater(registry)
   const calls = createCallMetrics(registry)
   const { ageMs, ...chain } = createChainMetrics(registry, now)
   const ledger = createLedgerMetrics()
@@ -109,9 +111,21 @@ export function createMetrics(
     feed: createFeedMetrics(registry),
     ledger: ledger.update,
     contentType: registry.contentType,
-    text: () => registry.metrics(),
-    read: (name) => readMetric(registry, name),
+    text: () => whole().metrics(),
+    read: (name) => readMetric(whole(), name),
   }
+}
+
+/** Adds the metrics of the process after the start, or when they are asked for before. */
+function collectLater(registry: Registry): () => Registry {
+  let isWhole = false
+  const whole = () => {
+    if (!isWhole) collectProcess(registry)
+    isWhole = true
+    return registry
+  }
+  setTimeout(whole, PROCESS_AFTER_MS).unref()
+  return whole
 }
 
 async function readMetric(registry: Registry, name: string): Promise<readonly MetricValue[]> {
