@@ -272,17 +272,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'lateDecided',
-    rule: 'a promise that comes after the block of its height is decided at once',
-    edits: [
-      edit(
-        'storage/keeper/promises',
-        '  if (ledger.promise(promised) === undefined) return\n',
-        "  if (ledger.promise(promised) === 'late') return\n  if (promised.number >= 0) return\n",
-      ),
-    ],
-  },
-  {
     name: 'fateWithBlock',
     rule: 'a fate is in the commit of the block that decides',
     edits: [

@@ -7,6 +7,7 @@ import { META } from '../../../../engine/storage/database/meta.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
 import { createKeeper } from '../../../../engine/storage/keeper/keeper.ts'
+import { openLedgerReader } from '../../../../engine/storage/ledger/reader.ts'
 import { type Action, action } from '../../../fixtures/chain-model.ts'
 import { Bench, FOLD_DEPTH, UNDO_WINDOW } from '../../../fixtures/keeper-bench.ts'
 import {
@@ -17,6 +18,7 @@ import {
   type ModelBlock,
   plainWords,
 } from '../../../fixtures/keeper-chain.ts'
+import { promised } from '../../../fixtures/promised.ts'
 
 type Step =
   | { kind: 'append'; flashblocks: Action[][]; isAdvanced: boolean }
@@ -323,6 +325,16 @@ describe('an unfold', () => {
     expect(hex(openStore(bench.database).durableHead().hash)).toBe(hex(before.hash))
     expect(bench.keeper.hasWork()).toBe(false)
   })
+})
+
+test('a promise that comes after the block of its height is decided at once, by the branch of the durable head', () => {
+  const bench = new Bench()
+  for (let n = 0; n < 2; n++) bench.append([[]], false)
+  for (const number of [GENESIS_NUMBER + 3, GENESIS_NUMBER + 1])
+    bench.send({ type: 'promise', promised: promised({ number, transactions: [1] }) })
+  const { promisesAt } = openLedgerReader(bench.database)
+  expect(promisesAt(GENESIS_NUMBER + 1)).toMatchObject([{ fate: 'dropped' }])
+  expect(promisesAt(GENESIS_NUMBER + 3)).toMatchObject([{ fate: 'open' }])
 })
 
 test('roots of a diff over any known block, nothing kept', () => {
