@@ -6,7 +6,7 @@ import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import type { TrustedProxies } from '../seam/address.ts'
+import { keyNameOf, type TrustedProxies } from '../seam/address.ts'
 import type { ApiKeys } from '../seam/api-keys.ts'
 import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
@@ -92,6 +92,8 @@ export interface Server {
   listen(address: { readonly host: string; readonly port: number }): Promise<number>
   /** JSON-RPC is refused with 503 and this reason; undefined: served. /feed and the health pages are always served. */
   setPaused(reason: 'starting' | 'draining' | undefined): void
+  /** WebSockets opened with the keys of these names end with 1008. */
+  closeCallers(names: ReadonlySet<string>): void
   /** Requests and messages being answered. */
   readonly inFlight: number
   readonly webSockets: number
@@ -204,6 +206,10 @@ function controlsOf(
     },
     setPaused(reason) {
       state.paused = reason
+    },
+    closeCallers(names) {
+      const isMeant = (address: string) => names.has(keyNameOf(address) ?? '')
+      webSockets.closeAll(1008, 'its API key is not valid any more', isMeant)
     },
     get inFlight() {
       return state.inFlight

@@ -70,7 +70,8 @@ export interface WebSockets {
   readonly size: number
   /** Counts before any handshake work: too many of one address 429, of all 503. */
   accept(upgrade: Upgrade, queueBytes: number, open: Open): void
-  closeAll(code: CloseCode, reason: string): void
+  /** @param isMeant by its address, or by what stands for it; by default all are */
+  closeAll(code: CloseCode, reason: string, isMeant?: (address: string) => boolean): void
 }
 
 /** What a peer is told that does not read what it is sent: `unsentMs` to read so far, then for the answer. */
@@ -158,8 +159,8 @@ export function createWebSockets(shared: Shared): WebSockets {
         connection.signal.addEventListener('abort', () => open.delete(connection))
       })
     },
-    closeAll(code, reason) {
-      for (const connection of open) connection.close(code, reason)
+    closeAll(code, reason, isMeant = () => true) {
+      for (const connection of open) if (isMeant(connection.address)) connection.close(code, reason)
     },
   }
 }

@@ -28,10 +28,16 @@ export class ApiKeys {
     this.replace(entries)
   }
 
-  /** From now on these, and no others. */
-  replace(entries: readonly ApiKeyEntry[]): void {
+  /** From now on these, and no others. Gives the names whose key is not theirs any more. */
+  replace(entries: readonly ApiKeyEntry[]): ReadonlySet<string> {
+    const before = this.#byName
     this.#byPlace = new Map(entries.map((one) => [this.#placeOf(one.digest), one]))
     this.#byName = new Map(entries.map((one) => [one.name, one]))
+    const hasKept = ({ name, digest }: ApiKeyEntry) => {
+      const now = this.#byName.get(name)
+      return now !== undefined && timingSafeEqual(now.digest, digest)
+    }
+    return new Set([...before.values()].filter((one) => !hasKept(one)).map(({ name }) => name))
   }
 
   /** Whose key it is; undefined: nobody's. */

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
 import { type RunningNode, startNode } from '../outside/node-process.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-keys-'))
@@ -59,10 +60,24 @@ test('callers are known by their keys, addresses by their ranges', async () => {
   expect(send.text).toContain('"cost":10')
 })
 
-test('a hang-up has the keys read again', async () => {
-  writeFileSync(path, JSON.stringify({ renamed: { key: `${KEY}2`, rateLimit: 9 } }))
+test('a hang-up has the keys read again, and ends the WebSockets of keys that are gone', async () => {
+  const other = `${KEY}-other`
+  writeFileSync(path, JSON.stringify({ partner: { key: KEY }, renamed: { key: other } }))
   node.child.kill('SIGHUP')
-  expect(JSON.parse(await logged('read again'))).toMatchObject({ keys: 1 })
+  expect(JSON.parse(await logged('read again'))).toMatchObject({ keys: 2 })
+  const sockets = ['', `/${KEY}`, `/${other}`].map(
+    (way) => new WebSocket(`${node.url.replace('http', 'ws')}${way}`),
+  )
+  const [ofAddress, gone, kept] = sockets as [WebSocket, WebSocket, WebSocket]
+  await Promise.all(sockets.map((socket) => once(socket, 'open')))
+  const closed = once(gone, 'close')
+  const added = { key: `${KEY}2`, rateLimit: 9 }
+  writeFileSync(path, JSON.stringify({ renamed: { key: other }, added }))
+  node.child.kill('SIGHUP')
+  const [code, reason] = await closed
+  expect([code, String(reason)]).toEqual([1008, 'its API key is not valid any more'])
+  expect([ofAddress.readyState, kept.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
+  for (const socket of [ofAddress, kept]) socket.terminate()
   expect((await ask('/', { 'x-api-key': KEY })).status).toBe(401)
   expect((await ask(`/${KEY}2`)).text).toContain('"bucket":"key","limit":9')
   writeFileSync(path, '{')

@@ -89,12 +89,16 @@ function inspect(argv: readonly string[], environment: Environment, known: Known
   return print(dump(resolved))
 }
 
-/** A line for each setting, with its origin. */
+/** Of user and password in a URL, the password. */
+const PASSWORD = /(?<=:\/\/[^/?#@]*:)[^/?#]*(?=@)/g
+
+/** A line for each setting, with its origin. What it prints is shown to others: without passwords. */
 function dump({ config, settings }: Resolved): string {
   const effective = new Map(Object.entries(config).map(([name, value]) => [kebab(name), value]))
   const width = Math.max(...settings.map(({ key }) => key.length))
   const lines = settings.map(
-    ({ key, origin }) => `${key.padEnd(width)}  ${show(effective.get(key))}  # ${origin}`,
+    ({ key, origin }) =>
+      `${key.padEnd(width)}  ${show(effective.get(key)).replace(PASSWORD, '***')}  # ${origin}`,
   )
   return `${lines.join('\n')}\n`
 }

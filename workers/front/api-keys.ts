@@ -6,8 +6,15 @@ import { StartError } from '../process/context.ts'
 
 export type OpenedKeys = {
   readonly keys: ApiKeys
-  /** Reads the file again; one with a problem changes nothing. Gives how many keys it has now. */
-  reload(): number | undefined
+  /** Reads the file again; one with a problem changes nothing. */
+  reload(): ReloadedKeys | undefined
+}
+
+export type ReloadedKeys = {
+  /** Keys that there are now. */
+  readonly count: number
+  /** Whose key is not theirs any more. */
+  readonly gone: ReadonlySet<string>
 }
 
 /** @throws {StartError} what is wrong with the file */
@@ -23,8 +30,7 @@ export function openApiKeys(path: string, report: Report): OpenedKeys {
         report('keys_not_read', { reason: read.problems[0] })
         return undefined
       }
-      keys.replace(read.entries)
-      return read.entries.length
+      return { count: read.entries.length, gone: keys.replace(read.entries) }
     },
   }
 }

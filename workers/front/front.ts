@@ -144,7 +144,13 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       return { port: taken, url }
     },
     published: publishes.fire,
-    reloadKeys: opened?.reload,
+    reloadKeys:
+      opened &&
+      (() => {
+        const { count, gone } = opened.reload() ?? {}
+        if (gone !== undefined) server.closeCallers(gone)
+        return count
+      }),
     async close() {
       await server.close()
       store?.close()

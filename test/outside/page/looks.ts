@@ -45,9 +45,12 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
     const faint = await faintest(page)
     check(`${name}: contrast of text`, faint >= LEAST_CONTRAST, faint.toFixed(2))
     check(`${name}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
-    await page.evaluate(() => scrollTo(0, 0))
-    if (isWritten && screen.width < 3_000)
-      await page.screenshot({ path: `${FOLDER}/${name}.png`, fullPage: screen.isInside === true })
+    await page.evaluate(() => {
+      const inside = document.querySelector('.requests')
+      scrollTo(0, 0)
+      scrollTo({ top: inside === null ? 0 : inside.getBoundingClientRect().top - 16, behavior: 'instant' })
+    })
+    if (isWritten && screen.width < 3_000) await page.screenshot({ path: `${FOLDER}/${name}.png` })
     await close()
   }
   await stop()

@@ -342,6 +342,15 @@ describe('people', () => {
     })
   })
 
+  test.each([
+    ['redis://:secret@10.0.0.1:6379/0', 'redis://:***@10.0.0.1:6379/0'],
+    ['rediss://user:se@cr:et@host', 'rediss://user:***@host'],
+    ['redis://host:6379', 'redis://host:6379'],
+  ])('dump shows no password (%s)', (given, shown) => {
+    const dump = printed(['config', 'dump', 'serve', '--limit-store', given])
+    expect(dump).toMatch(`${shown}  # flag`)
+    expect(dump).not.toContain('secret')
+  })
   test('dump shows each value with its origin', () => {
     const dump = printed(['config', 'dump', 'serve', '--port', '9'], { FLASHNODE_CORS: 'a,b' })
     expect(dump).toMatch(/^port +9 {2}# flag --port$/m)

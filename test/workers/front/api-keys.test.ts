@@ -67,7 +67,7 @@ test('keys are read again, and stay as they were where the file is broken', () =
   const { keys, reload } = openApiKeys(path, report)
   write({ partner: { key: `${KEY}2`, rateLimit: 7 }, more: { key: `${KEY}3` } })
   expect(keys.nameOf(KEY)).toBe('partner')
-  expect(reload()).toBe(2)
+  expect(reload()).toEqual({ count: 2, gone: new Set(['partner']) })
   expect([keys.nameOf(KEY), keys.nameOf(`${KEY}2`)]).toEqual([undefined, 'partner'])
   write('{')
   expect(reload()).toBeUndefined()
