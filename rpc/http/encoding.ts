@@ -6,6 +6,8 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { Readable, type Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliCompress, createGzip, createZstdCompress } from 'node:zlib'
+import type { Limiter } from '../limiter/limiter.ts'
+import { POINT_COMPRESSED_BYTES } from '../limiter/points.ts'
 import { type Answer, LARGE, LargeAnswer, type Part } from '../seam/exchange.ts'
 import { createFifo } from '../seam/fifo.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -26,6 +28,8 @@ export interface Encoding {
   }
 }
 type Receiver = {
+  /** Who pays for it. */
+  readonly address: () => string
   readonly request: Pick<IncomingMessage, 'headers'>
   readonly response: { readonly destroyed: boolean }
   /** Those of the answer beside its own. */
@@ -53,10 +57,15 @@ const CODINGS: ReadonlyMap<string, () => Transform> = new Map([
   ['gzip', () => createGzip({ level: 1, chunkSize: LARGE })],
 ])
 
-/** @param onBug a part cannot be compressed, which no client can cause */
+type EncodingOptions = {
+  readonly limiter: Pick<Limiter, 'owe'>
+  /** A part cannot be compressed, which no client can cause. */
+  readonly onBug: (error: unknown) => void
+}
+
 export function createEncoding(
   { compressFromBytes, compressingBytes }: EncodingLimits,
-  onBug: (error: unknown) => void,
+  { limiter, onBug }: EncodingOptions,
 ): Encoding {
   /** Bounded by their bytes. */
   const waiting = createFifo<() => void>()
@@ -89,6 +98,8 @@ export function createEncoding(
     try {
       const parts = await inTurn(() => compress(answer, CODINGS.get(coding)!(), to.response))
       if (parts === undefined) return answer
+      const points = Math.floor(length / POINT_COMPRESSED_BYTES)
+      if (points > 0) limiter.owe(to.address(), points)
       stats.answers++
       stats.from += length
       for (const part of parts) stats.to += part.length

@@ -134,7 +134,8 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
   const { state, onBug } = options
 
   function end(answer: Answer, exchange: HttpExchange): void {
-    const encoded = options.encoding.encode(answer, exchange)
+    const address = () => addressOf(exchange.request, options.trustedProxies)
+    const encoded = options.encoding.encode(answer, { ...exchange, address })
     if (encoded === undefined) endAsItIs(answer, exchange)
     else void encoded.then((one) => endAsItIs(one, exchange))
   }

@@ -214,7 +214,9 @@ export class Line {
     if (acceptEncoding === undefined) return undefined
     const { encoding, headersWithoutOrigin } = this.#lines
     const request = { headers: { 'accept-encoding': acceptEncoding } }
-    return encoding.encode(answer, { request, response: exchange, headers: headersWithoutOrigin })
+    const address = () => exchange.address
+    const headers = headersWithoutOrigin
+    return encoding.encode(answer, { address, request, response: exchange, headers })
   }
   #finish(exchange: PlainExchange, answer: Answer): void {
     exchange.answer = answer

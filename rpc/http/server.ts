@@ -70,7 +70,7 @@ export type ServerOptions = {
   readonly apiKeys?: ApiKeys | undefined
   readonly answer: Answerer
   /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
-  readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+  readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'owe'>
   readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** The answer could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void
@@ -124,7 +124,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const state = createState()
   const unsent = createUnsent(limits, options.now)
   const outgoing = createOutgoing()
-  const encoding = createEncoding(limits, options.onBug)
+  const encoding = createEncoding(limits, options)
   const isHostAllowed = createHostCheck(options.hosts)
   const isAnyOrigin = options.cors.includes('*')
   const intake = createIntake(limits)

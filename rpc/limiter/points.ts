@@ -11,6 +11,8 @@ export const POINT_PIECES = 128
 export const POINT_CONTROL_FRAMES = 32
 /** Lists, objects and what stands in them. */
 export const POINT_VALUES = 5_000
+/** Bytes of answers that are compressed for their client, counted in full: 20 to 50 ms of a thread (2026-11). */
+export const POINT_COMPRESSED_BYTES = 2 * 1024 * 1024
 /** Processor time of a worker, counted in full: what takes less has been paid by the call itself. */
 export const POINT_MS = 50
 /** Calls of a batch that is refused for its length: each is answered with an error all the same. */

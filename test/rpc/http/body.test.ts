@@ -23,7 +23,8 @@ async function watched(options: { perSecond?: number; limits?: object } = {}) {
     keys: 10,
     now: () => Date.now(),
   })
-  const noted: Pick<Limiter, 'charge' | 'refund' | 'held'> = {
+  const noted: Pick<Limiter, 'charge' | 'refund' | 'held' | 'owe'> = {
+    owe: (address, points) => limiter.owe(address, points),
     held: (address) => limiter.held(address),
     charge(address, points) {
       charges.push({ address, points })

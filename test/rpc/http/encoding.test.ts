@@ -111,15 +111,18 @@ test('headers of the answer stay, also on the way of the router', async () => {
 })
 
 describe('without room', () => {
-  const to = { request: { headers: { 'accept-encoding': 'gzip' } }, headers: {} }
+  const request = { headers: { 'accept-encoding': 'gzip' } }
+  const to = { address: () => 'here', request, headers: {} }
   const here = { ...to, response: { destroyed: false } }
-  const failing = (error: unknown) => {
+  const onBug = (error: unknown) => {
     throw error
   }
+  const owed: [string, number][] = []
+  const limiter = { owe: (...one: [address: string, points: number]) => void owed.push(one) }
 
   test('an answer is sent as it is, and the next one is compressed again', async () => {
     const limits = { compressFromBytes: FROM, compressingBytes: 1_500 }
-    const encoding = createEncoding(limits, failing)
+    const encoding = createEncoding(limits, { limiter, onBug })
     const first = encoding.encode(ANSWERS['just']!, here)
     expect(first).toBeDefined()
     expect(encoding.encode(ANSWERS['just']!, here)).toBeUndefined()
@@ -129,14 +132,31 @@ describe('without room', () => {
   })
 
   test('all that wait get their turn', async () => {
-    const encoding = createEncoding({ compressFromBytes: FROM, compressingBytes: 1e6 }, failing)
+    const encoding = createEncoding(
+      { compressFromBytes: FROM, compressingBytes: 1e8 },
+      { limiter, onBug },
+    )
     const all = Array.from({ length: 9 }, () => encoding.encode(ANSWERS['just']!, here)!)
     for (const one of await Promise.all(all)) expect(one.headers['content-encoding']).toBe('gzip')
     expect(encoding.stats.answers).toBe(9)
   })
 
+  test('who asks for it pays for each 2 MiB', async () => {
+    const encoding = createEncoding(
+      { compressFromBytes: FROM, compressingBytes: 1e8 },
+      { limiter, onBug },
+    )
+    await encoding.encode({ text: 'a'.repeat(2 * 1024 * 1024 - 1), status: 200, headers: {} }, here)
+    expect(owed).toEqual([])
+    await encoding.encode({ text: 'a'.repeat(5 * 1024 * 1024), status: 200, headers: {} }, here)
+    expect(owed).toEqual([['here', 2]])
+  })
+
   test('nobody is left to compress for', async () => {
-    const encoding = createEncoding({ compressFromBytes: FROM, compressingBytes: 1e6 }, failing)
+    const encoding = createEncoding(
+      { compressFromBytes: FROM, compressingBytes: 1e8 },
+      { limiter, onBug },
+    )
     const gone = { ...to, response: { destroyed: true } }
     expect(await encoding.encode(ANSWERS['parts']!, gone)).toBe(ANSWERS['parts'])
     expect(encoding.stats.answers).toBe(0)

@@ -165,7 +165,7 @@ test('a message is charged while it comes in, and waits where it is refused', as
     return reply(String(body.length))
   }
   const { port } = await start({
-    limiter: { charge, refund: () => 0, held: () => undefined },
+    limiter: { charge, refund: () => 0, owe() {}, held: () => undefined },
     answer,
   })
   const socket = await openSocket(`ws://127.0.0.1:${port}`)
