@@ -89,8 +89,7 @@ export function restoreTxpool(
         missing.push(...error.missing)
       }
   }
-  // Until then it holds those that wait.
-  if (waiting.length === 0) txpool.rewriteJournal()
+  txpool.rewriteJournal(waiting)
   return { restored, waiting, missing }
 }
 

@@ -9,7 +9,8 @@ export type JournalWriter = {
   append(raw: Bytes): void
   /** It was found in the journal at the start. */
   noteFound(): void
-  rewrite(): void
+  /** @param kept what was found and nothing is known of yet: it stays in whatever is written anew, until other ones are given */
+  rewrite(kept?: readonly Bytes[]): void
   rewriteWhenDue(): void
 }
 
@@ -20,11 +21,13 @@ export function createJournalWriter(
   slack: number,
 ): JournalWriter {
   let entries = 0
-  const rewrite = () => {
+  let unknown: readonly Bytes[] = []
+  const rewrite = (kept = unknown) => {
+    unknown = kept
     // By nonce, so that none of a sender's waits behind a missing one while they are put back.
     const all = [...live()].sort((a, b) => (a.nonce < b.nonce ? -1 : a.nonce > b.nonce ? 1 : 0))
-    journal.rewrite(all.map(({ raw }) => raw))
-    entries = all.length
+    journal.rewrite([...all.map(({ raw }) => raw), ...kept])
+    entries = all.length + kept.length
   }
   return {
     append(raw) {
@@ -40,7 +43,7 @@ export function createJournalWriter(
     noteFound: () => void entries++,
     rewrite,
     rewriteWhenDue() {
-      if (entries <= slack || entries <= 2 * live().length + slack) return
+      if (entries <= slack || entries <= 2 * (live().length + unknown.length) + slack) return
       try {
         rewrite()
       } catch (error) {

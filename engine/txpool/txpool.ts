@@ -273,9 +273,9 @@ export class Txpool {
     this.#journal.rewriteWhenDue()
   }
 
-  /** Leaves in the journal what a restart needs: everything that could still be lost. */
-  rewriteJournal(): void {
-    this.#journal.rewrite()
+  /** Leaves in the journal what a restart needs: everything that could still be lost, and what could not be looked at yet. */
+  rewriteJournal(kept?: readonly Bytes[]): void {
+    this.#journal.rewrite(kept)
   }
 
   #accept(

@@ -43,7 +43,7 @@ test('goes on where the block that it saw last is not here any more', () => {
 })
 
 test('a journalled transaction whose account is missing comes back when that is there', () => {
-  const { pool, head } = testPool()
+  const { pool, head, journal } = testPool()
   const sent = pooled(0, 0)
   const other = pooled(1, 0)
   const key = { kind: 'account', address: addressOfSender(0) } as const
@@ -59,10 +59,13 @@ test('a journalled transaction whose account is missing comes back when that is 
     ...{ restored: 1, waiting: [sent.raw], missing: [key] },
   })
   expect(pool.kept(sent.hash)).toBeUndefined()
+  pool.rewriteJournal()
+  expect(journal).toEqual([other.raw, sent.raw])
   expect(restoreTxpool(pool, [sent.raw], { view, head })).toMatchObject({
     restored: 1,
     waiting: [],
   })
+  expect(journal).toEqual([other.raw, sent.raw])
   expect(pool.kept(sent.hash)).toBeDefined()
   lease.release()
 })
