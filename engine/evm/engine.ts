@@ -77,6 +77,11 @@ export type Limits = {
   readonly fuel?: number
   /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
   readonly isExpired?: () => boolean
+  /**
+   * It is run where others wait for the thread: 'stopped' after 0.3 ms, or before a precompiled contract that may take as long. The reference
+   * engine looks at `isExpired` alone.
+   */
+  readonly isShort?: boolean
   /** Bytes of EVM memory of one frame. */
   readonly memoryBytes?: number
   /**

@@ -97,13 +97,15 @@ function failUnpaid(cost: u64): bool {
 
 /** Some 10 ns each: opcodes that take long count as many. */
 let ticks: i32 = 0
-const SLICE_TICKS: i32 = 100_000
+let sliceTicks: i32 = 0
 /** Calls and jumps backward that the run may still make. */
 let fuel: i64 = 0
 
-export function startBounds(mostFuel: i64): void {
+/** `slice`: ticks between two looks. */
+export function startBounds(mostFuel: i64, slice: i32): void {
   fuel = mostFuel
-  ticks = SLICE_TICKS
+  sliceTicks = slice
+  ticks = slice
 }
 
 /** Work of an opcode that takes longer than others. */
@@ -125,6 +127,6 @@ export function spendFuel(work: u32): void {
 
 function look(): void {
   if (fuel < 0) hostStop(STOP_FUEL)
-  ticks = SLICE_TICKS
+  ticks = sliceTicks
   hostPoll()
 }

@@ -41,7 +41,6 @@ export function streamFor(entry: usize): usize {
 
 function translate(entry: usize): usize {
   const length = load<u32>(entry, C_LENGTH)
-  spend(length << 1)
   const jumps = jumpsOf(entry)
   const places = (T_PLACES + (<usize>length << 2) + 15) & ~15
   const room = places + (<usize>length + 2) * MOST_BYTES_FOR_ONE + WORD_BYTES
@@ -59,6 +58,8 @@ function translate(entry: usize): usize {
     store<u32>(entry, <u32>stream, C_STREAM)
   }
   release(draft, room)
+  // When it is there: a run that ends here has not translated in vain.
+  spend(length << 1)
   return stream
 }
 
