@@ -48,7 +48,10 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
     await page.evaluate(() => {
       const inside = document.querySelector('.requests')
       scrollTo(0, 0)
-      scrollTo({ top: inside === null ? 0 : inside.getBoundingClientRect().top - 16, behavior: 'instant' })
+      scrollTo({
+        top: inside === null ? 0 : inside.getBoundingClientRect().top - 16,
+        behavior: 'instant',
+      })
     })
     if (isWritten && screen.width < 3_000) await page.screenshot({ path: `${FOLDER}/${name}.png` })
     await close()
