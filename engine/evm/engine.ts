@@ -78,8 +78,8 @@ export type Limits = {
   /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
   readonly isExpired?: () => boolean
   /**
-   * It is run where others wait for the thread: 'stopped' after 0.3 ms, or before a precompiled contract that may take as long. The reference
-   * engine looks at `isExpired` alone.
+   * It is run where others wait for the thread: 'stopped' for its deadline after 0.3 ms, before a precompiled contract that may take as long,
+   * or where a frame wants more than 64 kB. The reference engine looks at `isExpired` alone.
    */
   readonly isShort?: boolean
   /** Bytes of EVM memory of one frame. */

@@ -36,6 +36,7 @@ export const eth_call = poolMethod({
   listed: LISTED,
   basis: 'about',
   follows,
+  isSingleRun: true,
   params,
   result: bytesResult('Return data'),
   handler(context, request, at, stateOverrides, blockOverrides) {

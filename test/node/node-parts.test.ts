@@ -288,6 +288,7 @@ describe('metrics', () => {
           replays: { kept: 2, begun: 1 },
         }),
         keptLogs: () => ({ blocks: 8 }),
+        near: () => ({}),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
         txpool: () => ({ pending: 5 }),

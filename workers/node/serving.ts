@@ -19,6 +19,8 @@ import type { ConnectedSource, Role } from './role.ts'
 const DRAIN_MS = 8_000
 /** After the start: what verified calls need is loaded before one comes, and before memory counts as warm. */
 const PREPARE_MS = 5_000
+/** Who asks at once is answered first. */
+const NEAR_MS = 2_000
 /** For the first answer of the pool. */
 const START_MS = 30_000
 const PAGE_TYPE = 'application/json'
@@ -118,6 +120,7 @@ async function becomeReady(
   pool.saveCompiled()
   saveCompiled()
   if (config.verifySample > 0) setTimeout(pool.prepare, PREPARE_MS).unref()
+  setTimeout(parts.openNear, NEAR_MS).unref()
 }
 
 const headsOf = (reader: ChainReader) =>

@@ -1,5 +1,6 @@
 /** Starts a node. The threads are started first: they load while this one loads the rest of itself. */
 import { openChainReader } from '../../engine/chain/reader.ts'
+import { gated } from '../../engine/storage/blocks/gate.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { isFetched } from '../../rpc/seam/ports.ts'
 import { openData } from '../data/open.ts'
@@ -20,11 +21,11 @@ export async function startNode(context: NodeContext, role: Role): Promise<void>
   const heaps = watchHeaps()
   const threads = startChainThreads(context, data, role)
   const { chain, database, shared } = data
-  const store = openStore(database)
+  const gate = gated(openStore(database))
   const { views } = shared
   const { latest } = context.config
-  const reader = openChainReader({ views, store, chain, thread: FRONT_ROW, latest })
-  const opened = openPool(context, data, { reader, isLazy: isFetched(role.mode) })
+  const reader = openChainReader({ views, store: gate.store, chain, thread: FRONT_ROW, latest })
+  const opened = openPool(context, data, { reader, gate, isLazy: isFetched(role.mode) })
   const { serve } = await import('./serving.ts')
   await serve(context, { ...data, ...opened, threads, reader, heaps }, role)
 }

@@ -26,6 +26,7 @@ export type MetricSources = {
     readonly replays: Readonly<Record<string, number>>
   }
   readonly keptLogs: () => Readonly<Record<string, number>>
+  readonly near: () => Readonly<Record<string, number>>
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
   readonly txpool: () => Readonly<Record<string, number>>
@@ -332,6 +333,11 @@ function addGauges(
     'pool_kept_logs',
     'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
     sources.keptLogs,
+  )
+  gauge(
+    'pool_near',
+    'short calls since the start that the front has answered itself, or begun and passed on to a worker',
+    sources.near,
   )
   gauge(
     'verified_calls',

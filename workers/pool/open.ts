@@ -1,5 +1,8 @@
 /** The pool as the node uses it: its workers read the chain, each with a row of leases of its own. */
+import { createRequire } from 'node:module'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import type { Gate } from '../../engine/storage/blocks/gate.ts'
 import { isOutOfFiles } from '../../engine/storage/database/disk-advice.ts'
 import type { OpenedData } from '../data/open.ts'
 import type { NodeContext } from '../process/context.ts'
@@ -8,6 +11,7 @@ import { createInbox, type Inbox } from '../thread/inbox.ts'
 import { createClaims, releaseEnded } from '../thread/rows.ts'
 import type { PoolWorkerData } from './execute.ts'
 import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
+import type { Near, NearStats } from './near.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
 
 /** What a client's call took of a worker's processor. */
@@ -17,17 +21,27 @@ export type OpenedPool = {
   readonly jobs: Inbox<PoolJob>
   readonly spent: Inbox<Spent>
   readonly keptLogs: () => ReturnType<typeof readKeptLogs>
+  /** From here on the front runs short calls itself. Takes some 50 ms of its thread, which no start waits for. */
+  openNear(): void
+  readonly near: () => NearStats
 }
 
+/** What the front reads the chain with. */
+export type FrontReading = { readonly reader: ChainReader; readonly gate: Gate }
+
+const NO_NEAR: NearStats = { answered: 0, passedOn: 0 }
 /** Of one worker. */
 const HEAP_MB = 512
 
 export function openPool(
-  { config, lifecycle, reporter, logOptions, fail }: NodeContext,
-  { database, shared }: OpenedData,
-  { reader, isLazy }: { readonly reader: ChainReader; readonly isLazy: boolean },
+  context: NodeContext,
+  { chain, database, shared }: OpenedData,
+  front: FrontReading & { readonly isLazy: boolean },
 ): OpenedPool {
+  const { config, lifecycle, reporter, logOptions, fail } = context
+  const { reader, isLazy } = front
   const { poolThreads: threads, limits, latest } = config
+  let near: Near | undefined
   const claims = createClaims(threads)
   const keptLogs = createKeptLogs(claims.length)
   const jobs = createInbox<PoolJob>()
@@ -53,6 +67,7 @@ export function openPool(
       else reporter.report('worker_failed', { err: error })
     },
     onBroken: (error) => fail(`no pool thread can be started: ${error.message}`),
+    near: () => near,
     onJob: jobs.push,
     onSpent(address, cpuMs) {
       collecting.spent(cpuMs)
@@ -63,5 +78,37 @@ export function openPool(
   const collecting = createCollecting(pool.collect, isIdle)
   lifecycle.onStop('the collecting', collecting.stop)
   lifecycle.onStop('the pool', pool.stop)
-  return { pool, jobs, spent, keptLogs: () => readKeptLogs(keptLogs) }
+  return {
+    ...{ pool, jobs, spent },
+    keptLogs: () => readKeptLogs(keptLogs),
+    openNear() {
+      near ??=
+        config.engine === 'fast' && limits.nearTurnMs > 0
+          ? loadNear({ context, chain, front })
+          : undefined
+    },
+    near: () => near?.stats ?? NO_NEAR,
+  }
+}
+
+/** An engine of the front's own. */
+function loadNear(options: {
+  readonly context: NodeContext
+  readonly chain: ChainSpec
+  readonly front: FrontReading
+}): Near {
+  const { context, chain, front } = options
+  const { reporter } = context
+  const load = createRequire(import.meta.url)
+  const { createNear } = load('./near.ts') as typeof import('./near.ts')
+  const { methods } = load(
+    '../../rpc/methods/index.ts',
+  ) as typeof import('../../rpc/methods/index.ts')
+  return createNear({
+    ...front,
+    ...{ chain, methods, limits: context.config.limits },
+    now: () => performance.now(),
+    onBug: (error, method) => reporter.report('call_failed', { err: error, method }),
+    onTrap: (reason) => reporter.report('engine_trapped', { reason }),
+  })
 }

@@ -14,7 +14,9 @@ import { logsOf, tellerOf } from './tell.ts'
 export const MOST_MEMORY_BYTES = 64 << 20
 /** Between two looks at the bounds, in ticks of some 10 ns. */
 const SLICE_TICKS = 100_000
-const SHORT_TICKS = 30_000
+const SHORT_TICKS = 100_000
+/** Of a frame: what it returns is text within 0.1 ms. */
+const SHORT_MEMORY_BYTES = 65_536
 /** Of what a precompiled contract hashes or copies in a short run: some 10 µs. */
 const SHORT_BYTES = 4_096
 const [SHA256, IDENTITY] = [2, 4]
@@ -99,10 +101,11 @@ export function makeRunner(
   }
 }
 
-function prepare({ exports }: Instance, limits: Limits | undefined): void {
-  const frameBytes = Math.min(limits?.memoryBytes ?? MOST_MEMORY_BYTES, MOST_MEMORY_BYTES)
-  const sliceTicks = limits?.isShort === true ? SHORT_TICKS : SLICE_TICKS
-  const fuel = limits?.fuel ?? Number.POSITIVE_INFINITY
+function prepare({ exports }: Instance, limits: Limits = {}): void {
+  const { fuel = Number.POSITIVE_INFINITY, memoryBytes = MOST_MEMORY_BYTES } = limits
+  const most = limits.isShort === true ? SHORT_MEMORY_BYTES : MOST_MEMORY_BYTES
+  const frameBytes = Math.min(memoryBytes, most)
+  const sliceTicks = limits.isShort === true ? SHORT_TICKS : SLICE_TICKS
   exports.prepare(fuel, frameBytes, MOST_MEMORY_BYTES, sliceTicks)
 }
 
@@ -137,7 +140,7 @@ function boundCalls(
   return {
     poll,
     stop(why) {
-      throw new Ended(STOPS[why]!)
+      throw new Ended(running.isShort ? 'deadline' : STOPS[why]!)
     },
     precompile(id, input, length) {
       if (running.isShort && !isQuick(numbers[id - 1]!, length)) throw new Ended('deadline')

@@ -42,8 +42,9 @@ export const runLimits = ({
   limits,
   isExpired,
   isLost,
-}: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost'>): RunLimits => ({
-  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost },
+  isShort = false,
+}: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost' | 'isShort'>): RunLimits => ({
+  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost, isShort },
 })
 
 export const stateOverridesOf = (

@@ -16,7 +16,15 @@ const verified = { verified: 0, verifiedBlocks: 0, mismatches: 0 }
 const metrics = () =>
   createMetrics(
     {
-      ...{ holds: none, feed: none, txpool: none, front: none, mishaps: none, keptLogs: none },
+      ...{
+        holds: none,
+        feed: none,
+        txpool: none,
+        front: none,
+        mishaps: none,
+        keptLogs: none,
+        near: none,
+      },
       ...{ pool: () => pool, verified: () => verified, heaps: async () => [] },
     },
     now,

@@ -12,7 +12,15 @@ async function hear(...messages: FromFeed[]) {
   const sources = {
     pool: () => ({ threads: 0, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} }),
     verified: () => ({ verified: 0, verifiedBlocks: 0, mismatches: 0 }),
-    ...{ keptLogs: none, holds: none, feed: none, txpool: none, front: none, mishaps: none },
+    ...{
+      keptLogs: none,
+      near: none,
+      holds: none,
+      feed: none,
+      txpool: none,
+      front: none,
+      mishaps: none,
+    },
     heaps: async () => [],
   } satisfies MetricSources
   const metrics = createMetrics(sources, () => 0)

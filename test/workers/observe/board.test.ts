@@ -8,7 +8,15 @@ const none = () => ({})
 async function namesOfNode(): Promise<ReadonlySet<string>> {
   const metrics = createMetrics(
     {
-      ...{ holds: none, feed: none, txpool: none, front: none, mishaps: none, keptLogs: none },
+      ...{
+        holds: none,
+        feed: none,
+        txpool: none,
+        front: none,
+        mishaps: none,
+        keptLogs: none,
+        near: none,
+      },
       pool: () => ({
         ...{ threads: 2, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} },
       }),
