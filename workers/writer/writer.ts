@@ -52,7 +52,9 @@ type Thread = {
   readonly recording: Recording | undefined
   readonly mailbox: Mailbox
   readonly keeper: MessagePort
-  source: Source | undefined
+  readonly source: Source | undefined
+  /** Of a node that is recorded. */
+  onFill: Recording['fill']
   readonly counts: Map<string, number>
   tell(message: FromWriter): void
 }
@@ -104,13 +106,14 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
     recording: recordingOf(main, data, { writer, reader, tape }),
     mailbox: new Mailbox(),
     keeper: data.keeper,
-    source: undefined,
+    source: tape.type === 'replay' ? undefined : sourceOf(data, (fill) => thread.onFill(fill)),
+    onFill() {},
     counts: new Map(),
     tell: (message) => main.postMessage(message),
   }
   carryOut(thread, effects)
   if (tape.type === 'replay') serveRecord(main, thread, tape)
-  else serve(main, data, thread)
+  else serve(main, thread)
   thread.tell({ type: 'ready', record: reader.newestRecord() })
   saveCompiledLater()
 }
@@ -141,18 +144,17 @@ function sourceOf(
   return sequencer && sequencerSource(sequencer)
 }
 
-function serve(main: MessagePort, data: WriterData, thread: Thread): void {
-  const { tell, keeper, recording } = thread
+function serve(main: MessagePort, thread: Thread): void {
+  const { tell, keeper, source, recording } = thread
   const deliver = createLoop(thread, (error) => {
     source?.close()
     recording?.flush()
     tell(lastWords(error, 'the writer cannot go on'))
   })
-  const source = sourceOf(data, (fill) => {
+  thread.onFill = (fill) => {
     recording?.fill(fill)
     deliver()
-  })
-  thread.source = source
+  }
   const beat = setInterval(() => report(thread), BEAT_MS)
   keeper.on('message', (answer: KeeperAnswer) => {
     if (recording?.filled(answer) !== true) deliver({ type: 'answer', answer })

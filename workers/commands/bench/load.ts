@@ -5,7 +5,7 @@ import type { Asked } from '../shared/asking.ts'
 
 export type Message = {
   readonly body: string
-  /** The answer's text; undefined: any is right. */
+  /** The answer's text; undefined: it is not looked at. */
   readonly answer: string | undefined
 }
 export type Loaded = {

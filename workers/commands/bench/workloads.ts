@@ -38,9 +38,6 @@ export function workloadsOf(blocks: readonly FoundBlock[]): readonly Workload[] 
   const addresses = [
     ...new Set(transactions.flatMap(({ from, to }) => (to === null ? [from] : [from, to]))),
   ]
-  const ask = (method: string, ...params: readonly unknown[]) => [{ method, params }]
-  const of = <T>(items: readonly T[], question: (item: T) => readonly Asked[]) =>
-    items.slice(-MOST_QUESTIONS).map(question)
   const calls = callsOf(blocks)
   const balances = of(addresses, (address) => ask('eth_getBalance', address, head))
   const called = of(calls, ({ call, number }) => ask('eth_call', call, number))
@@ -55,6 +52,34 @@ export function workloadsOf(blocks: readonly FoundBlock[]): readonly Workload[] 
       name: 'eth_getStorageAt',
       questions: of(addresses, (address) => ask('eth_getStorageAt', address, FIRST_SLOT, head)),
     },
+    ...ofBlocks(blocks),
+    { name: 'eth_call of what was sent', questions: called },
+    {
+      name: 'eth_estimateGas of what was sent',
+      questions: of(calls, ({ call, number }) => ask('eth_estimateGas', call, number)),
+      isDear: true,
+    },
+    { name: `batch of ${IN_BATCH}`, questions: [...balances, ...called], isBatched: true },
+    {
+      name: 'debug_traceTransaction, callTracer',
+      questions: of(transactions, ({ hash }) =>
+        ask('debug_traceTransaction', hash, { tracer: 'callTracer' }),
+      ),
+      isDear: true,
+    },
+  ]
+  return all.filter(({ questions }) => questions.length > 0)
+}
+
+const ask = (method: string, ...params: readonly unknown[]) => [{ method, params }]
+const of = <T>(items: readonly T[], question: (item: T) => readonly Asked[]) =>
+  items.slice(-MOST_QUESTIONS).map(question)
+
+/** Of blocks, and what is in them. */
+function ofBlocks(blocks: readonly FoundBlock[]): readonly Workload[] {
+  const head = blocks.at(-1)!.number
+  const transactions = blocks.flatMap((block) => block.transactions)
+  return [
     {
       name: 'eth_getBlockByNumber',
       questions: of(blocks, ({ number }) => ask('eth_getBlockByNumber', number, false)),
@@ -88,22 +113,7 @@ export function workloadsOf(blocks: readonly FoundBlock[]): readonly Workload[] 
       name: 'eth_feeHistory',
       questions: of(blocks, ({ number }) => ask('eth_feeHistory', '0x4', number, [10, 90])),
     },
-    { name: 'eth_call of what was sent', questions: called },
-    {
-      name: 'eth_estimateGas of what was sent',
-      questions: of(calls, ({ call, number }) => ask('eth_estimateGas', call, number)),
-      isDear: true,
-    },
-    { name: `batch of ${IN_BATCH}`, questions: [...balances, ...called], isBatched: true },
-    {
-      name: 'debug_traceTransaction, callTracer',
-      questions: of(transactions, ({ hash }) =>
-        ask('debug_traceTransaction', hash, { tracer: 'callTracer' }),
-      ),
-      isDear: true,
-    },
   ]
-  return all.filter(({ questions }) => questions.length > 0)
 }
 
 /** On the state before their block, as far as that is what they ran on: those that revert there are answered with an error, and left out. */
