@@ -75,6 +75,7 @@ export const FLAGS = {
 
 /** Beside those, what is recorded, and how much of it. */
 export const RECORD_FLAGS = {
+  datadir: { ...SERVING.datadir, shown: 'a temporary one, removed on exit' },
   out: needed('FILE', 'the record: a file that is not there yet'),
   seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'how long it is recorded' }),
   megabytes: option('MB', integer(1, 65_536), { fallback: 256, text: 'of the record at most' }),

@@ -7,6 +7,7 @@ const { chain: _, ...serving } = SERVING
 
 export const FLAGS = {
   ...serving,
+  datadir: { ...SERVING.datadir, shown: 'a temporary one, removed on exit' },
   port: { ...SERVING.port, fallback: 0, shown: 'a free one' },
   speed: option('N|full', orWord('full', integer(1, 1_000)), {
     fallback: 'full' as const,
