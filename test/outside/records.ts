@@ -11,7 +11,7 @@ import { checkReplays } from './records/replays.ts'
 import { record } from './records/world.ts'
 import { runOptions } from './run-options.ts'
 
-const { random, seconds } = runOptions('records', { full: 60, short: 30 })
+const { random, seconds } = runOptions('records', { full: 60, short: 20 })
 /** Transactions a second. */
 const RATE = 30
 /** Blocks before the state begins: some of it has to be fetched. */
