@@ -60,6 +60,7 @@ const order: readonly string[] = [
   'rpc',
   ...[
     'config',
+    'record',
     'thread',
     'observe',
     'process',

@@ -1,16 +1,22 @@
 /** The commands, in the order of the help: a new one is a folder here, and a line. */
 import type { Known } from '../config/config.ts'
+import { bench } from './bench/command.ts'
 import { compare } from './compare/command.ts'
 import { dev } from './dev/command.ts'
 import { doctor } from './doctor/command.ts'
 import { follow } from './follow/command.ts'
+import { record } from './follow/record.ts'
 import { importBlocks } from './import/command.ts'
 import { importState } from './import-state/command.ts'
 import { migrate } from './migrate/command.ts'
+import { replay } from './replay/command.ts'
 import { serve } from './serve/command.ts'
 import { verify } from './verify/command.ts'
 
 export const COMMANDS: Known = {
-  commands: [dev, serve, follow, migrate, importBlocks, importState, doctor, verify, compare],
+  commands: [
+    ...([dev, serve, follow, migrate, importBlocks, importState] as const),
+    ...([doctor, verify, compare, bench, record, replay] as const),
+  ],
   notYet: [],
 }

@@ -59,6 +59,8 @@ export type FollowerData = SharedNode & {
   readonly limits: UpstreamLimits
   /** How state is fetched; undefined: all of it is here. */
   readonly lazy: LazyData | undefined
+  /** What is fetched goes by way of the writer. */
+  readonly isRecorded?: boolean
 }
 
 type Parts = {
@@ -223,6 +225,7 @@ function start(
     lazy &&
     openFetcher({
       ...{ mode: lazy.mode, depths: depths!, budget: budget!, limits, keeper, reader, store },
+      recorder: data.isRecorded === true ? data.writer : undefined,
       ...{ upstreams: told, shared: tracker.shared, warn },
       count: (what, by) => tell({ type: 'count', what, by }),
     })

@@ -19,6 +19,7 @@ import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
 import type { KeeperAnswer, StoreReader } from '../../engine/storage/types.ts'
 import { postRequest } from '../keeper/request.ts'
+import type { FollowerToWriter, WriterToFollower } from '../thread/follower-messages.ts'
 import { createQuestions } from '../thread/questions.ts'
 import { headAt } from './own-chain.ts'
 import { CLOCK } from './upstreams.ts'
@@ -39,6 +40,8 @@ export type LazyParts = {
   readonly budget: Budget
   readonly limits: UpstreamLimits
   readonly keeper: MessagePort
+  /** Takes what is fetched in place of the keeper, and answers for it; undefined: nobody does. */
+  readonly recorder: MessagePort | undefined
   readonly reader: ChainReader
   readonly store: StoreReader
   /** Height of our newest canonical block that the chain which is followed has too: above it the upstreams may have no state. */
@@ -60,9 +63,10 @@ export const openBudget = ({ rate }: LazyData): Budget =>
   createBudget({ ...DEFAULT_BUDGET_LIMITS, upstreamRate: rate }, CLOCK)
 
 export function openFetcher(parts: LazyParts): Fetcher {
-  const { mode, depths, limits, keeper, reader, store } = parts
+  const { mode, depths, limits, keeper, recorder, reader, store } = parts
   const filled = createQuestions<{ readonly kept: number }>(KEEPER_MS)
-  keeper.on('message', (answer: KeeperAnswer) => {
+  const from = recorder ?? keeper
+  from.on('message', (answer: KeeperAnswer | WriterToFollower) => {
     if (answer.type === 'filled') filled.answer(answer.request, answer)
   })
   return createFetcher({
@@ -75,9 +79,11 @@ export function openFetcher(parts: LazyParts): Fetcher {
     head: (most) => headAt(reader, store, Math.min(parts.shared(), most)),
     store,
     async fill(block, rows) {
-      const answer = await filled.ask((request) =>
-        postRequest(keeper, { type: 'fill', request, block, rows }),
-      )
+      const answer = await filled.ask((request) => {
+        const fill = { type: 'fill', request, block, rows } as const
+        if (recorder === undefined) postRequest(keeper, fill)
+        else recorder.postMessage(fill satisfies FollowerToWriter)
+      })
       return answer ?? { kept: 0 }
     },
     budget: parts.budget,

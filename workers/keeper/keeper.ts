@@ -24,6 +24,7 @@ export type KeeperData = Pick<SharedNode, 'database' | 'views'> & {
 }
 
 const BEAT_MS = 1_000
+type Stamp = { wallMs: number | undefined }
 
 if (parentPort !== null) run(parentPort, workerData as KeeperData)
 
@@ -31,13 +32,15 @@ function run(main: MessagePort, data: KeeperData): void {
   const tell = (message: FromKeeper) => main.postMessage(message)
   const { writer, sequencer } = data
   const { database: shared, views, ...limits } = data
+  // Of a writer that is recorded or replayed: its time is that of what it asks.
+  const stamp: Stamp = { wallMs: undefined }
   const keeper = attempt(tell, () =>
     createKeeper({
       ...limits,
       database: attachDatabase(shared, { isWriter: true }),
       words: keeperWords(views),
       now: () => performance.now(),
-      wallMs: () => Date.now(),
+      wallMs: () => stamp.wallMs ?? Date.now(),
     }),
   )
   // Main has been told why, and ends the process.
@@ -51,7 +54,7 @@ function run(main: MessagePort, data: KeeperData): void {
     dropped: opened.dropped.length,
   })
   saveCompiledLater()
-  const stop = serve(keeper, data, tell)
+  const stop = serve(keeper, { ...data, stamp }, tell)
   main.on('message', (message: ToKeeper) => {
     if (message.type === 'taken') return keeper.ledger.taken(message.ms)
     stop()
@@ -61,18 +64,25 @@ function run(main: MessagePort, data: KeeperData): void {
 }
 
 /** Answers until the returned function is called, which finishes what is due and makes it safe against a loss of power. */
-function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => void): () => void {
-  const { writer, sequencer } = data
+function serve(
+  keeper: Keeper,
+  data: KeeperData & { readonly stamp: Stamp },
+  tell: (message: FromKeeper) => void,
+): () => void {
+  const { writer, sequencer, stamp } = data
   let slice: NodeJS.Immediate | undefined
   let hasFailed = false
+  /** Of requests that are answered on the port they came from; one port of a node has such. */
+  const askers = new Map<number, MessagePort>()
   const send = (answers: readonly KeeperAnswer[]) => {
     for (const answer of answers) {
       if (answer.type === 'failed' && !hasFailed) {
         hasFailed = true
         tell({ type: 'failed', message: answer.message })
       }
-      const isOfSource = answer.type === 'preview' || answer.type === 'filled'
-      const port = isOfSource ? sequencer : writer
+      const isOfAsker = answer.type === 'preview' || answer.type === 'filled'
+      const port = isOfAsker ? askers.get(answer.request) : writer
+      if (isOfAsker) askers.delete(answer.request)
       port?.postMessage(answer)
     }
   }
@@ -85,12 +95,14 @@ function serve(keeper: Keeper, data: KeeperData, tell: (message: FromKeeper) => 
       schedule()
     })
   }
-  const onRequest = (packed: PackedRequest) => {
-    attempt(tell, () => send(keeper.handle(unpackRequest(packed))))
-    schedule()
-  }
-  writer.on('message', onRequest)
-  sequencer?.on('message', onRequest)
+  for (const port of [writer, sequencer])
+    port?.on('message', (packed: PackedRequest) => {
+      stamp.wallMs = packed.wallMs
+      const { request } = packed
+      if (request.type === 'preview' || request.type === 'fill') askers.set(request.request, port)
+      attempt(tell, () => send(keeper.handle(unpackRequest(packed))))
+      schedule()
+    })
   let isBeating = false
   async function beatOnce(): Promise<void> {
     if (isBeating) return

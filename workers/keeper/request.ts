@@ -10,30 +10,36 @@ export type PackedRequest = {
   readonly request: KeeperRequest
   /** encodeDiff of the request's diff; undefined: it has none, or an encoded one. */
   readonly diff: Bytes | undefined
+  /** Milliseconds since 1970 at which it is taken to be done; undefined: what the clock says. */
+  readonly wallMs?: number | undefined
 }
 
 /** Sends a request; its diff stays the sender's, that of an append goes, as what was promised does. */
-export function postRequest(port: Pick<MessagePort, 'postMessage'>, request: KeeperRequest): void {
+export function postRequest(
+  port: Pick<MessagePort, 'postMessage'>,
+  request: KeeperRequest,
+  wallMs?: number,
+): void {
   switch (request.type) {
     case 'advance':
     case 'preview': {
       const diff = encodeDiff(request.diff)
-      const packed: PackedRequest = { request: { ...request, diff: [] }, diff }
+      const packed: PackedRequest = { request: { ...request, diff: [] }, diff, wallMs }
       port.postMessage(packed, [diff.buffer])
       return
     }
     case 'append': {
-      const packed: PackedRequest = { request, diff: undefined }
+      const packed: PackedRequest = { request, diff: undefined, wallMs }
       port.postMessage(packed, [request.block.diff.buffer])
       return
     }
     case 'promise': {
-      const packed: PackedRequest = { request, diff: undefined }
+      const packed: PackedRequest = { request, diff: undefined, wallMs }
       port.postMessage(packed, [request.promised.transactions.buffer])
       return
     }
     default:
-      port.postMessage({ request, diff: undefined } satisfies PackedRequest)
+      port.postMessage({ request, diff: undefined, wallMs } satisfies PackedRequest)
   }
 }
 

@@ -5,17 +5,19 @@ import type { KeeperData } from '../keeper/keeper.ts'
 import type { NodeContext } from '../process/context.ts'
 import { KEEPER_YOUNG_HEAP_MB } from '../thread/heaps.ts'
 import { createInbox, type Inbox } from '../thread/inbox.ts'
-import type { FromKeeper, FromWriter, ToKeeper, ToWriter } from '../thread/messages.ts'
+import type { FromKeeper, FromTape, FromWriter, ToKeeper, ToWriter } from '../thread/messages.ts'
 import { SOURCE_ROW, WRITER_ROW } from '../thread/rows.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
 import type { WriterData } from '../writer/writer.ts'
-import type { Role, Source } from './role.ts'
+import type { Role, RoleTape, Source } from './role.ts'
+
+type HeardFromWriter = Exclude<FromWriter, FromTape>
 
 export interface ChainThreads {
   readonly writer: Thread<ToWriter>
   readonly keeper: Thread<ToKeeper>
   readonly source: Source | undefined
-  readonly fromWriter: Inbox<FromWriter>
+  readonly fromWriter: Inbox<HeardFromWriter>
   readonly fromKeeper: Inbox<FromKeeper>
   /** The writer has published its first record. */
   readonly ready: Promise<void>
@@ -32,14 +34,14 @@ type Port = MessagePort | undefined
 export function startChainThreads(
   context: NodeContext,
   data: OpenedData,
-  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality'>,
+  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape'>,
 ): ChainThreads {
-  const { startSource, feeds, lazyCacheBytes, finality } = role
+  const { startSource, feeds, lazyCacheBytes, finality, tape } = role
   const toWriter = new MessageChannel()
   const link = startSource && { keeper: new MessageChannel(), writer: new MessageChannel() }
   const toFeeds = Array.from({ length: feeds ?? 0 }, () => new MessageChannel())
   const ready = Promise.withResolvers<void>()
-  const [fromWriter, fromKeeper] = [createInbox<FromWriter>(), createInbox<FromKeeper>()]
+  const [fromWriter, fromKeeper] = [createInbox<HeardFromWriter>(), createInbox<FromKeeper>()]
   const ends: Ends = {
     onLost: context.fail,
     onEnded: (thread) => data.database.threadEnded(thread),
@@ -55,10 +57,11 @@ export function startChainThreads(
       keeper: toWriter.port2,
       source: link?.writer.port1,
       feeds: feeds === undefined ? undefined : toFeeds.map(({ port1 }) => port1),
-      finality,
+      ...{ finality, tape },
     },
     (message) => {
       if (message.type === 'ready') ready.resolve()
+      if (isOfTape(message)) return onTape(message, tape)
       fromWriter.push(message)
     },
   )
@@ -77,6 +80,16 @@ export function startChainThreads(
     })
   return { writer, keeper, source, fromWriter, fromKeeper, ready: ready.promise }
 }
+
+function onTape(message: FromTape, tape: RoleTape | undefined): void {
+  if (message.type === 'recorded' && tape?.type === 'record') tape.onLines(message.lines)
+  else if (message.type === 'replaying' && tape?.type === 'replay') tape.onStatus(message.status)
+  else if (message.type === 'replayed' && tape?.type === 'replay') tape.onEnd(message.ended)
+}
+
+const OF_TAPE = ['recorded', 'replaying', 'replayed'] as const
+const isOfTape = (message: FromWriter): message is FromTape =>
+  OF_TAPE.some((type) => type === message.type)
 
 type Around = { readonly context: NodeContext; readonly data: OpenedData; readonly ends: Ends }
 
@@ -121,10 +134,11 @@ function startWriter(
     /** undefined: the source is a sequencer. */
     readonly feeds: readonly MessagePort[] | undefined
     readonly finality: Role['finality']
+    readonly tape: Role['tape']
   },
   onMessage: (message: FromWriter) => void,
 ): Thread<ToWriter> {
-  const { keeper, source, feeds, finality } = ports
+  const { keeper, source, feeds, finality, tape } = ports
   const data: WriterData = {
     ...{ ...shared, thread: WRITER_ROW, keeper },
     sequencer: feeds === undefined ? source : undefined,
@@ -134,6 +148,8 @@ function startWriter(
       ...(finality === undefined ? {} : limitsOf(finality)),
     },
     tellsChanges: source !== undefined && config.limits.feedEnrichedBytes > 0,
+    isRecorded: tape?.type === 'record',
+    replay: tape?.type === 'replay' ? tape.data : undefined,
     followed: source && feeds && { follower: source, feeds, frames: directory.flashblocks },
   }
   const writer = startThread<ToWriter, FromWriter>({

@@ -14,7 +14,7 @@ import type { Metrics } from '../observe/metrics.ts'
 import type { Pool } from '../pool/pool.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
-import type { FromKeeper, FromWriter } from '../thread/messages.ts'
+import type { FromKeeper, FromTape, FromWriter } from '../thread/messages.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import type { ConnectedSource } from './role.ts'
 
@@ -35,7 +35,7 @@ export type Concerned = {
 }
 
 export function onWriter(
-  message: FromWriter,
+  message: Exclude<FromWriter, FromTape>,
   parts: Concerned,
   { reporter, fail }: NodeContext,
 ): void {

@@ -13,6 +13,7 @@ import type { Health, SourceState } from '../observe/health.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
+import type { ReplayData, ReplayEnd, ReplayStatus } from '../record/lines.ts'
 import type { ToWriter } from '../thread/messages.ts'
 import type { Thread } from '../thread/thread.ts'
 
@@ -41,7 +42,24 @@ export type Role = {
   readonly syncing: () => Syncing
   /** Where blocks come from; undefined: none come, and there is no /feed. */
   readonly startSource: StartSource | undefined
+  /** Its writer tells what it takes, or takes what a record has. */
+  readonly tape?: RoleTape | undefined
+  /** Nothing but what its command says is on standard output. */
+  readonly isQuiet?: boolean
 }
+
+export type RoleTape =
+  | {
+      readonly type: 'record'
+      /** Whole lines, in their order. */
+      readonly onLines: (lines: Uint8Array<ArrayBuffer>) => void
+    }
+  | {
+      readonly type: 'replay'
+      readonly data: ReplayData
+      readonly onStatus: (status: ReplayStatus) => void
+      readonly onEnd: (ended: ReplayEnd & { readonly isCut: boolean }) => void
+    }
 
 export type Finality = {
   readonly safeLag: number

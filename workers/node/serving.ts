@@ -64,7 +64,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
       (restored) => tellRestored(log, restored),
       (error: Error) => context.fail(`journalled transactions: ${error.message}`),
     )
-  await becomeReady(context, parts, { front, url, source })
+  await becomeReady(context, parts, { front, url, source, isQuiet: role.isQuiet === true })
 }
 
 /** What an operator has changed while the node runs. */
@@ -83,13 +83,14 @@ type Opened = {
   readonly front: Front
   readonly url: string
   readonly source: ConnectedSource | undefined
+  readonly isQuiet: boolean
 }
 
 /** Requests are answered from here on, from the head that is here; it is ready once it is where the chain is that it follows. */
 async function becomeReady(
   context: NodeContext,
   parts: Parts,
-  { front, url, source }: Opened,
+  { front, url, source, isQuiet }: Opened,
 ): Promise<void> {
   const { config, lifecycle, log } = context
   const { reader, health, chain, pool } = parts
@@ -115,8 +116,10 @@ async function becomeReady(
     await source.caughtUp
     if (lifecycle.isStopping) return
   }
-  if (source !== undefined) process.stdout.write(source.banner(chain))
-  process.stdout.write(readyLine(url, chain.chainId, BigInt(headsOf(reader).canonical)))
+  if (!isQuiet) {
+    if (source !== undefined) process.stdout.write(source.banner(chain))
+    process.stdout.write(readyLine(url, chain.chainId, BigInt(headsOf(reader).canonical)))
+  }
   pool.saveCompiled()
   saveCompiled()
   if (config.verifySample > 0) setTimeout(pool.prepare, PREPARE_MS).unref()

@@ -11,6 +11,7 @@ import type {
   WriterEffect,
 } from '../../engine/sources/writer/types.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
+import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
 
 /** Main → follower. */
 export type ToFollower =
@@ -73,6 +74,8 @@ export type FollowerToWriter =
   | { readonly type: 'fetched'; readonly request: number; readonly failed?: string }
   /** All upstreams together say that our head cannot be gone on from. */
   | ({ readonly type: 'begin' } & LazyBeginning)
+  /** Of a node that is recorded: for the keeper, by way of the writer. Answered with `filled`. */
+  | (KeeperRequest & { readonly type: 'fill' })
   /** What a block of ours wrote is not what the upstream has after it. */
   | { readonly type: 'distrust'; readonly reason: string }
 
@@ -86,6 +89,8 @@ export type WriterToFollower =
   | Extract<WriterEffect, { readonly type: 'refused' }>
   /** Keys that a canonical block wrote, to be looked up after it. */
   | CheckEffect
+  /** Of a fill that went by way of the writer. */
+  | (KeeperAnswer & { readonly type: 'filled' })
   /** What became of `begin`. */
   | BegunEffect
   | Extract<WriterEffect, { readonly type: 'notBegun' }>

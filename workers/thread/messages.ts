@@ -21,6 +21,7 @@ import type { KeeperStats } from '../../engine/storage/keeper/stats.ts'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import type { OpenedChain, StoredHead } from '../../engine/storage/types.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
+import type { ReplayEnd, ReplayStatus } from '../record/lines.ts'
 
 /** What every thread needs to see the chain. */
 export type SharedNode = {
@@ -40,7 +41,17 @@ export type ToWriter =
   | { readonly type: 'distrust'; readonly reason: string }
   /** The writer's end of a feed whose thread is a new one. */
   | { readonly type: 'feed'; readonly port: MessagePort }
+  /** Once, to a writer that has a record: there is a first record of the views. */
+  | { readonly type: 'replay' }
   | { readonly type: 'stop' }
+
+/** Writer → main, of a node that is recorded or replayed. Heard where the thread is started. */
+export type FromTape =
+  /** Lines of a record, whole ones. */
+  | { readonly type: 'recorded'; readonly lines: Uint8Array<ArrayBuffer> }
+  /** How far a replay is, and how it ended. */
+  | { readonly type: 'replaying'; readonly status: ReplayStatus }
+  | { readonly type: 'replayed'; readonly ended: ReplayEnd & { readonly isCut: boolean } }
 
 /** Writer → main, a hint: the truth is in the arena. */
 export type FromWriter =
@@ -50,6 +61,7 @@ export type FromWriter =
       { readonly type: 'keeper' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes' }
     >
   | { readonly type: 'changes'; readonly changes: Changes }
+  | FromTape
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
   | Trapped
   /** Storage cannot be read: what is shown stays, nothing more will be. */

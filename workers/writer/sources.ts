@@ -68,10 +68,13 @@ export function followedSource({
   follower,
   feeds,
   frames,
+  onFill,
 }: {
   readonly follower: MessagePort
   readonly feeds: readonly MessagePort[]
   readonly frames?: string | undefined
+  /** Of a node that is recorded. */
+  readonly onFill?: ((fill: FollowerToWriter & { readonly type: 'fill' }) => void) | undefined
 }): Source {
   let ports: ReturnType<typeof listenToFeeds> | undefined
   let kept: Frames | undefined
@@ -81,7 +84,10 @@ export function followedSource({
       if (frames !== undefined) kept = openFrames(frames, warn)
       for (const packet of kept?.found ?? []) deliver({ type: 'packet', packet })
       ports = listenToFeeds(feeds, deliver)
-      follower.on('message', (message: FollowerToWriter) => deliver(message))
+      follower.on('message', (message: FollowerToWriter) => {
+        if (message.type === 'fill') onFill?.(message)
+        else deliver(message)
+      })
     },
     taken: (packet) => ports?.taken(packet),
     feed: (port) => ports?.add(port),

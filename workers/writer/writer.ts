@@ -1,7 +1,7 @@
 /** The writer's thread: feeds the writer from the keeper, main and the sequencer, one event at a time, and carries out its effects. */
-import { randomInt } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
+import type { ChainReader } from '../../engine/chain/types.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { packChanges } from '../../engine/sources/writer/changes.ts'
@@ -14,9 +14,14 @@ import { storageFailure } from '../../engine/storage/keeper/failure.ts'
 import type { KeeperAnswer, OpenedChain } from '../../engine/storage/types.ts'
 import { openPublisher } from '../../engine/views/publisher.ts'
 import { postRequest } from '../keeper/request.ts'
+import type { ReplayData } from '../record/lines.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
+import type { WriterToFollower } from '../thread/follower-messages.ts'
 import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from '../thread/messages.ts'
+import { createRecording, openLine, type Recording } from './recording.ts'
+import { createAnswers, replay } from './replaying.ts'
 import { followedSource, type Source, sequencerSource } from './sources.ts'
+import { openTape, stampOf, type Tape, tapedWriter } from './tape.ts'
 
 export type WriterData = SharedNode & {
   readonly keeper: MessagePort
@@ -34,13 +39,22 @@ export type WriterData = SharedNode & {
   /** Somebody may apply what records show. */
   readonly tellsChanges: boolean
   readonly limits?: Partial<WriterLimits>
+  /** What it takes is told to main. */
+  readonly isRecorded?: boolean
+  /** It takes what a record has, and nothing else. */
+  readonly replay?: ReplayData | undefined
 }
 
 type Thread = {
   readonly writer: ChainWriter
+  readonly reader: ChainReader
+  readonly tape: Tape
+  readonly recording: Recording | undefined
   readonly mailbox: Mailbox
   readonly keeper: MessagePort
   readonly source: Source | undefined
+  /** Of a node that is recorded. */
+  onFill: Recording['fill']
   readonly counts: Map<string, number>
   tell(message: FromWriter): void
 }
@@ -65,7 +79,8 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
   const store = openStore(attachDatabase(data.database))
   const publisher = openPublisher(data.views, opened.foldHead)
   const reader = openChainReader({ views: data.views, store, chain, thread: data.thread })
-  const { writer, effects } = openWriter(
+  const tape = openTape(data)
+  const { writer: opens, effects } = openWriter(
     {
       chain,
       store,
@@ -74,43 +89,76 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
       engine: engineByName(data.engine, {
         onTrap: (reason) => main.postMessage({ type: 'trapped', reason } satisfies FromWriter),
       }),
-      now: () => performance.now(),
-      wallMs: () => Date.now(),
-      ...(store.isLazy() ? { isLazy: true, seed: randomInt(2 ** 31) } : {}),
+      now: tape.clock.now,
+      wallMs: tape.clock.wallMs,
+      isLazy: store.isLazy(),
+      seed: tape.seed,
       hasMarks: data.followed !== undefined,
       tellsChanges: data.tellsChanges,
       tellsExecuted: data.followed?.frames !== undefined,
-      ...(data.limits === undefined ? {} : { limits: data.limits }),
+      limits: tape.limits,
     },
     opened,
   )
+  const writer = tape.type === 'none' ? opens : tapedWriter(opens)
   const thread: Thread = {
-    writer,
+    ...{ writer, reader, tape },
+    recording: recordingOf(main, data, { writer, reader, tape }),
     mailbox: new Mailbox(),
     keeper: data.keeper,
-    source: sourceOf(data),
+    source: tape.type === 'replay' ? undefined : sourceOf(data, (fill) => thread.onFill(fill)),
+    onFill() {},
     counts: new Map(),
     tell: (message) => main.postMessage(message),
   }
   carryOut(thread, effects)
-  serve(main, thread)
+  if (tape.type === 'replay') serveRecord(main, thread, tape)
+  else serve(main, thread)
   thread.tell({ type: 'ready', record: reader.newestRecord() })
   saveCompiledLater()
 }
 
-function sourceOf({ sequencer, followed }: WriterData): Source | undefined {
-  if (followed !== undefined) return followedSource(followed)
+/** Its first line is what the writer was opened with. */
+function recordingOf(
+  main: MessagePort,
+  { followed, keeper }: WriterData,
+  { writer, reader, tape }: Pick<Thread, 'writer' | 'reader' | 'tape'>,
+): Recording | undefined {
+  if (tape.type !== 'record') return undefined
+  const { clock, seed, limits } = tape
+  const tellLines = (lines: Uint8Array<ArrayBuffer>) =>
+    main.postMessage({ type: 'recorded', lines } satisfies FromWriter, [lines.buffer])
+  tellLines(openLine({ ...clock.end(), seed, limits }))
+  return createRecording({
+    ...{ writer, reader, clock, tellLines },
+    post: (fill, wallMs) => postRequest(keeper, fill, wallMs),
+    tellFilled: (answer) => followed?.follower.postMessage(answer satisfies WriterToFollower),
+  })
+}
+
+function sourceOf(
+  { sequencer, followed }: WriterData,
+  onFill: Recording['fill'],
+): Source | undefined {
+  if (followed !== undefined) return followedSource({ ...followed, onFill })
   return sequencer && sequencerSource(sequencer)
 }
 
 function serve(main: MessagePort, thread: Thread): void {
-  const { tell, keeper, source } = thread
+  const { tell, keeper, source, recording } = thread
   const deliver = createLoop(thread, (error) => {
     source?.close()
+    recording?.flush()
     tell(lastWords(error, 'the writer cannot go on'))
   })
+  thread.onFill = (fill) => {
+    recording?.fill(fill)
+    deliver()
+  }
   const beat = setInterval(() => report(thread), BEAT_MS)
-  keeper.on('message', (answer: KeeperAnswer) => deliver({ type: 'answer', answer }))
+  keeper.on('message', (answer: KeeperAnswer) => {
+    if (recording?.filled(answer) !== true) deliver({ type: 'answer', answer })
+  })
   source?.listen(
     deliver,
     (what) => count(thread, what, 1),
@@ -119,7 +167,8 @@ function serve(main: MessagePort, thread: Thread): void {
   main.on('message', async (message: ToWriter) => {
     switch (message.type) {
       case 'expected':
-        for (const one of message.transactions) thread.writer.expect(one)
+        if (recording !== undefined) recording.expect(message.transactions)
+        else for (const one of message.transactions) thread.writer.expect(one)
         return deliver()
       case 'distrust':
         return deliver({ type: 'distrust', reason: message.reason })
@@ -130,11 +179,48 @@ function serve(main: MessagePort, thread: Thread): void {
         source?.close()
         clearInterval(beat)
         await deliver.stop()
+        recording?.flush()
         report(thread)
         tell({ type: 'stopped' })
         keeper.close()
         main.close()
     }
+  })
+}
+
+/** Once main says so: it takes the record to its end, and then nothing any more. */
+function serveRecord(
+  main: MessagePort,
+  thread: Thread,
+  tape: Tape & { readonly type: 'replay' },
+): void {
+  const { writer, reader, keeper, tell } = thread
+  const answers = createAnswers()
+  let isStopped = false
+  let running: Promise<void> | undefined
+  const beat = setInterval(() => report(thread), BEAT_MS)
+  keeper.on('message', answers.give)
+  const run = async (): Promise<void> => {
+    const { clock, lines, data } = tape
+    const ended = await replay({
+      ...{ writer, reader, clock, lines, data, answers, isStopped: () => isStopped },
+      post: (fill) => postRequest(keeper, fill, clock.wallMs()),
+      carryOut: (effects) => carryOut(thread, effects),
+      tell: (status) => tell({ type: 'replaying', status }),
+    })
+    tell({ type: 'replayed', ended: { ...ended, isCut: tape.isCut() } })
+  }
+  main.on('message', async ({ type }: ToWriter) => {
+    if (type === 'replay')
+      running ??= run().catch((error) => tell(lastWords(error, 'the writer cannot go on')))
+    if (type !== 'stop') return
+    isStopped = true
+    clearInterval(beat)
+    await running
+    report(thread)
+    tell({ type: 'stopped' })
+    keeper.close()
+    main.close()
   })
 }
 
@@ -154,17 +240,18 @@ type Loop = ((event?: WriterEvent) => void) & {
 
 /** Applies what the mailbox has, one event after the other, until it is empty. */
 function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
-  const { writer, mailbox } = thread
+  const { writer, mailbox, recording } = thread
   let running: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let isStopped = false
 
   async function run(): Promise<void> {
     while (!isStopped) {
+      await recording?.settle()
       const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
-      carryOut(thread, await writer.apply(event))
+      carryOut(thread, await (recording ?? writer).apply(event))
       // What came meanwhile may be more urgent than what waits.
       await new Promise((resolve) => setImmediate(resolve))
     }
@@ -212,7 +299,7 @@ function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
     else if (!isForSource(effect)) thread.tell(effect)
   }
   for (const effect of effects)
-    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request)
+    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request, stampOf(thread.tape))
   for (const effect of effects)
     if (effect.type === 'changes')
       thread.tell({ type: 'changes', changes: packChanges(effect.changes) })

@@ -25,6 +25,8 @@ export type LazyBegun = {
   readonly why: string | undefined
   /** Of upstreams that most others contradict. */
   readonly doubts: readonly Doubt[]
+  /** What it was begun with; undefined: it goes on. */
+  readonly start: Beginning | undefined
 }
 
 /** `depth`: how far below its head its state can be read, in the mode that the node is in; undefined: it gives none. */
@@ -83,10 +85,10 @@ export async function startLazy(
   const { doubts } = plan
   if (plan.status === 'on') {
     const head = openStore(database).durableHead()
-    return { status: 'on', head, why: undefined, doubts }
+    return { status: 'on', head, why: undefined, doubts, start: undefined }
   }
   const { start, why } = plan
-  return { status: plan.status, head: beginLazy(database, chain, start), why, doubts }
+  return { status: plan.status, head: beginLazy(database, chain, start), why, doubts, start }
 }
 
 function knownChain(database: Database, isCut: boolean): KnownChain {

@@ -21,6 +21,7 @@ import { WRITER_LIMITS } from '../../../engine/sources/writer/types.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
 import { LazyStartError } from '../../../engine/storage/lazy/start.ts'
+import type { Beginning } from '../../../engine/storage/types.ts'
 import type { StateMode } from '../../../rpc/seam/ports.ts'
 import type { Opened } from '../../data/open.ts'
 import { CLOCK, openUpstreams } from '../../follower/upstreams.ts'
@@ -39,6 +40,8 @@ export type Begun = {
   readonly mode: StateMode
   /** undefined: the state is whole. */
   readonly lazy: LazyBegin | undefined
+  /** What a lazy state was begun with now; undefined: it is whole, or goes on. */
+  readonly start: Beginning | undefined
 }
 type Context = Pick<NodeContext, 'log' | 'reporter'>
 
@@ -56,7 +59,7 @@ export async function beginFollowing(
       `${path} has only the part of the state that was fetched: leave out --state whole, or give another --datadir`,
     )
   if (importGenesis(database, chain)) context.log.info({ path }, 'wrote the genesis')
-  return { mode: 'whole', lazy: undefined }
+  return { mode: 'whole', lazy: undefined, start: undefined }
 }
 
 async function beginLazily(
@@ -89,7 +92,7 @@ async function beginLazily(
     log.info(toldOf(begun))
     for (const { name, message } of doubts)
       reporter.report('upstream_doubt', { reason: `${name} is not asked for a while: ${message}` })
-    return { mode, lazy: { mode, probed, doubts } }
+    return { mode, lazy: { mode, probed, doubts }, start: begun.start }
   } catch (error) {
     if (error instanceof UpstreamError || error instanceof LazyStartError)
       throw new StartError(error.message)

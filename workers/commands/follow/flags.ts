@@ -7,12 +7,14 @@ import {
   flag,
   integer,
   list,
+  needed,
   type Option,
   option,
   optional,
   orWord,
   url,
 } from '../../config/option.ts'
+import { JSON_OUT } from '../../config/options.ts'
 import { type NodeDefaults, SERVING } from '../../config/serving.ts'
 import { FEED_BOUNDS } from '../../feeds/limits.ts'
 
@@ -69,6 +71,15 @@ export const FLAGS = {
   }),
   ...flagsOf(UPSTREAM_BOUNDS),
   ...flagsOf(FEED_BOUNDS),
+}
+
+/** Beside those, what is recorded, and how much of it. */
+export const RECORD_FLAGS = {
+  datadir: { ...SERVING.datadir, shown: 'a temporary one, removed on exit' },
+  out: needed('FILE', 'the record: a file that is not there yet'),
+  seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'how long it is recorded' }),
+  megabytes: option('MB', integer(1, 65_536), { fallback: 256, text: 'of the record at most' }),
+  json: JSON_OUT,
 }
 
 export type FollowDefaults = NodeDefaults & {

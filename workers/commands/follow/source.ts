@@ -12,11 +12,11 @@ import { type FollowConfig, upstreamLimitsOf } from './flags.ts'
 
 const STOP_MS = 3_000
 
-/** @param lazy how state is fetched; undefined: it is whole */
+/** @param how `lazy`: how state is fetched; undefined: it is whole */
 export function startFollowing(
   config: FollowConfig,
   link: SourceLink,
-  lazy: LazyBegin | undefined,
+  { lazy, isRecorded }: { readonly lazy: LazyBegin | undefined; readonly isRecorded: boolean },
 ): Source {
   const { context, data, keeper, writer, onLost, onEnded } = link
   const inbox = createInbox<FromFollower>()
@@ -27,6 +27,7 @@ export function startFollowing(
     undoBlocks: WRITER_LIMITS.undoBlocks,
     limits: upstreamLimitsOf(config),
     lazy: lazy && { ...lazy, rate: config.upstreamRate },
+    isRecorded,
   }
   const thread = startThread<ToFollower, FromFollower>({
     name: 'follower',

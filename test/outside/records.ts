@@ -1,0 +1,33 @@
+/**
+ * `record` and `replay`: a node that follows a chain with a reorg and broken promises is recorded, and its record ends in the same views,
+ * receipts and ledger, each time. `bench`: what it says of a node and of proxies of it.
+ * Usage: npm run records [-- --short] [--seed S]
+ */
+import { checks } from './checks.ts'
+import { headOf, startLeader, until } from './follow/nodes.ts'
+import { checkBench } from './records/bench.ts'
+import { checkFiles } from './records/files.ts'
+import { checkReplays } from './records/replays.ts'
+import { record } from './records/world.ts'
+import { runOptions } from './run-options.ts'
+
+const { random, seconds } = runOptions('records', { full: 60, short: 20 })
+/** Transactions a second. */
+const RATE = 30
+/** Blocks before the state begins: some of it has to be fetched. */
+const BLOCKS = 5
+
+const { check, close } = checks('records')
+const leader = await startLeader(random, RATE)
+const isThere = await until(async () => (await headOf(leader.node.url)) >= BLOCKS, 60_000)
+check('there are blocks', isThere)
+const { lazy, whole } = await record(leader, { seconds, check, random })
+// The chain stands still: it can be asked meanwhile.
+await Promise.all([
+  checkBench(leader.node.url, check),
+  checkReplays(lazy, { check, times: 3 })
+    .then(() => checkReplays(whole, { check, times: 1 }))
+    .then(() => checkFiles(lazy, { check, random })),
+])
+check('a node ends with 0', (await leader.node.stop()) === 0)
+close()

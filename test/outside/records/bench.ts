@@ -1,0 +1,78 @@
+/** `bench`: a node beside proxies of it that answer as it does, otherwise, otherwise under load, not always, and not at all. */
+import type { Check } from '../checks.ts'
+import { runJson } from '../operate/command.ts'
+import { REFUSED, type Spoil, startSpoiltProxy } from '../operate/spoilt-proxy.ts'
+
+type Figures = { readonly rate: number; readonly wrong: number; readonly failed: number }
+type Result = {
+  readonly rows: readonly {
+    readonly name: string
+    readonly nodes: readonly (Figures | null)[]
+    readonly unlike: number
+  }[]
+}
+
+/** All questions of a workload are asked once before it is measured. */
+const BEFORE = 250
+
+/** Right at first. */
+const later = (spoil: Spoil): Spoil => {
+  let asked = 0
+  return (result, params) => (++asked > BEFORE ? spoil(result, params) : result)
+}
+const broken: Spoil = () => {
+  throw new Error('planted')
+}
+
+export async function checkBench(url: string, check: Check): Promise<void> {
+  const honest = await ran(url, {}, [])
+  const rows = honest.result.rows
+  check(
+    'bench: a node and a proxy that changes nothing: all workloads, no difference, ends with 0',
+    honest.status === 0 &&
+      rows.length >= 16 &&
+      rows.every(
+        ({ unlike, nodes }) => unlike === 0 && nodes.every((one) => one !== null && one.rate > 0),
+      ),
+    rows.map(({ name, nodes }) => `${name} ${nodes.map((one) => one?.rate.toFixed(0))}`).join('; '),
+  )
+  const only = (name: string) => ['--only', name]
+  const unlike = await ran(url, { eth_getBalance: () => '0x7' }, only('eth_getBalance'))
+  check(
+    'bench: answers that differ are counted, ends with 1',
+    unlike.status === 1 && unlike.result.rows[0]!.unlike > 0,
+    JSON.stringify(unlike.result),
+  )
+  const wrong = await ran(url, { eth_chainId: later(() => '0x7') }, only('eth_chainId'))
+  check(
+    'bench: answers that are others under load are counted for their node, ends with 1',
+    wrong.status === 1 &&
+      wrong.result.rows[0]!.nodes[0]!.wrong === 0 &&
+      wrong.result.rows[0]!.nodes[1]!.wrong > 0,
+    JSON.stringify(wrong.result),
+  )
+  const failed = await ran(url, { eth_chainId: later(broken) }, only('eth_chainId'))
+  check(
+    'bench: answers that do not come are counted, ends with 1',
+    failed.status === 1 && failed.result.rows[0]!.nodes[1]!.failed > 0,
+    JSON.stringify(failed.result),
+  )
+  const none = await ran(url, { debug_traceTransaction: () => REFUSED }, only('debug_trace'))
+  check(
+    'bench: a node without a method has no figures of it, the other one has, ends with 0',
+    none.status === 0 &&
+      none.result.rows[0]!.nodes[0]!.rate > 0 &&
+      none.result.rows[0]!.nodes[1] === null,
+    JSON.stringify(none.result),
+  )
+}
+
+async function ran(url: string, spoils: Readonly<Record<string, Spoil>>, more: readonly string[]) {
+  const proxy = await startSpoiltProxy(url, spoils)
+  const flags = ['--seconds', '1', '--rounds', '1', '--connections', '4']
+  try {
+    return await runJson<Result>(['bench', url, proxy.url, ...flags, ...more])
+  } finally {
+    proxy.stop()
+  }
+}

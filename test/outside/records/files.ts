@@ -1,0 +1,67 @@
+/** Records that were cut, spoilt, or are none; where a replay stops, and how fast it is. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Check } from '../checks.ts'
+import { temporary } from '../follow/nodes.ts'
+import { run } from '../operate/command.ts'
+import { replayed } from './replays.ts'
+import type { Recorded } from './world.ts'
+
+export async function checkFiles(
+  { file }: Recorded,
+  { check, random }: { readonly check: Check; readonly random: () => number },
+): Promise<void> {
+  const bytes = readFileSync(file)
+  const folder = temporary('files')
+  const made = (name: string, content: Uint8Array) => {
+    const path = join(folder, name)
+    writeFileSync(path, content)
+    return path
+  }
+  const whole = await replayed(file)
+  check('a whole file: ends with 0 and is not cut', whole.status === 0 && !whole.result.isCut)
+  const cutAt = Math.floor(bytes.length * (0.5 + random() / 3))
+  const cut = await replayed(made('cut', bytes.subarray(0, cutAt)))
+  check(
+    'a file that was cut is replayed up to its last whole section, and says so',
+    cut.status === 0 && cut.result.isCut && within(cut.result.held, whole.result.held),
+    `${cut.result.held} of ${whole.result.held} held`,
+  )
+  const spoiltBytes = Buffer.from(bytes)
+  spoiltBytes[cutAt] = spoiltBytes[cutAt]! ^ 0x10
+  const spoilt = await replayed(made('spoilt', spoiltBytes))
+  check(
+    'of a file with one bit that is another all is replayed that is before it',
+    spoilt.status === 0 && spoilt.result.isCut && within(spoilt.result.held, whole.result.held),
+    `${spoilt.result.held} of ${whole.result.held} held`,
+  )
+  for (const [name, content] of [
+    ['none', Buffer.from('{"type":"head"}\n'.repeat(8))],
+    ['empty', Buffer.alloc(0)],
+    ['newer', Buffer.from(bytes).fill(9, 8, 9)],
+  ] as const) {
+    const { status, error } = await run(['replay', made(name, content)])
+    check(
+      `a file that is ${name}: ends with 1 and one line that says what`,
+      status === 1 && /is no record|has version 9/.test(error),
+      error,
+    )
+  }
+  const { pending } = whole.result.shown
+  const stop = await replayed(file, ['--until', `${pending - 5}:1`])
+  check(
+    '--until stops at that flashblock',
+    stop.status === 0 && stop.result.shown.pending === pending - 5,
+    JSON.stringify(stop.result.shown),
+  )
+  const beyond = await replayed(file, ['--until', `${pending + 5}`])
+  check('--until a flashblock that is not in it: ends with 1', beyond.status === 1)
+  const exists = await run(['record', '--upstream', 'http://127.0.0.1:9', '--out', file])
+  check(
+    'record: a file that is there is left alone',
+    exists.status === 1 && /is there already/.test(exists.error),
+    exists.error,
+  )
+}
+
+const within = (part: number, all: number): boolean => part > 0 && part < all

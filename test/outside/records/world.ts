@@ -1,0 +1,144 @@
+/** A node that follows and is recorded, on a chain whose promises are broken meanwhile; and all that can be read of a node. */
+import { join } from 'node:path'
+import { openLedgerReader } from '../../../engine/storage/ledger/reader.ts'
+import { encodeLine } from '../../../workers/record/values.ts'
+import { openSmall } from '../../fixtures/databases-open.ts'
+import type { Check } from '../checks.ts'
+import { headOf, type Leader, temporary, until } from '../follow/nodes.ts'
+import { call, type RunningNode, startNode } from '../node-process.ts'
+
+export type Recorded = {
+  readonly name: string
+  readonly file: string
+  /** What its node showed at its end. */
+  readonly read: Read
+  readonly ledger: string
+  readonly first: number
+}
+export type Read = {
+  readonly head: number
+  /** JSON of blocks with transactions, and their receipts, from the first on; the last is pending. */
+  readonly blocks: readonly string[]
+  readonly statuses: readonly string[]
+}
+
+const BREAKS: readonly (readonly [method: string, params: readonly unknown[]])[] = [
+  ['dev_reorg', [{ depth: 2, keep: true }]],
+  ['dev_equivocate', [{ keep: true }]],
+  ['dev_reorg', [{ depth: 0, keep: true }]],
+  ['dev_gap', []],
+]
+const WITHIN_MS = 60_000
+
+/** One of each kind of state, at the same time. */
+export async function record(
+  leader: Leader,
+  {
+    seconds,
+    check,
+    random,
+  }: { readonly seconds: number; readonly check: Check; readonly random: () => number },
+): Promise<{ readonly lazy: Recorded; readonly whole: Recorded }> {
+  const recorders = await Promise.all([
+    startRecorder(leader, 'lazy'),
+    startRecorder(leader, 'whole'),
+  ])
+  await breakPromises(leader, { seconds, random })
+  await leader.load.stop()
+  await call(`${leader.node.url}/`, 'dev_pause')
+  const [lazy, whole] = await Promise.all(recorders.map((one) => endOf(one, leader, check)))
+  return { lazy: lazy!, whole: whole! }
+}
+
+async function breakPromises(
+  { node }: Leader,
+  { seconds, random }: { readonly seconds: number; readonly random: () => number },
+): Promise<void> {
+  const end = performance.now() + seconds * 1_000
+  for (let at = 0; performance.now() < end; at++) {
+    const [method, params] = BREAKS[at % BREAKS.length]!
+    // A block in progress may have no transactions yet.
+    const isDone = () =>
+      call(`${node.url}/`, method, params).then(
+        () => true,
+        () => false,
+      )
+    await until(isDone, WITHIN_MS)
+    const from = await headOf(node.url)
+    const blocks = 2 + Math.floor(random() * 3)
+    await until(async () => (await headOf(node.url)) >= from + blocks, WITHIN_MS)
+  }
+}
+
+type Recorder = {
+  readonly name: string
+  readonly file: string
+  readonly datadir: string
+  readonly node: RunningNode
+}
+
+async function startRecorder({ node, genesis }: Leader, name: 'lazy' | 'whole'): Promise<Recorder> {
+  const file = join(temporary('record'), `${name}.flashnode`)
+  const datadir = temporary(name)
+  const flags = ['--chain', genesis, '--upstream', `${node.url}/`, '--state', name]
+  const feed = `${node.url.replace('http', 'ws')}/feed`
+  const limits = ['--rate-limit', 'off', '--pool-threads', '2', '--datadir', datadir]
+  const recorder = await startNode([...flags, '--feed', feed, ...limits, '--out', file], 'record')
+  return { name, file, datadir, node: recorder }
+}
+
+/** What it shows at its end, where the chain stands still. */
+async function endOf(
+  { name, file, datadir, node }: Recorder,
+  leader: Leader,
+  check: Check,
+): Promise<Recorded> {
+  const isThere = await until(async () => {
+    const heads = [await headOf(leader.node.url), await headOf(node.url)]
+    return heads[0] === heads[1]
+  }, WITHIN_MS)
+  check(`${name}: the node that is recorded has the chain`, isThere)
+  // A whole state begins with the genesis: its first blocks say no more.
+  const first = Math.max(node.head, 1)
+  const read = await readNode(node.url, first)
+  check(`${name}: it ends with 0`, (await node.stop()) === 0)
+  return { name, file, read, ledger: await ledgerOf(datadir, read, first), first }
+}
+
+/** Of the chain from `first` on, and of its transactions. */
+export async function readNode(url: string, first: number): Promise<Read> {
+  const ask = (method: string, params: readonly unknown[]) =>
+    call(`${url}/flashblocks`, method, params)
+  const head = await headOf(url)
+  const numbers = Array.from(
+    { length: head - first + 1 },
+    (_, at) => `0x${(first + at).toString(16)}`,
+  )
+  const blocks: string[] = []
+  const statuses: string[] = []
+  for (const number of [...numbers, 'pending']) {
+    const block = (await ask('eth_getBlockByNumber', [number, true])) as {
+      readonly transactions: readonly { readonly hash: string }[]
+    }
+    blocks.push(JSON.stringify([block, await ask('eth_getBlockReceipts', [number])]))
+    for (const { hash } of block.transactions)
+      statuses.push(JSON.stringify(await ask('flashblocks_transactionStatus', [hash])))
+  }
+  return { head, blocks, statuses }
+}
+
+/** What was promised at each height, with its times and fates. */
+export async function ledgerOf(
+  datadir: string,
+  { head }: Pick<Read, 'head'>,
+  first: number,
+): Promise<string> {
+  const database = await openSmall(join(datadir, 'state'))
+  try {
+    const ledger = openLedgerReader(database)
+    const rows = Array.from({ length: head - first + 3 }, (_, at) => ledger.promisesAt(first + at))
+    return rows.map((row) => encodeLine(row)).join('\n')
+  } finally {
+    await database.close()
+  }
+}

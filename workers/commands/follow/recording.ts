@@ -1,0 +1,90 @@
+/** A node that follows and is recorded: until its time is over, its file is full, or a signal ends it. */
+import { readFileSync } from 'node:fs'
+import { NETWORKS } from '../../../engine/chainspec/networks.ts'
+import { JournalError } from '../../../engine/storage/directory/journal.ts'
+import type { ConfigOf } from '../../config/command.ts'
+import { version } from '../../config/config.ts'
+import { KeystoreError } from '../../front/keystore.ts'
+import { startNode } from '../../node/start.ts'
+import { StartError } from '../../process/context.ts'
+import type { Head } from '../../record/lines.ts'
+import { openRecorder, type Recorded, type Recorder } from '../../record/recorder.ts'
+import { encodeLine } from '../../record/values.ts'
+import { type Process, runProcess } from '../shared/process.ts'
+import { say } from '../shared/said.ts'
+import type { Begun } from './begin.ts'
+import type { FLAGS, FollowConfig, FollowDefaults, RECORD_FLAGS } from './flags.ts'
+import { DEFAULT_CHAIN, followRole } from './role.ts'
+
+type RecordConfig = ConfigOf<typeof FLAGS & typeof RECORD_FLAGS, FollowDefaults>
+
+export function runRecord(config: RecordConfig): Promise<void> {
+  return runProcess(config, [JournalError, KeystoreError], async (process) => {
+    const { lifecycle, end, fail, log } = process
+    const recorder = await open(config, (reason) => {
+      if (reason === 'bytes' || reason === 'seconds') void end(0)
+      else fail(`the record ends: ${WHY[reason]}`)
+    })
+    // Closed after the writer, which tells its last lines when it stops.
+    lifecycle.onStop('the record', async () => said(config, await recorder.close()), CLOSE_MS)
+    log.info({ file: config.out, seconds: config.seconds }, 'what the node is told is recorded')
+    await start(config, process, recorder)
+  })
+}
+
+const CLOSE_MS = 30_000
+const WHY = {
+  slow: 'the disk or the processor is too slow for what comes',
+  failed: 'its file cannot be written',
+}
+
+/** @throws {StartError} */
+async function open(
+  { out, megabytes, seconds }: RecordConfig,
+  onFull: Parameters<typeof openRecorder>[0]['onFull'],
+): Promise<Recorder> {
+  const bounds = { mostBytes: megabytes * 2 ** 20, mostMs: seconds * 1_000 }
+  try {
+    return await openRecorder({ path: out, ...bounds, onFull })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST')
+      throw new StartError(`${out} is there already: give --out another name, or remove it`)
+    throw new StartError(`--out ${out} cannot be made: ${message}`)
+  }
+}
+
+async function start(config: RecordConfig, process: Process, recorder: Recorder): Promise<void> {
+  const onBegun = (begun: Begun) => {
+    recorder.add(new TextEncoder().encode(`${encodeLine(headOf(config, begun))}\n`))
+  }
+  const tape = { type: 'record', onLines: recorder.add } as const
+  const role = followRole(config, { tape, onBegun, isQuiet: config.json })
+  await startNode({ config, ...process }, role)
+}
+
+/** What a replay begins with. */
+function headOf({ chain = DEFAULT_CHAIN, heldFlashblocks }: FollowConfig, begun: Begun): Head {
+  const { mode, start } = begun
+  return {
+    type: 'head',
+    version: version(),
+    chain: NETWORKS.has(chain) ? { name: chain } : { genesis: readFileSync(chain, 'utf8') },
+    ...{ mode, start, heldFlashblocks },
+  }
+}
+
+function said({ out, json }: RecordConfig, recorded: Recorded): Promise<void> {
+  const { bytes, sections, full } = recorded
+  if (json) return say(`${JSON.stringify({ file: out, bytes, sections, full: full ?? null })}\n`)
+  const why = full === undefined ? '' : `, ${FULL[full]}`
+  return say(
+    `${out}: ${bytes.toLocaleString('en-US')} bytes${why}; flashnode replay ${out} runs it again\n`,
+  )
+}
+const FULL = {
+  bytes: 'as many as --megabytes allows',
+  seconds: 'as long as --seconds says',
+  slow: WHY.slow,
+  failed: WHY.failed,
+}

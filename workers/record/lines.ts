@@ -1,0 +1,120 @@
+/** What the lines of a record are: the first says what the node was, each other one is something that its writer took, in that order. */
+import type { WriterEvent, WriterLimits } from '../../engine/sources/writer/types.ts'
+import type { Beginning, FillRow, KeeperAnswer, StoredHead } from '../../engine/storage/types.ts'
+import type { StateMode } from '../../rpc/seam/ports.ts'
+
+export type Head = {
+  readonly type: 'head'
+  /** Of the program. */
+  readonly version: string
+  /** A name that is known, or the text of the genesis.json. */
+  readonly chain: { readonly name: string } | { readonly genesis: string }
+  readonly mode: StateMode
+  /** What a lazy state began with; undefined: the genesis. */
+  readonly start: Beginning | undefined
+  readonly heldFlashblocks: number
+}
+
+/** When it was taken. */
+export type Taken = {
+  /** What the writer's clock said each time that it was asked, in milliseconds. */
+  readonly now: readonly number[]
+  /** Milliseconds since 1970. */
+  readonly wall: number
+}
+
+/** Of a keeper's answer what names it: the answer itself comes of the keeper again. */
+export type AnswerName = { readonly type: KeeperAnswer['type']; readonly of: unknown }
+
+export type Line =
+  /** The writer begins. */
+  | (Taken & {
+      readonly type: 'open'
+      readonly seed: number
+      readonly limits: Partial<WriterLimits>
+    })
+  /** Values of the state, or code, or headers, that were read of others: they are in the database before the next line. */
+  | (Taken & {
+      readonly type: 'fill'
+      readonly block: StoredHead
+      readonly rows: readonly FillRow[]
+    })
+  /** A frame as it came. */
+  | (Taken & {
+      readonly type: 'frame'
+      readonly feed: number
+      readonly receivedAtMs: number
+      readonly raw: Uint8Array
+      readonly shows?: Shown | undefined
+    })
+  | (Taken & {
+      readonly type: 'answer'
+      readonly answer: AnswerName
+      readonly shows?: Shown | undefined
+    })
+  | (Taken & {
+      readonly type: 'event'
+      readonly event: Exclude<WriterEvent, { readonly type: 'packet' | 'answer' }>
+      readonly shows?: Shown | undefined
+    })
+  /** The txpool has accepted these. */
+  | {
+      readonly type: 'expect'
+      readonly transactions: readonly { readonly raw: Uint8Array; readonly from?: Uint8Array }[]
+    }
+  /** What a client has asked; nothing follows from it. */
+  | { readonly type: 'request'; readonly atMs: number; readonly text: string }
+
+/** What can be read after it: a replay is held to it. */
+export type Shown = {
+  readonly record: number
+  readonly canonical: number
+  readonly pending: number
+  readonly index: number
+  /** Of the pending block up to its newest flashblock: header, receipts and all. */
+  readonly hash: Uint8Array
+  readonly canonicalHash: Uint8Array
+}
+
+export type Place = { readonly number: number; readonly index: number }
+export type ReplayData = {
+  readonly path: string
+  /** How many times as fast as it was; undefined: as fast as it goes. */
+  readonly speed: number | undefined
+  /** The first flashblock at, or behind, which it ends; undefined: the end of the record. */
+  readonly until: Place | undefined
+}
+
+export type ReplayStatus = {
+  readonly frames: number
+  readonly blocks: number
+  readonly values: number
+  readonly events: number
+  /** Times that something was shown, and held to what the record says. */
+  readonly held: number
+  /** The newest flashblock. */
+  readonly shown: Shown | undefined
+}
+/** How it ended. */
+export type ReplayEnd = ReplayStatus & {
+  /** What was shown otherwise than in the record; undefined: nothing. */
+  readonly differs: string | undefined
+  readonly isStopped: boolean
+}
+
+export const nameOf = (answer: KeeperAnswer): AnswerName => {
+  const { type } = answer
+  switch (type) {
+    case 'filled':
+    case 'preview':
+      return { type, of: answer.request }
+    case 'unfolded':
+      return { type, of: answer.toId }
+    case 'rewound':
+      return { type, of: answer.hash }
+    case 'failed':
+      return { type, of: answer.message }
+    default:
+      return { type, of: answer.id }
+  }
+}
