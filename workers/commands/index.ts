@@ -9,6 +9,7 @@ import { record } from './follow/record.ts'
 import { importBlocks } from './import/command.ts'
 import { importState } from './import-state/command.ts'
 import { migrate } from './migrate/command.ts'
+import { openrpc } from './openrpc/command.ts'
 import { replay } from './replay/command.ts'
 import { serve } from './serve/command.ts'
 import { verify } from './verify/command.ts'
@@ -16,7 +17,7 @@ import { verify } from './verify/command.ts'
 export const COMMANDS: Known = {
   commands: [
     ...([dev, serve, follow, migrate, importBlocks, importState] as const),
-    ...([doctor, verify, compare, bench, record, replay] as const),
+    ...([doctor, verify, compare, bench, record, replay, openrpc] as const),
   ],
   notYet: [],
 }
