@@ -13,6 +13,8 @@ export type Command<F extends Flags = Flags, D extends object = object> = {
   readonly name: string
   /** One line of the help. */
   readonly summary: string
+  /** Lines of the help: what stands behind the command's name. */
+  readonly examples?: readonly string[]
   /** In the order of the help. */
   readonly flags: F
   /** What stands without a flag: `compare URL URL`. */

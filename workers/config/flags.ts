@@ -1,6 +1,7 @@
 /** The flags of a command line as text, and the help: made of what a command says of itself. */
-import { CommanderError, Command as Parser } from 'commander'
+import { CommanderError, Option, Command as Parser } from 'commander'
 import { type Command, ConfigError, kebab } from './command.ts'
+import { headingOf, isLimit } from './help-groups.ts'
 import { nearest } from './nearest.ts'
 
 /** By key, as it was typed; nothing is decoded. */
@@ -22,19 +23,19 @@ export function parseFlags(
         output += text
       },
       writeErr() {},
+      // For a terminal it is folded; what is searched with grep has a line for each flag.
+      getOutHelpWidth: () => process.stdout.columns ?? 1_000,
     })
     .showSuggestionAfterError(false)
     .allowExcessArguments(false)
-  const defaults = defaultsOf(command)
-  for (const [name, { value, text, shown }] of Object.entries(command.flags))
-    if (value === undefined) parser.option(`--${kebab(name)}`, text)
-    else parser.option(`--${kebab(name)} <${value}>`, `${text} (${shown ?? show(defaults[name])})`)
+  const isOfLimits = argv.some((one, at) => isHelp(one) && argv[at + 1] === LIMITS_HELP)
+  for (const option of optionsOf(command, isOfLimits)) parser.addOption(option)
   const { operands } = command
   if (operands !== undefined) parser.argument(`<${operands.value}...>`)
-  parser.addHelpText('after', `\n${PRECEDENCE}`)
+  parser.addHelpText('after', afterHelp(command, isOfLimits))
   const keys = Object.keys(command.flags).map(kebab)
   try {
-    parser.parse(argv, { from: 'user' })
+    parser.parse(isOfLimits ? ['--help'] : argv, { from: 'user' })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return { help: output }
@@ -47,6 +48,35 @@ export function parseFlags(
     return value === undefined ? [] : [[key, String(value)] as const]
   })
   return { flags: new Map(given), operands: checkedOperands(command, parser.args) }
+}
+
+/** What follows --help for the limits. */
+const LIMITS_HELP = 'limits'
+const isHelp = (text: string): boolean => text === '--help' || text === '-h'
+
+/** @param isOfLimits the help shows these, and else all others */
+function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
+  const defaults = defaultsOf(command)
+  return Object.entries(command.flags).map(([name, { value, text, shown }]) => {
+    const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
+    const fallback = value === undefined ? '' : ` (${shown ?? show(defaults[name])})`
+    const option = new Option(typed, `${text}${fallback}`).hideHelp(isLimit(name) !== isOfLimits)
+    const heading = isOfLimits ? undefined : headingOf(name)
+    return heading === undefined ? option : option.helpGroup(heading)
+  })
+}
+
+function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean): string {
+  const limits = Object.keys(flags).filter(isLimit).length
+  const shown = examples.map((one) => `  flashnode ${name} ${one}`.trimEnd())
+  const parts = [
+    ...(shown.length === 0 || isOfLimits ? [] : [`Examples:\n${shown.join('\n')}\n`]),
+    ...(limits === 0 || isOfLimits
+      ? []
+      : [`flashnode ${name} --help ${LIMITS_HELP} lists ${limits} bounds.\n`]),
+    PRECEDENCE,
+  ]
+  return `\n${parts.join('\n')}`
 }
 
 /** @throws {ConfigError} */

@@ -294,10 +294,16 @@ describe('refused in one line', () => {
 
 describe('people', () => {
   test('help names every flag of the command, version says the version', () => {
-    const help = printed(['dev', '--help'])
+    const [short, limits] = [printed(['dev', '--help']), printed(['dev', '--help', 'limits'])]
+    const help = `${short}${limits}`
     for (const { flags } of COMMANDS.commands)
       for (const name of Object.keys(flags))
         expect(help.includes(`--${kebab(name)} `)).toBe(name in COMMANDS.commands[0].flags)
+    expect(short).toContain('flashnode dev --port 9000 --ephemeral\n')
+    expect(short).toMatch(/^Serving:\n {2}--host /m)
+    expect(short).not.toContain('--limit-body-bytes')
+    expect(limits).toContain('--limit-body-bytes')
+    expect(limits).not.toContain('--port')
     expect(printed(['import', '--help'])).toContain('--genesis <FILE>')
     expect(printed(['import', '--help'])).not.toContain('--port')
     expect(printed(['serve', '--help'])).not.toContain('--block-time-ms')

@@ -9,6 +9,11 @@ const SMALL_CACHE_MB = 64
 export const dev = defineCommand({
   name: 'dev',
   summary: 'the embedded network: sequencer, feed and node in one process',
+  examples: [
+    '',
+    '--port 9000 --ephemeral',
+    '--block-time-ms 2000 --host 0.0.0.0 --allow-insecure-unlock',
+  ],
   flags: FLAGS,
   defaults(given): DevDefaults {
     const { chain = 'xlayer', adminPort = 8_546, dbCache = SMALL_CACHE_MB } = given

@@ -6,6 +6,10 @@ import { FLAGS, type FollowDefaults, sourcesOf } from './flags.ts'
 export const follow = defineCommand({
   name: 'follow',
   summary: 'follows a network: its flashblocks feeds, and upstreams that say what is canonical',
+  examples: [
+    '--chain xlayer --trust-upstream',
+    '--chain DIR/genesis.json --upstream http://127.0.0.1:8545 --feed ws://127.0.0.1:8545/feed',
+  ],
   flags: FLAGS,
   defaults(given): FollowDefaults {
     return {

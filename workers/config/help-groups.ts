@@ -1,0 +1,27 @@
+/** Under which heading of the help a flag stands. What is in none stands first, as what a command is for. */
+import { LIMIT_FLAGS } from './options.ts'
+
+const GROUPS: Readonly<Record<string, string>> = {
+  Network: `chain genesis feed upstream sequencer trustUpstream state legacyRpc chainId genesisAlloc gasLimit blockTimeMs flashblockTimeMs
+    safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant
+    daFootprintScalar`,
+  Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
+  Serving: `host port http adminPort page cors hosts methods latest receiptHold traceModeOptional`,
+  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy`,
+  Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
+  'Engine and memory': `engine verifySample poolThreads viewMemory stateCache dbCache`,
+  'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
+    upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
+    feedHeldFrames feedHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+  'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
+}
+const HEADINGS: ReadonlyMap<string, string> = new Map(
+  Object.entries(GROUPS).flatMap(([heading, names]) =>
+    names.split(/\s+/).map((name) => [name, `${heading}:`]),
+  ),
+)
+
+/** undefined: none of them. */
+export const headingOf = (name: string): string | undefined => HEADINGS.get(name)
+/** One of a hundred bounds, which have a help of their own. */
+export const isLimit = (name: string): boolean => name in LIMIT_FLAGS
