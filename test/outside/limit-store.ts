@@ -3,10 +3,10 @@
  * again, and no request fails of that or is charged for twice. Needs `redis-server` (Debian: apt-get install redis-server).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { Agent, request } from 'node:http'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { checks } from './checks.ts'
+import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
 
 const LIMIT = 100
@@ -59,15 +59,6 @@ async function until(is: () => Promise<boolean>, ms: number): Promise<boolean> {
   for (const end = performance.now() + ms; performance.now() < end; await pause(20))
     if (await is()) return true
   return false
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { readonly port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function startRedis(port: number): Promise<ChildProcess> {

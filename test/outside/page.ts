@@ -4,12 +4,11 @@
  * Usage: npm run page [-- --only SECTION,…] [--write] (the screenshots of docs/)
  */
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checks } from './checks.ts'
+import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
 import { type Browser, hasBrowser, openBrowser } from './page/browser.ts'
 import { checkControls } from './page/controls.ts'
@@ -27,15 +26,6 @@ const { values } = parseArgs({
   },
 })
 const { check, skip, close } = checks('page')
-
-/** A port that is free now, so that a node can come back to it. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
 
 async function run(browser: Browser): Promise<void> {
   const datadir = mkdtempSync(join(tmpdir(), 'flashnode-page-'))

@@ -2,12 +2,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { openSmall } from '../../fixtures/databases-open.ts'
 import type { Check } from '../checks.ts'
 import { type Leader, temporary } from '../follow/nodes.ts'
 import { type ProxyOptions, startProxy, startRelay, type UpstreamFault } from '../follow/wires.ts'
+import { freePort } from '../free-port.ts'
 import { runJson } from './command.ts'
 import { SPOILT, spoil } from './spoil.ts'
 import { type Spoil, startSpoiltProxy } from './spoilt-proxy.ts'
@@ -247,12 +247,4 @@ async function hasFewFiles(): Promise<boolean> {
     })
   const [status] = (await once(child, 'close')) as [number | null]
   return status === 1 && output.includes(`only ${FEW_FILES} files`)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }
