@@ -5,30 +5,13 @@ import { openLive } from '../../../workers/observe/live.ts'
 import { createMetrics } from '../../../workers/observe/metrics.ts'
 import { createPageFiles } from '../../../workers/observe/page-files.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { AT_REST } from '../../fixtures/metric-sources.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 import { row, type Some } from './row.ts'
 
 const now = () => performance.now()
-const none = () => ({})
-const pool = { threads: 0, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} }
-const verified = { verified: 0, verifiedBlocks: 0, mismatches: 0 }
-const metrics = () =>
-  createMetrics(
-    {
-      ...{
-        holds: none,
-        feed: none,
-        txpool: none,
-        front: none,
-        mishaps: none,
-        keptLogs: none,
-        near: none,
-      },
-      ...{ pool: () => pool, verified: () => verified, heaps: async () => [] },
-    },
-    now,
-  )
+const metrics = () => createMetrics(AT_REST, now)
 
 /** What becomes of the second that looks. */
 async function second(changed: Partial<Limits>): Promise<string> {

@@ -1,29 +1,15 @@
 import { expect, test } from 'vitest'
 import { connectFeeds } from '../../../workers/feeds/connect.ts'
 import type { FromFeed } from '../../../workers/feeds/messages.ts'
-import { createMetrics, type MetricSources } from '../../../workers/observe/metrics.ts'
+import { createMetrics } from '../../../workers/observe/metrics.ts'
+import { AT_REST } from '../../fixtures/metric-sources.ts'
 
 const status = { feed: 1, isConnected: true, silentMs: 1_500, heldFrames: 2, heldBytes: 300 }
 
 /** Main's parts around two feeds, of which the second speaks. */
 async function hear(...messages: FromFeed[]) {
   const lines: unknown[][] = []
-  const none = () => ({})
-  const sources = {
-    pool: () => ({ threads: 0, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} }),
-    verified: () => ({ verified: 0, verifiedBlocks: 0, mismatches: 0 }),
-    ...{
-      keptLogs: none,
-      near: none,
-      holds: none,
-      feed: none,
-      txpool: none,
-      front: none,
-      mishaps: none,
-    },
-    heaps: async () => [],
-  } satisfies MetricSources
-  const metrics = createMetrics(sources, () => 0)
+  const metrics = createMetrics(AT_REST, () => 0)
   const connected = connectFeeds(
     {
       names: ['a.example', 'b.example'],

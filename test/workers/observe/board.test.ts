@@ -2,29 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../../workers/observe/metrics.ts'
+import { AT_REST } from '../../fixtures/metric-sources.ts'
 
-const none = () => ({})
 /** Names, with those that histograms add. */
 async function namesOfNode(): Promise<ReadonlySet<string>> {
-  const metrics = createMetrics(
-    {
-      ...{
-        holds: none,
-        feed: none,
-        txpool: none,
-        front: none,
-        mishaps: none,
-        keptLogs: none,
-        near: none,
-      },
-      pool: () => ({
-        ...{ threads: 2, busy: 0, queued: {}, terminated: 0, replaced: 0, replays: {} },
-      }),
-      verified: () => ({ verified: 0, verifiedBlocks: 0, mismatches: 0 }),
-      heaps: async () => [],
-    },
-    () => 0,
-  )
+  const metrics = createMetrics(AT_REST, () => 0)
   const text = await metrics.text()
   const typed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => ({
     name: name!,
