@@ -32,7 +32,8 @@ const sent = signTransaction(
 )
 
 /** At the signal the front takes a transaction into its pool, and then does nothing but look at the shared views. */
-const find = 'await becomeReady(context, parts, { front, url, source })'
+const find =
+  'await becomeReady(context, parts, { front, url, source, isQuiet: role.isQuiet === true })'
 const stall: Edit = {
   file: 'workers/node/serving.ts',
   find,
