@@ -45,7 +45,7 @@ export function* walkLeaves(walk: TrieWalk): Generator<WalkedLeaf, number> {
 }
 
 /**
- * The node at a place, as its row has it: undefined where the trie has no row there. What is damaged on the way to it is told, and the
+ * The node at a place, as its row has it, with those that stand in it: undefined where the trie has no row there. What is damaged on the way to it is told, and the
  * node is undefined then too.
  */
 export function rowAt(
@@ -62,7 +62,16 @@ export function rowAt(
     at = here[0] ?? read(walk, named)[0]
     if (at !== undefined && !isOnWay(at, place)) return undefined
   }
-  return at?.depth === place.depth && isRow ? at.node.raw : undefined
+  if (at?.depth !== place.depth || !isRow) return undefined
+  checkInline(walk, at)
+  return at.node.raw
+}
+
+/** The nodes that stand in the row too, whose hashes no other row has. */
+function checkInline(walk: TrieWalk, at: Walked): void {
+  const open = [at]
+  for (let one = open.pop(); one !== undefined; one = open.pop())
+    open.push(...childrenOf(walk, one).here)
 }
 
 /** The value of a leaf; undefined: there is none, or what leads to it is damaged and was told. */

@@ -1,7 +1,9 @@
 /** One value of a column made another through RocksDB, as no block would. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { ColumnName } from '../../../engine/storage/database/columns.ts'
 import { META } from '../../../engine/storage/database/meta.ts'
 import type { Database, Entry } from '../../../engine/storage/database/types.ts'
@@ -73,9 +75,13 @@ export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
 
 /** Of a block that a reorg can still reach: what is left of an older one is never put back. */
 function isUndone(database: Database): (row: Entry) => boolean {
-  const reachable = new Set(
-    [...database.scan('heights', ALL_KEYS)].map(({ key }) => bytesToHex(key.subarray(8))),
-  )
+  const store = openStore(database)
+  const reachable = new Set<string>()
+  let { number, hash } = store.foldHead()
+  for (; store.isUnfoldable(number - 1); number--) {
+    reachable.add(bytesToHex(hash))
+    hash = decodeHeader(store.header(hash)!).parentHash
+  }
   return ({ key, value }) => value.length > 4 && reachable.has(bytesToHex(key.subarray(0, 32)))
 }
 
