@@ -67,8 +67,7 @@ export type Exports = {
   newCode(length: number): number
   returnArea(length: number): number
   setReturnLength(length: number): void
-  /** @param sliceTicks of some 10 ns: after so many the run looks whether it is to end */
-  prepare(fuel: number, frameBytes: number, allBytes: number, sliceTicks: number): void
+  prepare(fuel: number, frameBytes: number, allBytes: number): void
   runCall(length: number, isTraced: number): number
   runCreate(length: number, isTraced: number): number
   readonly gas: Register<bigint>

@@ -12,9 +12,6 @@ import { logsOf, tellerOf } from './tell.ts'
 
 /** Of all frames of a run together, and of one where the limits say nothing. */
 export const MOST_MEMORY_BYTES = 64 << 20
-/** Between two looks at the bounds, in ticks of some 10 ns. */
-const SLICE_TICKS = 100_000
-const SHORT_TICKS = 100_000
 /** Of a frame: what it returns is text within 0.1 ms. */
 const SHORT_MEMORY_BYTES = 65_536
 /** Of what a precompiled contract hashes or copies in a short run: some 10 µs. */
@@ -105,8 +102,7 @@ function prepare({ exports }: Instance, limits: Limits = {}): void {
   const { fuel = Number.POSITIVE_INFINITY, memoryBytes = MOST_MEMORY_BYTES } = limits
   const most = limits.isShort === true ? SHORT_MEMORY_BYTES : MOST_MEMORY_BYTES
   const frameBytes = Math.min(memoryBytes, most)
-  const sliceTicks = limits.isShort === true ? SHORT_TICKS : SLICE_TICKS
-  exports.prepare(fuel, frameBytes, MOST_MEMORY_BYTES, sliceTicks)
+  exports.prepare(fuel, frameBytes, MOST_MEMORY_BYTES)
 }
 
 /** SUCCESS, REVERTED or HALTED (asm/loop.ts). */

@@ -97,15 +97,14 @@ function failUnpaid(cost: u64): bool {
 
 /** Some 10 ns each: opcodes that take long count as many. */
 let ticks: i32 = 0
-let sliceTicks: i32 = 0
+/** Between two looks at the bounds. */
+const SLICE_TICKS: i32 = 100000
 /** Calls and jumps backward that the run may still make. */
 let fuel: i64 = 0
 
-/** `slice`: ticks between two looks. */
-export function startBounds(mostFuel: i64, slice: i32): void {
+export function startBounds(mostFuel: i64): void {
   fuel = mostFuel
-  sliceTicks = slice
-  ticks = slice
+  ticks = SLICE_TICKS
 }
 
 /** Work of an opcode that takes longer than others. */
@@ -127,6 +126,6 @@ export function spendFuel(work: u32): void {
 
 function look(): void {
   if (fuel < 0) hostStop(STOP_FUEL)
-  ticks = sliceTicks
+  ticks = SLICE_TICKS
   hostPoll()
 }

@@ -169,10 +169,10 @@ export function inputArea(bytes: u32): usize {
   return areaOf(INPUT)
 }
 
-/** Before a run: its bounds, in bytes and in steps of fuel, and how often it looks at the host's. */
-export function prepare(fuel: f64, ofFrame: u32, ofAll: u32, sliceTicks: u32): void {
+/** Before a run: its bounds, in bytes and in steps of fuel. */
+export function prepare(fuel: f64, ofFrame: u32, ofAll: u32): void {
   trimMemory()
-  startBounds(fuel < 9e15 ? <i64>fuel : i64.MAX_VALUE, sliceTicks)
+  startBounds(fuel < 9e15 ? <i64>fuel : i64.MAX_VALUE)
   startMemory(ofFrame, ofAll)
   startLogs()
   emptyTransients()
