@@ -11,7 +11,7 @@ export const POINT_PIECES = 128
 export const POINT_CONTROL_FRAMES = 32
 /** Lists, objects and what stands in them. */
 export const POINT_VALUES = 5_000
-/** Bytes of answers that are compressed for their client, counted in full: 20 to 50 ms of a thread (2026-11). */
+/** Bytes of answers that are compressed for their client, counted in full: of hex 10 ms of a thread as br, 14 as zstd, 47 as gzip (2026-11). */
 export const POINT_COMPRESSED_BYTES = 2 * 1024 * 1024
 /** Processor time of a worker, counted in full: what takes less has been paid by the call itself. */
 export const POINT_MS = 50
