@@ -5,7 +5,7 @@ import type { StateMode } from '../../rpc/seam/ports.ts'
 import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { createLedgerMetrics, type LedgerMetrics } from './ledger-metrics.ts'
-import { Counter, collectProcess, Gauge, Histogram, Registry } from './prometheus.ts'
+import { Counter, collectLater, Gauge, Histogram, Registry } from './prometheus.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
 
 /** Of --verify-sample; mismatches are those of both. */
@@ -85,8 +85,6 @@ const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
-/** Milliseconds after which the node has started. */
-const PROCESS_AFTER_MS = 3_000
 
 /**
  * @param now monotonic milliseconds
@@ -115,18 +113,6 @@ export function createMetrics(
     text: () => whole().metrics(),
     read: (name) => readMetric(whole(), name),
   }
-}
-
-/** Adds the metrics of the process after the start, or when they are asked for before. */
-function collectLater(registry: Registry): () => Registry {
-  let isWhole = false
-  const whole = () => {
-    if (!isWhole) collectProcess(registry)
-    isWhole = true
-    return registry
-  }
-  setTimeout(whole, PROCESS_AFTER_MS).unref()
-  return whole
 }
 
 async function readMetric(registry: Registry, name: string): Promise<readonly MetricValue[]> {
