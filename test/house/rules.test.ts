@@ -1,5 +1,5 @@
 /** The lists of rules, of slow paths and of places to die keep up with the source: every edit finds its place, and what comes out is a module. */
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { expect, test } from 'vitest'
 import { PLANTED } from '../outside/cost/planted.ts'
@@ -12,6 +12,8 @@ import {
   WITH_OLDER_SCHEMA,
 } from '../outside/crash/points.ts'
 import { applyEdits } from '../outside/edits.ts'
+import { FAST_MUTANTS } from '../outside/fuzz/fast-mutants.ts'
+import { MUTANTS as REFERENCE_MUTANTS } from '../outside/fuzz/mutants.ts'
 import { RULES } from '../outside/rules.ts'
 import { MUTANTS } from '../outside/simulate/mutants.ts'
 import { POISON } from '../torture/scenarios.ts'
@@ -49,6 +51,32 @@ test.each([...NODE_POINTS, ...START_POINTS, ...KEEPER_POINTS, ...MIGRATION_POINT
     expect(stripTypeScriptTypes(source)).toContain('SIGKILL')
   },
 )
+
+test.each([...REFERENCE_MUTANTS, ...FAST_MUTANTS])(
+  'an engine can have a fault: $name',
+  ({ edits }) => {
+    for (const file of new Set(edits.map((edit) => edit.file))) {
+      const source = readFileSync(file, 'utf8')
+      expect(applyEdits(file, source, edits)).not.toBe(source)
+    }
+  },
+)
+
+/** Edits that a check has for itself, as they stand in its source: a list of them is not exported. */
+const PLAIN = /\bfile: '([^']+)',\s*find:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")/g
+const own = globSync('test/**/*.ts').flatMap((path) =>
+  [...readFileSync(path, 'utf8').matchAll(PLAIN)].map(([, file, single, double]) => ({
+    path,
+    file: file!,
+    find: (single ?? double)!.replace(/\\(.)/g, (_, sign) => (sign === 'n' ? '\n' : sign)),
+  })),
+)
+
+test('edits of the checks are found', () => expect(own.length).toBeGreaterThan(10))
+test.each(own)('$path can change $file', ({ file, find }) => {
+  const source = readFileSync(file, 'utf8')
+  expect(applyEdits(file, source, [{ file, find, replace: '' }])).not.toBe(source)
+})
 
 test('a directory can be older than this build', () => {
   const { file } = WITH_OLDER_SCHEMA
