@@ -62,8 +62,6 @@ export type Line =
       readonly type: 'expect'
       readonly transactions: readonly { readonly raw: Uint8Array; readonly from?: Uint8Array }[]
     }
-  /** What a client has asked; nothing follows from it. */
-  | { readonly type: 'request'; readonly atMs: number; readonly text: string }
 
 /** What can be read after it: a replay is held to it. */
 export type Shown = {

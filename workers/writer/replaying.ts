@@ -127,7 +127,7 @@ type Counted = { -readonly [K in keyof ReplayStatus]: ReplayStatus[K] }
 
 async function applyLine(line: Line, parts: Replayed, status: Counted): Promise<void> {
   const { writer, reader, answers } = parts
-  if (line.type === 'open' || line.type === 'request') return
+  if (line.type === 'open') return
   if (line.type === 'expect') {
     for (const one of line.transactions) writer.expect(one)
     return
