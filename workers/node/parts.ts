@@ -85,7 +85,7 @@ export function openParts(
   })
   const metrics = createMetrics(
     {
-      ...{ pool: pool.stats, keptLogs: started.keptLogs, near: () => ({ ...started.near() }) },
+      ...{ pool: pool.stats, keptLogs: started.keptLogs, near: started.near },
       holds: () => later.front?.holds() ?? {},
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
       txpool: transactions.stats,

@@ -21,10 +21,14 @@ export async function startNode(context: NodeContext, role: Role): Promise<void>
   const heaps = watchHeaps()
   const threads = startChainThreads(context, data, role)
   const { chain, database, shared } = data
-  const gate = gated(openStore(database))
+  const store = openStore(database)
+  const { engine, latest, limits } = context.config
+  // Each read through it costs: only what runs short calls here has one.
+  const gate = engine === 'fast' && limits.nearTurnMs > 0 ? gated(store) : undefined
   const { views } = shared
-  const { latest } = context.config
-  const reader = openChainReader({ views, store: gate.store, chain, thread: FRONT_ROW, latest })
+  const reader = openChainReader({
+    ...{ views, store: gate?.store ?? store, chain, thread: FRONT_ROW, latest },
+  })
   const opened = openPool(context, data, { reader, gate, isLazy: isFetched(role.mode) })
   const { serve } = await import('./serving.ts')
   await serve(context, { ...data, ...opened, threads, reader, heaps }, role)

@@ -20,6 +20,7 @@ export interface Near {
 }
 export type NearReply = { readonly reply: PoolReply; readonly micros: number }
 export type NearStats = {
+  /** Calls since the start. */
   readonly answered: number
   /** Begun here and sent to the pool: at a row that nobody has read lately, or for their time. */
   readonly passedOn: number
@@ -48,7 +49,7 @@ const MOST_CODES = 4
 const MOST_ROWS = 4
 const SLOW_MS = 2
 const SLOW_REST_MS = 1_000
-/** The engine ends after 0.3 ms of its own; this is for what is around it. */
+/** The engine ends by itself, after 0.5 ms of plain opcodes or 2 of the dearest; this is for what is around it. */
 const CALL_MS = 1
 const MOST_KEYS = 4_096
 /** What nobody has used for so long is given back. */
@@ -143,17 +144,25 @@ function createTurn(turnMs: number) {
 function createHold(end: () => void): (record: number) => void {
   let held = 0
   let isUsed = false
-  function hold(record: number): void {
+  let timer: NodeJS.Timeout | undefined
+  function rest(): void {
+    timer = undefined
+    if (isUsed) watch()
+    else giveBack()
+  }
+  function giveBack(): void {
+    held = 0
+    end()
+  }
+  function watch(): void {
+    isUsed = false
+    timer ??= setTimeout(rest, REST_MS).unref()
+  }
+  return (record) => {
     if (held !== 0 && held !== record) end()
     held = record
-  }
-  setInterval(() => {
-    if (!isUsed) hold(0)
-    isUsed = false
-  }, REST_MS).unref()
-  return (record) => {
+    if (timer === undefined) watch()
     isUsed = true
-    hold(record)
   }
 }
 

@@ -27,7 +27,11 @@ export type OpenedPool = {
 }
 
 /** What the front reads the chain with. */
-export type FrontReading = { readonly reader: ChainReader; readonly gate: Gate }
+export type FrontReading = {
+  readonly reader: ChainReader
+  /** Before its store; undefined: the front runs no short calls. */
+  readonly gate: Gate | undefined
+}
 
 const NO_NEAR: NearStats = { answered: 0, passedOn: 0 }
 /** Of one worker. */
@@ -82,10 +86,8 @@ export function openPool(
     ...{ pool, jobs, spent },
     keptLogs: () => readKeptLogs(keptLogs),
     openNear() {
-      near ??=
-        config.engine === 'fast' && limits.nearTurnMs > 0
-          ? loadNear({ context, chain, front })
-          : undefined
+      const { gate } = front
+      near ??= gate && loadNear({ context, chain, reader, gate })
     },
     near: () => near?.stats ?? NO_NEAR,
   }
@@ -95,9 +97,10 @@ export function openPool(
 function loadNear(options: {
   readonly context: NodeContext
   readonly chain: ChainSpec
-  readonly front: FrontReading
+  readonly reader: ChainReader
+  readonly gate: Gate
 }): Near {
-  const { context, chain, front } = options
+  const { context, ...reading } = options
   const { reporter } = context
   const load = createRequire(import.meta.url)
   const { createNear } = load('./near.ts') as typeof import('./near.ts')
@@ -105,8 +108,8 @@ function loadNear(options: {
     '../../rpc/methods/index.ts',
   ) as typeof import('../../rpc/methods/index.ts')
   return createNear({
-    ...front,
-    ...{ chain, methods, limits: context.config.limits },
+    ...reading,
+    ...{ methods, limits: context.config.limits },
     now: () => performance.now(),
     onBug: (error, method) => reporter.report('call_failed', { err: error, method }),
     onTrap: (reason) => reporter.report('engine_trapped', { reason }),
