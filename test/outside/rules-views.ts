@@ -180,8 +180,7 @@ export const VIEW_RULES: readonly Rule[] = [
     name: 'ownFront',
     rule: "it is the row of the worker's own front that covers it, where there are several",
     edits: [edit('views/lease', 'words, rowAt(front)', 'words, rowAt(FRONT)')],
-    race: [lateRow, lateAdopt(10), lateFloor],
-    expect: ['torture', 'model'],
+    expect: ['model'],
   },
   {
     name: 'frontFirst',

@@ -102,7 +102,14 @@ export async function torture(
   const count = openCounters(counters, FRONT_ROW)
   const shared = { views, ledger, control }
   const habitsOf = (front: number) => ({
-    ...{ sessions: options.front, loans: options.loans, heldLoans: options.heldLoans },
+    // The second reads little beside what it lends, to leave the writer its processor.
+    ...{
+      sessions:
+        front === 0
+          ? options.front
+          : { ...options.front, leases: Math.min(1, options.front.leases) },
+    },
+    ...{ loans: options.loans, heldLoans: options.heldLoans },
     readers: READERS_OF[front]!,
   })
   const second = startFront(
