@@ -36,12 +36,16 @@ import { type BlocksContext, ViewBlocks } from './view-blocks.ts'
 /** Blocks whose transactions and receipts a thread keeps decoded. */
 const DECODED_BLOCKS = 32
 
-/** `thread`: the row of leases that is this thread's alone; 0 is the front's. `latest`: complete unless said. */
+/**
+ * `thread`: the row of leases that is this thread's alone; `front`: the row of the one that lends it records, 0 unless said. `latest`:
+ * complete unless said.
+ */
 export function openChainReader(options: {
   readonly views: SharedViews
   readonly store: StoreReader
   readonly chain: ChainSpec
   readonly thread: number
+  readonly front?: number
   readonly latest?: LatestHead
   /** What searches for logs keep; nothing unless said. */
   readonly logRows?: KeptLogRows

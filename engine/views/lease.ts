@@ -11,17 +11,26 @@ export type Lease = {
 export type Leases = {
   newest(): number
   lease(): Lease
-  /** Leases a record that the front holds for this thread; undefined: gone. */
+  /** Leases a record that this thread's front holds for it; undefined: gone. */
   adopt(record: number): Lease | undefined
 }
 
+/** Of a thread that no other one is told of. */
 const FRONT = 0
 
-/** One per thread: it alone writes the row. */
-export function openLeases(arena: Arena, thread: number): Leases {
+/**
+ * One per thread: it alone writes the row. `front`: the row of the thread that lends it records, its own where it is a front itself.
+ * @throws {RangeError} where the recycler would read the front's row after this one: a view that passes from one to the other between two
+ * looks would be seen in neither.
+ */
+export function openLeases(arena: Arena, thread: number, front = FRONT): Leases {
   const { words } = arena
   if (!(thread >= 0 && thread < arena.threads))
     throw new RangeError(`views: thread ${thread} of ${arena.threads}`)
+  if (!(front >= 0 && front <= thread))
+    throw new RangeError(
+      `views: the front of thread ${thread} is ${front}, expected 0 to ${thread}`,
+    )
   const row = rowAt(thread)
   const counts = new Map<number, number>()
   const oldest = () => {
@@ -62,9 +71,9 @@ export function openLeases(arena: Arena, thread: number): Leases {
   /** After the row is set: either the recycler sees the row, or we see its floor. */
   function mayEnter(number: number): boolean {
     if (Atomics.load(words, FLOOR) <= number) return true
-    if (thread !== FRONT) {
-      const front = Atomics.load(words, rowAt(FRONT))
-      if (front > 0 && front <= number) return true
+    if (thread !== front) {
+      const covered = Atomics.load(words, rowAt(front))
+      if (covered > 0 && covered <= number) return true
     }
     return false
   }

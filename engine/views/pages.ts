@@ -40,8 +40,8 @@ export function openPages(arena: Arena): Pages {
   function recycle() {
     const floor = oldestLease()
     if (floor > Atomics.load(words, FLOOR)) Atomics.store(words, FLOOR, floor)
-    // Read again after the floor is raised: a row set meanwhile either is seen here or its thread sees the floor. The front first: a
-    // worker takes over a view while the front's row covers it, and between two looks it may pass from one to the other.
+    // Read again after the floor is raised: a row set meanwhile either is seen here or its thread sees the floor. A front before
+    // its workers: these take over a view while its row covers it, and between two looks it may pass from one to the other.
     unreadBelow = Math.min(floor, oldestLease())
     let kept = 0
     for (const each of retired)

@@ -49,17 +49,18 @@ export type ViewThread = {
   readonly scratch: ReturnType<typeof createScratch>
 }
 
-/** `thread`: the row of leases that is this thread's alone. */
+/** `thread`: the row of leases that is this thread's alone; `front`: the row of the one that lends it records, 0 unless said. */
 export function openViewThread(options: {
   readonly views: SharedViews
   readonly store: StoreReader
   readonly thread: number
+  readonly front?: number
 }): ViewThread {
   const arena = openArena(options.views)
   return {
     arena,
     store: options.store,
-    leases: openLeases(arena, options.thread),
+    leases: openLeases(arena, options.thread, options.front),
     cache: openCache(options.views.cache),
     query: createQuery(),
     scratch: createScratch(),

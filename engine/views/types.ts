@@ -6,7 +6,7 @@ import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { BlockId } from '../storage/types.ts'
 
-/** Plain data: crosses a thread. `buffer` is the arena; `threads` the rows of leases. Row 0 belongs to the front. */
+/** Plain data: crosses a thread. `buffer` is the arena; `threads` the rows of leases. A front's row stands before those of its workers. */
 export type SharedViews = {
   readonly buffer: SharedArrayBuffer
   /** Of flat values that were read. */

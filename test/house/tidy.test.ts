@@ -125,7 +125,7 @@ const importers: Record<string, readonly string[]> = {
   'pino-pretty': ['workers/observe/log.ts'],
   piscina: ['workers/pool/threads.ts'],
   'prom-client': ['workers/observe/prometheus.ts'],
-  'rate-limiter-flexible': ['rpc/limiter/limiter.ts', 'rpc/limiter/redis.ts'],
+  'rate-limiter-flexible': ['rpc/limiter/redis.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],
   'undici/lib/llhttp/llhttp_simd-wasm.js': ['rpc/wire/request-reader.ts'],
   htm: ['rpc/page/view.ts'],

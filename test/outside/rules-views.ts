@@ -27,7 +27,7 @@ const passedRow = before(
 const lateLook = before(
   'views/lease',
   '    if (Atomics.load(words, FLOOR) <= number) return true\n',
-  `if (thread === FRONT) ${pause(0.7, 30)}`,
+  `if (thread === front) ${pause(0.7, 30)}`,
 )
 /** A worker takes a record over when a recycler has passed it. */
 const lateAdopt = (milliseconds: number) =>
@@ -172,13 +172,19 @@ export const VIEW_RULES: readonly Rule[] = [
   {
     name: 'covered',
     rule: "a worker may adopt below the floor while its front's row covers it",
-    edits: [edit('views/lease', '    if (thread !== FRONT) {', '    if (thread < FRONT) {')],
+    edits: [edit('views/lease', '    if (thread !== front) {', '    if (thread < front) {')],
     race: [lateRow, lateAdopt(10), lateFloor],
     expect: ['torture', 'model'],
   },
   {
+    name: 'ownFront',
+    rule: "it is the row of the worker's own front that covers it, where there are several",
+    edits: [edit('views/lease', 'words, rowAt(front)', 'words, rowAt(FRONT)')],
+    expect: ['model'],
+  },
+  {
     name: 'frontFirst',
-    rule: 'the recycler reads the row of the front before those of workers',
+    rule: 'the recycler reads the row of a front before those of its workers',
     edits: [
       edit(
         'views/pages',

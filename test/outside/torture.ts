@@ -67,7 +67,7 @@ const SLOW = ['coverChecked']
 const RULE_CPU_SECONDS = 60
 const CONTROL_CPU_SECONDS = 6
 /** Processor time of a part, for each second that it shall run: it goes on until it has seen enough. */
-const CPU_PER_SECOND = 5
+const CPU_PER_SECOND = 6
 /** And in wall time, so that a run ends with what it has seen where a machine gives it hardly any processor. */
 const WALL_PER_SECOND = 10
 const WALL_PER_CPU_SECOND = 10

@@ -1,24 +1,30 @@
-/** The front: reads by itself in short turns, and lends the records of its batches to the readers. */
+/** A front: reads by itself in short turns, and lends the records of its batches to the readers. */
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { openArena } from '../../engine/views/arena.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
 import type { Count } from './counters.ts'
 import type { SharedLedger } from './ledger.ts'
-import { READERS } from './options.ts'
-import type { Readers } from './readers.ts'
+import type { Lend } from './offers.ts'
 import { type SessionHabits, Sessions } from './sessions.ts'
 import { openTruth } from './truth.ts'
 
+export type FrontHabits = {
+  readonly sessions: SessionHabits
+  /** Batches lent to readers at a time. */
+  readonly loans: number
+  /** Share of them that are held until they are taken over. */
+  readonly heldLoans: number
+  /** The numbers of its readers. */
+  readonly readers: readonly number[]
+}
 type Options = {
   readonly chain: ChainReader
-  readonly habits: SessionHabits
-  readonly loans: number
-  readonly heldLoans: number
+  readonly habits: FrontHabits
   readonly views: SharedViews
   readonly ledger: SharedLedger
   readonly control: Int32Array<SharedArrayBuffer>
-  readonly readers: Readers
+  readonly lend: Lend
   readonly random: () => number
   readonly count: Count
   readonly onFault: (message: string) => void
@@ -44,7 +50,7 @@ export class Front {
     const { chain, habits, views, ledger, control, random, count } = options
     const arena = openArena(views)
     const reader = { arena, truth: openTruth(ledger), random, count, flatReads: () => 0 }
-    this.#sessions = new Sessions({ reader, chain, habits, cancel: control })
+    this.#sessions = new Sessions({ reader, chain, habits: habits.sessions, cancel: control })
   }
 
   async turn(): Promise<void> {
@@ -64,13 +70,14 @@ export class Front {
 
   /** A batch: leased here, read there as well. Mostly it is held until the other has it; otherwise that may come too late. */
   #lend(): void {
-    const { readers, random, loans } = this.#options
+    const { lend, random, habits } = this.#options
+    const { readers, loans, heldLoans } = habits
     if (this.#loans.length >= loans) return
     const session = this.#sessions.lease('flashblocks')
     const { record } = session.reading.leased
-    const state = readers.offer(record, Math.floor(random() * READERS))
+    const state = lend(record, readers[Math.floor(random() * readers.length)]!)
     if (state === undefined) return
-    const isHeld = random() < this.#options.heldLoans
+    const isHeld = random() < heldLoans
     if (isHeld) session.isLent = true
     else this.#sessions.release(session)
     const isShort = random() < 0.5

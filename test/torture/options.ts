@@ -3,6 +3,8 @@ import type { Habits } from './driver.ts'
 import type { SessionHabits } from './sessions.ts'
 
 export const READERS = 3
+/** By front: the numbers of those that it lends to. */
+export const READERS_OF: readonly (readonly number[])[] = [[0, 1], [2]]
 
 export type TortureOptions = {
   readonly seed: number

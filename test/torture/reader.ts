@@ -11,6 +11,7 @@ import { mulberry32 } from '../outside/run-options.ts'
 import { tortureChain } from './content.ts'
 import { openCounters, type SharedCounters } from './counters.ts'
 import type { SharedLedger } from './ledger.ts'
+import { type Offer, takeOver } from './offers.ts'
 import type { Reader } from './reading.ts'
 import { type SessionHabits, Sessions } from './sessions.ts'
 import { openTruth } from './truth.ts'
@@ -24,8 +25,9 @@ export type ReaderData = {
   /** Line of the counters, from 0 for the front. */
   readonly line: number
   readonly claims: Claims
-  /** [record that it shall take over, 0: none; 1: taken, 2: it was gone]. */
-  readonly offer: Int32Array<SharedArrayBuffer>
+  /** Row of the front that offers it records. */
+  readonly front: number
+  readonly offer: Offer
   /** [readers of this record and older ones let go; 1: stop]. */
   readonly control: Int32Array<SharedArrayBuffer>
   readonly habits: SessionHabits
@@ -55,7 +57,7 @@ function run(main: MessagePort, data: ReaderData): void {
     const { control } = data
     tell({ type: 'reading' })
     for (let restAt = performance.now() + WORK_MS; Atomics.load(control, 1) === 0; ) {
-      takeOver(sessions, data.offer)
+      takeOver(data.offer, (record) => sessions.adopt(record))
       sessions.turn()
       if (sessions.isBusy && performance.now() < restAt) continue
       sleep(sessions.isBusy ? REST_MS : 1)
@@ -78,6 +80,7 @@ function open(data: ReaderData): Sessions {
     store: watched.store,
     chain: tortureChain(),
     thread: claimRow(data.claims, threadId),
+    front: data.front,
   })
   const reader: Reader = {
     arena,
@@ -96,11 +99,4 @@ function holdUp({ words }: Arena, random: () => number): void {
     const fold = Atomics.load(words, FOLD)
     for (let ms = 0; ms < FOLD_WAIT_MS && Atomics.load(words, FOLD) === fold; ms++) sleep(1)
   } else if (dice < 0.01) sleep(random() * 2)
-}
-
-function takeOver(sessions: Sessions, offer: Int32Array<SharedArrayBuffer>): void {
-  const record = Atomics.load(offer, 0)
-  if (record === 0) return
-  Atomics.store(offer, 1, sessions.adopt(record) ? 1 : 2)
-  Atomics.store(offer, 0, 0)
 }

@@ -8,6 +8,15 @@ import { type Claims, releaseEnded } from '../../workers/thread/rows.ts'
 import { beatsOf, type Count, type SharedCounters } from './counters.ts'
 import { cpuSeconds } from './cpu-time.ts'
 import type { SharedLedger } from './ledger.ts'
+import {
+  createOffer,
+  isReading,
+  type Lend,
+  lendTo,
+  type Offer,
+  tellEnding,
+  tellReading,
+} from './offers.ts'
 import { READERS, type TortureOptions } from './options.ts'
 import type { FromReader, ReaderData } from './reader.ts'
 
@@ -22,6 +31,9 @@ type Options = {
   readonly onFault: (message: string) => void
   readonly count: Count
   readonly firstLine: number
+  /** Row of the front that lends to a reader. */
+  readonly frontOf: (index: number) => number
+  readonly onStarted: (index: number, offer: Offer) => void
 }
 
 type Thread = {
@@ -29,8 +41,7 @@ type Thread = {
   readonly ended: Promise<unknown>
   readonly id: number
   readonly line: number
-  readonly offer: Int32Array<SharedArrayBuffer>
-  isReading: boolean
+  readonly offer: Offer
   isStopped: boolean
   isEnding: boolean
   beats: number
@@ -55,19 +66,7 @@ export class Readers {
     for (let index = 0; index < READERS; index++) this.#threads.push(this.#start(index))
   }
 
-  /** Offers a record that stays leased until `isTaken` says so; undefined: nobody is free. */
-  offer(record: number, index: number): (() => 'waiting' | 'taken' | 'gone') | undefined {
-    const thread = this.#threads[index]!
-    const { offer } = thread
-    if (!thread.isReading || thread.isEnding || Atomics.load(offer, 0) !== 0) return undefined
-    Atomics.store(offer, 1, 0)
-    Atomics.store(offer, 0, record)
-    return () => {
-      if (thread.isEnding) return 'taken'
-      if (Atomics.load(offer, 0) !== 0) return 'waiting'
-      return Atomics.load(offer, 1) === 1 ? 'taken' : 'gone'
-    }
-  }
+  readonly lend: Lend = (record, index) => lendTo(this.#threads[index]!.offer, record)
 
   /** Kills one when it is time; notices those that hang. */
   async look(): Promise<void> {
@@ -83,7 +82,7 @@ export class Readers {
     this.#killAtMs = now + this.#options.options.killEveryMs
     const index = this.#kills % READERS
     const thread = this.#threads[index]!
-    if (!thread.isReading) return
+    if (!isReading(thread.offer)) return
     await this.#kill(thread)
     this.#kills++
     this.#options.count('kills')
@@ -100,12 +99,13 @@ export class Readers {
   async end(): Promise<void> {
     for (const thread of this.#threads) {
       // Loading: V8 aborts the process when it is terminated there.
-      while (!thread.isReading && thread.worker.threadId >= 0) await sleep(5)
+      while (!isReading(thread.offer) && thread.worker.threadId >= 0) await sleep(5)
       await this.#kill(thread)
     }
   }
 
   async #kill(thread: Thread): Promise<void> {
+    tellEnding(thread.offer)
     thread.isEnding = true
     void thread.worker.terminate()
     await thread.ended
@@ -119,10 +119,11 @@ export class Readers {
 
   #start(index: number): Thread {
     const { options, database, views, ledger, counters, control, claims, firstLine } = this.#options
-    const offer = new Int32Array(new SharedArrayBuffer(8))
+    const offer = createOffer()
     const line = firstLine + index
     const { readers: habits } = options
-    const shared = { views, ledger, counters, control, claims, offer, line, habits }
+    const front = this.#options.frontOf(index)
+    const shared = { views, ledger, counters, control, claims, front, offer, line, habits }
     const worker = new Worker(new URL('./reader.ts', import.meta.url), {
       workerData: {
         ...shared,
@@ -132,7 +133,6 @@ export class Readers {
     })
     const thread: Thread = {
       ...{ worker, offer, line, id: worker.threadId, ended: once(worker, 'exit') },
-      isReading: false,
       isStopped: false,
       isEnding: false,
       beats: -1,
@@ -141,13 +141,14 @@ export class Readers {
     worker.on('message', (message: FromReader) => {
       // The last words of a thread that is being ended mean nothing: its calls return before they are done.
       if (thread.isEnding) return
-      if (message.type === 'reading') thread.isReading = true
+      if (message.type === 'reading') tellReading(offer)
       else if (message.type === 'stopped') thread.isStopped = true
       else this.#options.onFault(message.message)
     })
     worker.on('error', (error) => {
       if (!thread.isEnding) this.#options.onFault(`reader ${line}: ${error.stack}`)
     })
+    this.#options.onStarted(index, offer)
     return thread
   }
 }

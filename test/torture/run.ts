@@ -11,14 +11,15 @@ import { openStore } from '../../engine/storage/blocks/store.ts'
 import { createViews } from '../../engine/views/arena.ts'
 import type { KeeperData } from '../../workers/keeper/keeper.ts'
 import type { FromKeeper } from '../../workers/thread/messages.ts'
-import { allRows, createClaims, FRONT_ROW } from '../../workers/thread/rows.ts'
+import { allRows, createClaims, FRONT_ROW, SOURCE_ROW } from '../../workers/thread/rows.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { mulberry32 } from '../outside/run-options.ts'
 import { tortureChain } from './content.ts'
 import { type Counts, createCounters, openCounters, sumCounters } from './counters.ts'
 import { Front } from './front.ts'
+import type { FromFront, FrontData, ToFront } from './front-thread.ts'
 import { createLedger } from './ledger.ts'
-import { READERS, type TortureOptions } from './options.ts'
+import { READERS, READERS_OF, type TortureOptions } from './options.ts'
 import { Readers } from './readers.ts'
 import type { FromTortureWriter, ToTortureWriter, WriterData } from './writer.ts'
 
@@ -30,8 +31,12 @@ export type TortureResult = {
   readonly lost: string | undefined
 }
 
-const LINES = READERS + 2
 const FIRST_READER = 2
+const SECOND_FRONT = FIRST_READER + READERS
+const LINES = SECOND_FRONT + 1
+/** The source's: there is none here, and it stands before those of the readers. */
+const SECOND_FRONT_ROW = SOURCE_ROW
+const isOfSecond = (reader: number) => READERS_OF[1]!.includes(reader)
 const LOOK_MS = 5
 
 /** `isEnough`: asked with what was counted so far; ends the run. */
@@ -95,29 +100,39 @@ export async function torture(
   await hasSaid('ready')
 
   const count = openCounters(counters, FRONT_ROW)
-  const readers = new Readers({
-    options,
-    database,
-    views,
-    ledger,
-    counters,
-    control,
-    claims,
+  const shared = { views, ledger, control }
+  const habitsOf = (front: number) => ({
+    // The second reads little beside what it lends, to leave the writer its processor.
+    ...{
+      sessions:
+        front === 0
+          ? options.front
+          : { ...options.front, leases: Math.min(1, options.front.leases) },
+    },
+    ...{ loans: options.loans, heldLoans: options.heldLoans },
+    readers: READERS_OF[front]!,
+  })
+  const second = startFront(
+    {
+      ...{ ...shared, counters, database: database.share(), habits: habitsOf(1) },
+      ...{ line: SECOND_FRONT, row: SECOND_FRONT_ROW, seed: seed + 2 },
+    },
     onFault,
-    count,
+  )
+  const readers = new Readers({
+    ...{ ...shared, options, database, counters, claims, onFault, count },
     firstLine: FIRST_READER,
+    frontOf: (index) => (isOfSecond(index) ? SECOND_FRONT_ROW : FRONT_ROW),
+    onStarted(index, offer) {
+      if (isOfSecond(index)) second.worker.postMessage({ index, offer } satisfies ToFront)
+    },
   })
   const front = new Front({
     chain: openChainReader({
-      views,
-      store: openStore(database),
-      chain: tortureChain(),
+      ...{ views, store: openStore(database), chain: tortureChain() },
       thread: FRONT_ROW,
     }),
-    habits: options.front,
-    loans: options.loans,
-    heldLoans: options.heldLoans,
-    ...{ views, ledger, control, readers, count, onFault },
+    ...{ ...shared, habits: habitsOf(0), lend: readers.lend, count, onFault },
     random: mulberry32(seed + 1),
   })
   const startedMs = performance.now()
@@ -133,11 +148,12 @@ export async function torture(
     await hasSaid('stopped')
     front.releaseAll()
     await readers.stop()
+    await second.stopped
     writer.postMessage('drain' satisfies ToTortureWriter)
     await hasSaid('drained')
   }
   await readers.end()
-  for (const worker of [writer, keeper]) {
+  for (const worker of [writer, keeper, second.worker]) {
     const { threadId } = worker
     const ended = once(worker, 'exit')
     void worker.terminate()
@@ -147,4 +163,19 @@ export async function torture(
   await database.close()
   rmSync(directory, { recursive: true, force: true })
   return { fault, counts, seconds: ranSeconds, lost }
+}
+
+/** `stopped`: it holds no record any more, or there is a fault. */
+function startFront(data: FrontData, onFault: (message: string) => void) {
+  const worker = new Worker(new URL('./front-thread.ts', import.meta.url), { workerData: data })
+  const stopped = Promise.withResolvers<void>()
+  worker.on('message', (message: FromFront) => {
+    if (message.type === 'fault') onFault(message.message)
+    stopped.resolve()
+  })
+  worker.on('error', (error) => {
+    onFault(`the second front: ${error.stack}`)
+    stopped.resolve()
+  })
+  return { worker, stopped: stopped.promise }
 }

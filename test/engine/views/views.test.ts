@@ -275,6 +275,23 @@ describe('leases', () => {
     expect(publisher.stats().oldestLease).toBe(2)
   })
 
+  test('of several fronts each covers its own workers alone, and stands before them', () => {
+    const { publisher, thread, views } = open()
+    publisher.publish(heads(publisher.base))
+    publisher.publish(heads(publisher.base))
+    const [first, second, worker] = [thread(0), thread(1, 1), thread(2, 1)]
+    const held = second.leases.adopt(1)!
+    Atomics.store(new Int32Array(views.buffer), FLOOR, 2)
+    expect(first.leases.adopt(1)).toBeUndefined()
+    expect(thread(2).leases.adopt(1)).toBeUndefined()
+    const adopted = worker.leases.adopt(1)
+    held.release()
+    expect(publisher.stats().oldestLease).toBe(1)
+    adopted!.release()
+    expect(worker.leases.adopt(1)).toBeUndefined()
+    expect(() => thread(1, 2)).toThrow('the front of thread 1 is 2, expected 0 to 1')
+  })
+
   test('a thread with several leases shows the oldest', () => {
     const { publisher, thread } = open()
     publisher.publish(heads(publisher.base))

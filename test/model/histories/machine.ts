@@ -40,10 +40,14 @@ import { Chain, type Node, type Shown, worldOf } from './truth.ts'
 export const GENESIS = 1000
 export const CHAIN = plainChain(GENESIS)
 const PAGE_BYTES = 2048
-/** Rows of leases: the front, the writer, two workers. */
-const THREADS = 4
 export const FRONT = 0
 export const WRITER = 1
+/** Rows of leases by the row of who lends to it: two fronts with two workers and one, and the writer. */
+export const FRONT_OF: readonly number[] = [FRONT, FRONT, FRONT, FRONT, 4, 4]
+export const WORKERS = [2, 3, 5] as const
+/** Those that read without being told of a record. */
+export const READERS = [FRONT, 2, 3, 4, 5] as const
+const THREADS = FRONT_OF.length
 
 /** Blocks that the keeper can unfold: it may fold some between the writer's look at a branch and the branch. */
 export const undoWindowOf = ({ undoBlocks, backlog }: Setup): number => undoBlocks + backlog + 1
@@ -177,7 +181,10 @@ export class Machine {
   }
 
   openReader(thread: number, store = racedStore(this.store, () => this.onRead?.())): ChainReader {
-    return openChainReader({ views: this.views, store, chain: CHAIN, thread })
+    return openChainReader({
+      ...{ views: this.views, store, chain: CHAIN },
+      ...{ thread, front: FRONT_OF[thread]! },
+    })
   }
 
   get publisher(): Publisher {

@@ -16,7 +16,7 @@ import {
   seal,
 } from './drive.ts'
 import { checkInvariants } from './invariants.ts'
-import { FRONT, Machine } from './machine.ts'
+import { FRONT, FRONT_OF, Machine, READERS, WORKERS } from './machine.ts'
 import type { History, Step } from './steps.ts'
 
 const MAX_HELD = 6
@@ -142,23 +142,23 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
 
 function lease(machine: Machine, random: Random): void {
   if (machine.held.length >= MAX_HELD) return
-  const thread = [FRONT, 2, 3][random(3)]!
+  const thread = READERS[random(READERS.length)]!
   const held = machine.lease(thread, random(3) === 0 ? 'standard' : 'flashblocks')
   machine.held.push(held)
   machine.counts.add('lease')
 }
 
-/** A worker is told a record: one that the front holds, which it must get, or any other, which may be gone. */
+/** A worker is told a record: one that its front holds, which it must get, or any other, which may be gone. */
 function adopt(machine: Machine, random: Random): void {
   const { held, readers, counts, arena } = machine
   if (held.length >= MAX_HELD) return
   const newest = readers[FRONT]!.newestRecord()
-  const covered = held.filter(({ thread }) => thread === FRONT)
+  const thread = WORKERS[random(WORKERS.length)]!
+  const covered = held.filter((each) => each.thread === FRONT_OF[thread])
   const record =
     covered.length > 0 && random(3) > 0
       ? covered[random(covered.length)]!.leased.record
       : Math.max(1, newest - random(20))
-  const thread = 2 + random(2)
   const leased = readers[thread]!.adopt(record, 'flashblocks')
   const isCovered = covered.some((each) => each.leased.record <= record)
   if (leased !== undefined) {
@@ -240,7 +240,10 @@ function checkNow(machine: Machine, random: Random): void {
 }
 
 function checkNewest(machine: Machine, random: Random): void {
-  const held = machine.lease([FRONT, 2, 3][random(3)]!, random(3) ? 'flashblocks' : 'standard')
+  const held = machine.lease(
+    READERS[random(READERS.length)]!,
+    random(3) ? 'flashblocks' : 'standard',
+  )
   try {
     checkSample(machine, held, random)
   } finally {

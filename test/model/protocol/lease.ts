@@ -3,7 +3,7 @@ import { Fault, type Step } from '../explore.ts'
 import { forgetRecords } from './publisher.ts'
 import { type Ask, type Choice, FINAL } from './scenario.ts'
 import type { Position, State } from './state.ts'
-import { FRONT, NAMES, set, step, type Thread, withRow } from './thread.ts'
+import { frontOf, isFront, NAMES, set, step, type Thread, taskOf, withRow } from './thread.ts'
 import { blocksOf } from './walk.ts'
 
 /** Leases.lease: the head word; Leases.adopt: what the front said. */
@@ -14,9 +14,10 @@ export function takeNumber(thread: Thread): Step<State>[] {
     const number = state.words.head
     return [step(thread, `loads head ${number}`, { at: 'row', number })]
   }
-  if (state.task === null) return []
-  const { record: number, session } = state.task
-  return [step(thread, `is told of ${number}`, { at: 'row', number, session }, { task: null })]
+  const task = taskOf(thread.row)
+  if (state[task] === null) return []
+  const { record: number, session } = state[task]
+  return [step(thread, `is told of ${number}`, { at: 'row', number, session }, { [task]: null })]
 }
 
 const isAdopting = ({ reading, me }: Thread) =>
@@ -27,7 +28,7 @@ export function setRow(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const before = Math.abs(state.words.rows[row]!)
   if (before !== 0 && before <= me.number) return [step(thread, 'has an older row', { at: 'open' })]
-  const isMarked = row === FRONT && world.rules.coverChecked
+  const isMarked = isFront(row) && world.rules.coverChecked
   const words = withRow(state, row, isMarked ? -me.number : me.number)
   const at = world.rules.recheck ? 'floor' : 'open'
   return [step(thread, `sets its row to ${me.number}`, { at }, { words })]
@@ -36,21 +37,21 @@ export function setRow(thread: Thread): Step<State>[] {
 export function lookAtFloor(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const isBelow = state.words.floor > me.number
-  const isMarked = row === FRONT && world.rules.coverChecked
+  const isMarked = isFront(row) && world.rules.coverChecked
   const passed = isMarked ? 'confirm' : 'open'
-  const refused = row !== FRONT && world.rules.covered ? 'front' : 'back'
+  const refused = !isFront(row) && world.rules.covered ? 'front' : 'back'
   return [step(thread, 'looks at the floor', { at: isBelow ? refused : passed })]
 }
 
 /** From here on the row covers workers too. */
 export function confirmRow(thread: Thread): Step<State>[] {
-  const words = withRow(thread.state, FRONT, thread.me.number)
+  const words = withRow(thread.state, thread.row, thread.me.number)
   return [step(thread, 'confirms its row', { at: 'open' }, { words })]
 }
 
 export function lookAtFront(thread: Thread): Step<State>[] {
-  const { state, me } = thread
-  const front = state.words.rows[FRONT]!
+  const { world, state, me, row } = thread
+  const front = state.words.rows[world.rules.ownFront ? frontOf(row) : 0]!
   const isCovered = front > 0 && front <= me.number
   return [step(thread, 'looks at the row of the front', { at: isCovered ? 'open' : 'back' })]
 }
@@ -58,10 +59,10 @@ export function lookAtFront(thread: Thread): Step<State>[] {
 export function takeRowBack(thread: Thread): Step<State>[] {
   const { state, me, row } = thread
   const run = (): State => {
-    const { front } = state
+    const front = state[NAMES[frontOf(row)]]
     const isAdopter = isAdopting(thread)
     if (isAdopter && front.leases.includes(me.number) && front.left === me.session)
-      throw new Fault(`the worker is refused record ${me.number}, which the front holds`)
+      throw new Fault(`the worker is refused record ${me.number}, which its front holds`)
     const words = withRow(state, row, me.leases.length === 0 ? 0 : Math.min(...me.leases))
     // "View gone" ends the request; a lease of the newest record is tried again.
     const left = isAdopter ? me.left - 1 : me.left
@@ -85,9 +86,10 @@ export function openRecord(thread: Thread): Step<State>[] {
         const leases = [...me.leases, me.number]
         const at = choose(thread, choice)
         const isAsked = at !== undefined && isFit(at, choice, ask)
-        const isTold = row === FRONT && thread.world.scenario.readers[1]?.isAdopter === true
-        const task = { record: me.number, session: me.left }
-        const told = isTold && state.task === null ? { task } : {}
+        const isTold = isFront(row) && thread.world.scenario.readers[row + 1]?.isAdopter === true
+        const task = taskOf(row)
+        const what = { record: me.number, session: me.left }
+        const told = isTold && state[task] === null ? { [task]: what } : {}
         if (!isAsked) return set(thread, { at: 'release', leases, number: 0 }, told)
         const { base, unfolds } = record
         const view = { at, base, unfolds, ask }

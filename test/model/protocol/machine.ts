@@ -1,5 +1,5 @@
 /**
- * The shared views as a model: one writer, one keeper, the front and a worker, every order of their steps, and a kill after each. A step
+ * The shared views as a model: one writer, one keeper, two fronts with a worker each, every order of their steps, and a kill after each. A step
  * is one store to shared memory, one load that another thread may change meanwhile, or one commit of the database; each function names
  * the one of the product that it stands for. Every answer is compared with plain execution.
  *
@@ -28,8 +28,7 @@ function modelOf(world: World): Model<State> {
     steps: (state) => [
       ...writerSteps(world, state),
       ...keeperSteps(world, state),
-      ...readerSteps(world, state, 0),
-      ...readerSteps(world, state, 1),
+      ...([0, 1, 2, 3] as const).flatMap((row) => readerSteps(world, state, row)),
     ],
     check(state, isLast) {
       const { database, records, words } = state

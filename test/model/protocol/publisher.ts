@@ -216,9 +216,9 @@ export function recycleStep({ rules }: World, state: State): Step<State> {
 
 /** Records that nobody can ask for any more are the same to everybody. */
 export function forgetRecords(state: State): State {
-  const { front, worker, words, task } = state
-  const wanted = new Set([words.head, task?.record ?? 0])
-  for (const { number, leases } of [front, worker])
+  const { front, worker, secondFront, secondWorker, words, task, secondTask } = state
+  const wanted = new Set([words.head, task?.record ?? 0, secondTask?.record ?? 0])
+  for (const { number, leases } of [front, worker, secondFront, secondWorker])
     for (const n of [number, ...leases]) wanted.add(n)
   const kept = Object.entries(state.records).filter(([number]) => wanted.has(Number(number)))
   if (kept.length === Object.keys(state.records).length) return state

@@ -15,10 +15,10 @@ import {
 import type { Rules } from './rules.ts'
 import { type Ask, FINAL, KEYS, type Key } from './scenario.ts'
 import type { Position, Reader, State, World } from './state.ts'
-import { NAMES, set, step, type Thread } from './thread.ts'
+import { NAMES, type Row, set, step, type Thread } from './thread.ts'
 import { blocksOf, findInChain, hasTransaction, heightOf, isHeld, tableAt } from './walk.ts'
 
-export function readerSteps(world: World, state: State, row: 0 | 1): Step<State>[] {
+export function readerSteps(world: World, state: State, row: Row): Step<State>[] {
   const reading = world.scenario.readers[row]
   if (reading === undefined) return []
   const thread = { world, state, row, me: state[NAMES[row]], reading }

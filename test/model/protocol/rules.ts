@@ -11,6 +11,7 @@ const RULE_TABLE = {
   recheck: 'pages are recycled under a lease',
   rescan: 'pages are recycled under a lease',
   covered: 'a worker is refused the view that its front holds',
+  ownFront: 'a worker of another front is refused the view that its front holds',
   frontFirst: 'a view handed over between two looks is recycled',
   coverChecked: 'a row that the front is about to take back covers a record whose pages are gone',
   oldestRow: 'pages are recycled under the older of two leases',

@@ -49,7 +49,7 @@ export type Scenario = {
   readonly hasCache?: boolean
   /** Blocks beyond their first flashblock take a second table. */
   readonly isLarge?: boolean
-  /** Row 0 is the front's. */
+  /** A front, its worker, another front, its worker. */
   readonly readers: readonly Reading[]
 }
 

@@ -145,6 +145,21 @@ export const PROOFS: readonly Proof[] = [
   ),
   proof(
     {
+      name: 'two fronts',
+      blocks: payloads.slice(0, 3),
+      feed: payloadFeed.slice(0, 3),
+      pages: 2,
+      readers: [
+        reads(['pending'], ['x']),
+        reads([], [], 0),
+        reads(['pending'], ['x']),
+        { ...reads(['pending'], ['x']), isAdopter: true },
+      ],
+    },
+    'ownFront',
+  ),
+  proof(
+    {
       name: 'two leases of one thread',
       blocks: payloads,
       feed: payloadFeed,

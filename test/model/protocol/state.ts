@@ -177,11 +177,15 @@ export type State = {
   readonly requests: readonly Request[]
   readonly keeper: Keeper
   readonly database: Database
-  /** A record that the front told its worker of, and in which of its sessions. */
-  readonly task: { readonly record: number; readonly session: number } | null
+  readonly task: Task | null
   readonly front: Reader
   readonly worker: Reader
+  readonly secondTask: Task | null
+  readonly secondFront: Reader
+  readonly secondWorker: Reader
 }
+/** A record that a front told its worker of, and in which of its sessions. */
+type Task = { readonly record: number; readonly session: number }
 
 /** A scenario under a set of rules. */
 export type World = {
@@ -228,7 +232,7 @@ export function firstState({ readers }: Scenario): State {
       fold: 1,
       unfolds: 0,
       oldest: 0,
-      rows: [0, 0],
+      rows: Array.from({ length: Math.max(2, readers.length) }, () => 0),
       stamps: { a: 0, x: 0, y: 0 },
     },
     records: { 1: record },
@@ -276,5 +280,8 @@ export function firstState({ readers }: Scenario): State {
     task: null,
     front: reader(0),
     worker: reader(1),
+    secondTask: null,
+    secondFront: reader(2),
+    secondWorker: reader(3),
   }
 }

@@ -3,13 +3,19 @@ import type { Step } from '../explore.ts'
 import type { Reading } from './scenario.ts'
 import type { Reader, State, World } from './state.ts'
 
-export const FRONT = 0
-export const NAMES = ['front', 'worker'] as const
+/** By row: a front and its worker, and another front and its. */
+export const NAMES = ['front', 'worker', 'secondFront', 'secondWorker'] as const
+export type Row = 0 | 1 | 2 | 3
+const FRONT_OF = [0, 0, 2, 2] as const
+export const frontOf = (row: Row) => FRONT_OF[row]
+export const isFront = (row: Row) => frontOf(row) === row
+/** What a front tells its worker. */
+export const taskOf = (row: Row) => (frontOf(row) === 0 ? 'task' : 'secondTask')
 
 export type Thread = {
   readonly world: World
   readonly state: State
-  readonly row: 0 | 1
+  readonly row: Row
   readonly me: Reader
   readonly reading: Reading
 }

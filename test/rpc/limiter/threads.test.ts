@@ -1,0 +1,136 @@
+/** Points in memory that threads share: exact to one, whoever takes them. */
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { clearEnded, createLimiterMemory, Rows } from '../../../rpc/limiter/memory.ts'
+import type { LimiterThread, Tally } from '../../fixtures/limiter-thread.ts'
+
+const THREADS = 3
+const CHARGES = 60_000
+const ENDED = 10
+
+async function runThreads(perSecond: number, seed: number): Promise<Tally> {
+  const memory = createLimiterMemory(10)
+  const control = new Int32Array(new SharedArrayBuffer(8))
+  const all = Array.from({ length: THREADS }, async (_, index) => {
+    const workerData: LimiterThread = {
+      ...{ memory, control, threads: THREADS, perSecond, charges: CHARGES },
+      ...{ thread: 1 + index, seed: seed + index },
+    }
+    const file = new URL('../../fixtures/limiter-thread.ts', import.meta.url)
+    const [tally] = await once(new Worker(file, { workerData }), 'message')
+    return tally as Tally
+  })
+  const sum: Tally = {}
+  for (const tally of await Promise.all(all))
+    for (const [second, { points, isFull }] of Object.entries(tally)) {
+      sum[second] ??= { points: 0, isFull: false }
+      sum[second]!.points += points
+      sum[second]!.isFull ||= isFull
+    }
+  return sum
+}
+
+test('over threads each second has its points, all of them and not one more', {
+  timeout: 60_000,
+}, async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 4_000 }), fc.integer(), async (limit, seed) => {
+      const seconds = Object.entries(await runThreads(limit, seed))
+      expect(seconds.length).toBeGreaterThan(4)
+      expect(seconds.filter(([, { points }]) => points > limit)).toEqual([])
+      const used = seconds.filter(([key, { isFull }]) => key.startsWith('plain') && isFull)
+      expect(used.filter(([, { points }]) => points !== limit)).toEqual([])
+    }),
+    { numRuns: 4 },
+  )
+})
+
+test('keys come and go in any order, and each has its own points', () => {
+  const most = 8
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat(11), fc.nat(3)), { maxLength: 300 }), (steps) => {
+      const rows = new Rows(createLimiterMemory(most), 1)
+      const known = new Map<string, number>()
+      for (const [n, what] of steps) {
+        const key = `10.0.0.${n}`
+        const row = rows.find(key)
+        expect(row === undefined ? undefined : rows.used(row)).toBe(known.get(key))
+        if (row === undefined && !rows.isFull) {
+          rows.setUsed(rows.add(key), n)
+          known.set(key, n)
+        } else if (row !== undefined && what === 0) {
+          rows.remove(row)
+          known.delete(key)
+        } else if (row !== undefined) {
+          rows.toNewest(row)
+          known.delete(key)
+          known.set(key, n)
+        }
+        expect(rows.size).toBe(known.size)
+        const { oldest } = rows
+        expect(oldest && rows.used(oldest)).toBe([...known.values()][0])
+      }
+    }),
+  )
+})
+
+test('a thread that ended while it worked on the rows keeps nobody out', () => {
+  const memory = createLimiterMemory(10)
+  const limiter = createLimiter({ perSecond: 10, keys: 10, memory, now: () => 5_000 })
+  expect(limiter.charge('a', 10)).toMatchObject({ isAllowed: true })
+  expect(clearEnded(memory, 99)).toBe(false)
+  expect(limiter.charge('a', 1)).toMatchObject({ isAllowed: false })
+  new Rows(memory, 99).lock()
+  expect(clearEnded(memory, 98)).toBe(false)
+  expect(clearEnded(memory, 99)).toBe(true)
+  expect(limiter.known).toBe(0)
+  expect(limiter.charge('a', 10)).toMatchObject({ isAllowed: true })
+})
+
+test('who waits for a thread that ended goes on', async () => {
+  const memory = createLimiterMemory(10)
+  const control = new Int32Array(new SharedArrayBuffer(8))
+  new Rows(memory, 99).lock()
+  const workerData: LimiterThread = {
+    ...{ memory, control, thread: 1, threads: 1, perSecond: 10, charges: 5, seed: 1 },
+  }
+  const file = new URL('../../fixtures/limiter-thread.ts', import.meta.url)
+  const worker = new Worker(file, { workerData })
+  const told = once(worker, 'message')
+  // It comes there or not yet: either way it is let in.
+  await once(worker, 'online')
+  expect(clearEnded(memory, 99)).toBe(true)
+  expect(Object.keys((await told)[0] as Tally).length).toBeGreaterThan(0)
+})
+
+test('threads that are ended at any moment keep nobody out', { timeout: 60_000 }, async () => {
+  const memory = createLimiterMemory(200)
+  const limiter = createLimiter({ perSecond: 10, keys: 200, memory, thread: 1, now: Date.now })
+  let thread = 1
+  const start = () => {
+    const control = new Int32Array(new SharedArrayBuffer(8))
+    const options = { memory, control, thread: ++thread, threads: 1, perSecond: 10 }
+    const workerData: LimiterThread = { ...options, charges: 0, seed: 1, isEndless: true }
+    const file = new URL('../../fixtures/limiter-thread.ts', import.meta.url)
+    return { thread, control, worker: new Worker(file, { workerData }) }
+  }
+  const running = [start(), start()]
+  for (let ended = 0; ended < ENDED; ended++) {
+    const { thread: name, control, worker } = running.shift()!
+    running.push(start())
+    // It has begun: the moment in which it is ended is any.
+    const { async: isLater, value } = Atomics.waitAsync(control, 0, 0)
+    if (isLater) await value
+    await worker.terminate()
+    clearEnded(memory, name)
+    expect(limiter.charge('a', 11)).toMatchObject({ isAllowed: false })
+  }
+  for (const { thread: name, worker } of running) {
+    await worker.terminate()
+    clearEnded(memory, name)
+  }
+  expect(limiter.charge('b', 1)).toMatchObject({ isAllowed: true })
+})

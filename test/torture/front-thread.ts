@@ -1,0 +1,59 @@
+/** A second front, as a thread: it reads and lends as the one of the main thread does, with a row and readers of its own. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { openChainReader } from '../../engine/chain/reader.ts'
+import { openStore } from '../../engine/storage/blocks/store.ts'
+import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
+import type { SharedDatabase } from '../../engine/storage/database/types.ts'
+import type { SharedViews } from '../../engine/views/types.ts'
+import { mulberry32 } from '../outside/run-options.ts'
+import { tortureChain } from './content.ts'
+import { openCounters, type SharedCounters } from './counters.ts'
+import { Front, type FrontHabits } from './front.ts'
+import type { SharedLedger } from './ledger.ts'
+import { lendTo, type Offer } from './offers.ts'
+
+export type FrontData = {
+  readonly views: SharedViews
+  readonly database: SharedDatabase
+  readonly ledger: SharedLedger
+  readonly counters: SharedCounters
+  readonly line: number
+  readonly row: number
+  readonly control: Int32Array<SharedArrayBuffer>
+  readonly habits: FrontHabits
+  readonly seed: number
+}
+/** A reader of this front has been started. */
+export type ToFront = { readonly index: number; readonly offer: Offer }
+export type FromFront =
+  | { readonly type: 'stopped' }
+  | { readonly type: 'fault'; readonly message: string }
+
+// Not while this module is being evaluated, as the readers.
+if (parentPort !== null)
+  setImmediate((main: MessagePort) => void run(main, workerData as FrontData), parentPort)
+
+async function run(main: MessagePort, data: FrontData): Promise<void> {
+  const { views, ledger, control, seed, habits } = data
+  const tell = (message: FromFront) => main.postMessage(message)
+  const offers = new Map<number, Offer>()
+  main.on('message', ({ index, offer }: ToFront) => offers.set(index, offer))
+  const store = openStore(attachDatabase(data.database))
+  const front = new Front({
+    chain: openChainReader({
+      ...{ views, store, chain: tortureChain() },
+      ...{ thread: data.row, front: data.row },
+    }),
+    ...{ habits, views, ledger, control },
+    lend(record, index) {
+      const offer = offers.get(index)
+      return offer && lendTo(offer, record)
+    },
+    random: mulberry32(seed),
+    count: openCounters(data.counters, data.line),
+    onFault: (message) => tell({ type: 'fault', message: `the second front: ${message}` }),
+  })
+  while (Atomics.load(control, 1) === 0) await front.turn()
+  front.releaseAll()
+  tell({ type: 'stopped' })
+}
