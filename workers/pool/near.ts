@@ -17,6 +17,7 @@ export interface Near {
   /** At once; undefined: it is the pool's. @param isAlone no worker has anything to do */
   run(call: PoolCall, prediction: Prediction, isAlone: boolean): NearReply | undefined
   readonly stats: NearStats
+  close(): void
 }
 export type NearReply = { readonly reply: PoolReply; readonly micros: number }
 export type NearStats = {
@@ -80,7 +81,7 @@ export function createNear(options: NearOptions): Near {
     const end = now() + CALL_MS
     // One that is named is not looked for again, when it has gone.
     const named = { method: method.name, text, endpoint, record: record ?? reader.newestRecord() }
-    hold(named.record)
+    hold.hold(named.record)
     const call = { ...named, wantsReads: wantsReads === true }
     const bounds = { isExpired: () => now() >= end, put() {} }
     const reply = gate.shutFor(() => runner.run(call, bounds), { codes: MOST_CODES, rows })
@@ -107,6 +108,7 @@ export function createNear(options: NearOptions): Near {
       return reply && { reply, micros: Math.round(ms * 1_000) }
     },
     stats,
+    close: hold.close,
   }
 }
 
@@ -140,20 +142,23 @@ function createTurn(turnMs: number) {
 }
 
 /** The view and the session of a record are kept for the calls that follow, until another one is newer or nobody asks. */
-function createHold(end: () => void): (record: number) => void {
+function createHold(end: () => void) {
   let held = 0
   let isUsed = false
   function hold(record: number): void {
     if (held !== 0 && held !== record) end()
     held = record
   }
-  setInterval(() => {
+  const timer = setInterval(() => {
     if (!isUsed) hold(0)
     isUsed = false
   }, REST_MS).unref()
-  return (record) => {
-    isUsed = true
-    hold(record)
+  return {
+    hold(record: number): void {
+      isUsed = true
+      hold(record)
+    },
+    close: () => clearInterval(timer),
   }
 }
 

@@ -86,6 +86,7 @@ export function openPool(
         config.engine === 'fast' && limits.nearTurnMs > 0
           ? loadNear({ context, chain, front })
           : undefined
+      if (near !== undefined) lifecycle.onStop('the engine of the front', near.close)
     },
     near: () => near?.stats ?? NO_NEAR,
   }
