@@ -76,6 +76,7 @@ const order: readonly string[] = [
     'commands/shared',
     'commands/*',
     'commands',
+    'package',
   ].map((name) => `workers/${name}`),
   'workers',
 ]
@@ -132,7 +133,12 @@ const importers: Record<string, readonly string[]> = {
   preact: ['rpc/page/view.ts'],
   'preact/hooks': ['rpc/page/view.ts'],
   uplot: ['rpc/page/chart.ts'],
-  ws: ['rpc/http/websocket.ts', 'workers/feeds/socket.ts', 'workers/follower/websocket.ts'],
+  ws: [
+    'rpc/http/websocket.ts',
+    'workers/feeds/socket.ts',
+    'workers/follower/websocket.ts',
+    'workers/package/child.ts',
+  ],
   zod: ['workers/config/config-file.ts'],
 }
 
@@ -142,7 +148,7 @@ const laneNames = new Set([...LANE_NAMES, ...LANE_NAMES.map((lane) => LANES[lane
 const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   [
     /process\.env/,
-    /^(?!workers\/(config\/config|main)\.)/,
+    /^(?!workers\/(config\/config|main|package\/(bin|child))\.)/,
     'configuration is read in workers/config/config.ts only',
   ],
   [
@@ -316,6 +322,8 @@ test('no folder has more files than one can look over', () => {
 const entries = [
   'workers/main.ts',
   'workers/prepare.ts',
+  'workers/package/bin.ts',
+  'workers/package/create-node.ts',
   'workers/commands/decode-feed.ts',
   'rpc/page/main.ts',
 ]

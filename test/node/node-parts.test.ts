@@ -298,7 +298,7 @@ describe('metrics', () => {
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
       () => 7_000,
-      'proven',
+      { mode: 'proven' },
     )
     metrics.call('eth_call', 12, undefined)
     metrics.call('eth_call', 12, -32002)

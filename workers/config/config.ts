@@ -110,6 +110,6 @@ function usage(known: Known): string {
 
 /** As in package.json. */
 export function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  const text = readFileSync(new URL(import.meta.resolve('#package')), 'utf8')
   return (JSON.parse(text) as { readonly version: string }).version
 }

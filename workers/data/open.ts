@@ -54,6 +54,10 @@ export async function openData(
   const directory = openDataDirectory(config.datadir)
   // However it ends, short of a kill: a second signal closes nothing.
   process.once('exit', directory.release)
+  lifecycle.onStop('the data directory', () => {
+    process.off('exit', directory.release)
+    directory.release()
+  })
   const place = { path: directory.path, nowSeconds: Math.floor(Date.now() / 1_000) }
   const { option, chain } = openChain(choice, place, (file) =>
     reporter.report('contracts_damaged', { file }),

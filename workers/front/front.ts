@@ -12,6 +12,7 @@ import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
 import { createRpc, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
 import { trustedProxies } from '../../rpc/seam/address.ts'
+import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { Executor } from '../../rpc/seam/executor.ts'
 import type {
   AccountService,
@@ -89,6 +90,7 @@ export type FrontParts = {
 
 export interface Front {
   readonly server: Server
+  readonly answer: Answerer
   /** Gives the port taken and the address it is reached by. @throws the system's error. */
   listen(port: number): Promise<{ readonly port: number; readonly url: string }>
   /** A new record can be read. */
@@ -135,6 +137,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   })
   return {
     server,
+    answer: rpc.answer,
     status,
     hear: (message) => live?.hear(message),
     async listen(port) {

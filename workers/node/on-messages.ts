@@ -20,6 +20,8 @@ import type { ConnectedSource } from './role.ts'
 
 /** The parts of a node that messages are about. */
 export type Concerned = {
+  /** A person reads along on standard output. */
+  readonly isTold: boolean
   readonly failing: Failing
   readonly health: Health
   readonly metrics: Metrics
@@ -59,7 +61,7 @@ export function onWriter(
       metrics.published(message)
       return
     case 'sealed':
-      if (process.stdout.isTTY) process.stdout.write(sealedLine(message))
+      if (parts.isTold) process.stdout.write(sealedLine(message))
       return
     case 'changes':
       parts.feed.changed(message.changes)
@@ -120,7 +122,7 @@ const SHOWN_LOST = 100
 
 export function onKeeper(
   message: FromKeeper,
-  parts: Concerned,
+  parts: Pick<Concerned, 'metrics' | 'failing'>,
   { log, reporter }: NodeContext,
 ): void {
   switch (message.type) {

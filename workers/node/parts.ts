@@ -52,7 +52,7 @@ export const now = (): number => performance.now()
 export function openParts(
   context: NodeContext,
   started: StartedNode,
-  { readiness, mode }: Pick<Role, 'readiness' | 'mode'>,
+  { readiness, mode, isGuest, isQuiet }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet'>,
 ): Parts {
   const { config, reporter } = context
   const { limits } = config
@@ -95,7 +95,7 @@ export function openParts(
       verified: verifier.counts,
     },
     now,
-    mode,
+    { mode, isGuest },
   )
   const parts: Parts = {
     ...started,
@@ -103,7 +103,8 @@ export function openParts(
   }
   jobs.open(metrics.job)
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
-  threads.fromWriter.open((message) => onWriter(message, parts, context))
+  const isTold = isQuiet !== true && process.stdout.isTTY
+  threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold }, context))
   return parts
 }
 

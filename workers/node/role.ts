@@ -46,6 +46,10 @@ export type Role = {
   readonly tape?: RoleTape | undefined
   /** Nothing but what its command says is on standard output. */
   readonly isQuiet?: boolean
+  /** Its process is somebody else's: it does not measure it, nor hear its signals. */
+  readonly isGuest?: boolean
+  /** It is asked in its process alone, by what `startNode` gives. */
+  readonly hasNoPort?: boolean
 }
 
 export type RoleTape =

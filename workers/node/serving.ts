@@ -1,6 +1,7 @@
 /** Serves a node whose threads run: opens its parts, connects them to each other and to clients, and says when it is ready. */
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { openAccounts } from '../front/accounts.ts'
 import { readyLine } from '../front/banner.ts'
@@ -25,8 +26,20 @@ const NEAR_MS = 2_000
 const START_MS = 30_000
 const PAGE_TYPE = 'application/json'
 
+/** A node as its own process asks it. */
+export type Served = {
+  /** Of its port; empty: it has none. */
+  readonly url: string
+  /** As for a client of the sockets. */
+  readonly answer: Answerer
+}
+
 /** Ready when it resolves. @throws with one line that says what is wrong. */
-export async function serve(context: NodeContext, started: StartedNode, role: Role): Promise<void> {
+export async function serve(
+  context: NodeContext,
+  started: StartedNode,
+  role: Role,
+): Promise<Served> {
   const { config, lifecycle, log, reporter } = context
   const accounts = openAccounts(config, role.keys)
   const parts = openParts(context, started, role)
@@ -50,9 +63,9 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
   })
   parts.later.front = front
   parts.spent.open(front.spent)
-  if (front.reloadKeys !== undefined) onHangUp(log, front.reloadKeys)
+  if (front.reloadKeys !== undefined && role.isGuest !== true) onHangUp(log, front.reloadKeys)
   front.server.setPaused('starting')
-  const { url } = await listen(config, front)
+  const url = role.hasNoPort === true ? '' : (await listen(config, front)).url
   lifecycle.onStop('the server', front.close)
   await openAdmin(context, parts)
   await parts.threads.ready
@@ -65,6 +78,7 @@ export async function serve(context: NodeContext, started: StartedNode, role: Ro
       (error: Error) => context.fail(`journalled transactions: ${error.message}`),
     )
   await becomeReady(context, parts, { front, url, source, isQuiet: role.isQuiet === true })
+  return { url, answer: front.answer }
 }
 
 /** What an operator has changed while the node runs. */
@@ -122,8 +136,9 @@ async function becomeReady(
   }
   pool.saveCompiled()
   saveCompiled()
-  if (config.verifySample > 0) setTimeout(pool.prepare, PREPARE_MS).unref()
-  setTimeout(parts.openNear, NEAR_MS).unref()
+  const later = [setTimeout(parts.openNear, NEAR_MS).unref()]
+  if (config.verifySample > 0) later.push(setTimeout(pool.prepare, PREPARE_MS).unref())
+  lifecycle.onStop('what is loaded later', () => later.forEach(clearTimeout))
 }
 
 const headsOf = (reader: ChainReader) =>

@@ -11,14 +11,16 @@ import { watchHeaps } from '../thread/heaps.ts'
 import { FRONT_ROW } from '../thread/rows.ts'
 import { startChainThreads } from './chain-threads.ts'
 import type { Role } from './role.ts'
+import type { Served } from './serving.ts'
 
-/** Ready when it resolves. @throws with one line that says what is wrong. */
-export async function startNode(context: NodeContext, role: Role): Promise<void> {
+/** Ready when it resolves; undefined: it was told to stop before. @throws with one line that says what is wrong. */
+export async function startNode(context: NodeContext, role: Role): Promise<Served | undefined> {
   checkOpenFiles(context.config.poolThreads)
   const data = await openData(context, role)
   // A signal came meanwhile: a thread that is started now would be ended while it loads.
-  if (context.lifecycle.isStopping) return
-  const heaps = watchHeaps()
+  if (context.lifecycle.isStopping) return undefined
+  const watch = watchHeaps()
+  context.lifecycle.onStop('the watch over heaps', watch.stop)
   const threads = startChainThreads(context, data, role)
   const { chain, database, shared } = data
   const store = openStore(database)
@@ -31,5 +33,5 @@ export async function startNode(context: NodeContext, role: Role): Promise<void>
   })
   const opened = openPool(context, data, { reader, gate, isLazy: isFetched(role.mode) })
   const { serve } = await import('./serving.ts')
-  await serve(context, { ...data, ...opened, threads, reader, heaps }, role)
+  return serve(context, { ...data, ...opened, threads, reader, heaps: watch.heaps }, role)
 }

@@ -88,15 +88,15 @@ const MAX_NAMES = 128
 
 /**
  * @param now monotonic milliseconds
- * @param mode what is known of the state of a node that follows; undefined: it follows none
+ * @param about `mode`: of the state of a node that follows. `isGuest`: the process is somebody else's, and is not measured
  */
 export function createMetrics(
   sources: MetricSources,
   now: () => number,
-  mode?: StateMode | undefined,
+  { mode, isGuest }: { mode?: StateMode | undefined; isGuest?: boolean | undefined } = {},
 ): Metrics {
   const registry = new Registry()
-  const whole = collectLater(registry)
+  const whole = isGuest === true ? () => registry : collectLater(registry)
   const calls = createCallMetrics(registry)
   const { ageMs, ...chain } = createChainMetrics(registry, now)
   const ledger = createLedgerMetrics()

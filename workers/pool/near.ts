@@ -17,6 +17,7 @@ export interface Near {
   /** At once; undefined: it is the pool's. @param isAlone no worker has anything to do */
   run(call: PoolCall, prediction: Prediction, isAlone: boolean): NearReply | undefined
   readonly stats: NearStats
+  close(): void
 }
 export type NearReply = { readonly reply: PoolReply; readonly micros: number }
 export type NearStats = {
@@ -81,7 +82,7 @@ export function createNear(options: NearOptions): Near {
     const end = now() + CALL_MS
     // One that is named is not looked for again, when it has gone.
     const named = { method: method.name, text, endpoint, record: record ?? reader.newestRecord() }
-    hold(named.record)
+    hold.hold(named.record)
     const call = { ...named, wantsReads: wantsReads === true }
     const bounds = { isExpired: () => now() >= end, put() {} }
     const reply = gate.shutFor(() => runner.run(call, bounds), { codes: MOST_CODES, rows })
@@ -108,6 +109,7 @@ export function createNear(options: NearOptions): Near {
       return reply && { reply, micros: Math.round(ms * 1_000) }
     },
     stats,
+    close: hold.close,
   }
 }
 
@@ -141,7 +143,7 @@ function createTurn(turnMs: number) {
 }
 
 /** The view and the session of a record are kept for the calls that follow, until another one is newer or nobody asks. */
-function createHold(end: () => void): (record: number) => void {
+function createHold(end: () => void) {
   let held = 0
   let isUsed = false
   let timer: NodeJS.Timeout | undefined
@@ -158,11 +160,14 @@ function createHold(end: () => void): (record: number) => void {
     isUsed = false
     timer ??= setTimeout(rest, REST_MS).unref()
   }
-  return (record) => {
-    if (held !== 0 && held !== record) end()
-    held = record
-    if (timer === undefined) watch()
-    isUsed = true
+  return {
+    hold(record: number): void {
+      if (held !== 0 && held !== record) end()
+      held = record
+      if (timer === undefined) watch()
+      isUsed = true
+    },
+    close: () => clearTimeout(timer),
   }
 }
 

@@ -88,6 +88,7 @@ export function openPool(
     openNear() {
       const { gate } = front
       near ??= gate && loadNear({ context, chain, reader, gate })
+      if (near !== undefined) lifecycle.onStop('the engine of the front', near.close)
     },
     near: () => near?.stats ?? NO_NEAR,
   }

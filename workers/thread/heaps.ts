@@ -34,14 +34,20 @@ const PATIENCE_MS = 500
 /** What worker_threads names a thread that nobody has named; only the pool's are. */
 const UNNAMED = 'WorkerThread'
 
-/** Sees the threads that are started from now on. */
-export function watchHeaps(): () => Promise<readonly Heap[]> {
+export interface HeapWatch {
+  readonly heaps: () => Promise<readonly Heap[]>
+  stop(): void
+}
+
+/** Sees the threads that the process starts from now on. */
+export function watchHeaps(): HeapWatch {
   const threads = new Set<Worker>()
-  process.on('worker', (worker: Worker) => {
+  const see = (worker: Worker) => {
     threads.add(worker)
     worker.once('exit', () => threads.delete(worker))
-  })
-  return async () => {
+  }
+  process.on('worker', see)
+  const heaps = async () => {
     let unnamed = 0
     const asked = [...threads].map((worker) => {
       const name = worker.threadName ?? UNNAMED
@@ -49,6 +55,7 @@ export function watchHeaps(): () => Promise<readonly Heap[]> {
     })
     return (await Promise.all(asked)).filter((heap) => heap !== undefined)
   }
+  return { heaps, stop: () => void process.off('worker', see) }
 }
 
 async function heapOf(worker: Worker, thread: string): Promise<Heap | undefined> {

@@ -1,17 +1,9 @@
 /** The machine: Node, memory, processors, file handles, the disk and how fast it is durable. */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statfsSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { StartError } from '../../process/context.ts'
+import { isEnough, LEAST_NODE } from '../../process/node-version.ts'
 import { checkOpenFiles } from '../../process/open-files.ts'
 import { atLeast, error, type Line, ok, warning } from './line.ts'
 
@@ -30,17 +22,12 @@ export function machineLines(poolThreads: number, folder: string): readonly Line
 }
 
 function nodeLine(): Line {
-  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
-  const { engines } = JSON.parse(text) as { readonly engines: { readonly node: string } }
-  const [major = 0, minor = 0] = engines.node.replace(/^>=/, '').split('.').map(Number)
-  const [ours = 0, ourMinor = 0] = process.versions.node.split('.').map(Number)
-  const isEnough = ours > major || (ours === major && ourMinor >= minor)
-  return isEnough
+  return isEnough(process.versions.node)
     ? ok('node', process.version)
     : error(
         'node',
-        `${process.version}, ${engines.node} is needed`,
-        'start it by `npm start` or `npm run flashnode`, which have their own',
+        `${process.version}, ${LEAST_NODE} or later is needed`,
+        'start it by `npx flashnode`, or in a checkout by `npm run flashnode`: they have their own',
       )
 }
 

@@ -8,7 +8,7 @@ import { runProcess } from './process.ts'
 
 /** @param role what its command makes of it */
 export function runNode(config: NodeConfig, role: Role): Promise<void> {
-  return runProcess(config, [JournalError, KeystoreError], (process) =>
-    startNode({ config, ...process }, role),
-  )
+  return runProcess(config, [JournalError, KeystoreError], async (process) => {
+    await startNode({ config, ...process }, role)
+  })
 }

@@ -1,0 +1,59 @@
+/** The examples of docs/examples with the packed file in place of the published one. */
+import { cpSync, existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Check } from '../checks.ts'
+import { startInstalled } from './command.ts'
+import { environmentOf, install, run, type Scripts, versionOf, work } from './places.ts'
+
+export type Project = { readonly folder: string; readonly scripts: Scripts }
+
+export async function project(
+  name: 'vitest' | 'hardhat',
+  tarball: string,
+  scripts: Scripts,
+): Promise<Project> {
+  const folder = `${name}-${scripts}`
+  cpSync(join('docs/examples', name), join(work, folder), { recursive: true })
+  return { folder: await install(folder, [tarball], scripts, process.execPath), scripts }
+}
+
+/** The Node that the project's scripts find first. */
+const withNode = (node: string) => environmentOf(dirname(node))
+
+export async function checkVitest(
+  { folder, scripts }: Project,
+  node: string,
+  check: Check,
+): Promise<void> {
+  for (const pool of ['forks', 'threads']) {
+    const argv = [join(folder, 'node_modules/vitest/vitest.mjs'), 'run', `--pool=${pool}`]
+    const { status, out, err } = await run(node, argv, { cwd: folder, env: withNode(node) })
+    check(
+      `the vitest example, install scripts ${scripts}, pool ${pool}, Node ${await versionOf(node)}`,
+      status === 0 && /3 passed/.test(out),
+      status === 0 ? '' : `${out}${err}`.slice(-800),
+    )
+  }
+}
+
+export async function checkHardhat(
+  { folder, scripts }: Project,
+  node: string,
+  check: Check,
+): Promise<void> {
+  const hasOwnNode = existsSync(join(folder, 'node_modules/node/bin/node'))
+  check(`install scripts ${scripts}: the package's own Node`, hasOwnNode === (scripts === 'on'))
+  const running = await startInstalled({ folder, node })
+  const env = {
+    ...withNode(node),
+    RPC_URL: `${running.url}/flashblocks`,
+    HARDHAT_DISABLE_TELEMETRY_PROMPT: 'true',
+  }
+  const { status, out, err } = await run('npm', ['run', '-s', 'deploy'], { cwd: folder, env })
+  check(
+    `the Hardhat example, install scripts ${scripts}`,
+    status === 0 && /it counts: 1/.test(out),
+    status === 0 ? '' : `${out}${err}`.slice(-800),
+  )
+  check('its node ends with 0', (await running.stop('SIGTERM')) === 0)
+}
