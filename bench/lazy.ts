@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { load } from './load.ts'
+import { load } from '../workers/commands/bench/load.ts'
 import { type Server, startCommand } from './servers.ts'
 import { writeGenesis } from './workloads/genesis.ts'
 import { READS } from './workloads/reads.ts'
@@ -37,12 +37,12 @@ async function ask(side: Side, row: Row, isOver: () => boolean): Promise<number>
   const apart = row.name.includes('multicall') ? HOLDERS / 50 : HOLDERS
   const { server } = side
   const cpu = server.cpuSeconds()
-  const { answers, errors, firstError } = await load({
+  const { answers, failed, firstFailure } = await load({
     url: server.url,
     connections: Number(values.connections),
-    next: () => (isOver() ? undefined : questionAt(row, side.asked++, apart)),
+    next: () => (isOver() ? undefined : { body: questionAt(row, side.asked++, apart) }),
   })
-  if (errors > 0) throw new Error(`${row.name}: ${firstError}`)
+  if (failed > 0) throw new Error(`${row.name}: ${firstFailure}`)
   return answers / (server.cpuSeconds() - cpu)
 }
 

@@ -6,7 +6,7 @@
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { load } from './load.ts'
+import { load } from '../workers/commands/bench/load.ts'
 import { freePort, rpc, type Server, startCommand } from './servers.ts'
 import { balanceOf, best, quote, transfer } from './workloads/calldata.ts'
 import { writeGenesis } from './workloads/genesis.ts'
@@ -113,12 +113,13 @@ async function measure(side: Side): Promise<Sample> {
   const loaded = await load({
     url: server.url,
     connections,
-    next: () => (performance.now() > until ? undefined : BODIES[side.asked++ % BODIES.length]),
+    next: () =>
+      performance.now() > until ? undefined : { body: BODIES[side.asked++ % BODIES.length]! },
   })
   const spent = server.cpuSeconds() - cpu
   const after = await front(side)
   sender.stop()
-  if (loaded.errors > 0) throw new Error(`${side.name}: ${loaded.firstError}`)
+  if (loaded.failed > 0) throw new Error(`${side.name}: ${loaded.firstFailure}`)
   const { answers, p50Ms, p99Ms } = loaded
   const counted = (what: string) => (after(what) - before(what)) / answers
   return {

@@ -7,8 +7,8 @@
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { load } from '../workers/commands/bench/load.ts'
 import { agree } from './agree.ts'
-import { load } from './load.ts'
 import { installAnvil, type Server, startAnvil, startFlashnode } from './servers.ts'
 import { fillHolders } from './workloads/fill.ts'
 import { writeGenesis } from './workloads/genesis.ts'
@@ -51,11 +51,11 @@ async function measure(side: Side, row: Row): Promise<Sample> {
   const loaded = await load({
     url: server.url,
     connections: Math.min(connections, row.connections),
-    next: () => (isOver() ? undefined : bodyOf(row.question(side.asked++))),
+    next: () => (isOver() ? undefined : { body: bodyOf(row.question(side.asked++)) }),
   })
-  if (loaded.errors > 0 && side.errors === 0)
-    process.stderr.write(`${server.name}: ${row.name}: ${loaded.firstError}\n`)
-  side.errors += loaded.errors
+  if (loaded.failed > 0 && side.errors === 0)
+    process.stderr.write(`${server.name}: ${row.name}: ${loaded.firstFailure}\n`)
+  side.errors += loaded.failed
   await row.settle?.(server, side.asked)
   const { answers, p50Ms, p99Ms } = loaded
   const perCpu = answers / (server.cpuSeconds() - cpu)

@@ -1,7 +1,12 @@
-/** Under which heading of the help a flag stands. What is in none stands first, as what a command is for. */
+/** Under which heading of the help a flag stands: each that is no limit is in one of these. */
 import { LIMIT_FLAGS } from './options.ts'
 
-const GROUPS: Readonly<Record<string, string>> = {
+/** What a command is for stands first, under no heading. */
+const OWN = ''
+
+export const GROUPS: Readonly<Record<string, string>> = {
+  [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes speed until stay
+    endpoint form`,
   Network: `chain genesis feed upstream sequencer trustUpstream state legacyRpc chainId genesisAlloc gasLimit blockTimeMs flashblockTimeMs
     safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant
     daFootprintScalar`,
@@ -17,11 +22,11 @@ const GROUPS: Readonly<Record<string, string>> = {
 }
 const HEADINGS: ReadonlyMap<string, string> = new Map(
   Object.entries(GROUPS).flatMap(([heading, names]) =>
-    names.split(/\s+/).map((name) => [name, `${heading}:`]),
+    heading === OWN ? [] : names.split(/\s+/).map((name) => [name, `${heading}:`] as const),
   ),
 )
 
-/** undefined: none of them. */
+/** undefined: none. */
 export const headingOf = (name: string): string | undefined => HEADINGS.get(name)
 /** One of a hundred bounds, which have a help of their own. */
 export const isLimit = (name: string): boolean => name in LIMIT_FLAGS

@@ -110,9 +110,9 @@ async function rowOf(workload: Workload, around: Around): Promise<Row> {
       parts.update(progress)
       const until = performance.now() + (round === 0 ? WARM_MS : config.seconds * 1_000)
       let asked = 0
-      const loaded = await load(url, connections, () =>
-        performance.now() < until && !context.isStopped() ? own[asked++ % own.length] : undefined,
-      )
+      const isOver = () => performance.now() >= until || context.isStopped()
+      const next = () => (isOver() ? undefined : own[asked++ % own.length])
+      const loaded = await load({ url, connections, next })
       if (round > 0) sides[at]!.push(loaded)
     }
   return { name: workload.name, unlike, nodes: sides.map(figuresOf) }

@@ -1,21 +1,31 @@
-/** Load of keep-alive connections, each with one message on its way. Times are exact; each answer is held to the one that was given before. */
+/**
+ * Load of keep-alive connections, each with one message at a time, made when it is sent: two connections never send the same unless they are
+ * told to. Times are exact; each answer is held to the one that was given before, or to be no error. `bench/` has its load from here too.
+ */
 import { Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { Agent as SecureAgent, request as secureRequest } from 'node:https'
 import type { Asked } from '../shared/asking.ts'
 
 export type Message = {
   readonly body: string
-  /** The answer's text; undefined: it is not looked at. */
-  readonly answer: string | undefined
+  /** The text that is right; undefined: whatever is no error. */
+  readonly answer?: string
+}
+export type Load = {
+  readonly url: string
+  readonly connections: number
+  /** undefined: it is over, once all have their answers. */
+  next(): Message | undefined
 }
 export type Loaded = {
   /** Right ones. */
   readonly answers: number
+  /** To the last answer. */
   readonly seconds: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly wrong: number
-  /** HTTP other than 200, or no answer at all. */
+  /** HTTP other than 200, no answer at all, or an error where no answer was given before. */
   readonly failed: number
   /** Of those. */
   readonly firstFailure: string | undefined
@@ -33,12 +43,7 @@ export const bodyOf = (questions: readonly Asked[]): string => {
   return JSON.stringify(calls.length === 1 ? calls[0] : calls)
 }
 
-/** @param next the next message; undefined: it is over */
-export async function load(
-  url: string,
-  connections: number,
-  next: () => Message | undefined,
-): Promise<Loaded> {
+export async function load({ url, connections, next }: Load): Promise<Loaded> {
   const times: number[] = []
   let [wrong, failed] = [0, 0]
   let firstFailure: string | undefined
@@ -49,8 +54,10 @@ export async function load(
       const sent = performance.now()
       try {
         const text = await client.ask(message.body)
-        times.push(performance.now() - sent)
-        if (message.answer !== undefined && text !== message.answer) wrong++
+        const took = performance.now() - sent
+        if (message.answer === undefined) refuseError(text)
+        else if (text !== message.answer) wrong++
+        times.push(took)
       } catch (error) {
         failed++
         firstFailure ??= (error as Error).message
@@ -67,6 +74,16 @@ export async function load(
     ...{ answers: sorted.length - wrong, seconds, wrong, failed, firstFailure },
     ...{ p50Ms: share(0.5), p99Ms: share(0.99) },
   }
+}
+
+const ERROR = /"error":\s*\{/
+/** Of an answer that is longer, the begin is looked at: it says whether it is an error. */
+const LOOKED_AT = 65_536
+const SAID = 300
+
+/** @throws {Error} */
+function refuseError(text: string): void {
+  if (ERROR.test(text.slice(0, LOOKED_AT))) throw new Error(text.slice(0, SAID))
 }
 
 export interface Client {
