@@ -70,6 +70,10 @@ export const SERVING = {
     fallback: [],
     text: 'whose X-Forwarded-For is believed',
   }),
+  proxyProtocol: option('CIDR,…', list(range), {
+    fallback: [],
+    text: 'who names the client of each connection by the PROXY protocol, version 2, and has to',
+  }),
   cors: option('ORIGIN,…', list(text), { fallback: ['*'], text: 'origins of browsers, * for all' }),
   hosts: option('NAME,…', list(text), {
     fallback: [],

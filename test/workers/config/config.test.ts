@@ -191,6 +191,11 @@ describe('refused in one line', () => {
       'flag --trust-proxy: "10.0.0.0/8,x": "x" is no address or range such as 10.0.0.0/8',
     ],
     [
+      ['dev', '--proxy-protocol', '10.0.0.0/33'],
+      {},
+      'flag --proxy-protocol: "10.0.0.0/33": "10.0.0.0/33" is no address or range such as 10.0.0.0/8',
+    ],
+    [
       ['dev', '--block-time-ms', '1500'],
       {},
       'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less',
