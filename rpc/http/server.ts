@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import { maxLagOf } from '../behind/lag.ts'
 import type { ProxyRefusal } from '../behind/proxied.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
@@ -80,7 +81,8 @@ export type ServerOptions = {
   readonly onBug: (error: unknown) => void
   /** WebSocket /feed; undefined: not served. */
   readonly feed: FeedDoor | undefined
-  readonly readiness: () => Readiness
+  /** @param maxLagMs longest time without anything new; left out: as long as it may be */
+  readonly readiness: (maxLagMs?: number) => Readiness
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Milliseconds since 1970. */
@@ -310,8 +312,10 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
     sendFile(reply, await status?.file(pathOf(request.url).slice(FILES_PATH.length))),
   )
   server.get('/healthz', () => ({ status: 'alive' }))
-  server.get('/readyz', (_request, reply) => {
-    const { status, reasons, details } = options.readiness()
+  server.get('/readyz', (request, reply) => {
+    const asked = maxLagOf(request.url)
+    if ('wrong' in asked) return refuse(reply, 400, asked.wrong)
+    const { status, reasons, details } = options.readiness(asked.maxLagMs)
     return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
   })
 }
