@@ -2,7 +2,10 @@
  * Which Host headers are served: a name that a stranger's page was made to point at this node is not (DNS rebinding). And what the pages of
  * other origins may read.
  */
+import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
+import { UNKNOWN_KEY } from './callers.ts'
+import { hasUnknownKey, isExpectationKnown } from './incoming.ts'
 
 export const EXPOSED_HEADERS: readonly string[] = [
   'X-Flashblock',
@@ -52,6 +55,18 @@ export function hostFault(request: {
 }): string | undefined {
   if (request.headers.host === undefined) return 'no Host header'
   return hasTwoHosts(request.rawHeaders) ? TWO_HOSTS : undefined
+}
+
+/** Why a request is refused before anything is read of its body: status and text; undefined: nothing speaks against it. */
+export function faultOfHead(
+  request: IncomingMessage,
+  isHostAllowed: (host: string | undefined) => boolean,
+): [number, string] | undefined {
+  const { rawHeaders, headers } = request
+  if (hasTwoHosts(rawHeaders)) return [400, TWO_HOSTS]
+  if (!isHostAllowed(headers.host)) return [403, 'invalid host specified']
+  if (hasUnknownKey(request)) return [401, UNKNOWN_KEY]
+  return isExpectationKnown(headers) ? undefined : [417, 'expectation is not known']
 }
 
 /** Without port and brackets. */

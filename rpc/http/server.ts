@@ -1,9 +1,11 @@
 /** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
-import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { OutgoingHttpHeaders } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import { maxLagOf } from '../behind/lag.ts'
+import type { ProxyRefusal } from '../behind/proxied.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { keyNameOf, type TrustedProxies } from '../seam/address.ts'
@@ -21,11 +23,10 @@ import {
   UNREAD_POINTS,
   UNSUPPORTED_ENCODING,
 } from './body.ts'
-import { UNKNOWN_KEY } from './callers.ts'
 import { createEncoding, type Encoding, type EncodingLimits } from './encoding.ts'
 import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
 import { createHeld, type Held } from './held.ts'
-import { corsOf, createHostCheck, EXPOSED_HEADERS, hasTwoHosts, TWO_HOSTS } from './hosts.ts'
+import { corsOf, createHostCheck, EXPOSED_HEADERS, faultOfHead } from './hosts.ts'
 import {
   addressOf,
   createBeginning,
@@ -34,7 +35,7 @@ import {
   type HttpCalls,
   pathOf,
 } from './http.ts'
-import { hasUnknownKey, Incoming, isExpectationKnown, stopParsing } from './incoming.ts'
+import { Incoming, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { createShortWay, type ShortWay } from './short-way.ts'
@@ -66,6 +67,10 @@ export type ServerOptions = {
   /** Names that a Host header may have besides loopback names and addresses; '*' for all. */
   readonly hosts: readonly string[]
   readonly trustedProxies: TrustedProxies
+  /** Who names the client of each connection by the PROXY protocol, and has to. */
+  readonly namingProxies: TrustedProxies
+  /** One of them did not: its connection is closed. */
+  readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
   /** Callers may say who they are; undefined: all are known by their addresses. */
   readonly apiKeys?: ApiKeys | undefined
   readonly answer: Answerer
@@ -76,7 +81,8 @@ export type ServerOptions = {
   readonly onBug: (error: unknown) => void
   /** WebSocket /feed; undefined: not served. */
   readonly feed: FeedDoor | undefined
-  readonly readiness: () => Readiness
+  /** @param maxLagMs longest time without anything new; left out: as long as it may be */
+  readonly readiness: (maxLagMs?: number) => Readiness
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Milliseconds since 1970. */
@@ -232,6 +238,7 @@ function controlsOf(
     async close() {
       webSockets.closeAll(1001, 'the node is stopping')
       short?.close()
+      sockets.closeUnnamed()
       await server.close()
     },
     inject: server.inject.bind(server),
@@ -305,8 +312,10 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
     sendFile(reply, await status?.file(pathOf(request.url).slice(FILES_PATH.length))),
   )
   server.get('/healthz', () => ({ status: 'alive' }))
-  server.get('/readyz', (_request, reply) => {
-    const { status, reasons, details } = options.readiness()
+  server.get('/readyz', (request, reply) => {
+    const asked = maxLagOf(request.url)
+    if ('wrong' in asked) return refuse(reply, 400, asked.wrong)
+    const { status, reasons, details } = options.readiness(asked.maxLagMs)
     return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
   })
 }
@@ -325,18 +334,6 @@ function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls):
   const headers = reply.getHeaders() as OutgoingHttpHeaders
   calls.refuse(error, { request: reply.request.raw, response: reply.raw, headers })
   return reply
-}
-
-/** Status and text. */
-function faultOfHead(
-  request: IncomingMessage,
-  isHostAllowed: (host: string | undefined) => boolean,
-): [number, string] | undefined {
-  const { rawHeaders, headers } = request
-  if (hasTwoHosts(rawHeaders)) return [400, TWO_HOSTS]
-  if (!isHostAllowed(headers.host)) return [403, 'invalid host specified']
-  if (hasUnknownKey(request)) return [401, UNKNOWN_KEY]
-  return isExpectationKnown(headers) ? undefined : [417, 'expectation is not known']
 }
 
 type Admission = Pick<ServerOptions, 'limiter' | 'visits' | 'trustedProxies'> & {

@@ -1,6 +1,7 @@
 /** The sockets of the HTTP server, from accept to close: who gets one, who loses one, and how those that are late are closed. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { BlockList, type Socket } from 'node:net'
+import { awaitProxyHeader, type ProxyRefusal } from '../behind/proxied.ts'
 import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../seam/address.ts'
 import type { Limits } from '../seam/limits.ts'
 import { Incoming } from './incoming.ts'
@@ -24,6 +25,8 @@ export interface Sockets {
    * no new ones for a while. Not a trusted proxy, whose clients are many.
    */
   cutOff(socket: Socket): void
+  /** Ends those whose client is not named yet, and those that come. */
+  closeUnnamed(): void
   /** What comes over a socket is no request, or did not come in time. */
   onBroken(error: NodeJS.ErrnoException, socket: Socket): void
   readonly stats: {
@@ -35,6 +38,8 @@ export interface Sockets {
     readonly late: number
     /** Times that an address was cut off. */
     readonly cutOff: number
+    /** Closed because a proxy that has to name its client did not. */
+    readonly unnamed: number
   }
 }
 
@@ -74,15 +79,18 @@ export function guardSockets(
   options: {
     readonly limits: SocketLimits
     readonly trustedProxies: TrustedProxies
+    /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
+    readonly namingProxies: TrustedProxies
+    readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
     /** Monotonic milliseconds. */
     readonly now: () => number
     /** A socket that has a place; `toNode` gives it its parser. */
     readonly open: (socket: Socket, toNode: (socket: Socket) => void) => void
   },
 ): Sockets {
-  const { limits, trustedProxies } = options
+  const { limits, trustedProxies, namingProxies } = options
   const places = createPlaces<Open>({ total: limits.sockets, perKey: limits.socketsPerClient })
-  const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0 }
+  const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0, unnamed: 0 }
   const cuts = createCuts(limits.cutOffMs, options.now)
   const late = createLate(stats, limits)
   const keyOf = createKeys(trustedProxies)
@@ -94,8 +102,17 @@ export function guardSockets(
     stats.refused++
     return true
   }
-  standBefore(http, isUnwanted, (socket, toNode) => {
+  const naming = createNaming({ ...options, places, stats, isUnwanted })
+  const isNaming = (remote: string | undefined) =>
+    namingProxies.rules.length > 0 &&
+    isTrusted(clientAddress(remote, undefined, NONE), namingProxies)
+  const isUnwantedPeer = (remote: string) => !isNaming(remote) && isUnwanted(remote)
+  const open = (socket: Socket, toNode: (socket: Socket) => void) => {
     if (admit(socket)) options.open(socket, toNode)
+  }
+  standBefore(http, isUnwantedPeer, (socket, toNode) => {
+    if (isNaming(socket.remoteAddress)) naming.name(socket, () => open(socket, toNode))
+    else open(socket, toNode)
   })
   http.prependListener('upgrade', (request) => {
     const one = openOf(request.socket)
@@ -105,6 +122,7 @@ export function guardSockets(
   return {
     stats,
     ...followRequests((one) => places.set(one.place!, activityOf(one))),
+    closeUnnamed: naming.close,
     handOver: late.handOver,
     closeLate: (socket) => late.close(lateError(), socket),
     closeHandedOver: late.closeHandedOver,
@@ -175,6 +193,63 @@ const createKeys =
     return isTrusted(address, trustedProxies) ? undefined : limiterKey(address)
   }
 
+const NONE = new BlockList()
+
+/** A connection whose client will be named counts among all, and from then on for that client. @param open it is known */
+function createNaming(options: {
+  readonly limits: SocketLimits
+  readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
+  readonly places: Places<Open>
+  readonly stats: { refused: number; evicted: number; unnamed: number }
+  readonly isUnwanted: (remote: string) => boolean
+}): { name(socket: Socket, open: () => void): void; close(): void } {
+  const { limits, places, stats, isUnwanted } = options
+  const onRefused = (why: ProxyRefusal, proxy: string) => {
+    stats.unnamed++
+    options.onUnnamed(why, proxy)
+  }
+  /** Bounded by the places. */
+  const waiting = new Set<Socket>()
+  let isClosed = false
+
+  function name(socket: Socket, open: () => void): void {
+    const entered = isClosed ? undefined : places.enter(undefined, openWith(socket))
+    if (entered === undefined) {
+      stats.refused++
+      socket.destroy()
+      return
+    }
+    if (entered.evicted !== undefined) {
+      stats.evicted++
+      entered.evicted.socket.destroy()
+    }
+    const leave = () => {
+      waiting.delete(socket)
+      places.leave(entered.place)
+    }
+    waiting.add(socket)
+    socket.once('close', leave)
+    awaitProxyHeader(socket, { limits, onRefused }, () => {
+      socket.off('close', leave)
+      leave()
+      if (isUnwanted(socket.remoteAddress ?? '')) socket.destroy()
+      else open()
+    })
+  }
+  return {
+    name,
+    close() {
+      isClosed = true
+      for (const socket of waiting) socket.destroy()
+    },
+  }
+}
+
+const openWith = (socket: Socket): Open => ({
+  ...{ socket, place: undefined, unanswered: 0 },
+  ...{ arriving: undefined, since: undefined, isLate: false },
+})
+
 /** Gives a socket its place, or closes it; false: closed. */
 function createAdmission({
   places,
@@ -186,10 +261,7 @@ function createAdmission({
   readonly keyOf: (remote: string | undefined) => string | undefined
 }): (socket: Socket) => boolean {
   return (socket) => {
-    const one: Open = {
-      ...{ socket, place: undefined, unanswered: 0 },
-      ...{ arriving: undefined, since: undefined, isLate: false },
-    }
+    const one = openWith(socket)
     const entered = places.enter(keyOf(socket.remoteAddress), one)
     if (entered === undefined) {
       stats.refused++

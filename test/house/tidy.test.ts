@@ -54,6 +54,7 @@ const order: readonly string[] = [
     'legacy',
     'wire',
     'page',
+    'behind',
     'http',
     'feed',
   ].map((name) => `rpc/${name}`),

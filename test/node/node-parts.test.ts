@@ -95,6 +95,43 @@ describe('health', () => {
     })
   })
 
+  test('whoever asks says how late is too late', async () => {
+    const { clock, health } = start()
+    health.published(3, 4, true)
+    await health.probe()
+    clock.ms = 900
+    expect(health.readiness(900).status).toBe('ready')
+    expect(health.readiness(899)).toMatchObject({
+      status: 'unready',
+      reasons: ['nothing new was published for 0.9 s, and 899 ms may pass'],
+    })
+    // A canonical block is news as well; one that was there before is none.
+    health.published(4, 4, false)
+    expect(health.readiness(1).status).toBe('ready')
+    clock.ms = 950
+    health.published(4, 4, false)
+    expect(health.readiness(49).status).toBe('unready')
+    expect(health.readiness().status).toBe('ready')
+  })
+
+  test('what need not move, or was told to stand still, is never late', async () => {
+    for (const options of [
+      { headMs: undefined, feedMs: undefined },
+      {
+        ...{ headMs: 5_000, feedMs: 1_000 },
+        source: () => ({ degraded: [], unready: [], isStanding: true, details: {} }),
+      },
+    ]) {
+      const clock = { ms: 0 }
+      const health = createHealth({ now: () => clock.ms, probe: async () => {}, ...options })
+      health.started()
+      health.published(3, 4, true)
+      await health.probe()
+      clock.ms = 10_000
+      expect(health.readiness(1).status).toBe('ready')
+    }
+  })
+
   test('a start that took long counts against neither the head nor the feed', async () => {
     const clock = { ms: 0 }
     const probe = async () => {}

@@ -11,8 +11,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
     safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant
     daFootprintScalar`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
-  Serving: `host port http adminPort page cors hosts methods latest receiptHold traceModeOptional`,
-  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy`,
+  Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
+  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads viewMemory stateCache dbCache`,
   'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs

@@ -70,6 +70,22 @@ export const SERVING = {
     fallback: [],
     text: 'whose X-Forwarded-For is believed',
   }),
+  proxyProtocol: option('CIDR,…', list(range), {
+    fallback: [],
+    text: 'who names the client of each connection by the PROXY protocol, version 2, and has to',
+  }),
+  agentPort: option('PORT', integer(0, 65_535), {
+    fallback: 0,
+    text: "this node's weight for HAProxy's agent-check; 0 is off",
+  }),
+  agentHost: option('ADDRESS', text, {
+    fallback: '127.0.0.1',
+    text: 'address that --agent-port listens on',
+  }),
+  drainMs: option('MS', integer(0, 600_000), {
+    fallback: 0,
+    text: 'requests are answered for so long after SIGTERM, while /readyz and the agent say that it goes',
+  }),
   cors: option('ORIGIN,…', list(text), { fallback: ['*'], text: 'origins of browsers, * for all' }),
   hosts: option('NAME,…', list(text), {
     fallback: [],
@@ -178,6 +194,8 @@ export function servingProblems(
     found.push('--ephemeral and --datadir exclude each other: leave one out')
   if (config.adminPort !== 0 && config.adminPort === config.port)
     found.push('--admin-port and --port are the same: give another --admin-port, or 0 for none')
+  if (config.agentPort !== 0 && [config.port, config.adminPort].includes(config.agentPort))
+    found.push('--agent-port is the --port or the --admin-port: give another, or 0 for none')
   if (config.apiKeys !== undefined) found.push(...readApiKeys(config.apiKeys).problems)
   if (config.unlock.length === 0) return found
   if (config.keystore === undefined || config.passwordFile === undefined)

@@ -5,7 +5,6 @@ import type { Engine } from '../../engine/evm/engine.ts'
 import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import { createServer, type Server, type ServerOptions } from '../../rpc/http/server.ts'
-import type { Readiness } from '../../rpc/http/state.ts'
 import type { StatusPage } from '../../rpc/http/status-page.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
@@ -45,6 +44,7 @@ export type FrontConfig = Pick<
   | 'hosts'
   | 'cors'
   | 'trustProxy'
+  | 'proxyProtocol'
   | 'rateLimit'
   | 'rateLimitOf'
   | 'apiKeys'
@@ -80,7 +80,7 @@ export type FrontParts = {
   readonly syncing: () => Syncing
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
-  readonly readiness: () => Readiness
+  readonly readiness: ServerOptions['readiness']
   readonly metrics: Metrics
   readonly report: Report
   readonly log: NodeContext['log']
@@ -228,6 +228,8 @@ function openServer(
     cors: config.cors,
     hosts: [...config.hosts, config.host],
     trustedProxies: trustedProxies(config.trustProxy),
+    namingProxies: trustedProxies(config.proxyProtocol),
+    onUnnamed: unnamedOf(report, now),
     limiter: charging,
     visits: visiting,
     onBug: (error) => report('answer_not_sent', { err: error }),
@@ -237,6 +239,17 @@ function openServer(
     clock: () => Date.now(),
   })
 }
+
+/** A proxy that is set up wrongly is wrong with each connection: one line in ten seconds says it; all are counted in `socketsUnnamed`. */
+function unnamedOf(report: Report, now: () => number): ServerOptions['onUnnamed'] {
+  let saidAt = Number.NEGATIVE_INFINITY
+  return (why, proxy) => {
+    if (now() - saidAt < SAID_MS) return
+    saidAt = now()
+    report('client_not_named', { proxy, reason: `${proxy}: ${why}` })
+  }
+}
+const SAID_MS = 10_000
 
 function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Server) {
   return {
@@ -253,6 +266,7 @@ function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Serv
     socketsEvicted: sockets.evicted,
     socketsLate: sockets.late,
     socketsCutOff: sockets.cutOff,
+    socketsUnnamed: sockets.unnamed,
   }
 }
 

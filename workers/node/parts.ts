@@ -12,6 +12,7 @@ import { createTransactions, type Transactions } from '../front/transactions.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
 import { createHealth, type Health } from '../observe/health.ts'
+import { createLoad, type Load } from '../observe/load.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
 import type { OpenedPool } from '../pool/open.ts'
 import type { Pool } from '../pool/pool.ts'
@@ -34,6 +35,7 @@ export type Parts = StartedNode & {
   readonly feed: FeedHub
   readonly health: Health
   readonly metrics: Metrics
+  readonly load: Load
   readonly failing: Failing
   /** The pool, for clients. */
   readonly executor: Verifier
@@ -97,11 +99,15 @@ export function openParts(
     now,
     { mode, isGuest },
   )
+  const load = createLoad(pool.stats, now)
   const parts: Parts = {
     ...started,
-    ...{ feed, transactions, health, metrics, failing, later, executor: verifier },
+    ...{ load, feed, transactions, health, metrics, failing, later, executor: verifier },
   }
-  jobs.open(metrics.job)
+  jobs.open((job) => {
+    metrics.job(job)
+    load.queued(job.queuedMs)
+  })
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
   const isTold = isQuiet !== true && process.stdout.isTTY
   threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold }, context))

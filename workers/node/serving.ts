@@ -1,4 +1,5 @@
 /** Serves a node whose threads run: opens its parts, connects them to each other and to clients, and says when it is ready. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
@@ -9,6 +10,7 @@ import { bringBack } from '../front/bring-back.ts'
 import { createFront, type Front } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { startAdmin } from '../observe/admin.ts'
+import { agentLine, startAgent } from '../observe/agent.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { modeOf } from '../observe/live.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
@@ -59,7 +61,7 @@ export async function serve(
     executor,
     transactions: transactions.service,
     promises: openPromises(parts.database, () => Date.now()),
-    readiness: () => health.readiness(),
+    readiness: (maxLagMs) => health.readiness(maxLagMs),
   })
   parts.later.front = front
   parts.spent.open(front.spent)
@@ -68,6 +70,7 @@ export async function serve(
   const url = role.hasNoPort === true ? '' : (await listen(config, front)).url
   lifecycle.onStop('the server', front.close)
   await openAdmin(context, parts)
+  await openAgent(context, parts)
   await parts.threads.ready
   const found = transactions.restore(parts.journal.found)
   tellRestored(log, found.restored)
@@ -117,9 +120,11 @@ async function becomeReady(
     async () => {
       clearInterval(probes)
       health.stopping()
+      // Who asks for readiness or weight has to ask once more before nobody is answered.
+      if (config.drainMs > 0) await sleep(config.drainMs)
       await front.server.drain(DRAIN_MS)
     },
-    DRAIN_MS + 1_000,
+    config.drainMs + DRAIN_MS + 1_000,
   )
   if (lifecycle.isStopping) return
   if (problem !== undefined) throw new StartError(`cannot answer requests: ${problem}`)
@@ -187,6 +192,22 @@ async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Prom
     lifecycle.onStop('the admin server', admin.close)
   } catch (error) {
     throw cannotListen(error, { host: '127.0.0.1', port: adminPort, flag: '--admin-port' })
+  }
+}
+
+async function openAgent({ config, lifecycle }: NodeContext, parts: Parts): Promise<void> {
+  const { agentPort: port, agentHost: host } = config
+  if (port === 0) return
+  const { health, load } = parts
+  const weighing = load.start()
+  try {
+    const agent = await startAgent({ host, port }, () => agentLine(health, weighing))
+    lifecycle.onStop('the agent', async () => {
+      weighing.close()
+      await agent.close()
+    })
+  } catch (error) {
+    throw cannotListen(error, { host, port, flag: '--agent-port' })
   }
 }
 

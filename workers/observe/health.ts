@@ -41,12 +41,15 @@ export interface Health {
   failed(message: string): void
   /** Whether requests are answered. */
   readonly isServing: boolean
+  /** It ends: whoever asks shall ask another. */
+  readonly isStopping: boolean
   /** Requests are answered from now on, until `stopping`. */
   started(): void
   stopping(): void
   /** Asks the pool now; gives what went wrong, undefined when it has answered. */
   probe(): Promise<string | undefined>
-  readiness(): Readiness
+  /** @param maxLagMs without a new flashblock or canonical block, where one has to come: unready; left out: no matter */
+  readiness(maxLagMs?: number): Readiness
 }
 
 const PROBE_MS = 10_000
@@ -93,6 +96,9 @@ class NodeHealth implements Health {
   get isServing(): boolean {
     return this.#phase === 'serving'
   }
+  get isStopping(): boolean {
+    return this.#phase === 'stopping'
+  }
   started(): void {
     this.#phase = 'serving'
     // A start may take long on a busy machine: only from here on the head and the feed have to move.
@@ -118,11 +124,12 @@ class NodeHealth implements Health {
     return this.#probing
   }
 
-  readiness(): Readiness {
+  readiness(maxLagMs?: number): Readiness {
     const { now, feedMs, mode, source } = this.#options
     const said = source?.()
     const isStanding = said?.isStanding === true
-    const why = [...this.#reasons(isStanding), ...(said?.unready ?? [])]
+    const late = maxLagMs === undefined ? [] : this.#lateness(maxLagMs, isStanding)
+    const why = [...this.#reasons(isStanding), ...late, ...(said?.unready ?? [])]
     const silentMs = now() - this.#flashblockAt
     const isSilent = feedMs !== undefined && silentMs > feedMs && !isStanding
     const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
@@ -137,6 +144,14 @@ class NodeHealth implements Health {
         ...said?.details,
       },
     }
+  }
+
+  #lateness(maxLagMs: number, isStanding: boolean): string[] {
+    const { now, headMs, feedMs } = this.#options
+    if (isStanding || (headMs === undefined && feedMs === undefined)) return []
+    const lagMs = now() - Math.max(this.#movedAt, this.#flashblockAt)
+    if (lagMs <= maxLagMs) return []
+    return [`nothing new was published for ${seconds(lagMs)}, and ${maxLagMs} ms may pass`]
   }
 
   #reasons(isStanding: boolean): string[] {

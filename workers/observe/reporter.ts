@@ -10,6 +10,10 @@ const KINDS = {
   blocks_dropped: ['warn', 'dropped stored blocks whose state root was wrong'],
   call_failed: ['error', 'a call failed'],
   chain_halted: ['error', 'the chain does not go on'],
+  client_not_named: [
+    'warn',
+    'a proxy of --proxy-protocol did not begin with a header of version 2: its connection is closed',
+  ],
   contracts_damaged: ['warn', 'the contracts of the development chain were damaged: made anew'],
   engine_trapped: ['error', 'the engine failed, and the reference engine did its work'],
   engines_differ: ['error', 'the engines give different answers'],

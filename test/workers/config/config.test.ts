@@ -191,6 +191,16 @@ describe('refused in one line', () => {
       'flag --trust-proxy: "10.0.0.0/8,x": "x" is no address or range such as 10.0.0.0/8',
     ],
     [
+      ['dev', '--proxy-protocol', '10.0.0.0/33'],
+      {},
+      'flag --proxy-protocol: "10.0.0.0/33": "10.0.0.0/33" is no address or range such as 10.0.0.0/8',
+    ],
+    [
+      ['dev', '--agent-port', '8545'],
+      {},
+      '--agent-port is the --port or the --admin-port: give another, or 0 for none',
+    ],
+    [
       ['dev', '--block-time-ms', '1500'],
       {},
       'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less',

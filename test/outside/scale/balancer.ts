@@ -1,0 +1,84 @@
+/** HAProxy with the file that operators get, as it stands, and what its statistics say. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { until } from '../follow/nodes.ts'
+import { freePort } from '../free-port.ts'
+
+const FILE = 'docs/operate/scale/haproxy.cfg'
+
+const START_MS = 10_000
+
+export const hasHaproxy = (): boolean => spawnSync('haproxy', ['-v']).status === 0
+
+export type Balancer = {
+  readonly url: string
+  readonly port: number
+  /** A row of the statistics for each server of `rpc`, by name. */
+  stats(): Promise<Readonly<Record<string, ServerStats>>>
+  stop(): Promise<void>
+}
+export type ServerStats = {
+  /** UP, DOWN, DRAIN, with more behind it. */
+  readonly status: string
+  readonly weight: number
+  readonly requests: number
+}
+
+/** @param env of the file, beside BIND and STATS_SOCKET */
+export async function startBalancer(
+  folder: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Balancer> {
+  const port = await freePort()
+  const statsSocket = join(folder, `stats-${port}.sock`)
+  const child = spawn('haproxy', ['-db', '-f', FILE], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      ...env,
+      BIND: `127.0.0.1:${port}`,
+      STATS_SOCKET: statsSocket,
+    },
+  })
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
+  const isThere = await until(async () => existsSync(statsSocket), START_MS)
+  if (!isThere) throw new Error(`haproxy did not begin within ${START_MS} ms`)
+  const balancer = { url: `http://127.0.0.1:${port}`, port, stop: () => stop(child) }
+  return { ...balancer, stats: () => readStats(statsSocket) }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  await ended
+}
+
+async function readStats(path: string): Promise<Readonly<Record<string, ServerStats>>> {
+  const socket = connect(path)
+  let text = ''
+  socket.on('data', (chunk) => {
+    text += chunk
+  })
+  socket.end('show stat rpc 4 -1\n')
+  await once(socket, 'close')
+  const [head = '', ...rows] = text.trim().split('\n')
+  const names = head.replace(/^# /, '').split(',')
+  const cells = rows.map((row) => row.split(','))
+  const cell = (row: readonly string[], name: string) => row[names.indexOf(name)] ?? ''
+  return Object.fromEntries(
+    cells.map((row) => [
+      cell(row, 'svname'),
+      {
+        status: cell(row, 'status'),
+        weight: Number(cell(row, 'weight')),
+        requests: Number(cell(row, 'stot')),
+      },
+    ]),
+  )
+}

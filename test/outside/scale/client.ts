@@ -1,0 +1,76 @@
+/** Clients of addresses of their own: 127.0.0.0/8 has many. */
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
+import { WebSocket } from 'ws'
+
+export const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+
+export type Said = { readonly status: number; readonly result?: unknown; readonly text: string }
+
+/** @param body text of a request. @throws what the connection ends with */
+export function post(
+  url: string,
+  body: string,
+  from: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Said> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', ...more }
+    const options = { method: 'POST', localAddress: from, agent, headers }
+    const sent = request(url, options, (response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        text += chunk
+      })
+      response.on('error', reject)
+      response.on('end', () => {
+        const status = response.statusCode!
+        resolve({ status, text, result: status === 200 ? JSON.parse(text).result : undefined })
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+export const bodyOf = (method: string, params: readonly unknown[] = []): string =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+
+/** What the node takes this client for: the rate of its range, which `rpc_limits` says. */
+export async function limitOf(
+  url: string,
+  from: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<number | undefined> {
+  const { result } = await post(url, bodyOf('rpc_limits'), from, more)
+  return (result as { readonly limit?: number } | undefined)?.limit
+}
+
+export async function openWebSocket(url: string, from: string): Promise<WebSocket> {
+  const socket = new WebSocket(url.replace('http', 'ws'), { localAddress: from })
+  await once(socket, 'open')
+  return socket
+}
+/** The first message that is not the answer to the request. */
+export async function ask(socket: WebSocket, body: string): Promise<string> {
+  const said = once(socket, 'message')
+  socket.send(body)
+  return String((await said)[0])
+}
+
+/** All that comes back until the node ends the connection. */
+export async function talk(
+  port: number,
+  bytes: string | Uint8Array,
+  from: string,
+): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: from })
+  let text = ''
+  socket.on('error', () => {})
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1')
+  })
+  socket.on('connect', () => socket.write(bytes))
+  await once(socket, 'close')
+  return text
+}
