@@ -109,7 +109,7 @@ export const rulesOff: Part = {
   async run(options, check) {
     const off = chosen(options).map(({ name, rule, edits }, at) => ({
       ...{ name, rule, edits },
-      runs: RUNS_WITHOUT_A_RULE,
+      runs: RARE.has(name) ? RUNS_OF_A_RARE_ONE : RUNS_WITHOUT_A_RULE,
       seed: options.seed + at,
     }))
     await runShards(off, ({ histories: some, failure }, { name, rule }) => {
@@ -122,8 +122,9 @@ export const rulesOff: Part = {
 function chosen({ isShort, random }: RunOptions) {
   const rules = RULES.filter(({ expect }) => expect.includes('histories'))
   if (!isShort) return rules
+  const usual = rules.filter(({ name }) => !RARE.has(name))
   return Array.from({ length: RULES_IN_SHORT }, () =>
-    rules.splice(Math.floor(random() * rules.length), 1),
+    usual.splice(Math.floor(random() * usual.length), 1),
   ).flat()
 }
 
@@ -131,8 +132,11 @@ function chosen({ isShort, random }: RunOptions) {
 const FEWEST = 300
 /** Few enough that a process ends before it is a burden, many enough that its start does not count. */
 const SHARD_RUNS = 50
-/** The rarest fault comes once in some hundreds. */
+/** A fault comes once in some hundreds. */
 const RUNS_WITHOUT_A_RULE = 2000
+/** Those that come once in a thousand or three: by several seeds after 13, 302, 1,132 and 3,166 histories (2026-11). */
+const RARE: ReadonlySet<string> = new Set(['cacheVoid'])
+const RUNS_OF_A_RARE_ONE = 20_000
 const RULES_IN_SHORT = 6
 
 const shardsOf = (total: number, seed: number): Shard[] =>
