@@ -122,9 +122,8 @@ export const rulesOff: Part = {
 function chosen({ isShort, random }: RunOptions) {
   const rules = RULES.filter(({ expect }) => expect.includes('histories'))
   if (!isShort) return rules
-  const usual = rules.filter(({ name }) => !RARE.has(name))
   return Array.from({ length: RULES_IN_SHORT }, () =>
-    usual.splice(Math.floor(random() * usual.length), 1),
+    rules.splice(Math.floor(random() * rules.length), 1),
   ).flat()
 }
 
