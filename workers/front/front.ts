@@ -29,6 +29,7 @@ import { loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { createPageFiles } from '../observe/page-files.ts'
 import type { Report } from '../observe/reporter.ts'
+import { createSampler } from '../observe/sample.ts'
 import type { Spent } from '../pool/open.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { FromWriter } from '../thread/messages.ts'
@@ -240,14 +241,10 @@ function openServer(
   })
 }
 
-/** A proxy that is set up wrongly is wrong with each connection: one line in ten seconds says it; all are counted in `socketsUnnamed`. */
+/** A proxy that is set up wrongly is wrong with each connection: all are counted in `socketsUnnamed`. */
 function unnamedOf(report: Report, now: () => number): ServerOptions['onUnnamed'] {
-  let saidAt = Number.NEGATIVE_INFINITY
-  return (why, proxy) => {
-    if (now() - saidAt < SAID_MS) return
-    saidAt = now()
-    report('client_not_named', { proxy, reason: `${proxy}: ${why}` })
-  }
+  const say = createSampler(SAID_MS, now, (reason) => report('client_not_named', { reason }))
+  return (why, proxy) => say(why, `${proxy}: ${why}`)
 }
 const SAID_MS = 10_000
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createSampler } from '../../../workers/feeds/sample.ts'
+import { createSampler } from '../../../workers/observe/sample.ts'
 
 test('the first of a kind, then one in a while with how many there were', () => {
   let time = 0
