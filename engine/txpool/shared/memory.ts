@@ -11,7 +11,7 @@ export type WaitingLimits = {
   /** Of the tables of hashes and of senders: a power of two. */
   readonly buckets: number
 }
-/** 84 MB of addresses; of the machine's memory 8 MB and what was in use at once. */
+/** 80 MiB of addresses; of the machine's memory 8 MiB and what was in use at once. */
 export const WAITING_LIMITS: WaitingLimits = { transactions: 1_048_576, buckets: 1_048_576 }
 
 /** Plain data: crosses a thread. */
