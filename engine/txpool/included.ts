@@ -1,5 +1,5 @@
 /** Entries of the txpool that are in a block, by sender and nonce. */
-import type { Entry } from './types.ts'
+import type { Entry, Watcher } from './types.ts'
 
 export type Included = {
   add(entry: Entry): void
@@ -9,17 +9,19 @@ export type Included = {
   nonceAfter(sender: string, nonce: bigint): bigint
 }
 
-export function createIncluded(): Included {
+export function createIncluded(watcher: Watcher | undefined): Included {
   const bySender = new Map<string, Map<bigint, Entry>>()
   return {
     add(entry) {
       const own = bySender.get(entry.sender) ?? new Map<bigint, Entry>()
       bySender.set(entry.sender, own.set(entry.transaction.nonce, entry))
+      watcher?.included(entry, true)
     },
     drop(entry) {
       const own = bySender.get(entry.sender)
       if (own?.get(entry.transaction.nonce) !== entry) return
       own.delete(entry.transaction.nonce)
+      watcher?.included(entry, false)
       if (own.size === 0) bySender.delete(entry.sender)
     },
     nonceAfter(sender, nonce) {

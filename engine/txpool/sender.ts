@@ -28,6 +28,15 @@ export function* executable(sender: Sender): Generator<Entry> {
   }
 }
 
+/** Executable ones, and those behind a missing nonce. */
+export type Counts = { readonly pending: number; readonly queued: number }
+/** @param open of all of them together */
+export function countsOf(senders: Iterable<Sender>, open: number): Counts {
+  let pending = 0
+  for (const sender of senders) for (const _ of executable(sender)) pending++
+  return { pending, queued: open - pending }
+}
+
 /** First executable entry that is waiting and not excluded. */
 export function nextWaiting(sender: Sender, excluded: ReadonlySet<string>): Entry | undefined {
   for (const entry of executable(sender))

@@ -8,11 +8,12 @@ import { chooseBest } from './best.ts'
 import { createDeparted, type Departure, LEFT, type Standing } from './departed.ts'
 import { candidate, hasShare, victims } from './eviction.ts'
 import { outdated } from './expiry.ts'
-import { createIncluded } from './included.ts'
+import { createIncluded, type Included } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
+import { createKept, type Kept } from './kept.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
-import { executable, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
+import { countsOf, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
   type Entry,
   type Known,
@@ -51,13 +52,13 @@ export class Txpool {
   readonly #journal: JournalWriter
   readonly #now: () => number
   readonly #onNews: () => void
-  /** Everything the txpool knows, oldest first; included ones too. */
-  readonly #byHash = new Map<string, Entry>()
+  readonly #kept: Kept
   readonly #refusals: Refusals
   readonly #departed: ReturnType<typeof createDeparted>
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
-  readonly #included = createIncluded()
+  readonly #included: Included
+  readonly #watcher: TxpoolOptions['watcher']
   readonly #unwanted: Unwanted
   readonly #announcements: Announcements
   #arrivals = 0
@@ -68,11 +69,11 @@ export class Txpool {
 
   constructor(options: TxpoolOptions) {
     this.limits = { ...TXPOOL_LIMITS, ...options.limits }
-    this.#journal = createJournalWriter(
-      options.journal,
-      () => [...this.#byHash.values()].map(({ transaction }) => transaction),
-      this.limits.journalSlack,
-    )
+    const { journal, watcher } = options
+    this.#watcher = watcher
+    this.#kept = createKept(watcher)
+    this.#included = createIncluded(watcher)
+    this.#journal = createJournalWriter(journal, this.#kept.transactions, this.limits.journalSlack)
     this.#now = options.now
     this.#refusals = createRefusals(this.limits, options.now)
     this.#departed = createDeparted(this.limits)
@@ -97,7 +98,7 @@ export class Txpool {
     if (digest === undefined && envelope.length > this.limits.ownDigestBytes)
       return { undigested: envelope }
     const key = keyOf(digest?.hash ?? keccak256(envelope))
-    const known = this.#byHash.get(key)
+    const known = this.#kept.get(key)
     if (known !== undefined && known.place.status !== 'included') return refuse('already known')
     const reason = this.#refusals.reasonOf(key)
     if (reason !== undefined) return refuse(`transaction was dropped: ${reason}`, 'rejected')
@@ -120,7 +121,7 @@ export class Txpool {
    * not fit any more. @throws {ViewError}
    */
   restore(raw: Bytes, head: TxpoolHead): boolean {
-    if (this.#byHash.has(keyOf(keccak256(raw)))) return true
+    if (this.#kept.get(keyOf(keccak256(raw))) !== undefined) return true
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return false
     this.#journal.noteFound()
@@ -128,18 +129,18 @@ export class Txpool {
   }
 
   get(hash: Bytes): SignedTransaction | undefined {
-    const entry = this.#byHash.get(keyOf(hash))
+    const entry = this.#kept.get(keyOf(hash))
     return entry === undefined || entry.place.status === 'included' ? undefined : entry.transaction
   }
 
   /** What is kept of it: in the txpool, or in a block that is not final yet. */
   kept(hash: Bytes): SignedTransaction | undefined {
-    return this.#byHash.get(keyOf(hash))?.transaction
+    return this.#kept.get(keyOf(hash))?.transaction
   }
 
   /** undefined: it is in a block, or nothing is known of it. */
   standingOf(hash: Bytes): Standing | undefined {
-    const entry = this.#byHash.get(keyOf(hash))
+    const entry = this.#kept.get(keyOf(hash))
     if (entry === undefined) return this.#departed.of(keyOf(hash))
     const ms = this.#now() - entry.addedAtMs
     return entry.place.status === 'included' ? undefined : { why: 'waits', ms }
@@ -159,16 +160,14 @@ export class Txpool {
 
   /** Transactions not in a block: executable ones, and those behind a missing nonce. */
   counts(): { readonly pending: number; readonly queued: number } {
-    let pending = 0
-    for (const sender of this.#senders.values()) for (const _ of executable(sender)) pending++
-    return { pending, queued: this.#open - pending }
+    return countsOf(this.#senders.values(), this.#open)
   }
 
   stats(): Readonly<Record<'open' | 'bytes' | 'included' | 'dropped', number>> {
     return {
       open: this.#open,
       bytes: this.#bytes,
-      included: this.#byHash.size - this.#open,
+      included: this.#kept.size - this.#open,
       dropped: this.#dropped,
     }
   }
@@ -181,7 +180,7 @@ export class Txpool {
   /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
   best(wanted: Wanted): Offered {
     for (const key of wanted.excluded) {
-      const entry = this.#byHash.get(key)
+      const entry = this.#kept.get(key)
       if (entry !== undefined) entry.isStopped = true
     }
     const { entries, hasMore } = chooseBest(this.#senders.values(), wanted, (sender) =>
@@ -195,7 +194,7 @@ export class Txpool {
   /** Handed out and not executed: may be handed out again at once. */
   takeBack(hashes: readonly Bytes[]): void {
     for (const hash of hashes) {
-      const entry = this.#byHash.get(keyOf(hash))
+      const entry = this.#kept.get(keyOf(hash))
       if (entry?.place.status === 'handed') entry.place = { status: 'waiting' }
     }
   }
@@ -207,7 +206,7 @@ export class Txpool {
    */
   rejected(all: readonly RejectedTransaction[]): void {
     for (const { hash, reason, isFinal, isUnwanted = false } of all) {
-      const entry = this.#byHash.get(keyOf(hash))
+      const entry = this.#kept.get(keyOf(hash))
       // Views may show it for some time yet.
       if (isUnwanted) this.#unwanted.add(keyOf(hash))
       if (entry === undefined || (entry.place.status === 'included' && !isUnwanted)) continue
@@ -222,9 +221,9 @@ export class Txpool {
   /** A transaction is in block `blockNumber` of the pending chain, whether it came through this txpool or not. */
   include(transaction: SignedTransaction, blockNumber: number): void {
     const key = keyOf(transaction.hash)
-    const known = this.#byHash.get(key)
+    const known = this.#kept.get(key)
     const entry = known ?? this.#entry(transaction, 0n, false)
-    if (known === undefined) this.#byHash.set(key, entry)
+    if (known === undefined) this.#kept.add(entry)
     else if (known.place.status !== 'included') this.#close(known)
     entry.place = { status: 'included', blockNumber }
     entry.isAnnounced = true
@@ -239,17 +238,16 @@ export class Txpool {
    * The pending chain was replaced, in part at least: what is gone from it comes back, all nonces are read anew. `blockOf`: of the new one.
    */
   rewind(chain: { blockOf(hash: Bytes): number | undefined; readonly nonceOf: NonceOf }): void {
-    for (const entry of [...this.#byHash.values()]) {
+    for (const entry of this.#kept.list()) {
       if (entry.place.status !== 'included') continue
       const blockNumber = chain.blockOf(entry.transaction.hash)
       if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
       else this.#reopen(entry, chain.nonceOf(entry.transaction.from, entry.transaction.nonce))
     }
     takeBackUnused(this.#senders.values())
-    for (const sender of [...this.#senders.values()]) {
+    for (const sender of [...this.#senders.values()])
       this.#moveNonce(sender, chain.nonceOf(sender.address, sender.nonce))
-      this.#announce(sender.address)
-    }
+    for (const sender of [...this.#senders.values()]) this.#announce(sender.address)
     this.#onNews()
   }
 
@@ -338,10 +336,10 @@ export class Txpool {
   }
 
   #insert(sender: Sender, entry: Entry): void {
-    this.#byHash.delete(entry.key)
-    this.#byHash.set(entry.key, entry)
+    this.#kept.add(entry)
     this.#senders.set(sender.key, sender)
     sender.entries.set(entry.transaction.nonce, entry)
+    this.#watcher?.open(entry, true)
     this.#open++
     this.#bytes += entry.transaction.raw.length
   }
@@ -352,13 +350,14 @@ export class Txpool {
     if (sender?.entries.get(entry.transaction.nonce) !== entry) return
     sender.entries.delete(entry.transaction.nonce)
     if (sender.entries.size === 0) this.#senders.delete(sender.key)
+    this.#watcher?.open(entry, false)
     this.#open--
     this.#bytes -= entry.transaction.raw.length
   }
 
   #remove(entry: Entry, departure: Departure): void {
     this.#close(entry)
-    this.#byHash.delete(entry.key)
+    this.#kept.delete(entry)
     this.#departed.add(entry.key, departure)
     this.#dropped++
   }
@@ -391,9 +390,9 @@ export class Txpool {
   }
 
   #forget(at: Parameters<typeof outdated>[1]): void {
-    for (const entry of outdated([...this.#byHash.values()], at))
+    for (const entry of outdated(this.#kept.list(), at))
       if (entry.place.status !== 'included') this.#remove(entry, LEFT.expired)
-      else if (this.#byHash.delete(entry.key)) this.#included.drop(entry)
+      else if (this.#kept.delete(entry)) this.#included.drop(entry)
   }
 }
 

@@ -139,11 +139,21 @@ export interface TxpoolJournal {
   rewrite(all: Iterable<Bytes>): void
 }
 
+/** Is told of all that `nextNonce` and `isExpected` are answered from, as it changes within a call. The same may be said twice. */
+export type Watcher = {
+  /** Whether it is expected. */
+  kept(entry: Entry, is: boolean): void
+  /** Whether it counts for its sender's nonce as one in no block; as one in a block. */
+  open(entry: Entry, is: boolean): void
+  included(entry: Entry, is: boolean): void
+}
+
 export type TxpoolOptions = {
   readonly limits?: Partial<TxpoolLimits>
   readonly journal: TxpoolJournal
   /** Monotonic milliseconds. */
   readonly now: () => number
+  readonly watcher?: Watcher
   /** `best` may give something that it did not give before. */
   readonly onNews?: () => void
 }

@@ -19,10 +19,16 @@ export const flashblocks_transactionStatus = frontMethod({
   result: plainResult('Status', { title: 'Transaction status', type: 'object' }),
   handler(context, wanted) {
     const { services, readNewest } = context
-    // Before the view: a promise was shown before it was written down.
-    const promises = services.promises.of(wanted)
-    const status = readNewest((view) => statusOf(view, context, { wanted, promises }))
-    return { hash: bytesToHex(wanted), ...status, promises: promises.map(promiseJson) }
+    const statusJson = (standing: Standing | undefined) => {
+      // Before the view: a promise was shown before it was written down.
+      const promises = services.promises.of(wanted)
+      const asked = { wanted, promises, standing }
+      const status = readNewest((view) => statusOf(view, context, asked))
+      return { hash: bytesToHex(wanted), ...status, promises: promises.map(promiseJson) }
+    }
+    // Before all else: what has left the txpool for a block is in the view then.
+    const standing = services.transactions.standingOf(wanted)
+    return standing instanceof Promise ? standing.then(statusJson) : statusJson(standing)
   },
 })
 
@@ -53,17 +59,20 @@ export const flashblocks_stats = frontMethod({
   handler: ({ services }, seconds) => statsOf(services.promises, seconds),
 })
 
-type Asked = { readonly wanted: Bytes; readonly promises: readonly StoredPromise[] }
+type Asked = {
+  readonly wanted: Bytes
+  readonly promises: readonly StoredPromise[]
+  readonly standing: Standing | undefined
+}
 
 /** What holds now, the first that applies. @throws {MissingError} {ViewError} */
 function statusOf(
   view: ChainView,
   { services }: Pick<FrontContext, 'services'>,
-  { wanted, promises }: Asked,
+  { wanted, promises, standing }: Asked,
 ): Readonly<Record<string, unknown>> {
   const place = view.findTransaction(wanted)
   if (place !== undefined) return shownAt(view, place, promises)
-  const standing = services.transactions.standingOf(wanted)
   const newest = promises.at(-1)
   if (newest !== undefined) return broken(view, newest, standing)
   if (standing?.why === 'waits') {

@@ -1,13 +1,13 @@
 /** Blocks, receipts and transactions as they are encoded (go-ethereum: debug_getRaw*). */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import { encodeBlock } from '../../engine/primitives/block-codec.ts'
-import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { encodeHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { blockId, hash, hexText } from '../json/codecs.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { frontMethod, param } from '../method/method.ts'
 import { failed } from '../seam/errors.ts'
+import { foundRaw } from './shared/found.ts'
 
 const block = param('Block', blockId)
 const about = { is: 'block', at: 0, isHereOnly: true } as const
@@ -64,9 +64,5 @@ export const debug_getRawTransaction = frontMethod({
   summary: 'The signed envelope of a transaction, of a block or waiting in the txpool.',
   params: [param('Transaction hash', hash)],
   result: orNull(bytesResult('Transaction')),
-  handler({ view, services }, wanted): Bytes | undefined {
-    const place = view.findTransaction(wanted)
-    if (place !== undefined) return place.block.transaction(place.index)?.raw
-    return services.transactions.get(wanted)?.raw
-  },
+  handler: foundRaw,
 })

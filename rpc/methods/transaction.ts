@@ -7,6 +7,7 @@ import { pooledText } from '../json/json.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, type Method, param } from '../method/method.ts'
 import type { About } from '../seam/about.ts'
+import { found, foundRaw } from './shared/found.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 const transactionResult = textResult('Transaction information', {
@@ -26,12 +27,11 @@ export const eth_getTransactionByHash = frontMethod({
   listed: LISTED,
   params: [transactionHash],
   result: transactionResult,
-  handler({ view, services }, wanted) {
-    const place = view.findTransaction(wanted)
-    if (place !== undefined) return services.texts.transaction(place.block, place.index)
-    const pooled = services.transactions.get(wanted)
-    return pooled === undefined ? undefined : pooledText(pooled)
-  },
+  handler: (context, wanted) =>
+    found(context, wanted, {
+      ofPlace: ({ block, index }) => context.services.texts.transaction(block, index),
+      ofWaiting: pooledText,
+    }),
 })
 
 export const eth_getRawTransactionByHash = frontMethod({
@@ -41,11 +41,7 @@ export const eth_getRawTransactionByHash = frontMethod({
   listed: ['flashblocks'],
   params: [transactionHash],
   result: rawResult,
-  handler({ view, services }, wanted) {
-    const place = view.findTransaction(wanted)
-    if (place !== undefined) return place.block.transaction(place.index)?.raw
-    return services.transactions.get(wanted)?.raw
-  },
+  handler: foundRaw,
 })
 
 export const eth_getTransactionReceipt = frontMethod({

@@ -1,4 +1,5 @@
 /** The txpool from outside. */
+import type { Counts } from '../../engine/txpool/sender.ts'
 import { address } from '../json/codecs.ts'
 import { plainResult } from '../json/results.ts'
 import { frontMethod, param } from '../method/method.ts'
@@ -26,7 +27,12 @@ export const txpool_status = frontMethod({
   params: [],
   result: plainResult('Counts', { type: 'object' }),
   handler({ services }) {
-    const { pending, queued } = services.transactions.counts()
-    return { pending: `0x${pending.toString(16)}`, queued: `0x${queued.toString(16)}` }
+    const counts = services.transactions.counts()
+    return counts instanceof Promise ? counts.then(countsJson) : countsJson(counts)
   },
+})
+
+const countsJson = ({ pending, queued }: Counts) => ({
+  pending: `0x${pending.toString(16)}`,
+  queued: `0x${queued.toString(16)}`,
 })

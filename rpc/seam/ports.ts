@@ -5,27 +5,34 @@ import type { UserDeposit } from '../../engine/sources/sequencer/user-deposits.t
 import type { MissingKey } from '../../engine/state/reader.ts'
 import type { Counted, StoredPromise } from '../../engine/storage/ledger-types.ts'
 import type { Standing } from '../../engine/txpool/departed.ts'
+import type { Counts } from '../../engine/txpool/sender.ts'
 import type { RpcErrorObject } from './errors.ts'
 import type { PoolClient } from './executor.ts'
 
 /** A transaction was accepted, or why not. */
 export type Submission = { readonly hash: Bytes } | { readonly error: RpcErrorObject }
 
-/** The transactions that wait (txpool), as methods see them. */
+/** undefined: none that waits has the hash. */
+type Waiting = SignedTransaction | undefined
+
+/**
+ * The transactions that wait (txpool), as methods see them. What may be a promise is one where another thread has the txpool: views that
+ * are read when it comes are at least as new as the txpool was.
+ */
 export interface TransactionService {
   /**
    * Validates against pending, journals, accepts. A refusal is a value. What workers find out about it, they do for `client`. `isTaken`: by
    * the sequencer, so that its blobs and its free call need no look. @throws {MissingError} where state is fetched as it is read
    */
   submit(raw: Bytes, client: PoolClient, isTaken?: boolean): Submission | Promise<Submission>
-  get(hash: Bytes): SignedTransaction | undefined
+  get(hash: Bytes): Waiting | Promise<Waiting>
   /** State nonce given, the next nonce after the consecutive ones that wait. */
   nextNonce(sender: Bytes, stateNonce: bigint): bigint
   /** Accepted here lately or waiting: whose receipt is worth holding for. */
   isExpected(hash: Bytes): boolean
   /** Of one that is in no block; undefined: it is in one, or nothing is known of it. */
-  standingOf(hash: Bytes): Standing | undefined
-  counts(): { readonly pending: number; readonly queued: number }
+  standingOf(hash: Bytes): Standing | undefined | Promise<Standing | undefined>
+  counts(): Counts | Promise<Counts>
   /** Every transaction when it becomes pending (executable). */
   onPending(listener: (hash: Bytes, transaction: SignedTransaction) => void): () => void
 }

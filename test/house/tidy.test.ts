@@ -33,6 +33,7 @@ const order: readonly string[] = [
     'views',
     'chain',
     'txpool',
+    'txpool/shared',
     'flashblocks',
     'sources',
     'sources/sequencer',
@@ -327,6 +328,9 @@ const entries = [
   'workers/package/create-node.ts',
   'workers/commands/decode-feed.ts',
   'rpc/page/main.ts',
+  // Of further front threads, which are not there yet (docs/adr/0051).
+  'engine/txpool/shared/reader.ts',
+  'engine/txpool/shared/txpool.ts',
 ]
 
 /** Modules that a text names, imports and threads alike: `new URL('./x.ts', import.meta.url)`. */

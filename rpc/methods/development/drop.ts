@@ -1,5 +1,6 @@
 /** What only a development chain has: a transaction that waits is taken out of the txpool. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { hash } from '../../json/codecs.ts'
 import { hashResult, orNull } from '../../json/results.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
@@ -16,9 +17,13 @@ export const dropMethods = (drop: (hash: Bytes) => void): readonly Method[] =>
       params: [param('Transaction hash', hash)],
       result: orNull(hashResult('Transaction hash')),
       handler({ services }, which) {
-        if (services.transactions.get(which) === undefined) return undefined
-        drop(which)
-        return which
+        const dropWaiting = (found: SignedTransaction | undefined) => {
+          if (found === undefined) return undefined
+          drop(which)
+          return which
+        }
+        const found = services.transactions.get(which)
+        return found instanceof Promise ? found.then(dropWaiting) : dropWaiting(found)
       },
     }),
   )

@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import type { Forward } from '../../../rpc/seam/ports.ts'
 import { openPromises } from '../../../workers/front/promises.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
+import { elsewhere } from '../../fixtures/elsewhere.ts'
 import { CHAIN, createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { WriterWorld } from '../../fixtures/writer-world.ts'
@@ -22,7 +23,7 @@ const [kept, replaced, reordered, dropped] = [send(0, 0), send(1, 0), send(2, 0)
 const instead = send(1, 0, 8)
 
 /** A node on block 1, which may follow others; what it is told of block 2 is not what becomes of it. */
-async function node({ isFollower = false } = {}) {
+async function node({ isFollower = false, isElsewhere = false } = {}) {
   const producer = createProducer()
   const one = await producer.build(producer.genesis, 1, [[send(5, 0)]])
   const told = await producer.build(one, 2, [
@@ -41,7 +42,7 @@ async function node({ isFollower = false } = {}) {
   const rpc = testRpc({
     source: { reader: world.reader, onPublish: () => () => {} },
     promises: openPromises(world.database, () => world.clock.ms),
-    transactions: service,
+    transactions: isElsewhere ? elsewhere(service) : service,
     ...(isFollower ? { forward: nobody } : {}),
   })
   const ask = async (method: string, ...params: unknown[]) => {
@@ -71,108 +72,111 @@ async function node({ isFollower = false } = {}) {
   return { world, told, sealed, service, ask, status, show, seal }
 }
 
-describe('the status of a transaction', () => {
-  test('from the txpool to the canonical block that keeps it', async () => {
-    const { world, told, sealed, service, status, show, seal } = await node()
-    expect(await status(kept)).toEqual({
-      hash: bytesToHex(kept.hash),
-      ...{ status: 'unknown', promises: [] },
-    })
-    const takenAt = world.clock.ms
-    expect(await service.submit(kept.raw, refuse as never)).toHaveProperty('hash')
-    world.clock.ms += 50
-    expect(await status(kept)).toMatchObject({ status: 'pooled', takenAt })
-    await show(told, 2)
-    const preconfirmedAt = world.clock.ms
-    const promise = {
-      ...{ blockNumber: '0x2', payloadId: told.payloadId, flashblockIndex: 1 },
-      ...{ transactionIndex: '0x1', preconfirmedAt },
-    }
-    expect(await status(kept)).toEqual({
-      hash: bytesToHex(kept.hash),
-      status: 'preconfirmed',
-      blockNumber: '0x2',
-      blockHash: bytesToHex(told.flashblocks[1]!.delta.blockHash),
-      transactionIndex: '0x1',
-      ...{ flashblockIndex: 1, preconfirmedAt },
-      promises: [{ ...promise, fate: 'open' }],
-    })
-    await seal(sealed)
-    expect(await status(kept)).toEqual({
-      hash: bytesToHex(kept.hash),
-      status: 'sealed',
-      blockNumber: '0x2',
-      blockHash: bytesToHex(sealed.hash),
-      transactionIndex: '0x1',
-      ...{ flashblockIndex: 1, preconfirmedAt, sealedAt: world.clock.ms },
-      promises: [{ ...promise, fate: 'kept', decidedAt: world.clock.ms }],
-    })
-  })
-
-  test('that was forwarded, where the node follows others', async () => {
-    const { service, status } = await node({ isFollower: true })
-    await service.submit(kept.raw, refuse as never)
-    expect(await status(kept)).toMatchObject({ status: 'forwarded' })
-  })
-
-  test('whose promise was broken: its receipt is null again, and the status says why', async () => {
-    const { told, sealed, ask, status, show, seal } = await node()
-    await show(told, 3)
-    for (const one of [replaced, dropped]) {
-      expect(await ask('eth_getTransactionReceipt', bytesToHex(one.hash))).toMatchObject({
-        status: '0x1',
+describe.each([false, true])(
+  'the status of a transaction, its txpool elsewhere: %s',
+  (isElsewhere) => {
+    test('from the txpool to the canonical block that keeps it', async () => {
+      const { world, told, sealed, service, status, show, seal } = await node({ isElsewhere })
+      expect(await status(kept)).toEqual({
+        hash: bytesToHex(kept.hash),
+        ...{ status: 'unknown', promises: [] },
       })
-      expect(await status(one)).toMatchObject({ status: 'preconfirmed' })
-    }
-    await seal(sealed)
-    for (const one of [replaced, dropped])
-      expect(await ask('eth_getTransactionReceipt', bytesToHex(one.hash))).toBeNull()
-    expect(await status(dropped)).toMatchObject({
-      ...{ status: 'dropped', isWaiting: true },
-      promises: [{ blockNumber: '0x2', flashblockIndex: 2, fate: 'dropped' }],
+      const takenAt = world.clock.ms
+      expect(await service.submit(kept.raw, refuse as never)).toHaveProperty('hash')
+      world.clock.ms += 50
+      expect(await status(kept)).toMatchObject({ status: 'pooled', takenAt })
+      await show(told, 2)
+      const preconfirmedAt = world.clock.ms
+      const promise = {
+        ...{ blockNumber: '0x2', payloadId: told.payloadId, flashblockIndex: 1 },
+        ...{ transactionIndex: '0x1', preconfirmedAt },
+      }
+      expect(await status(kept)).toEqual({
+        hash: bytesToHex(kept.hash),
+        status: 'preconfirmed',
+        blockNumber: '0x2',
+        blockHash: bytesToHex(told.flashblocks[1]!.delta.blockHash),
+        transactionIndex: '0x1',
+        ...{ flashblockIndex: 1, preconfirmedAt },
+        promises: [{ ...promise, fate: 'open' }],
+      })
+      await seal(sealed)
+      expect(await status(kept)).toEqual({
+        hash: bytesToHex(kept.hash),
+        status: 'sealed',
+        blockNumber: '0x2',
+        blockHash: bytesToHex(sealed.hash),
+        transactionIndex: '0x1',
+        ...{ flashblockIndex: 1, preconfirmedAt, sealedAt: world.clock.ms },
+        promises: [{ ...promise, fate: 'kept', decidedAt: world.clock.ms }],
+      })
     })
-    expect(await status(replaced)).toMatchObject({
-      status: 'replaced',
-      promises: [{ fate: 'dropped' }],
-    })
-    expect(await status(reordered)).toMatchObject({
-      ...{ status: 'sealed', transactionIndex: '0x2' },
-      promises: [{ fate: 'reordered', transactionIndex: '0x3' }],
-    })
-    // It is in its place, but nobody had promised it.
-    const unpromised = await status(instead)
-    expect(unpromised).toMatchObject({ status: 'sealed', promises: [] })
-    expect(unpromised).not.toHaveProperty('preconfirmedAt')
-  })
 
-  test('that another one of its nonce has replaced, in the txpool or in a flashblock', async () => {
-    const { told, service, status, show } = await node()
-    await service.submit(replaced.raw, refuse as never)
-    const dearer = signTransaction(
-      {
-        ...(replaced as Extract<SignedTransaction, { readonly type: 2 }>),
-        maxFeePerGas: 10n ** 11n,
-        maxPriorityFeePerGas: 10n,
-      },
-      KEY,
-    )
-    expect(await service.submit(dearer.raw, refuse as never)).toHaveProperty('hash')
-    expect(await status(dearer)).toMatchObject({ status: 'pooled' })
-    expect(await status(replaced)).toMatchObject({
-      ...{ status: 'replaced', replacedBy: bytesToHex(dearer.hash), promises: [] },
+    test('that was forwarded, where the node follows others', async () => {
+      const { service, status } = await node({ isFollower: true, isElsewhere })
+      await service.submit(kept.raw, refuse as never)
+      expect(await status(kept)).toMatchObject({ status: 'forwarded' })
     })
-    await show(told, 2)
-    // What was shown took the place of both.
-    expect(await status(replaced)).toMatchObject({ status: 'preconfirmed' })
-    expect(await status(dearer)).toMatchObject({ status: 'replaced' })
-  })
 
-  test('asks for a hash', async () => {
-    const { ask } = await node()
-    expect(await ask('flashblocks_transactionStatus', '0x12')).toMatchObject({ code: -32602 })
-    expect(await ask('flashblocks_transactionStatus')).toMatchObject({ code: -32602 })
-  })
-})
+    test('whose promise was broken: its receipt is null again, and the status says why', async () => {
+      const { told, sealed, ask, status, show, seal } = await node({ isElsewhere })
+      await show(told, 3)
+      for (const one of [replaced, dropped]) {
+        expect(await ask('eth_getTransactionReceipt', bytesToHex(one.hash))).toMatchObject({
+          status: '0x1',
+        })
+        expect(await status(one)).toMatchObject({ status: 'preconfirmed' })
+      }
+      await seal(sealed)
+      for (const one of [replaced, dropped])
+        expect(await ask('eth_getTransactionReceipt', bytesToHex(one.hash))).toBeNull()
+      expect(await status(dropped)).toMatchObject({
+        ...{ status: 'dropped', isWaiting: true },
+        promises: [{ blockNumber: '0x2', flashblockIndex: 2, fate: 'dropped' }],
+      })
+      expect(await status(replaced)).toMatchObject({
+        status: 'replaced',
+        promises: [{ fate: 'dropped' }],
+      })
+      expect(await status(reordered)).toMatchObject({
+        ...{ status: 'sealed', transactionIndex: '0x2' },
+        promises: [{ fate: 'reordered', transactionIndex: '0x3' }],
+      })
+      // It is in its place, but nobody had promised it.
+      const unpromised = await status(instead)
+      expect(unpromised).toMatchObject({ status: 'sealed', promises: [] })
+      expect(unpromised).not.toHaveProperty('preconfirmedAt')
+    })
+
+    test('that another one of its nonce has replaced, in the txpool or in a flashblock', async () => {
+      const { told, service, status, show } = await node({ isElsewhere })
+      await service.submit(replaced.raw, refuse as never)
+      const dearer = signTransaction(
+        {
+          ...(replaced as Extract<SignedTransaction, { readonly type: 2 }>),
+          maxFeePerGas: 10n ** 11n,
+          maxPriorityFeePerGas: 10n,
+        },
+        KEY,
+      )
+      expect(await service.submit(dearer.raw, refuse as never)).toHaveProperty('hash')
+      expect(await status(dearer)).toMatchObject({ status: 'pooled' })
+      expect(await status(replaced)).toMatchObject({
+        ...{ status: 'replaced', replacedBy: bytesToHex(dearer.hash), promises: [] },
+      })
+      await show(told, 2)
+      // What was shown took the place of both.
+      expect(await status(replaced)).toMatchObject({ status: 'preconfirmed' })
+      expect(await status(dearer)).toMatchObject({ status: 'replaced' })
+    })
+
+    test('asks for a hash', async () => {
+      const { ask } = await node({ isElsewhere })
+      expect(await ask('flashblocks_transactionStatus', '0x12')).toMatchObject({ code: -32602 })
+      expect(await ask('flashblocks_transactionStatus')).toMatchObject({ code: -32602 })
+    })
+  },
+)
 
 test("Base's status says whether the txpool has it, until it is canonical", async () => {
   const { told, sealed, service, ask, show, seal } = await node()
