@@ -27,7 +27,7 @@ import type { LimitBy } from './limiter/points.ts'
 import type { Methods } from './method/method.ts'
 import { priceBy, priceList } from './method/price.ts'
 import type { Budgets, FrontServices } from './method/services.ts'
-import { createCaps } from './seam/caps.ts'
+import { openOwnCaps } from './seam/caps.ts'
 import type { Answerer } from './seam/exchange.ts'
 import type { Executor } from './seam/executor.ts'
 import type { Limits } from './seam/limits.ts'
@@ -39,6 +39,7 @@ import type {
   StateMode,
   TransactionService,
 } from './seam/ports.ts'
+import type { OpenCaps } from './seam/shared-caps.ts'
 import { createTurns } from './seam/turns.ts'
 
 export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
@@ -61,6 +62,8 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
+    /** What clients may hold; left out: this front counts it alone. */
+    readonly caps?: OpenCaps | undefined
     /** Of each endpoint (methods/index.ts: methodsOf). */
     readonly methods: Readonly<Record<Endpoint, Methods>>
     /** 0: receipts are never held. */
@@ -96,30 +99,27 @@ export type RpcStats = {
 
 /** `reader` must be able to lease: the writer has published its first record. */
 export function createRpc(options: RpcOptions): Rpc {
-  const { transactions, methods, limits, onPublish, now, syncing } = options
+  const { transactions, methods, limits, onPublish, now, syncing, caps = openOwnCaps } = options
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
-  const shown = createShownReceipts({ reader, onPublish, limits })
-  const places = createPlaceWaits({ reader, onPublish, limits })
-  const filters = createFilters({ canonical, transactions, limits, now })
+  const shown = createShownReceipts({ reader, onPublish, limits, caps })
+  const places = createPlaceWaits({ reader, onPublish, limits, caps })
+  const filters = createFilters({ canonical, transactions, limits, caps, now })
   const feedOf = (endpoint: Endpoint) =>
     createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
   const feeds = { standard: feedOf('standard'), flashblocks: feedOf('flashblocks') }
   const around = { canonical, transactions, onPublish, syncing, limits }
   const subscriptions = createSubscriptions({ ...around, flashblocks: feeds })
-  const syncSends = createCaps({
+  const syncSends = caps('syncSends', {
     perClient: limits.syncSendsPerClient,
     total: limits.syncSendsTotal,
   })
   const hold = createReceiptHold({
-    transactions,
-    waits,
+    ...{ transactions, waits, limits, caps },
     isVisible: (hash) =>
       readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined),
     holdMs: options.receiptHoldMs,
-    perClient: limits.holdsPerClient,
-    total: limits.holdsTotal,
   })
   const texts = keepTexts(limits.keptTextBytes)
   const services: FrontServices = {
@@ -141,7 +141,7 @@ export function createRpc(options: RpcOptions): Rpc {
     now,
   }
   const { lazy } = options
-  const { legacy, upstream, elsewhere } = otherNodes(options)
+  const { legacy, upstream, elsewhere } = otherNodes({ ...options, caps })
   const rounds = new Rounds({ lazy, limits, now })
   const holding = { hold, shown, places, ...accounting(options) }
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
@@ -154,7 +154,7 @@ export function createRpc(options: RpcOptions): Rpc {
       subscriptions: subscriptions.size,
       subscribersSlow: subscriptions.slow,
       receiptWaits: waits.size,
-      syncSends: syncSends.total,
+      syncSends: syncSends.here,
       hold: hold.stats,
       shown: shown.stats,
       places: places.stats,
@@ -185,13 +185,14 @@ function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
 }
 
 /** Who answers for what is older than this node. */
-function otherNodes({ legacyUrl, lazy, forward, chain, limits }: RpcOptions) {
+function otherNodes(options: RpcOptions & { readonly caps: OpenCaps }) {
+  const { legacyUrl, lazy, forward, chain, limits, caps } = options
   const isOlderThere = lazy !== undefined && forward !== undefined
-  const upstream = isOlderThere ? createUpstream({ forward, limits }) : undefined
+  const upstream = isOlderThere ? createUpstream({ forward, limits, caps }) : undefined
   const legacy =
     legacyUrl === undefined
       ? undefined
-      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits })
+      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps })
   const elsewhere = legacy && upstream ? inTurn(legacy, upstream) : (legacy ?? upstream)
   return { legacy, upstream, elsewhere }
 }

@@ -2,10 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { pooledText } from '../json/json.ts'
-import { type Caps, createCaps } from '../seam/caps.ts'
+import type { Caps } from '../seam/caps.ts'
 import { capReached, filterNotFound } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { TransactionService } from '../seam/ports.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
 import { createLogMatcher, type LogQuery } from './log-filter.ts'
 
@@ -46,6 +47,7 @@ type FilterOptions = {
     Limits,
     'filtersPerClient' | 'filtersTotal' | 'filterItems' | 'filterBytes' | 'filterIdleMs'
   >
+  readonly caps: OpenCaps
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
@@ -65,7 +67,10 @@ class PolledFilters implements Filters {
   constructor(options: FilterOptions) {
     const { limits } = options
     this.#options = options
-    this.#caps = createCaps({ perClient: limits.filtersPerClient, total: limits.filtersTotal })
+    this.#caps = options.caps('filters', {
+      perClient: limits.filtersPerClient,
+      total: limits.filtersTotal,
+    })
     this.#sweptAt = options.now()
   }
 

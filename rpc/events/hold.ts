@@ -5,9 +5,10 @@
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { hash as hashCodec } from '../json/codecs.ts'
 import { SchemaError } from '../json/schema.ts'
-import { createCaps } from '../seam/caps.ts'
 import type { Client } from '../seam/client.ts'
+import type { Limits } from '../seam/limits.ts'
 import type { TransactionService } from '../seam/ports.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import type { ReceiptWaits } from './receipt-waits.ts'
 import type { HeldCall } from './shown.ts'
 
@@ -44,11 +45,14 @@ export function createReceiptHold(options: {
   readonly isVisible: (hash: Bytes) => boolean
   /** 0: never hold. */
   readonly holdMs: number
-  readonly perClient: number
-  readonly total: number
+  readonly limits: Pick<Limits, 'holdsPerClient' | 'holdsTotal'>
+  readonly caps: OpenCaps
 }): ReceiptHold {
-  const { transactions, waits, holdMs } = options
-  const caps = createCaps(options)
+  const { transactions, waits, holdMs, limits } = options
+  const caps = options.caps('holds', {
+    perClient: limits.holdsPerClient,
+    total: limits.holdsTotal,
+  })
   const stats = { held: 0, seen: 0, expired: 0, gone: 0, refused: 0 }
 
   return {

@@ -5,10 +5,10 @@
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader, ChainView, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
 import { PlaceError, ViewError } from '../../engine/state/reader.ts'
-import { createCaps } from '../seam/caps.ts'
 import type { Client } from '../seam/client.ts'
 import { capReached, flashblockBehind, type RpcError } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 
 /** All of them have to be reached. */
 export type Needed = readonly [FlashblockPlace, ...FlashblockPlace[]]
@@ -80,9 +80,10 @@ export function createPlaceWaits(options: {
   readonly reader: ChainReader
   readonly onPublish: (listener: () => void) => () => void
   readonly limits: Pick<Limits, 'placeWaitMs' | 'placeWaitsPerClient' | 'placeWaitsTotal'>
+  readonly caps: OpenCaps
 }): PlaceWaits {
   const { reader, limits } = options
-  const caps = createCaps({
+  const caps = options.caps('places', {
     perClient: limits.placeWaitsPerClient,
     total: limits.placeWaitsTotal,
   })

@@ -8,9 +8,9 @@ import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
 import type { Receipt } from '../../engine/primitives/receipt.ts'
 import type { Transaction } from '../../engine/primitives/transaction.ts'
 import type { About } from '../seam/about.ts'
-import { createCaps } from '../seam/caps.ts'
 import type { Client } from '../seam/client.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 
 export interface ShownReceipts {
   /** A receipt of the block of this height goes to the client. */
@@ -68,9 +68,13 @@ export function createShownReceipts(options: {
     | 'shownClients'
     | 'shownAddresses'
   >
+  readonly caps: OpenCaps
 }): ShownReceipts {
   const { reader, limits } = options
-  const caps = createCaps({ perClient: limits.holdsPerClient, total: limits.holdsTotal })
+  const caps = options.caps('shown', {
+    perClient: limits.holdsPerClient,
+    total: limits.holdsTotal,
+  })
   const clients = new Map<string, Shown>()
   const waiting = new Set<Waiter>()
   const stats = { held: 0, expired: 0, refused: 0 }

@@ -1,4 +1,6 @@
 /** Places for open sockets: so many of one address, so many in all. Where all are taken, an idle one makes room for a new client. */
+import type { Caps } from '../seam/caps.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 
 /** 'arriving': of its only request a part is missing. */
 export type Activity = 'idle' | 'arriving' | 'busy'
@@ -11,6 +13,8 @@ export type Place<T> = {
   /** Counts up with each change of an activity: the less, the longer ago. */
   since: number
   isTaken: boolean
+  /** To what counts it over several servers. */
+  readonly giveBack: () => void
 }
 type Owner<T> = {
   readonly key: string
@@ -39,21 +43,24 @@ export interface Places<T> {
   readonly size: number
 }
 
+type PlaceBounds = {
+  readonly total: number
+  /** 0: no bound. */
+  readonly perKey: number
+  /** Counts those of a key over several of these; left out: these are all. */
+  readonly caps?: OpenCaps | undefined
+}
+
 /**
  * Each request sets an activity three times, so that costs two additions. Where all are taken, a newcomer is a walk over the addresses
  * that are busy with all of theirs, and over the places of the one that loses one. Of 10,000 places: 5 µs where 40 addresses have them, 50
  * where each has one and is busy, 150 where one has all, which the default bound does not allow (2026-11).
- * @param perKey 0: no bound
  */
-export function createPlaces<T>({
-  total,
-  perKey,
-}: {
-  readonly total: number
-  readonly perKey: number
-}): Places<T> {
+export function createPlaces<T>(bounds: PlaceBounds): Places<T> {
+  const { total } = bounds
   const owners = new Map<string, Owner<T>>()
   const ranks = createRanks<T>()
+  const counts = countOf(bounds, (key) => owners.get(key)?.places.size ?? 0)
   let size = 0
   let changes = 0
 
@@ -67,6 +74,7 @@ export function createPlaces<T>({
     if (!place.isTaken) return
     place.isTaken = false
     size--
+    place.giveBack()
     const { owner } = place
     if (owner === undefined) return
     ranks.unlist(owner)
@@ -76,21 +84,24 @@ export function createPlaces<T>({
     else ranks.list(owner)
   }
 
-  const isFull = (key: string) => perKey > 0 && (owners.get(key)?.places.size ?? 0) >= perKey
-
   return {
-    isFull,
+    isFull: (key) => counts.isFull(key),
     unanswered(key) {
       const places = [...(owners.get(key)?.places ?? [])]
       return places.filter(({ activity }) => activity !== 'busy').map(({ item }) => item)
     },
     enter(key, item) {
-      if (key !== undefined && isFull(key)) return undefined
+      const giveBack = key === undefined ? nothing : counts.take(key)
+      if (giveBack === undefined) return undefined
       const evicted = size >= total ? evict() : undefined
-      if (size >= total) return undefined
+      if (size >= total) {
+        giveBack()
+        return undefined
+      }
       size++
       const owner = key === undefined ? undefined : ownerOf(owners, key)
-      const place: Place<T> = { item, owner, activity: 'idle', since: ++changes, isTaken: true }
+      const since = ++changes
+      const place: Place<T> = { item, owner, activity: 'idle', since, isTaken: true, giveBack }
       if (owner !== undefined) {
         ranks.unlist(owner)
         owner.places.add(place)
@@ -114,6 +125,18 @@ export function createPlaces<T>({
     },
   }
 }
+
+/** @param held places of a key among these */
+function countOf(
+  { perKey, caps }: PlaceBounds,
+  held: (key: string) => number,
+): Pick<Caps, 'isFull' | 'take'> {
+  if (caps !== undefined && perKey > 0)
+    return caps('sockets', { perClient: perKey, total: Infinity })
+  const isFull = (key: string) => perKey > 0 && held(key) >= perKey
+  return { isFull, take: (key) => (isFull(key) ? undefined : nothing) }
+}
+const nothing = () => {}
 
 function ownerOf<T>(owners: Map<string, Owner<T>>, key: string): Owner<T> {
   const owner = owners.get(key) ?? { key, places: new Set(), losable: 0 }

@@ -14,6 +14,7 @@ import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
 import { type Deadlines, longestMs } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import {
   type Body,
   type BodyLimits,
@@ -60,6 +61,8 @@ export type ServerLimits = BodyLimits &
   Pick<Limits, 'headersMs' | 'keepAliveMs'>
 export type ServerOptions = {
   readonly limits: ServerLimits
+  /** Sockets and WebSockets of clients over several servers; left out: of this one. The total of sockets is always its own. */
+  readonly caps?: OpenCaps | undefined
   /** Who reads plain requests: llhttp on their sockets, or Node's server as all others. */
   readonly http: 'llhttp' | 'node'
   /** Origins of browsers, or '*'. */

@@ -4,6 +4,7 @@ import { BlockList, type Socket } from 'node:net'
 import { awaitProxyHeader, type ProxyRefusal } from '../behind/proxied.ts'
 import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../seam/address.ts'
 import type { Limits } from '../seam/limits.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import { Incoming } from './incoming.ts'
 import { type Activity, createPlaces, type Place, type Places } from './places.ts'
 
@@ -78,6 +79,8 @@ export function guardSockets(
   http: Server,
   options: {
     readonly limits: SocketLimits
+    /** Sockets of an address over several servers; left out: of this one. */
+    readonly caps?: OpenCaps | undefined
     readonly trustedProxies: TrustedProxies
     /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
     readonly namingProxies: TrustedProxies
@@ -89,7 +92,8 @@ export function guardSockets(
   },
 ): Sockets {
   const { limits, trustedProxies, namingProxies } = options
-  const places = createPlaces<Open>({ total: limits.sockets, perKey: limits.socketsPerClient })
+  const { sockets: total, socketsPerClient: perKey } = limits
+  const places = createPlaces<Open>({ total, perKey, caps: options.caps })
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0, unnamed: 0 }
   const cuts = createCuts(limits.cutOffMs, options.now)
   const late = createLate(stats, limits)

@@ -4,10 +4,12 @@ import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { limiterKey } from '../seam/address.ts'
+import { openOwnCaps } from '../seam/caps.ts'
 import type { Message } from '../seam/client.ts'
 import type { Part } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Paid } from '../seam/paid.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import type { Intake } from './intake.ts'
 import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
 import { createMeters, type MeterOptions } from './meter.ts'
@@ -96,6 +98,8 @@ export type WebSocketLimits = Times &
 /** What all connections share. */
 export type Shared = {
   readonly limits: WebSocketLimits
+  /** Left out: nobody else counts. */
+  readonly caps?: OpenCaps | undefined
   readonly unsent: Unsent
   readonly outgoing: Outgoing
   readonly limiter: MeterOptions['limiter']
@@ -106,7 +110,7 @@ export type Shared = {
 }
 
 export function createWebSockets(shared: Shared): WebSockets {
-  const { limits, now } = shared
+  const { limits, now, caps = openOwnCaps } = shared
   const options = {
     noServer: true,
     clientTracking: false,
@@ -123,9 +127,11 @@ export function createWebSockets(shared: Shared): WebSockets {
   server.on('headers', (headers, request) => headers.push(...(more.get(request) ?? [])))
   const meters = createMeters({ ...shared, messageMs: limits.requestMs, now })
   const open = new Set<Connection>()
-  /** Connections of each address, handshakes included; an entry goes with its last connection. */
-  const counts = new Map<string, number>()
-  let total = 0
+  /** Connections, handshakes included. */
+  const connections = caps('connections', {
+    perClient: limits.connectionsPerClient,
+    total: limits.connectionsTotal,
+  })
 
   return {
     get size() {
@@ -133,22 +139,14 @@ export function createWebSockets(shared: Shared): WebSockets {
     },
     accept({ request, socket, head, address, headers }, queueBytes, handle) {
       if (socket.destroyed) return
-      const key = limiterKey(address)
-      const count = counts.get(key) ?? 0
-      if (total >= limits.connectionsTotal)
+      if (connections.total >= limits.connectionsTotal)
         return refuseUpgrade(socket, 503, 'too many WebSocket connections')
-      if (count >= limits.connectionsPerClient)
+      const giveBack = connections.take(limiterKey(address))
+      if (giveBack === undefined)
         return refuseUpgrade(socket, 429, 'too many WebSocket connections from this address')
       if (headers !== undefined) more.set(request, headers)
-      total++
-      counts.set(key, count + 1)
       // The socket ends exactly once, with or without a finished handshake.
-      socket.once('close', () => {
-        total--
-        const left = (counts.get(key) ?? 1) - 1
-        if (left === 0) counts.delete(key)
-        else counts.set(key, left)
-      })
+      socket.once('close', giveBack)
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const { connection, received } = serve(webSocket, {
           ...shared,

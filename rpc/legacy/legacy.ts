@@ -8,9 +8,9 @@ import type { Call, Caller, Legacy } from '../dispatch/call.ts'
 import type { Scope } from '../dispatch/scope.ts'
 import { asciiJson } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
-import { createCaps } from '../seam/caps.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createLegacyClient, type LegacyClient, type LegacyReply } from './client.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type Route, routeOf } from './route.ts'
@@ -20,6 +20,7 @@ type LegacyOptions = {
   /** Number of this chain's first block. */
   readonly cutoff: bigint
   readonly limits: MethodLimits
+  readonly caps: OpenCaps
 }
 
 /** The node of the chain before this one. */
@@ -28,9 +29,9 @@ export type OlderChain = Legacy & {
   readonly isByHash: (call: Call, scope: Scope) => boolean
 }
 
-export function createLegacy({ url, cutoff, limits }: LegacyOptions): OlderChain {
+export function createLegacy({ url, cutoff, limits, caps }: LegacyOptions): OlderChain {
   const client = createLegacyClient(url, limits)
-  const { ask, stats } = createAsking(client, limits)
+  const { ask, stats } = createAsking(client, limits, caps)
 
   const route = (call: Call, scope: Scope): Route =>
     routeOf(
@@ -103,8 +104,9 @@ export function createLegacy({ url, cutoff, limits }: LegacyOptions): OlderChain
 function createAsking(
   client: LegacyClient,
   limits: Pick<MethodLimits, 'legacyCallsPerClient' | 'legacyCallsTotal'>,
+  openCaps: OpenCaps,
 ) {
-  const caps = createCaps({
+  const caps = openCaps('legacy', {
     perClient: limits.legacyCallsPerClient,
     total: limits.legacyCallsTotal,
   })
@@ -129,7 +131,7 @@ function createAsking(
     }
   }
 
-  return { ask, stats: () => ({ calls, errors, inFlight: caps.total }) }
+  return { ask, stats: () => ({ calls, errors, inFlight: caps.here }) }
 }
 
 const refused = (error: RpcError): { readonly error: RpcErrorObject } => ({

@@ -8,7 +8,6 @@ import type { Scope } from '../dispatch/scope.ts'
 import { asciiJson, asciiText } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
 import { unlessAborted } from '../seam/aborted.ts'
-import { createCaps } from '../seam/caps.ts'
 import {
   capReached,
   errorOf,
@@ -21,10 +20,15 @@ import {
 } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
 import type { Forward } from '../seam/ports.ts'
+import type { OpenCaps } from '../seam/shared-caps.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type UpstreamRoute, upstreamRoute } from './upstream-route.ts'
 
-type Options = { readonly forward: Forward; readonly limits: MethodLimits }
+type Options = {
+  readonly forward: Forward
+  readonly limits: MethodLimits
+  readonly caps: OpenCaps
+}
 /** What is asked for, and the range of blocks that is here. */
 type Question = {
   readonly method: string
@@ -142,9 +146,9 @@ const questionOf = (
 })
 
 /** Asks the upstream, as often at a time as a client and all may. */
-function createAsking({ forward, limits }: Options) {
+function createAsking({ forward, limits, caps: openCaps }: Options) {
   const { forwardMs } = limits
-  const caps = createCaps({
+  const caps = openCaps('upstream', {
     perClient: limits.forwardsPerClient,
     total: limits.forwardsTotal,
   })
@@ -178,7 +182,7 @@ function createAsking({ forward, limits }: Options) {
     }
   }
 
-  return { ask, stats: () => ({ calls, errors, inFlight: caps.total }) }
+  return { ask, stats: () => ({ calls, errors, inFlight: caps.here }) }
 }
 
 /** How long nobody asks again for what the upstream has not got, and how much of that is kept in mind. */

@@ -2,10 +2,16 @@
 export interface Caps {
   /** Undefined when the client, or all together, have as many as they may; else gives the place back, once. */
   take(client: string): (() => void) | undefined
+  /** Whether the client has as many as it may. */
+  isFull(client: string): boolean
+  /** Of all that are counted together. */
   readonly total: number
+  /** Of them what this one has given. */
+  readonly here: number
 }
+export type CapLimits = { readonly perClient: number; readonly total: number }
 
-export function createCaps(limits: { readonly perClient: number; readonly total: number }): Caps {
+export function createCaps(limits: CapLimits): Caps {
   const held = new Map<string, number>()
   let total = 0
   return {
@@ -24,8 +30,15 @@ export function createCaps(limits: { readonly perClient: number; readonly total:
         else held.set(client, left)
       }
     },
+    isFull: (client) => (held.get(client) ?? 0) >= limits.perClient,
     get total() {
+      return total
+    },
+    get here() {
       return total
     },
   }
 }
+
+/** Of a front that shares none: what they are of makes no difference. */
+export const openOwnCaps = (_kind: string, limits: CapLimits): Caps => createCaps(limits)

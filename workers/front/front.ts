@@ -22,6 +22,7 @@ import type {
   Syncing,
   TransactionService,
 } from '../../rpc/seam/ports.ts'
+import type { OpenCaps } from '../../rpc/seam/shared-caps.ts'
 import { version } from '../config/config.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { type Live, openLive, type PageMode } from '../observe/live.ts'
@@ -79,6 +80,8 @@ export type FrontParts = {
   /** What the status page says of where blocks come from; undefined: there is no such page. */
   readonly pageMode?: PageMode | undefined
   readonly syncing: () => Syncing
+  /** What clients may hold, over several fronts; left out: this one counts it alone. */
+  readonly caps?: OpenCaps | undefined
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
   readonly readiness: ServerOptions['readiness']
@@ -194,7 +197,7 @@ function openRpc(
     executor: parts.executor,
     chain: parts.chain,
     engine: NO_ENGINE,
-    limits: config.limits,
+    ...{ limits: config.limits, caps: parts.caps },
     methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
     limiter: charging,
     limitBy: config.limitBy,
@@ -218,14 +221,14 @@ function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
 }
 
 function openServer(
-  { config, feed, readiness, report, now }: FrontParts,
+  { config, caps, feed, readiness, report, now }: FrontParts,
   { charging, visiting }: Purses,
   served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys' | 'status'>,
 ): Promise<Server> {
   return createServer({
     ...served,
     http: config.http,
-    limits: config.limits,
+    ...{ limits: config.limits, caps },
     cors: config.cors,
     hosts: [...config.hosts, config.host],
     trustedProxies: trustedProxies(config.trustProxy),

@@ -1,0 +1,157 @@
+/** Fronts of one node: what a client holds in one of them it cannot have in another. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { trustedProxies } from '../../../rpc/seam/address.ts'
+import { openOwnCaps } from '../../../rpc/seam/caps.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+import type { Forward } from '../../../rpc/seam/ports.ts'
+import {
+  CAP_KINDS,
+  capsOfEnded,
+  createCapsMemory,
+  openSharedCaps,
+} from '../../../rpc/seam/shared-caps.ts'
+import { lazyChain } from '../../fixtures/lazy-state.ts'
+import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { openSocket, startServer } from '../../fixtures/sockets.ts'
+
+const FULL = { error: { code: -32005 } }
+const cells = () => {
+  const memory = createCapsMemory({ rows: 100, cells: 2 })
+  return { memory, open: [openSharedCaps(memory, 0), openSharedCaps(memory, 1)] as const }
+}
+
+test('filters of an address are counted over all, and given back with their front', async () => {
+  const { memory, open } = cells()
+  const limits = { filtersPerClient: 2, filtersTotal: 3 }
+  const [one, other] = [testRpc({ limits, caps: open[0] }), testRpc({ limits, caps: open[1] })]
+  const made = await one.ask('eth_newBlockFilter')
+  expect(await other.ask('eth_newBlockFilter')).toHaveProperty('result')
+  for (const rpc of [one, other]) expect(await rpc.ask('eth_newBlockFilter')).toMatchObject(FULL)
+  expect(await one.ask('eth_uninstallFilter', [made.result])).toMatchObject({ result: true })
+  expect(await other.ask('eth_newBlockFilter')).toHaveProperty('result')
+  const somebodyElse = { address: '10.0.0.9' }
+  expect(await one.ask('eth_newBlockFilter', [], somebodyElse)).toHaveProperty('result')
+  expect(await one.ask('eth_newBlockFilter', [], { address: '10.0.0.8' })).toMatchObject(FULL)
+  expect(one.stats().filters + other.stats().filters).toBe(3)
+  capsOfEnded(memory, 1)
+  expect(await one.ask('eth_newBlockFilter')).toHaveProperty('result')
+})
+
+test('calls that wait are counted over all, and each front tells of its own', async () => {
+  const { open } = cells()
+  const limits = { placeWaitsPerClient: 1, placeWaitMs: 60_000 }
+  const [one, other] = [testRpc({ limits, caps: open[0] }), testRpc({ limits, caps: open[1] })]
+  const leaves = new AbortController()
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] })
+  const minFlashblock = JSON.stringify({ ...JSON.parse(body), minFlashblock: '1000:0' })
+  const waiting = one.send(minFlashblock, { signal: leaves.signal })
+  while (one.stats().places.waiting === 0) await new Promise(setImmediate)
+  expect(JSON.parse((await other.send(minFlashblock)).text!)).toMatchObject(FULL)
+  expect([one, other].map((rpc) => rpc.stats().places)).toMatchObject([
+    { waiting: 1, refused: 0 },
+    { waiting: 0, refused: 1 },
+  ])
+  leaves.abort()
+  await waiting
+})
+
+async function serverOf(limits: Partial<Limits>, caps: ReturnType<typeof openSharedCaps>) {
+  const started = await startServer({ limits, caps })
+  onTestFinished(() => started.server.close())
+  return started
+}
+async function from(address: string, port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: address })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+const REQUEST =
+  'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n1'
+async function isServed(socket: Socket): Promise<boolean> {
+  socket.write(REQUEST)
+  return Promise.race([
+    once(socket, 'data').then(() => true),
+    once(socket, 'close').then(() => false),
+  ])
+}
+
+test('sockets of an address are counted over all servers', async () => {
+  const { memory, open } = cells()
+  const limits = { socketsPerClient: 2 }
+  const [one, other] = [await serverOf(limits, open[0]), await serverOf(limits, open[1])]
+  const first = await from('127.0.0.2', one.port)
+  expect(await isServed(first)).toBe(true)
+  expect(await isServed(await from('127.0.0.2', other.port))).toBe(true)
+  expect(await isServed(await from('127.0.0.2', one.port))).toBe(false)
+  expect(await isServed(await from('127.0.0.2', other.port))).toBe(false)
+  expect(await isServed(await from('127.0.0.3', other.port))).toBe(true)
+  expect([one, other].map(({ server }) => server.sockets.refused)).toEqual([1, 1])
+  first.destroy()
+  await expect.poll(() => one.server.connections()).toBe(0)
+  expect(await isServed(await from('127.0.0.2', other.port))).toBe(true)
+  capsOfEnded(memory, 1)
+  for (let n = 0; n < 2; n++) expect(await isServed(await from('127.0.0.2', one.port))).toBe(true)
+})
+
+test('without a bound of sockets none are counted, and a total is of each server', async () => {
+  const { open } = cells()
+  const limits = { socketsPerClient: 0, sockets: 2 }
+  const servers = [await serverOf(limits, open[0]), await serverOf(limits, open[1])]
+  for (const { port, server } of servers) {
+    for (let n = 0; n < 3; n++) expect(await isServed(await from('127.0.0.2', port))).toBe(true)
+    expect(server.sockets).toMatchObject({ refused: 0, evicted: 1 })
+  }
+})
+
+test('WebSockets are counted over all servers, of an address and of all', async () => {
+  const { open } = cells()
+  const limits = { connectionsPerClient: 1, connectionsTotal: 2 }
+  const trust = { limits, caps: open[0], trustedProxies: trustedProxies(['127.0.0.1/32']) }
+  const servers = [await startServer(trust), await startServer({ ...trust, caps: open[1] })]
+  for (const { server } of servers) onTestFinished(() => server.close())
+  const [one, other] = servers.map(({ port }) => `ws://127.0.0.1:${port}/`)
+  const as = (address: string) => ({ 'x-forwarded-for': address })
+  const first = await openSocket(one!, as('10.0.0.1'))
+  await expect(openSocket(other!, as('10.0.0.1'))).rejects.toThrow('429')
+  await openSocket(other!, as('10.0.0.2'))
+  await expect(openSocket(one!, as('10.0.0.3'))).rejects.toThrow('503')
+  first.close()
+  await first.closed
+  await expect
+    .poll(() => openSocket(other!, as('10.0.0.1')).then(() => 'open', String))
+    .toBe('open')
+})
+
+test('every kind is opened once, with its limits', async () => {
+  const opened: Record<string, unknown[]> = {}
+  const caps: typeof openOwnCaps = (kind, limits) => {
+    opened[kind] ??= []
+    opened[kind].push([limits.perClient, limits.total])
+    return openOwnCaps(kind, limits)
+  }
+  const source = memoryChain()
+  const { reader, lazy } = lazyChain(source, { oldest: 0n })
+  const forward: Forward = { forward: async () => ({ result: 'null' }) }
+  const legacyUrl = 'http://127.0.0.1:1'
+  testRpc({ source: { ...source, reader }, caps, lazy, forward, legacyUrl })
+  const { server } = await startServer({ caps })
+  onTestFinished(() => server.close())
+  const limits = DEFAULT_LIMITS
+  expect(opened).toEqual({
+    filters: [[limits.filtersPerClient, limits.filtersTotal]],
+    holds: [[limits.holdsPerClient, limits.holdsTotal]],
+    shown: [[limits.holdsPerClient, limits.holdsTotal]],
+    places: [[limits.placeWaitsPerClient, limits.placeWaitsTotal]],
+    syncSends: [[limits.syncSendsPerClient, limits.syncSendsTotal]],
+    legacy: [[limits.legacyCallsPerClient, limits.legacyCallsTotal]],
+    upstream: [[limits.forwardsPerClient, limits.forwardsTotal]],
+    connections: [[limits.connectionsPerClient, limits.connectionsTotal]],
+    sockets: [[limits.socketsPerClient, Infinity]],
+  })
+  expect(Object.keys(opened).toSorted()).toEqual([...CAP_KINDS].toSorted())
+})
