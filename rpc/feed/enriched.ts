@@ -23,6 +23,9 @@ const MOST_COMPRESSED_BYTES = 1 << 20
 /** Of a block that no feed has brought. */
 const NO_PAYLOAD = '0x0000000000000000'
 
+/** Plain data. `changes` is undefined where nothing was told yet. */
+export type Begun = { readonly seq: number; readonly changes: Changes | undefined }
+
 type Above = { readonly flashblocks: ToldFlashblock[]; header: ToldHeader | undefined }
 
 export class EnrichedFeed {
@@ -35,8 +38,12 @@ export class EnrichedFeed {
   readonly #above = new Map<number, Above>()
   #snapshot: EnrichedMessage | undefined
 
-  constructor(run: string) {
+  /** @param begun what another one has told, which this one goes on from */
+  constructor(run: string, begun?: Begun) {
     this.run = run
+    if (begun === undefined) return
+    this.#seq = begun.seq
+    if (begun.changes !== undefined) this.#apply(begun.changes)
   }
 
   /** `place`: the newest flashblock that was told; undefined: none was. */
@@ -55,13 +62,26 @@ export class EnrichedFeed {
 
   /** Everything above canonical, as of the newest message; undefined: there was none. */
   snapshot(): EnrichedMessage | undefined {
-    const heads = this.#heads
-    if (heads === undefined) return undefined
-    const flashblocks = [...this.#above.values()].flatMap(shownOf)
-    const changes = { isBeginning: true, removed: undefined, headers: [], flashblocks, heads }
+    const shown = this.#shown(shownOf)
+    if (shown === undefined) return undefined
+    const changes = { ...shown, headers: [] }
     const stamp = { run: this.run, seq: this.#seq }
     this.#snapshot ??= once(changesSize(changes), () => changesText(changes, stamp))
     return this.#snapshot
+  }
+
+  /** What another one may go on from. */
+  begun(): Begun {
+    const shown = this.#shown(({ flashblocks }) => flashblocks)
+    const headers = [...this.#above.values()].flatMap(({ header }) => header ?? [])
+    return { seq: this.#seq, changes: shown && { ...shown, headers } }
+  }
+
+  #shown<T extends ToldFlashblock>(of: (above: Above) => readonly T[]) {
+    const heads = this.#heads
+    if (heads === undefined) return undefined
+    const flashblocks = [...this.#above.values()].flatMap(of)
+    return { isBeginning: true, removed: undefined, flashblocks, heads }
   }
 
   #apply({ isBeginning, removed, flashblocks, headers, heads }: Changes): void {

@@ -37,6 +37,11 @@ export class HeldMessages<Message> {
     return this.#held[0]?.place
   }
 
+  /** Oldest first. */
+  get all(): readonly Held<Message>[] {
+    return this.#held.slice()
+  }
+
   /** What came after the message that a reader has. */
   after(since: Since): Replay<Message> {
     const at = this.#held.findLastIndex(({ place }) => isAt(place, since))

@@ -10,8 +10,8 @@ import type { Changes } from '../../engine/sources/writer/changes.ts'
 import type { FeedDoor, FeedVisit } from '../http/upgrades.ts'
 import type { Connection, ConnectionHandlers } from '../http/websocket.ts'
 import type { Limits } from '../seam/limits.ts'
-import { EnrichedFeed, type EnrichedMessage } from './enriched.ts'
-import { HeldMessages } from './held.ts'
+import { type Begun, EnrichedFeed, type EnrichedMessage } from './enriched.ts'
+import { type Held, HeldMessages } from './held.ts'
 import { type FeedQuery, readFeedQuery } from './query.ts'
 
 export interface FeedHub {
@@ -23,6 +23,14 @@ export interface FeedHub {
   changed(changes: Changes): void
   readonly subscribers: number
   readonly counts: FeedCounts
+  /** For a hub in another thread that is to go on from here. */
+  seed(): FeedSeed
+}
+/** Plain data. */
+export type FeedSeed = {
+  readonly run: string
+  readonly packets: readonly Held<Packet>[]
+  readonly enriched: Begun
 }
 export type FeedCounts = {
   readonly packets: number
@@ -48,8 +56,9 @@ export type FeedLimits = Pick<
 /**
  * `feedQueueBytes` is the bound that the connections have: it only tells a slow reader from one that is leaving.
  * @param run names this run of the node to readers of the enriched feed
+ * @param seed what a hub of the same run has had already
  */
-export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
+export function createFeedHub(limits: FeedLimits, run: string, seed?: FeedSeed): FeedHub {
   const counts = { packets: 0, enriched: 0, lagging: 0, refused: 0, replays: 0, gaps: 0 }
   const { feedHeldFrames: messages, feedHeldBytes, feedEnrichedBytes } = limits
   const held = new HeldMessages<Packet>({ messages, bytes: feedHeldBytes }, ({ length }) => length)
@@ -57,7 +66,8 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
     { messages, bytes: feedEnrichedBytes },
     ({ bytes }) => bytes,
   )
-  const enriched = new EnrichedFeed(run)
+  const enriched = new EnrichedFeed(run, seed?.enriched)
+  for (const packet of seed?.packets ?? []) held.add(packet)
   const readers = () => createReaders(limits, counts)
   const all = { plain: readers(), enriching: readers(), compressing: readers() }
   const size = () => all.plain.size + all.enriching.size + all.compressing.size
@@ -115,6 +125,7 @@ export function createFeedHub(limits: FeedLimits, run: string): FeedHub {
       return size()
     },
     counts,
+    seed: () => ({ run, packets: held.all, enriched: enriched.begun() }),
   }
 }
 

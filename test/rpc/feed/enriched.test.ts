@@ -134,6 +134,30 @@ test('since goes on in the same run, and begins anew in another one or from what
   }
 })
 
+test('a hub that goes on from another one sends what that sends', async () => {
+  const { hub, world, url } = await start()
+  await show(world, a[1]!)
+  await world.packet(a[2]!.flashblocks[0]!)
+  for (const changes of takeChanges(world)) hub.changed(changes)
+  hub.broadcast('packet', { number: 3, index: 0, payloadId: '0x0000000000000003' })
+  const limits = {
+    ...{ feedSubscribers: 4, feedQueueBytes: 8_000_000, feedHeldFrames: 100 },
+    ...{ feedHeldBytes: 1_000_000, feedEnrichedBytes: 1_000_000 },
+  }
+  const other = createFeedHub(limits, RUN, structuredClone(hub.seed()))
+  const { server, port } = await startServer({ feed: other.door, limits })
+  started.push(server)
+  const urls = [url, `ws://127.0.0.1:${port}/feed?enrich=1`]
+  const sockets = await Promise.all(urls.map((one) => openSocket(one)))
+  expect(await sockets[1]!.next()).toBe(await sockets[0]!.next())
+  await world.packet(a[2]!.flashblocks[1]!)
+  for (const changes of takeChanges(world)) for (const one of [hub, other]) one.changed(changes)
+  expect(await sockets[1]!.next()).toBe(await sockets[0]!.next())
+  const plain = await openSocket(`ws://127.0.0.1:${port}/feed?since=2:2`)
+  expect(await next(plain)).toHaveProperty('FlashnodeGap')
+  expect(await plain.next()).toBe('packet')
+})
+
 test('each message is encoded once for all, and when nobody reads not at all', async () => {
   const { hub, world, tell, url } = await start()
   const sent: unknown[] = []
