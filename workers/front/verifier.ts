@@ -19,7 +19,7 @@ import {
   resultText,
 } from '../../rpc/seam/executor.ts'
 import { laneMs } from '../../rpc/seam/lane.ts'
-import type { VerifiedCounts } from '../observe/metrics.ts'
+import type { VerifiedCounts } from '../observe/gauges.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { Asking } from '../pool/ask.ts'
 
@@ -141,15 +141,16 @@ async function askBlock(
 /** Of one directory: whoever looks needs few, and a node that differs does so often. */
 const MOST_FILES = 16
 
-/** Writes to `directory/mismatches/1.json` and so on, 16 of them. */
-export function mismatchFiles(directory: string): VerifierOptions['keep'] {
+/** Writes to `directory/mismatches/1.json` and so on, 16 of them; `cell` names the thread where there are several. */
+export function mismatchFiles(directory: string, cell?: number): VerifierOptions['keep'] {
   const folder = join(directory, 'mismatches')
   return (mismatch) => {
     try {
       mkdirSync(folder, { recursive: true })
       const count = readdirSync(folder).length
       if (count >= MOST_FILES) return undefined
-      const path = join(folder, `${count + 1}.json`)
+      const of = cell === undefined ? '' : `cell-${cell}-`
+      const path = join(folder, `${of}${count + 1}.json`)
       writeFileSync(path, `${JSON.stringify(mismatch, undefined, 2)}\n`)
       return path
     } catch {

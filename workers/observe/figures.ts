@@ -65,7 +65,9 @@ export async function readInside(
 
 const NOTHING: Histogram = { bounds: [], counts: [], count: 0, sum: 0 }
 
-const only = (values: readonly MetricValue[]): number => values[0]?.value ?? 0
+/** Of all threads that have it. */
+const only = (values: readonly MetricValue[]): number =>
+  values.reduce((sum, { value }) => sum + value, 0)
 
 const rows = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
   Array.isArray(value) ? value : []
@@ -83,6 +85,16 @@ function by(values: readonly MetricValue[], label: string): Counts {
 const histogram = (values: readonly MetricValue[]): Histogram =>
   histograms(values, '')[''] ?? NOTHING
 
+/** Several threads have the same bars. */
+function addBar({ bounds, counts }: Growing, bound: number, value: number): void {
+  const at = bounds.indexOf(bound)
+  if (at >= 0) counts[at]! += value
+  else {
+    bounds.push(bound)
+    counts.push(value)
+  }
+}
+
 type Growing = { bounds: number[]; counts: number[]; count: number; sum: number }
 
 function histograms(
@@ -95,12 +107,9 @@ function histograms(
     found[name] ??= { bounds: [], counts: [], count: 0, sum: 0 }
     const one = found[name]
     const { le } = labels
-    if (part === '_sum') one.sum = value
-    else if (part === '_count') one.count = value
-    else if (le !== undefined && le !== '+Inf') {
-      one.bounds.push(Number(le))
-      one.counts.push(value)
-    }
+    if (part === '_sum') one.sum += value
+    else if (part === '_count') one.count += value
+    else if (le !== undefined && le !== '+Inf') addBar(one, Number(le), value)
   }
   return found
 }

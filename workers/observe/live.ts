@@ -40,7 +40,7 @@ type LiveOptions = {
   readonly feed: FlashblockFeed
   readonly hello: Omit<Hello, 'type' | 'isInside' | 'now'>
   readonly metrics: Pick<Metrics, 'read'>
-  readonly readiness: () => Readiness
+  readonly readiness: () => Readiness | Promise<Readiness>
   readonly heads: () => Counts
   readonly limits: Pick<Limits, 'pageViewers'>
   readonly onBug: (error: unknown) => void
@@ -238,7 +238,7 @@ class LivePage implements Live {
     this.#isReading = true
     try {
       const { metrics, readiness } = this.#options
-      const { details, status, reasons } = readiness()
+      const { details, status, reasons } = await readiness()
       const figures: Figures = {
         ...{ type: 'figures', at: this.#options.wallMs(), status, reasons },
         heads: this.#options.heads(),

@@ -2,41 +2,18 @@
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import { OWN_CODES } from '../../rpc/seam/errors.ts'
 import type { StateMode } from '../../rpc/seam/ports.ts'
-import type { Heap } from '../thread/heaps.ts'
 import type { FromWriter } from '../thread/messages.ts'
-import { createLedgerMetrics, type LedgerMetrics } from './ledger-metrics.ts'
+import {
+  addFrontGauges,
+  addMode,
+  addNodeGauges,
+  type FrontSources,
+  type MetricSources,
+} from './gauges.ts'
+import { createLedgerMetrics } from './ledger-metrics.ts'
+import { mergedText } from './merged-text.ts'
 import { Counter, collectLater, Gauge, Histogram, Registry } from './prometheus.ts'
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
-
-/** Of --verify-sample; mismatches are those of both. */
-export type VerifiedCounts = {
-  readonly verified: number
-  readonly verifiedBlocks: number
-  readonly mismatches: number
-}
-
-/** Looked at when somebody asks for the metrics. */
-export type MetricSources = {
-  readonly pool: () => {
-    readonly threads: number
-    readonly busy: number
-    readonly queued: Readonly<Record<string, number>>
-    readonly terminated: number
-    readonly replaced: number
-    readonly replays: Readonly<Record<string, number>>
-  }
-  readonly keptLogs: () => Readonly<Record<string, number>>
-  readonly near: () => Readonly<Record<string, number>>
-  readonly holds: () => Readonly<Record<string, number>>
-  readonly feed: () => Readonly<Record<string, number>>
-  readonly txpool: () => Readonly<Record<string, number>>
-  readonly front: () => Readonly<Record<string, number>>
-  /** What the other engine has run too. */
-  readonly verified: () => VerifiedCounts
-  /** What should not happen, by kind. */
-  readonly mishaps: () => Readonly<Record<string, number>>
-  readonly heaps: () => Promise<readonly Heap[]>
-}
 
 /** A call that a worker of the pool has answered. */
 type AnsweredCall = { readonly lane: string; readonly queuedMs: number; readonly runMs: number }
@@ -86,14 +63,11 @@ const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32
 /** Names that other threads may bring; a new one beyond is dropped. */
 const MAX_NAMES = 128
 
-/**
- * @param now monotonic milliseconds
- * @param about `mode`: of the state of a node that follows. `isGuest`: the process is somebody else's, and is not measured
- */
+/** @param now monotonic milliseconds */
 export function createMetrics(
-  sources: MetricSources,
+  sources: Omit<MetricSources, 'promises' | 'ageMs'>,
   now: () => number,
-  { mode, isGuest }: { mode?: StateMode | undefined; isGuest?: boolean | undefined } = {},
+  { mode, isGuest, others }: MetricsAbout = {},
 ): Metrics {
   const registry = new Registry()
   const whole = isGuest === true ? () => registry : collectLater(registry)
@@ -101,8 +75,9 @@ export function createMetrics(
   const { ageMs, ...chain } = createChainMetrics(registry, now)
   const ledger = createLedgerMetrics()
   registry.registerMetric(ledger.times as unknown as Histogram)
-  addGauges(registry, { ...sources, promises: ledger.promises }, ageMs)
-  addHeaps(registry, sources.heaps)
+  const all = { ...sources, promises: ledger.promises, ageMs }
+  addFrontGauges(registry, all)
+  addNodeGauges(registry, all)
   if (mode !== undefined) addMode(registry, mode)
   return {
     ...calls,
@@ -110,8 +85,43 @@ export function createMetrics(
     feed: createFeedMetrics(registry),
     ledger: ledger.update,
     contentType: registry.contentType,
-    text: () => whole().metrics(),
-    read: (name) => readMetric(whole(), name),
+    async text() {
+      const own = whole().metrics()
+      return mergedText([await own, ...((await others?.texts()) ?? [])])
+    },
+    async read(name) {
+      const own = await readMetric(whole(), name)
+      return [...own, ...((await others?.read(name)) ?? [])]
+    },
+  }
+}
+
+/** Of a cell: what its front and its pool do, each with its number. */
+export function createCellMetrics(sources: FrontSources, cell: number): FrontMetrics {
+  const registry = new Registry()
+  registry.setDefaultLabels({ cell: String(cell) })
+  const calls = createCallMetrics(registry)
+  addFrontGauges(registry, sources)
+  return {
+    ...calls,
+    text: () => registry.metrics(),
+    async read(name) {
+      const values = await readMetric(registry, name)
+      return values.map((one) => ({ ...one, labels: { ...one.labels, cell: String(cell) } }))
+    },
+  }
+}
+export type FrontMetrics = CallMetrics & Pick<Metrics, 'text' | 'read'>
+
+export type MetricsAbout = {
+  /** Of the state of a node that follows. */
+  readonly mode?: StateMode | undefined
+  /** The process is somebody else's, and is not measured. */
+  readonly isGuest?: boolean | undefined
+  /** Fronts in other threads. */
+  readonly others?: {
+    readonly texts: () => Promise<readonly string[]>
+    readonly read: Metrics['read']
   }
 }
 
@@ -277,102 +287,6 @@ function tallied(registry: Registry, name: string, label: string, what: string):
   })
   registry.registerMetric(tallies as unknown as Histogram)
   return tallies
-}
-
-function addGauges(
-  registry: Registry,
-  sources: MetricSources & Pick<LedgerMetrics, 'promises'>,
-  ageMs: () => number,
-): void {
-  const gauge = (
-    name: string,
-    help: string,
-    read: () => number | Readonly<Record<string, number>>,
-  ) =>
-    new Gauge({
-      name: `flashnode_${name}`,
-      help,
-      labelNames: typeof read() === 'number' ? [] : ['what'],
-      registers: [registry],
-      collect() {
-        const value = read()
-        if (typeof value === 'number') this.set(value)
-        else for (const [what, number] of Object.entries(value)) this.set({ what }, number)
-      },
-    })
-  gauge('flashblock_age_seconds', 'since the newest publish', () => ageMs() / 1_000)
-  gauge('pool_threads', 'workers', () => sources.pool().threads)
-  gauge('pool_busy', 'workers with a task', () => sources.pool().busy)
-  gauge('pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued)
-  gauge(
-    'pool_terminated',
-    'workers ended after a deadline or for their memory',
-    () => sources.pool().terminated,
-  )
-  gauge('pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced)
-  gauge(
-    'pool_replays',
-    'traces since the start, by whether their worker had kept what it had executed of their block',
-    () => sources.pool().replays,
-  )
-  gauge(
-    'pool_kept_logs',
-    'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
-    sources.keptLogs,
-  )
-  gauge(
-    'pool_near',
-    'short calls since the start that the front has answered itself, or begun and passed on to a worker',
-    sources.near,
-  )
-  gauge(
-    'verified_calls',
-    'calls that both engines have run, since the start',
-    () => sources.verified().verified,
-  )
-  gauge(
-    'verified_blocks',
-    'canonical blocks that both engines have executed, since the start',
-    () => sources.verified().verifiedBlocks,
-  )
-  gauge('verify_mismatches', 'calls and blocks that differed', () => sources.verified().mismatches)
-  gauge('mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps)
-  gauge(
-    'promises',
-    'of the ledger, over restarts: flashblocks, promises in them, and what became of these',
-    sources.promises,
-  )
-  gauge('receipt_holds', 'receipt holds since the start, by their end', sources.holds)
-  gauge('feed', 'subscribers of /feed and what happened to them', sources.feed)
-  gauge('transaction_pool', 'transactions in the txpool', sources.txpool)
-  gauge('front', 'requests in flight, WebSockets, filters, subscriptions', sources.front)
-}
-
-/** One of them is 1, so that an alert can name the mode that must not be. */
-function addMode(registry: Registry, mode: StateMode): void {
-  new Gauge({
-    name: 'flashnode_state',
-    help: 'what is known of the state: whole, proven or trusted',
-    labelNames: ['mode'],
-    registers: [registry],
-  }).set({ mode }, 1)
-}
-
-function addHeaps(registry: Registry, read: MetricSources['heaps']): void {
-  new Gauge({
-    name: 'flashnode_thread_bytes',
-    help: 'memory of each thread beside the main one: its heap, and what it owns outside',
-    labelNames: ['thread', 'memory'],
-    registers: [registry],
-    async collect() {
-      const heaps = await read()
-      this.reset()
-      for (const { thread, usedBytes, externalBytes } of heaps) {
-        this.set({ thread, memory: 'heap' }, usedBytes)
-        this.set({ thread, memory: 'external' }, externalBytes)
-      }
-    },
-  })
 }
 
 /** Bounds the names that come from elsewhere. */

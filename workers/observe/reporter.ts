@@ -9,6 +9,7 @@ const KINDS = {
   answer_not_sent: ['error', 'an answer could not be sent'],
   blocks_dropped: ['warn', 'dropped stored blocks whose state root was wrong'],
   call_failed: ['error', 'a call failed'],
+  cell_replaced: ['warn', 'a cell ended and is replaced: its connections and filters are gone'],
   chain_halted: ['error', 'the chain does not go on'],
   client_not_named: [
     'warn',

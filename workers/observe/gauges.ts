@@ -1,0 +1,144 @@
+/** Gauges that are read when somebody asks for the metrics: of a front and its pool, and of the node. */
+import type { StateMode } from '../../rpc/seam/ports.ts'
+import type { Heap } from '../thread/heaps.ts'
+import { Gauge, type Registry } from './prometheus.ts'
+
+/** Of --verify-sample; mismatches are those of both. */
+export type VerifiedCounts = {
+  readonly verified: number
+  readonly verifiedBlocks: number
+  readonly mismatches: number
+}
+
+/** Of a front and its pool. */
+export type FrontSources = {
+  readonly pool: () => {
+    readonly threads: number
+    readonly busy: number
+    readonly queued: Readonly<Record<string, number>>
+    readonly terminated: number
+    readonly replaced: number
+    readonly replays: Readonly<Record<string, number>>
+  }
+  readonly keptLogs: () => Readonly<Record<string, number>>
+  readonly near: () => Readonly<Record<string, number>>
+  readonly holds: () => Readonly<Record<string, number>>
+  readonly feed: () => Readonly<Record<string, number>>
+  readonly front: () => Readonly<Record<string, number>>
+  /** What the other engine has run too. */
+  readonly verified: () => VerifiedCounts
+  readonly heaps: () => Promise<readonly Heap[]>
+}
+
+/** And of the node. */
+export type MetricSources = FrontSources & {
+  readonly txpool: () => Readonly<Record<string, number>>
+  /** What should not happen, by kind. */
+  readonly mishaps: () => Readonly<Record<string, number>>
+  /** Of the ledger. */
+  readonly promises: () => Readonly<Record<string, number>>
+  /** Since the newest publish. */
+  readonly ageMs: () => number
+}
+
+type Read = () => number | Readonly<Record<string, number>>
+
+function addGauge(registry: Registry, [name, help, read]: readonly [string, string, Read]): void {
+  new Gauge({
+    name: `flashnode_${name}`,
+    help,
+    labelNames: typeof read() === 'number' ? [] : ['what'],
+    registers: [registry],
+    collect() {
+      const value = read()
+      if (typeof value === 'number') this.set(value)
+      else for (const [what, number] of Object.entries(value)) this.set({ what }, number)
+    },
+  })
+}
+
+export function addFrontGauges(registry: Registry, sources: FrontSources): void {
+  const gauges: readonly (readonly [string, string, Read])[] = [
+    ['pool_threads', 'workers', () => sources.pool().threads],
+    ['pool_busy', 'workers with a task', () => sources.pool().busy],
+    ['pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued],
+    [
+      'pool_terminated',
+      'workers ended after a deadline or for their memory',
+      () => sources.pool().terminated,
+    ],
+    ['pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced],
+    [
+      'pool_replays',
+      'traces since the start, by whether their worker had kept what it had executed of their block',
+      () => sources.pool().replays,
+    ],
+    [
+      'pool_kept_logs',
+      'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
+      sources.keptLogs,
+    ],
+    [
+      'pool_near',
+      'short calls since the start that the front has answered itself, or begun and passed on to a worker',
+      sources.near,
+    ],
+    [
+      'verified_calls',
+      'calls that both engines have run, since the start',
+      () => sources.verified().verified,
+    ],
+    [
+      'verified_blocks',
+      'canonical blocks that both engines have executed, since the start',
+      () => sources.verified().verifiedBlocks,
+    ],
+    ['verify_mismatches', 'calls and blocks that differed', () => sources.verified().mismatches],
+    ['receipt_holds', 'receipt holds since the start, by their end', sources.holds],
+    ['feed', 'subscribers of /feed and what happened to them', sources.feed],
+    ['front', 'requests in flight, WebSockets, filters, subscriptions', sources.front],
+  ]
+  for (const gauge of gauges) addGauge(registry, gauge)
+  addHeaps(registry, sources.heaps)
+}
+
+export function addNodeGauges(registry: Registry, sources: MetricSources): void {
+  const gauges: readonly (readonly [string, string, Read])[] = [
+    ['flashblock_age_seconds', 'since the newest publish', () => sources.ageMs() / 1_000],
+    ['mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps],
+    [
+      'promises',
+      'of the ledger, over restarts: flashblocks, promises in them, and what became of these',
+      sources.promises,
+    ],
+    ['transaction_pool', 'transactions in the txpool', sources.txpool],
+  ]
+  for (const gauge of gauges) addGauge(registry, gauge)
+}
+
+/** One of them is 1, so that an alert can name the mode that must not be. */
+export function addMode(registry: Registry, mode: StateMode): void {
+  new Gauge({
+    name: 'flashnode_state',
+    help: 'what is known of the state: whole, proven or trusted',
+    labelNames: ['mode'],
+    registers: [registry],
+  }).set({ mode }, 1)
+}
+
+function addHeaps(registry: Registry, read: FrontSources['heaps']): void {
+  new Gauge({
+    name: 'flashnode_thread_bytes',
+    help: 'memory of each thread beside the main one: its heap, and what it owns outside',
+    labelNames: ['thread', 'memory'],
+    registers: [registry],
+    async collect() {
+      const heaps = await read()
+      this.reset()
+      for (const { thread, usedBytes, externalBytes } of heaps) {
+        this.set({ thread, memory: 'heap' }, usedBytes)
+        this.set({ thread, memory: 'external' }, externalBytes)
+      }
+    },
+  })
+}
