@@ -11,6 +11,7 @@ import type { About } from '../seam/about.ts'
 import type { Client } from '../seam/client.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
+import { createShownNotes, type ShownNotes } from './shown-notes.ts'
 
 export interface ShownReceipts {
   /** A receipt of the block of this height goes to the client. */
@@ -48,11 +49,6 @@ export type HeldCall = {
 
 /** Latest on this endpoint; canonical, which filters follow. */
 type Head = 'latest' | 'canonical'
-type Shown = {
-  height: bigint
-  /** Hex digits of each address, without 0x, and the newest block it was shown in. */
-  readonly addresses: Map<string, bigint>
-}
 type Target = { readonly head: Head; readonly height: bigint; readonly ms: number }
 type Waiter = Target & { readonly end: () => void }
 
@@ -69,13 +65,14 @@ export function createShownReceipts(options: {
     | 'shownAddresses'
   >
   readonly caps: OpenCaps
+  /** Left out: of this front alone. */
+  readonly notes?: ShownNotes | undefined
 }): ShownReceipts {
-  const { reader, limits } = options
+  const { reader, limits, notes = createShownNotes(limits) } = options
   const caps = options.caps('shown', {
     perClient: limits.holdsPerClient,
     total: limits.holdsTotal,
   })
-  const clients = new Map<string, Shown>()
   const waiting = new Set<Waiter>()
   const stats = { held: 0, expired: 0, refused: 0 }
   const heads = (): Record<Head, bigint> =>
@@ -85,32 +82,29 @@ export function createShownReceipts(options: {
     }))
 
   options.onPublish(() => {
-    if (clients.size === 0 && waiting.size === 0) return
+    if (notes.isEmpty && waiting.size === 0) return
     const now = heads()
     for (const waiter of [...waiting]) if (waiter.height <= now[waiter.head]) waiter.end()
-    for (const [client, shown] of clients) if (shown.height <= now.canonical) clients.delete(client)
+    notes.forget(now.canonical)
   })
 
-  function targetOf(call: HeldCall, shown: Shown | undefined): Target | undefined {
+  function targetOf(call: HeldCall, client: Client, shown: bigint | undefined): Target | undefined {
     if (call.found.about?.is === 'filter') {
       // Without a receipt: up to the height that eth_blockNumber announces here, whose block is about to be canonical.
       const ms = shown === undefined ? limits.announcedHoldMs : limits.shownHoldMs
       if (ms === 0) return undefined
-      return { head: 'canonical', height: shown?.height ?? heads().latest, ms }
+      return { head: 'canonical', height: shown ?? heads().latest, ms }
     }
     if (shown === undefined || limits.shownHoldMs === 0 || !asksLatest(call)) return undefined
-    const text = call.text.toLowerCase()
-    let height = 0n
-    for (const [address, at] of shown.addresses)
-      if (at > height && text.includes(address)) height = at
+    const height = notes.named(client.address, call.text.toLowerCase())
     return { head: 'latest', height, ms: limits.shownHoldMs }
   }
 
   function before(calls: readonly HeldCall[], client: Client): Promise<void> | undefined {
-    const shown = clients.get(client.address)
+    const shown = notes.height(client.address)
     let target: Target | undefined
     for (const call of calls) {
-      const wanted = targetOf(call, shown)
+      const wanted = targetOf(call, client, shown)
       if (wanted !== undefined && wanted.height > (target?.height ?? 0n)) target = wanted
     }
     if (target === undefined || target.height <= heads()[target.head]) return undefined
@@ -123,27 +117,16 @@ export function createShownReceipts(options: {
     return wait(target, client.signal, { waiting, onExpired: () => stats.expired++ }).then(giveBack)
   }
 
-  return { note: createNotes(clients, limits), before, stats }
+  return { note: noteIn(notes, limits), before, stats }
 }
 
-/** Remembers what clients were shown, as far as there is room. */
-function createNotes(
-  clients: Map<string, Shown>,
-  limits: Pick<Limits, 'shownHoldMs' | 'shownClients' | 'shownAddresses'>,
+function noteIn(
+  notes: ShownNotes,
+  { shownHoldMs }: Pick<Limits, 'shownHoldMs'>,
 ): ShownReceipts['note'] {
-  return ({ endpoint, address: client }, height, shown) => {
-    if (endpoint !== 'flashblocks' || limits.shownHoldMs === 0) return
-    const known = clients.get(client)
-    if (known === undefined && clients.size >= limits.shownClients) return
-    const entry = known ?? { height, addresses: new Map<string, bigint>() }
-    if (height > entry.height) entry.height = height
-    for (const address of addressesOf(shown)) {
-      entry.addresses.delete(address)
-      entry.addresses.set(address, height)
-      if (entry.addresses.size > limits.shownAddresses)
-        entry.addresses.delete(entry.addresses.keys().next().value!)
-    }
-    clients.set(client, entry)
+  return ({ endpoint, address }, height, shown) => {
+    if (endpoint === 'flashblocks' && shownHoldMs > 0)
+      notes.note(address, height, addressesOf(shown))
   }
 }
 
