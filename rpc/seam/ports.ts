@@ -25,6 +25,7 @@ export interface TransactionService {
    * the sequencer, so that its blobs and its free call need no look. @throws {MissingError} where state is fetched as it is read
    */
   submit(raw: Bytes, client: PoolClient, isTaken?: boolean): Submission | Promise<Submission>
+  /** One that waits, or is in a block that not every view has yet. */
   get(hash: Bytes): Waiting | Promise<Waiting>
   /** State nonce given, the next nonce after the consecutive ones that wait. */
   nextNonce(sender: Bytes, stateNonce: bigint): bigint

@@ -20,12 +20,15 @@ import {
 } from '../../engine/txpool/follow.ts'
 import { headOf } from '../../engine/txpool/head.ts'
 import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
+import { SharedTxpool } from '../../engine/txpool/shared/txpool.ts'
+import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { Txpool } from '../../engine/txpool/txpool.ts'
 import {
   type Known,
   keyOf,
   type ReadHead,
   type TxpoolJournal,
+  type TxpoolOptions,
   type Undigested,
   type Unlisted,
   type Unproven,
@@ -69,6 +72,8 @@ type Options = {
   readonly prove: Prove
   readonly makeDigest: MakeDigest
   readonly isListed: IsListed
+  /** What other fronts read of it; undefined: there are none. */
+  readonly waiting?: WaitingWriter | undefined
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** The journal cannot be written: what is wrong and what to do. */
@@ -76,10 +81,10 @@ type Options = {
 }
 
 export function createTransactions(options: Options): Transactions {
-  const { reader, chain, journal, limits, now } = options
+  const { reader, chain, journal, limits, waiting, now } = options
   let onNews = () => {}
   let isTold = false
-  const txpool = new Txpool({
+  const txpool = openTxpool(waiting, {
     journal,
     now,
     limits,
@@ -95,7 +100,7 @@ export function createTransactions(options: Options): Transactions {
   return {
     service: {
       submit,
-      get: (hash) => txpool.get(hash),
+      get: (hash) => txpool.kept(hash),
       nextNonce: (sender, stateNonce) => txpool.nextNonce(sender, stateNonce),
       isExpected: (hash) => txpool.isExpected(hash),
       standingOf: (hash) => txpool.standingOf(hash),
@@ -145,6 +150,9 @@ export function createTransactions(options: Options): Transactions {
     stats: () => ({ ...txpool.stats(), ...txpool.counts() }),
   }
 }
+
+const openTxpool = (waiting: WaitingWriter | undefined, options: TxpoolOptions): Txpool =>
+  waiting === undefined ? new Txpool(options) : new SharedTxpool(options, waiting)
 
 /** Takes a transaction into the txpool: what is dear to find out about it a worker finds out, and it is looked at again. */
 function createSubmit(txpool: Txpool, options: Options): TransactionService['submit'] {

@@ -1,6 +1,6 @@
 /** What only a development chain has: a transaction that waits is taken out of the txpool. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import type { Standing } from '../../../engine/txpool/departed.ts'
 import { hash } from '../../json/codecs.ts'
 import { hashResult, orNull } from '../../json/results.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
@@ -17,12 +17,12 @@ export const dropMethods = (drop: (hash: Bytes) => void): readonly Method[] =>
       params: [param('Transaction hash', hash)],
       result: orNull(hashResult('Transaction hash')),
       handler({ services }, which) {
-        const dropWaiting = (found: SignedTransaction | undefined) => {
-          if (found === undefined) return undefined
+        const dropWaiting = (found: Standing | undefined) => {
+          if (found?.why !== 'waits') return undefined
           drop(which)
           return which
         }
-        const found = services.transactions.get(which)
+        const found = services.transactions.standingOf(which)
         return found instanceof Promise ? found.then(dropWaiting) : dropWaiting(found)
       },
     }),

@@ -69,7 +69,7 @@ async function node({ isFollower = false, isElsewhere = false } = {}) {
   await world.apply({ type: 'feed', feed: 0, isConnected: true })
   await show(one, 2)
   await seal(one)
-  return { world, told, sealed, service, ask, status, show, seal }
+  return { world, told, sealed, service, rpc, ask, status, show, seal }
 }
 
 describe.each([false, true])(
@@ -188,6 +188,21 @@ test("Base's status says whether the txpool has it, until it is canonical", asyn
   expect(await base(kept)).toEqual({ status: 'Known' })
   await seal(sealed)
   expect(await base(kept)).toEqual({ status: 'Unknown' })
+})
+
+test('where flashblocks are not shown, a transaction of one waits until its block is sealed', async () => {
+  const { told, sealed, service, rpc, show, seal } = await node()
+  expect(await service.submit(kept.raw, refuse as never)).toHaveProperty('hash')
+  const blockOn = async (endpoint: 'standard' | 'flashblocks') => {
+    const { result } = await rpc.ask('eth_getTransactionByHash', [bytesToHex(kept.hash)], {
+      endpoint,
+    })
+    return (result as { blockNumber: unknown } | null)?.blockNumber
+  }
+  await show(told, 2)
+  expect([await blockOn('standard'), await blockOn('flashblocks')]).toEqual([null, '0x2'])
+  await seal(sealed)
+  expect([await blockOn('standard'), await blockOn('flashblocks')]).toEqual(['0x2', '0x2'])
 })
 
 describe('statistics', () => {
