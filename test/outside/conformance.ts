@@ -1,12 +1,25 @@
 /**
  * The third-party sets against nodes of our own: stock viem and ethers on both endpoints and both chains, bad inputs, and the
  * flashblocks checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
+ * Usage: npm run conformance [-- --front-threads N] [--only NAME,…] [--except NAME,…], of stateTests, corpora, imported, checkers, errors, clients
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { KEYS, runToEnd, startNode } from './node-process.ts'
+import { parseArgs } from 'node:util'
+import { KEYS, type RunningNode, runToEnd, startNode } from './node-process.ts'
+
+const { values } = parseArgs({
+  options: {
+    'front-threads': { type: 'string', default: '1' },
+    only: { type: 'string' },
+    except: { type: 'string' },
+  },
+})
+const fronts = ['--front-threads', values['front-threads']]
+const start = (flags: readonly string[], command?: string): Promise<RunningNode> =>
+  startNode([...flags, ...fronts], command)
 
 const directory = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
 const total = { passed: 0, failed: 0, skipped: 0 }
@@ -45,7 +58,7 @@ const SUBSCRIBED = {
 } as const
 
 async function clients(chain: string): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
+  const node = await start(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
   const keys = KEYS.values()
   const run = (client: string, path: string, extra: readonly string[] = []) => {
     const key = keys.next().value!
@@ -68,7 +81,7 @@ async function clients(chain: string): Promise<void> {
 const OPERATOR_FEES = ['--operator-fee-scalar', '3', '--operator-fee-constant', '12345']
 
 async function checkers(): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off', ...OPERATOR_FEES])
+  const node = await start(['--ephemeral', '--rate-limit', 'off', ...OPERATOR_FEES])
   const socket = node.url.replace('http', 'ws')
   await set('fb-coherence', [
     'fb-coherence',
@@ -116,7 +129,7 @@ async function checkers(): Promise<void> {
 
 /** Bad inputs on a new chain, beside what geth says to them. The deadline of a call is no busy machine's to decide. */
 async function errors(): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--limit-call-ms', '14000'])
+  const node = await start(['--ephemeral', '--rate-limit', 'off', '--limit-call-ms', '14000'])
   const at = ['--url', `${node.url}/`, ...expected]
   await set('errors', ['errors', '--key', KEYS[0], ...at])
   await set('errors-ws', ['errors-ws', ...at])
@@ -139,7 +152,7 @@ async function imported(): Promise<void> {
     )
     await runToEnd(['import', ...files, '--datadir', datadir])
     const flags = ['--datadir', datadir, '--rate-limit', 'off', '--trace-mode-optional']
-    const node = await startNode(flags, 'serve')
+    const node = await start(flags, 'serve')
     for (const [first, ...options] of sets) {
       const known = first === 'chain-facts' ? [] : expected
       await set(first!, [first!, '--url', `${node.url}/`, ...options, ...known])
@@ -156,7 +169,7 @@ async function imported(): Promise<void> {
  */
 async function precompiles(datadir: string): Promise<void> {
   const flags = ['--datadir', datadir, '--rate-limit', 'off', '--limit-call-ms', '120000']
-  const node = await startNode(flags, 'serve')
+  const node = await start(flags, 'serve')
   await set('precompiles', ['precompiles', '--url', `${node.url}/`, '--max-input', '200000'])
   await node.stop()
   await counted('precompiles on the engine', 'npm', ['run', '-s', 'precompiles'])
@@ -175,15 +188,26 @@ async function stateTests(): Promise<void> {
   await Promise.all([half('0/2'), half('1/2')])
 }
 
-if (existsSync(`${directory}/run.sh`)) {
-  await stateTests()
+/** Of blocks and frames, without a node. */
+async function corpora(): Promise<void> {
   await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
   await set('op-blocks', ['op-blocks', '--cmd', 'npm run -s op-block'])
   await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])
-  await imported()
-  await checkers()
-  await errors()
+}
+
+async function bothClients(): Promise<void> {
   for (const chain of ['xlayer', 'xlayer-testnet']) await clients(chain)
+}
+
+const PARTS = { stateTests, corpora, imported, checkers, errors, clients: bothClients }
+
+if (existsSync(`${directory}/run.sh`)) {
+  const except = values.except?.split(',') ?? []
+  const wanted = values.only?.split(',') ?? Object.keys(PARTS)
+  const unknown = [...wanted, ...except].filter((name) => !(name in PARTS))
+  if (unknown.length > 0) throw new Error(`no such part: ${unknown.join(', ')}`)
+  for (const [name, part] of Object.entries(PARTS))
+    if (wanted.includes(name) && !except.includes(name)) await part()
 } else {
   console.log(`conformance sets skipped: no ${directory}/run.sh (set CONFORMANCE_DIR)`)
   total.skipped++

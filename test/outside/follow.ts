@@ -1,6 +1,6 @@
 /**
  * A follower beside the development chain that it follows, seen from outside: both are asked the same at the same flashblock.
- * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--log] [--seed S] [--comparisons N]
+ * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--except NAME,…] [--log] [--seed S] [--comparisons N]
  */
 import { checks } from './checks.ts'
 import { CHECKERS } from './follow/checkers.ts'
@@ -23,10 +23,16 @@ const RATE = 8
 const { random, own } = runOptions(
   'follow',
   { full: 0, short: 0 },
-  { only: { type: 'string' }, comparisons: { type: 'string' }, log: { type: 'boolean' } },
+  {
+    ...{ only: { type: 'string' }, except: { type: 'string' } },
+    ...{ comparisons: { type: 'string' }, log: { type: 'boolean' } },
+  },
 )
-const only = own['only'] === undefined ? Object.keys(SECTIONS) : String(own['only']).split(',')
-const unknown = only.filter((name) => sectionOf(name) === undefined)
+const namesOf = (flag: string) => (own[flag] === undefined ? [] : String(own[flag]).split(','))
+const except = namesOf('except')
+const wanted = own['only'] === undefined ? Object.keys(SECTIONS) : namesOf('only')
+const only = wanted.filter((name) => !except.includes(name))
+const unknown = [...only, ...except].filter((name) => sectionOf(name) === undefined)
 if (unknown.length > 0)
   throw new Error(`--only: ${unknown.join(', ')}; there are ${Object.keys(SECTIONS).join(', ')}`)
 const { check, skip, close } = checks('follow-test')
