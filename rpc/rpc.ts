@@ -11,12 +11,13 @@ import { type RoundStats, Rounds } from './dispatch/rounds.ts'
 import { shareViews } from './dispatch/shared-views.ts'
 import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
 import { createCanonicalFeed } from './events/canonical.ts'
-import { createFilters } from './events/filters.ts'
+import { createFilters, type Filters, type OwnFilters } from './events/filters.ts'
 import { createFlashblockFeed, type FlashblockFeed } from './events/flashblock-feed.ts'
 import { createReceiptHold, type HoldStats } from './events/hold.ts'
 import { createPlaceWaits, type PlaceWaitStats } from './events/min-flashblock.ts'
 import { createReceiptWaits } from './events/receipt-waits.ts'
 import { createShownReceipts, type ShownStats } from './events/shown.ts'
+import type { ShownNotes } from './events/shown-notes.ts'
 import { createSubscriptions } from './events/subscriptions.ts'
 import { type KeptTexts, keepTexts } from './json/kept-texts.ts'
 import { inTurn } from './legacy/in-turn.ts'
@@ -66,13 +67,27 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly caps?: OpenCaps | undefined
     /** Of each endpoint (methods/index.ts: methodsOf). */
     readonly methods: Readonly<Record<Endpoint, Methods>>
+    /** What clients were shown; left out: this front knows it alone. */
+    readonly shownNotes?: ShownNotes | undefined
+    /** Of filters that other threads have as well; left out: this one has all. */
+    readonly filterHome?: FilterHome | undefined
     /** 0: receipts are never held. */
     readonly receiptHoldMs: number
     /** Of the node that has the chain before this one's first block. */
     readonly legacyUrl?: string | undefined
   }
 
+/** Filters of several threads: each knows by an id who has it. */
+export type FilterHome = {
+  /** Of the ids of this thread's. */
+  readonly idPrefix: string
+  /** All of them, as this thread asks for them. */
+  readonly all: (own: OwnFilters) => Filters
+}
+
 export type Rpc = {
+  /** Of this thread. */
+  readonly filters: OwnFilters
   readonly answer: Answerer
   /** What subscribers of flashblocks are told. */
   readonly flashblocks: FlashblockFeed
@@ -103,9 +118,11 @@ export function createRpc(options: RpcOptions): Rpc {
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
-  const shown = createShownReceipts({ reader, onPublish, limits, caps })
+  const shown = createShownReceipts({ reader, onPublish, limits, caps, notes: options.shownNotes })
   const places = createPlaceWaits({ reader, onPublish, limits, caps })
-  const filters = createFilters({ canonical, transactions, limits, caps, now })
+  const { filterHome } = options
+  const { idPrefix } = filterHome ?? {}
+  const filters = createFilters({ canonical, transactions, limits, caps, idPrefix, now })
   const feedOf = (endpoint: Endpoint) =>
     createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
   const feeds = { standard: feedOf('standard'), flashblocks: feedOf('flashblocks') }
@@ -127,7 +144,7 @@ export function createRpc(options: RpcOptions): Rpc {
     promises: options.promises,
     accounts: options.accounts,
     ...{ lazy: options.lazy, forward: options.forward, mode: options.mode },
-    filters,
+    filters: filterHome?.all(filters) ?? filters,
     subscriptions,
     waits,
     shown,
@@ -146,7 +163,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const holding = { hold, shown, places, ...accounting(options) }
   const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
   return {
-    answer,
+    ...{ answer, filters },
     flashblocks: feeds.flashblocks,
     stats: () => ({
       filters: filters.size,

@@ -16,13 +16,18 @@ export interface Filters {
   addLogs(client: string, query: LogQuery, wire: unknown): string
   /** @param isFull transactions as objects, else as hashes. */
   addPending(client: string, isFull: boolean): string
-  remove(id: string): boolean
+  remove(id: string): boolean | Promise<boolean>
   /** What has come since the last poll, as the JSON text of a list. @throws {RpcError} */
-  changes(id: string): string
+  changes(id: string): string | Promise<string>
   /** The filter object a log filter was made with. @throws {RpcError} */
   query(id: string): unknown
   readonly size: number
   readonly bytes: number
+}
+/** Of this thread: they answer at once. */
+export interface OwnFilters extends Filters {
+  remove(id: string): boolean
+  changes(id: string): string
 }
 
 type Filter = {
@@ -47,13 +52,17 @@ type FilterOptions = {
     Limits,
     'filtersPerClient' | 'filtersTotal' | 'filterItems' | 'filterBytes' | 'filterIdleMs'
   >
+  /** Of all ids: hex digits, an even number of them; left out: none. */
+  readonly idPrefix?: string | undefined
   readonly caps: OpenCaps
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
-export const createFilters = (options: FilterOptions): Filters => new PolledFilters(options)
+export const createFilters = (options: FilterOptions): OwnFilters => new PolledFilters(options)
 
-class PolledFilters implements Filters {
+const ID_BYTES = 16
+
+class PolledFilters implements OwnFilters {
   readonly #options: FilterOptions
   readonly #caps: Caps
   readonly #filters = new Map<string, Filter>()
@@ -127,7 +136,7 @@ class PolledFilters implements Filters {
   }
 
   #add(client: string, query?: unknown): Filter {
-    const { canonical, limits, now } = this.#options
+    const { canonical, limits, now, idPrefix = '' } = this.#options
     this.#sweep()
     const giveBack = this.#caps.take(client)
     if (giveBack === undefined) throw capReached('too many filters', limits.filtersPerClient)
@@ -135,7 +144,8 @@ class PolledFilters implements Filters {
     canonical.catchUp()
     this.#stopListening ??= this.#listen()
     const bytes = query === undefined ? 0 : JSON.stringify(query).length
-    const id = `0x${randomBytes(16).toString('hex')}`
+    const random = randomBytes(ID_BYTES - idPrefix.length / 2).toString('hex')
+    const id = `0x${idPrefix}${random}`
     const filter = { id, giveBack, query, unread: [], bytes, polledAt: now(), detach() {} }
     this.#filters.set(id, filter)
     this.#bytes += bytes

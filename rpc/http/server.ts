@@ -41,7 +41,7 @@ import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { createShortWay, type ShortWay } from './short-way.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
-import { createState, type Readiness, type ServerState } from './state.ts'
+import { createState, type ListenAddress, type Readiness, type ServerState } from './state.ts'
 import { FILES_PATH, isBrowser, type PageFile, type StatusPage } from './status-page.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
 import { type Adopt, type FeedDoor, serveWebSockets, type UpgradeLimits } from './upgrades.ts'
@@ -85,7 +85,7 @@ export type ServerOptions = {
   /** WebSocket /feed; undefined: not served. */
   readonly feed: FeedDoor | undefined
   /** @param maxLagMs longest time without anything new; left out: as long as it may be */
-  readonly readiness: (maxLagMs?: number) => Readiness
+  readonly readiness: (maxLagMs?: number) => Readiness | Promise<Readiness>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Milliseconds since 1970. */
@@ -98,7 +98,7 @@ export type ServerOptions = {
 
 export interface Server {
   /** Resolves with the port taken. @throws the system's error (EADDRINUSE, EACCES …). */
-  listen(address: { readonly host: string; readonly port: number }): Promise<number>
+  listen(address: ListenAddress): Promise<number>
   /** JSON-RPC is refused with 503 and this reason; undefined: served. /feed and the health pages are always served. */
   setPaused(reason: 'starting' | 'draining' | undefined): void
   /** WebSockets opened with the keys of these names end with 1008. */
@@ -315,10 +315,10 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
     sendFile(reply, await status?.file(pathOf(request.url).slice(FILES_PATH.length))),
   )
   server.get('/healthz', () => ({ status: 'alive' }))
-  server.get('/readyz', (request, reply) => {
+  server.get('/readyz', async (request, reply) => {
     const asked = maxLagOf(request.url)
     if ('wrong' in asked) return refuse(reply, 400, asked.wrong)
-    const { status, reasons, details } = options.readiness(asked.maxLagMs)
+    const { status, reasons, details } = await options.readiness(asked.maxLagMs)
     return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
   })
 }

@@ -1,5 +1,12 @@
 /** What the sockets share: how many answers are being made, and whether requests are taken. */
 
+/** `reusePort`: others of this process listen there too, and the system divides connections among them. */
+export type ListenAddress = {
+  readonly host: string
+  readonly port: number
+  readonly reusePort?: boolean
+}
+
 /** For /readyz. */
 export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'unready'

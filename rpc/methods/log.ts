@@ -187,6 +187,6 @@ async function logsOfFilter(
   { services, callPool }: FrontContext,
   id: string,
 ): Promise<string | undefined> {
-  const wire = services.filters.query(id)
+  const wire = await services.filters.query(id)
   return resultText(await callPool(eth_getLogs, [wire]))
 }

@@ -74,6 +74,7 @@ const order: readonly string[] = [
     'sequencer',
     'follower',
     'front',
+    'cells',
     'node',
     'commands/shared',
     'commands/*',
@@ -328,9 +329,6 @@ const entries = [
   'workers/package/create-node.ts',
   'workers/commands/decode-feed.ts',
   'rpc/page/main.ts',
-  // Of further front threads, which are not there yet (docs/adr/0051).
-  'engine/txpool/shared/reader.ts',
-  'engine/txpool/shared/txpool.ts',
 ]
 
 /** Modules that a text names, imports and threads alike: `new URL('./x.ts', import.meta.url)`. */

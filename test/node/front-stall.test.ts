@@ -33,7 +33,7 @@ const sent = signTransaction(
 
 /** At the signal the front takes a transaction into its pool, and then does nothing but look at the shared views. */
 const find =
-  'await becomeReady(context, parts, { front, url, source, isQuiet: role.isQuiet === true })'
+  'await becomeReady(context, parts, { doors, url, source, isQuiet: role.isQuiet === true })'
 const stall: Edit = {
   file: 'workers/node/serving.ts',
   find,
@@ -44,7 +44,7 @@ const stall: Edit = {
     const seen = []
     let lagMs = 0
     for (let [now, end] = [Date.now(), Date.now() + ${STALL_MS}]; now < end; ) {
-      const { number, index } = readNewest(reader, 'flashblocks', (view) => view.pending)
+      const { number, index } = readNewest(parts.reader, 'flashblocks', (view) => view.pending)
       const last = seen.at(-1)
       if (last?.[0] !== Number(number) || last?.[1] !== index)
         seen.push([Number(number), index, Date.now()])

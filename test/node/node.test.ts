@@ -79,7 +79,7 @@ describe('a development node', () => {
     const isFirst = `(globalThis.probes = (globalThis.probes ?? 0) + 1) === 1`
     const replace = `if (${isFirst}) throw new Error('request timed out')\n  ${find}`
     const node = await startNode(['--ephemeral'], 'dev', [
-      { file: 'workers/node/parts.ts', find, replace },
+      { file: 'workers/pool/probe.ts', find, replace },
     ])
     expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
     expect(await node.stop('SIGTERM')).toBe(0)

@@ -1,4 +1,7 @@
-/** The request limit as clients meet it: HTTP, batches and WebSocket from several addresses of one machine. */
+/**
+ * The request limit as clients meet it: HTTP, batches and WebSocket from several addresses of one machine.
+ * Usage: npm run limiter [-- flags of the node, as --front-threads 3]
+ */
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
 import { checks } from './checks.ts'
@@ -78,7 +81,7 @@ const until = (ms: number) =>
 
 const { check, close } = checks('limiter')
 
-const node = await startNode(['--ephemeral'])
+const node = await startNode([...process.argv.slice(2), '--ephemeral'])
 const root = `${node.url}/`
 const flashblocks = `${node.url}/flashblocks`
 
@@ -137,7 +140,12 @@ check(
 )
 await node.stop()
 
-const proxied = await startNode(['--ephemeral', '--trust-proxy', '127.0.0.1/32'])
+const proxied = await startNode([
+  ...process.argv.slice(2),
+  '--ephemeral',
+  '--trust-proxy',
+  '127.0.0.1/32',
+])
 const behind = `${proxied.url}/`
 check(
   'behind a trusted proxy: the first forwarded address has its 100',

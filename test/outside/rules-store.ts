@@ -19,14 +19,14 @@ export const STORE_RULES: readonly Rule[] = [
     name: 'clearDead',
     rule: 'the row of a thread that has ended is cleared',
     edits: [
-      edit('workers/thread/rows', '  clearThread(from.views, POOL_ROW + index)\n', ''),
+      edit('workers/thread/rows', '  clearThread(from.views, first + index)\n', ''),
       // The next thread would take the row, and clear it with its first lease.
       edit(
         'workers/thread/rows',
-        'claims.length; index++)\n    if (Atomics.compareExchange(claims, index, 0, thread) === 0) return POOL_ROW + index',
-        `claims.length; index++)
-    if (Atomics.compareExchange(claims, (index + thread) % claims.length, 0, thread) === 0)
-      return POOL_ROW + ((index + thread) % claims.length)`,
+        'words.length; index++)\n    if (Atomics.compareExchange(words, index, 0, thread) === 0) return first + index',
+        `words.length; index++)
+    if (Atomics.compareExchange(words, (index + thread) % words.length, 0, thread) === 0)
+      return first + ((index + thread) % words.length)`,
       ),
     ],
     isStarving: true,
@@ -50,7 +50,7 @@ export const STORE_RULES: readonly Rule[] = [
       edit(
         'test/torture/readers',
         '    thread.isEnding = true\n    void thread.worker.terminate()\n',
-        `    const row = this.#options.claims.indexOf(thread.id)
+        `    const row = this.#options.claims.words.indexOf(thread.id)
     for (let ms = 0; ms < 300 && row >= 0; ms += 2) {
       clearThread(this.#options.views, POOL_ROW + row)
       await sleep(2)

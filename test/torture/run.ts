@@ -11,7 +11,7 @@ import { openStore } from '../../engine/storage/blocks/store.ts'
 import { createViews } from '../../engine/views/arena.ts'
 import type { KeeperData } from '../../workers/keeper/keeper.ts'
 import type { FromKeeper } from '../../workers/thread/messages.ts'
-import { allRows, createClaims, FRONT_ROW, SOURCE_ROW } from '../../workers/thread/rows.ts'
+import { allRows, createClaims, divide, FRONT_ROW, SOURCE_ROW } from '../../workers/thread/rows.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { mulberry32 } from '../outside/run-options.ts'
 import { tortureChain } from './content.ts'
@@ -49,7 +49,7 @@ export async function torture(
   importGenesis(database, tortureChain())
   const { seed, bytes, pageBytes, cacheEntries } = options
   const claims = createClaims(READERS)
-  const views = createViews({ bytes, pageBytes, seed, threads: allRows(READERS), cacheEntries })
+  const views = createViews({ bytes, pageBytes, seed, threads: allRows(divide(READERS, 1)), cacheEntries })
   const ledger = createLedger(options)
   const counters = createCounters(LINES)
   const control = new Int32Array(new SharedArrayBuffer(8))

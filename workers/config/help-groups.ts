@@ -14,7 +14,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
   Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
-  'Engine and memory': `engine verifySample poolThreads viewMemory stateCache dbCache`,
+  'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
     feedHeldFrames feedHeldBytes forwardMs forwardsPerClient forwardsTotal`,

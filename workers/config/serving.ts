@@ -29,6 +29,11 @@ import {
   WORKING,
 } from './options.ts'
 
+/** Each is a byte in the ids of its filters, and a thread of 128 MB. */
+const MOST_FRONTS = 64
+const frontsFor = (cores: number): number =>
+  cores <= 4 ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 4))
+
 export const SERVING = {
   chain: CHAIN,
   datadir: DATADIR,
@@ -119,6 +124,11 @@ export const SERVING = {
     fallback: Math.min(64, Math.max(2, availableParallelism() - 1)),
     text: 'threads that run calls',
     shown: 'cores − 1, at least 2',
+  }),
+  frontThreads: option('N', integer(1, MOST_FRONTS), {
+    fallback: frontsFor(availableParallelism()),
+    text: 'threads that listen for clients, each with its share of --pool-threads',
+    shown: '1 up to 4 cores, then a quarter of them',
   }),
   viewMemory: option('MB', optional(integer(1, 65_536)), {
     fallback: undefined,

@@ -14,7 +14,7 @@ import { type Deadlines, longestMs } from '../../rpc/seam/lane.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import type { SharedNode } from '../thread/messages.ts'
-import { allRows } from '../thread/rows.ts'
+import { allRows, divide } from '../thread/rows.ts'
 import { type ChainChoice, type DataDirectory, GENESIS_FILE, openDataDirectory } from './datadir.ts'
 import { openChain, provideGenesis } from './own-chain.ts'
 
@@ -80,7 +80,7 @@ export async function openData(
   }
   const views = createViews({
     bytes: arenaBytes(config, chain),
-    threads: allRows(config.poolThreads),
+    threads: allRows(divide(config.poolThreads, config.frontThreads)),
     seed: randomInt(2 ** 32 - 1),
     cacheEntries: cacheEntriesIn(config.stateCache * MEGABYTE),
   })

@@ -8,16 +8,20 @@ import type { NodeConfig } from '../config/serving.ts'
 import { KeystoreError, readKeystore } from './keystore.ts'
 
 /** @param keys it signs with these beside the unlocked ones @throws {KeystoreError} */
-export function openAccounts(
+export function openKeys(
   config: Pick<NodeConfig, 'unlock' | 'keystore' | 'passwordFile'>,
   keys: readonly Bytes[],
-): AccountService {
-  if (config.unlock.length === 0) return accountsOf(keys)
+): readonly Bytes[] {
+  if (config.unlock.length === 0) return keys
   const { keystore, passwordFile } = config
   if (keystore === undefined || passwordFile === undefined)
     throw new KeystoreError('--unlock needs --keystore DIR and --password-file FILE')
-  return accountsOf([...keys, ...readKeystore(keystore, config.unlock, readPassword(passwordFile))])
+  return [...keys, ...readKeystore(keystore, config.unlock, readPassword(passwordFile))]
 }
+
+/** @throws {KeystoreError} */
+export const openAccounts = (...from: Parameters<typeof openKeys>): AccountService =>
+  accountsOf(openKeys(...from))
 
 export function accountsOf(keys: readonly Bytes[]): AccountService {
   const addresses = keys.map(addressOfKey)

@@ -3,13 +3,15 @@ import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
+import type { OwnFilters } from '../../rpc/events/filters.ts'
+import type { ShownNotes } from '../../rpc/events/shown-notes.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import { createServer, type Server, type ServerOptions } from '../../rpc/http/server.ts'
 import type { StatusPage } from '../../rpc/http/status-page.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
-import { createRpc, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
+import { createRpc, type FilterHome, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
 import { trustedProxies } from '../../rpc/seam/address.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { Executor } from '../../rpc/seam/executor.ts'
@@ -27,7 +29,7 @@ import { version } from '../config/config.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { type Live, openLive, type PageMode } from '../observe/live.ts'
 import { loggable } from '../observe/log.ts'
-import type { Metrics } from '../observe/metrics.ts'
+import type { FrontMetrics } from '../observe/metrics.ts'
 import { createPageFiles } from '../observe/page-files.ts'
 import type { Report } from '../observe/reporter.ts'
 import { createSampler } from '../observe/sample.ts'
@@ -37,7 +39,7 @@ import type { FromWriter } from '../thread/messages.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
-import { openPurses, type Purses } from './purses.ts'
+import { openPurses, type Purses, type SharedPurses } from './purses.ts'
 
 export type FrontConfig = Pick<
   NodeConfig,
@@ -70,6 +72,10 @@ export type FrontParts = {
   readonly accounts: AccountService
   /** Served beside those that every node has. */
   readonly methods: readonly Method[]
+  /** In place of those of these names. */
+  readonly instead?: readonly Method[]
+  /** There are controls of the chain; left out: where there are further methods. */
+  readonly hasControls?: boolean
   /** Of the node that has the chain before this one's first block. */
   readonly legacyUrl: string | undefined
   /** Fetches state; undefined: all of it is here. */
@@ -85,18 +91,27 @@ export type FrontParts = {
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
   readonly readiness: ServerOptions['readiness']
-  readonly metrics: Metrics
+  readonly metrics: FrontMetrics
+  /** Counts of fronts that are one to their clients; undefined: this one is alone. */
+  readonly purses?: SharedPurses | undefined
+  readonly filterHome?: FilterHome | undefined
+  readonly shownNotes?: ShownNotes | undefined
   readonly report: Report
   readonly log: NodeContext['log']
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
 
+/** Where clients find it. */
+export type Place = { readonly port: number; readonly url: string }
+
 export interface Front {
   readonly server: Server
   readonly answer: Answerer
+  /** Of this thread. */
+  readonly filters: OwnFilters
   /** Gives the port taken and the address it is reached by. @throws the system's error. */
-  listen(port: number): Promise<{ readonly port: number; readonly url: string }>
+  listen(port: number, reusePort?: boolean): Promise<Place>
   /** A new record can be read. */
   published(): void
   close(): Promise<void>
@@ -124,13 +139,13 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const opened =
     config.apiKeys === undefined ? undefined : openApiKeys(config.apiKeys, parts.report)
   const store = await openLimitStore(config.limitStore, parts.report)
-  const purses = openPurses({ ...parts, keys: opened?.keys, store })
+  const purses = openPurses({ ...parts, keys: opened?.keys, store, shared: parts.purses })
   const rpc = openRpc(parts, purses, publishes.add)
   let url = ''
   const live = openLive({
     ...parts,
     ...{ limits: config.limits, flashblocks: rpc.flashblocks, version },
-    hasControls: config.methods === 'all' && parts.methods.length > 0,
+    hasControls: parts.hasControls ?? (config.methods === 'all' && parts.methods.length > 0),
   })
   const status = live && { ...createPageFiles(), live: live.open, openInside: live.openInside }
   const server = await openServer(parts, purses, {
@@ -142,11 +157,12 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   return {
     server,
     answer: rpc.answer,
+    filters: rpc.filters,
     status,
     hear: (message) => live?.hear(message),
-    async listen(port) {
+    async listen(port, reusePort = false) {
       const { host } = config
-      const taken = await server.listen({ host, port })
+      const taken = await server.listen({ host, port, ...(reusePort && { reusePort }) })
       url = urlOf(host, taken)
       return { port: taken, url }
     },
@@ -202,6 +218,7 @@ function openRpc(
     limiter: charging,
     limitBy: config.limitBy,
     receiptHoldMs: config.receiptHold,
+    ...{ filterHome: parts.filterHome, shownNotes: parts.shownNotes },
     legacyUrl: parts.legacyUrl,
     ...{ lazy: parts.lazy, forward: parts.forward, mode: parts.mode },
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
@@ -309,10 +326,11 @@ function statsOfRpc(stats: RpcStats) {
   }
 }
 
-function servedBy({ config, methods }: FrontParts, endpoint: Endpoint): Methods {
-  const served = methodsOf(endpoint, config.methods, config.traceModeOptional)
-  if (config.methods === 'standard') return served
-  return new Map([...served, ...methods.map((method) => [method.name, method] as const)])
+function servedBy({ config, methods, instead = [] }: FrontParts, endpoint: Endpoint): Methods {
+  const served = new Map(methodsOf(endpoint, config.methods, config.traceModeOptional))
+  for (const method of instead) if (served.has(method.name)) served.set(method.name, method)
+  if (config.methods === 'all') for (const method of methods) served.set(method.name, method)
+  return served
 }
 
 const urlOf = (host: string, port: number): string =>

@@ -7,6 +7,7 @@ import {
   type LimiterOptions,
   type RateOf,
 } from '../../rpc/limiter/limiter.ts'
+import type { LimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { RedisStores } from '../../rpc/limiter/redis.ts'
 import { createSharedLimiter, type PointStore } from '../../rpc/limiter/shared.ts'
 import { type Stalls, watchStalls } from '../../rpc/limiter/stalls.ts'
@@ -25,10 +26,19 @@ export type PursesOptions = {
   readonly keys?: Pick<ApiKeys, 'rateOf'> | undefined
   /** Has the points of all processes that ask it; undefined: this one is alone. */
   readonly store?: RedisStores | undefined
+  /** Has those of all threads; undefined: this one is alone. */
+  readonly shared?: SharedPurses | undefined
   readonly metrics: Pick<Metrics, 'refused' | 'stalled'>
   readonly report: Report
   /** Monotonic milliseconds. */
   readonly now: () => number
+}
+
+/** Of threads that count together. `thread` names this one, from 1. */
+export type SharedPurses = {
+  readonly calls: LimiterMemory
+  readonly visits: LimiterMemory
+  readonly thread: number
 }
 
 /** What an address may ask for: of JSON-RPC requests, and of whatever else is asked over HTTP. */
@@ -43,7 +53,7 @@ export type Purses = {
 }
 
 export function openPurses(options: PursesOptions): Purses {
-  const { config, keys, store, metrics, report, now } = options
+  const { config, keys, store, shared, metrics, report, now } = options
   const { rateLimit, limits } = config
   const purse = {
     perSecond: rateLimit === 'off' ? undefined : rateLimit,
@@ -51,8 +61,13 @@ export function openPurses(options: PursesOptions): Purses {
     keys: limits.limiterKeys,
     now: Date.now,
   }
-  const limiter = openLimiter(purse, store?.open('calls'))
-  const visits = openLimiter(purse, store?.open('visits'))
+  const openOf = (what: 'calls' | 'visits') =>
+    openLimiter(
+      { ...purse, ...(shared && { memory: shared[what], thread: shared.thread }) },
+      store?.open(what),
+    )
+  const limiter = openOf('calls')
+  const visits = openOf('visits')
   const stalls = watchStalls(now, (ms) => {
     limiter.stalled(ms)
     visits.stalled(ms)

@@ -4,6 +4,7 @@ import { socketData } from '../../engine/flashblocks/codec.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { BegunEffect } from '../../engine/sources/writer/types.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
+import type { Cells } from '../cells/cells.ts'
 import { kebab } from '../config/command.ts'
 import { sealedLine } from '../front/banner.ts'
 import type { Front } from '../front/front.ts'
@@ -32,6 +33,7 @@ export type Concerned = {
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
     readonly front?: Pick<Front, 'published' | 'hear'>
+    readonly cells?: Pick<Cells, 'tell'>
     readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
   }
 }
@@ -43,6 +45,7 @@ export function onWriter(
 ): void {
   const { metrics, health, failing } = parts
   parts.later.front?.hear(message)
+  tellCells(message, parts.later.cells)
   switch (message.type) {
     case 'ready':
     case 'stopped':
@@ -104,6 +107,16 @@ export function onWriter(
       if (message.isFatal) fail(message.message)
       else reporter.report('chain_halted', { reason: message.message })
   }
+}
+
+/** What they read of the views by themselves is not in it. */
+function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined): void {
+  if (cells === undefined) return
+  if (message.type === 'published')
+    cells.tell({ type: 'heard', message: { ...message, transactions: [] } })
+  else if (message.type === 'sealed' || message.type === 'count')
+    cells.tell({ type: 'heard', message })
+  else if (message.type === 'cancel') cells.tell(message)
 }
 
 function onBegun(

@@ -1,9 +1,9 @@
 /** Everything a node is made of, opened and not yet connected to its clients. */
 import { randomBytes } from 'node:crypto'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
-import { methods } from '../../rpc/methods/index.ts'
-import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
+import type { Cells } from '../cells/cells.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
 import type { Front } from '../front/front.ts'
@@ -11,11 +11,11 @@ import { createProver } from '../front/prover.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
-import { createHealth, type Health } from '../observe/health.ts'
+import { createHealth, type Health, type SourceState } from '../observe/health.ts'
 import { createLoad, type Load } from '../observe/load.ts'
-import { createMetrics, type Metrics } from '../observe/metrics.ts'
+import { createMetrics, type Metrics, type MetricsAbout } from '../observe/metrics.ts'
 import type { OpenedPool } from '../pool/open.ts'
-import type { Pool } from '../pool/pool.ts'
+import { probePool } from '../pool/probe.ts'
 import type { NodeContext } from '../process/context.ts'
 import { createFailing, type Failing } from '../process/failing.ts'
 import type { Heap } from '../thread/heaps.ts'
@@ -40,10 +40,10 @@ export type Parts = StartedNode & {
   /** The pool, for clients. */
   readonly executor: Verifier
   /** What is opened after the first messages may come. */
-  readonly later: { front?: Front; source?: ConnectedSource }
+  readonly later: { front?: Front; source?: ConnectedSource; cells?: Cells }
+  /** A canonical block or an answer is not what the other engine makes of it. */
+  readonly distrust: (reason: string) => void
 }
-
-const PROBE_MS = 3_000
 
 /** Tells this run of the node from others. */
 const runName = (): string => `0x${randomBytes(8).toString('hex')}`
@@ -55,35 +55,37 @@ export function openParts(
   context: NodeContext,
   started: StartedNode,
   { readiness, mode, isGuest, isQuiet }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet'>,
+  waiting?: WaitingWriter,
 ): Parts {
   const { config, reporter } = context
   const { limits } = config
   const { chain, reader, pool, jobs, journal, threads } = started
-  const feed = createFeedHub(limits, runName())
   const later: Parts['later'] = {}
+  const feed = feedOfAll(createFeedHub(limits, runName()), later)
   const health = createHealth({
     now,
     ...readiness,
     mode,
-    probe: () => probe(pool),
-    source: () => later.source?.state?.(),
+    probe: () => probePool(pool, now),
+    source: () => stateOf(later),
   })
   const failing = createFailing({ report: reporter.report, fail: context.fail }, health)
   const transactions = createTransactions({
-    ...{ reader, chain, journal, limits, now },
+    ...{ reader, chain, journal, limits, waiting, now },
     prove: createProver({ executor: pool, limits, now }),
     makeDigest: createDigester({ executor: pool, limits, now }),
     isListed: createWhitelist(chain, { executor: pool, limits, now }),
     onFailure: failing,
   })
+  const distrust = (reason: string) => {
+    health.failed(reason)
+    threads.writer.post({ type: 'distrust', reason })
+  }
   const verifier = createVerifier({
     ...{ executor: pool, limits, now, share: config.verifySample, random: Math.random },
     report: reporter.report,
     keep: mismatchFiles(started.directory.path),
-    distrust(reason) {
-      health.failed(reason)
-      threads.writer.post({ type: 'distrust', reason })
-    },
+    distrust,
   })
   const metrics = createMetrics(
     {
@@ -97,12 +99,13 @@ export function openParts(
       verified: verifier.counts,
     },
     now,
-    { mode, isGuest },
+    { mode, isGuest, others: othersOf(later) },
   )
-  const load = createLoad(pool.stats, now)
+  const load = createLoad(() => later.cells?.load() ?? pool.stats(), now)
   const parts: Parts = {
     ...started,
     ...{ load, feed, transactions, health, metrics, failing, later, executor: verifier },
+    distrust,
   }
   jobs.open((job) => {
     metrics.job(job)
@@ -114,18 +117,43 @@ export function openParts(
   return parts
 }
 
-/** A call that runs nothing, but takes the whole way: queue, worker, lease, state. */
-async function probe(pool: Pool): Promise<void> {
-  const method = methods.get('eth_call')!
-  const params = [{ to: `0x${'00'.repeat(20)}`, gas: '0x5208' }, 'latest']
-  const reply = await pool.execute({
-    method,
-    params,
-    text: JSON.stringify(params),
-    endpoint: 'flashblocks',
-    record: undefined,
-    deadline: now() + PROBE_MS,
-    client: OWN_CLIENT,
-  })
-  if ('error' in reply) throw new Error(reply.error.message)
+/** Of this thread, and of the cells that it tells. */
+function feedOfAll(hub: FeedHub, later: Pick<Parts['later'], 'cells'>): FeedHub {
+  return {
+    ...hub,
+    get subscribers() {
+      return hub.subscribers
+    },
+    broadcast(packet, place) {
+      hub.broadcast(packet, place)
+      later.cells?.tell({ type: 'packet', packet, place })
+    },
+    changed(changes) {
+      hub.changed(changes)
+      later.cells?.tell({ type: 'changes', changes })
+    },
+  }
 }
+
+const NOTHING_SAID: SourceState = { degraded: [], unready: [], details: {} }
+/** Of where blocks come from, and of the cells. */
+function stateOf({ source, cells }: Parts['later']): SourceState | undefined {
+  const said = source?.state?.()
+  const doubts = cells?.doubts() ?? []
+  if (doubts.length === 0) return said
+  const { degraded, ...rest } = said ?? NOTHING_SAID
+  return { ...rest, degraded: [...degraded, ...doubts] }
+}
+
+/** Who asks for metrics waits no longer for a cell that is busy. */
+const METRICS_MS = 2_000
+const othersOf = (later: Pick<Parts['later'], 'cells'>): MetricsAbout['others'] & object => ({
+  async texts() {
+    const asked = later.cells?.askAll<'metrics'>({ what: 'metrics' }, METRICS_MS)
+    return ((await asked) ?? []).map(({ text }) => text)
+  },
+  async read(name) {
+    const asked = later.cells?.askAll<'metric'>({ what: 'metric', name }, METRICS_MS)
+    return ((await asked) ?? []).flatMap(({ values }) => values)
+  },
+})

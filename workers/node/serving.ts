@@ -2,9 +2,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import { createWaitingMemory } from '../../engine/txpool/shared/memory.ts'
+import { openWaitingWriter } from '../../engine/txpool/shared/writer.ts'
+import { createShownMemory, openSharedShown } from '../../rpc/events/shared-shown.ts'
+import { createLimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
+import { createCapsMemory, openSharedCaps } from '../../rpc/seam/shared-caps.ts'
+import { filterHome } from '../cells/filters.ts'
+import { lockName } from '../cells/lock-name.ts'
+import type { SharedCounts } from '../cells/messages.ts'
 import type { NodeConfig } from '../config/serving.ts'
-import { openAccounts } from '../front/accounts.ts'
+import { accountsOf, openKeys } from '../front/accounts.ts'
 import { readyLine } from '../front/banner.ts'
 import { bringBack } from '../front/bring-back.ts'
 import { createFront, type Front } from '../front/front.ts'
@@ -15,6 +23,7 @@ import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { modeOf } from '../observe/live.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
+import { type CellParts, cellDoors, type Doors, ownDoors } from './doors.ts'
 import { now, openParts, type Parts, type StartedNode } from './parts.ts'
 import type { ConnectedSource, Role } from './role.ts'
 
@@ -26,6 +35,9 @@ const PREPARE_MS = 5_000
 const NEAR_MS = 2_000
 /** For the first answer of the pool. */
 const START_MS = 30_000
+/** For a cell that is busy. */
+const STATS_MS = 2_000
+const CLOSE_MS = 10_000
 const PAGE_TYPE = 'application/json'
 
 /** A node as its own process asks it. */
@@ -42,33 +54,23 @@ export async function serve(
   started: StartedNode,
   role: Role,
 ): Promise<Served> {
-  const { config, lifecycle, log, reporter } = context
-  const accounts = openAccounts(config, role.keys)
-  const parts = openParts(context, started, role)
-  const { chain, reader, transactions, health, executor, metrics, threads } = parts
+  const { config, lifecycle, log } = context
+  const keys = openKeys(config, role.keys)
+  const counts = countsOf(config)
+  const parts = openParts(context, started, role, counts && openWaitingWriter(counts.waiting))
+  const { transactions, threads } = parts
   const source = await threads.source?.connect({ ...parts, writer: threads.writer })
   if (source !== undefined) parts.later.source = source
-  const front = await createFront({
-    ...{ config, chain, reader, metrics, now },
-    accounts: { ...accounts, impersonated: source?.impersonated },
-    ...{ log, report: reporter.report },
-    feed: source && parts.feed,
-    methods: source?.methods ?? [],
-    legacyUrl: role.legacyUrl,
-    syncing: source?.syncing ?? role.syncing,
-    ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },
-    pageMode: config.page === 'on' ? modeOf(role) : undefined,
-    executor,
-    transactions: transactions.service,
-    promises: openPromises(parts.database, () => Date.now()),
-    readiness: (maxLagMs) => health.readiness(maxLagMs),
-  })
-  parts.later.front = front
-  parts.spent.open(front.spent)
-  if (front.reloadKeys !== undefined && role.isGuest !== true) onHangUp(log, front.reloadKeys)
-  front.server.setPaused('starting')
-  const url = role.hasNoPort === true ? '' : (await listen(config, front)).url
-  lifecycle.onStop('the server', front.close)
+  const syncing = source?.syncing ?? role.syncing
+  const front = await openFront(context, parts, { role, source, keys, counts, syncing })
+  const doors =
+    counts === undefined
+      ? ownDoors(front)
+      : await cellDoors(context, parts, { front, source, role, counts, keys, syncing })
+  if (doors.reloadKeys !== undefined && role.isGuest !== true) onHangUp(log, doors.reloadKeys)
+  doors.setPaused('starting')
+  lifecycle.onStop('the server', doors.close, CLOSE_MS)
+  const url = role.hasNoPort === true ? '' : (await listen(config, doors)).url
   await openAdmin(context, parts)
   await openAgent(context, parts)
   await parts.threads.ready
@@ -80,14 +82,76 @@ export async function serve(
       (restored) => tellRestored(log, restored),
       (error: Error) => context.fail(`journalled transactions: ${error.message}`),
     )
-  await becomeReady(context, parts, { front, url, source, isQuiet: role.isQuiet === true })
+  await becomeReady(context, parts, { doors, url, source, isQuiet: role.isQuiet === true })
   return { url, answer: front.answer }
 }
 
+/** What several fronts count in; undefined: there is one. */
+function countsOf({ frontThreads, limits }: NodeConfig): SharedCounts | undefined {
+  if (frontThreads === 1) return undefined
+  return {
+    calls: createLimiterMemory(limits.limiterKeys),
+    visits: createLimiterMemory(limits.limiterKeys),
+    caps: createCapsMemory({ rows: placesOf(limits), cells: 1 + frontThreads }),
+    waiting: createWaitingMemory(),
+    shown: createShownMemory(limits),
+  }
+}
+
+/** As many as all clients together may have of what is counted by client. */
+const placesOf = (limits: NodeConfig['limits']): number =>
+  limits.filtersTotal +
+  2 * limits.holdsTotal +
+  limits.placeWaitsTotal +
+  limits.syncSendsTotal +
+  limits.legacyCallsTotal +
+  limits.forwardsTotal +
+  limits.connectionsTotal +
+  limits.sockets
+
+/** Of the main thread: with cells it answers what runs on it alone. */
+async function openFront(
+  { config, log, reporter }: NodeContext,
+  parts: Parts,
+  {
+    role,
+    source,
+    keys,
+    counts,
+    syncing,
+  }: Omit<CellParts, 'front' | 'counts'> & {
+    readonly counts: SharedCounts | undefined
+  },
+): Promise<Front> {
+  const { chain, reader, transactions, health, executor, metrics, later } = parts
+  const front = await createFront({
+    ...{ config, chain, reader, metrics, now, executor, syncing },
+    accounts: { ...accountsOf(keys), impersonated: source?.impersonated },
+    ...{ log, report: reporter.report },
+    feed: source && parts.feed,
+    methods: source?.methods ?? [],
+    legacyUrl: role.legacyUrl,
+    ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },
+    pageMode: config.page === 'on' ? modeOf(role) : undefined,
+    transactions: transactions.service,
+    promises: openPromises(parts.database, () => Date.now()),
+    readiness: (maxLagMs) => health.readiness(maxLagMs),
+    ...(counts && {
+      purses: { calls: counts.calls, visits: counts.visits, thread: lockName(0) },
+      caps: openSharedCaps(counts.caps, 0),
+      shownNotes: openSharedShown(counts.shown, lockName(0)),
+      filterHome: filterHome(0, async (cell, asked) => later.cells?.filter(cell, asked)),
+    }),
+  })
+  later.front = front
+  parts.spent.open(front.spent)
+  return front
+}
+
 /** What an operator has changed while the node runs. */
-function onHangUp(log: NodeContext['log'], reload: () => number | undefined): void {
-  process.on('SIGHUP', () => {
-    const keys = reload()
+function onHangUp(log: NodeContext['log'], reload: () => Promise<number | undefined>): void {
+  process.on('SIGHUP', async () => {
+    const keys = await reload()
     if (keys !== undefined) log.info({ keys }, 'the API keys were read again')
   })
 }
@@ -97,7 +161,7 @@ function tellRestored(log: NodeContext['log'], restored: number): void {
 }
 
 type Opened = {
-  readonly front: Front
+  readonly doors: Doors
   readonly url: string
   readonly source: ConnectedSource | undefined
   readonly isQuiet: boolean
@@ -107,7 +171,7 @@ type Opened = {
 async function becomeReady(
   context: NodeContext,
   parts: Parts,
-  { front, url, source, isQuiet }: Opened,
+  { doors, url, source, isQuiet }: Opened,
 ): Promise<void> {
   const { config, lifecycle, log } = context
   const { reader, health, chain, pool } = parts
@@ -122,14 +186,14 @@ async function becomeReady(
       health.stopping()
       // Who asks for readiness or weight has to ask once more before nobody is answered.
       if (config.drainMs > 0) await sleep(config.drainMs)
-      await front.server.drain(DRAIN_MS)
+      await doors.drain(DRAIN_MS)
     },
     config.drainMs + DRAIN_MS + 1_000,
   )
   if (lifecycle.isStopping) return
   if (problem !== undefined) throw new StartError(`cannot answer requests: ${problem}`)
   health.started()
-  front.server.setPaused(undefined)
+  doors.setPaused(undefined)
   if (source?.caughtUp !== undefined) {
     log.info({ url, head: canonical }, 'answers from its own head, and looks for that of the chain')
     await source.caughtUp
@@ -141,7 +205,8 @@ async function becomeReady(
   }
   pool.saveCompiled()
   saveCompiled()
-  const later = [setTimeout(parts.openNear, NEAR_MS).unref()]
+  // Short calls are run where clients are.
+  const later = config.frontThreads > 1 ? [] : [setTimeout(parts.openNear, NEAR_MS).unref()]
   if (config.verifySample > 0) later.push(setTimeout(pool.prepare, PREPARE_MS).unref())
   lifecycle.onStop('what is loaded later', () => later.forEach(clearTimeout))
 }
@@ -164,9 +229,9 @@ async function firstProbe(
   }
 }
 
-async function listen({ host, port }: NodeConfig, front: Front) {
+async function listen({ host, port }: NodeConfig, doors: Doors) {
   try {
-    return await front.listen(port)
+    return await doors.listen(port)
   } catch (error) {
     throw cannotListen(error, { host, port, flag: '--port' })
   }
@@ -176,16 +241,17 @@ async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Prom
   const { adminPort } = config
   if (adminPort === 0) return
   const { metrics, health, pool, transactions, later } = parts
-  const details = () => ({
+  const details = async () => ({
     ...health.readiness(),
     pool: pool.stats(),
     transactions: transactions.stats(),
     front: later.front?.stats(),
+    cells: await later.cells?.askAll<'stats'>({ what: 'stats' }, STATS_MS),
   })
   try {
     const pages = {
       '/metrics': async () => ({ type: metrics.contentType, text: await metrics.text() }),
-      '/': () => ({ type: PAGE_TYPE, text: JSON.stringify(details(), null, 2) }),
+      '/': async () => ({ type: PAGE_TYPE, text: JSON.stringify(await details(), null, 2) }),
     }
     const { status, server } = later.front ?? {}
     const admin = await startAdmin(adminPort, pages, status && { status, adopt: server!.adopt })

@@ -20,7 +20,7 @@ import { verifyBlockMethod } from '../../rpc/methods/shared/verify-block.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedNode } from '../thread/messages.ts'
-import { type Claims, claimRow, POOL_ROW } from '../thread/rows.ts'
+import { type Claims, claimRow } from '../thread/rows.ts'
 import { type KeptLogs, openKeptLogs, tellKeptLogs } from './kept-logs.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
 
@@ -28,10 +28,12 @@ export type PoolWorkerData = {
   /** Its `thread` is claimed by the worker itself. */
   readonly node: Omit<SharedNode, 'thread'>
   readonly claims: Claims
+  /** Row of the front that lends it views. */
+  readonly front: number
   /** What the tag is on the flashblocks endpoint. */
   readonly latest: LatestHead
   readonly limits: MethodLimits
-  /** Of the pool. */
+  /** That run calls, in all pools. */
   readonly threads: number
   readonly keptLogs: KeptLogs
   /** State is fetched as it is read. */
@@ -59,7 +61,7 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
     views: node.views,
     store: openStore(attachDatabase(node.database)),
     chain,
-    ...{ thread, latest, logRows },
+    ...{ thread, front: worker.front, latest, logRows },
   })
   const engine = engineByName(node.engine, {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
@@ -99,7 +101,7 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
     prepare: () => void makeOther(),
     endTask() {
       calls.endTask()
-      tellKeptLogs(worker.keptLogs, thread - POOL_ROW, logRows.stats)
+      tellKeptLogs(worker.keptLogs, thread - claims.first, logRows.stats)
     },
   }
 }

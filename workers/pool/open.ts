@@ -8,7 +8,7 @@ import type { OpenedData } from '../data/open.ts'
 import type { NodeContext } from '../process/context.ts'
 import { createCollecting } from '../thread/collecting.ts'
 import { createInbox, type Inbox } from '../thread/inbox.ts'
-import { createClaims, releaseEnded } from '../thread/rows.ts'
+import { type Claims, releaseEnded } from '../thread/rows.ts'
 import type { PoolWorkerData } from './execute.ts'
 import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
 import type { Near, NearStats } from './near.ts'
@@ -28,9 +28,19 @@ export type OpenedPool = {
 
 /** What the front reads the chain with. */
 export type FrontReading = {
+  /** Its row. */
+  readonly front: number
   readonly reader: ChainReader
   /** Before its store; undefined: the front runs no short calls. */
   readonly gate: Gate | undefined
+}
+
+/** Where it stands among all that read. */
+export type PoolPlace = {
+  readonly claims: Claims
+  readonly threads: number
+  /** Of all pools. */
+  readonly allThreads: number
 }
 
 const NO_NEAR: NearStats = { answered: 0, passedOn: 0 }
@@ -39,19 +49,19 @@ const HEAP_MB = 512
 
 export function openPool(
   context: NodeContext,
-  { chain, database, shared }: OpenedData,
-  front: FrontReading & { readonly isLazy: boolean },
+  { chain, database, shared }: Pick<OpenedData, 'chain' | 'database' | 'shared'>,
+  front: FrontReading & PoolPlace & { readonly isLazy: boolean },
 ): OpenedPool {
   const { config, lifecycle, reporter, logOptions, fail } = context
-  const { reader, isLazy } = front
-  const { poolThreads: threads, limits, latest } = config
+  const { reader, isLazy, claims, threads } = front
+  const { limits, latest } = config
   let near: Near | undefined
-  const claims = createClaims(threads)
-  const keptLogs = createKeptLogs(claims.length)
+  const keptLogs = createKeptLogs(claims.words.length)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
   const workerData: PoolWorkerData = {
-    ...{ node: shared, claims, limits, isLazy, latest, threads, keptLogs },
+    ...{ node: shared, claims, limits, isLazy, latest, keptLogs },
+    ...{ front: front.front, threads: front.allThreads },
     ...{ log: logOptions, mishaps: reporter.shared },
   }
   const pool = createPool({
@@ -61,7 +71,7 @@ export function openPool(
     now: () => performance.now(),
     newestRecord: reader.newestRecord,
     // It claims its row when its modules are there.
-    isLoaded: (thread) => claims.includes(thread),
+    isLoaded: (thread) => claims.words.includes(thread),
     onThreadEnded(thread) {
       const hadRow = releaseEnded({ database, views: shared.views, claims }, thread)
       if (hadRow && !lifecycle.isStopping) reporter.report('worker_replaced', { thread })

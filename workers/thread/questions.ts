@@ -5,6 +5,8 @@ export interface Questions<Answer> {
   ask(send: (request: number) => void, times?: number): Promise<Answer | undefined>
   /** False: too late, nobody waits for it any more. */
   answer(request: number, answer: Answer | undefined): boolean
+  /** The other thread has ended: all that are open are given up. */
+  close(): void
 }
 
 export function createQuestions<Answer>(patienceMs: number): Questions<Answer> {
@@ -28,6 +30,9 @@ export function createQuestions<Answer>(patienceMs: number): Questions<Answer> {
       const settle = open.get(request)
       settle?.(answer)
       return settle !== undefined
+    },
+    close() {
+      for (const settle of [...open.values()]) settle(undefined)
     },
   }
 }

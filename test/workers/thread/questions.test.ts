@@ -30,6 +30,13 @@ describe('questions to another thread', () => {
   })
 })
 
+test('all that are open are given up where the other thread has ended', async () => {
+  const questions = createQuestions<string>(10_000)
+  const answers = [1, 2].map(() => questions.ask(() => {}))
+  questions.close()
+  expect(await Promise.all(answers)).toEqual([undefined, undefined])
+})
+
 describe('questions to the pool', () => {
   const NOTHING = { transactions: [], hasMore: true }
   const flashblock = { number: 7n, gas: 30_000_000n, count: 10, baseFee: 1n, excluded: [] }

@@ -1,0 +1,216 @@
+/** Three cells are one server: whatever a client may expect of one holds, on whichever its connections are. */
+import { privateKeyToAccount } from 'viem/accounts'
+import type { Check } from '../checks.ts'
+import { freePort } from '../free-port.ts'
+import { KEYS, type RunningNode, startNode } from '../node-process.ts'
+import { ask, listen, result, together } from './client.ts'
+
+const CELLS = 3
+/** Of so many connections each cell has some, but for once in 10⁷ times. */
+const MANY = 40
+
+export async function oneServer(check: Check): Promise<void> {
+  const admin = await freePort()
+  const node = await startNode([
+    ...['--ephemeral', '--front-threads', String(CELLS), '--admin-port', String(admin)],
+    ...['--trust-proxy', '127.0.0.0/8', '--rate-limit-of', '127.0.0.0/8=off'],
+    ...['--limit-filters-per-client', '10', '--limit-sockets-per-client', '400'],
+  ])
+  try {
+    const metrics = `http://127.0.0.1:${admin}/metrics`
+    await sharesPort(check, node)
+    await limits(check, node)
+    await filters(check, node)
+    await transactions(check, node)
+    await controls(check, node)
+    await listeners(check, node)
+    await seen(check, node, metrics)
+  } finally {
+    check('it ends when it is told to', (await node.stop()) === 0)
+  }
+}
+
+async function sharesPort(check: Check, { url }: RunningNode): Promise<void> {
+  const port = new URL(url).port
+  const second = await startNode(['--ephemeral', '--front-threads', '2', '--port', port]).then(
+    async (node) => {
+      await node.stop()
+      return 'it has started'
+    },
+    (error: Error) => error.message,
+  )
+  const isRefused = second.includes(`port ${port} of 127.0.0.1 is taken`)
+  check('a second node does not share the port', isRefused, isRefused ? '' : second.slice(-300))
+}
+
+async function limits(check: Check, { url }: RunningNode): Promise<void> {
+  const from = (address: string) => ({ 'x-forwarded-for': address })
+  const replies = await together(150, () => ask(url, 'eth_chainId', [], from('203.0.113.1')))
+  const served = replies.filter(({ status }) => status === 200).length
+  check('of one address a second has 100 requests', served === 100, `${served} of 150`)
+  const other = await together(60, () => ask(url, 'eth_chainId', [], from('203.0.113.2')))
+  check(
+    'another address has its own',
+    other.every(({ status }) => status === 200),
+  )
+  const made = await together(30, () => ask(url, 'eth_newBlockFilter', [], from('203.0.113.3')))
+  const taken = made.filter(({ body }) => body.error === undefined).length
+  check('filters of an address are counted over all', taken === 10, `${taken} of 10`)
+}
+
+async function filters(check: Check, { url }: RunningNode): Promise<void> {
+  const id = await result<string>(url, 'eth_newBlockFilter')
+  const from = BigInt(await result<string>(url, 'eth_blockNumber'))
+  for (;;) if (BigInt(await result<string>(url, 'eth_blockNumber')) >= from + 2n) break
+  const polled = await together(MANY, () => result<string[]>(url, 'eth_getFilterChanges', [id]))
+  const hashes = polled.flat()
+  const isOnce = new Set(hashes).size === hashes.length && hashes.length >= 2
+  check('a filter is polled on every cell, and says each block once', isOnce, String(hashes.length))
+  const logs = await result<string>(url, 'eth_newFilter', [{ fromBlock: '0x0' }])
+  const found = await together(12, () => ask(url, 'eth_getFilterLogs', [logs]))
+  check(
+    'so are the logs of its query',
+    found.every(({ body }) => Array.isArray(body.result)),
+  )
+  const removed = await together(12, () => result<boolean>(url, 'eth_uninstallFilter', [id]))
+  check('it is removed once', removed.filter(Boolean).length === 1)
+  const gone = await together(12, () => ask(url, 'eth_getFilterChanges', [id]))
+  const said = new Set(gone.map(({ body }) => body.error?.message))
+  const foreign = await together(6, () =>
+    ask(url, 'eth_getFilterChanges', [`0x${'de'.repeat(16)}`]),
+  )
+  for (const { body } of foreign) said.add(body.error?.message)
+  check('and then nobody has it', said.size === 1 && said.has('filter not found'), [...said].join())
+}
+
+/** Sent on one connection, seen on all others at once. */
+async function transactions(check: Check, { url }: RunningNode): Promise<void> {
+  const account = privateKeyToAccount(KEYS[1])
+  const preconf = `${url}/flashblocks`
+  const nonceOn = (to: string) =>
+    result<string>(to, 'eth_getTransactionCount', [account.address, 'pending'])
+  let wrong = 0
+  let unknown = 0
+  let lost = 0
+  let early = 0
+  for (let nonce = 0; nonce < 20; nonce++) {
+    const raw = await account.signTransaction({
+      ...{ nonce, gas: 21_000n, maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 10n ** 9n },
+      ...{ to: account.address, value: 1n, chainId: 196, type: 'eip1559' },
+    })
+    const hash = await result<string>(preconf, 'eth_sendRawTransaction', [raw])
+    const [nonces, found, receipts] = await Promise.all([
+      together(6, () => nonceOn(preconf)),
+      together(3, () => result(preconf, 'eth_getTransactionByHash', [hash])),
+      together(3, () => result(preconf, 'eth_getTransactionReceipt', [hash])),
+    ])
+    wrong += nonces.filter((one) => Number(one) !== nonce + 1).length
+    unknown += found.filter((one) => one === null).length
+    lost += receipts.filter((one) => one === null).length
+    const latest = await together(3, () =>
+      result<string>(preconf, 'eth_getTransactionCount', [account.address, 'latest']),
+    )
+    early += latest.filter((one) => Number(one) !== nonce + 1).length
+  }
+  check('a nonce counts what another connection has sent', wrong === 0, `${wrong} of 120 wrong`)
+  check('a transaction that waits is found on every cell', unknown === 0, `${unknown} of 60`)
+  check('a receipt is held on every cell', lost === 0, `${lost} of 60 were null`)
+  check(
+    'a read of latest waits for the block of a receipt that any has shown',
+    early === 0,
+    `${early} of 60`,
+  )
+}
+
+/** What runs on the main thread, asked on any. */
+async function controls(check: Check, { url }: RunningNode): Promise<void> {
+  const from = privateKeyToAccount(KEYS[2]).address
+  const hashes = await together(MANY, () =>
+    result<string>(url, 'eth_sendTransaction', [{ from, to: from, value: '0x1' }]),
+  )
+  const all = await Promise.all(
+    hashes.map((hash) =>
+      result<{ nonce: string }>(`${url}/flashblocks`, 'eth_getTransactionByHash', [hash]),
+    ),
+  )
+  const nonces = new Set(all.map(({ nonce }) => Number(nonce)))
+  check('sends without a nonce at the same time have one each', nonces.size === MANY)
+  const who = `0x${'77'.repeat(20)}`
+  await result(url, 'anvil_impersonateAccount', [who])
+  await result(url, 'anvil_setBalance', [who, '0xde0b6b3a7640000'])
+  const sent = await together(6, () =>
+    ask(url, 'eth_sendTransaction', [{ from: who, to: from, value: '0x1', gas: '0x5208' }]),
+  )
+  check(
+    'an account without its key is sent for on every cell',
+    sent.every(({ body }) => typeof body.result === 'string'),
+    JSON.stringify(sent.find(({ body }) => body.error !== undefined)?.body.error ?? ''),
+  )
+  const bad = await together(6, () => ask(url, 'anvil_setBalance', [who, 'much']))
+  const codes = new Set(bad.map(({ body }) => body.error?.code))
+  check('what is wrong with a control is said as by one', codes.size === 1 && codes.has(-32602))
+}
+
+async function listeners(check: Check, { url }: RunningNode): Promise<void> {
+  const sockets = await together(12, () => listen(`${url}/flashblocks`))
+  await Promise.all(sockets.map(({ call }) => call('eth_subscribe', ['newPendingTransactions'])))
+  const account = privateKeyToAccount(KEYS[3])
+  const hashes = new Set<string>()
+  for (let nonce = 0; nonce < 5; nonce++) {
+    const raw = await account.signTransaction({
+      ...{ nonce, gas: 21_000n, maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 10n ** 9n },
+      ...{ to: account.address, value: 1n, chainId: 196, type: 'eip1559' },
+    })
+    hashes.add(await result<string>(url, 'eth_sendRawTransaction', [raw]))
+  }
+  const hasAll = (heard: readonly unknown[]) => [...hashes].every((hash) => heard.includes(hash))
+  await Promise.all(sockets.map(({ until }) => until(hasAll)))
+  check('newPendingTransactions are told on every cell', true)
+  for (const { socket } of sockets) socket.close()
+  await feeds(check, url)
+}
+
+type Enriched = { readonly run: string; readonly seq: number; readonly snapshot: boolean }
+
+async function feeds(check: Check, url: string): Promise<void> {
+  const readers = await together(9, () => listen(`${url}/feed?enrich=1`))
+  await Promise.all(readers.map(({ until }) => until((heard) => heard.length >= 8)))
+  const texts = new Map<string, Set<string>>()
+  let runs = new Set<string>()
+  for (const { heard, socket } of readers) {
+    for (const message of heard as Enriched[]) {
+      runs = runs.add(message.run)
+      if (message.snapshot) continue
+      const key = `${message.run} ${message.seq}`
+      texts.set(key, (texts.get(key) ?? new Set()).add(JSON.stringify(message)))
+    }
+    socket.close()
+  }
+  const isSame = [...texts.values()].every(({ size }) => size === 1)
+  check(
+    'all read one feed, whose numbers are the same',
+    runs.size === 1 && isSame,
+    isSame
+      ? [...runs].join()
+      : JSON.stringify([...texts].find(([, all]) => all.size > 1)).slice(0, 600),
+  )
+}
+
+async function seen(check: Check, { url }: RunningNode, metrics: string): Promise<void> {
+  const text = await (await fetch(metrics)).text()
+  const calls = [
+    ...text.matchAll(
+      /^flashnode_rpc_calls_total\{method="eth_chainId",code="0",cell="(\d)"\} (\d+)/gm,
+    ),
+  ]
+  const sum = calls.reduce((total, [, , count]) => total + Number(count), 0)
+  check(
+    'one scrape has the calls of each cell',
+    calls.length === CELLS && sum === 160,
+    calls.map(([, cell, count]) => `${cell}: ${count}`).join(', '),
+  )
+  const helps = text.match(/^# HELP flashnode_rpc_calls_total/gm)?.length
+  check('each name stands there once', helps === 1)
+  const ready = await together(12, async () => (await fetch(`${url}/readyz`)).status)
+  check('ready on every cell', new Set(ready).size === 1 && ready[0] === 200, ready.join())
+}

@@ -1,0 +1,72 @@
+/** Methods that run on the main thread, whichever cell is asked: what a cell knows of them, and how it passes them on. */
+
+import type { Endpoint } from '../../engine/chain/types.ts'
+import { textResult } from '../../rpc/json/results.ts'
+import type { JsonSchema } from '../../rpc/json/schema.ts'
+import { frontMethod, type Method } from '../../rpc/method/method.ts'
+import type { Client } from '../../rpc/seam/client.ts'
+import { errorOf, overloaded, type RpcErrorObject } from '../../rpc/seam/errors.ts'
+
+/** A method without what it does: plain data. */
+export type CarriedMethod = Pick<
+  Method,
+  'name' | 'summary' | 'endpoints' | 'listed' | 'hasEffect' | 'isWaiting' | 'weight'
+> & {
+  readonly params: readonly {
+    readonly name: string
+    readonly required: boolean
+    readonly schema: JsonSchema
+  }[]
+  readonly result: { readonly name: string; readonly schema: JsonSchema }
+}
+
+export const carried = (method: Method): CarriedMethod => {
+  const { name, summary, endpoints, listed, hasEffect, isWaiting, weight, params, result } = method
+  return {
+    ...{ name, summary, endpoints, listed, hasEffect, isWaiting, weight, result },
+    params: params.map(({ name, required, codec }) => ({ name, required, schema: codec.schema })),
+  }
+}
+
+/** Of a call of a method. */
+export type Called = { readonly result: string } | { readonly error: RpcErrorObject }
+
+/** Asks the main thread. @returns undefined: it has not answered in time */
+export type PassOn = (call: {
+  readonly method: string
+  /** The parameters, as JSON. */
+  readonly text: string
+  readonly endpoint: Endpoint
+  readonly client: Client
+}) => Promise<Called | undefined>
+
+const RETRY_MS = 1_000
+
+/** The same method in a cell. Its parameters are looked at where it runs. */
+export function passedOn(method: CarriedMethod, pass: PassOn): Method {
+  const stub = frontMethod({
+    ...method,
+    params: [],
+    result: textResult(method.result.name, method.result.schema),
+    handler: () => undefined,
+  })
+  const params = method.params.map(({ schema, ...param }) => ({
+    ...param,
+    fallback: undefined,
+    codec: { decode: (wire: unknown) => wire, encode: (value: unknown) => value, schema },
+  }))
+  return {
+    ...stub,
+    params,
+    result: method.result,
+    decode: (wire) => wire,
+    async invoke(context, wire) {
+      const { client } = context as unknown as { readonly client: Client }
+      const text = JSON.stringify(wire)
+      const called = await pass({ method: method.name, text, endpoint: client.endpoint, client })
+      if (called === undefined) throw overloaded('the main thread does not answer', RETRY_MS)
+      if ('error' in called) throw errorOf(called.error)
+      return called.result
+    },
+  }
+}
