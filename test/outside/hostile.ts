@@ -2,7 +2,7 @@
  * What one client may not do to the others. Inputs: no request, however long, deep or wrong, holds up those of others: a pinger beside it
  * is answered within 20 ms. Rows: a hostile client within a node's default limits for some seconds of each kind; honest clients beside it
  * are answered, the flashblocks come on time, and memory comes back.
- * Usage: npm run hostile [-- --only REGEX] [--part inputs|rows] [--http llhttp|node] [--seed S] [--seconds N, of each row]
+ * Usage: npm run hostile [-- --only REGEX] [--part inputs|rows] [--http llhttp|node] [--front-threads N] [--seed S] [--seconds N, of each row]
  * Over Node the rows are those of HTTP and its sockets alone.
  * [--short]: what CI runs, 2 s of each row and four minutes of all
  */
@@ -15,15 +15,19 @@ import { runOptions } from './run-options.ts'
 const { seconds, seed, own, isShort } = runOptions(
   'hostile',
   { full: 3, short: 2 },
-  { only: { type: 'string' }, part: { type: 'string' }, http: { type: 'string' } },
+  {
+    ...{ only: { type: 'string' }, part: { type: 'string' }, http: { type: 'string' } },
+    'front-threads': { type: 'string' },
+  },
 )
 const wanted = new RegExp(String(own['only'] ?? ''))
 const part = own['part'] ?? 'both'
 /** The way of plain requests. */
 const http = String(own['http'] ?? 'llhttp')
+const flags = ['--http', http, '--front-threads', String(own['front-threads'] ?? 1)]
 const { check, close } = checks(http === 'node' ? 'hostile, over Node' : 'hostile')
-if (part !== 'rows') await sufferInputs(check, wanted, http)
+if (part !== 'rows') await sufferInputs(check, wanted, flags)
 const rows = (http === 'node' ? DOOR_ROWS : ROWS).filter(({ name }) => wanted.test(name))
 if (part !== 'inputs' && rows.length > 0)
-  await sufferRows(check, rows, { seconds, seed, isShort, http })
+  await sufferRows(check, rows, { seconds, seed, isShort, flags })
 close()

@@ -49,7 +49,13 @@ export async function torture(
   importGenesis(database, tortureChain())
   const { seed, bytes, pageBytes, cacheEntries } = options
   const claims = createClaims(READERS)
-  const views = createViews({ bytes, pageBytes, seed, threads: allRows(divide(READERS, 1)), cacheEntries })
+  const views = createViews({
+    bytes,
+    pageBytes,
+    seed,
+    threads: allRows(divide(READERS, 1)),
+    cacheEntries,
+  })
   const ledger = createLedger(options)
   const counters = createCounters(LINES)
   const control = new Int32Array(new SharedArrayBuffer(8))

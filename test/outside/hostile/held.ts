@@ -14,9 +14,13 @@ const TRANSACTIONS = 400
 const TIMEOUT_MS = 60_000
 const MAX_ANSWER_BYTES = 50_000_000
 
-/** Those inputs whose name is wanted. @param http the node's --http */
-export async function sufferInputs(check: Check, wanted: RegExp, http: string): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--http', http])
+/** Those inputs whose name is wanted. @param flags of the node */
+export async function sufferInputs(
+  check: Check,
+  wanted: RegExp,
+  flags: readonly string[],
+): Promise<void> {
+  const node = await startNode(['--ephemeral', '--rate-limit', 'off', ...flags])
   const inputs = (await hostileInputs(await fillBlock(node.url))).filter(({ name }) =>
     wanted.test(name),
   )

@@ -51,17 +51,17 @@ type RowsOptions = {
   readonly seed: number
   /** It may take so long and no longer. */
   readonly isShort: boolean
-  /** The node's --http. */
-  readonly http: string
+  /** Of the node. */
+  readonly flags: readonly string[]
 }
 
 export async function sufferRows(
   check: Check,
   rows: readonly Row[],
-  { seconds, seed, isShort, http }: RowsOptions,
+  { seconds, seed, isShort, flags }: RowsOptions,
 ): Promise<void> {
   const startedAt = performance.now()
-  const node = await startNode(['--ephemeral', '--http', http])
+  const node = await startNode(['--ephemeral', ...flags])
   const onEnd = () => {
     console.log(`FAIL the node has ended:\n${node.output()}`)
     process.exit(1)
