@@ -1,6 +1,6 @@
-/** The points of addresses in Redis, where several processes take them from one second. The only file that imports ioredis. */
-import { Redis } from 'ioredis'
+/** The points of addresses in Redis, where several processes take them from one second. */
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { connectRedis, type RedisClient } from './redis-client.ts'
 import type { PointStore, Points } from './shared.ts'
 
 /** What is said of points that were asked for so long ago that their request has been counted elsewhere. */
@@ -48,9 +48,6 @@ return {used, e * 1024 + e - now}
 const [TAKE, OWE, GRANT, RETURN] = [0, 1, 2, 3] as const
 /** For an answer. Nobody waits for longer before the limits of this process decide, and who waited is not kept waiting again. */
 const ANSWER_MS = 1_000
-const CONNECT_MS = 2_000
-/** Between two tries to connect, at most. */
-const RETRY_MS = 1_000
 /** Different rates at a time: each is a limiter of the library. */
 const MOST_RATES = 256
 
@@ -59,14 +56,6 @@ export function openRedis(
   url: string,
   { onAway, now }: { readonly onAway: (reason: string) => void; readonly now: () => number },
 ): RedisStores {
-  const client = new Redis(url, {
-    enableOfflineQueue: false,
-    // What was asked of a connection that broke may have been done: to ask again would charge twice.
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    connectTimeout: CONNECT_MS,
-    retryStrategy: (times) => Math.min(50 * times, RETRY_MS),
-  })
   const state: State = { isAway: true, isTold: false, failures: 0, clockOffset: undefined }
   const away = (reason: string) => {
     state.isAway = true
@@ -74,9 +63,7 @@ export function openRedis(
     state.isTold = true
     onAway(reason)
   }
-  client.on('error', (error: Error) => away(error.message))
-  client.on('ready', () => isBack(state))
-  client.on('close', () => away('the connection is closed'))
+  const client = connectRedis(url, { onAway: away, onReady: () => isBack(state) })
   return {
     open: (name) => storeOf({ client, state, away, now, name }),
     get isAway() {
@@ -112,7 +99,7 @@ type State = {
   clockOffset: number | undefined
 }
 type Parts = {
-  readonly client: Redis
+  readonly client: RedisClient
   readonly state: State
   readonly away: (reason: string) => void
   readonly now: () => number

@@ -123,7 +123,7 @@ const importers: Record<string, readonly string[]> = {
   'cli-progress': ['workers/commands/shared/progress.ts'],
   commander: ['workers/config/flags.ts'],
   fastify: ['rpc/http/server.ts'],
-  ioredis: ['rpc/limiter/redis.ts'],
+  ioredis: ['rpc/limiter/redis-client.ts'],
   'micro-eth-signer/kzg.js': ['engine/primitives/kzg.ts'],
   pino: ['workers/observe/log.ts'],
   'pino-pretty': ['workers/observe/log.ts'],

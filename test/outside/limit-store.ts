@@ -2,12 +2,11 @@
  * One limit over two nodes by Redis, as clients meet it: exact while Redis is there; each node's own while it is killed, stopped or starts
  * again, and no request fails of that or is charged for twice. Needs `redis-server` (Debian: apt-get install redis-server).
  */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { Agent, request } from 'node:http'
-import { connect } from 'node:net'
 import { checks } from './checks.ts'
 import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
+import { startRedis } from './redis.ts'
 
 const LIMIT = 100
 const agent = new Agent({ keepAlive: true, maxSockets: 40 })
@@ -59,24 +58,6 @@ async function until(is: () => Promise<boolean>, ms: number): Promise<boolean> {
   for (const end = performance.now() + ms; performance.now() < end; await pause(20))
     if (await is()) return true
   return false
-}
-
-async function startRedis(port: number): Promise<ChildProcess> {
-  const flags = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
-  const child = spawn('redis-server', flags, { stdio: 'ignore' })
-  process.once('exit', () => child.kill('SIGKILL'))
-  const failed = new Promise<never>((_, reject) => child.once('error', reject))
-  const answers = () =>
-    new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'))
-      socket.once('data', (data) => {
-        socket.destroy()
-        resolve(data.toString().startsWith('+PONG'))
-      })
-      socket.once('error', () => resolve(false))
-    })
-  if (await Promise.race([until(answers, 10_000), failed])) return child
-  throw new Error('redis-server did not answer within 10 s')
 }
 
 async function startLimited(store: string): Promise<Node> {

@@ -1,15 +1,18 @@
 /**
- * Several replicas behind HAProxy, with the file that operators get. Needs `haproxy` (Debian: apt-get install haproxy).
+ * Several replicas behind HAProxy, with the file that operators get, and what they tell each other over Redis. Needs `haproxy` and
+ * `redis-server` (Debian: apt-get install haproxy redis-server).
  * Usage: npm run scale
  */
 import { checks } from './checks.ts'
 import { proxy } from './scale/proxy.ts'
+import { together } from './scale/together.ts'
 
 const { check, skip, close } = checks('scale')
-try {
-  await proxy({ check, skip })
-} catch (error) {
-  check('proxy', false, (error as Error).stack)
-}
+for (const [name, part] of Object.entries({ proxy, together }))
+  try {
+    await part({ check, skip })
+  } catch (error) {
+    check(name, false, (error as Error).stack)
+  }
 close()
 process.exit()

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { clearThread } from '../../engine/views/arena.ts'
-import type { Syncing } from '../../rpc/seam/ports.ts'
+import type { Syncing, TransactionService } from '../../rpc/seam/ports.ts'
 import { answersOf } from '../cells/answering.ts'
 import { carried } from '../cells/carried.ts'
 import { type Cells, startCells } from '../cells/cells.ts'
@@ -44,6 +44,8 @@ export type CellParts = {
   readonly counts: SharedCounts
   readonly keys: readonly Bytes[]
   readonly syncing: () => Syncing
+  /** Of the main thread's txpool. */
+  readonly service: TransactionService
 }
 
 /** For the way there and back. */
@@ -67,10 +69,10 @@ export async function cellDoors(
     counts,
     answers: answersOf({
       ...{ health: parts.health, metrics: parts.metrics, answer: front.answer, filter },
-      transactions: parts.transactions.service,
+      transactions: own.service,
       ...{ lazy: own.source?.lazy, forward: own.source?.forward },
     }),
-    onPending: parts.transactions.service.onPending,
+    onPending: own.service.onPending,
     release: (data, thread) => release(parts, data, thread),
     distrust: parts.distrust,
     onQueued: parts.load.queued,

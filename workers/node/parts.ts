@@ -8,6 +8,7 @@ import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
+import type { SharedTransactions } from '../front/shared-transactions.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
@@ -40,7 +41,12 @@ export type Parts = StartedNode & {
   /** The pool, for clients. */
   readonly executor: Verifier
   /** What is opened after the first messages may come. */
-  readonly later: { front?: Front; source?: ConnectedSource; cells?: Cells }
+  readonly later: {
+    front?: Front
+    source?: ConnectedSource
+    cells?: Cells
+    shared?: SharedTransactions
+  }
   /** A canonical block or an answer is not what the other engine makes of it. */
   readonly distrust: (reason: string) => void
 }
@@ -92,7 +98,7 @@ export function openParts(
       ...{ pool: pool.stats, keptLogs: started.keptLogs, near: started.near },
       holds: () => later.front?.holds() ?? {},
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
-      txpool: transactions.stats,
+      txpool: () => ({ ...transactions.stats(), ...later.shared?.stats() }),
       front: () => later.front?.stats() ?? {},
       heaps: started.heaps,
       mishaps: reporter.counts,

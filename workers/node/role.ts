@@ -39,6 +39,8 @@ export type Role = {
   readonly lazyCacheBytes?: number
   /** The node of the chain before this one. */
   readonly legacyUrl: string | undefined
+  /** Redis, by which replicas tell each other what was sent to them; left out: nobody is told. */
+  readonly shareTransactions?: string | undefined
   readonly syncing: () => Syncing
   /** Where blocks come from; undefined: none come, and there is no /feed. */
   readonly startSource: StartSource | undefined

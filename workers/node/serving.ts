@@ -7,6 +7,7 @@ import { openWaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { createShownMemory, openSharedShown } from '../../rpc/events/shared-shown.ts'
 import { createLimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
+import type { TransactionService } from '../../rpc/seam/ports.ts'
 import { createCapsMemory, openSharedCaps } from '../../rpc/seam/shared-caps.ts'
 import { filterHome } from '../cells/filters.ts'
 import { lockName } from '../cells/lock-name.ts'
@@ -62,11 +63,12 @@ export async function serve(
   const source = await threads.source?.connect({ ...parts, writer: threads.writer })
   if (source !== undefined) parts.later.source = source
   const syncing = source?.syncing ?? role.syncing
-  const front = await openFront(context, parts, { role, source, keys, counts, syncing })
+  const service = await openService(context, parts, role)
+  const front = await openFront(context, parts, { role, source, keys, counts, syncing, service })
   const doors =
     counts === undefined
       ? ownDoors(front)
-      : await cellDoors(context, parts, { front, source, role, counts, keys, syncing })
+      : await cellDoors(context, parts, { front, source, role, counts, keys, syncing, service })
   if (doors.reloadKeys !== undefined && role.isGuest !== true) onHangUp(log, doors.reloadKeys)
   doors.setPaused('starting')
   lifecycle.onStop('the server', doors.close, CLOSE_MS)
@@ -98,6 +100,24 @@ function countsOf({ frontThreads, limits }: NodeConfig): SharedCounts | undefine
   }
 }
 
+/** The txpool's, for whoever sends. The stream is loaded where it is asked for: most nodes have none. */
+async function openService(
+  { lifecycle, reporter }: NodeContext,
+  { transactions, chain, later }: Parts,
+  { shareTransactions: url }: Role,
+): Promise<TransactionService> {
+  const { service } = transactions
+  if (url === undefined) return service
+  const { shareTransactions } = await import('../front/shared-transactions.ts')
+  const { chainId } = chain
+  const lazy = later.source?.lazy
+  const { report } = reporter
+  const shared = shareTransactions({ url, chainId, transactions: service, lazy, report })
+  lifecycle.onStop('the stream of transactions', shared.close)
+  later.shared = shared
+  return shared.telling(service)
+}
+
 /** As many as all clients together may have of what is counted by client. */
 const placesOf = (limits: NodeConfig['limits']): number =>
   limits.filtersTotal +
@@ -119,11 +139,12 @@ async function openFront(
     keys,
     counts,
     syncing,
+    service,
   }: Omit<CellParts, 'front' | 'counts'> & {
     readonly counts: SharedCounts | undefined
   },
 ): Promise<Front> {
-  const { chain, reader, transactions, health, executor, metrics, later } = parts
+  const { chain, reader, health, executor, metrics, later } = parts
   const front = await createFront({
     ...{ config, chain, reader, metrics, now, executor, syncing },
     accounts: { ...accountsOf(keys), impersonated: source?.impersonated },
@@ -133,7 +154,7 @@ async function openFront(
     legacyUrl: role.legacyUrl,
     ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },
     pageMode: config.page === 'on' ? modeOf(role) : undefined,
-    transactions: transactions.service,
+    transactions: service,
     promises: openPromises(parts.database, () => Date.now()),
     readiness: (maxLagMs) => health.readiness(maxLagMs),
     ...(counts && {

@@ -29,6 +29,10 @@ const KINDS = {
   promise_broken: ['warn', 'a block that flashblocks had shown is replaced'],
   start_failed: ['error', 'the start failed'],
   state_begun: ['warn', 'the state begins anew'],
+  transactions_not_shared: [
+    'warn',
+    'the stream of --share-transactions does not answer: the other replicas hear of what is sent here with its flashblock',
+  ],
   transaction_refused: ['warn', 'the sequencer refused a transaction'],
   uncaught_error: ['error', 'an error that nothing handles'],
   upstream_doubt: ['warn', 'an upstream is not as it should be'],

@@ -62,6 +62,10 @@ export const FLAGS = {
     text: 'all of the state, or what execution touches, fetched from the upstream',
     shown: 'as the directory; an empty one: lazy',
   }),
+  shareTransactions: option('redis://…', optional(url('rediss', 'redis')), {
+    fallback: undefined,
+    text: 'a stream of Redis by which replicas tell each other what was sent to them',
+  }),
   trustUpstream: flag(
     'lazy state without proofs, where the upstream gives none: as right as it is',
   ),

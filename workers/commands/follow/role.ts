@@ -37,6 +37,7 @@ export function followRole(
     },
     lazyCacheBytes: config.lazyCache * 2 ** 20,
     legacyUrl: config.legacyRpc,
+    shareTransactions: config.shareTransactions,
     syncing: () => false,
     feeds: config.feed.length,
     startSource: (link) =>

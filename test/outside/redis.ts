@@ -1,0 +1,28 @@
+/** Redis as an operator has it (Debian: apt-get install redis-server). */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { connect } from 'node:net'
+
+const WAIT_MS = 10_000
+const LOOK_MS = 20
+
+/** Answers when it resolves. @throws {Error} where there is none, or it does not answer */
+export async function startRedis(port: number): Promise<ChildProcess> {
+  const flags = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+  const child = spawn('redis-server', flags, { stdio: 'ignore' })
+  process.once('exit', () => child.kill('SIGKILL'))
+  const failed = new Promise<never>((_, reject) => child.once('error', reject))
+  const answers = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'))
+      socket.once('data', (data) => {
+        socket.destroy()
+        resolve(data.toString().startsWith('+PONG'))
+      })
+      socket.once('error', () => resolve(false))
+    })
+  for (const end = performance.now() + WAIT_MS; performance.now() < end; await pause(LOOK_MS))
+    if (await Promise.race([answers(), failed])) return child
+  throw new Error('redis-server did not answer within 10 s')
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
