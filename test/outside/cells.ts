@@ -4,10 +4,11 @@
  */
 import { ended } from './cells/ended.ts'
 import { oneServer } from './cells/one-server.ts'
+import { told } from './cells/told.ts'
 import { checks } from './checks.ts'
 
 const { check, close } = checks('cells')
-for (const [name, part] of Object.entries({ oneServer, ended }))
+for (const [name, part] of Object.entries({ oneServer, ended, told }))
   try {
     await part(check)
   } catch (error) {

@@ -27,9 +27,10 @@ export function ask(
         response.on('data', (chunk) => {
           text += chunk
         })
-        response.on('end', () =>
-          resolve({ status: response.statusCode!, body: JSON.parse(text) as Reply['body'] }),
-        )
+        response.on('end', () => {
+          const isJson = response.headers['content-type']?.startsWith('application/json') === true
+          resolve({ status: response.statusCode!, body: isJson ? JSON.parse(text) : {} })
+        })
         response.on('error', reject)
       },
     )
