@@ -40,6 +40,7 @@ import type {
   StateMode,
   TransactionService,
 } from './seam/ports.ts'
+import type { Provenance } from './seam/provenance.ts'
 import type { OpenCaps } from './seam/shared-caps.ts'
 import { createTurns } from './seam/turns.ts'
 
@@ -60,6 +61,8 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly limitBy: LimitBy
     /** undefined: nobody is told of calls that are slow. */
     readonly slowCalls?: SlowCallOptions | undefined
+    /** undefined: nobody asks where answers come from. */
+    readonly provenance?: Provenance | undefined
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
@@ -203,13 +206,13 @@ function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
 
 /** Who answers for what is older than this node. */
 function otherNodes(options: RpcOptions & { readonly caps: OpenCaps }) {
-  const { legacyUrl, lazy, forward, chain, limits, caps } = options
+  const { legacyUrl, lazy, forward, chain, limits, caps, provenance } = options
   const isOlderThere = lazy !== undefined && forward !== undefined
-  const upstream = isOlderThere ? createUpstream({ forward, limits, caps }) : undefined
+  const upstream = isOlderThere ? createUpstream({ forward, limits, caps, provenance }) : undefined
   const legacy =
     legacyUrl === undefined
       ? undefined
-      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps })
+      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps, provenance })
   const elsewhere = legacy && upstream ? inTurn(legacy, upstream) : (legacy ?? upstream)
   return { legacy, upstream, elsewhere }
 }

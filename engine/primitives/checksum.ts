@@ -6,3 +6,10 @@ import type { Bytes } from './bytes.ts'
 export function checksum(data: Bytes): bigint {
   return xxh3.xxh64(data)
 }
+
+/** The same of all parts, one after the other. @param parts texts are ASCII */
+export function checksumOf(parts: Iterable<string | Bytes>): bigint {
+  const hash = xxh3.Xxh3.withSeed(0n)
+  for (const part of parts) hash.update(part)
+  return hash.digest()
+}

@@ -8,7 +8,7 @@ import { storageRootOf } from '../storage/trie/node.ts'
 import { plainRow } from '../storage/trie/patch.ts'
 import { rowName, type TrieSpace } from '../storage/trie/rows.ts'
 import { openTrie } from '../storage/trie/trie.ts'
-import { type ReplacedNode, replacedNodes, rowBefore } from '../storage/trie/undo.ts'
+import { type ReplacedNode, rowBefore, UNDO_PART, undoRowsOf } from '../storage/trie/undo.ts'
 import { leafAt, rowAt } from '../storage/trie/walk.ts'
 import type { Verifying } from './verifying.ts'
 
@@ -29,16 +29,22 @@ export function* checkUndo(verifying: Verifying, most: number): Generator<undefi
     // A damaged header was told.
     if (parentHash === undefined || parent === undefined) return
     if (!equalBytes(keccak256(parent), parentHash)) return
-    const place = { where: 'undo', key: hash, block: number } as const
     try {
-      const replaced = [...replacedNodes(database, hash)]
-      for (const node of replaced) rows.set(rowName(node.column, node.key), previous(before, node))
+      const replaced = replacedBy(database, hash)
+      for (const node of replaced)
+        rows.set(
+          rowName(node.column, node.key),
+          within(node.row, () => previous(before, node)),
+        )
       const root = decodeHeader(parent).stateRoot
-      for (const node of replaced) checkRow(before, node, root)
+      // Whatever is wrong on the way to a node was found before.
+      for (const node of replaced.toSorted((a, b) => depthOf(a) - depthOf(b)))
+        within(node.row, () => checkRow(before, node, root))
       checkAll(verifying, { rows: before, hash, replaced })
       counts.undo++
     } catch (error) {
-      findings.add(place, (error as Error).message)
+      const row = error instanceof RowError ? error.row : undefined
+      findings.add({ where: 'undo', key: row, block: number }, (error as Error).message)
       return
     }
     yield
@@ -48,6 +54,45 @@ export function* checkUndo(verifying: Verifying, most: number): Generator<undefi
 }
 
 type Rows = Pick<Database, 'get' | 'getMany'>
+/** `row`: key of the row of the column "undo" that it is in. */
+type Replaced = ReplacedNode & { readonly row: Bytes }
+
+/** A row of the column "undo" that is not as it was written. */
+class RowError extends Error {
+  override name = 'RowError'
+  readonly row: Bytes
+
+  constructor(row: Bytes, cause: Error) {
+    super(cause.message, { cause })
+    this.row = row
+  }
+}
+
+/** @throws {RowError} for whatever `look` throws */
+function within<T>(row: Bytes, look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    throw new RowError(row, error as Error)
+  }
+}
+
+/** @throws {RowError} */
+const replacedBy = (database: Pick<Database, 'scan'>, hash: Bytes): readonly Replaced[] =>
+  [...undoRowsOf(database, hash)].flatMap(({ key, nodes }) => {
+    const row = key.slice()
+    return within(row, () => [...nodes()].map((node) => ({ ...node, row })))
+  })
+
+const ACCOUNT_PATH = 0
+const STORAGE_PATH = 32
+const pathFrom = ({ column }: Pick<ReplacedNode, 'column'>): number =>
+  column === 'accountTrie' ? ACCOUNT_PATH : STORAGE_PATH
+
+/** From the state root on: a trie of storage stands behind the leaf of its account. */
+const depthOf = (node: ReplacedNode): number =>
+  node.key[pathFrom(node)]! + (node.column === 'accountTrie' ? 0 : DEEPEST)
+const DEEPEST = 256
 
 /** The stored rows with those put back that were replaced since. */
 function layered(database: Rows, rows: ReadonlyMap<string, Bytes | undefined>): Rows {
@@ -65,14 +110,14 @@ function previous(rows: Rows, node: ReplacedNode): Bytes | undefined {
   return rowBefore(node, now && plainRow(now, (length) => new Uint8Array(length)).row)?.slice()
 }
 
-/** @throws {Error} where the block, executed on the trie before it, writes a row that is not among those that are put back */
+/** @throws {RowError} {Error} where the block, executed on the trie before it, writes a row that is not among those that are put back */
 function checkAll(
   { store, findings }: Verifying,
   {
     rows,
     hash,
     replaced,
-  }: { readonly rows: Rows; readonly hash: Bytes; readonly replaced: readonly ReplacedNode[] },
+  }: { readonly rows: Rows; readonly hash: Bytes; readonly replaced: readonly Replaced[] },
 ): void {
   // A damaged one was told.
   if (findings.isNamed({ where: 'diffs', key: hash })) return
@@ -81,15 +126,24 @@ function checkAll(
   const trie = openTrie({ database: rows })
   const version = trie.fork(trie.base())
   trie.apply(version, diff)
-  const names = new Set(replaced.map(({ column, key }) => rowName(column, key)))
-  for (const steps = trie.writes(version); ; ) {
-    const step = steps.next()
-    if (step.done !== true) continue
-    for (const { column, key } of step.value)
-      if (!names.has(rowName(column, key)))
-        throw new Error('a trie node that the block wrote is not among those that it puts back')
-    return
-  }
+  const written = new Set<string>()
+  const steps = trie.writes(version)
+  let step = steps.next()
+  while (step.done !== true) step = steps.next()
+  for (const { column, key } of step.value) written.add(rowName(column, key))
+  const nameOf = ({ column, key }: ReplacedNode) => rowName(column, key)
+  const names = new Set(replaced.map(nameOf))
+  if ([...written].every((name) => names.has(name))) return
+  const lack = new Error('a trie node that the block wrote is not among those that it puts back')
+  const row = replaced.find((node) => !written.has(nameOf(node)))?.row ?? shortRow(replaced)
+  throw row === undefined ? lack : new RowError(row, lack)
+}
+
+/** The first row with fewer nodes than it has room for: it, or one that is not there, has lost some. */
+function shortRow(replaced: readonly Replaced[]): Bytes | undefined {
+  const counts = new Map<Bytes, number>()
+  for (const { row } of replaced) counts.set(row, (counts.get(row) ?? 0) + 1)
+  return [...counts].find(([, count]) => count < UNDO_PART)?.[0]
 }
 
 /** @throws {Error} where the trie of the block before has another row at its place */
@@ -98,7 +152,7 @@ function checkRow(rows: Rows, { column, key }: ReplacedNode, root: Bytes): void 
   const onDamage = ({ message }: { readonly message: string }) => {
     throw new Error(`with it put back a trie node of the block before ${message}`)
   }
-  const prefixLength = column === 'accountTrie' ? 0 : 32
+  const prefixLength = pathFrom({ column })
   const prefix = key.subarray(0, prefixLength)
   const accounts: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
   const account =

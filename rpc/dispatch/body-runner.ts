@@ -12,6 +12,7 @@ import { RpcError } from '../seam/errors.ts'
 import type { Answer } from '../seam/exchange.ts'
 import type { Executor, PoolReply } from '../seam/executor.ts'
 import { laneMs } from '../seam/lane.ts'
+import type { Provenance } from '../seam/provenance.ts'
 import { NO_HEADERS, singleAnswer } from './answers.ts'
 import { Batch, type BatchOptions } from './batch.ts'
 import type { ResultCache } from './cache.ts'
@@ -39,6 +40,8 @@ export type BodyRunnerOptions = {
   readonly onCall?: (method: string, ms: number, code: number | undefined) => void
   /** undefined: nobody asks how long calls take. */
   readonly slow?: SlowCalls | undefined
+  /** undefined: nobody asks where answers come from. */
+  readonly provenance?: Pick<Provenance, 'read'> | undefined
 }
 
 type Trying = {
@@ -83,7 +86,10 @@ export class BodyRunner {
       ...{ limits, now, slices, rounds, call: this.#local },
       callApart: (item, scope) => this.#callApart(item, scope),
       isRouted: (item, scope) => legacy !== undefined && isRouted(legacy, item, scope),
-      headersOf: (scope) => this.#headersOf(scope),
+      headersOf: (scope) => {
+        this.#options.provenance?.read(scope.held?.record)
+        return this.#headersOf(scope)
+      },
       onReply: (reply, item, ms) => this.#count(reply, item, ms),
     }
   }
@@ -121,15 +127,19 @@ export class BodyRunner {
       : this.#single(item, reply, scope)
   }
 
-  async #later(item: Item, reply: Promise<PoolReply>, scope: Scope): Promise<Answer> {
+  async #later(item: Item, waited: Promise<PoolReply>, scope: Scope): Promise<Answer> {
     try {
-      return this.#single(item, await reply, scope)
+      const reply = await waited
+      // A worker read what was the newest by then, whatever was looked at before.
+      return this.#single(item, reply, scope, recordOf(reply) ?? scope.held?.record)
     } finally {
       scope.release()
     }
   }
 
-  #single(item: Item, reply: PoolReply, scope: Scope): Answer {
+  /** @param read the record that it was read from, where that is known */
+  #single(item: Item, reply: PoolReply, scope: Scope, read = scope.held?.record): Answer {
+    this.#options.provenance?.read(read)
     scope.answered()
     const headers = this.#headersOf(scope)
     scope.release()
@@ -140,7 +150,11 @@ export class BodyRunner {
   async #callApart(item: Ready, { client, startedAt }: Scope): Promise<PoolReply> {
     const scope = new Scope(this.#scopes, client, startedAt)
     try {
-      return await this.#retried(item, scope, item.id === undefined ? this.#local : this.#call)
+      const call = item.id === undefined ? this.#local : this.#call
+      const reply = await this.#retried(item, scope, call)
+      const read = recordOf(reply) ?? scope.held?.record
+      if (read !== undefined) this.#options.provenance?.read(read)
+      return reply
     } finally {
       scope.release()
     }
@@ -198,6 +212,9 @@ export class BodyRunner {
     return this.#place.headers
   }
 }
+
+const recordOf = (reply: PoolReply): number | undefined =>
+  'record' in reply ? reply.record : undefined
 
 /** A worker reads the record that was looked at: the newest may be an older place by then. */
 const isPinned = ({ needed }: Scope): boolean => needed !== undefined

@@ -125,7 +125,7 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
     if (error instanceof ViewError) {
       const view = leased?.view
       if (error.reason === 'pruned' && view !== undefined)
-        return { error: prunedHistory(error, view).toObject() }
+        return { error: prunedHistory(error, view).toObject(), record: leased?.record }
       views.drop(call)
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.

@@ -10,6 +10,7 @@ import { asciiJson } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
+import type { Provenance } from '../seam/provenance.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createLegacyClient, type LegacyClient, type LegacyReply } from './client.ts'
 import { mergedLogs, rangeError } from './logs.ts'
@@ -21,6 +22,7 @@ type LegacyOptions = {
   readonly cutoff: bigint
   readonly limits: MethodLimits
   readonly caps: OpenCaps
+  readonly provenance?: Pick<Provenance, 'elsewhere'> | undefined
 }
 
 /** The node of the chain before this one. */
@@ -29,9 +31,9 @@ export type OlderChain = Legacy & {
   readonly isByHash: (call: Call, scope: Scope) => boolean
 }
 
-export function createLegacy({ url, cutoff, limits, caps }: LegacyOptions): OlderChain {
+export function createLegacy({ url, cutoff, limits, caps, provenance }: LegacyOptions): OlderChain {
   const client = createLegacyClient(url, limits)
-  const { ask, stats } = createAsking(client, limits, caps)
+  const { ask, stats } = createAsking(client, limits, { openCaps: caps, provenance })
 
   const route = (call: Call, scope: Scope): Route =>
     routeOf(
@@ -104,7 +106,7 @@ export function createLegacy({ url, cutoff, limits, caps }: LegacyOptions): Olde
 function createAsking(
   client: LegacyClient,
   limits: Pick<MethodLimits, 'legacyCallsPerClient' | 'legacyCallsTotal'>,
-  openCaps: OpenCaps,
+  { openCaps, provenance }: { readonly openCaps: OpenCaps } & Pick<LegacyOptions, 'provenance'>,
 ) {
   const caps = openCaps('legacy', {
     perClient: limits.legacyCallsPerClient,
@@ -117,6 +119,7 @@ function createAsking(
     { method, params }: { readonly method: string; readonly params: readonly unknown[] },
     scope: Scope,
   ): Promise<LegacyReply> {
+    provenance?.elsewhere()
     const { address, signal } = scope.client
     const giveBack = caps.take(address)
     if (giveBack === undefined)

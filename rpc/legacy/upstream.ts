@@ -20,6 +20,7 @@ import {
 } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
 import type { Forward } from '../seam/ports.ts'
+import type { Provenance } from '../seam/provenance.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { mergedLogs, rangeError } from './logs.ts'
 import { type UpstreamRoute, upstreamRoute } from './upstream-route.ts'
@@ -28,6 +29,7 @@ type Options = {
   readonly forward: Forward
   readonly limits: MethodLimits
   readonly caps: OpenCaps
+  readonly provenance?: Pick<Provenance, 'elsewhere'> | undefined
 }
 /** What is asked for, and the range of blocks that is here. */
 type Question = {
@@ -146,7 +148,7 @@ const questionOf = (
 })
 
 /** Asks the upstream, as often at a time as a client and all may. */
-function createAsking({ forward, limits, caps: openCaps }: Options) {
+function createAsking({ forward, limits, caps: openCaps, provenance }: Options) {
   const { forwardMs } = limits
   const caps = openCaps('upstream', {
     perClient: limits.forwardsPerClient,
@@ -157,6 +159,7 @@ function createAsking({ forward, limits, caps: openCaps }: Options) {
   let errors = 0
 
   async function ask(question: Question, { client, services }: Scope): Promise<PoolReply> {
+    provenance?.elsewhere()
     const key = lookupOf(question)
     if (key !== undefined && unknown.has(key, services.now())) return { result: 'null' }
     const giveBack = caps.take(client.address)

@@ -14,6 +14,7 @@ import {
 import { applyEdits } from '../outside/edits.ts'
 import { FAST_MUTANTS } from '../outside/fuzz/fast-mutants.ts'
 import { MUTANTS as REFERENCE_MUTANTS } from '../outside/fuzz/mutants.ts'
+import { PLANTED_ANSWERS } from '../outside/records/planted.ts'
 import { RULES } from '../outside/rules.ts'
 import { MUTANTS } from '../outside/simulate/mutants.ts'
 import { POISON } from '../torture/scenarios.ts'
@@ -30,6 +31,14 @@ test.each(RULES)('$name can be switched off', ({ edits, race = [] }) => {
 
 test.each(MUTANTS)('a rule of simulated histories can be switched off: $name', ({ edits }) => {
   for (const file of new Set(edits.map((edit) => edit.file))) {
+    const source = readFileSync(file, 'utf8')
+    const edited = stripTypeScriptTypes(applyEdits(file, source, edits))
+    expect(edited).not.toBe(stripTypeScriptTypes(source))
+  }
+})
+
+test.each(PLANTED_ANSWERS)('a wrong answer can be planted: $name', ({ edits }) => {
+  for (const { file } of edits) {
     const source = readFileSync(file, 'utf8')
     const edited = stripTypeScriptTypes(applyEdits(file, source, edits))
     expect(edited).not.toBe(stripTypeScriptTypes(source))

@@ -12,7 +12,8 @@ import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
 import { type Browser, hasBrowser, openBrowser } from './page/browser.ts'
 import { checkControls } from './page/controls.ts'
-import { checkHour } from './page/hour.ts'
+import { checkFollowers } from './page/follower.ts'
+import { checkHour, checkReplayed } from './page/hour.ts'
 import { checkInside } from './page/inside.ts'
 import { checkLooks } from './page/looks.ts'
 import { checkOutside, checkRestart } from './page/outside.ts'
@@ -50,7 +51,9 @@ async function run(browser: Browser): Promise<void> {
       inside: () => checkInside(parts),
       looks: () => checkLooks(parts, values.write),
       hour: () => checkHour(parts),
+      replayed: () => checkReplayed(parts),
       restart: () => checkRestart(parts, again),
+      follower: () => checkFollowers(parts),
     }
     const wanted = values.only?.split(',') ?? Object.keys(sections)
     for (const name of wanted)

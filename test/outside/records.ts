@@ -1,13 +1,14 @@
 /**
  * `record` and `replay`: a node that follows a chain with a reorg and broken promises is recorded, and its record ends in the same views,
- * receipts and ledger, each time. `bench`: what it says of a node and of proxies of it.
+ * receipts and ledger, each time, and in the same answers to what clients asked meanwhile. `bench`: what it says of a node and of proxies of it.
  * Usage: npm run records [-- --short] [--seed S]
  */
 import { checks } from './checks.ts'
 import { headOf, startLeader, until } from './follow/nodes.ts'
 import { checkBench } from './records/bench.ts'
 import { checkFiles } from './records/files.ts'
-import { checkReplays } from './records/replays.ts'
+import { PLANTED_ANSWERS } from './records/planted.ts'
+import { checkPlanted, checkReplays } from './records/replays.ts'
 import { record } from './records/world.ts'
 import { runOptions } from './run-options.ts'
 
@@ -31,5 +32,7 @@ await Promise.all([
     .then(() => checkReplays(whole, { check, times: TIMES }))
     .then(() => checkFiles(lazy, { check, random })),
 ])
+for (const [at, planted] of PLANTED_ANSWERS.entries())
+  await checkPlanted([whole, lazy][at % 2]!, planted, check)
 check('a node ends with 0', (await leader.node.stop()) === 0)
 close()

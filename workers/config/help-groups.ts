@@ -5,8 +5,8 @@ import { LIMIT_FLAGS } from './options.ts'
 const OWN = ''
 
 export const GROUPS: Readonly<Record<string, string>> = {
-  [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes speed until stay
-    endpoint form`,
+  [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes requests requestBytes
+    speed until stay atOnce endpoint form`,
   Network: `chain genesis feed upstream sequencer shareTransactions trustUpstream state legacyRpc chainId genesisAlloc gasLimit blockTimeMs flashblockTimeMs
     safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant
     daFootprintScalar`,

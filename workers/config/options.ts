@@ -80,6 +80,15 @@ export function limitsOf(given: Readonly<Record<keyof LimitFlags, number>>): Lim
   return Object.fromEntries(names.map((name) => [name, values[limitFlag(name)]])) as Limits
 }
 
+/** Those that are another number than their default. */
+export const limitsGiven = (limits: Limits): Partial<Limits> =>
+  Object.fromEntries(
+    Object.entries(LIMITS).flatMap(([name, { value }]) => {
+      const given = limits[name as keyof Limits]
+      return given === value ? [] : [[name, given]]
+    }),
+  )
+
 /** `bodyBytes` → `limitBodyBytes`. */
 function limitFlag(name: string): string {
   return `limit${name[0]!.toUpperCase()}${name.slice(1)}`

@@ -35,6 +35,8 @@ import type { Report } from '../observe/reporter.ts'
 import { createSampler } from '../observe/sample.ts'
 import type { Spent } from '../pool/open.ts'
 import type { NodeContext } from '../process/context.ts'
+import type { Courses } from '../record/courses.ts'
+import type { RequestTaking } from '../record/requests.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
@@ -91,6 +93,10 @@ export type FrontParts = {
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
   readonly readiness: ServerOptions['readiness']
+  /** Hears what answers are made of; undefined: nobody does. */
+  readonly courses?: Courses | undefined
+  /** Takes down what clients ask. */
+  readonly requests?: Pick<RequestTaking, 'answerer'> | undefined
   readonly metrics: FrontMetrics
   /** Counts of fronts that are one to their clients; undefined: this one is alone. */
   readonly purses?: SharedPurses | undefined
@@ -141,6 +147,8 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const store = await openLimitStore(config.limitStore, parts.report)
   const purses = openPurses({ ...parts, keys: opened?.keys, store, shared: parts.purses })
   const rpc = openRpc(parts, purses, publishes.add)
+  const newestRecord = () => parts.reader.newestRecord()
+  const answer = parts.requests?.answerer(rpc.answer, newestRecord) ?? rpc.answer
   let url = ''
   const live = openLive({
     ...parts,
@@ -149,14 +157,14 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   })
   const status = live && { ...createPageFiles(), live: live.open, openInside: live.openInside }
   const server = await openServer(parts, purses, {
-    answer: rpc.answer,
+    answer,
     page: () => page(chain, url),
     apiKeys: opened?.keys,
     status,
   })
   return {
     server,
-    answer: rpc.answer,
+    answer,
     filters: rpc.filters,
     status,
     hear: (message) => live?.hear(message),
@@ -207,7 +215,7 @@ function openRpc(
   const { config, report } = parts
   return createRpc({
     reader: parts.reader,
-    transactions: parts.transactions,
+    transactions: parts.courses?.transactions(parts.transactions) ?? parts.transactions,
     promises: parts.promises,
     accounts: parts.accounts,
     executor: parts.executor,
@@ -228,6 +236,7 @@ function openRpc(
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
     onCall: parts.metrics.call,
     slowCalls: slowCallsOf(parts),
+    provenance: parts.courses?.provenance,
   })
 }
 

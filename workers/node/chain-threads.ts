@@ -61,7 +61,7 @@ export function startChainThreads(
     },
     (message) => {
       if (message.type === 'ready') ready.resolve()
-      if (isOfTape(message)) return onTape(message, tape)
+      if (isOfTape(message)) return onTape(message, tape, () => writer.post({ type: 'asked' }))
       fromWriter.push(message)
     },
   )
@@ -81,13 +81,15 @@ export function startChainThreads(
   return { writer, keeper, source, fromWriter, fromKeeper, ready: ready.promise }
 }
 
-function onTape(message: FromTape, tape: RoleTape | undefined): void {
-  if (message.type === 'recorded' && tape?.type === 'record') tape.onLines(message.lines)
+function onTape(message: FromTape, tape: RoleTape | undefined, asked: () => void): void {
+  if (message.type === 'ask' && tape?.type === 'replay')
+    void tape.onAsk(message.lines, message.at).then(asked)
+  else if (message.type === 'recorded' && tape?.type === 'record') tape.onLines(message.lines)
   else if (message.type === 'replaying' && tape?.type === 'replay') tape.onStatus(message.status)
   else if (message.type === 'replayed' && tape?.type === 'replay') tape.onEnd(message.ended)
 }
 
-const OF_TAPE = ['recorded', 'replaying', 'replayed'] as const
+const OF_TAPE = ['recorded', 'ask', 'replaying', 'replayed'] as const
 const isOfTape = (message: FromWriter): message is FromTape =>
   OF_TAPE.some((type) => type === message.type)
 

@@ -5,6 +5,7 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import type { Method } from '../../rpc/method/method.ts'
+import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { Forward, Impersonation, LazyState, StateMode, Syncing } from '../../rpc/seam/ports.ts'
 import type { ChainChoice } from '../data/datadir.ts'
 import type { Begin, OpenedData } from '../data/open.ts'
@@ -13,7 +14,11 @@ import type { Health, SourceState } from '../observe/health.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
+import type { AskedLine } from '../record/ahead.ts'
+import type { AskedAt } from '../record/asking.ts'
+import type { Courses } from '../record/courses.ts'
 import type { ReplayData, ReplayEnd, ReplayStatus } from '../record/lines.ts'
+import type { RequestTaking } from '../record/requests.ts'
 import type { ToWriter } from '../thread/messages.ts'
 import type { Thread } from '../thread/thread.ts'
 
@@ -59,11 +64,16 @@ export type RoleTape =
       readonly type: 'record'
       /** Whole lines, in their order. */
       readonly onLines: (lines: Uint8Array<ArrayBuffer>) => void
+      /** Of its clients; undefined: theirs are not in the record. */
+      readonly courses?: RequestTaking | undefined
     }
   | {
       readonly type: 'replay'
       readonly data: ReplayData
       readonly onStatus: (status: ReplayStatus) => void
+      readonly courses: Courses
+      /** Resolves when they have been asked again. */
+      readonly onAsk: (lines: readonly AskedLine[], at: AskedAt) => Promise<void>
       readonly onEnd: (ended: ReplayEnd & { readonly isCut: boolean }) => void
     }
 
@@ -120,8 +130,8 @@ export type ConnectedSource = {
   readonly impersonated?: Impersonation | undefined
   /** Asks the nodes that this one follows; undefined: it follows none. */
   readonly forward?: Forward | undefined
-  /** The first record can be read: blocks come from now on. Resolves when what was shown before can be read again. */
-  start(): Promise<void>
+  /** The first record can be read: blocks come from now on. Resolves when what was shown before can be read again. @param answer as for a client */
+  start(answer: Answerer): Promise<void>
   /** Resolves when it is where the chain is, or nobody says where that is; requests are answered before. Left out: it makes the chain. */
   readonly caughtUp?: Promise<void>
   /** For standard output, before the ready line. */

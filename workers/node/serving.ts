@@ -78,7 +78,7 @@ export async function serve(
   await parts.threads.ready
   const found = transactions.restore(parts.journal.found)
   tellRestored(log, found.restored)
-  await source?.start()
+  await source?.start(front.answer)
   if (source?.lazy !== undefined)
     void bringBack(found, { transactions, lazy: source.lazy }).then(
       (restored) => tellRestored(log, restored),
@@ -157,6 +157,8 @@ async function openFront(
     transactions: service,
     promises: openPromises(parts.database, () => Date.now()),
     readiness: (maxLagMs) => health.readiness(maxLagMs),
+    courses: role.tape?.courses,
+    requests: role.tape?.type === 'record' ? role.tape.courses : undefined,
     ...(counts && {
       purses: { calls: counts.calls, visits: counts.visits, thread: lockName(0) },
       caps: openSharedCaps(counts.caps, 0),

@@ -1,6 +1,8 @@
 /** What the lines of a record are: the first says what the node was, each other one is something that its writer took, in that order. */
+import type { Endpoint, LatestHead } from '../../engine/chain/types.ts'
 import type { WriterEvent, WriterLimits } from '../../engine/sources/writer/types.ts'
 import type { Beginning, FillRow, KeeperAnswer, StoredHead } from '../../engine/storage/types.ts'
+import type { Limits } from '../../rpc/seam/limits.ts'
 import type { StateMode } from '../../rpc/seam/ports.ts'
 
 export type Head = {
@@ -13,6 +15,20 @@ export type Head = {
   /** What a lazy state began with; undefined: the genesis. */
   readonly start: Beginning | undefined
   readonly heldFlashblocks: number
+  /** Requests of clients, so many a second at most, and bytes of them; undefined: they are not in it. */
+  readonly requests: RequestBounds | undefined
+  /** How they were answered. */
+  readonly serving: Serving
+}
+
+export type RequestBounds = { readonly perSecond: number; readonly bytesPerSecond: number }
+/** What of a node's configuration can be seen in answers. */
+export type Serving = {
+  readonly latest: LatestHead
+  readonly methods: 'all' | 'standard'
+  readonly traceModeOptional: boolean
+  /** Those that are not the default. */
+  readonly limits: Partial<Limits>
 }
 
 /** When it was taken. */
@@ -27,6 +43,8 @@ export type Taken = {
 export type AnswerName = { readonly type: KeeperAnswer['type']; readonly of: unknown }
 
 export type Line =
+  | RequestLine
+  | LeftLine
   /** The writer begins. */
   | (Taken & {
       readonly type: 'open'
@@ -45,23 +63,68 @@ export type Line =
       readonly feed: number
       readonly receivedAtMs: number
       readonly raw: Uint8Array
-      readonly shows?: Shown | undefined
-    })
+    } & After)
   | (Taken & {
       readonly type: 'answer'
       readonly answer: AnswerName
-      readonly shows?: Shown | undefined
-    })
+    } & After)
   | (Taken & {
       readonly type: 'event'
       readonly event: Exclude<WriterEvent, { readonly type: 'packet' | 'answer' }>
-      readonly shows?: Shown | undefined
-    })
+    } & After)
   /** The txpool has accepted these. */
   | {
       readonly type: 'expect'
       readonly transactions: readonly { readonly raw: Uint8Array; readonly from?: Uint8Array }[]
     }
+
+/** `published`: the record that is the newest after it, where it made one; until then requests are asked again that read the one before. */
+type After = { readonly published?: number | undefined; readonly shows?: Shown | undefined }
+
+/** A body that a client sent, and what it was answered: nothing of who it is. Such lines stand somewhere behind that of the record that they read. */
+export type RequestLine = {
+  readonly type: 'request'
+  /** When it was answered, milliseconds since 1970; how long that took. */
+  readonly wall: number
+  readonly ms: number
+  readonly endpoint: Endpoint
+  /** It came over a WebSocket. */
+  readonly isSocket: boolean
+  /** Some names: for those who look. */
+  readonly methods: readonly string[]
+  /** The record that its answer was read from. */
+  readonly record: number
+  /** What is asked again; otherwise why not, and nothing of what it said. */
+  readonly asked?: Question | undefined
+  readonly apart?: Apart | undefined
+}
+export type Question = {
+  readonly body: string
+  /** X-Min-Flashblock, as it was sent. */
+  readonly minFlashblock?: string | undefined
+  /** One, or those of a batch; items that are not asked again are neither here nor in the body. */
+  readonly answers: readonly AnswerDigest[]
+}
+/** `begins`: all of it, where it is short. */
+export type AnswerDigest = {
+  readonly bytes: number
+  /** XXH3. */
+  readonly hash: bigint
+  readonly begins: string
+}
+/** Why the same question has another answer, though the view is the same. */
+export type Apart =
+  | 'send'
+  | 'subscription'
+  | 'filter'
+  | 'ledger'
+  | 'node'
+  | 'views'
+  | 'txpool'
+  | 'elsewhere'
+  | 'machine'
+/** So many were left out since the line before, because of the bounds. */
+export type LeftLine = { readonly type: 'left'; readonly wall: number; readonly requests: number }
 
 /** What can be read after it: a replay is held to it. */
 export type Shown = {

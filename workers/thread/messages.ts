@@ -21,6 +21,8 @@ import type { KeeperStats } from '../../engine/storage/keeper/stats.ts'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import type { OpenedChain, StoredHead } from '../../engine/storage/types.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
+import type { AskedLine } from '../record/ahead.ts'
+import type { AskedAt } from '../record/asking.ts'
 import type { ReplayEnd, ReplayStatus } from '../record/lines.ts'
 
 /** What every thread needs to see the chain. */
@@ -43,12 +45,16 @@ export type ToWriter =
   | { readonly type: 'feed'; readonly port: MessagePort }
   /** Once, to a writer that has a record: there is a first record of the views. */
   | { readonly type: 'replay' }
+  /** Requests of clients that it had told have been answered. */
+  | { readonly type: 'asked' }
   | { readonly type: 'stop' }
 
 /** Writer → main, of a node that is recorded or replayed. Heard where the thread is started. */
 export type FromTape =
   /** Lines of a record, whole ones. */
   | { readonly type: 'recorded'; readonly lines: Uint8Array<ArrayBuffer> }
+  /** Requests of clients, to be asked again before it goes on. */
+  | { readonly type: 'ask'; readonly lines: readonly AskedLine[]; readonly at: AskedAt }
   /** How far a replay is, and how it ended. */
   | { readonly type: 'replaying'; readonly status: ReplayStatus }
   | { readonly type: 'replayed'; readonly ended: ReplayEnd & { readonly isCut: boolean } }

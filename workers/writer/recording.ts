@@ -8,9 +8,10 @@ import type { WriterEffect, WriterEvent } from '../../engine/sources/writer/type
 import type { ChainWriter } from '../../engine/sources/writer/writer.ts'
 import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
 import { type Line, nameOf } from '../record/lines.ts'
+import { createPieces } from '../record/pieces.ts'
 import { encodeLine } from '../record/values.ts'
 import type { TakingClock } from './clock.ts'
-import { shownAfter } from './shown.ts'
+import { isPublished, shownAfter } from './shown.ts'
 
 export type Fill = KeeperRequest & { readonly type: 'fill' }
 type Filled = KeeperAnswer & { readonly type: 'filled' }
@@ -22,15 +23,13 @@ export interface Recording {
   fill(request: Fill): void
   /** Whether it was an answer to a fill. */
   filled(answer: KeeperAnswer): boolean
-  /** What has come between two events. */
+  /** What has come between two events. Not what comes meanwhile: callers of a lazy node never stop, and the chain has its turn. */
   settle(): Promise<void>
+  /** Something has come since. */
+  readonly isWaiting: boolean
   /** Nothing waits to be told any more. */
   flush(): void
 }
-
-/** Lines that go together: more in one piece compress better, fewer are lost with a kill. */
-const PIECE_BYTES = 256 * 1_024
-const PIECE_MS = 250
 
 export function createRecording(parts: {
   readonly writer: ChainWriter
@@ -48,21 +47,28 @@ export function createRecording(parts: {
   const asked = new Map<number, (answer: Filled) => void>()
   const pieces = createPieces(parts.tellLines)
 
-  async function fill(request: Fill): Promise<void> {
+  /** All at once: the keeper takes them in their order, and events do not wait for each of them. */
+  async function fillAll(requests: readonly Fill[]): Promise<void> {
     clock.begin()
-    const answered = new Promise<Filled>((resolve) => asked.set(request.request, resolve))
-    parts.post(request, clock.wallMs())
-    const answer = await answered
-    const { block, rows } = request
-    pieces.add({ type: 'fill', ...clock.end(), block, rows })
-    parts.tellFilled(answer)
+    const answered = requests.map(({ request }) => {
+      const { promise, resolve } = Promise.withResolvers<Filled>()
+      asked.set(request, resolve)
+      return promise
+    })
+    for (const request of requests) parts.post(request, clock.wallMs())
+    const answers = await Promise.all(answered)
+    const taken = clock.end()
+    for (const { block, rows } of requests) pieces.add({ type: 'fill', ...taken, block, rows })
+    for (const answer of answers) parts.tellFilled(answer)
   }
   return {
     async apply(event) {
       clock.begin()
       const effects = await writer.apply(event)
       const taken = clock.end()
-      pieces.add({ ...lineOf(event), ...taken, shows: shownAfter(reader, effects) } as Line)
+      const published = isPublished(effects) ? reader.newestRecord() : undefined
+      const after = { published, shows: shownAfter(reader, effects) }
+      pieces.add({ ...lineOf(event), ...taken, ...after } as Line)
       return effects
     },
     expect: (transactions) => void expected.push(transactions),
@@ -73,11 +79,14 @@ export function createRecording(parts: {
       return asked.delete(answer.request)
     },
     async settle() {
-      for (let next = fills.shift(); next !== undefined; next = fills.shift()) await fill(next)
+      if (fills.length > 0) await fillAll(fills.splice(0))
       for (const transactions of expected.splice(0)) {
         for (const one of transactions) writer.expect(one)
         pieces.add({ type: 'expect', transactions })
       }
+    },
+    get isWaiting() {
+      return fills.length + expected.length > 0
     },
     flush: pieces.flush,
   }
@@ -88,29 +97,6 @@ function lineOf(event: WriterEvent) {
   if (event.type !== 'packet') return { type: 'event', event } as const
   const { feed, receivedAtMs, raw } = event.packet
   return { type: 'frame', feed, receivedAtMs, raw } as const
-}
-
-function createPieces(tell: (lines: Uint8Array<ArrayBuffer>) => void) {
-  let texts: string[] = []
-  let bytes = 0
-  let timer: NodeJS.Timeout | undefined
-  const flush = () => {
-    clearTimeout(timer)
-    timer = undefined
-    if (texts.length > 0) tell(new TextEncoder().encode(texts.join('')))
-    texts = []
-    bytes = 0
-  }
-  return {
-    flush,
-    add(line: Line) {
-      const text = `${encodeLine(line)}\n`
-      texts.push(text)
-      bytes += text.length
-      if (bytes >= PIECE_BYTES) flush()
-      else timer ??= setTimeout(flush, PIECE_MS)
-    },
-  }
 }
 
 /** The first line of the writer's. */

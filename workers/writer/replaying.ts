@@ -7,6 +7,8 @@ import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { WriterEffect, WriterEvent } from '../../engine/sources/writer/types.ts'
 import type { ChainWriter } from '../../engine/sources/writer/writer.ts'
 import type { KeeperAnswer } from '../../engine/storage/types.ts'
+import type { AskedLine, RequestsAhead } from '../record/ahead.ts'
+import type { AskedAt } from '../record/asking.ts'
 import {
   type AnswerName,
   type Line,
@@ -20,7 +22,7 @@ import {
 import { encodeLine } from '../record/values.ts'
 import type { GivingClock } from './clock.ts'
 import type { Fill } from './recording.ts'
-import { shownAfter } from './shown.ts'
+import { shownAfter, shownNow } from './shown.ts'
 
 export interface Answers {
   give(answer: KeeperAnswer): void
@@ -70,16 +72,20 @@ export type Replayed = {
   readonly clock: GivingClock
   readonly answers: Answers
   readonly lines: Iterable<Line>
+  /** Of clients; undefined: the record has none. */
+  readonly requests: RequestsAhead | undefined
   readonly data: ReplayData
   readonly post: (fill: Fill) => void
   readonly carryOut: (effects: readonly WriterEffect[]) => void
   readonly tell: (status: ReplayStatus) => void
+  /** Resolves when clients' requests have been asked again. */
+  readonly ask: (lines: readonly AskedLine[], at: AskedAt) => Promise<void>
   readonly isStopped: () => boolean
 }
 
 /** @throws what a bug of the writer throws */
 export async function replay(parts: Replayed): Promise<ReplayEnd> {
-  const { data, clock, tell } = parts
+  const { data, clock, requests, tell } = parts
   const status = {
     frames: 0,
     blocks: 0,
@@ -95,7 +101,10 @@ export async function replay(parts: Replayed): Promise<ReplayEnd> {
   const started = performance.now()
   let [toldAt, first] = [started, undefined as number | undefined]
   for (const line of parts.lines) {
-    if (parts.isStopped()) break
+    if (parts.isStopped()) return end()
+    if (line.type === 'request' || line.type === 'left') continue
+    if (requests !== undefined && 'published' in line)
+      await askAll(requests.upTo(parts.reader.newestRecord(), line.wall), parts)
     if ('wall' in line) {
       clock.set(line)
       first ??= line.wall
@@ -108,14 +117,36 @@ export async function replay(parts: Replayed): Promise<ReplayEnd> {
       if (error instanceof DiffersError) return end(error.message)
       throw error
     }
-    if (isReached(status.shown, data.until)) break
+    // What it was asked there may need values that come later.
+    if (isReached(status.shown, data.until)) return end()
     if (performance.now() - toldAt < TELL_MS) continue
     toldAt = performance.now()
     tell(status)
     // Main may say that it is enough.
     await new Promise((resolve) => setImmediate(resolve))
   }
+  if (requests !== undefined) await askAll(requests.rest(), parts)
   return end()
+}
+
+/** Of a moment with many requests, so many at a time go to the main thread. */
+const ASKED_TOGETHER = 256
+
+async function askAll(
+  lines: Iterable<AskedLine>,
+  { reader, ask, isStopped }: Replayed,
+): Promise<void> {
+  let at: AskedAt | undefined
+  let together: AskedLine[] = []
+  for (const line of lines) {
+    at ??= { record: reader.newestRecord(), shown: shownNow(reader) }
+    together.push(line)
+    if (together.length < ASKED_TOGETHER) continue
+    await ask(together, at)
+    together = []
+    if (isStopped()) return
+  }
+  if (at !== undefined && together.length > 0) await ask(together, at)
 }
 
 const isReached = (shown: Shown | undefined, until: Place | undefined): boolean =>
@@ -125,7 +156,9 @@ const isReached = (shown: Shown | undefined, until: Place | undefined): boolean 
 
 type Counted = { -readonly [K in keyof ReplayStatus]: ReplayStatus[K] }
 
-async function applyLine(line: Line, parts: Replayed, status: Counted): Promise<void> {
+type WriterLine = Exclude<Line, { readonly type: 'request' | 'left' }>
+
+async function applyLine(line: WriterLine, parts: Replayed, status: Counted): Promise<void> {
   const { writer, reader, answers } = parts
   if (line.type === 'open') return
   if (line.type === 'expect') {

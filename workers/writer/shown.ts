@@ -5,12 +5,19 @@ import type { WriterEffect } from '../../engine/sources/writer/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import type { Shown } from '../record/lines.ts'
 
+export const isPublished = (effects: readonly WriterEffect[]): boolean =>
+  effects.some(({ type }) => type === 'published')
+
 /** undefined: nothing was published, or it is being taken back already. */
 export function shownAfter(
   reader: ChainReader,
   effects: readonly WriterEffect[],
 ): Shown | undefined {
-  if (!effects.some(({ type }) => type === 'published')) return undefined
+  return isPublished(effects) ? shownNow(reader) : undefined
+}
+
+/** undefined: it is being taken back. */
+export function shownNow(reader: ChainReader): Shown | undefined {
   try {
     return readNewest(reader, 'flashblocks', ({ record, canonical, pending }) => ({
       record,

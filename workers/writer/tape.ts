@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { WriterLimits } from '../../engine/sources/writer/types.ts'
 import type { ChainWriter } from '../../engine/sources/writer/writer.ts'
+import { type RequestsAhead, requestsAhead } from '../record/ahead.ts'
 import type { Line, ReplayData } from '../record/lines.ts'
 import { openRecord } from '../record/reading.ts'
 import { RecordError } from '../record/sections.ts'
@@ -23,6 +24,8 @@ export type Tape = Opening &
         readonly type: 'replay'
         readonly clock: GivingClock
         readonly lines: Iterable<Line>
+        /** Of its clients; undefined: they are not in it. */
+        readonly requests: RequestsAhead | undefined
         readonly data: ReplayData
         readonly isCut: () => boolean
       }
@@ -47,14 +50,15 @@ export function openTape({
 }
 
 function replayTape(data: ReplayData): Tape {
-  const { lines, isCut } = openRecord(data.path)
+  const { head, lines, isCut } = openRecord(data.path)
   const clock = givingClock()
   const first = lines[Symbol.iterator]().next().value as Line | undefined
   if (first?.type !== 'open')
     throw new RecordError(`${data.path} ends before its node has begun: nothing can be replayed`)
   clock.set(first)
   const { seed, limits } = first
-  return { type: 'replay', clock, lines, data, isCut, seed, limits }
+  const requests = head.requests && requestsAhead(data.path)
+  return { type: 'replay', clock, lines, requests, data, isCut, seed, limits }
 }
 
 /** Looking at its gauges asks the clock: not in the middle of an event, whose answers are counted. */

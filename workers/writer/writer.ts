@@ -197,24 +197,32 @@ function serveRecord(
   const { writer, reader, keeper, tell } = thread
   const answers = createAnswers()
   let isStopped = false
+  let onAsked = () => {}
   let running: Promise<void> | undefined
   const beat = setInterval(() => report(thread), BEAT_MS)
   keeper.on('message', answers.give)
   const run = async (): Promise<void> => {
-    const { clock, lines, data } = tape
+    const { clock, lines, requests, data } = tape
     const ended = await replay({
-      ...{ writer, reader, clock, lines, data, answers, isStopped: () => isStopped },
+      ...{ writer, reader, clock, lines, requests, data, answers, isStopped: () => isStopped },
       post: (fill) => postRequest(keeper, fill, clock.wallMs()),
       carryOut: (effects) => carryOut(thread, effects),
       tell: (status) => tell({ type: 'replaying', status }),
+      ask: (lines, at) =>
+        new Promise((resolve) => {
+          onAsked = resolve
+          tell({ type: 'ask', lines, at })
+        }),
     })
     tell({ type: 'replayed', ended: { ...ended, isCut: tape.isCut() } })
   }
   main.on('message', async ({ type }: ToWriter) => {
     if (type === 'replay')
       running ??= run().catch((error) => tell(lastWords(error, 'the writer cannot go on')))
+    if (type === 'asked') onAsked()
     if (type !== 'stop') return
     isStopped = true
+    onAsked()
     clearInterval(beat)
     await running
     report(thread)
@@ -249,6 +257,7 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
     while (!isStopped) {
       await recording?.settle()
       const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
+      if (event === undefined && recording?.isWaiting === true) continue
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
       carryOut(thread, await (recording ?? writer).apply(event))

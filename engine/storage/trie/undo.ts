@@ -82,7 +82,16 @@ export function* replacedNodes(
   database: Pick<Database, 'scan'>,
   blockHash: Bytes,
 ): Generator<ReplacedNode, void> {
-  for (const { value } of database.scan('undo', undoRange(blockHash))) yield* decodeUndo(value)
+  for (const { nodes } of undoRowsOf(database, blockHash)) yield* nodes()
+}
+
+/** The same row by row, in their order. `nodes` throws {TrieError} and {StoredFormatError}. */
+export function* undoRowsOf(
+  database: Pick<Database, 'scan'>,
+  blockHash: Bytes,
+): Generator<{ readonly key: Bytes; nodes(): Iterable<ReplacedNode> }, void> {
+  for (const { key, value } of database.scan('undo', undoRange(blockHash)))
+    yield { key, nodes: () => decodeUndo(value) }
 }
 
 /**
@@ -110,7 +119,8 @@ export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Byt
   for (const { key } of database.scan('undo', undoRange(blockHash))) batch.delete('undo', key)
 }
 
-const UNDO_PART = 500
+/** Nodes of a row: of all rows of a block but the last. */
+export const UNDO_PART = 500
 /** Enough for a part of patches, and usually for one of whole rows. */
 const UNDO_BYTES = 262_144
 

@@ -1,12 +1,16 @@
 /** A command as an operator runs it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type Edit, editedEnv, editedExecArgv } from '../edits.ts'
 
 export type Ended = { readonly status: number | null; readonly out: string; readonly error: string }
 
-export async function run(argv: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, ['workers/main.ts', ...argv], {
+/** @param edits the test build it shall be, none by default */
+export async function run(argv: readonly string[], edits: readonly Edit[] = []): Promise<Ended> {
+  const execArgv = edits.length > 0 ? editedExecArgv : []
+  const child = spawn(process.execPath, [...execArgv, 'workers/main.ts', ...argv], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: edits.length > 0 ? editedEnv(edits) : process.env,
   })
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)
@@ -23,11 +27,14 @@ export async function run(argv: readonly string[]): Promise<Ended> {
 }
 
 /** With `--json`: the last line. */
-export async function runJson<T>(argv: readonly string[]): Promise<{
+export async function runJson<T>(
+  argv: readonly string[],
+  edits: readonly Edit[] = [],
+): Promise<{
   readonly status: number | null
   readonly result: T
 }> {
-  const { status, out, error } = await run([...argv, '--json'])
+  const { status, out, error } = await run([...argv, '--json'], edits)
   const line = out.trimEnd().split('\n').at(-1) ?? ''
   try {
     return { status, result: JSON.parse(line) as T }

@@ -13,8 +13,8 @@ import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
 
 type Random = () => number
 type Spoilt = {
-  /** Hex of the key that is to be named; undefined: rows are named by another one. */
-  readonly key: string | undefined
+  /** Hex of the key that is to be named. */
+  readonly key: string
 }
 type Kind = {
   readonly column: ColumnName
@@ -24,7 +24,6 @@ type Kind = {
   readonly bytes?: readonly [from: number, to?: number]
   /** A row that says nothing of its own: another is put beside it. */
   readonly isKey?: true
-  readonly isNamedByKey?: false
 }
 
 /** Kind (1) of a row of the ledger; head (17) of a flashblock. */
@@ -49,8 +48,7 @@ export const SPOILT: readonly Kind[] = [
   { column: 'momentary', isHeld: ({ value }) => value.length > 40, bytes: [36] },
   { column: 'accountTrie' },
   { column: 'storageTrie' },
-  // A part says of which block it is; what is in it is not told apart.
-  { column: 'undo', isNamedByKey: false },
+  { column: 'undo' },
   { column: 'ledger', isHeld: ({ key }) => key[0] === LEDGER_FLASHBLOCK, bytes: [LEDGER_HEAD] },
   { column: 'meta', isHeld: ({ key }) => Buffer.compare(key, META.marks) === 0, bytes: [0, 1] },
 ]
@@ -70,7 +68,7 @@ export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
   }
   batch.put(kind.column, row.key, spoiltValue(kind, row, random))
   batch.commit()
-  return { key: kind.isNamedByKey === false ? undefined : bytesToHex(row.key) }
+  return { key: bytesToHex(row.key) }
 }
 
 /** Of a block that a reorg can still reach: what is left of an older one is never put back. */

@@ -1,13 +1,11 @@
 /** Transactions as an application would send them: transfers, calls of a contract, and one that fails with words of its own. */
-import { type Account, createWalletClient, http, publicActions } from 'viem'
+import { type Account, createWalletClient, type Hex, http, publicActions } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
-import { call, KEYS } from '../node-process.ts'
+import { KEYS } from '../node-process.ts'
 
 /** Emits a log with what it is called with, and keeps a word. */
-const BUSY = '0x00000000000000000000000000000000000b0551'
 const BUSY_CODE = '0x366000600037366000a0600160005401600055'
-const ANGRY = '0x0000000000000000000000000000000000000bad'
 const PACE_MS = 40
 
 /** What a contract says that would like to be more than text. */
@@ -29,27 +27,30 @@ export type Traffic = {
   begin(): () => Promise<void>
 }
 
-/** Of a development node with `--rate-limit off`. */
+/** Of a node with `--rate-limit off`, of a development chain or of one that follows it. */
 export async function openTraffic(url: string): Promise<Traffic> {
-  const flashblocks = `${url}/flashblocks`
-  await call(flashblocks, 'anvil_setCode', [BUSY, BUSY_CODE])
-  await call(flashblocks, 'anvil_setCode', [ANGRY, revertingWith(WORDS)])
   const [first, ...others] = KEYS.map((key) => clientOf(url, privateKeyToAccount(key)))
+  // No edits: a node that follows stops at those.
+  const made = async (code: Hex): Promise<Hex> => {
+    const hash = await first!.sendTransaction({ data: creationOf(code), gas: 300_000n })
+    return (await first!.waitForTransactionReceipt({ hash })).contractAddress!
+  }
+  const [busy, angry] = [await made(BUSY_CODE), await made(revertingWith(WORDS))]
   return {
     async send() {
-      const wanted = { to: BUSY, value: 1n, data: '0xa9059cbb' } as const
+      const wanted = { to: busy, value: 1n, data: '0xa9059cbb' } as const
       const request = await first!.prepareTransactionRequest(wanted)
       const serializedTransaction = await first!.signTransaction(request)
       const at = performance.now()
       return { hash: await first!.sendRawTransaction({ serializedTransaction }), at }
     },
-    fail: () => first!.sendTransaction({ to: ANGRY, gas: 100_000n }),
+    fail: () => first!.sendTransaction({ to: angry, gas: 100_000n }),
     begin() {
       let isOver = false
       const senders = others.map(async (client, at) => {
         for (let sent = 0; !isOver; sent++) {
           const data = `0x${'ab'.repeat((37 * sent) % 200)}` as const
-          await client.sendTransaction({ to: at % 2 === 0 ? BUSY : client.account.address, data })
+          await client.sendTransaction({ to: at % 2 === 0 ? busy : client.account.address, data })
           await new Promise((resolve) => setTimeout(resolve, PACE_MS * (1 + (sent % 7))))
         }
       })
@@ -61,8 +62,14 @@ export async function openTraffic(url: string): Promise<Traffic> {
   }
 }
 
+/** Copies what stands behind it to memory, and returns it. */
+function creationOf(code: Hex): Hex {
+  const length = ((code.length - 2) / 2).toString(16).padStart(4, '0')
+  return `0x61${length}80600a5f395ff3${code.slice(2)}`
+}
+
 /** Code that reverts with Error(string). */
-function revertingWith(text: string): string {
+function revertingWith(text: string): Hex {
   const word = (value: number) => value.toString(16).padStart(64, '0')
   const bytes = Buffer.from(text)
   const padded = Buffer.alloc(32 * Math.ceil(bytes.length / 32))

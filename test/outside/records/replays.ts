@@ -1,8 +1,10 @@
 /** A record runs again, each time to the same end. */
 import type { Check } from '../checks.ts'
+import type { Edit } from '../edits.ts'
 import { temporary } from '../follow/nodes.ts'
 import { startNode } from '../node-process.ts'
 import { runJson } from '../operate/command.ts'
+import type { PlantedAnswer } from './planted.ts'
 import { ledgerOf, type Recorded, readNode } from './world.ts'
 
 export type Ended = {
@@ -12,6 +14,16 @@ export type Ended = {
   readonly isCut: boolean
   readonly shown: { readonly canonical: number; readonly pending: number; readonly index: number }
   readonly differs: string | null
+  readonly requests: {
+    readonly asked: number
+    readonly different: number
+    readonly differences: readonly {
+      readonly method: string
+      readonly place: string | null
+      readonly was: string
+      readonly is: string
+    }[]
+  }
 }
 
 export async function checkReplays(
@@ -31,7 +43,16 @@ export async function checkReplays(
     check(
       `${name}, time ${time}: all that was shown is shown again`,
       said.includes('the same as it was recorded'),
-      said.slice(-400),
+      said.includes('the same as it was recorded') ? '' : said.slice(-2_000),
+    )
+    const [asked, same, different] = COUNTED.map((row) => countIn(said, row))
+    check(
+      `${name}, time ${time}: each request has the answer that it had`,
+      different === 0 && same === asked && same! >= LEAST_ASKED,
+      /^requests asked[\s\S]*?(?=canonical \d)/m
+        .exec(said)?.[0]
+        .replaceAll(/ *\n/g, '; ')
+        .replaceAll(/ {2,}/g, ' '),
     )
     const other = again.blocks.findIndex((block, at) => block !== read.blocks[at])
     check(
@@ -53,10 +74,34 @@ export async function checkReplays(
   }
 }
 
+const LEAST_ASKED = 50
+const COUNTED = ['requests asked again', 'answered as they were', 'answered otherwise']
+const countIn = (said: string, row: string): number =>
+  Number(new RegExp(`^${row} +([\\d,]+)$`, 'm').exec(said)?.[1]?.replaceAll(',', '') ?? Number.NaN)
+
 function otherIn(a: string, b: string): string {
   const at = [...a].findIndex((letter, index) => letter !== b[index])
   return `${a.slice(at - 200, at + 100)} is ${b.slice(at - 200, at + 100)}`
 }
 
-export const replayed = (file: string, more: readonly string[] = []) =>
-  runJson<Ended>(['replay', file, ...more, '--log-level', 'fatal'])
+/** A build that answers otherwise is found by what clients were answered, and by nothing else. */
+export async function checkPlanted(
+  { name, file }: Recorded,
+  planted: PlantedAnswer,
+  check: Check,
+): Promise<void> {
+  const { status, result } = await replayed(file, [], planted.edits)
+  const { different, differences } = result.requests
+  check(
+    `${name}: ${planted.name}: found, named with its place and both answers, ends with 1`,
+    status === 1 &&
+      result.differs === null &&
+      different > 0 &&
+      differences.every(({ method, was, is }) => planted.methods.test(method) && was !== is) &&
+      differences.every(({ place }) => place !== null),
+    `${different} of ${result.requests.asked}; ${JSON.stringify(differences[0])}`,
+  )
+}
+
+export const replayed = (file: string, more: readonly string[] = [], edits: readonly Edit[] = []) =>
+  runJson<Ended>(['replay', file, ...more, '--log-level', 'fatal'], edits)

@@ -5,7 +5,8 @@ import { encodeLine } from '../../../workers/record/values.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
 import type { Check } from '../checks.ts'
 import { headOf, type Leader, temporary, until } from '../follow/nodes.ts'
-import { call, type RunningNode, startNode } from '../node-process.ts'
+import { call, KEYS, type RunningNode, startNode } from '../node-process.ts'
+import { type Clients, startClients } from './clients.ts'
 
 export type Recorded = {
   readonly name: string
@@ -43,12 +44,28 @@ export async function record(
     startRecorder(leader, 'lazy'),
     startRecorder(leader, 'whole'),
   ])
+  const clients = recorders.map(({ node }, at) =>
+    startClients(node.url, { world: leader.load.world, random, key: KEYS[at]! }),
+  )
   await breakPromises(leader, { seconds, random })
+  // A busy machine answers few of them in the time.
+  const isEnough = await until(
+    async () =>
+      clients.every(({ answers }) => answers >= LEAST.answers) &&
+      clients.some(({ receipts }) => receipts >= LEAST.receipts),
+    WITHIN_MS,
+  )
+  check('clients asked and sent', isEnough, JSON.stringify(clients.map(countsOf)))
+  await Promise.all(clients.map((one) => one.stop()))
   await leader.load.stop()
   await call(`${leader.node.url}/`, 'dev_pause')
   const [lazy, whole] = await Promise.all(recorders.map((one) => endOf(one, leader, check)))
   return { lazy: lazy!, whole: whole! }
 }
+
+/** Answers of each node; receipts of one, for a lazy one that is asked so much may show them later than their client waits. */
+const LEAST = { answers: 150, receipts: 1 }
+const countsOf = ({ answers, receipts }: Clients) => ({ answers, receipts })
 
 async function breakPromises(
   { node }: Leader,
@@ -82,7 +99,8 @@ async function startRecorder({ node, genesis }: Leader, name: 'lazy' | 'whole'):
   const datadir = temporary(name)
   const flags = ['--chain', genesis, '--upstream', `${node.url}/`, '--state', name]
   const feed = `${node.url.replace('http', 'ws')}/feed`
-  const limits = ['--rate-limit', 'off', '--pool-threads', '2', '--datadir', datadir]
+  const rates = ['--rate-limit', 'off', '--upstream-rate', '2000', '--pool-threads', '2']
+  const limits = [...rates, '--datadir', datadir]
   const recorder = await startNode([...flags, '--feed', feed, ...limits, '--out', file], 'record')
   return { name, file, datadir, node: recorder }
 }

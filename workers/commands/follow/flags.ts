@@ -83,6 +83,14 @@ export const RECORD_FLAGS = {
   out: needed('FILE', 'the record: a file that is not there yet'),
   seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'how long it is recorded' }),
   megabytes: option('MB', integer(1, 65_536), { fallback: 256, text: 'of the record at most' }),
+  requests: option('N|off', orWord('off', integer(1, 100_000)), {
+    fallback: 200,
+    text: "of clients' requests so many a second are in the record, with their answers' hashes; who they are is not",
+  }),
+  requestBytes: option('BYTES', integer(1_024, 1_073_741_824), {
+    fallback: 262_144,
+    text: 'of requests in a second of the record at most',
+  }),
   json: JSON_OUT,
 }
 

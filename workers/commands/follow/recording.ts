@@ -4,11 +4,13 @@ import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { JournalError } from '../../../engine/storage/directory/journal.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import { version } from '../../config/config.ts'
+import { limitsGiven } from '../../config/options.ts'
 import { KeystoreError } from '../../front/keystore.ts'
 import { startNode } from '../../node/start.ts'
 import { StartError } from '../../process/context.ts'
-import type { Head } from '../../record/lines.ts'
+import type { Head, RequestBounds } from '../../record/lines.ts'
 import { openRecorder, type Recorded, type Recorder } from '../../record/recorder.ts'
+import { type RequestTaking, takeRequests } from '../../record/requests.ts'
 import { encodeLine } from '../../record/values.ts'
 import { type Process, runProcess } from '../shared/process.ts'
 import { say } from '../shared/said.ts'
@@ -25,10 +27,17 @@ export function runRecord(config: RecordConfig): Promise<void> {
       if (reason === 'bytes' || reason === 'seconds') void end(0)
       else fail(`the record ends: ${WHY[reason]}`)
     })
+    const { requests: perSecond, requestBytes: bytesPerSecond } = config
+    const bounds = perSecond === 'off' ? undefined : { perSecond, bytesPerSecond }
+    const requests = bounds && takeRequests({ bounds, tellLines: recorder.add })
     // Closed after the writer, which tells its last lines when it stops.
-    lifecycle.onStop('the record', async () => said(config, await recorder.close()), CLOSE_MS)
+    const close = async () => {
+      requests?.close()
+      await said(config, await recorder.close())
+    }
+    lifecycle.onStop('the record', close, CLOSE_MS)
     log.info({ file: config.out, seconds: config.seconds }, 'what the node is told is recorded')
-    await start(config, process, recorder)
+    await start(config, process, { recorder, bounds, requests })
   })
 }
 
@@ -54,23 +63,39 @@ async function open(
   }
 }
 
-async function start(config: RecordConfig, process: Process, recorder: Recorder): Promise<void> {
+type Recording = {
+  readonly recorder: Recorder
+  readonly bounds: RequestBounds | undefined
+  readonly requests: RequestTaking | undefined
+}
+
+async function start(
+  config: RecordConfig,
+  process: Process,
+  { recorder, bounds, requests }: Recording,
+): Promise<void> {
   const onBegun = (begun: Begun) => {
-    recorder.add(new TextEncoder().encode(`${encodeLine(headOf(config, begun))}\n`))
+    const head = { ...headOf(config, begun), requests: bounds }
+    recorder.add(new TextEncoder().encode(`${encodeLine(head)}\n`))
   }
-  const tape = { type: 'record', onLines: recorder.add } as const
+  const tape = { type: 'record', onLines: recorder.add, courses: requests } as const
   const role = followRole(config, { tape, onBegun, isQuiet: config.json })
-  await startNode({ config, ...process }, role)
+  // Whoever takes requests down stands before one front.
+  const frontThreads = requests === undefined ? config.frontThreads : 1
+  await startNode({ config: { ...config, frontThreads }, ...process }, role)
 }
 
 /** What a replay begins with. */
-function headOf({ chain = DEFAULT_CHAIN, heldFlashblocks }: FollowConfig, begun: Begun): Head {
+function headOf(config: FollowConfig, begun: Begun): Omit<Head, 'requests'> {
+  const { chain = DEFAULT_CHAIN, heldFlashblocks, latest, methods, traceModeOptional } = config
   const { mode, start } = begun
+  const limits = limitsGiven(config.limits)
   return {
     type: 'head',
     version: version(),
     chain: NETWORKS.has(chain) ? { name: chain } : { genesis: readFileSync(chain, 'utf8') },
     ...{ mode, start, heldFlashblocks },
+    serving: { latest, methods, traceModeOptional, limits },
   }
 }
 

@@ -19,6 +19,10 @@ export const FLAGS = {
     shown: 'the end of the record',
   }),
   stay: flag('goes on to answer from where it stopped, until a signal ends it'),
+  atOnce: option('N', integer(1, 1_024), {
+    fallback: 16,
+    text: "clients' requests that are asked again at a time",
+  }),
   json: JSON_OUT,
 }
 

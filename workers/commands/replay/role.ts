@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { beginLazy, lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
+import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import type { ChainChoice } from '../../data/datadir.ts'
 import type { Opened } from '../../data/open.ts'
 import type { ConnectedSource, Role, SourceParts } from '../../node/role.ts'
@@ -15,10 +16,13 @@ export type ReplayParts = {
   readonly tape: Role['tape'] & { readonly type: 'replay' }
   /** It has stopped where it was to stop; then requests are answered from there. */
   readonly over: Promise<void>
+  /** What answers clients, before anything is replayed. */
+  readonly onAnswerer: (answer: Answerer) => void
   readonly isQuiet: boolean
 }
 
-export function replayRole({ head, tape, over, isQuiet }: ReplayParts): Role {
+export function replayRole(parts: ReplayParts): Role {
+  const { head, tape, isQuiet } = parts
   return {
     chain: chainOf(head),
     async begin(opened) {
@@ -34,18 +38,19 @@ export function replayRole({ head, tape, over, isQuiet }: ReplayParts): Role {
     startSource({ keeper, writer }) {
       keeper.close()
       writer.close()
-      return { connect: async (parts) => connect(parts, { head, over }) }
+      return { connect: async (source) => connect(source, parts) }
     },
   }
 }
 
 function connect(
   { writer }: SourceParts,
-  { head, over }: Pick<ReplayParts, 'head' | 'over'>,
+  { head, over, onAnswerer }: Omit<ReplayParts, 'tape' | 'isQuiet'>,
 ): ConnectedSource {
   return {
     methods: [],
-    async start() {
+    async start(answer) {
+      onAnswerer(answer)
       writer.post({ type: 'replay' })
     },
     caughtUp: over,

@@ -1,0 +1,113 @@
+/** The page of a node that follows: what it is worth, a transaction's way over the node that it follows, restarts, and whom it follows. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { freePort } from '../free-port.ts'
+import { type RunningNode, startNode } from '../node-process.ts'
+import { checkRestart } from './outside.ts'
+import { isDrawn, type Parts, WIDE } from './parts.ts'
+import { openTraffic } from './traffic.ts'
+import { checkWay } from './way.ts'
+
+/** After both are there again, on a busy machine. */
+const READY_MS = 120_000
+/** Its state, and what the page calls that. */
+const STATES = [
+  ['lazy', 'proven'],
+  ['whole', 'whole'],
+] as const
+const COMMON = ['--rate-limit', 'off', '--pool-threads', '2']
+
+type Leader = { readonly flags: readonly string[]; node: RunningNode }
+
+/** Beside a development chain of their own, one after the other. */
+export async function checkFollowers({ browser, check }: Pick<Parts, 'browser' | 'check'>) {
+  const datadir = mkdtempSync(join(tmpdir(), 'flashnode-page-leader-'))
+  const flags = ['--datadir', datadir, '--port', String(await freePort()), ...COMMON]
+  const leader: Leader = { flags, node: await startNode(flags) }
+  const followed = [
+    ...['--chain', join(datadir, 'genesis.json'), '--upstream', `${leader.node.url}/`],
+    ...['--feed', `${leader.node.url.replace('http', 'ws')}/feed`],
+  ]
+  try {
+    for (const [state, mode] of STATES)
+      await checkFollower([...followed, '--state', state], leader, {
+        ...{ browser, mode },
+        check: (what, isRight, detail) => check(`follower, ${mode}: ${what}`, isRight, detail),
+      })
+  } finally {
+    await leader.node.stop('SIGKILL')
+    rmSync(datadir, { recursive: true, force: true })
+  }
+}
+
+async function checkFollower(
+  followed: readonly string[],
+  leader: Leader,
+  { browser, check, mode }: Pick<Parts, 'browser' | 'check'> & { readonly mode: string },
+): Promise<void> {
+  const datadir = mkdtempSync(join(tmpdir(), 'flashnode-page-follower-'))
+  const [port, adminPort] = [await freePort(), await freePort()]
+  const own = ['--datadir', datadir, '--port', String(port), '--admin-port', String(adminPort)]
+  const start = () => startNode([...followed, ...own, ...COMMON], 'follow')
+  let node = await start()
+  try {
+    const { url } = node
+    const adminUrl = `http://127.0.0.1:${adminPort}`
+    const parts = { browser, check, url, adminUrl, traffic: await openTraffic(url) }
+    await checkWay(parts)
+    await checkSources(parts, leader, mode)
+    await checkRestart(parts, {
+      stop: async () => void (await node.stop()),
+      start: async () => {
+        node = await start()
+      },
+    })
+  } finally {
+    await node.stop('SIGKILL')
+    rmSync(datadir, { recursive: true, force: true })
+  }
+}
+
+/** On the admin page: mode, upstreams and feeds, each with how it is, also while they are away. */
+async function checkSources(
+  { browser, check, url, adminUrl }: Parts,
+  leader: Leader,
+  mode: string,
+): Promise<void> {
+  const outside = await browser.open(url, WIDE)
+  await isDrawn(outside.page)
+  check('mode', (await outside.page.locator('.badge').innerText()) === mode)
+  const shown = await outside.page.locator('.inside, .sources, .development').count()
+  check('nothing of what is inside, and no controls', shown === 0)
+  await outside.close()
+  const { page, close } = await browser.open(adminUrl, WIDE)
+  await isDrawn(page)
+  check('mode on the admin page', (await page.locator('.badge').innerText()) === mode)
+  const { host } = new URL(leader.node.url)
+  const upstream = rowOf(page, 'Upstreams', host)
+  const feed = rowOf(page, 'Feeds', host)
+  await upstream.waitFor()
+  await feed.waitFor()
+  const [said, heard] = [await upstream.innerText(), await feed.innerText()]
+  check('its upstream with its head', /\t[\d,]+/.test(said), said)
+  check('its feed is connected', /\tyes/.test(heard), heard)
+  await leader.node.stop()
+  await page.locator('.health.degraded li, .health.unready li').first().waitFor()
+  const why = await page.locator('.health').innerText()
+  check('without them it is not ready, and says why', why.includes('not connected'), why)
+  await feed.filter({ hasText: 'no' }).waitFor()
+  check('its feed is not connected', true)
+  leader.node = await startNode(leader.flags)
+  await page.locator('.health.ready').waitFor({ timeout: READY_MS })
+  await feed.filter({ hasText: 'yes' }).waitFor()
+  check('with them it is ready again', true)
+  await close()
+}
+
+const rowOf = (page: Page, heading: string, name: string) =>
+  page
+    .locator('.sources h3', { hasText: heading })
+    .locator('xpath=following-sibling::*[1]')
+    .locator('tbody tr', { hasText: name })
