@@ -12,7 +12,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
     daFootprintScalar`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
-  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol`,
+  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
