@@ -17,7 +17,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+    feedHeldFrames feedHeldBytes apply applyTokenFile applyMs verifyShare
+    applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
 }
 const HEADINGS: ReadonlyMap<string, string> = new Map(

@@ -175,6 +175,9 @@ function serve(main: MessagePort, thread: Thread): void {
       case 'feed':
         source?.feed?.(message.port)
         return
+      case 'leaders':
+        source?.leaders?.(message.port)
+        return
       case 'stop':
         source?.close()
         clearInterval(beat)
@@ -251,6 +254,7 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
       const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
+      else if (event.type === 'diff') thread.source?.taken(event.diff)
       carryOut(thread, await (recording ?? writer).apply(event))
       // What came meanwhile may be more urgent than what waits.
       await new Promise((resolve) => setImmediate(resolve))
