@@ -32,14 +32,19 @@ export function decodeDiff(bytes: EncodedDiff): StateDiff {
   return changes
 }
 
-/** The last `after` and the first `before` of everything; what ends as it began is dropped. Order: first appearance. */
-export function mergeDiffs(list: readonly StateDiff[]): StateDiff {
+/**
+ * The last `after` and the first `before` of everything; what ends as it began is dropped, but where `keepsAll`: then it is a piece of a
+ * block, whose `before` are those of the block. Order: first appearance.
+ */
+export function mergeDiffs(list: readonly StateDiff[], keepsAll = false): StateDiff {
   const accounts = new Map<string, Merged>()
   for (const diff of list) for (const change of diff) add(accounts, change)
   const merged: AccountChange[] = []
   for (const { address, before, after, slots, code } of accounts.values()) {
-    const changed = [...slots.values()].filter((slot) => !isSame(slot.before, slot.after))
-    if (changed.length === 0 && isSameAccount(before, after)) continue
+    const changed = [...slots.values()].filter(
+      (slot) => keepsAll || !isSame(slot.before, slot.after),
+    )
+    if (!keepsAll && changed.length === 0 && isSameAccount(before, after)) continue
     // Code that went and came back is the parent's still.
     const isOwnCode =
       before !== undefined && after !== undefined && isSame(before.codeHash, after.codeHash)

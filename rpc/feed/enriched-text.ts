@@ -10,12 +10,13 @@ import type {
   ToldFlashblock,
   ToldHeader,
 } from '../../engine/sources/writer/changes.ts'
+import { hashOfBefore } from '../../engine/state/before.ts'
 import type { AccountChange, SlotChange } from '../../engine/state/diff.ts'
 import { decodeDiff } from '../../engine/state/diff-codec.ts'
 import { hexText, quantityText } from '../json/codecs.ts'
 import { headerText, l1Members, member } from '../json/json.ts'
 
-export const ENRICHED_VERSION = 1
+export const ENRICHED_VERSION = 2
 
 /** Which message it is: numbers go on by one within a run of the node. */
 export type Stamp = { readonly run: string; readonly seq: number }
@@ -66,6 +67,7 @@ function flashblockText(told: ShownFlashblock): string {
   const isFinal = told.isFinal || final !== undefined
   const piece = (at: number): Bytes =>
     told.bytes.subarray(at === 0 ? 0 : told.ends[at - 1]!, told.ends[at]!)
+  const diff = decodeDiff(piece(2))
   const transactions: string[] = []
   const receipts: string[] = []
   for (let at = 3; at < told.ends.length; at += 4) {
@@ -78,7 +80,7 @@ function flashblockText(told: ShownFlashblock): string {
     `{"number":${number},"index":${index},"payload_id":${payloadId === undefined ? null : `"${payloadId}"`},` +
     `"final":${isFinal},"header":${final === undefined ? headerText(decodeHeader(piece(0)), piece(1)) : finalText(final)},` +
     `"transactions":[${transactions.join(',')}],"receipts":[${receipts.join(',')}],` +
-    `"accounts":[${decodeDiff(piece(2)).map(accountText).join(',')}]}`
+    `"before":${hexText(hashOfBefore(diff))},"accounts":[${diff.map(accountText).join(',')}]}`
   )
 }
 

@@ -11,6 +11,7 @@ import type { FeedDoor, FeedVisit } from '../http/upgrades.ts'
 import type { Connection, ConnectionHandlers } from '../http/websocket.ts'
 import type { Limits } from '../seam/limits.ts'
 import { type Begun, EnrichedFeed, type EnrichedMessage } from './enriched.ts'
+import type { FeedGate } from './gate.ts'
 import { type Held, HeldMessages } from './held.ts'
 import { type FeedQuery, readFeedQuery } from './query.ts'
 
@@ -53,12 +54,13 @@ export type FeedLimits = Pick<
   'feedSubscribers' | 'feedQueueBytes' | 'feedHeldFrames' | 'feedHeldBytes' | 'feedEnrichedBytes'
 >
 
+type FeedAbout = { readonly run: string; readonly gate: FeedGate; readonly seed?: FeedSeed }
+
 /**
  * `feedQueueBytes` is the bound that the connections have: it only tells a slow reader from one that is leaving.
- * @param run names this run of the node to readers of the enriched feed
- * @param seed what a hub of the same run has had already
+ * @param about `run` names this run of the node to readers of the enriched feed, `gate`: who may be one; `seed`: what a hub of the same run has had already
  */
-export function createFeedHub(limits: FeedLimits, run: string, seed?: FeedSeed): FeedHub {
+export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout): FeedHub {
   const counts = { packets: 0, enriched: 0, lagging: 0, refused: 0, replays: 0, gaps: 0 }
   const { feedHeldFrames: messages, feedHeldBytes, feedEnrichedBytes } = limits
   const held = new HeldMessages<Packet>({ messages, bytes: feedHeldBytes }, ({ length }) => length)
@@ -102,12 +104,12 @@ export function createFeedHub(limits: FeedLimits, run: string, seed?: FeedSeed):
   const refuse = (connection: Connection) => refuseReader(connection, counts)
 
   return {
-    door(url) {
+    door(url, visitor) {
       const query = readFeedQuery(url)
       if ('wrong' in query) return query
-      return query.isEnriched && feedEnrichedBytes === 0
-        ? { wrong: 'enrich: this node has no enriched feed' }
-        : admit(query)
+      if (!query.isEnriched) return admit(query)
+      if (feedEnrichedBytes === 0) return { wrong: 'enrich: this node has no enriched feed' }
+      return gate(visitor) ?? admit(query)
     },
     broadcast(packet, place) {
       counts.packets++

@@ -3,7 +3,7 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import type { TrustedProxies } from '../seam/address.ts'
+import { clientAddress, isTrusted, type TrustedProxies } from '../seam/address.ts'
 import type { ApiKeys } from '../seam/api-keys.ts'
 import type { Answerer } from '../seam/exchange.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -50,8 +50,21 @@ type WebSocketOptions = Omit<Shared, 'limits'> & {
   readonly intake: Intake
 }
 
-/** Who stands at /feed, by the URL of its request. */
-export type FeedDoor = (url: string | undefined) => FeedVisit | { readonly wrong: string }
+/** Who stands at /feed, by the URL of its request. `status`: 400 where it is left out. */
+export type FeedDoor = (
+  url: string | undefined,
+  visitor: FeedVisitor,
+) => FeedVisit | { readonly wrong: string; readonly status?: number }
+/** As its handshake says. */
+export type FeedVisitor = {
+  /** Behind trusted proxies. */
+  readonly address: string
+  /** Somebody who is not trusted says that it asks for another one. */
+  readonly isForwarded: boolean
+  /** TLS to here, or to a trusted proxy. */
+  readonly isSecure: boolean
+  readonly token: string | undefined
+}
 export type FeedVisit = {
   readonly open: Open
   /** Of the answer to the handshake. */
@@ -65,6 +78,22 @@ export type Adopt = (upgrade: Upgrade, what: Endpoint | Open) => void
 
 /** Of a replay, for a point. */
 const REPLAY_POINT_BYTES = 65_536
+
+/** Header of a handshake for the enriched feed. */
+export const TOKEN_HEADER = 'x-feed-token'
+
+function visitorOf({ socket, headers }: IncomingMessage, trusted: TrustedProxies): FeedVisitor {
+  const { 'x-forwarded-for': forwardedFor, 'x-forwarded-proto': proto, forwarded } = headers
+  const isHandedOn = isTrusted(clientAddress(socket.remoteAddress, undefined, trusted), trusted)
+  const names = Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor
+  const token = headers[TOKEN_HEADER]
+  return {
+    address: clientAddress(socket.remoteAddress, names, trusted),
+    isForwarded: !isHandedOn && (names ?? proto ?? forwarded) !== undefined,
+    isSecure: 'encrypted' in socket || (isHandedOn && proto === 'https'),
+    token: typeof token === 'string' ? token : undefined,
+  }
+}
 
 export function serveWebSockets(
   http: Server,
@@ -98,8 +127,8 @@ export function serveWebSockets(
     const endpoint = ENDPOINTS.get(path)
     const upgraded = { request, socket, head, address }
     if (path === '/feed' && feed !== undefined) {
-      const visit = feed(request.url)
-      if ('wrong' in visit) return refusal(400, visit.wrong)
+      const visit = feed(request.url, visitorOf(request, options.trustedProxies))
+      if ('wrong' in visit) return refusal(visit.status ?? 400, visit.wrong)
       const points = Math.ceil(visit.replayBytes / REPLAY_POINT_BYTES)
       if (points > 0) visits.owe(address, points)
       const { headers } = visit

@@ -60,6 +60,16 @@ export function isLoopback(address: string): boolean {
   return plain === '::1' || (plain !== undefined && isIP(plain) === 4 && plain.startsWith('127.'))
 }
 
+/** Not everybody's: loopback, RFC 1918, RFC 6598 (carriers and clouds), RFC 4193 and link-local. False for what is no address. */
+export function isPrivate(address: string): boolean {
+  const plain = plainAddress(address)
+  return plain !== undefined && isTrusted(plain, PRIVATE)
+}
+const PRIVATE = trustedProxies([
+  ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16'],
+  ...['100.64.0.0/10', '::1', 'fc00::/7', 'fe80::/10'],
+])
+
 /** False for what is no address. */
 export function isTrusted(address: string, trusted: TrustedProxies): boolean {
   const version = isIP(address)

@@ -8,6 +8,7 @@ import type { Readiness } from '../../rpc/http/state.ts'
 import { eth_sendTransaction } from '../../rpc/methods/account.ts'
 import { openSharedCaps } from '../../rpc/seam/shared-caps.ts'
 import { accountsOf } from '../front/accounts.ts'
+import { feedGate } from '../front/feed-gate.ts'
 import { createFront, type Front, type FrontParts } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
@@ -70,7 +71,9 @@ export async function openCellFront(
     keep: mismatchFiles(path, cell),
     distrust: (reason) => link.post({ type: 'distrust', reason }),
   })
-  const feed = data.feed && createFeedHub(config.limits, data.feed.run, data.feed)
+  const gate = feedGate(config.enrichTokenFile)
+  const feed =
+    data.feed && createFeedHub(config.limits, { run: data.feed.run, gate, seed: data.feed })
   const later: { front?: Front } = {}
   const metrics = metricsOf({ cell, opened, executor, feed, later })
   let waitMs = 0

@@ -12,12 +12,13 @@ export const GROUPS: Readonly<Record<string, string>> = {
     daFootprintScalar`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
-  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol`,
+  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+    feedHeldFrames feedHeldBytes apply applyTokenFile applyMs verifyShare
+    applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
 }
 const HEADINGS: ReadonlyMap<string, string> = new Map(

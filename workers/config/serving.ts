@@ -28,6 +28,7 @@ import {
   limitsOf,
   WORKING,
 } from './options.ts'
+import { tokenProblems } from './token-file.ts'
 
 /** Each is a byte in the ids of its filters, and a thread of 128 MB. */
 const MOST_FRONTS = 64
@@ -62,6 +63,10 @@ export const SERVING = {
   apiKeys: option('FILE', optional(text), {
     fallback: undefined,
     text: 'keys of callers that are counted by name (JSON), read again at SIGHUP',
+  }),
+  enrichTokenFile: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'the token that readers of /feed?enrich=1 need; without it they are those of private addresses',
   }),
   limitStore: option('memory|redis://…', orWord('memory', url('rediss', 'redis')), {
     fallback: 'memory',
@@ -207,6 +212,7 @@ export function servingProblems(
   if (config.agentPort !== 0 && [config.port, config.adminPort].includes(config.agentPort))
     found.push('--agent-port is the --port or the --admin-port: give another, or 0 for none')
   if (config.apiKeys !== undefined) found.push(...readApiKeys(config.apiKeys).problems)
+  found.push(...tokenProblems(config.enrichTokenFile))
   if (config.unlock.length === 0) return found
   if (config.keystore === undefined || config.passwordFile === undefined)
     found.push('--unlock needs --keystore DIR and --password-file FILE')

@@ -34,9 +34,9 @@ type Port = MessagePort | undefined
 export function startChainThreads(
   context: NodeContext,
   data: OpenedData,
-  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape'>,
+  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape' | 'applying'>,
 ): ChainThreads {
-  const { startSource, feeds, lazyCacheBytes, finality, tape } = role
+  const { startSource, feeds, lazyCacheBytes, finality, tape, applying } = role
   const toWriter = new MessageChannel()
   const link = startSource && { keeper: new MessageChannel(), writer: new MessageChannel() }
   const toFeeds = Array.from({ length: feeds ?? 0 }, () => new MessageChannel())
@@ -57,7 +57,7 @@ export function startChainThreads(
       keeper: toWriter.port2,
       source: link?.writer.port1,
       feeds: feeds === undefined ? undefined : toFeeds.map(({ port1 }) => port1),
-      ...{ finality, tape },
+      ...{ finality, tape, applying },
     },
     (message) => {
       if (message.type === 'ready') ready.resolve()
@@ -65,6 +65,11 @@ export function startChainThreads(
       fromWriter.push(message)
     },
   )
+  const portOf = (type: 'feed' | 'leaders') => {
+    const { port1, port2 } = new MessageChannel()
+    writer.post({ type, port: port1 }, [port1])
+    return port2
+  }
   const source =
     link &&
     startSource?.({
@@ -72,11 +77,8 @@ export function startChainThreads(
       keeper: link.keeper.port2,
       writer: link.writer.port2,
       feeds: toFeeds.map(({ port2 }) => port2),
-      newFeed() {
-        const { port1, port2 } = new MessageChannel()
-        writer.post({ type: 'feed', port: port1 }, [port1])
-        return port2
-      },
+      newFeed: () => portOf('feed'),
+      newLeaders: () => portOf('leaders'),
     })
   return { writer, keeper, source, fromWriter, fromKeeper, ready: ready.promise }
 }
@@ -137,10 +139,11 @@ function startWriter(
     readonly feeds: readonly MessagePort[] | undefined
     readonly finality: Role['finality']
     readonly tape: Role['tape']
+    readonly applying: Role['applying']
   },
   onMessage: (message: FromWriter) => void,
 ): Thread<ToWriter> {
-  const { keeper, source, feeds, finality, tape } = ports
+  const { keeper, source, feeds, finality, tape, applying } = ports
   const data: WriterData = {
     ...{ ...shared, thread: WRITER_ROW, keeper },
     sequencer: feeds === undefined ? source : undefined,
@@ -148,6 +151,7 @@ function startWriter(
     limits: {
       foldDepth: config.heldFlashblocks,
       ...(finality === undefined ? {} : limitsOf(finality)),
+      ...applying,
     },
     tellsChanges: source !== undefined && config.limits.feedEnrichedBytes > 0,
     isRecorded: tape?.type === 'record',

@@ -34,7 +34,7 @@ export type Concerned = {
   readonly later: {
     readonly front?: Pick<Front, 'published' | 'hear'>
     readonly cells?: Pick<Cells, 'tell'>
-    readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
+    readonly source?: Pick<ConnectedSource, 'canonicalMoved' | 'leaderDropped'>
   }
 }
 
@@ -75,15 +75,12 @@ export function onWriter(
     case 'count':
       metrics.count(message.what, message.by)
       return
-    case 'replaced': {
-      const { number, promised, canonical, lost } = message
-      const hashes = { promised: bytesToHex(promised), canonical: bytesToHex(canonical) }
-      reporter.report('promise_broken', {
-        ...{ number, ...hashes, lost: lost.slice(0, SHOWN_LOST).map(bytesToHex) },
-        reason: `block ${number} was shown as ${hashes.promised} and is ${hashes.canonical}: ${lost.length} transactions are lost`,
-      })
+    case 'replaced':
+      onReplaced(message, reporter)
       return
-    }
+    case 'leaderDropped':
+      parts.later.source?.leaderDropped?.(message)
+      return
     case 'begun':
       onBegun(message, reporter)
       return
@@ -117,6 +114,17 @@ function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined):
   else if (message.type === 'sealed' || message.type === 'count')
     cells.tell({ type: 'heard', message })
   else if (message.type === 'cancel') cells.tell(message)
+}
+
+function onReplaced(
+  { number, promised, canonical, lost }: FromWriter & { readonly type: 'replaced' },
+  { report }: NodeContext['reporter'],
+): void {
+  const hashes = { promised: bytesToHex(promised), canonical: bytesToHex(canonical) }
+  report('promise_broken', {
+    ...{ number, ...hashes, lost: lost.slice(0, SHOWN_LOST).map(bytesToHex) },
+    reason: `block ${number} was shown as ${hashes.promised} and is ${hashes.canonical}: ${lost.length} transactions are lost`,
+  })
 }
 
 function onBegun(

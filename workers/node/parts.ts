@@ -6,6 +6,7 @@ import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
 import type { Cells } from '../cells/cells.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
+import { feedGate } from '../front/feed-gate.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
 import type { SharedTransactions } from '../front/shared-transactions.ts'
@@ -67,7 +68,8 @@ export function openParts(
   const { limits } = config
   const { chain, reader, pool, jobs, journal, threads } = started
   const later: Parts['later'] = {}
-  const feed = feedOfAll(createFeedHub(limits, runName()), later)
+  const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
+  const feed = feedOfAll(createFeedHub(limits, about), later)
   const health = createHealth({
     now,
     ...readiness,

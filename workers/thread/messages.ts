@@ -43,6 +43,8 @@ export type ToWriter =
   | { readonly type: 'distrust'; readonly reason: string }
   /** The writer's end of a feed whose thread is a new one. */
   | { readonly type: 'feed'; readonly port: MessagePort }
+  /** Its end of the leaders, whose feeds it applies. */
+  | { readonly type: 'leaders'; readonly port: MessagePort }
   /** Once, to a writer that has a record: there is a first record of the views. */
   | { readonly type: 'replay' }
   /** Requests of clients that it had told have been answered. */

@@ -175,6 +175,9 @@ function serve(main: MessagePort, thread: Thread): void {
       case 'feed':
         source?.feed?.(message.port)
         return
+      case 'leaders':
+        source?.leaders?.(message.port)
+        return
       case 'stop':
         source?.close()
         clearInterval(beat)
@@ -260,6 +263,7 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
       if (event === undefined && recording?.isWaiting === true) continue
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
+      else if (event.type === 'diff') thread.source?.taken(event.diff)
       carryOut(thread, await (recording ?? writer).apply(event))
       // What came meanwhile may be more urgent than what waits.
       await new Promise((resolve) => setImmediate(resolve))

@@ -16,6 +16,8 @@ export interface AheadExecution extends BlockExecution {
   tryAhead(transaction: Transaction, limits: Limits): Promise<boolean>
   /** The next transaction is `raw`: gives it when it was executed ahead, else undoes what is ahead. */
   take(raw: Bytes): ExecutedTransaction | undefined
+  /** What is ahead is undone. */
+  undoAhead(): void
 }
 
 export function allowAhead(block: BlockExecution): AheadExecution {
@@ -66,6 +68,7 @@ export function allowAhead(block: BlockExecution): AheadExecution {
       return block.diff(since)
     },
     close: () => block.close(),
+    undoAhead: undo,
     async tryAhead(transaction, limits) {
       const mark = block.checkpoint()
       const done = await block.execute(transaction, limits)

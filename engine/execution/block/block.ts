@@ -2,12 +2,7 @@
 
 import { EMPTY_REQUESTS } from '../../chainspec/genesis.ts'
 import { decodeL1Attributes } from '../../chainspec/l1-attributes.ts'
-import {
-  daFootprint,
-  type L1FeeParameters,
-  receiptL1Fee,
-  rollupData,
-} from '../../chainspec/l1-fee.ts'
+import { type L1FeeParameters, rollupData } from '../../chainspec/l1-fee.ts'
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../../evm/engine.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
@@ -15,11 +10,8 @@ import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../../primitives/keccak.ts'
-import { orderedTrie } from '../../primitives/ordered-root.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
-import { bloomOf, encodeReceipt, orBloom } from '../../primitives/receipt-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
-import { createAddress } from '../../primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { Observer, TraceScene } from '../../tracers/types.ts'
@@ -33,19 +25,22 @@ import type {
   BlockAttributes,
   BlockCheckpoint,
   BlockExecution,
+  BlockPrefix,
   BlockSums,
   BuildHeader,
   ExecutedTransaction,
   OpenBlock,
 } from '../transaction/types.ts'
-import { blobGasOf, GAS_PER_BLOB, type Room } from '../transaction/validation.ts'
+import { GAS_PER_BLOB, type Room } from '../transaction/validation.ts'
 import { withFallback } from './fallback.ts'
 import { finishBlock } from './finish.ts'
+import { dataGasOf, makeReceipt, withReceipt } from './receipts.ts'
+import { createSums, type Sums } from './sums.ts'
 
-export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter }) => {
+export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter, after }) => {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const env = blockEnv(attributes, rules)
-  const about = { rules, env, rootAfter }
+  const about = { rules, env, rootAfter, after }
   return withFallback(
     engine,
     (one) => new Block(attributes, about, one.openSession(reader, env, rules.evm)),
@@ -120,18 +115,13 @@ class Block implements BlockExecution {
   readonly attributes: BlockAttributes
   readonly env: BlockEnv
   readonly rules: Rules
-  readonly executed: ExecutedTransaction[] = []
-  gasUsed = 0n
-  logCount = 0
+  readonly executed: ExecutedTransaction[]
+  gasUsed: bigint
+  logCount: number
   readonly #session: Session
   readonly #rootAfter: RootAfter
-  /** They grow with the block, when roots are asked for: a flashblock's hash only what came with it, what is undone before is never hashed. */
-  readonly #transactionTrie = orderedTrie()
-  readonly #receiptTrie = orderedTrie()
-  /** Transactions that are in them. */
-  #hashed = 0
-  #blobGasUsed = 0n
-  #sums: BlockSums | undefined
+  readonly #sums: Sums
+  #blobGasUsed: bigint
   /** As L1Block's storage says, from the first transaction that pays. */
   #l1: L1FeeParameters | undefined
   /** As the calldata of the block's first transaction says. */
@@ -139,10 +129,20 @@ class Block implements BlockExecution {
 
   constructor(
     attributes: BlockAttributes,
-    about: { readonly rules: Rules; readonly env: BlockEnv; readonly rootAfter: RootAfter },
+    about: {
+      readonly rules: Rules
+      readonly env: BlockEnv
+      readonly rootAfter: RootAfter
+      readonly after: BlockPrefix | undefined
+    },
     session: Session,
   ) {
-    const { rules, env, rootAfter } = about
+    const { rules, env, rootAfter, after } = about
+    this.executed = [...(after?.executed ?? [])]
+    this.gasUsed = after?.gasUsed ?? 0n
+    this.logCount = after?.logCount ?? 0
+    this.#blobGasUsed = after?.blobGasUsed ?? 0n
+    this.#sums = createSums()
     this.attributes = attributes
     this.#rootAfter = rules.hasReceiptStatus ? undefined : rootAfter
     this.rules = rules
@@ -182,22 +182,7 @@ class Block implements BlockExecution {
   }
 
   sums(): BlockSums {
-    for (const { transaction, receipt } of this.executed.slice(this.#hashed)) {
-      this.#transactionTrie.append(transaction.raw)
-      this.#receiptTrie.append(encodeReceipt(receipt))
-    }
-    this.#hashed = this.executed.length
-    this.#sums ??= {
-      gasUsed: this.gasUsed,
-      blobGasUsed: this.#blobGasUsed,
-      logsBloom: this.executed.reduce<Bytes>(
-        (bloom, { receipt }) => orBloom(bloom, receipt.logsBloom),
-        new Uint8Array(256),
-      ),
-      receiptsRoot: this.#receiptTrie.root(),
-      transactionsRoot: this.#transactionTrie.root(),
-    }
-    return this.#sums
+    return this.#sums.of(this.executed, { gasUsed: this.gasUsed, blobGasUsed: this.#blobGasUsed })
   }
 
   checkpoint(): BlockCheckpoint {
@@ -212,13 +197,10 @@ class Block implements BlockExecution {
 
   revert(to: BlockCheckpoint): void {
     this.executed.length = to.transactions
-    this.#transactionTrie.truncate(to.transactions)
-    this.#receiptTrie.truncate(to.transactions)
-    this.#hashed = Math.min(this.#hashed, to.transactions)
+    this.#sums.truncate(to.transactions)
     this.gasUsed = to.gasUsed
     this.logCount = to.logCount
     this.#blobGasUsed = to.blobGasUsed
-    this.#sums = undefined
     this.#l1 = undefined
     // What it throws leaves the transactions that count: they can be executed again.
     this.#session.revert(to.journal)
@@ -260,52 +242,24 @@ class Block implements BlockExecution {
     rollup: RollupFees | undefined,
   ): ExecutedTransaction {
     this.gasUsed += applied.gasUsed
-    if (rollup !== undefined)
-      this.#blobGasUsed += daFootprint(rollup.data, rollup.parameters, this.rules)
-    else if (transaction.type !== 0x7e) this.#blobGasUsed += blobGasOf(transaction)
+    this.#blobGasUsed += dataGasOf(transaction, rollup, this.rules)
     this.logCount += applied.logs.length
     const executed = withReceipt(transaction, this.#receiptOf(transaction, applied, rollup))
     this.executed.push(executed)
-    this.#sums = undefined
     return executed
   }
 
   /** Takes from the block what will be different later. */
   #receiptOf(
     transaction: Transaction,
-    { isSuccess, gasUsed, logs, effectiveGasPrice, depositNonce }: Applied,
+    applied: Applied,
     rollup: RollupFees | undefined,
   ): () => Receipt {
-    const cumulativeGasUsed = this.gasUsed
+    const { rules, env, gasUsed: cumulativeGasUsed } = this
     const root = this.#rootAfter?.(this.#session.diff(0))
-    const { type } = transaction
-    const isDeposit = type === 0x7e
-    const { rules, env } = this
     const parameters = rules.l1Fee === 'none' ? undefined : this.#receiptParameters(transaction)
-    const nonce = isDeposit ? depositNonce! : transaction.nonce
-    const version = rules.depositReceiptVersion
-    return () => {
-      const data = rollup?.data ?? (parameters && rollupData(transaction.raw))
-      const l1 = parameters && receiptL1Fee({ data: data!, isDeposit }, parameters, rules)
-      return {
-        type,
-        status: isSuccess ? 1 : 0,
-        ...(root === undefined ? {} : { root }),
-        cumulativeGasUsed,
-        gasUsed,
-        logsBloom: bloomOf(logs),
-        logs,
-        contractAddress:
-          transaction.to === undefined ? createAddress(transaction.from, nonce) : undefined,
-        effectiveGasPrice,
-        ...(isDeposit ? { depositNonce: nonce } : {}),
-        ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
-        ...(l1 === undefined ? {} : { l1 }),
-        ...(transaction.type === 3
-          ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: env.blobBaseFee }
-          : {}),
-      }
-    }
+    const about = { rules, env, cumulativeGasUsed, root, parameters, data: rollup?.data }
+    return () => makeReceipt(transaction, applied, about)
   }
 
   /** Receipts take them from the calldata of the block's first transaction; what was charged came from storage. */
@@ -314,18 +268,6 @@ class Block implements BlockExecution {
     if (this.#attributes?.of !== first)
       this.#attributes = { of: first, l1: decodeL1Attributes(first.input)?.attributes }
     return this.#attributes.l1 ?? this.#l1 ?? readL1Parameters(this.#session, this.rules)
-  }
-}
-
-/** The receipt is made when somebody reads it: a replay, and what is executed ahead in vain, have none. */
-function withReceipt(transaction: Transaction, make: () => Receipt): ExecutedTransaction {
-  let made: Receipt | undefined
-  return {
-    transaction,
-    get receipt() {
-      made ??= make()
-      return made
-    },
   }
 }
 

@@ -62,7 +62,9 @@ class SureBlock implements BlockExecution {
   async begin() {
     await this.#sure(() => this.#block.begin())
     this.#isBegun = true
-    if (this.#places !== undefined) this.#places = [this.#block.checkpoint()]
+    const { executed } = this.#block
+    if (this.#places !== undefined)
+      this.#places = Array<BlockCheckpoint>(executed.length + 1).fill(this.#block.checkpoint())
   }
   async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
     const work = () => this.#block.execute(transaction, limits, tracer)
@@ -146,8 +148,10 @@ async function repeat(
   isBegun: boolean,
 ): Promise<BlockCheckpoint[]> {
   if (isBegun) await again.begin()
-  const places = [again.checkpoint()]
-  for (const { transaction } of executed) {
+  // Those that it begins with cannot be undone here.
+  const first = again.executed.length
+  const places = Array<BlockCheckpoint>(first + 1).fill(again.checkpoint())
+  for (const { transaction } of executed.slice(first)) {
     const { status } = await again.execute(transaction)
     if (status !== 'executed')
       throw new Error(

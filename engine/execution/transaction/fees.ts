@@ -35,7 +35,7 @@ export type Charge = {
 export const FREE: Charge = { price: 0n, tip: 0n, l1Fee: 0n, operatorFee: 0n, blobFee: 0n }
 
 /** Fee parameters as the L1Block contract holds them now. */
-export function readL1Parameters(session: Session, rules: Rules): L1FeeParameters {
+export function readL1Parameters(session: Pick<Session, 'slot'>, rules: Rules): L1FeeParameters {
   return l1FeeParameters(rules, (number) => session.slot(L1_BLOCK_ADDRESS, SLOT_KEYS.get(number)!))
 }
 
@@ -48,17 +48,24 @@ export function chargeOf(
     rollup,
   }: { readonly env: BlockEnv; readonly rules: Rules; readonly rollup: RollupFees | undefined },
 ): Charge {
-  const { maxFee, maxTip } = feesOf(transaction)
-  const hasBaseFee = rules.header.baseFee
-  const price = hasBaseFee && maxFee > env.baseFee + maxTip ? env.baseFee + maxTip : maxFee
+  const price = priceOf(transaction, { env, rules })
   return {
     price,
-    tip: hasBaseFee ? price - env.baseFee : price,
+    tip: rules.header.baseFee ? price - env.baseFee : price,
     l1Fee: rollup === undefined ? 0n : l1Cost(rollup.data, rollup.parameters, rules).fee,
     operatorFee:
       rollup === undefined ? 0n : operatorFee(transaction.gasLimit, rollup.parameters, rules),
     blobFee: blobGasOf(transaction) * env.blobBaseFee,
   }
+}
+
+/** Wei per gas that is really paid; a gasless transaction names none. */
+export function priceOf(
+  transaction: SignedTransaction,
+  { env, rules }: { readonly env: Pick<BlockEnv, 'baseFee'>; readonly rules: Rules },
+): bigint {
+  const { maxFee, maxTip } = feesOf(transaction)
+  return rules.header.baseFee && maxFee > env.baseFee + maxTip ? env.baseFee + maxTip : maxFee
 }
 
 /** The balance must cover the highest price the transaction allows, the value and everything beside gas. */

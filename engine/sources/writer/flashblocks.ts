@@ -2,6 +2,7 @@
 import type { Sequence } from '../../flashblocks/sequence.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
 import { attributesOf } from '../base-attributes.ts'
+import { settleDiffs, takeDiff } from './apply.ts'
 import {
   checkAttributes,
   checkDelta,
@@ -38,7 +39,7 @@ export async function begin(
       : differ('metadataNumber', attributes.number, message.blockNumber)) ??
     checkAttributes(chain, parent, attributes)
   if (wrong !== undefined) return giveUp(state, packet, { wrong, sequence })
-  const open = openExecution(state.options, parent.hash, attributes)
+  const open = openExecution(state, parent.hash, attributes)
   const block = newBlock('begin', {
     handle: publisher.begin(parent.handle, message.payloadId),
     parent,
@@ -52,10 +53,7 @@ export async function begin(
   try {
     failed = await withScout(
       state,
-      async () => {
-        await open.execution.begin()
-        return executeFlashblock(state, block, { message, startedMs })
-      },
+      () => executeFlashblock(state, block, { message, startedMs }),
       async () => ({ ...open, attributes, begins: true, transactions: message.delta.transactions }),
     )
   } finally {
@@ -112,38 +110,66 @@ export async function extend(
   await show(state, block, { packet, startedMs, from })
 }
 
-/** Executes the new transactions, compares every sum, and only then the hash, which depends on all of them. */
+/**
+ * Takes what a leader has told of the new transactions, or executes them; compares every sum, and only then the hash, which depends on all of
+ * them.
+ */
 async function executeFlashblock(
   state: WriterState,
   block: LiveBlock,
   { message, startedMs }: { readonly message: Flashblock; readonly startedMs: number },
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = block.open!
-  const { delta, index } = message
-  const { attributes, rules } = execution
+  const { delta, index, payloadId } = message
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
+  const place = { number: block.handle.number, index, payloadId, hash: delta.blockHash }
+  const judge = () => wrongOf(state, block, message)
+  const found = await takeDiff(state, block, { place, raws: delta.transactions, judge })
+  const wrong =
+    found.taken === undefined ? ((await executeNew(state, block, message)) ?? judge()) : undefined
+  if (wrong !== undefined) return wrong
+  const { header, hash } = headerSoFar(block, message)
+  const diff = await execution.diff(checkpoint)
+  block.executeMs += state.options.now() - startedMs
+  if (addIncrement(state, block, { index, header, hash, diff, from }) === 'full') return 'full'
+  settleDiffs(state, block, { place, found, diff, executed: execution.executed.slice(from) })
+  return undefined
+}
+
+/** As far as they were not executed ahead. */
+async function executeNew(
+  state: WriterState,
+  block: LiveBlock,
+  { delta, index }: Flashblock,
+): Promise<Mismatch | undefined> {
+  const { execution } = block.open!
+  if (index === 0) await execution.begin()
   const { ahead } = execution
   const taken = state.expected.take(execution, delta.transactions)
   if (taken > 0) count(state, 'ahead_taken', taken)
   if (ahead > taken) count(state, 'ahead_undone', ahead - taken)
   const { senderOf } = state.expected
-  const invalid = await executeAll(execution, delta.transactions, { from: taken, senderOf })
-  if (invalid !== undefined) return invalid
-  const sums = execution.sums()
-  const wrong =
+  return executeAll(execution, delta.transactions, { from: taken, senderOf })
+}
+
+function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mismatch | undefined {
+  const { execution } = block.open!
+  const { attributes } = execution
+  const { delta, index } = message
+  return (
     (index === 0
       ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
-      : undefined) ?? checkDelta(sums, delta)
-  if (wrong !== undefined) return wrong
-  const { header, hash } = headerOf({ attributes, rules, sums }, delta)
-  const wrongHash = differ('blockHash', hash, delta.blockHash)
-  if (wrongHash !== undefined) return wrongHash
-  const diff = await execution.diff(checkpoint)
-  block.executeMs += state.options.now() - startedMs
-  return addIncrement(state, block, { index, header, hash, diff, from }) === 'full'
-    ? 'full'
-    : undefined
+      : undefined) ??
+    checkDelta(execution.sums(), delta) ??
+    differ('blockHash', headerSoFar(block, message).hash, delta.blockHash)
+  )
+}
+
+function headerSoFar(block: LiveBlock, { delta }: Flashblock) {
+  const { execution } = block.open!
+  const { attributes, rules } = execution
+  return headerOf({ attributes, rules, sums: execution.sums() }, delta)
 }
 
 async function show(

@@ -2,6 +2,7 @@
 import type { SealedBlock } from '../../chain/types.ts'
 import { dropPayload } from '../../flashblocks/sequence.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
+import { disown } from './apply.ts'
 import { checkHeader, type Mismatch } from './checks.ts'
 import { appendOf, type LiveBlock, step } from './live-block.ts'
 import {
@@ -31,7 +32,9 @@ export function handOver(state: WriterState, block: LiveBlock, sealed: SealedBlo
     emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })
   } else {
     if (block.isWhole) state.chain.drop(block)
-    refuse(state, sealed, wrong)
+    // What was not executed here is no word of ours: it is executed now.
+    if (block.appliedFrom.length > 0) disown(state, block, wrong)
+    else refuse(state, sealed, wrong)
   }
 }
 

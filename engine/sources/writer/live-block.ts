@@ -4,7 +4,8 @@ import type { ChainReader, SealedBlock } from '../../chain/types.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
 import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
-import { buildHeader, openBlock } from '../../execution/block/block.ts'
+import { buildHeader } from '../../execution/block/block.ts'
+import { type JoinedExecution, joinedBlock } from '../../execution/block/joined.ts'
 import { isEdit } from '../../execution/transaction/edits.ts'
 import type {
   BlockAttributes,
@@ -28,6 +29,7 @@ import { encodeDiff } from '../../state/diff-codec.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
+import type { LeaderDiff } from '../applying/types.ts'
 import { EDIT, type Mismatch, mismatch } from './checks.ts'
 
 export type LiveBlock = {
@@ -60,6 +62,10 @@ export type LiveBlock = {
   sealed: SealedBlock | undefined
   /** Executed for its source alone: no head until it is canonical. */
   readonly isWhole: boolean
+  /** It is not what its canonical block says, through a leader's fault: that one is executed beside it. */
+  isDisowned: boolean
+  /** Diffs of leaders in it: they were not executed here. */
+  readonly appliedFrom: LeaderDiff[]
   /** Its End as a feed sent it, until it is relayed; undefined: none has come. */
   endFrame: Bytes | undefined
   /** Its End was relayed, or would not be true. */
@@ -76,12 +82,14 @@ export type Untold = {
   readonly transactions: readonly ExecutedTransaction[]
 }
 export type OpenPart = {
-  readonly execution: AheadExecution
+  readonly execution: OpenExecution
   /** The state at the parent. */
   readonly reader: StateReader
   /** Ends the execution, and the lease of the parent's state. */
   release(): void
 }
+/** Transactions are executed, also ahead, or taken as a leader has executed them. */
+export type OpenExecution = AheadExecution & Pick<JoinedExecution, 'join' | 'state'>
 export type Content = {
   readonly attributes: BlockAttributes
   readonly sums: BlockSums
@@ -110,6 +118,8 @@ export const newBlock = (
   isProven: false,
   sealed: undefined,
   isWhole: false,
+  isDisowned: false,
+  appliedFrom: [],
   endFrame: undefined,
   isEndOver: false,
   untold: [],
@@ -125,7 +135,17 @@ export function step(block: LiveBlock, event: BlockEvent): void {
  * @throws {ViewError} when that state is gone
  */
 export function openExecution(
-  context: { readonly chain: ChainSpec; readonly engine: Engine; readonly reader: ChainReader },
+  {
+    options: context,
+    limits,
+  }: {
+    readonly options: {
+      readonly chain: ChainSpec
+      readonly engine: Engine
+      readonly reader: ChainReader
+    }
+    readonly limits: { readonly fetchKeys: number }
+  },
   parent: Bytes,
   attributes: BlockAttributes,
 ): OpenPart {
@@ -135,7 +155,19 @@ export function openExecution(
     if (block === undefined) throw new Error('the parent of a block is in no view')
     const reader = lease.view.state(block)
     const { engine, chain } = context
-    const execution = allowAhead(openBlock({ engine, chain, reader, attributes }))
+    const mostMissing = limits.fetchKeys
+    const joined = joinedBlock({ engine, chain, reader, attributes, mostMissing })
+    const ahead = allowAhead(joined)
+    const execution = Object.assign(ahead, {
+      join(part: Parameters<JoinedExecution['join']>[0]) {
+        ahead.undoAhead()
+        return joined.join(part)
+      },
+      state() {
+        ahead.undoAhead()
+        return joined.state()
+      },
+    })
     return {
       execution,
       reader,
@@ -158,7 +190,7 @@ export async function executeAll(
 ): Promise<Mismatch | undefined> {
   for (const [at, raw] of transactions.entries()) {
     if (at < from) continue
-    const transaction = decode(raw, senderOf)
+    const transaction = decodeOne(raw, senderOf)
     if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
     if (!execution.rules.hasEdits && isEdit(transaction))
       return mismatch(EDIT, 'no rule', 'made by hand, as on development chains')
@@ -223,7 +255,8 @@ export function appendOf(block: LiveBlock): AppendBlock {
   }
 }
 
-function decode(
+/** What is no transaction is told, not thrown. */
+export function decodeOne(
   raw: Bytes,
   senderOf: SenderOf | undefined,
 ): Transaction | { readonly error: string } {

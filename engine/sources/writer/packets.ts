@@ -2,6 +2,7 @@
 import { judgeEnd, judgeFlashblock, type Sequence } from '../../flashblocks/sequence.ts'
 import type { FeedMessage, FlashblockBase } from '../../flashblocks/types.ts'
 import { MissingError } from '../../state/reader.ts'
+import { waitsForDiff } from './apply.ts'
 import { dropsIn, noteEnd, receive } from './feeds.ts'
 import { begin, endIfComplete, extend, type FlashblockPacket, snake } from './flashblocks.ts'
 import type { LiveBlock } from './live-block.ts'
@@ -23,7 +24,7 @@ import { ask } from './waits.ts'
 /** @throws {ViewError} when the state under the block is gone */
 export async function onPacket(state: WriterState, received: FeedPacket): Promise<void> {
   const packet = receive(state, received)
-  if (state.packetWait === undefined && state.lane.size === 0) return judge(state, packet)
+  if (!isWaiting(state) && state.lane.size === 0) return judge(state, packet)
   keep(state, state.lane, packet)
 }
 
@@ -68,13 +69,14 @@ async function judge(state: WriterState, packet: Received, before?: Wait<Receive
   try {
     switch (verdict) {
       case 'next':
+        if (isHeldBack(state, flashblock, state.chain.pending.handle.number)) return
         await extend(state, flashblock, sequence)
         break
       case 'first':
       case 'firstOfNextBlock':
       case 'secondPayload':
       case 'ahead':
-        await onIndexZero(state, flashblock, sequence)
+        if ((await onIndexZero(state, flashblock, sequence)) === 'waits') return
         break
       case 'early':
         keep(state, state.early, packet)
@@ -104,32 +106,54 @@ async function onIndexZero(
   state: WriterState,
   packet: FlashblockPacket,
   sequence: Sequence,
-): Promise<void> {
+): Promise<'waits' | undefined> {
   const { chain, limits } = state
   const { base } = packet.message
-  if (base === undefined) return
+  if (base === undefined) return undefined
   if (chain.complete.handle.number - chain.canonical.handle.number >= limits.ahead) {
     if (state.failure !== undefined)
       emit(state, { type: 'halted', message: state.failure, isFatal: true })
-    return count(state, 'feed_too_far_ahead')
+    count(state, 'feed_too_far_ahead')
+    return undefined
   }
   const parent = parentOf(state, base)
-  if (parent === undefined) return hold(state, packet)
+  if (parent === undefined) {
+    hold(state, packet)
+    return undefined
+  }
   const waitMs = waitAbove(state, parent, packet.feed)
   if (waitMs > 0) {
     keep(state, state.rivals, packet)
-    return wakeAt(state, state.options.now() + waitMs)
+    wakeAt(state, state.options.now() + waitMs)
+    return undefined
   }
+  if (isHeldBack(state, packet, parent.handle.number + 1)) return 'waits'
   const { payloadId } = packet.message
   await begin(state, packet, { parent, sequence })
   // What another feed has sent of it before goes on from here.
   const others = state.rivals.take(({ message }) => message.payloadId === payloadId)
   for (const other of others) await again(state, other)
+  return undefined
 }
+
+/** It waits for what a leader tells of it; what comes behind it waits in line. */
+function isHeldBack(state: WriterState, packet: FlashblockPacket, number: number): boolean {
+  const { message, receivedAtMs } = packet
+  if (state.waited === message) return false
+  const { index, payloadId, delta } = message
+  const place = { number, index, payloadId }
+  const { transactions: raws } = delta
+  if (!waitsForDiff(state, place, { sinceMs: receivedAtMs, raws })) return false
+  state.diffWait = { event: packet, place }
+  return true
+}
+
+const isWaiting = ({ packetWait, diffWait }: WriterState): boolean =>
+  packetWait !== undefined || diffWait !== undefined
 
 /** After one that waits for state the others wait. */
 const again = async (state: WriterState, packet: Received): Promise<void> =>
-  state.packetWait === undefined ? judge(state, packet) : keep(state, state.lane, packet)
+  isWaiting(state) ? keep(state, state.lane, packet) : judge(state, packet)
 
 /** Milliseconds until this feed may drop what stands on a block. */
 const waitAbove = (state: WriterState, parent: LiveBlock, feed: number): number =>
@@ -163,8 +187,9 @@ function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefin
   return isUsable ? parent : undefined
 }
 
-/** What came behind a flashblock that waited for state. */
+/** The flashblock that waits for a leader, where that is over; then what came behind it, or behind one that waited for state. */
 async function resumeLane(state: WriterState): Promise<boolean> {
+  if (state.diffWait !== undefined) return resumeDiffWait(state, state.diffWait)
   const { packetWait: wait, options } = state
   if (wait !== undefined) {
     const isLate = options.now() >= wait.untilMs
@@ -175,6 +200,23 @@ async function resumeLane(state: WriterState): Promise<boolean> {
   const next = state.lane.shift()
   if (next !== undefined) await judge(state, next)
   return next !== undefined
+}
+
+async function resumeDiffWait(
+  state: WriterState,
+  { event, place }: NonNullable<WriterState['diffWait']>,
+): Promise<boolean> {
+  const { message, receivedAtMs: sinceMs } = event
+  const raws = message.type === 'end' ? [] : message.delta.transactions
+  const isUseful = isOfUse(state, event)
+  if (isUseful && waitsForDiff(state, place, { sinceMs, raws })) return false
+  state.diffWait = undefined
+  if (!isUseful) count(state, 'feed_stale')
+  else {
+    state.waited = message
+    await judge(state, event)
+  }
+  return true
 }
 
 /** Whether a flashblock that waits would still be executed. */
@@ -198,7 +240,7 @@ async function resumeEarly(state: WriterState): Promise<boolean> {
     return false
   }
   const [next] = early.packets.filter((packet) => indexOf(packet) === due)
-  if (next !== undefined && state.packetWait === undefined) {
+  if (next !== undefined && !isWaiting(state)) {
     state.gapSinceMs = undefined
     early.take((packet) => packet === next)
     await judge(state, next)
@@ -217,7 +259,7 @@ async function resumeEarly(state: WriterState): Promise<boolean> {
 /** Held packets whose parent has become known are taken up again; those of lower blocks are of no use any more. */
 async function resumeHeld(state: WriterState): Promise<boolean> {
   const { held, chain } = state
-  if (held.size === 0 || state.packetWait !== undefined) return false
+  if (held.size === 0 || isWaiting(state)) return false
   const bases = held.packets.flatMap(({ message }) =>
     message.type === 'flashblock' && message.base !== undefined
       ? [{ payloadId: message.payloadId, base: message.base }]
@@ -240,7 +282,7 @@ async function resumeHeld(state: WriterState): Promise<boolean> {
 /** Payloads that had to wait for the feed that brought another one: it is silent now, or lost. */
 async function resumeRivals(state: WriterState): Promise<boolean> {
   const { rivals } = state
-  if (rivals.size === 0 || state.packetWait !== undefined) return false
+  if (rivals.size === 0 || isWaiting(state)) return false
   let wakeMs = Number.POSITIVE_INFINITY
   const useless: string[] = []
   for (const packet of rivals.packets) {

@@ -7,8 +7,11 @@ import {
   type Sequence,
   startSequence,
 } from '../../flashblocks/sequence.ts'
+import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { BlockId, StoredHead } from '../../storage/types.ts'
+import { Applying } from '../applying/applying.ts'
+import type { DiffPlace } from '../applying/types.ts'
 import { nothingTold, type Told, takeChanges } from './changes.ts'
 import { createExpectations, type Expectations } from './expected.ts'
 import type { LiveBlock, OpenPart } from './live-block.ts'
@@ -78,6 +81,12 @@ export type WriterState = {
   pinned: number | undefined
   readonly sealed: QueuedBlock[]
   readonly expected: Expectations
+  /** What leaders tell. */
+  readonly applying: Applying
+  /** A flashblock that waits for what leaders tell of it. */
+  diffWait: { readonly event: Received; readonly place: DiffPlace } | undefined
+  /** The newest that has waited long enough, or has what it waited for. */
+  waited: FeedMessage | undefined
   /** Executed for its source alone, waiting for its root. */
   whole: LiveBlock | undefined
   /** Waiting for the keeper to append it. */
@@ -134,6 +143,9 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     pinned: undefined,
     sealed: [],
     expected: createExpectations(options.now),
+    applying: new Applying({ diffs: limits.heldDiffs, bytes: limits.heldDiffBytes }),
+    diffWait: undefined,
+    waited: undefined,
     whole: undefined,
     handed: undefined,
     beginning: undefined,
@@ -261,6 +273,7 @@ export function flush(state: WriterState, to = state.chain.complete): void {
 export function giveUp(state: WriterState): void {
   for (const shelf of [state.held, state.early, state.rivals, state.lane]) shelf.clear()
   state.packetWait = undefined
+  state.diffWait = undefined
   state.sealedWait = undefined
   state.sealed.length = 0
   if (state.handed !== undefined) return

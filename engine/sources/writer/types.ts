@@ -14,6 +14,7 @@ import type {
 } from '../../storage/types.ts'
 import { HELD_BLOCKS } from '../../views/memory.ts'
 import type { Publisher } from '../../views/types.ts'
+import type { LeaderDiff, LeaderFault } from '../applying/types.ts'
 import type { NewChanges } from './changes.ts'
 
 /** Of packets that an earlier run of the process has executed: nobody stands for them any more. */
@@ -46,6 +47,16 @@ export type WriterEvent =
       readonly isConnected: boolean
       /** It has sent, or sends now, what came between. */
       readonly isResumed?: boolean
+    }
+  /** A leader has told what a flashblock does, which is applied in place of executing it. */
+  | { readonly type: 'diff'; readonly diff: LeaderDiff }
+  /** Its connection opened or ended. */
+  | {
+      readonly type: 'leader'
+      readonly leader: number
+      readonly isConnected: boolean
+      /** What it has said cannot be right, of whatever flashblock. */
+      readonly fault?: LeaderFault
     }
   /** Safe and finalized as the source says; until the first of these they trail canonical by fixed lags. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
@@ -120,6 +131,7 @@ export type WriterEffect =
       readonly lost: readonly Bytes[]
     }
   | CheckEffect
+  | LeaderDroppedEffect
   | BegunEffect
   /** What was to begin anew goes on from where it was. */
   | { readonly type: 'notBegun'; readonly reason: string }
@@ -150,6 +162,14 @@ export type BegunEffect = {
   /** undefined: nothing of before is kept. */
   readonly keptUpTo: number | undefined
   readonly why: string
+}
+
+/** What a leader has told cannot be right: nothing of it is believed any more. `kind` is a name of few. */
+export type LeaderDroppedEffect = {
+  readonly type: 'leaderDropped'
+  readonly leader: number
+  readonly kind: string
+  readonly message: string
 }
 
 /** Without a trie no root tells of a mistake: some keys that a block wrote, for the source to look up at that block's hash. */
@@ -197,6 +217,13 @@ export type WriterLimits = {
   readonly scoutMs: number
   /** Keys of a canonical block that are named for a check, where no trie is kept. */
   readonly checkedKeys: number
+  /** Milliseconds from a flashblock's arrival in which a leader may tell what it does; then it is executed here. 0: there are no leaders. */
+  readonly applyMs: number
+  /** Of flashblocks, how many are executed whatever leaders tell, and compared with it. */
+  readonly verifyShare: number
+  /** Of each leader, what it has told of flashblocks that have not come yet, and its bytes. */
+  readonly heldDiffs: number
+  readonly heldDiffBytes: number
   /** Folded blocks that a reorg may still go back to. */
   readonly undoBlocks: number
   /** Blocks that safe and finalized stay behind canonical where no source says where they are. A development chain gives its own. */
@@ -226,6 +253,10 @@ export const WRITER_LIMITS: WriterLimits = {
   fetchMs: 30_000,
   scoutMs: 50,
   checkedKeys: 3,
+  applyMs: 0,
+  verifyShare: 0.05,
+  heldDiffs: 256,
+  heldDiffBytes: 64 * 2 ** 20,
   undoBlocks: 64,
   safeLag: 0,
   finalizedLag: 0,

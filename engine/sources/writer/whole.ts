@@ -1,6 +1,8 @@
 /** Canonical blocks that no flashblocks brought, or others than these: executed for their source alone, shown when they are canonical. */
 import type { SealedBlock } from '../../chain/types.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
+import type { DiffPlace } from '../applying/types.ts'
+import { settleDiffs, takeDiff } from './apply.ts'
 import {
   attributesOfSealed,
   checkAttributes,
@@ -48,7 +50,7 @@ export async function executeWhole(state: WriterState, sealed: SealedBlock): Pro
       ? mismatch('stateRoot', 'not known here', 'not given')
       : checkAttributes(options.chain, parent, attributes)
   if (wrong !== undefined) return refuse(state, sealed, wrong)
-  const open = openExecution(options, parent.hash, attributes)
+  const open = openExecution(state, parent.hash, attributes)
   const { payloadId } = sealed
   const block = newBlock('begin', {
     // Without the payload's name: its flashblocks are not told apart here, so that nobody can ask for one.
@@ -91,21 +93,43 @@ async function fillWhole(
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = open
   const { attributes, rules } = execution
-  await execution.begin()
-  const invalid = await executeAll(execution, sealed.transactions)
-  if (invalid !== undefined) return invalid
+  const place = wholePlace(sealed)
+  const judge = () => wrongOfWhole(state, execution, sealed)
+  const found = await takeDiff(state, block, { place, raws: sealed.transactions, judge })
+  if (found.taken === undefined) {
+    await execution.begin()
+    const wrong = (await executeAll(execution, sealed.transactions)) ?? judge()
+    if (wrong !== undefined) return wrong
+  }
   const sums = execution.sums()
-  const first = execution.executed[0]?.transaction
+  const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
+  const { header, hash } = headerOf({ attributes, rules, sums }, roots)
+  const diff = await execution.diff()
+  if (addIncrement(state, block, { index: 0, header, hash, diff, from: 0 }) === 'full')
+    return 'full'
+  settleDiffs(state, block, { place, found, diff, executed: execution.executed })
+  return undefined
+}
+
+/** As leaders tell of it: by its hash, for a height may have several. */
+export const wholePlace = ({ number, hash }: SealedBlock): DiffPlace => ({
+  ...{ number, index: 0, payloadId: undefined },
+  ...(hash === undefined ? {} : { hash }),
+})
+
+function wrongOfWhole(
+  { options }: WriterState,
+  execution: OpenPart['execution'],
+  sealed: SealedBlock,
+): Mismatch | undefined {
+  const { attributes, rules } = execution
+  const sums = execution.sums()
   const known = rootsOf(sealed)
-  const wrong =
-    checkFirstTransaction(state.options.chain, attributes, first) ??
+  return (
+    checkFirstTransaction(options.chain, attributes, execution.executed[0]?.transaction) ??
     checkSealedSums(sums, sealed) ??
     (known === undefined
       ? undefined
       : checkHeader(headerOf({ attributes, rules, sums }, known), sealed))
-  if (wrong !== undefined) return wrong
-  const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
-  const { header, hash } = headerOf({ attributes, rules, sums }, roots)
-  const part = { index: 0, header, hash, diff: await execution.diff(), from: 0 }
-  return addIncrement(state, block, part) === 'full' ? 'full' : undefined
+  )
 }

@@ -41,6 +41,7 @@ describe('normal', () => {
       feed_first_of_next_block: 1,
       feed_next: 2,
       feed_already_complete: 1,
+      flashblock_executed: 3,
     })
     expect(world.told.map(({ type }) => type)).toEqual([
       'published',

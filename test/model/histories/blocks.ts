@@ -3,7 +3,6 @@ import { envOf } from '../../../engine/chain/env.ts'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import type { ChainSpec, Rules } from '../../../engine/chainspec/types.ts'
 import type { BlockEnv } from '../../../engine/evm/engine.ts'
-import type { AheadExecution } from '../../../engine/execution/block/ahead.ts'
 import type {
   BlockAttributes,
   BlockSums,
@@ -13,6 +12,7 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { bloomOf } from '../../../engine/primitives/receipt-codec.ts'
 import { bigintToBytes, ZERO_20, ZERO_32 } from '../../../engine/primitives/words.ts'
+import type { OpenExecution } from '../../../engine/sources/writer/live-block.ts'
 import {
   diffOf,
   EMPTY_WORLD,
@@ -26,7 +26,7 @@ import { type Chain, lastOf, type Node, placeOf, worldOf } from './truth.ts'
 export type Random = (below: number) => number
 
 /** A block being executed, as far as the writer looks at one. */
-export class MadeUpExecution implements AheadExecution {
+export class MadeUpExecution implements OpenExecution {
   readonly attributes: BlockAttributes
   readonly rules: Rules
   readonly env: BlockEnv
@@ -89,6 +89,9 @@ export class MadeUpExecution implements AheadExecution {
   finish = never
   tryAhead = never
   take = never
+  join = never
+  state = never
+  undoAhead(): void {}
   checkpoint = never
   revert = never
 }

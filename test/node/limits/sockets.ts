@@ -392,7 +392,10 @@ export const SOCKETS = {
   ),
   controlFrames: row(2, 'closed', sent(frames(5, frame('', { opcode: 9 })))),
   feedSubscribers: row(1, 1, async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    const hub = createFeedHub(
+      { ...DEFAULT_LIMITS, ...limits },
+      { run: '0x00000000000000aa', gate: () => undefined },
+    )
     await over(
       async ({ open }) => {
         for (let at = 0; at < 2; at++) await statusOf(await open(), upgrade('feed'))
@@ -402,7 +405,10 @@ export const SOCKETS = {
     return hub.counts.refused
   }),
   feedQueueBytes: row(1_000_000_000, { lagging: 0, subscribers: 1 }, async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    const hub = createFeedHub(
+      { ...DEFAULT_LIMITS, ...limits },
+      { run: '0x00000000000000aa', gate: () => undefined },
+    )
     return over(
       async ({ open }) => {
         const socket = await open()
@@ -421,7 +427,10 @@ export const SOCKETS = {
   feedHeldFrames: row(3, 'a gap', replayed()),
   feedHeldBytes: row(40, 'a gap', replayed()),
   feedEnrichedBytes: row(0, '400', async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    const hub = createFeedHub(
+      { ...DEFAULT_LIMITS, ...limits },
+      { run: '0x00000000000000aa', gate: () => undefined },
+    )
     return over(async ({ open }) => statusOf(await open(), upgrade('feed?enrich=1')), {
       feed: hub.door,
     })(limits)
@@ -431,7 +440,10 @@ export const SOCKETS = {
 /** What a reader gets first that asks for what came after the first of ten messages. */
 function replayed(): Row['see'] {
   return async (limits) => {
-    const hub = createFeedHub({ ...DEFAULT_LIMITS, ...limits }, '0x00000000000000aa')
+    const hub = createFeedHub(
+      { ...DEFAULT_LIMITS, ...limits },
+      { run: '0x00000000000000aa', gate: () => undefined },
+    )
     for (let index = 0; index < 10; index++)
       hub.broadcast(`message ${index}`, { number: 1, index, payloadId: '0x0000000000000001' })
     return over(

@@ -31,7 +31,7 @@ async function start(options: Partial<FeedLimits> = {}) {
     ...{ feedSubscribers: 4, feedQueueBytes: 8_000_000, feedHeldFrames: 100 },
     ...{ feedHeldBytes: 1_000_000, feedEnrichedBytes: 1_000_000, ...options },
   }
-  const hub = createFeedHub(limits, RUN)
+  const hub = createFeedHub(limits, { run: RUN, gate: () => undefined })
   const { server, port } = await startServer({ feed: hub.door, limits })
   started.push(server)
   const world = new WriterWorld({ tellsChanges: true })
@@ -144,7 +144,10 @@ test('a hub that goes on from another one sends what that sends', async () => {
     ...{ feedSubscribers: 4, feedQueueBytes: 8_000_000, feedHeldFrames: 100 },
     ...{ feedHeldBytes: 1_000_000, feedEnrichedBytes: 1_000_000 },
   }
-  const other = createFeedHub(limits, RUN, structuredClone(hub.seed()))
+  const other = createFeedHub(limits, {
+    ...{ run: RUN, gate: () => undefined },
+    seed: structuredClone(hub.seed()),
+  })
   const { server, port } = await startServer({ feed: other.door, limits })
   started.push(server)
   const urls = [url, `ws://127.0.0.1:${port}/feed?enrich=1`]
@@ -161,8 +164,8 @@ test('a hub that goes on from another one sends what that sends', async () => {
 test('each message is encoded once for all, and when nobody reads not at all', async () => {
   const { hub, world, tell, url } = await start()
   const sent: unknown[] = []
-  const watched: FeedHub['door'] = (query) => {
-    const visit = hub.door(query)
+  const watched: FeedHub['door'] = (query, visitor) => {
+    const visit = hub.door(query, visitor)
     if ('wrong' in visit) return visit
     const open: typeof visit.open = (connection) =>
       visit.open({ ...connection, send: (data) => sent.push(data) > 0 })

@@ -17,7 +17,7 @@ async function start(options: Partial<FeedLimits> = {}) {
     ...options,
   }
   const { feedQueueBytes } = limits
-  const hub = createFeedHub(limits, '0x00000000000000aa')
+  const hub = createFeedHub(limits, { run: '0x00000000000000aa', gate: () => undefined })
   const { server, port } = await startServer({
     feed: hub.door,
     limits: { feedQueueBytes, connectionsPerClient: 3 },

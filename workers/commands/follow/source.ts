@@ -9,6 +9,7 @@ import { createInbox } from '../../thread/inbox.ts'
 import { startThread } from '../../thread/thread.ts'
 import type { LazyBegin } from './begin.ts'
 import { type FollowConfig, upstreamLimitsOf } from './flags.ts'
+import { startApplying } from './leaders.ts'
 
 const STOP_MS = 3_000
 
@@ -47,6 +48,7 @@ export function startFollowing(
     onEnded,
   })
   context.lifecycle.onStop('the feeds', feeds.stop)
+  const leaders = startApplying(config, link)
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')
@@ -55,6 +57,7 @@ export function startFollowing(
         thread,
         inbox,
         feeds,
+        leaders,
         context,
         config,
         isLazy: lazy !== undefined,

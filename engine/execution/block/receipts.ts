@@ -1,0 +1,88 @@
+/** Receipts, from what a run gave and from what the block knows by itself. */
+import {
+  daFootprint,
+  type L1FeeParameters,
+  type RollupData,
+  receiptL1Fee,
+  rollupData,
+} from '../../chainspec/l1-fee.ts'
+import type { Rules } from '../../chainspec/types.ts'
+import type { BlockEnv } from '../../evm/engine.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import type { Receipt } from '../../primitives/receipt.ts'
+import { bloomOf } from '../../primitives/receipt-codec.ts'
+import type { Transaction } from '../../primitives/transaction.ts'
+import { createAddress } from '../../primitives/transaction-codec.ts'
+import type { RollupFees } from '../transaction/fees.ts'
+import type { Applied } from '../transaction/settle.ts'
+import type { ExecutedTransaction } from '../transaction/types.ts'
+import { blobGasOf } from '../transaction/validation.ts'
+
+/** What of a receipt only a run can tell. */
+export type RunOutcome = Pick<
+  Applied,
+  'isSuccess' | 'gasUsed' | 'logs' | 'effectiveGasPrice' | 'depositNonce'
+>
+
+export function makeReceipt(
+  transaction: Transaction,
+  { isSuccess, gasUsed, logs, effectiveGasPrice, depositNonce }: RunOutcome,
+  about: {
+    readonly rules: Rules
+    readonly env: BlockEnv
+    readonly cumulativeGasUsed: bigint
+    readonly root: Bytes | undefined
+    /** undefined: an L1 chain. */
+    readonly parameters: L1FeeParameters | undefined
+    /** Where it is known already. */
+    readonly data: RollupData | undefined
+  },
+): Receipt {
+  const { rules, env, cumulativeGasUsed, root, parameters } = about
+  const { type } = transaction
+  const isDeposit = type === 0x7e
+  const nonce = isDeposit ? depositNonce! : transaction.nonce
+  const version = rules.depositReceiptVersion
+  const data = about.data ?? (parameters && rollupData(transaction.raw))
+  const l1 = parameters && receiptL1Fee({ data: data!, isDeposit }, parameters, rules)
+  return {
+    type,
+    status: isSuccess ? 1 : 0,
+    ...(root === undefined ? {} : { root }),
+    cumulativeGasUsed,
+    gasUsed,
+    logsBloom: bloomOf(logs),
+    logs,
+    contractAddress:
+      transaction.to === undefined ? createAddress(transaction.from, nonce) : undefined,
+    effectiveGasPrice,
+    ...(isDeposit ? { depositNonce: nonce } : {}),
+    ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
+    ...(l1 === undefined ? {} : { l1 }),
+    ...(transaction.type === 3
+      ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: env.blobBaseFee }
+      : {}),
+  }
+}
+
+/** The receipt is made when somebody reads it: a replay, and what is executed ahead in vain, have none. */
+export function withReceipt(transaction: Transaction, make: () => Receipt): ExecutedTransaction {
+  let made: Receipt | undefined
+  return {
+    transaction,
+    get receipt() {
+      made ??= make()
+      return made
+    },
+  }
+}
+
+/** What it adds to the block's blobGasUsed: its DA footprint, on an L1 chain the gas of its blobs. `rollup`: undefined for a deposit too. */
+export function dataGasOf(
+  transaction: Transaction,
+  rollup: RollupFees | undefined,
+  rules: Rules,
+): bigint {
+  if (rollup !== undefined) return daFootprint(rollup.data, rollup.parameters, rules)
+  return transaction.type === 0x7e ? 0n : blobGasOf(transaction)
+}

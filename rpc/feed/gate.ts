@@ -1,0 +1,32 @@
+/**
+ * Who may read the enriched feed. It is what replicas answer from, so it is for those who run this node: with a token where there is one, and
+ * never in the clear over a network that is everybody's.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { type FeedVisitor, TOKEN_HEADER } from '../http/upgrades.ts'
+import { isPrivate } from '../seam/address.ts'
+import { digestOf } from '../seam/api-keys.ts'
+
+export type FeedGate = (
+  visitor: FeedVisitor,
+) => { readonly status: 401 | 403; readonly wrong: string } | undefined
+
+/** @param token undefined: none is needed, and only loopback and private addresses are let in */
+export function createFeedGate(token: string | undefined): FeedGate {
+  const wanted = token === undefined ? undefined : digestOf(token)
+  return ({ address, isForwarded, isSecure, token: given }) => {
+    const isNear = isPrivate(address) && !isForwarded
+    if (wanted === undefined)
+      return isNear
+        ? undefined
+        : { status: 403, wrong: 'enrich: from private addresses only, there is no token' }
+    if (given === undefined || !timingSafeEqual(digestOf(given), wanted))
+      return {
+        status: 401,
+        wrong: `enrich: the header ${TOKEN_HEADER} has no token or another one`,
+      }
+    return isNear || isSecure
+      ? undefined
+      : { status: 403, wrong: 'enrich: over TLS, or from a private address' }
+  }
+}

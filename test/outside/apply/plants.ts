@@ -1,0 +1,153 @@
+/** What a leader may tell wrong, in the words of docs/feed-enriched.md, and what finds it. */
+
+/** The message as it is sent then; undefined: it has nothing that fits. `before`: the message before it. */
+export type Plant = (text: string, before: string | undefined) => string | undefined
+
+type Told = {
+  seq: number
+  run: string
+  snapshot: boolean
+  flashblocks: {
+    number: number
+    index: number
+    payload_id: string | null
+    header: { parentHash: string }
+    transactions: { raw: string }[]
+    receipts: {
+      status: string
+      gasUsed: string
+      cumulativeGasUsed: string
+      logs: { data: string }[]
+    }[]
+    accounts: {
+      account: { nonce: string; balance: string } | null
+      slots: [string, string][]
+    }[]
+  }[]
+}
+type Flashblock = Told['flashblocks'][number]
+
+/** `kind`: as the log names what has found it. */
+export type Planted = { readonly name: string; readonly plant: Plant; readonly kind: string }
+
+/** In a flashblock that fits, with transactions of users; not in what a reader begins with. */
+const inFlashblock =
+  (fits: (one: Flashblock) => boolean, spoil: (one: Flashblock) => void): Plant =>
+  (text) => {
+    const told = JSON.parse(text) as Told
+    const one = told.snapshot
+      ? undefined
+      : told.flashblocks.find(
+          (each) => each.index > 0 && each.transactions.length > 0 && fits(each),
+        )
+    if (one === undefined) return undefined
+    spoil(one)
+    return JSON.stringify(told)
+  }
+const always = () => true
+const hex = (value: bigint) => `0x${value.toString(16)}`
+const other = (word: string) => `${word.slice(0, -1)}${word.endsWith('1') ? '2' : '1'}`
+
+export const PLANTED: readonly Planted[] = [
+  {
+    name: 'a balance',
+    kind: 'balance',
+    plant: inFlashblock(always, ({ accounts }) => {
+      const { account } = accounts.find((one) => one.account !== null)!
+      account!.balance = hex(BigInt(account!.balance) + 1n)
+    }),
+  },
+  {
+    name: 'a nonce',
+    kind: 'nonce',
+    plant: inFlashblock(always, ({ accounts }) => {
+      for (const { account } of accounts)
+        if (account !== null && account.nonce !== '0x0')
+          account.nonce = hex(BigInt(account.nonce) + 1n)
+    }),
+  },
+  {
+    name: 'an account that is left out',
+    kind: 'before',
+    plant: inFlashblock(always, ({ accounts }) => void accounts.shift()),
+  },
+  {
+    name: 'a status',
+    kind: 'receiptsRoot',
+    plant: inFlashblock(always, ({ receipts }) => {
+      receipts[0]!.status = receipts[0]!.status === '0x1' ? '0x0' : '0x1'
+    }),
+  },
+  {
+    name: 'a log',
+    kind: 'receiptsRoot',
+    plant: inFlashblock(
+      ({ receipts }) => receipts.some(({ logs }) => logs.length > 0),
+      ({ receipts }) => {
+        const { logs } = receipts.find((one) => one.logs.length > 0)!
+        logs[0]!.data = other(logs[0]!.data)
+      },
+    ),
+  },
+  {
+    name: 'gas',
+    kind: 'gasUsed',
+    plant: inFlashblock(always, ({ receipts }) => {
+      receipts[0]!.gasUsed = hex(BigInt(receipts[0]!.gasUsed) + 1n)
+    }),
+  },
+  {
+    name: 'another payload',
+    kind: 'payload',
+    plant: inFlashblock(always, (one) => {
+      one.payload_id = other(one.payload_id!)
+    }),
+  },
+  {
+    name: 'a slot',
+    kind: 'root',
+    plant: inFlashblock(
+      ({ accounts }) => accounts.some(({ slots }) => slots.length > 0),
+      ({ accounts }) => {
+        const { slots } = accounts.find((one) => one.slots.length > 0)!
+        slots[0]![1] = other(slots[0]![1])
+      },
+    ),
+  },
+]
+
+/** Of the messages themselves: each is found when it is read. */
+export const MISTOLD: readonly Planted[] = [
+  {
+    name: 'another parent',
+    kind: 'parent',
+    plant: inFlashblock(always, ({ header }) => {
+      header.parentHash = other(header.parentHash)
+    }),
+  },
+  {
+    name: 'another index',
+    kind: 'index',
+    plant: inFlashblock(always, (one) => {
+      one.index++
+    }),
+  },
+  {
+    name: 'a run that is over',
+    kind: 'run',
+    plant: inRunning((told) => JSON.stringify({ ...told, run: other(told.run) })),
+  },
+  { name: 'a message twice', kind: 'sequence', plant: inRunning((_, before) => before) },
+  {
+    name: 'half a message',
+    kind: 'malformed',
+    plant: inRunning((told) => JSON.stringify(told).slice(0, -100)),
+  },
+]
+
+function inRunning(spoil: (told: Told, before: string | undefined) => string | undefined): Plant {
+  return (text, before) => {
+    const told = JSON.parse(text) as Told
+    return told.snapshot || before === undefined ? undefined : spoil(told, before)
+  }
+}
