@@ -115,6 +115,22 @@ describe('an answer', () => {
   })
 })
 
+test.each([
+  ['a multicall of 50 balances', 23_000, 0],
+  ['what is longer than a body of one point', 66_000, 1],
+])('%s is asked again: %i characters run %i times more', async (_name, characters, more) => {
+  const { rpc } = opened()
+  const to = `0x${'04'.padStart(40, '0')}`
+  const call = { to, data: `0x${'ab'.repeat(characters / 2)}`, gas: '0x2000000' }
+  const ask = async () => {
+    const before = rpc.poolCalls.length
+    expect((await rpc.ask('eth_call', [call, 'latest'])).result).toBe(call.data)
+    return rpc.poolCalls.length - before
+  }
+  expect(await ask()).toBe(1)
+  expect(await ask()).toBe(more)
+})
+
 describe('equal calls', () => {
   /** Calls wait for the gate before they reach a worker. */
   function gated() {
