@@ -55,3 +55,5 @@ await leader.load.stop().catch((error: Error) => check('the load', false, error.
 console.log(`load: ${JSON.stringify(leader.load.sent)}`)
 check('the chain that was followed ends with 0', (await leader.node.stop()) === 0)
 close()
+// What a section has left open does not hold it up.
+process.exit()

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../free-port.ts'
 import { call, type RunningNode, startNode } from '../node-process.ts'
 import { type Load, startLoad } from './load.ts'
 
@@ -30,7 +31,8 @@ export async function startLeader(
   return { node, genesis: join(datadir, 'genesis.json'), load }
 }
 
-const ADMIN_PORT = 18_546
+/** Another run of the same may be beside this one. */
+const ADMIN_PORT = await freePort()
 /** Flags of a node whose metrics are looked at; one at a time. */
 export const WITH_METRICS: readonly string[] = ['--admin-port', String(ADMIN_PORT)]
 
