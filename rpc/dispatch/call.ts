@@ -1,5 +1,6 @@
 /** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
 
+import { hash } from 'node:crypto'
 import type { ChainView, Endpoint, HeadBasis } from '../../engine/chain/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { MissingError, PlaceError, ViewError } from '../../engine/state/reader.ts'
@@ -65,6 +66,11 @@ export type LegacyStats = {
 const DECODE_FIRST_CHARACTERS = 16_384
 /** Parameters up to this length are remembered with their answer, and equal ones of a moment run once: a multicall of 50 balances has 23,000. */
 const KEY_CHARACTERS = 65_536
+/** Longer ones stand in a key by their hash: V8 takes the length of a string beyond 16,383 characters for its hash, and a map of them is a list. */
+const WHOLE_CHARACTERS = 16_000
+
+const keyTextOf = ({ text }: Pick<Call, 'text'>): string =>
+  text.length <= WHOLE_CHARACTERS ? text : `#${hash('sha256', text, 'base64')}`
 
 /** @returns what runs calls of this chain */
 export function createCaller(options: CallerOptions): Caller {
@@ -95,7 +101,8 @@ class Calls {
       // A long key takes as much of the cache as its answer.
       if (method.basis === undefined || call.text.length > KEY_CHARACTERS)
         return this.#start(call, scope, isPinned)
-      const following = this.#followingOf(call, scope)
+      const keyText = keyTextOf(call)
+      const following = this.#followingOf(call, keyText, scope)
       const found = following && this.#options.cache.follow(following)
       if (found?.reply !== undefined) {
         if (found.isCarried) this.#tellCarried(call, scope, found.reply)
@@ -104,7 +111,7 @@ class Calls {
       const { view } = scope
       const basis = method.basis(view, call.params)
       const basisKey = view.cacheKey(basis)
-      const key = `${basisKey} ${method.name} ${call.text}`
+      const key = `${basisKey} ${method.name} ${keyText}`
       const known = following === undefined ? this.#options.cache.get(key) : undefined
       if (known !== undefined) return known
       if (method.runs !== 'front') {
@@ -122,13 +129,17 @@ class Calls {
   }
 
   /** undefined: the answer follows no head, or the view's is older than what was seen. @throws {ViewError} */
-  #followingOf({ found, params, text }: Call, { view, chain }: Scope): Following | undefined {
+  #followingOf(
+    { found, params }: Call,
+    keyText: string,
+    { view, chain }: Scope,
+  ): Following | undefined {
     const head = this.#lineages && found.follows?.(params)
     if (head === undefined) return undefined
     const lineage = this.#lineages![head]
     const step = lineage.stepOf(view, chain)
     if (step === undefined) return undefined
-    return { key: `${lineage.name} ${found.name} ${text}`, lineage, step }
+    return { key: `${lineage.name} ${found.name} ${keyText}`, lineage, step }
   }
 
   /** @param isPinned the call belongs to a batch that holds a record. */
