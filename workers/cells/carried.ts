@@ -1,9 +1,8 @@
 /** Methods that run on the main thread, whichever cell is asked: what a cell knows of them, and how it passes them on. */
 
 import type { Endpoint } from '../../engine/chain/types.ts'
-import { textResult } from '../../rpc/json/results.ts'
 import type { JsonSchema } from '../../rpc/json/schema.ts'
-import { frontMethod, type Method } from '../../rpc/method/method.ts'
+import type { FrontContext, Method } from '../../rpc/method/method.ts'
 import type { Client } from '../../rpc/seam/client.ts'
 import { errorOf, overloaded, type RpcErrorObject } from '../../rpc/seam/errors.ts'
 
@@ -42,28 +41,26 @@ export type PassOn = (call: {
 
 const RETRY_MS = 1_000
 
-/** The same method in a cell. Its parameters are looked at where it runs. */
+/** The same method in a cell. Its parameters are looked at where it runs, and cost as much as they do there. */
 export function passedOn(method: CarriedMethod, pass: PassOn): Method {
-  const stub = frontMethod({
-    ...method,
-    params: [],
-    result: textResult(method.result.name, method.result.schema),
-    handler: () => undefined,
-  })
-  const params = method.params.map(({ schema, ...param }) => ({
-    ...param,
-    fallback: undefined,
-    codec: { decode: (wire: unknown) => wire, encode: (value: unknown) => value, schema },
-  }))
+  const { name } = method
   return {
-    ...stub,
-    params,
-    result: method.result,
+    ...method,
+    params: method.params.map(({ schema, ...param }) => ({
+      ...param,
+      fallback: undefined,
+      codec: { decode: (wire: unknown) => wire, encode: (value: unknown) => value, schema },
+    })),
+    runs: 'front',
+    ...{ about: undefined, basis: undefined, follows: undefined, lateData: undefined },
+    ...{ ofLong: undefined, replays: undefined, isPure: false, isSingleRun: false },
+    cost: () => 1,
     decode: (wire) => wire,
     async invoke(context, wire) {
-      const { client } = context as unknown as { readonly client: Client }
-      const text = JSON.stringify(wire)
-      const called = await pass({ method: method.name, text, endpoint: client.endpoint, client })
+      // Dispatch gives every method of the front a FrontContext.
+      const { client } = context as FrontContext
+      const { endpoint } = client
+      const called = await pass({ method: name, text: JSON.stringify(wire), endpoint, client })
       if (called === undefined) throw overloaded('the main thread does not answer', RETRY_MS)
       if ('error' in called) throw errorOf(called.error)
       return called.result
