@@ -75,8 +75,8 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
           counts.heard++
           await take(options, raw)
         }
-      } catch {
-        // Its connection says why.
+      } catch (error) {
+        onAway((error as Error).message)
         await pause(RETRY_MS, undefined, { ref: false })
       }
   }
@@ -166,14 +166,20 @@ async function entriesAfter(client: RedisClient, key: string, from: string): Pro
 }
 
 /** As one that the sequencer has: its sender's replica has asked that. Whatever is wrong with it is nobody's error here. */
-async function take({ transactions, lazy }: SharedTransactionsOptions, raw: Bytes): Promise<void> {
+async function take(
+  { transactions, lazy, report }: SharedTransactionsOptions,
+  raw: Bytes,
+): Promise<void> {
   for (let round = 0; round < MOST_ROUNDS; round++)
     try {
       await transactions.submit(new Uint8Array(raw), OWN_CLIENT, true)
       return
     } catch (error) {
       if (error instanceof ViewError) return
-      if (!(error instanceof MissingError)) throw error
+      if (!(error instanceof MissingError)) {
+        report('call_failed', { err: error, method: 'a shared transaction' })
+        return
+      }
       const signal = AbortSignal.timeout(FETCH_MS)
       const asked = { for: 'send', client: OWN_CLIENT.address, signal } as const
       const { failed } = (await lazy?.fetch(error.missing, asked)) ?? { failed: 'nobody has it' }
