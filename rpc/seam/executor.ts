@@ -37,6 +37,8 @@ export type RunTimes = { readonly queuedMs: number; readonly runMs: number }
 export type PoolClient = {
   readonly isGone: boolean
   readonly address: string
+  /** Aborted when it goes; left out: it stays. To be made, unlike `isGone`. */
+  readonly signal?: AbortSignal
 }
 /** The node itself. */
 export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }

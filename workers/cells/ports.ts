@@ -30,7 +30,7 @@ export function remoteTransactions(
   return {
     async submit(raw, client, isTaken = false) {
       const { address } = client
-      const signal = raw.length > LONG_BYTES ? signalOf(client) : undefined
+      const signal = raw.length > LONG_BYTES ? client.signal : undefined
       const asked = { what: 'submit', raw, address, isTaken } as const
       const said = await ask<'submit'>(asked, signal && { signal })
       return submission(said)
@@ -57,10 +57,6 @@ export function remoteTransactions(
     },
   }
 }
-
-/** A client of the sockets has one, the node itself none. */
-const signalOf = (client: object): AbortSignal | undefined =>
-  'signal' in client ? (client.signal as AbortSignal) : undefined
 
 /** @throws {MissingError} {ViewError} as the txpool does */
 function submission(said: Submission | Undone | undefined): Submission {

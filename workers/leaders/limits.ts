@@ -1,6 +1,6 @@
 /** The bounds of leaders whose enriched feeds are applied, in one place. */
-import type { FeedLimits } from '../feeds/limits.ts'
-import { FEED_LIMITS } from '../feeds/limits.ts'
+import type { ConnectionLimits } from '../feeds/connection.ts'
+import { FEED_LIMITS, type FeedLimits } from '../feeds/limits.ts'
 
 /** What an operator may set of them: each is a flag of `follow`, `--<name>`. */
 export const APPLY_BOUNDS = {
@@ -25,17 +25,8 @@ export const MOST_LEADERS = 8
  * A leader is connected to, watched and left as a feed is; it sends one message for each record of its own. It is one of ours: it is looked for
  * more often than somebody else's feed.
  */
-export const LEADER_LIMITS: Pick<
-  FeedLimits,
-  | 'frames'
-  | 'floodRestMs'
-  | 'connectMs'
-  | 'pingMs'
-  | 'pongMs'
-  | 'silentMs'
-  | 'leastRetryMs'
-  | 'mostRetryMs'
-  | 'connects'
-  | 'sampleMs'
-  | 'beatMs'
-> = { ...FEED_LIMITS, mostRetryMs: 2_000, connects: { perSecond: 0.5, burst: 10 } }
+export const LEADER_LIMITS: ConnectionLimits & Pick<FeedLimits, 'sampleMs' | 'beatMs'> = {
+  ...FEED_LIMITS,
+  mostRetryMs: 2_000,
+  connects: { perSecond: 0.5, burst: 10 },
+}

@@ -1,16 +1,8 @@
 /** What the thread of the leaders says to the writer and to main, and they to it: plain data. */
-import type { LeaderDiff, LeaderFault } from '../../engine/sources/applying/types.ts'
+import type { WriterEvent } from '../../engine/sources/writer/types.ts'
 
 /** Over a port of their own. */
-export type LeadersToWriter =
-  | { readonly type: 'diff'; readonly diff: LeaderDiff }
-  /** `fault`: it has said what cannot be right, and nothing of it is believed any more. */
-  | {
-      readonly type: 'leader'
-      readonly leader: number
-      readonly isConnected: boolean
-      readonly fault?: LeaderFault
-    }
+export type LeadersToWriter = Extract<WriterEvent, { readonly type: 'diff' | 'leader' }>
 
 /** The writer has taken so many diffs of it. */
 export type WriterToLeaders = {

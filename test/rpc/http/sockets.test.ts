@@ -1,9 +1,10 @@
 /** Sockets over the real server: who is let in, who goes, and when a half-open one is closed. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { trustedProxies } from '../../../rpc/seam/address.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import { from } from '../../fixtures/socket-from.ts'
 import {
   openRaw,
   openSocket,
@@ -18,13 +19,6 @@ async function start(options: TestServerOptions) {
   const started = await startServer(options)
   onTestFinished(() => started.server.close())
   return started
-}
-async function from(address: string, port: number): Promise<Socket> {
-  const socket = connect({ port, host: '127.0.0.1', localAddress: address })
-  onTestFinished(() => void socket.destroy())
-  socket.on('error', () => {})
-  await once(socket, 'connect')
-  return socket
 }
 const request = (body: string, length = body.length) =>
   `POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`

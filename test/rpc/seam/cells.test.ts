@@ -1,6 +1,6 @@
 /** Fronts of one node: what a client holds in one of them it cannot have in another. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { trustedProxies } from '../../../rpc/seam/address.ts'
 import { openOwnCaps } from '../../../rpc/seam/caps.ts'
@@ -15,6 +15,7 @@ import {
 import { lazyChain } from '../../fixtures/lazy-state.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
+import { from } from '../../fixtures/socket-from.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
 const FULL = { error: { code: -32005 } }
@@ -62,13 +63,6 @@ async function serverOf(limits: Partial<Limits>, caps: ReturnType<typeof openSha
   const started = await startServer({ limits, caps })
   onTestFinished(() => started.server.close())
   return started
-}
-async function from(address: string, port: number): Promise<Socket> {
-  const socket = connect({ port, host: '127.0.0.1', localAddress: address })
-  onTestFinished(() => void socket.destroy())
-  socket.on('error', () => {})
-  await once(socket, 'connect')
-  return socket
 }
 const REQUEST =
   'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n1'
