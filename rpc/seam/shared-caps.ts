@@ -12,6 +12,7 @@ import {
   type RowShape,
   SharedRows,
   seed,
+  threadOf,
 } from './shared-rows.ts'
 
 /** What places are counted of. */
@@ -187,8 +188,6 @@ class CapRows extends SharedRows {
       Atomics.store(words, at, 0)
   }
 }
-
-const threadOf = (cell: number): number => cell + 1
 
 /**
  * After the exit of a cell's thread, and before another one has its number: gives back all that it held. It waits for nobody, since who

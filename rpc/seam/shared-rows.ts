@@ -4,6 +4,9 @@
  */
 import { randomFillSync } from 'node:crypto'
 
+/** Names the thread of a front in locks: 1 is the main one, whose number among fronts is 0. */
+export const threadOf = (cell: number): number => cell + 1
+
 /** What the rows are, in numbers. */
 export type RowShape = {
   /** Rows that keys may have: 1, 2, … Row 0 is nobody's. */

@@ -7,13 +7,16 @@ import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
 import type { Readiness } from '../../rpc/http/state.ts'
 import { eth_sendTransaction } from '../../rpc/methods/account.ts'
 import { openSharedCaps } from '../../rpc/seam/shared-caps.ts'
+import { threadOf } from '../../rpc/seam/shared-rows.ts'
 import { accountsOf } from '../front/accounts.ts'
 import { feedGate } from '../front/feed-gate.ts'
 import { createFront, type Front, type FrontParts } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
+import { SAMPLE_MS } from '../observe/load.ts'
 import { createCellMetrics, type FrontMetrics } from '../observe/metrics.ts'
+import { loadLater } from '../pool/later.ts'
 import { type OpenedPool, openPool } from '../pool/open.ts'
 import { probePool } from '../pool/probe.ts'
 import { openReading } from '../pool/reading.ts'
@@ -22,7 +25,6 @@ import { watchHeaps } from '../thread/heaps.ts'
 import type { Asker } from './asking.ts'
 import { carried, passedOn } from './carried.ts'
 import { filterHome } from './filters.ts'
-import { lockName } from './lock-name.ts'
 import type { CellData, CellQuestions, FromCell, ToCell } from './messages.ts'
 import { remoteForward, remoteLazy, remoteTransactions } from './ports.ts'
 
@@ -40,11 +42,6 @@ export interface CellFront {
   hear(message: Told): void
 }
 
-/** After the start, as the front of one thread does. */
-const NEAR_MS = 2_000
-const PREPARE_MS = 5_000
-/** As often as the main thread looks at its own (observe/load.ts). */
-const LOAD_MS = 250
 /** A control of a development chain may wait for many blocks. */
 const CALL_MS = 600_000
 const UNHEARD: Readiness = {
@@ -100,7 +97,8 @@ export async function openCellFront(
   front.server.setPaused('starting')
   context.lifecycle.onStop('the server', front.close)
   const probe = () => void tellProbe(opened, link)
-  openLater(context, { opened, probe, tellLoad })
+  watchFromNowOn(context, { probe, tellLoad })
+  loadLater(context, opened)
   return {
     ...{ front, metrics },
     pool: opened.pool.stats,
@@ -170,9 +168,9 @@ function openRemote(data: CellData, { ask, post }: Link) {
       forward: data.hasForward ? remoteForward(ask) : undefined,
       readiness: async (maxLagMs?: number) =>
         (await ask<'readiness'>({ what: 'readiness', maxLagMs })) ?? UNHEARD,
-      purses: { calls: shared.calls, visits: shared.visits, thread: lockName(cell) },
+      purses: { calls: shared.calls, visits: shared.visits, thread: threadOf(cell) },
       caps: openSharedCaps(shared.caps, cell),
-      shownNotes: openSharedShown(shared.shown, lockName(cell)),
+      shownNotes: openSharedShown(shared.shown, threadOf(cell)),
       filterHome: filterHome(cell, (of, asked) =>
         ask<'filter'>({ what: 'filter', cell: of, ...asked }),
       ),
@@ -205,25 +203,15 @@ const tellProbe = (opened: Pick<OpenedPool, 'pool'>, { post }: Link): Promise<vo
     (error: Error) => post({ type: 'probed', problem: error.message }),
   )
 
-function openLater(
+/** What the main thread is told without asking. */
+function watchFromNowOn(
   { config, lifecycle }: NodeContext,
-  {
-    opened,
-    probe,
-    tellLoad,
-  }: {
-    readonly opened: OpenedPool
-    readonly probe: () => void
-    readonly tellLoad: () => void
-  },
+  { probe, tellLoad }: { readonly probe: () => void; readonly tellLoad: () => void },
 ): void {
   const probes = setInterval(probe, HEALTH_PROBE_MS).unref()
-  const later = [setTimeout(opened.openNear, NEAR_MS).unref()]
-  if (config.verifySample > 0) later.push(setTimeout(opened.pool.prepare, PREPARE_MS).unref())
-  const loads = config.agentPort > 0 ? setInterval(tellLoad, LOAD_MS).unref() : undefined
-  lifecycle.onStop('what is done later', () => {
+  const loads = config.agentPort > 0 ? setInterval(tellLoad, SAMPLE_MS).unref() : undefined
+  lifecycle.onStop('what a cell tells of itself', () => {
     clearInterval(probes)
     clearInterval(loads)
-    later.forEach(clearTimeout)
   })
 }

@@ -2,9 +2,9 @@
 import { Worker } from 'node:worker_threads'
 import { clearShown } from '../../rpc/events/shared-shown.ts'
 import { clearEnded } from '../../rpc/limiter/memory.ts'
-import { internalError } from '../../rpc/seam/errors.ts'
 import type { TransactionService } from '../../rpc/seam/ports.ts'
 import { capsOfEnded } from '../../rpc/seam/shared-caps.ts'
+import { threadOf } from '../../rpc/seam/shared-rows.ts'
 import type { Place } from '../front/front.ts'
 import type { Report } from '../observe/reporter.ts'
 import {
@@ -15,7 +15,6 @@ import {
   createAsker,
 } from './asking.ts'
 import type { Called } from './carried.ts'
-import { lockName } from './lock-name.ts'
 import type {
   CellData,
   CellQuestions,
@@ -266,9 +265,9 @@ class RunningCells implements Cells {
     cell.answering.close()
     cell.asking.close()
     if (this.#cells.get(cell.number) === cell) this.#cells.delete(cell.number)
-    for (const memory of [counts.calls, counts.visits]) clearEnded(memory, lockName(cell.number))
+    for (const memory of [counts.calls, counts.visits]) clearEnded(memory, threadOf(cell.number))
     capsOfEnded(counts.caps, cell.number)
-    clearShown(counts.shown, lockName(cell.number))
+    clearShown(counts.shown, threadOf(cell.number))
     release(cell.data, thread)
     if (this.#isClosing) return
     report('cell_replaced', { cell: cell.number, reason: why })
@@ -297,7 +296,7 @@ class RunningCells implements Cells {
 /** @throws the system's error */
 async function listenOf(cell: Cell, port: number): Promise<Place> {
   const said = await askOf<'listen'>(cell, { what: 'listen', port })
-  if (said === undefined) throw internalError()
+  if (said === undefined) throw new Error(`cell ${cell.number} does not answer`)
   if ('url' in said) return said
   const { code, message } = said
   throw Object.assign(new Error(message), { code })

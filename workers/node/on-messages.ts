@@ -11,6 +11,7 @@ import type { Front } from '../front/front.ts'
 import type { Transactions } from '../front/transactions.ts'
 import type { Verifier } from '../front/verifier.ts'
 import type { Health } from '../observe/health.ts'
+import { isShown } from '../observe/live.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Pool } from '../pool/pool.ts'
 import type { NodeContext } from '../process/context.ts'
@@ -111,7 +112,7 @@ function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined):
   if (cells === undefined) return
   if (message.type === 'published')
     cells.tell({ type: 'heard', message: { ...message, transactions: [] } })
-  else if (message.type === 'sealed' || message.type === 'count')
+  else if (message.type === 'sealed' || (message.type === 'count' && isShown(message.what)))
     cells.tell({ type: 'heard', message })
   else if (message.type === 'cancel') cells.tell(message)
 }

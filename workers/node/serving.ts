@@ -9,8 +9,8 @@ import { createLimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { TransactionService } from '../../rpc/seam/ports.ts'
 import { createCapsMemory, openSharedCaps } from '../../rpc/seam/shared-caps.ts'
+import { threadOf } from '../../rpc/seam/shared-rows.ts'
 import { filterHome } from '../cells/filters.ts'
-import { lockName } from '../cells/lock-name.ts'
 import type { SharedCounts } from '../cells/messages.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { accountsOf, openKeys } from '../front/accounts.ts'
@@ -22,6 +22,7 @@ import { startAdmin } from '../observe/admin.ts'
 import { agentLine, startAgent } from '../observe/agent.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { modeOf } from '../observe/live.ts'
+import { loadLater } from '../pool/later.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { type CellParts, cellDoors, type Doors, ownDoors } from './doors.ts'
@@ -30,10 +31,6 @@ import type { ConnectedSource, Role } from './role.ts'
 
 /** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
 const DRAIN_MS = 8_000
-/** After the start: what verified calls need is loaded before one comes, and before memory counts as warm. */
-const PREPARE_MS = 5_000
-/** Who asks at once is answered first. */
-const NEAR_MS = 2_000
 /** For the first answer of the pool. */
 const START_MS = 30_000
 /** For a cell that is busy. */
@@ -160,9 +157,9 @@ async function openFront(
     courses: role.tape?.courses,
     requests: role.tape?.type === 'record' ? role.tape.courses : undefined,
     ...(counts && {
-      purses: { calls: counts.calls, visits: counts.visits, thread: lockName(0) },
+      purses: { calls: counts.calls, visits: counts.visits, thread: threadOf(0) },
       caps: openSharedCaps(counts.caps, 0),
-      shownNotes: openSharedShown(counts.shown, lockName(0)),
+      shownNotes: openSharedShown(counts.shown, threadOf(0)),
       filterHome: filterHome(0, async (cell, asked) => later.cells?.filter(cell, asked)),
     }),
   })
@@ -229,9 +226,10 @@ async function becomeReady(
   pool.saveCompiled()
   saveCompiled()
   // Short calls are run where clients are.
-  const later = config.frontThreads > 1 ? [] : [setTimeout(parts.openNear, NEAR_MS).unref()]
-  if (config.verifySample > 0) later.push(setTimeout(pool.prepare, PREPARE_MS).unref())
-  lifecycle.onStop('what is loaded later', () => later.forEach(clearTimeout))
+  loadLater(
+    { config, lifecycle },
+    { pool, openNear: config.frontThreads > 1 ? undefined : parts.openNear },
+  )
 }
 
 const headsOf = (reader: ChainReader) =>

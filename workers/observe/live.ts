@@ -55,9 +55,11 @@ const MOST_TOLD = 200
 const MOST_SEALS = 32
 const MOST_UNTIMED = 16
 const FULL = 'too many look at the page already, try again later'
-/** What the writer counts that tells how the feed or the chain is doing. */
+/** What the writer counts that tells how the feed or the chain is doing: a page shows it. */
 const SHOWN =
   /^(feed_(?!next$|first|complete$|already_complete$|duplicate$|unknown_end$)|mismatch_|payload_replaced$|promise_broken$|rewind$|reconcile_|begun_anew$|canonical_mismatch$|sealed_completed_flashblocks$|sealed_executed_whole$)/
+
+export const isShown = (counted: string): boolean => SHOWN.test(counted)
 
 export type PageMode = Hello['mode']
 /** @param role of the node */
@@ -145,7 +147,7 @@ class LivePage implements Live {
       this.#tell([sealed])
       return
     }
-    if (message.type === 'count' && this.#stop !== undefined && SHOWN.test(message.what))
+    if (message.type === 'count' && this.#stop !== undefined && isShown(message.what))
       this.#tell([{ type: 'happened', what: message.what, at: wallMs(), by: message.by }])
   }
 

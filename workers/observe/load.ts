@@ -22,7 +22,8 @@ export interface Weighing {
 
 export const AT_REST: Pressure = { busy: 0, wait: 0 }
 
-const SAMPLE_MS = 250
+/** Between two looks at what the workers do. */
+export const SAMPLE_MS = 250
 /** Of the smoothing: many times what passes between two questions of a load balancer. */
 const MEMORY_MS = 8_000
 /** A wait of this counts half. */
