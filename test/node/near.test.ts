@@ -56,12 +56,14 @@ test('what takes longer than it did goes on to a worker', async () => {
   // What is asked again is not run again.
   let asked = 0
   const turns = (value: number) => `${word(value)}${word(asked++).slice(2)}`
-  const { answered } = await near()
-  while ((await near()).answered < answered + 20)
-    for (let at = 0; at < 20; at++)
-      expect(await call(node.url, 'eth_call', [{ to: LOOP, data: turns(1) }])).toBe(word(0))
   const { passedOn } = await near()
-  const long = { to: LOOP, data: turns(200_000), gas: '0x2faf080' }
-  expect(await call(node.url, 'eth_call', [long])).toBe(word(0))
-  expect((await near()).passedOn).toBeGreaterThan(passedOn)
+  // A short one that was slow, as on a busy machine, sends those after it to the workers at once: then short ones are asked again.
+  while ((await near()).passedOn === passedOn) {
+    const { answered } = await near()
+    while ((await near()).answered < answered + 20)
+      for (let at = 0; at < 20; at++)
+        expect(await call(node.url, 'eth_call', [{ to: LOOP, data: turns(1) }])).toBe(word(0))
+    const long = { to: LOOP, data: turns(200_000), gas: '0x2faf080' }
+    expect(await call(node.url, 'eth_call', [long])).toBe(word(0))
+  }
 }, 60_000)
