@@ -21,6 +21,7 @@ import { laneMs } from '../seam/lane.ts'
 import type { Following, ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
 import { Lineage } from './lineage.ts'
+import { createLongTexts } from './long-texts.ts'
 import type { Scope } from './scope.ts'
 import type { SlowCalls } from './slow-calls.ts'
 
@@ -64,7 +65,7 @@ export type LegacyStats = {
 
 /** Parameters up to this length are decoded before a worker sees them. */
 const DECODE_FIRST_CHARACTERS = 16_384
-/** Parameters up to this length are remembered with their answer, and equal ones of a moment run once: a multicall of 50 balances has 23,000. */
+/** Parameters up to this length are remembered with their answer, and equal ones of a moment run once: a multicall of 50 balances has 23,000. Long ones from their second time on. */
 const KEY_CHARACTERS = 65_536
 /** Longer ones stand in a key by their hash: V8 takes the length of a string beyond 16,383 characters for its hash, and a map of them is a list. */
 const WHOLE_CHARACTERS = 16_000
@@ -80,6 +81,7 @@ export function createCaller(options: CallerOptions): Caller {
 
 class Calls {
   readonly #options: CallerOptions
+  readonly #longTexts = createLongTexts(KEY_CHARACTERS)
   readonly #flights: Flights
   /** undefined: no answer outlives its head. */
   readonly #lineages: Readonly<Record<HeadBasis, Lineage>> | undefined
@@ -99,7 +101,7 @@ class Calls {
     try {
       const method = call.found
       // A long key takes as much of the cache as its answer.
-      if (method.basis === undefined || call.text.length > KEY_CHARACTERS)
+      if (method.basis === undefined || !this.#mayHaveKey(call))
         return this.#start(call, scope, isPinned)
       const keyText = keyTextOf(call)
       const following = this.#followingOf(call, keyText, scope)
@@ -126,6 +128,11 @@ class Calls {
     } catch (error) {
       return this.#failure(error, call, scope)
     }
+  }
+
+  #mayHaveKey({ text }: Call): boolean {
+    if (text.length <= WHOLE_CHARACTERS) return true
+    return text.length <= KEY_CHARACTERS && this.#longTexts.wasSeen(text)
   }
 
   /** undefined: the answer follows no head, or the view's is older than what was seen. @throws {ViewError} */
