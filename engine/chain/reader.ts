@@ -15,6 +15,7 @@ import { findInChain, findWithBlock, hashOf, indexOf, payloadAt, prepare } from 
 import { openDecodedBlocks } from './block.ts'
 import { envOf } from './env.ts'
 import { keepFoldedHashes } from './folded-hashes.ts'
+import { type FoldedPlaces, keepFoldedPlaces } from './folded-places.ts'
 import { growthOf } from './growth.ts'
 import { type KeptLogRows, keepLogRows } from './kept-log-rows.ts'
 import { logSpans } from './log-blocks.ts'
@@ -53,7 +54,10 @@ export function openChainReader(options: {
   const { chain, latest = 'complete', logRows = keepLogRows(0) } = options
   const thread = openViewThread(options)
   const decoded = openDecodedBlocks(DECODED_BLOCKS)
-  const shared = { thread, decoded, logRows, foldedHashes: keepFoldedHashes(), chain, latest }
+  const shared = {
+    ...{ thread, decoded, logRows, chain, latest },
+    ...{ foldedHashes: keepFoldedHashes(), foldedPlaces: keepFoldedPlaces() },
+  }
   const open = (lease: Lease, endpoint: Endpoint) => ({
     view: openView({ ...shared, lease, endpoint }),
     record: lease.record.number,
@@ -69,7 +73,11 @@ export function openChainReader(options: {
   }
 }
 
-type Context = BlocksContext & { readonly chain: ChainSpec; readonly latest: LatestHead }
+type Context = BlocksContext & {
+  readonly chain: ChainSpec
+  readonly latest: LatestHead
+  readonly foldedPlaces: FoldedPlaces
+}
 
 function openView(context: Context): ChainView {
   const { thread, lease, endpoint, chain } = context
@@ -256,12 +264,12 @@ export function onChain(
 }
 
 function findTransaction(
-  { thread, lease }: Context,
+  { thread, lease, foldedPlaces }: Context,
   blocks: ViewBlocks,
   hash: Bytes,
 ): { readonly block: Block; readonly index: number } | undefined {
   const { arena, store, query } = thread
-  const { base } = lease.record
+  const { base, unfolds } = lease.record
   query.bytes.set(hash)
   prepare(arena, query, TRANSACTION_HASH)
   // Most questions are for what is not here yet: one walk says so.
@@ -269,9 +277,11 @@ function findTransaction(
   const found = isHere ? findWithBlock(arena, query, blocks.top, base.height) : undefined
   if (found !== undefined)
     return { block: blocks.at(found.block), index: arena.words[valueAt(arena, found.entry)]! }
-  const place = store.transactionPlace(hash)
+  const kept = foldedPlaces.get(hash, unfolds)
+  const place = kept ?? store.transactionPlace(hash)
   assertValid(arena, lease.record)
   if (!isFolded(place, lease.record)) return undefined
+  if (kept === undefined) foldedPlaces.keep(hash, unfolds, place)
   const block = blocks.byNumber(BigInt(place.blockNumber))
   return block === undefined ? undefined : { block, index: place.index }
 }
