@@ -61,7 +61,9 @@ const { meanMs, p95Ms } = waits(rate / replicas, requestMicros / 1_000, cores - 
 const readers = Math.floor(installation.networkBits / readerBits(installation, costs))
 console.log(`the network of a leader is full with ${round(readers)} replicas that read it`)
 console.log(
-  `a request waits for one of ${cores - 1} workers: mean ${said(meanMs)} ms, 95 % within ${said(p95Ms)} ms\n`,
+  Number.isFinite(meanMs)
+    ? `a request waits for one of ${cores - 1} workers: mean ${round(meanMs)} ms, 95 % within ${round(p95Ms)} ms\n`
+    : `more comes than ${cores - 1} workers do: requests wait without end\n`,
 )
 const origin = ({ measured }: Figure) => measured?.command ?? 'not measured here'
 console.table(
