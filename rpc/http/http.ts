@@ -166,7 +166,7 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
       state.ended()
       return
     }
-    response.once('close', state.ended)
+    response.once('close', () => state.ended())
     try {
       let length = 0
       for (const part of parts) length += part.length

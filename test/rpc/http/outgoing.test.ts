@@ -88,6 +88,14 @@ describe('an answer in parts', () => {
     expect((await large).text.length).toBe(40 * LARGE)
   })
 
+  test('is in flight until it is over, whichever way it came', async () => {
+    const { server, post } = await serve()
+    // A long request is read by Node's server.
+    for (const parts of [[filled(2 * LARGE, 0)], Array.from({ length: 9 }, () => filled(LARGE, 0))])
+      await post(parts)
+    await expect.poll(() => server.inFlight).toBe(0)
+  })
+
   test('a client that goes in the middle leaves nothing behind', async () => {
     const { server, port, post } = await serve()
     const body = JSON.stringify(Array.from({ length: 40 }, (_, at) => filled(LARGE, at)))

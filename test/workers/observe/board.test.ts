@@ -1,24 +1,7 @@
 /** The board and the alerts of docs/operate name metrics that a node has. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { createMetrics } from '../../../workers/observe/metrics.ts'
-import { AT_REST } from '../../fixtures/metric-sources.ts'
-
-/** Names, with those that histograms add. */
-async function namesOfNode(): Promise<ReadonlySet<string>> {
-  const metrics = createMetrics(AT_REST, () => 0)
-  const text = await metrics.text()
-  const typed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => ({
-    name: name!,
-    type: type!,
-  }))
-  return new Set(
-    typed.flatMap(({ name, type }) =>
-      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
-    ),
-  )
-}
-const NAME = /\b(?:flashnode|nodejs|process)_[a-z0-9_]+/g
+import { METRIC_NAME, namesOfNode } from '../../fixtures/metric-names.ts'
 
 /** What Prometheus is asked, and nothing else of the file. */
 const asked: readonly [file: string, expressions: (text: string) => readonly string[]][] = [
@@ -39,7 +22,7 @@ test.each(asked)('%s asks for nothing that is not there', async (file, expressio
   const names = await namesOfNode()
   const all = expressions(readFileSync(`docs/operate/${file}`, 'utf8'))
   expect(all.length).toBeGreaterThan(7)
-  const wanted = new Set(all.flatMap((expression) => expression.match(NAME) ?? []))
+  const wanted = new Set(all.flatMap((expression) => expression.match(METRIC_NAME) ?? []))
   expect([...wanted].filter((name) => !names.has(name))).toEqual([])
 })
 

@@ -1,0 +1,108 @@
+/** How full each part of an installation is at a rate of requests, and at which rate it is full: arithmetic, and one queue. */
+import { type Costs, REQUEST_MICROS, type RequestClass } from './costs.ts'
+
+export type Installation = {
+  readonly requestsPerSecond: number
+  /** Those that answer clients; leaders, however many, are besides. */
+  readonly replicas: number
+  /** Of the replicas, 0 to 1: those that apply; the others execute. */
+  readonly applying: number
+  readonly flashblocksPerSecond: number
+  /** Of each replica. */
+  readonly cores: number
+  readonly frontThreads: number
+  readonly balancers: number
+  readonly balancerCores: number
+  /** Of a leader's network, bits a second. */
+  readonly networkBits: number
+  /** `redis`: each request is a question to it; `memory`: none is. */
+  readonly limitStore: 'redis' | 'memory'
+}
+
+export type Part = {
+  readonly name: string
+  /** Both in the same unit. */
+  readonly used: number
+  readonly there: number
+  readonly unit: string
+  /** Requests a second at which it is full; Infinity: it does not depend on them. */
+  readonly fullAt: number
+}
+
+type Mix = Readonly<Record<RequestClass, number>>
+
+/** µs of a node for a request of the mix. */
+export const meanMicros = (mix: Mix): number =>
+  Object.entries(mix).reduce(
+    (sum, [name, share]) => sum + share * REQUEST_MICROS[name as RequestClass].value,
+    0,
+  )
+
+/** Cores of a replica that has nothing to do but follow. */
+export function followingCores(at: Installation, costs: Costs): number {
+  const executing = (at.flashblocksPerSecond * costs.executedFlashblockMs) / 1_000
+  return executing * (at.applying * costs.appliedShare + 1 - at.applying)
+}
+
+/** Bits a second that a leader sends to each replica: every replica reads every leader, for the first copy counts. */
+export const readerBits = (at: Installation, costs: Costs): number =>
+  8 *
+  at.flashblocksPerSecond *
+  (at.applying * costs.enrichedBytes + (1 - at.applying) * costs.frameBytes)
+
+/** The fullest first. */
+export function partsOf(at: Installation, costs: Costs, mix: Mix): readonly Part[] {
+  const { replicas } = at
+  const chargeMicros = at.limitStore === 'redis' ? costs.redisChargeMicros : 0
+  const tellMicros = costs.redisAppendMicros + replicas * costs.redisReadMicros
+  return [
+    {
+      ...{ name: 'cores of the replicas', unit: 'cores', there: replicas * at.cores },
+      ...{ fixed: replicas * followingCores(at, costs), micros: meanMicros(mix) },
+    },
+    {
+      ...{ name: 'front threads', unit: 'threads', there: replicas * at.frontThreads },
+      ...{ fixed: 0, micros: costs.frontMicros },
+    },
+    {
+      ...{ name: 'cores of HAProxy', unit: 'cores', there: at.balancers * at.balancerCores },
+      ...{ fixed: 0, micros: costs.balancerMicros },
+    },
+    {
+      ...{ name: 'the thread of Redis', unit: 'threads', there: 1 },
+      ...{ fixed: 0, micros: chargeMicros + mix.send * tellMicros },
+    },
+    {
+      ...{ name: 'network of a leader', unit: 'Mbit/s', there: at.networkBits / 1e6 },
+      ...{ fixed: (replicas * readerBits(at, costs)) / 1e6, micros: 0 },
+    },
+  ]
+    .map(({ name, unit, there, fixed, micros }) => ({
+      ...{ name, unit, there, used: fixed + (at.requestsPerSecond * micros) / 1e6 },
+      fullAt:
+        micros === 0 ? Number.POSITIVE_INFINITY : Math.max(0, ((there - fixed) * 1e6) / micros),
+    }))
+    .toSorted((a, b) => b.used / b.there - a.used / a.there)
+}
+
+/**
+ * Time that a request waits for one of `servers`, which take `serviceMs` each, in ms: requests at random times, service times of exponential
+ * distribution (M/M/c, Erlang's C). Infinity: more comes than they do.
+ */
+export function waits(
+  perSecond: number,
+  serviceMs: number,
+  servers: number,
+): { readonly meanMs: number; readonly p95Ms: number } {
+  const load = (perSecond * serviceMs) / 1_000
+  if (load >= servers) return { meanMs: Number.POSITIVE_INFINITY, p95Ms: Number.POSITIVE_INFINITY }
+  // Erlang's B by its recursion, which has no factorials to overflow.
+  let blocked = 1
+  for (let n = 1; n <= servers; n++) blocked = (load * blocked) / (n + load * blocked)
+  const waiting = blocked / (1 - (load / servers) * (1 - blocked))
+  const spareMs = serviceMs / (servers - load)
+  return {
+    meanMs: waiting * spareMs,
+    p95Ms: waiting <= 0.05 ? 0 : Math.log(waiting / 0.05) * spareMs,
+  }
+}

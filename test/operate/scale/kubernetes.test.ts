@@ -1,0 +1,334 @@
+/** docs/operate/scale/kubernetes: by the schemas of the API, and by what the node says of itself. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { version } from '../../../workers/config/config.ts'
+import {
+  type Container,
+  commandFault,
+  FOLDER,
+  fallbackOf,
+  haproxyDefault,
+  isPartOf,
+  kubernetes,
+  type Labels,
+  type Manifest,
+  ofKind,
+  peersOf,
+  STOP_MS,
+} from './manifests.ts'
+import { kubernetesFaults } from './schemas.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'flashnode-kubernetes-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const KEY = 'k'.repeat(32)
+const SECRETS: Labels = {
+  'enrich-token': 'a-token-of-the-enriched-feed',
+  'upstream-key': KEY,
+  'api-keys.json': JSON.stringify({ lazy: { key: KEY, rateLimit: 'off' } }),
+}
+for (const [name, text] of Object.entries(SECRETS)) writeFileSync(join(folder, name), text)
+
+const named = (manifest: Manifest): [string, Manifest] => [
+  `${manifest.kind} ${manifest.metadata.name}`,
+  manifest,
+]
+const find = (kind: string, name: string): Manifest =>
+  ofKind(kind).find(({ metadata }) => metadata.name === name)!
+const workloads = ofKind('StatefulSet', 'Deployment')
+const labelsOf = ({ spec }: Manifest): Labels => spec.template.metadata.labels
+const containersOf = ({ spec }: Manifest) => spec.template.spec.containers
+const nodeOf = (workload: Manifest): Container =>
+  containersOf(workload).find(({ name }) => name === 'node')!
+const nodes = workloads.filter((one) => nodeOf(one) !== undefined)
+const selected = (selector: Labels) => workloads.filter((one) => isPartOf(selector, labelsOf(one)))
+/** Least there are at any time. */
+const replicasOf = ({ spec, metadata }: Manifest): number =>
+  spec.replicas ??
+  ofKind('HorizontalPodAutoscaler').find((one) => one.metadata.name === metadata.name)!.spec
+    .minReplicas
+
+/** As the kubelet makes it. */
+function environmentOf({ envFrom = [], env = [] }: Container): Labels {
+  const found: Record<string, string> = {}
+  for (const { configMapRef } of envFrom)
+    Object.assign(found, find('ConfigMap', configMapRef.name).data)
+  for (const { name, value, valueFrom } of env)
+    found[name] =
+      valueFrom === undefined
+        ? value!.replaceAll(/\$\((\w+)\)/g, (_, inner: string) => found[inner]!)
+        : SECRETS[valueFrom.secretKeyRef.key]!
+  return found
+}
+const argvOf = ({ args = [] }: Container) =>
+  args.map((one) => one.replace('/etc/flashnode', folder))
+
+describe('by its schema', () => {
+  test('there are all parts', () => {
+    const kinds = [
+      ...['ConfigMap', 'Deployment', 'HorizontalPodAutoscaler', 'NetworkPolicy'],
+      ...['PodDisruptionBudget', 'PodMonitor', 'PrometheusRule', 'Service', 'StatefulSet'],
+    ]
+    expect([...new Set(kubernetes.map(({ kind }) => kind))].toSorted()).toEqual(kinds)
+  })
+  test.each(kubernetes.map(named))('nothing is wrong with %s', (_, { file: __, ...document }) => {
+    expect(kubernetesFaults(document)).toEqual([])
+  })
+
+  /** Text of a file that is changed, of the first document in it that has it. */
+  const planted: readonly (readonly [string, string, string, string, string])[] = [
+    ['a field that is none', 'StatefulSet', '"serviceName"', '"servicename"', 'unknown field'],
+    ['one that is missing', 'StatefulSet', '"selector"', '"selektor"', '/spec'],
+    ['one that is none, in a probe', 'Deployment', '"path"', '"pfad"', '/httpGet/pfad'],
+    ['one that is none, in a volume', 'Deployment', '"sizeLimit"', '"size"', '/emptyDir/size'],
+    [
+      'a number that is a text',
+      'StatefulSet',
+      '"replicas":2',
+      '"replicas":"two"',
+      '/spec/replicas',
+    ],
+    [
+      'a truth that is a text',
+      'Deployment',
+      '"runAsNonRoot":true',
+      '"runAsNonRoot":"yes"',
+      'runAs',
+    ],
+    ['a list that is a map', 'Service', '"ports":[', '"ports":{},"x":[', '/spec/ports'],
+    [
+      'a word that is none',
+      'HorizontalPodAutoscaler',
+      '"minReplicas":2',
+      '"minReplicas":{}',
+      'min',
+    ],
+    ['a field of a policy', 'NetworkPolicy', '"ingress"', '"ingres"', '/spec/ingres:'],
+    ['a field of a budget', 'PodDisruptionBudget', '"minAvailable"', '"minAvail"', 'minAvail:'],
+    ['a field of a monitor', 'PodMonitor', '"interval"', '"intervall"', 'intervall'],
+    ['a field of a rule', 'PrometheusRule', '"expr"', '"expression"', 'expression'],
+    ['a number in a ConfigMap', 'ConfigMap', '"xlayer"', '196', '/data/FLASHNODE_CHAIN'],
+    ['a version that is none', 'Service', '"v1"', '"v9"', 'no schema'],
+  ]
+  test.each(planted)('%s is found', (_, kind, from, to, said) => {
+    const { file: __, ...document } = ofKind(kind).find((one) =>
+      JSON.stringify(one).includes(from),
+    )!
+    const changed = JSON.parse(JSON.stringify(document).replace(from, to)) as unknown
+    expect(kubernetesFaults(document)).toEqual([])
+    expect(kubernetesFaults(changed).join('\n')).toContain(said)
+  })
+})
+
+describe('nodes are started with flags that they have', () => {
+  test.each(nodes.map(named))('%s', (_, workload) => {
+    const node = nodeOf(workload)
+    expect(commandFault(argvOf(node), environmentOf(node))).toBeUndefined()
+  })
+  const lazy = nodeOf(find('Deployment', 'flashnode-lazy'))
+  test.each([
+    ['a flag that is none', ['--lazy-cashe=100'], {}, '--lazy-cache'],
+    ['a variable that is none', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
+    ['what a Service would put there', [], { FLASHNODE_PORT: 'tcp://10.0.0.1:8545' }, 'PORT'],
+    [
+      'an upstream that is a leader',
+      ['--apply=ws://flashnode-replica-0.flashnode-replica:8545/feed'],
+      {},
+      'is a leader',
+    ],
+  ])('%s is found', (_, more, variables, said) => {
+    const environment = { ...environmentOf(lazy), ...(variables as Labels) }
+    expect(commandFault([...argvOf(lazy), ...more], environment)).toContain(said)
+  })
+})
+
+describe('forms', () => {
+  test('who has state is a StatefulSet with a claim, who fetches it a Deployment', () => {
+    for (const workload of nodes) {
+      const node = nodeOf(workload)
+      const isWhole = node.args!.includes('--state=whole')
+      expect(workload.kind).toBe(isWhole ? 'StatefulSet' : 'Deployment')
+      const claims = workload.spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name)
+      expect(claims).toEqual(isWhole ? ['data'] : undefined)
+      const mount = node.volumeMounts.find(({ name }) => name === 'data')!
+      expect(mount.mountPath).toBe(environmentOf(node)['FLASHNODE_DATADIR'])
+    }
+  })
+  test('a StatefulSet has a headless Service that selects its pods', () => {
+    for (const { spec } of ofKind('StatefulSet')) {
+      const service = find('Service', spec.serviceName)
+      expect(service.spec.clusterIP).toBe('None')
+      expect(
+        isPartOf(service.spec.selector as unknown as Labels, spec.template.metadata.labels),
+      ).toBe(true)
+    }
+  })
+  test('it runs this version, as whom the image is made for', () => {
+    const user = /--chown=(\d+):/.exec(readFileSync('Dockerfile', 'utf8'))![1]
+    for (const workload of nodes) {
+      expect(nodeOf(workload).image).toBe(`flashnode:${version()}`)
+      expect(workload.spec.template.spec.securityContext.runAsUser).toBe(Number(user))
+    }
+  })
+})
+
+describe('labels', () => {
+  test.each(workloads.map(named))('%s selects its own pods and no others', (_, workload) => {
+    expect(selected(workload.spec.selector.matchLabels)).toEqual([workload])
+  })
+  test.each(ofKind('PodDisruptionBudget').map(named))(
+    '%s has one set of pods, and room',
+    (_, budget) => {
+      const [workload, ...others] = selected(budget.spec.selector.matchLabels)
+      expect(others).toEqual([])
+      expect(budget.spec.minAvailable).toBeGreaterThan(0)
+      expect(budget.spec.minAvailable).toBeLessThan(replicasOf(workload!))
+    },
+  )
+  test('every node has a budget', () => {
+    const guarded = ofKind('PodDisruptionBudget').flatMap(({ spec }) =>
+      selected(spec.selector.matchLabels),
+    )
+    expect(guarded.toSorted()).toEqual([...nodes].toSorted())
+  })
+  test.each(ofKind('Service').map(named))('%s finds pods with its ports', (_, { spec }) => {
+    const found = selected(spec.selector as unknown as Labels)
+    expect(found.length).toBeGreaterThan(0)
+    for (const workload of found)
+      for (const { port, targetPort } of spec.ports) {
+        const ports = containersOf(workload).flatMap((one) => one.ports)
+        expect(ports.find(({ name }) => name === targetPort)?.containerPort).toBe(port)
+      }
+  })
+  test('clients come to those that are no leaders', () => {
+    const found = selected(find('Service', 'flashnode').spec.selector as unknown as Labels)
+    expect(found.map(({ metadata }) => metadata.name).toSorted()).toEqual([
+      'flashnode-lazy',
+      'flashnode-replica',
+    ])
+  })
+  test('Redis is guarded by its policy', () => {
+    const [policy] = ofKind('NetworkPolicy')
+    const guarded = selected(policy!.spec.podSelector.matchLabels)
+    expect(guarded.map(({ metadata }) => metadata.name)).toEqual(['flashnode-redis'])
+  })
+})
+
+describe('who is named is there', () => {
+  const settings = find('ConfigMap', 'flashnode').data
+  const hosts = settings['FLASHNODE_HOSTS']!.split(',')
+
+  test.each(nodes.map(named))('by %s', (_, workload) => {
+    const node = nodeOf(workload)
+    const peers = peersOf([...node.args!, environmentOf(node)['FLASHNODE_UPSTREAM'] ?? ''])
+    for (const { hostname, port } of peers) {
+      const [pod = '', service = ''] = hostname.split('.')
+      const { spec } = find('StatefulSet', service)
+      expect(Number(pod.slice(service.length + 1))).toBeLessThan(spec.replicas!)
+      expect(port).toBe(String(find('Service', service).spec.ports[0]!.port))
+      // A name that it does not know is refused.
+      expect(hosts).toContain(hostname)
+    }
+  })
+  test('leaders are told of by replicas, and read by lazy ones', () => {
+    const of = (name: string) =>
+      nodeOf(find(name === 'lazy' ? 'Deployment' : 'StatefulSet', `flashnode-${name}`))
+    const feeds = peersOf(of('replica').args!).map(({ href }) => href)
+    expect(feeds).toHaveLength(find('StatefulSet', 'flashnode-leader').spec.replicas!)
+    expect(peersOf(of('lazy').args!).map(({ href }) => href)).toEqual(feeds)
+  })
+  test('Redis', () => {
+    const { metadata, spec } = find('Service', 'flashnode-redis')
+    for (const key of ['FLASHNODE_LIMIT_STORE', 'FLASHNODE_SHARE_TRANSACTIONS'])
+      expect(settings[key]).toBe(`redis://${metadata.name}:${spec.ports[0]!.port}`)
+  })
+  test('ConfigMaps, Secrets, volumes; and the page says how the Secret is made', () => {
+    const keys = new Set<string>()
+    for (const workload of nodes) {
+      const { volumes } = workload.spec.template.spec
+      const claims = (workload.spec.volumeClaimTemplates ?? []).map(({ metadata }) => metadata.name)
+      const there = [...volumes.map(({ name }) => name), ...claims]
+      for (const { volumeMounts } of containersOf(workload))
+        for (const { name } of volumeMounts) expect(there).toContain(name)
+      for (const { configMap } of volumes)
+        if (configMap !== undefined) expect(find('ConfigMap', configMap.name)).toBeDefined()
+      for (const { secret } of volumes)
+        for (const { key, path } of secret?.items ?? []) {
+          expect(secret!.secretName).toBe('flashnode')
+          expect(workload.spec.template.spec.containers[0]!.args!.join()).toContain(
+            `/etc/flashnode/${path}`,
+          )
+          keys.add(key)
+        }
+      for (const { valueFrom } of nodeOf(workload).env ?? [])
+        if (valueFrom !== undefined) keys.add(valueFrom.secretKeyRef.key)
+    }
+    const page = readFileSync(`${FOLDER}/deploy.md`, 'utf8')
+    const [command = ''] = /kubectl create secret generic flashnode [\s\S]*?```/.exec(page) ?? []
+    const made = [...command.matchAll(/--from-literal=([\w.-]+)=/g)].map(([, key]) => key!)
+    expect(made.toSorted()).toEqual([...keys].toSorted())
+    expect([...keys].toSorted()).toEqual(Object.keys(SECRETS).toSorted())
+  })
+})
+
+describe('ports and probes', () => {
+  test.each(nodes.map(named))('%s: as haproxy.cfg asks', (_, workload) => {
+    const node = nodeOf(workload)
+    const [http] = node.ports
+    expect(http).toEqual({ name: 'http', containerPort: Number(haproxyDefault('BIND').slice(1)) })
+    expect(http!.containerPort).toBe(fallbackOf('port'))
+    const paths = [node.startupProbe, node.readinessProbe, node.livenessProbe].map((probe) => {
+      expect(probe!.httpGet!.port).toBe('http')
+      return probe!.httpGet!.path
+    })
+    expect(paths).toEqual([
+      '/healthz',
+      `/readyz?maxLagMs=${haproxyDefault('MAX_LAG_MS')}`,
+      '/healthz',
+    ])
+  })
+  test('the admin port is read by the container beside it', () => {
+    const { data } = find('ConfigMap', 'flashnode-metrics')
+    const port = find('ConfigMap', 'flashnode').data['FLASHNODE_ADMIN_PORT']
+    expect(data['haproxy.cfg']).toContain(`server node 127.0.0.1:${port}\n`)
+    for (const workload of nodes) {
+      const [metrics] = containersOf(workload).find(({ name }) => name === 'metrics')!.ports
+      expect(data['haproxy.cfg']).toContain(`bind :${metrics!.containerPort}\n`)
+    }
+  })
+  test.each(nodes.map(named))(
+    '%s has time to stop, and processors for its threads',
+    (_, workload) => {
+      const node = nodeOf(workload)
+      const environment = environmentOf(node)
+      const graceMs = workload.spec.template.spec.terminationGracePeriodSeconds * 1_000
+      expect(graceMs).toBeGreaterThan(Number(environment['FLASHNODE_DRAIN_MS']) + STOP_MS)
+      const threads =
+        Number(environment['FLASHNODE_POOL_THREADS']) +
+        Number(environment['FLASHNODE_FRONT_THREADS'])
+      expect(threads).toBeLessThanOrEqual(Number(node.resources.requests.cpu))
+    },
+  )
+})
+
+describe('every pod is locked up', () => {
+  test.each(workloads.map(named))('%s', (_, { spec }) => {
+    const pod = spec.template.spec
+    expect(pod.securityContext.runAsNonRoot).toBe(true)
+    expect(pod.securityContext.runAsUser).toBeGreaterThan(0)
+    expect(pod.securityContext.seccompProfile.type).toBe('RuntimeDefault')
+    expect(pod.automountServiceAccountToken).toBe(false)
+    // Its variables would be settings.
+    expect(pod.enableServiceLinks).toBe(false)
+    for (const { securityContext, resources } of pod.containers) {
+      expect(securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+      expect(resources.limits.memory).toMatch(/^\d+[MG]i$/)
+      expect(resources.requests.memory).toMatch(/^\d+[MG]i$/)
+    }
+  })
+})

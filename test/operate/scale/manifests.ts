@@ -1,0 +1,155 @@
+/** The manifests of docs/operate/scale as they are read, and what they ask of a node's command line. */
+import { globSync, readFileSync } from 'node:fs'
+import { parse, parseAllDocuments } from 'yaml'
+import { COMMANDS } from '../../../workers/commands/index.ts'
+import { readInvocation } from '../../../workers/config/config.ts'
+
+export const FOLDER = 'docs/operate/scale'
+
+export type Labels = Readonly<Record<string, string>>
+export type Selector = { readonly matchLabels: Labels }
+export type Probe = { readonly httpGet?: { readonly path: string; readonly port: string } }
+export type Container = {
+  readonly name: string
+  readonly image: string
+  readonly args?: readonly string[]
+  readonly envFrom?: readonly { readonly configMapRef: { readonly name: string } }[]
+  readonly env?: readonly {
+    readonly name: string
+    readonly value?: string
+    readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } }
+  }[]
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
+  readonly startupProbe?: Probe
+  readonly readinessProbe?: Probe
+  readonly livenessProbe?: Probe
+  readonly resources: {
+    readonly requests: { readonly cpu: string; readonly memory: string }
+    readonly limits: { readonly memory: string }
+  }
+  readonly securityContext: {
+    readonly allowPrivilegeEscalation: boolean
+    readonly readOnlyRootFilesystem: boolean
+    readonly capabilities: { readonly drop: readonly string[] }
+  }
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
+}
+export type Pod = {
+  readonly automountServiceAccountToken: boolean
+  readonly enableServiceLinks: boolean
+  readonly terminationGracePeriodSeconds: number
+  readonly securityContext: {
+    readonly runAsNonRoot: boolean
+    readonly runAsUser: number
+    readonly seccompProfile: { readonly type: string }
+  }
+  readonly containers: readonly Container[]
+  readonly volumes: readonly {
+    readonly name: string
+    readonly configMap?: { readonly name: string }
+    readonly secret?: {
+      readonly secretName: string
+      readonly items: readonly { readonly key: string; readonly path: string }[]
+    }
+  }[]
+}
+/** A document of any kind: which fields are there depends on it. */
+export type Manifest = {
+  readonly file: string
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly name: string }
+  readonly data: Labels
+  readonly spec: {
+    readonly replicas?: number
+    readonly serviceName: string
+    readonly selector: Selector
+    readonly podSelector: Selector
+    readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: Pod }
+    readonly volumeClaimTemplates?: readonly { readonly metadata: { readonly name: string } }[]
+    readonly minAvailable: number
+    readonly minReplicas: number
+    readonly maxReplicas: number
+    readonly clusterIP?: string
+    readonly ports: readonly { readonly port: number; readonly targetPort: string }[]
+  }
+}
+
+export const kubernetes: readonly Manifest[] = globSync(`${FOLDER}/kubernetes/*.yaml`).flatMap(
+  (file) =>
+    parseAllDocuments(readFileSync(file, 'utf8')).map((document) => {
+      if (document.errors.length > 0) throw new Error(`${file}: ${document.errors[0]!.message}`)
+      return { ...(document.toJS() as Omit<Manifest, 'file'>), file }
+    }),
+)
+export const ofKind = (...kinds: readonly string[]): readonly Manifest[] =>
+  kubernetes.filter(({ kind }) => kinds.includes(kind))
+
+export type Service = {
+  readonly image: string
+  readonly user?: string
+  readonly command?: readonly string[]
+  readonly environment?: Labels
+  readonly ports?: readonly string[]
+  readonly volumes?: readonly string[]
+  readonly secrets?: readonly string[]
+  readonly read_only: boolean
+  readonly cap_drop: readonly string[]
+  readonly security_opt: readonly string[]
+  readonly stop_grace_period: string
+  readonly ulimits: { readonly nofile: { readonly soft: number } }
+  readonly healthcheck: { readonly test: readonly string[] }
+  readonly networks: { readonly nodes: { readonly ipv4_address: string } }
+  readonly deploy: {
+    readonly resources: {
+      readonly limits: { readonly cpus: string; readonly memory: string; readonly pids: number }
+    }
+  }
+}
+export type Compose = {
+  readonly services: Readonly<Record<string, Service>>
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>
+  readonly volumes: Readonly<Record<string, null>>
+}
+
+/** With `${NAME:-value}` as it is where nothing is set. */
+export const compose = parse(
+  readFileSync(`${FOLDER}/compose.yaml`, 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1'),
+  { merge: true },
+) as Compose
+
+/** What the node itself says is wrong with it: flags, variables, values, and what contradicts; undefined: nothing. */
+export function commandFault(argv: readonly string[], environment: Labels): string | undefined {
+  try {
+    readInvocation(['config', 'check', ...argv], environment, COMMANDS)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+const follow = COMMANDS.commands.find(({ name }) => name === 'follow')!
+/** What a flag of `follow` is without being given. */
+export const fallbackOf = (name: string): unknown => follow.flags[name]!.fallback
+
+/** Of haproxy.cfg: `${NAME-value}` and the first word behind a key. */
+const haproxy = readFileSync(`${FOLDER}/haproxy.cfg`, 'utf8')
+export const haproxyDefault = (name: string): string =>
+  new RegExp(`\\$\\{${name}-([^}]*)\\}`).exec(haproxy)![1]!
+export const haproxyMaxConnections = Number(/^ {4}maxconn (\d+)/m.exec(haproxy)![1])
+export const haproxyVariables: ReadonlySet<string> = new Set(
+  [...haproxy.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!),
+)
+
+/** For requests that were begun, and for closing, in ms, beside --drain-ms. */
+const serving = readFileSync('workers/node/serving.ts', 'utf8')
+const constantOf = (name: string): number =>
+  Number(new RegExp(`^const ${name} = ([\\d_]+)$`, 'm').exec(serving)![1]!.replaceAll('_', ''))
+export const STOP_MS = constantOf('DRAIN_MS') + constantOf('CLOSE_MS') + 1_000
+
+export const isPartOf = (some: Labels, all: Labels): boolean =>
+  Object.entries(some).every(([name, value]) => all[name] === value)
+
+/** Hosts and ports of `--feed`, `--apply` and `--upstream` of a command line and its environment. */
+export const peersOf = (texts: readonly string[]): readonly URL[] =>
+  texts.flatMap((text) => text.match(/\b(?:ws|http):\/\/[^\s,]+/g) ?? []).map((url) => new URL(url))

@@ -1,0 +1,83 @@
+/** What scales the lazy replicas, and what is watched, asks for what nodes have. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { METRIC_NAME, namesOfNode } from '../../fixtures/metric-names.ts'
+import { fallbackOf, isPartOf, type Labels, ofKind } from './manifests.ts'
+import { MONITORING, monitoring } from './monitoring.ts'
+
+type Rule = { readonly record?: string; readonly alert?: string; readonly expr: string }
+type Rules = { readonly spec: { readonly groups: readonly { readonly rules: readonly Rule[] }[] } }
+const rules = (ofKind('PrometheusRule') as unknown as readonly Rules[]).flatMap(({ spec }) =>
+  spec.groups.flatMap((group) => group.rules),
+)
+const recorded = rules.flatMap(({ record }) => (record === undefined ? [] : [record]))
+
+type Autoscaler = {
+  readonly spec: {
+    readonly scaleTargetRef: { readonly kind: string; readonly name: string }
+    readonly maxReplicas: number
+    readonly metrics: readonly {
+      readonly pods: { readonly metric: { readonly name: string } }
+    }[]
+  }
+}
+const autoscalers = ofKind('HorizontalPodAutoscaler') as unknown as readonly Autoscaler[]
+
+test('rules and board are those of docs/operate (node test/operate/scale/monitoring.ts)', () => {
+  expect(readFileSync(MONITORING, 'utf8')).toBe(monitoring())
+  expect(rules.filter(({ alert }) => alert !== undefined).length).toBeGreaterThan(7)
+  const board = ofKind('ConfigMap').find(({ metadata }) => metadata.name === 'flashnode-board')!
+  expect(JSON.parse(board.data['flashnode.json']!)).toEqual(
+    JSON.parse(readFileSync('docs/operate/grafana.json', 'utf8')),
+  )
+})
+
+test('rules ask for nothing that is not there', async () => {
+  const there = new Set([...(await namesOfNode()), ...recorded])
+  const wanted = rules.flatMap(({ expr }) => expr.match(METRIC_NAME) ?? [])
+  expect(wanted.length).toBeGreaterThan(10)
+  expect(wanted.filter((name) => !there.has(name))).toEqual([])
+})
+
+test('what scales is the time that calls wait for a worker', () => {
+  const asked = autoscalers.flatMap(({ spec }) => spec.metrics.map(({ pods }) => pods.metric.name))
+  expect(asked).toEqual(recorded)
+  const rule = rules.find(({ record }) => record === asked[0])!
+  expect(rule.expr).toContain('flashnode_pool_queue_seconds_bucket')
+  // By pod: the adapter has to know which one each value is of.
+  expect(rule.expr.match(/sum by \(namespace, pod\b/g)).toHaveLength(2)
+})
+
+test('what is scaled is there, says nothing of how many there are, and has readers’ places at the leaders', () => {
+  const [autoscaler] = autoscalers
+  const { scaleTargetRef, maxReplicas } = autoscaler!.spec
+  const target = ofKind(scaleTargetRef.kind).find(
+    ({ metadata }) => metadata.name === scaleTargetRef.name,
+  )!
+  expect(target.spec.replicas).toBeUndefined()
+  const fixed = ofKind('StatefulSet').reduce((sum, { spec }) => sum + spec.replicas!, 0)
+  expect(maxReplicas + fixed).toBeLessThan(Number(fallbackOf('limitFeedSubscribers')))
+})
+
+test('every node is scraped, at a port that it has', () => {
+  type Monitor = {
+    readonly spec: {
+      readonly selector: { readonly matchLabels: Labels }
+      readonly podMetricsEndpoints: readonly { readonly port: string }[]
+    }
+  }
+  const [monitor] = ofKind('PodMonitor') as unknown as readonly Monitor[]
+  const { selector, podMetricsEndpoints } = monitor!.spec
+  const pods = ofKind('StatefulSet', 'Deployment').filter(({ spec }) =>
+    isPartOf(selector.matchLabels, spec.template.metadata.labels),
+  )
+  expect(pods.map(({ metadata }) => metadata.name).toSorted()).toEqual([
+    'flashnode-lazy',
+    'flashnode-leader',
+    'flashnode-replica',
+  ])
+  for (const { spec } of pods) {
+    const ports = spec.template.spec.containers.flatMap((one) => one.ports)
+    expect(ports.map(({ name }) => name)).toContain(podMetricsEndpoints[0]!.port)
+  }
+})

@@ -1,0 +1,189 @@
+/**
+ * docs/operate/scale/compose.yaml without Docker: its nodes with its flags, HAProxy and Redis with its own, at addresses of loopback in place of
+ * those of its network, and a development chain in place of X Layer. Then what the manifests for Kubernetes have besides: keys of lazy nodes,
+ * and the container that shows metrics. Needs `haproxy` and `redis-server` (Debian: apt-get install haproxy redis-server).
+ * Usage: npm run deployed
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  fallbackOf,
+  kubernetes,
+  type Service,
+  compose as shipped,
+} from '../operate/scale/manifests.ts'
+import { checks } from './checks.ts'
+import { readiness, startLeader, temporary, until } from './follow/nodes.ts'
+import { freePort } from './free-port.ts'
+import { call, type RunningNode, startNode } from './node-process.ts'
+import { mulberry32 } from './run-options.ts'
+
+const { check, skip, close } = checks('deployed')
+const WAIT_MS = 60_000
+const NETWORK = '127.24.0.'
+/** As if it were this network's. */
+const local = <T>(value: T): T =>
+  JSON.parse(JSON.stringify(value).replaceAll('10.24.0.', NETWORK)) as T
+const services = local(shipped.services)
+const addressOf = (name: string) => services[name]!.networks.nodes.ipv4_address
+const urlOf = (name: string) => `http://${addressOf(name)}:${fallbackOf('port')}`
+
+const folder = temporary('deployed')
+const KEY = 'k'.repeat(32)
+const TOKEN = join(folder, 'enrich-token')
+writeFileSync(TOKEN, 'a-token-of-the-enriched-feed')
+const KEYS = join(folder, 'api-keys.json')
+writeFileSync(KEYS, JSON.stringify({ lazy: { key: KEY, rateLimit: 'off' } }))
+
+function start(
+  command: string,
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): ChildProcess {
+  const child = spawn(command, argv, {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { PATH: process.env['PATH'], ...env },
+  })
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
+  return child
+}
+
+/** Flags of a service's environment and command; what is of X Layer and of containers is ours. */
+function flagsOf(name: string, own: Readonly<Record<string, string>>): string[] {
+  const { environment = {}, command = [] } = services[name]!
+  const [, ...argv] = command
+  const flags = Object.entries({ ...environment, ...own }).map(
+    ([key, value]) =>
+      `--${key.replace('FLASHNODE_', '').toLowerCase().replaceAll('_', '-')}=${value}`,
+  )
+  return [
+    ...['--port', String(fallbackOf('port')), ...flags],
+    ...argv.map((one) => one.replace('/run/secrets/enrich-token', TOKEN)),
+  ]
+}
+
+const chain = await startLeader(mulberry32(1), 5)
+const adminPorts = { leader: await freePort(), replica: await freePort() }
+const nodes = new Map<string, RunningNode>()
+async function startService(name: string, more: readonly string[] = []): Promise<void> {
+  const host = addressOf(name)
+  const own = {
+    ...{ FLASHNODE_CHAIN: chain.genesis, FLASHNODE_DATADIR: join(folder, name) },
+    ...{ FLASHNODE_HOST: host, FLASHNODE_AGENT_HOST: host },
+    ...{ FLASHNODE_SEQUENCER: `${chain.node.url}/`, FLASHNODE_POOL_THREADS: '2' },
+  }
+  nodes.set(name, await startNode([...flagsOf(name, own), ...more], 'follow'))
+}
+const ofChain = [
+  '--upstream',
+  `${chain.node.url}/`,
+  '--feed',
+  `${chain.node.url.replace('http', 'ws')}/feed`,
+]
+
+async function proxied(): Promise<void> {
+  const { environment } = services['haproxy']!
+  const statsSocket = join(folder, 'stats.sock')
+  const port = await freePort()
+  const haproxy = start('haproxy', ['-db', '-f', 'docs/operate/scale/haproxy.cfg'], {
+    ...environment,
+    ...{ BIND: `${addressOf('haproxy')}:${port}`, SOURCE: addressOf('haproxy') },
+    ...{ STATS_SOCKET: statsSocket },
+  })
+  const url = `http://${addressOf('haproxy')}:${port}`
+  const names = [...nodes.keys()]
+  const heads = () => Promise.all(names.map((name) => call(`${urlOf(name)}/`, 'eth_blockNumber')))
+  const answers = async () => {
+    const response = await fetch(`${url}/healthz`).catch(() => undefined)
+    return response?.status === 200
+  }
+  check('HAProxy answers for them', await until(answers, WAIT_MS))
+  const before = Number(await call(`${url}/`, 'eth_blockNumber'))
+  const moved = async () => (await heads()).every((head) => Number(head) > before + 1)
+  check('all of them follow', await until(moved, WAIT_MS))
+  haproxy.kill('SIGTERM')
+  await once(haproxy, 'exit')
+}
+
+/** Of the manifests: what lets Prometheus read metrics and nothing else. */
+async function metrics(): Promise<void> {
+  const { data } = kubernetes.find(({ metadata }) => metadata.name === 'flashnode-metrics')!
+  const port = await freePort()
+  const file = join(folder, 'metrics.cfg')
+  const text = data['haproxy.cfg']!.replace('bind :9100', `bind 127.0.0.1:${port}`).replace(
+    '127.0.0.1:8546',
+    `127.0.0.1:${adminPorts.leader}`,
+  )
+  writeFileSync(file, text)
+  const haproxy = start('haproxy', ['-db', '-f', file])
+  const ask = async (path: string, method = 'GET') =>
+    (await fetch(`http://127.0.0.1:${port}${path}`, { method })).status
+  const isThere = () =>
+    ask('/metrics').then(
+      (status) => status === 200,
+      () => false,
+    )
+  check('metrics are shown', await until(isThere, WAIT_MS))
+  const others = [await ask('/'), await ask('/details'), await ask('/metrics', 'POST')]
+  check(
+    'and nothing else',
+    others.every((status) => status === 403),
+    others.join(),
+  )
+  const all = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  check('with the time in the queue', all.includes('flashnode_pool_queue_seconds_bucket{'))
+  haproxy.kill('SIGTERM')
+  await once(haproxy, 'exit')
+}
+
+async function applied(): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${adminPorts.replica}/metrics`)).text()
+  return Number(/event="flashblock_applied"\} (\d+)/.exec(text)?.[1] ?? 0)
+}
+
+async function stops(): Promise<void> {
+  for (const [name, node] of [...nodes].toReversed()) {
+    const graceMs = Number.parseInt((services[name] as Service).stop_grace_period, 10) * 1_000
+    const from = performance.now()
+    const code = await node.stop()
+    const ms = Math.round(performance.now() - from)
+    check(`${name} stops within its time`, code === 0 && ms < graceMs, `${code}, ${ms} ms`)
+  }
+}
+
+async function run(): Promise<void> {
+  const { command = [] } = services['redis']!
+  start('redis-server', [...command.slice(1), '--bind', addressOf('redis'), '--dir', folder])
+  await startService('leader', [...ofChain, '--admin-port', String(adminPorts.leader)])
+  const keys = ['--api-keys', KEYS, '--admin-port', String(adminPorts.replica)]
+  await startService('replica', [...ofChain, ...keys])
+  // Nodes of loopback ask from one address: by a key, as in the manifests.
+  const upstream = ['--upstream', `${urlOf('replica')}/${KEY}`]
+  for (const name of ['lazy-1', 'lazy-2']) await startService(name, upstream)
+  const modes = await Promise.all(
+    [...nodes.keys()].map(async (name) => (await readiness(urlOf(name)))['mode']),
+  )
+  const expected = 'whole,whole,proven,proven'
+  check('state is whole, or fetched and proven', modes.join() === expected, modes.join())
+  check('the replica applies', await until(async () => (await applied()) > 20, WAIT_MS))
+  await proxied()
+  await metrics()
+  await stops()
+}
+
+const isThere = (program: string) => spawnSync(program, ['-v']).error === undefined
+const missing = ['haproxy', 'redis-server'].filter((program) => !isThere(program))
+if (missing.length > 0) skip('the Compose file', `not installed: ${missing.join(', ')}`)
+else
+  try {
+    await run()
+  } catch (error) {
+    check('the Compose file', false, (error as Error).stack)
+  }
+await chain.load.stop()
+close()
+process.exit()
