@@ -16,6 +16,7 @@ import { type Process, runProcess } from '../shared/process.ts'
 import { say } from '../shared/said.ts'
 import type { Begun } from './begin.ts'
 import type { FLAGS, FollowConfig, FollowDefaults, RECORD_FLAGS } from './flags.ts'
+import { showRecording } from './record-progress.ts'
 import { DEFAULT_CHAIN, followRole } from './role.ts'
 
 type RecordConfig = ConfigOf<typeof FLAGS & typeof RECORD_FLAGS, FollowDefaults>
@@ -30,8 +31,13 @@ export function runRecord(config: RecordConfig): Promise<void> {
     const { requests: perSecond, requestBytes: bytesPerSecond } = config
     const bounds = perSecond === 'off' ? undefined : { perSecond, bytesPerSecond }
     const requests = bounds && takeRequests({ bounds, tellLines: recorder.add })
+    const { seconds, megabytes } = config
+    const bytes = () => recorder.bytes
+    const isTerminal = Boolean(globalThis.process.stderr.isTTY)
+    const hide = showRecording({ seconds, megabytes, bytes }, { log, isTerminal })
     // Closed after the writer, which tells its last lines when it stops.
     const close = async () => {
+      hide()
       requests?.close()
       await said(config, await recorder.close())
     }
