@@ -150,6 +150,12 @@ const BOUNDS: readonly (readonly [from: 'front' | 'holds' | 'feed', name: string
   ['holds', 'placeExpired'],
 ]
 
+/** Errors that say that a bound was met. */
+const REFUSALS: readonly (readonly [code: string, name: string])[] = [
+  ['-32005', 'a cap, a range or a full queue'],
+  ['-32002', 'calls out of time'],
+]
+
 function refusals({ now, earlier }: Both): View {
   const bounds = BOUNDS.flatMap(([from, name]): Counted[] => {
     const value = now[from][name]
@@ -162,7 +168,11 @@ function refusals({ now, earlier }: Both): View {
     now.refusedPoints,
     earlier?.refusedPoints,
   ]
-  const known = [limited, ...bounds]
+  const refused = REFUSALS.map(([code, name]): Counted => {
+    const before = earlier && (earlier.codes[code] ?? 0)
+    return [`${name} (${code.replace('-', '−')})`, now.codes[code] ?? 0, before]
+  })
+  const known = [limited, ...refused, ...bounds]
   return html`
     <section class="panel limits" aria-labelledby="limits-title">
       <header>

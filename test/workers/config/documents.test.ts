@@ -3,8 +3,10 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../rpc/seam/limits.ts'
 import { COMMANDS } from '../../../workers/commands/index.ts'
 import { readApiKeys } from '../../../workers/config/api-keys-file.ts'
+import { kebab } from '../../../workers/config/command.ts'
 import { readInvocation } from '../../../workers/config/config.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-documents-'))
@@ -56,6 +58,32 @@ describe('command lines', () => {
     )!
     expect(actionOf(started!.split(' '))).toBe('run')
   })
+})
+
+/** Of other programs. */
+const FOREIGN = /^--(help$|rpc\.)/
+test('flags that pages for operators name are there', () => {
+  const known = new Set(
+    COMMANDS.commands.flatMap(({ flags }) => Object.keys(flags).map((name) => `--${kebab(name)}`)),
+  )
+  const named = globSync('docs/operate/**/*.md').flatMap((page) =>
+    [...textOf(page).matchAll(/`(--[a-z][a-z.-]*)(?=[` ])/g)].map(([, flag]) => flag!),
+  )
+  expect(named.length).toBeGreaterThan(60)
+  const strange = named.filter((flag) => !known.has(flag) && !FOREIGN.test(flag))
+  expect(strange).toEqual([])
+})
+
+test('what clients can fill is as much as the page says', () => {
+  const [, said, text] = /adds up to (\d) GB: (.*?) It is\n/s.exec(
+    textOf('docs/operate/limits.md'),
+  )!
+  const names = [...text!.matchAll(/`--limit-([a-z-]+)`/g)].map(([, name]) => name!)
+  const bytes = Object.entries(LIMITS)
+    .filter(([name]) => names.includes(kebab(name)))
+    .map(([, { value }]) => value)
+  expect(bytes).toHaveLength(names.length)
+  expect(bytes.reduce((sum, value) => sum + value) / 2 ** 30).toBeCloseTo(Number(said), 1)
 })
 
 test('scripts that are named are there', () => {
