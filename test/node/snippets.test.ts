@@ -4,8 +4,9 @@
  * which.
  */
 import { execFile, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { delimiter, resolve } from 'node:path'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import * as viem from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
@@ -36,6 +37,22 @@ describe.each(PAGES)('%s', (page) => {
     code: code!,
     line: code!.split('\n').find((one) => one !== '')!,
   }))
+
+  // The page says how it is run, which is beside the modules that it imports.
+  test('the first one runs as a file, as the page says', { timeout: 60_000 }, async () => {
+    const [, command] = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)!
+    const folder = mkdtempSync(join(tmpdir(), 'flashnode-first-'))
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+    const [program, file] = command!.split(' ')
+    const { host } = new URL(node.url)
+    writeFileSync(join(folder, file!), found[0]!.code.replaceAll('127.0.0.1:8545', host))
+    try {
+      const { stdout } = await run(resolve('node_modules/.bin', program!), [file!], { cwd: folder })
+      expect(stdout).toMatch(/^preconfirmed in block \d+: success\nsealed in block \d+\n$/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 
   test('every program in it is marked', () => {
     const programs = text.match(/^```(ts|js)$/gm) ?? []
