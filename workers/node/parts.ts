@@ -61,7 +61,13 @@ export const now = (): number => performance.now()
 export function openParts(
   context: NodeContext,
   started: StartedNode,
-  { readiness, mode, isGuest, isQuiet }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet'>,
+  {
+    readiness,
+    mode,
+    isGuest,
+    isQuiet,
+    hidesBlocks,
+  }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet' | 'hidesBlocks'>,
   waiting?: WaitingWriter,
 ): Parts {
   const { config, reporter } = context
@@ -120,7 +126,7 @@ export function openParts(
     load.queued(job.queuedMs)
   })
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
-  const isTold = isQuiet !== true && process.stdout.isTTY
+  const isTold = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
   threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold }, context))
   return parts
 }
