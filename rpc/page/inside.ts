@@ -151,10 +151,7 @@ const BOUNDS: readonly (readonly [from: 'front' | 'holds' | 'feed', name: string
 ]
 
 /** Errors that say that a bound was met. */
-const REFUSALS: readonly (readonly [code: string, name: string])[] = [
-  ['-32005', 'a cap, a range or a full queue'],
-  ['-32002', 'calls out of time'],
-]
+const REFUSALS = { limited: 'a cap, a range or a full queue', timeout: 'calls out of time' }
 
 function refusals({ now, earlier }: Both): View {
   const bounds = BOUNDS.flatMap(([from, name]): Counted[] => {
@@ -168,9 +165,9 @@ function refusals({ now, earlier }: Both): View {
     now.refusedPoints,
     earlier?.refusedPoints,
   ]
-  const refused = REFUSALS.map(([code, name]): Counted => {
-    const before = earlier && (earlier.codes[code] ?? 0)
-    return [`${name} (${code.replace('-', '−')})`, now.codes[code] ?? 0, before]
+  const refused = Object.entries(now.boundCodes).map(([name, code]): Counted => {
+    const label = `${REFUSALS[name as keyof typeof REFUSALS]} (${code})`
+    return [label, now.codes[code] ?? 0, earlier && (earlier.codes[code] ?? 0)]
   })
   const known = [limited, ...refused, ...bounds]
   return html`

@@ -61,24 +61,19 @@ export const now = (): number => performance.now()
 export function openParts(
   context: NodeContext,
   started: StartedNode,
-  {
-    readiness,
-    mode,
-    isGuest,
-    isQuiet,
-    hidesBlocks,
-  }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet' | 'hidesBlocks'>,
+  role: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet' | 'hidesBlocks'>,
   waiting?: WaitingWriter,
 ): Parts {
   const { config, reporter } = context
   const { limits } = config
+  const { mode, isGuest, isQuiet, hidesBlocks } = role
   const { chain, reader, pool, jobs, journal, threads } = started
   const later: Parts['later'] = {}
   const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
   const feed = feedOfAll(createFeedHub(limits, about), later)
   const health = createHealth({
     now,
-    ...readiness,
+    ...role.readiness,
     mode,
     probe: () => probePool(pool, now),
     source: () => stateOf(later),
