@@ -4,7 +4,7 @@
  * which.
  */
 import { execFile, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -13,6 +13,7 @@ import { privateKeyToAccount } from 'viem/accounts'
 import * as chains from 'viem/chains'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import * as flashnode from '../../workers/package/create-node.ts'
+import { openSocket } from '../fixtures/sockets.ts'
 import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const run = promisify(execFile)
@@ -96,6 +97,21 @@ describe.each(PAGES_OF_PARTS)('%s', (page) => {
   test('one that does not do what it says is found', async () => {
     await expect(runPart(`${parts[0]!.code}\nawait client.nothing()`)).rejects.toThrow('nothing')
   })
+})
+
+const REQUESTS = globSync('docs/*.md').flatMap((page) =>
+  [...readFileSync(page, 'utf8').matchAll(/^\{.*"jsonrpc".*"method".*\}$/gm)].map(([text]) => ({
+    page,
+    text,
+  })),
+)
+test('requests that are shown are found', () => expect(REQUESTS.length).toBeGreaterThan(0))
+test.each(REQUESTS)('$page: $text', async ({ text }) => {
+  const socket = await openSocket(`${node.url.replace('http', 'ws')}/flashblocks`)
+  socket.send(text)
+  expect(JSON.parse(await socket.next())).toMatchObject({ id: 1, result: expect.any(String) })
+  socket.close()
+  await socket.closed
 })
 
 const LIBRARIES: Readonly<Record<string, object>> = { flashnode, viem, 'viem/chains': chains }
