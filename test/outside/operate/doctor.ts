@@ -166,16 +166,22 @@ const METHODS = [
 function feedFaults({ node }: Leader): readonly Fault[] {
   const target = `${node.url.replace('http', 'ws')}/feed`
   const relayed =
-    (fault: 'cut' | 'silence' | 'garbage'): Argv =>
+    (fault: 'cut' | 'silence' | 'garbage' | 'falls silent', ms = '2000'): Argv =>
     async (stops) => {
       const relay = await startRelay({ target })
       stops.push(relay.stop)
       await relay.fault(fault)
-      return ['--feed', relay.url, '--feed-ms', '2000']
+      return ['--feed', relay.url, '--feed-ms', ms]
     }
   return [
     fault('a feed that cannot be reached', 'error', /:\d+: \S/, relayed('cut')),
     fault('a feed that says nothing', 'error', /says nothing/, relayed('silence')),
+    fault(
+      'a feed that falls silent',
+      'warning',
+      /at most [3-9]\d{3}$/,
+      relayed('falls silent', '8000'),
+    ),
     fault('a feed that sends garbage', 'error', /no flashblocks/, relayed('garbage')),
   ]
 }
