@@ -35,6 +35,8 @@ type Argv = (stops: (() => unknown)[]) => Promise<readonly string[]>
 /** Runs at a time. */
 const AT_ONCE = 3
 const FEW_FILES = 80
+/** Advice is something to do. */
+const TO_DO = /\b(give|set|look|run|stop|update|ask)\b/
 
 export async function checkDoctor(
   leader: Leader,
@@ -76,7 +78,7 @@ export async function checkDoctor(
         const found = result.lines.find(
           (one) => one.status === status && line.test(`${one.about}: ${one.says}`),
         )
-        const isRight = found?.advice !== undefined && found.advice.length > 5
+        const isRight = found?.advice !== undefined && TO_DO.test(found.advice)
         check(
           `doctor: ${name}`,
           isRight && exit === (result.errors > 0 ? 1 : 0),

@@ -177,7 +177,7 @@ async function methodLines(upstream: Upstream, head: Head): Promise<readonly Lin
     const answer = answers[at]!
     if ('result' in answer && answer.result !== null) return []
     const says = `${name}: ${'error' in answer ? answer.error.message : 'gives nothing'}`
-    const advice = `${why}: ${status === 'error' ? 'give another --upstream' : 'one that has it is the better --upstream'}`
+    const advice = `${why}: ${status === 'error' ? 'give another --upstream' : 'give one that has it where you can'}`
     return [{ about: `${upstream.name} methods`, status, says, advice }]
   })
   if (lines.length > 0) return lines
@@ -198,7 +198,7 @@ function depthLines(name: string, { state, proofs, takesHash }: Depth): readonly
       : warning(
           `${name} proofs`,
           proofs === undefined ? 'none' : `${proofs} blocks back`,
-          'what is fetched is as right as it is: --trust-upstream says that this is meant (reth: --rpc.eth-proof-window)',
+          'give one that has them (reth: --rpc.eth-proof-window), or --trust-upstream: what is fetched is as right as the upstream then',
         ),
   )
   if (!takesHash)
