@@ -239,6 +239,11 @@ describe('refused in one line', () => {
       {},
       `dev on the public --host ${host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
     ]),
+    ...['follow', 'record --out x'].map((command): (typeof cases)[number] => [
+      [...command.split(' '), '--chain', 'my.json'],
+      {},
+      '--upstream URL is needed: my.json publishes none that is known here',
+    ]),
     [['import'], {}, 'import needs --genesis FILE'],
     [['import', '--genesis', 'g'], {}, 'import needs --chain FILE'],
     [
