@@ -30,7 +30,9 @@ export function parseFlags(
     .allowExcessArguments(false)
   const isOfLimits = argv.some((one, at) => isHelp(one) && argv[at + 1] === LIMITS_HELP)
   for (const option of optionsOf(command, isOfLimits)) parser.addOption(option)
-  const help = new Option('-h, --help', `this; --help ${LIMITS_HELP}: bounds`)
+  const hasLimits = Object.keys(command.flags).some(isLimit)
+  const bounds = hasLimits ? `; --help ${LIMITS_HELP} prints the bounds` : ''
+  const help = new Option('-h, --help', `prints this${bounds}`)
   if (!isOfLimits) help.helpGroup('Log and configuration:')
   parser.addHelpOption(help)
   if (command.operands !== undefined)

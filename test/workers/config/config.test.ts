@@ -354,6 +354,8 @@ describe('people', () => {
     expect(printed(['record', '--help'])).toMatch(/^Options:\n {2}--out [\s\S]*^Network:$/m)
     const [short, long] = [printed(['follow', '--help']), printed(['follow', '--help', 'limits'])]
     expect(short).not.toContain('--feed-held-frames')
+    expect(short).toContain('prints this; --help limits prints the bounds\n')
+    expect(printed(['verify', '--help'])).toMatch(/--help +prints this$/m)
     expect(long).toMatch(/^Upstreams and feeds:\n[\s\S]*--feed-held-frames/m)
     const { flags } = COMMANDS.commands.find(({ name }) => name === 'follow')!
     for (const name of Object.keys(flags))
