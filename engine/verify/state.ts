@@ -55,7 +55,7 @@ export function checkSomeState(
   verifying: Verifying,
   { sample, random }: { readonly sample: number; readonly random: () => number },
 ): void {
-  const { database } = verifying
+  const { database, counts } = verifying
   const root = rootOf(verifying)
   if (root === undefined) return
   for (let at = 0; at < sample; at++) {
@@ -66,8 +66,11 @@ export function checkSomeState(
     const range = { gte: key, lt: successor(key), limit: SLOTS_OF_ONE }
     const account = checkFlatAccount(verifying, root, found)
     const hashed = keccak256(key)
-    for (const slot of database.range('slots', range))
+    counts.accounts++
+    for (const slot of database.range('slots', range)) {
+      counts.slots++
       checkFlatSlot(verifying, { ...slot, hashed, root: account?.storageRoot ?? EMPTY_ROOT })
+    }
   }
 }
 const SLOTS_OF_ONE = 16

@@ -150,6 +150,9 @@ const BOUNDS: readonly (readonly [from: 'front' | 'holds' | 'feed', name: string
   ['holds', 'placeExpired'],
 ]
 
+/** Errors that say that a bound was met. */
+const REFUSALS = { limited: 'a cap, a range or a full queue', timeout: 'calls out of time' }
+
 function refusals({ now, earlier }: Both): View {
   const bounds = BOUNDS.flatMap(([from, name]): Counted[] => {
     const value = now[from][name]
@@ -162,7 +165,11 @@ function refusals({ now, earlier }: Both): View {
     now.refusedPoints,
     earlier?.refusedPoints,
   ]
-  const known = [limited, ...bounds]
+  const refused = Object.entries(now.boundCodes).map(([name, code]): Counted => {
+    const label = `${REFUSALS[name as keyof typeof REFUSALS]} (${code})`
+    return [label, now.codes[code] ?? 0, earlier && (earlier.codes[code] ?? 0)]
+  })
+  const known = [limited, ...refused, ...bounds]
   return html`
     <section class="panel limits" aria-labelledby="limits-title">
       <header>

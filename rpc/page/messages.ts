@@ -97,6 +97,8 @@ export type Inside = {
   readonly errors: Counts
   /** By code. */
   readonly codes: Counts
+  /** Codes of the errors by which a bound is met. */
+  readonly boundCodes: Readonly<Record<'limited' | 'timeout', number>>
   /** By lane. */
   readonly queuedFor: Readonly<Record<string, Histogram>>
   readonly ranFor: Readonly<Record<string, Histogram>>

@@ -1,16 +1,24 @@
 /**
- * Every program of the documents that is marked as one runs as it stands, against a node of its own. Those of a shell need programs that
- * npm does not bring: where one is missing they are skipped, and it is said which.
+ * Every program of the documents runs, against a node of its own: those that are marked as they stand, the others after a few names that
+ * their page takes for granted. Those of a shell need programs that npm does not bring: where one is missing they are skipped, and it is said
+ * which.
  */
 import { execFile, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { delimiter, resolve } from 'node:path'
+import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RunningNode, startNode } from '../outside/node-process.ts'
+import * as viem from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import * as chains from 'viem/chains'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import * as flashnode from '../../workers/package/create-node.ts'
+import { openSocket } from '../fixtures/sockets.ts'
+import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const run = promisify(execFile)
 const PAGES = ['docs/start.md']
+const PAGES_OF_PARTS = ['README.md', 'docs/testing.md']
 /** `cast` is there after `npm ci --prefix bench`. */
 const PATH = [process.env['PATH'], resolve('bench/node_modules/.bin')].join(delimiter)
 const env = { ...process.env, PATH }
@@ -30,6 +38,22 @@ describe.each(PAGES)('%s', (page) => {
     code: code!,
     line: code!.split('\n').find((one) => one !== '')!,
   }))
+
+  // The page says how it is run, which is beside the modules that it imports.
+  test('the first one runs as a file, as the page says', { timeout: 60_000 }, async () => {
+    const [, command] = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)!
+    const folder = mkdtempSync(join(tmpdir(), 'flashnode-first-'))
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+    const [program, file] = command!.split(' ')
+    const { host } = new URL(node.url)
+    writeFileSync(join(folder, file!), found[0]!.code.replaceAll('127.0.0.1:8545', host))
+    try {
+      const { stdout } = await run(resolve('node_modules/.bin', program!), [file!], { cwd: folder })
+      expect(stdout).toMatch(/^preconfirmed in block \d+: success\nsealed in block \d+\n$/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 
   test('every program in it is marked', () => {
     const programs = text.match(/^```(ts|js)$/gm) ?? []
@@ -54,6 +78,64 @@ describe.each(PAGES)('%s', (page) => {
     if (code.startsWith('curl')) expect(JSON.parse(stdout)).toHaveProperty('result')
   })
 })
+
+describe.each(PAGES_OF_PARTS)('%s', (page) => {
+  const parts = [...readFileSync(page, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(
+    ([, code], at) => ({ at, code: code! }),
+  )
+  // A part may leave the chain paused.
+  afterEach(async () => void (await call(`${node.url}/flashblocks`, 'dev_resume')))
+
+  test('has parts of programs', () => expect(parts.length).toBeGreaterThan(1))
+  test.for(parts)('part $at', { timeout: 60_000 }, async ({ code }, { expect: own }) => {
+    own.hasAssertions()
+    await runPart(code)
+    // It ran to its end: what a flashblock was sent for is in the chain, or was taken back.
+    own(await call(node.url, 'eth_blockNumber')).not.toBe('0x0')
+  })
+
+  test('one that does not do what it says is found', async () => {
+    await expect(runPart(`${parts[0]!.code}\nawait client.nothing()`)).rejects.toThrow('nothing')
+  })
+})
+
+const REQUESTS = globSync('docs/*.md').flatMap((page) =>
+  [...readFileSync(page, 'utf8').matchAll(/^\{.*"jsonrpc".*"method".*\}$/gm)].map(([text]) => ({
+    page,
+    text,
+  })),
+)
+test('requests that are shown are found', () => expect(REQUESTS.length).toBeGreaterThan(0))
+test.each(REQUESTS)('$page: $text', async ({ text }) => {
+  const socket = await openSocket(`${node.url.replace('http', 'ws')}/flashblocks`)
+  socket.send(text)
+  expect(JSON.parse(await socket.next())).toMatchObject({ id: 1, result: expect.any(String) })
+  socket.close()
+  await socket.closed
+})
+
+const LIBRARIES: Readonly<Record<string, object>> = { flashnode, viem, 'viem/chains': chains }
+const Program = Object.getPrototypeOf(async () => {}).constructor as new (
+  ...text: string[]
+) => (...values: unknown[]) => Promise<void>
+
+/** What it imports is handed to it; what its page takes for granted stands around it. */
+function runPart(code: string): Promise<void> {
+  const here = code
+    .replaceAll('http://127.0.0.1:8545', node.url)
+    .replace(/^import (\{.*\}) from ('[^']+')$/gm, 'const $1 = libraries[$2]')
+  const account = privateKeyToAccount(
+    '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80',
+  )
+  const transport = viem.http(`${node.url}/flashblocks`)
+  const names = {
+    ...{ account, to: '0x000000000000000000000000000000000000f1f1', xLayer: chains.xLayer, expect },
+    client: viem.createPublicClient({ chain: chains.xLayer, transport }),
+    wallet: viem.createWalletClient({ account, chain: chains.xLayer, transport }),
+    libraries: LIBRARIES,
+  }
+  return new Program(...Object.keys(names), `{ ${here} }`)(...Object.values(names))
+}
 
 /** Of the programs that it runs. */
 function missingOf(code: string): readonly string[] {

@@ -16,8 +16,9 @@ import { verify } from './verify/command.ts'
 
 export const COMMANDS: Known = {
   commands: [
-    ...([dev, serve, follow, migrate, importBlocks, importState] as const),
-    ...([doctor, verify, compare, bench, record, replay, openrpc] as const),
+    ...([dev, follow, serve] as const),
+    ...([importBlocks, importState, verify, migrate] as const),
+    ...([doctor, compare, bench, record, replay, openrpc] as const),
   ],
   notYet: [],
 }

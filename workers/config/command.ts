@@ -13,6 +13,8 @@ export type Command<F extends Flags = Flags, D extends object = object> = {
   readonly name: string
   /** One line of the help. */
   readonly summary: string
+  /** Under which it stands in the list of commands. */
+  readonly heading?: string
   /** Lines of the help: what stands behind the command's name. */
   readonly examples?: readonly string[]
   /** In the order of the help. */
@@ -28,7 +30,7 @@ export type Command<F extends Flags = Flags, D extends object = object> = {
 }
 
 export type Operands = {
-  /** Placeholder of each in the help. */
+  /** Placeholder of one in the help. */
   readonly value: string
   readonly least: number
   readonly most: number

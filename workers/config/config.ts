@@ -25,6 +25,7 @@ export type Known = {
 /** `config` runs nothing. */
 const INSPECT = {
   name: 'config',
+  heading: 'More',
   summary: 'config check says what is wrong with the configuration, config dump prints it',
 }
 
@@ -34,7 +35,7 @@ export function readInvocation(
   environment: Environment,
   known: Known,
 ): Invocation {
-  const [name = '', ...rest] = argv
+  const [name = '', ...rest] = helpOf(argv, known)
   if (name === '--version' || name === '-V') return print(`flashnode ${version()}\n`)
   if (name === '' || name === '--help' || name === '-h' || name === 'help')
     return print(usage(known))
@@ -55,6 +56,14 @@ export function readInvocation(
     throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)
   const names = listed(known).map((one) => one.name)
   throw new ConfigError(`unknown command "${name}"; nearest: "${nearest(name, names)}"`)
+}
+
+/** `help COMMAND` is `COMMAND --help`. */
+function helpOf(argv: readonly string[], known: Known): readonly string[] {
+  const [first, name = '', ...rest] = argv
+  return first === 'help' && (find(name, known) ?? name === INSPECT.name)
+    ? [name, '--help', ...rest]
+    : argv
 }
 
 const find = (name: string, { commands }: Known): Command | undefined =>
@@ -104,9 +113,16 @@ function dump({ config, settings }: Resolved): string {
 }
 
 function usage(known: Known): string {
-  const commands = listed(known).map(({ name, summary }) => `  ${name.padEnd(14)}${summary}`)
-  return `Usage: flashnode COMMAND [FLAGS]\n\nCommands:\n${commands.join('\n')}\n\nflashnode COMMAND --help lists the flags; flashnode --version says the version.\n`
+  const groups = Map.groupBy(listed(known), ({ heading = 'Commands' }) => heading)
+  const shown = [...groups].map(
+    ([heading, commands]) =>
+      `${heading}:\n${commands.map(({ name, summary }) => `  ${name.padEnd(14)}${summary}\n`).join('')}\n`,
+  )
+  return `Usage: flashnode COMMAND [FLAGS]\n\n${shown.join('')}${FIRST_STEPS}`
 }
+const FIRST_STEPS = `Begin with \`flashnode dev\`: a chain of its own, at http://127.0.0.1:8545/ for wallets, libraries and browsers.
+\`flashnode COMMAND --help\` has the flags and examples of one, \`--help limits\` its bounds; \`flashnode --version\` says the version.
+`
 
 /** As in package.json. */
 export function version(): string {

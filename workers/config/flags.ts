@@ -1,7 +1,7 @@
 /** The flags of a command line as text, and the help: made of what a command says of itself. */
 import { CommanderError, Option, Command as Parser } from 'commander'
-import { type Command, ConfigError, kebab } from './command.ts'
-import { headingOf, isLimit } from './help-groups.ts'
+import { type Command, ConfigError, kebab, type Operands } from './command.ts'
+import { headingOf, isLimit, placeOf } from './help-groups.ts'
 import { nearest } from './nearest.ts'
 
 /** By key, as it was typed; nothing is decoded. */
@@ -30,8 +30,13 @@ export function parseFlags(
     .allowExcessArguments(false)
   const isOfLimits = argv.some((one, at) => isHelp(one) && argv[at + 1] === LIMITS_HELP)
   for (const option of optionsOf(command, isOfLimits)) parser.addOption(option)
-  const { operands } = command
-  if (operands !== undefined) parser.argument(`<${operands.value}...>`)
+  const hasLimits = Object.keys(command.flags).some(isLimit)
+  const bounds = hasLimits ? `; --help ${LIMITS_HELP} prints the bounds` : ''
+  const help = new Option('-h, --help', `prints this${bounds}`)
+  if (!isOfLimits) help.helpGroup('Log and configuration:')
+  parser.addHelpOption(help)
+  if (command.operands !== undefined)
+    parser.argument('[operands...]').usage(`[options] ${formOf(command.operands)}`)
   parser.addHelpText('after', afterHelp(command, isOfLimits))
   const keys = Object.keys(command.flags).map(kebab)
   try {
@@ -54,17 +59,23 @@ export function parseFlags(
 const LIMITS_HELP = 'limits'
 const isHelp = (text: string): boolean => text === '--help' || text === '-h'
 
-/** @param isOfLimits the help shows these, and else all others */
+/** In the order of their headings. @param isOfLimits the help shows these, and else all others */
 function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
   const defaults = defaultsOf(command)
-  return Object.entries(command.flags).map(([name, { value, text, shown }]) => {
-    const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
-    const fallback = value === undefined ? '' : ` (${shown ?? show(defaults[name])})`
-    const option = new Option(typed, `${text}${fallback}`).hideHelp(isLimit(name) !== isOfLimits)
-    const heading = isOfLimits ? undefined : headingOf(name)
-    return heading === undefined ? option : option.helpGroup(heading)
-  })
+  return Object.entries(command.flags)
+    .map(([name, { value, text, shown, isOwn }]) => {
+      const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
+      const fallback = value === undefined ? '' : ` (${shown ?? show(defaults[name])})`
+      const option = new Option(typed, `${text}${fallback}`).hideHelp(isLimit(name) !== isOfLimits)
+      return { option, heading: headingOf(name, isOwn) }
+    })
+    .toSorted((a, b) => placeOf(a.heading) - placeOf(b.heading))
+    .map(({ option, heading }) => option.helpGroup(`${heading}:`))
 }
+
+/** `<URL> <URL>`, or `<URL> [URL…]`. */
+const formOf = ({ value, least, most }: Operands): string =>
+  `${Array.from({ length: least }, () => `<${value}>`).join(' ')}${most > least ? ` [${value}…]` : ''}`
 
 function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean): string {
   const limits = Object.keys(flags).filter(isLimit).length
@@ -80,12 +91,18 @@ function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean)
 }
 
 /** @throws {ConfigError} */
-function checkedOperands({ name, operands }: Command, given: readonly string[]): readonly string[] {
+function checkedOperands(
+  { name, operands, examples = [] }: Command,
+  given: readonly string[],
+): readonly string[] {
   if (operands === undefined) return given
   const { value, least, most, decode } = operands
   if (given.length < least || given.length > most) {
-    const wanted = least === most ? `${least}` : `${least} to ${most}`
-    throw new ConfigError(`${name} needs ${wanted} ${value}, ${given.length} were given`)
+    const bound = most > least && given.length > most ? `, at most ${most} of them` : ''
+    const example = examples[0] === undefined ? '' : `, such as flashnode ${name} ${examples[0]}`
+    throw new ConfigError(
+      `${name} needs ${formOf(operands)}${bound}, ${given.length} given${example}`,
+    )
   }
   for (const one of given)
     try {
@@ -122,7 +139,6 @@ function explain(error: CommanderError, argv: readonly string[], flags: readonly
   }
   if (error.code === 'commander.optionMissingArgument')
     return `flag ${quoted.split(' ', 1)[0]} needs a value: ${quoted}`
-  if (error.code === 'commander.missingArgument') return `needs ${quoted}`
   if (error.code === 'commander.excessArguments') {
     const stray = argv.find((argument) => !argument.startsWith('-')) ?? ''
     return `unexpected argument "${stray}": values are given to flags, such as --port 8545`

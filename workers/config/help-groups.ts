@@ -1,33 +1,43 @@
-/** Under which heading of the help a flag stands: each that is no limit is in one of these. */
+/** Under which heading of the help a flag stands, and which are in the long list of bounds. */
 import { LIMIT_FLAGS } from './options.ts'
 
-/** What a command is for stands first, under no heading. */
-const OWN = ''
+/** What a command is for stands first, under the heading that the help has anyway. */
+const OWN = 'Options'
 
+/** In the order of the help. */
 export const GROUPS: Readonly<Record<string, string>> = {
   [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes requests requestBytes
     speed until stay atOnce endpoint form`,
-  Network: `chain genesis feed upstream sequencer shareTransactions trustUpstream state legacyRpc chainId genesisAlloc gasLimit blockTimeMs flashblockTimeMs
-    safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant
-    daFootprintScalar`,
+  Network: `chain genesis feed upstream upstreamRate sequencer shareTransactions trustUpstream state legacyRpc chainId genesisAlloc gasLimit
+    blockTimeMs flashblockTimeMs safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar
+    operatorFeeConstant daFootprintScalar`,
+  Leaders: `apply applyTokenFile applyMs verifyShare`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
   Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
-  'Upstreams and feeds': `upstreamRate upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
-    upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes apply applyTokenFile applyMs verifyShare
-    applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
 }
-const HEADINGS: ReadonlyMap<string, string> = new Map(
-  Object.entries(GROUPS).flatMap(([heading, names]) =>
-    heading === OWN ? [] : names.split(/\s+/).map((name) => [name, `${heading}:`] as const),
-  ),
-)
+/** Of the long list, beside those whose flags begin with --limit. */
+export const BOUNDS: Readonly<Record<string, string>> = {
+  'Upstreams and feeds': `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
+    upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
+    feedHeldFrames feedHeldBytes applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+}
 
-/** undefined: none. */
-export const headingOf = (name: string): string | undefined => HEADINGS.get(name)
-/** One of a hundred bounds, which have a help of their own. */
-export const isLimit = (name: string): boolean => name in LIMIT_FLAGS
+const listed = (groups: Readonly<Record<string, string>>) =>
+  Object.entries(groups).flatMap(([heading, names]) =>
+    names.split(/\s+/).map((name) => [name, heading] as const),
+  )
+const HEADINGS: ReadonlyMap<string, string> = new Map([...listed(GROUPS), ...listed(BOUNDS)])
+const BOUND_NAMES: ReadonlySet<string> = new Set(listed(BOUNDS).map(([name]) => name))
+const ORDER: readonly string[] = [...Object.keys(GROUPS), ...Object.keys(BOUNDS)]
+
+/** @param isOwn it is of this command alone */
+export const headingOf = (name: string, isOwn = false): string =>
+  isOwn ? OWN : (HEADINGS.get(name) ?? OWN)
+/** For sorting headings. */
+export const placeOf = (heading: string): number => ORDER.indexOf(heading)
+/** One of more than a hundred bounds, which have a help of their own. */
+export const isLimit = (name: string): boolean => name in LIMIT_FLAGS || BOUND_NAMES.has(name)

@@ -12,12 +12,15 @@ export type Option<T> = {
   readonly text: string
   /** The command does not run without it. */
   readonly isNeeded?: true
+  /** Of this command alone: it stands with what the command is for, whatever its name means elsewhere. */
+  readonly isOwn?: true
 }
 
 type Details<T> = {
   readonly fallback: NoInfer<T>
   readonly text: string
   readonly shown?: string
+  readonly isOwn?: true
 }
 
 /** @param value placeholder of the value in the help */

@@ -97,7 +97,7 @@ export function heldChain(
   if (marker === undefined)
     throw new DirectoryError(
       'foreign',
-      `${path} holds no chain to serve: give --datadir a directory that a flashnode has filled`,
+      `${path} holds no chain: give --datadir a directory that a flashnode has filled`,
     )
   const name = asked ?? (marker.chain === GENESIS_FILE ? join(path, GENESIS_FILE) : marker.chain)
   const dev = {

@@ -61,18 +61,19 @@ export const now = (): number => performance.now()
 export function openParts(
   context: NodeContext,
   started: StartedNode,
-  { readiness, mode, isGuest, isQuiet }: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet'>,
+  role: Pick<Role, 'readiness' | 'mode' | 'isGuest' | 'isQuiet' | 'hidesBlocks'>,
   waiting?: WaitingWriter,
 ): Parts {
   const { config, reporter } = context
   const { limits } = config
+  const { mode, isGuest, isQuiet, hidesBlocks } = role
   const { chain, reader, pool, jobs, journal, threads } = started
   const later: Parts['later'] = {}
   const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
   const feed = feedOfAll(createFeedHub(limits, about), later)
   const health = createHealth({
     now,
-    ...readiness,
+    ...role.readiness,
     mode,
     probe: () => probePool(pool, now),
     source: () => stateOf(later),
@@ -120,7 +121,7 @@ export function openParts(
     load.queued(job.queuedMs)
   })
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
-  const isTold = isQuiet !== true && process.stdout.isTTY
+  const isTold = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
   threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold }, context))
   return parts
 }

@@ -58,6 +58,8 @@ export type Role = {
   readonly tape?: RoleTape | undefined
   /** Nothing but what its command says is on standard output. */
   readonly isQuiet?: boolean
+  /** Something else says how far it is: a terminal has no line for each block. */
+  readonly hidesBlocks?: boolean
   /** Its process is somebody else's: it does not measure it, nor hear its signals. */
   readonly isGuest?: boolean
   /** It is asked in its process alone, by what `startNode` gives. */

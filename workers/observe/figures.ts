@@ -1,5 +1,6 @@
 /** What the status page is told once a second: read from the metrics, so that both say the same. */
 import type { Counts, Histogram, Inside } from '../../rpc/page/messages.ts'
+import { CODES } from '../../rpc/seam/errors.ts'
 import type { Metrics, MetricValue } from './metrics.ts'
 
 type Reading = Pick<Metrics, 'read'>
@@ -38,6 +39,7 @@ export async function readInside(
     calls: await each('rpc_seconds', 'method'),
     errors: by(failed, 'method'),
     codes: by(failed, 'code'),
+    boundCodes: { limited: CODES.limited, timeout: CODES.timeout },
     queuedFor: await each('pool_queue_seconds', 'lane'),
     ranFor: await each('pool_run_seconds', 'lane'),
     queued: await named('pool_queued'),

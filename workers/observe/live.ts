@@ -23,6 +23,7 @@ import type { Limits } from '../../rpc/seam/limits.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { readFigures, readInside } from './figures.ts'
 import type { Metrics } from './metrics.ts'
+import { publicReasons } from './public-reasons.ts'
 import type { Report } from './reporter.ts'
 import { createTimes } from './times.ts'
 
@@ -247,7 +248,10 @@ class LivePage implements Live {
         ageMs: this.#publishedAt === undefined ? 0 : this.#options.now() - this.#publishedAt,
         ...(await readFigures(metrics)),
       }
-      if (this.#outside.size > 0) send(this.#outside, JSON.stringify([figures]))
+      if (this.#outside.size > 0) {
+        const told = { ...figures, reasons: publicReasons(reasons, details) }
+        send(this.#outside, JSON.stringify([told]))
+      }
       if (this.#inside.size === 0) return
       const inside = await readInside(metrics, details)
       send(this.#inside, JSON.stringify([{ ...figures, inside }]))

@@ -10,6 +10,9 @@ const { target } = workerData as RelayOptions
 const main = parentPort!
 let fault: FeedFault = 'none'
 let frames = 0
+/** That clients have had since it is to fall silent. */
+let passed = 0
+const FEW = 10
 let garbage: NodeJS.Timeout | undefined
 let newest: Buffer = Buffer.of(0x1e)
 
@@ -32,6 +35,8 @@ server.once('listening', () => {
     frames++
     newest = data
     if (fault !== 'silence') broadcast(data, isBinary)
+    if (fault === 'falls silent') passed += server.clients.size
+    if (passed >= FEW) fault = 'silence'
   })
 })
 main.on('message', (message: ToRelay) => {

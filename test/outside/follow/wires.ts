@@ -14,7 +14,13 @@ export type UpstreamFault =
   /** A block that was never on the chain, with a hash of its own. */
   | 'forged-block'
   | 'wrong-proof'
-export type FeedFault = 'none' | 'cut' | 'silence' | 'garbage'
+export type FeedFault =
+  | 'none'
+  | 'cut'
+  | 'silence'
+  /** After some frames. */
+  | 'falls silent'
+  | 'garbage'
 
 export type ProxyOptions = {
   readonly target: string

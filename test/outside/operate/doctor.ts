@@ -35,6 +35,8 @@ type Argv = (stops: (() => unknown)[]) => Promise<readonly string[]>
 /** Runs at a time. */
 const AT_ONCE = 3
 const FEW_FILES = 80
+/** Advice is something to do. */
+const TO_DO = /\b(give|set|look|run|stop|update|ask)\b/
 
 export async function checkDoctor(
   leader: Leader,
@@ -76,7 +78,7 @@ export async function checkDoctor(
         const found = result.lines.find(
           (one) => one.status === status && line.test(`${one.about}: ${one.says}`),
         )
-        const isRight = found?.advice !== undefined && found.advice.length > 5
+        const isRight = found?.advice !== undefined && TO_DO.test(found.advice)
         check(
           `doctor: ${name}`,
           isRight && exit === (result.errors > 0 ? 1 : 0),
@@ -166,16 +168,22 @@ const METHODS = [
 function feedFaults({ node }: Leader): readonly Fault[] {
   const target = `${node.url.replace('http', 'ws')}/feed`
   const relayed =
-    (fault: 'cut' | 'silence' | 'garbage'): Argv =>
+    (fault: 'cut' | 'silence' | 'garbage' | 'falls silent', ms = '2000'): Argv =>
     async (stops) => {
       const relay = await startRelay({ target })
       stops.push(relay.stop)
       await relay.fault(fault)
-      return ['--feed', relay.url, '--feed-ms', '2000']
+      return ['--feed', relay.url, '--feed-ms', ms]
     }
   return [
     fault('a feed that cannot be reached', 'error', /:\d+: \S/, relayed('cut')),
     fault('a feed that says nothing', 'error', /says nothing/, relayed('silence')),
+    fault(
+      'a feed that falls silent',
+      'warning',
+      /at most [3-9]\d{3}$/,
+      relayed('falls silent', '8000'),
+    ),
     fault('a feed that sends garbage', 'error', /no flashblocks/, relayed('garbage')),
   ]
 }

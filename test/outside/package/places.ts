@@ -6,8 +6,8 @@ import { delimiter, dirname, join } from 'node:path'
 
 export type Ended = { readonly status: number | string; readonly out: string; readonly err: string }
 
-/** npm's own variables, and what starts a node here, are not those of who installs it. */
-const OURS = /^(npm_|NODE_|MALLOC_|FLASHNODE_|INIT_CWD|VITEST)/
+/** npm's own variables, and what starts a node here, are not those of who installs it; how a machine reaches a registry is its own. */
+const OURS = /^(npm_|NODE_(?!EXTRA_CA_CERTS)|MALLOC_|FLASHNODE_|INIT_CWD|VITEST)/
 const systemPath = (process.env['PATH'] ?? '')
   .split(delimiter)
   .filter((folder) => !/node_modules|node-gyp-bin/.test(folder))

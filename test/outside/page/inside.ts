@@ -1,8 +1,16 @@
 /** The page on the admin port: what is inside, and who may read it. */
 import { WebSocket } from 'ws'
+import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { call } from '../node-process.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 
-export async function checkInside({ browser, check, adminUrl, traffic }: Parts): Promise<void> {
+export async function checkInside({
+  browser,
+  check,
+  url,
+  adminUrl,
+  traffic,
+}: Parts): Promise<void> {
   const stop = traffic.begin()
   const opened = await browser.open(adminUrl, WIDE)
   const { page } = opened
@@ -10,6 +18,9 @@ export async function checkInside({ browser, check, adminUrl, traffic }: Parts):
   await page.locator('.requests tbody tr', { hasText: 'eth_sendRawTransaction' }).waitFor()
   for (const name of ['Requests', 'Lanes', 'Memory', 'Limits hit'])
     check(`inside: ${name}`, await page.getByRole('heading', { name, exact: true }).isVisible())
+  await manyFilters(url)
+  await page.locator('.limits tbody tr', { hasText: 'a cap, a range or a full queue' }).waitFor()
+  check('inside: a bound that is met is told', true)
   await page.locator('.inside .plot canvas').first().waitFor()
   check('inside: lines over time', (await page.locator('.inside .plot canvas').count()) === 2)
   await stop()
@@ -25,6 +36,12 @@ export async function checkInside({ browser, check, adminUrl, traffic }: Parts):
       'pageViewers'
     ]
   check('nobody looks any more', (await until(async () => (await viewers()) === 0)) === true)
+}
+
+/** More than one address may have. */
+async function manyFilters(url: string): Promise<void> {
+  for (let at = 0; at <= DEFAULT_LIMITS.filtersPerClient; at++)
+    await call(url, 'eth_newBlockFilter').catch(() => {})
 }
 
 function isRefused(url: string, origin: string): Promise<boolean> {

@@ -45,8 +45,10 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
     const faint = await faintest(page)
     check(`${name}: contrast of text`, faint >= LEAST_CONTRAST, faint.toFixed(2))
     check(`${name}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
+    // Lines over time need some.
+    if (screen.isInside) await page.locator('.inside .plot canvas').nth(1).waitFor()
     await page.evaluate(() => {
-      const inside = document.querySelector('.requests')
+      const inside = document.querySelector('main > .part')
       scrollTo(0, 0)
       scrollTo({
         top: inside === null ? 0 : inside.getBoundingClientRect().top - 16,

@@ -47,6 +47,12 @@ export async function checkFiles(
       error,
     )
   }
+  const missing = await run(['replay', join(folder, 'nowhere')])
+  check(
+    'a file that is not there: ends with 1 and says which',
+    missing.status === 1 && /nowhere cannot be read: ENOENT/.test(missing.error),
+    missing.error,
+  )
   const { pending } = whole.result.shown
   const stop = await replayed(file, ['--until', `${pending - 5}:1`])
   check(

@@ -133,7 +133,13 @@ function figures(second: number, calls = 0): Figures {
     ...{ at: 1_000 * second, heads: {}, ageMs: 0, status: 'ready', reasons: [], waiting: {} },
     ...{ publish: empty, execute: empty, shown: empty, sealed: empty, promises: {} },
     inside: {
-      ...{ calls: { eth_call: method }, errors: { eth_call: second }, codes: {}, queuedFor: {} },
+      ...{
+        calls: { eth_call: method },
+        errors: { eth_call: second },
+        codes: {},
+        boundCodes: { limited: 1, timeout: 2 },
+        queuedFor: {},
+      },
       ...{ ranFor: {}, queued: {}, threads: {}, front: {}, holds: {}, feed: {}, refusedPoints: 0 },
       ...{ mishaps: {}, events: {}, residentBytes: 2 ** 20, heaps: {}, cpuSeconds: second / 2 },
       ...{ upstreams: [], feeds: [] },

@@ -124,13 +124,17 @@ test('what stands without a flag is counted and read', () => {
     operands: [a, b],
     config: { blocks: { from: 5, to: 7 }, perBlock: 8 },
   })
-  expect(problem(['compare', a])).toBe('compare needs 2 URL, 1 were given')
-  expect(problem(['compare', a, b, a])).toBe('compare needs 2 URL, 3 were given')
-  expect(problem(['compare'])).toContain('URL')
+  const example = 'such as flashnode compare http://127.0.0.1:8545/ https://other.example'
+  expect(problem(['compare', a])).toBe(`compare needs <URL> <URL>, 1 given, ${example}`)
+  expect(problem(['compare', a, b, a])).toBe(`compare needs <URL> <URL>, 3 given, ${example}`)
+  expect(problem(['compare'])).toContain('needs <URL> <URL>, 0 given')
+  expect(problem(['bench'])).toContain('bench needs <URL> [URL…], 0 given, such as flashnode bench')
+  const nine = Array.from({ length: 9 }, () => a)
+  expect(problem(['bench', ...nine])).toContain('[URL…], at most 8 of them, 9 given')
   expect(problem(['compare', a, 'b'])).toContain('compare URL "b": expected a URL such as')
   expect(problem(['compare', a, b, '--blocks', '7-5'])).toContain('expected a number of blocks')
   expect(problem(['verify', 'more'])).toContain('unexpected argument "more"')
-  expect(printed(['compare', '--help'])).toContain('<URL...>')
+  expect(printed(['compare', '--help'])).toContain('flashnode compare [options] <URL> <URL>\n')
 })
 
 test('a directory is verified that is named, as much of it as is asked for', () => {
@@ -235,6 +239,11 @@ describe('refused in one line', () => {
       {},
       `dev on the public --host ${host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
     ]),
+    ...['follow', 'record --out x'].map((command): (typeof cases)[number] => [
+      [...command.split(' '), '--chain', 'my.json'],
+      {},
+      '--upstream URL is needed: my.json publishes none that is known here',
+    ]),
     [['import'], {}, 'import needs --genesis FILE'],
     [['import', '--genesis', 'g'], {}, 'import needs --chain FILE'],
     [
@@ -319,6 +328,38 @@ describe('people', () => {
     expect(printed(['serve', '--help'])).not.toContain('--block-time-ms')
     expect(printed(['--help'])).toContain('serve')
     expect(printed(['--version'])).toMatch(/^flashnode \d+\.\d+\.\d+/)
+  })
+
+  test('help of each command has examples, which are command lines that it takes', () => {
+    for (const { name, examples = [] } of COMMANDS.commands) {
+      expect(examples, name).not.toHaveLength(0)
+      const help = printed([name, '--help'])
+      for (const example of examples) {
+        expect(help).toContain(`  flashnode ${name} ${example}`.trimEnd())
+        const argv = example === '' ? [] : example.split(' ')
+        expect(readInvocation([name, ...argv], {}, COMMANDS).action).toBe('run')
+      }
+    }
+  })
+
+  test('help COMMAND is COMMAND --help, and help of nothing known is that of all', () => {
+    expect(printed(['help', 'doctor'])).toBe(printed(['doctor', '--help']))
+    expect(printed(['help', 'dev', 'limits'])).toBe(printed(['dev', '--help', 'limits']))
+    for (const argv of [['help'], ['help', 'me'], ['help', 'config'], []])
+      expect(printed(argv)).toBe(printed(['--help']))
+  })
+
+  test('what a command is for stands first in its help, its bounds stand in a list of their own', () => {
+    expect(printed(['compare', '--help'])).toMatch(/^Options:\n {2}--methods /m)
+    expect(printed(['record', '--help'])).toMatch(/^Options:\n {2}--out [\s\S]*^Network:$/m)
+    const [short, long] = [printed(['follow', '--help']), printed(['follow', '--help', 'limits'])]
+    expect(short).not.toContain('--feed-held-frames')
+    expect(short).toContain('prints this; --help limits prints the bounds\n')
+    expect(printed(['verify', '--help'])).toMatch(/--help +prints this$/m)
+    expect(long).toMatch(/^Upstreams and feeds:\n[\s\S]*--feed-held-frames/m)
+    const { flags } = COMMANDS.commands.find(({ name }) => name === 'follow')!
+    for (const name of Object.keys(flags))
+      expect(`${short}${long}`.split(`  --${kebab(name)} `), name).toHaveLength(2)
   })
 
   test('help shows the defaults of the command, and what it does not run without', () => {

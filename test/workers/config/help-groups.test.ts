@@ -1,13 +1,16 @@
 /** The headings of the help and the flags of the commands are two lists: each has what the other has. */
 import { expect, test } from 'vitest'
 import { COMMANDS } from '../../../workers/commands/index.ts'
-import { GROUPS, isLimit } from '../../../workers/config/help-groups.ts'
+import { BOUNDS, GROUPS, isLimit } from '../../../workers/config/help-groups.ts'
 
-const named = Object.values(GROUPS).flatMap((names) => names.split(/\s+/))
+const namesOf = (groups: Readonly<Record<string, string>>) =>
+  Object.values(groups).flatMap((names) => names.split(/\s+/))
+const named = namesOf(GROUPS)
+const bounds = namesOf(BOUNDS)
 const flags = new Set(COMMANDS.commands.flatMap((command) => Object.keys(command.flags)))
 
 test('every name under a heading is a flag of a command', () => {
-  expect(named.filter((name) => !flags.has(name))).toEqual([])
+  expect([...named, ...bounds].filter((name) => !flags.has(name))).toEqual([])
 })
 
 test('every flag that is no limit is named, and limits are not: they have a help of their own', () => {
@@ -15,5 +18,6 @@ test('every flag that is no limit is named, and limits are not: they have a help
 })
 
 test('no name is under two headings', () => {
-  expect(named.filter((name, at) => named.indexOf(name) !== at)).toEqual([])
+  const all = [...named, ...bounds]
+  expect(all.filter((name, at) => all.indexOf(name) !== at)).toEqual([])
 })

@@ -39,3 +39,14 @@ test.each(asked)('%s asks for counts of the front that it has', (file, expressio
   const missing = wanted.filter((what) => !new RegExp(`\\b${what}\\b[,:]`).test(sources.join()))
   expect(missing).toEqual([])
 })
+
+test('every alert has a line that says what to do, and no line is of another one', () => {
+  const rules = readFileSync('docs/operate/prometheus-rules.yml', 'utf8')
+  const page = readFileSync('docs/operate/README.md', 'utf8')
+  const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name!)
+  const told = [...page.matchAll(/^\| (Flashnode[\w, ]+) \|/gm)].flatMap(([, names]) =>
+    names!.split(', '),
+  )
+  expect(alerts.length).toBeGreaterThan(7)
+  expect(told.toSorted()).toEqual(alerts.toSorted())
+})

@@ -5,7 +5,12 @@ import { JSON_OUT, WORKING } from '../../config/options.ts'
 
 export const bench = defineCommand({
   name: 'bench',
-  summary: 'asks nodes in turns what their newest blocks allow, and how fast each is: bench URL…',
+  summary: 'asks nodes in turns what their newest blocks allow, and how fast each is',
+  heading: 'What is wrong, and what happened',
+  examples: [
+    'http://127.0.0.1:8545/',
+    'http://127.0.0.1:8545/ https://other.example --seconds 5 --rounds 3 --only eth_call',
+  ],
   flags: {
     seconds: option('N', integer(1, 3_600), {
       fallback: 3,

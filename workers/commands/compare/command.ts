@@ -6,13 +6,19 @@ import { JSON_OUT, WORKING } from '../../config/options.ts'
 
 export const compare = defineCommand({
   name: 'compare',
-  summary:
-    'asks two nodes the same at the same blocks, and shows where their answers differ: compare URL URL',
+  summary: 'asks two nodes the same at the same blocks, and shows where their answers differ',
+  heading: 'What is wrong, and what happened',
+  examples: [
+    'http://127.0.0.1:8545/ https://other.example',
+    'http://127.0.0.1:8545/ https://other.example --blocks 1000-1020 --methods eth_getBlockReceipts,eth_call --out differences',
+    'http://127.0.0.1:8545/ https://other.example --replay differences/0001-eth_call.json',
+  ],
   flags: {
     methods: option('NAME,…', optional(list(text)), {
       fallback: undefined,
       text: 'methods to ask',
       shown: 'all that are the same whenever they are asked',
+      isOwn: true,
     }),
     blocks: option('N|FROM-TO', blocks, {
       fallback: { newest: 4 },

@@ -9,6 +9,7 @@ const SMALL_CACHE_MB = 64
 export const dev = defineCommand({
   name: 'dev',
   summary: 'the embedded network: sequencer, feed and node in one process',
+  heading: 'A node',
   examples: [
     '',
     '--port 9000 --ephemeral',

@@ -8,6 +8,11 @@ export const doctor = defineCommand({
   name: 'doctor',
   summary:
     'looks at the machine, upstreams, feeds, ports and the data directory of a node, and says what to do',
+  heading: 'What is wrong, and what happened',
+  examples: [
+    '',
+    '--chain xlayer --upstream https://node.example --feed wss://feed.example --datadir DIR --port 8545',
+  ],
   flags: {
     chain: CHAIN,
     upstream: option('URL,…', list(url('http', 'https', 'ws', 'wss')), {

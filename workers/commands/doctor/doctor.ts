@@ -47,10 +47,15 @@ export async function runDoctor(config: DoctorConfig, context: JobContext): Prom
   await say(
     config.json
       ? `${JSON.stringify({ errors, warnings, lines })}\n`
-      : textOf(lines, errors, warnings),
+      : `${textOf(lines, errors, warnings)}${isMachineAlone(config) ? MACHINE_ALONE : ''}`,
   )
   return errors === 0 && !context.isStopped() ? 0 : 1
 }
+
+const isMachineAlone = ({ upstream, feed, datadir, port, adminPort }: DoctorConfig): boolean =>
+  upstream.length + feed.length === 0 && (datadir ?? port ?? adminPort) === undefined
+const MACHINE_ALONE =
+  'This is the machine alone: --upstream, --feed, --datadir, --port are looked at where they are given.\n'
 
 function looksOf(config: DoctorConfig): readonly Look[] {
   const { datadir, upstream, host, port, adminPort } = config

@@ -18,6 +18,8 @@ type Heard = {
   /** undefined: the connection stands. */
   closed: string | undefined
   isOpen: boolean
+  /** Monotonic; of the last look at it. */
+  endedMs: number
 }
 
 export async function feedLines(url: string, ms: number): Promise<readonly Line[]> {
@@ -49,7 +51,14 @@ export async function feedLines(url: string, ms: number): Promise<readonly Line[
 }
 
 function listen(url: string, ms: number): Promise<Heard> {
-  const heard: Heard = { frames: [], count: 0, bytes: 0, closed: undefined, isOpen: false }
+  const heard: Heard = {
+    frames: [],
+    count: 0,
+    bytes: 0,
+    closed: undefined,
+    isOpen: false,
+    endedMs: 0,
+  }
   const { promise, resolve } = Promise.withResolvers<Heard>()
   const open = openWebSocket({
     ...{ url, maxBytes: FEED_LIMITS.packet.bytes },
@@ -74,13 +83,13 @@ function listen(url: string, ms: number): Promise<Heard> {
   const timer = setTimeout(end, ms)
   function end(): void {
     clearTimeout(timer)
-    resolve({ ...heard })
+    resolve({ ...heard, endedMs: performance.now() })
     socket.end()
   }
   return promise
 }
 
-async function formLines(about: string, { frames, count, bytes }: Heard): Promise<Line[]> {
+async function formLines(about: string, { frames, count, bytes, endedMs }: Heard): Promise<Line[]> {
   const refused: string[] = []
   const times: number[] = []
   const numbers = new Set<bigint>()
@@ -110,7 +119,9 @@ async function formLines(about: string, { frames, count, bytes }: Heard): Promis
     )
   else lines.push(ok(`${about} form`, `${form}, ${Math.round(bytes / count)} bytes a frame`))
   const gaps = times.slice(1).map((at, index) => at - times[index]!)
-  const widest = Math.max(0, ...gaps)
+  // One that falls silent is no steadier than one that pauses; of one that sends too much the rest is not looked at.
+  const silence = frames.length === count ? endedMs - (times.at(-1) ?? endedMs) : 0
+  const widest = Math.max(silence, ...gaps)
   const says = `${times.length} flashblocks of ${numbers.size} blocks, ${Math.round(middleOf(gaps))} ms apart, at most ${Math.round(widest)}`
   if (times.length === 0) return lines
   lines.push(

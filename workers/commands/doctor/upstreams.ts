@@ -99,7 +99,9 @@ const firstOf = (chain: ChainSpec | undefined): number => Number(chain?.genesisN
 const adviceOf = ({ kind }: UpstreamError): string =>
   kind === 'limited'
     ? 'it wants fewer requests: ask for a key with a higher bound, or give a lower --upstream-rate'
-    : 'look at that node and the way to it, or give another --upstream'
+    : kind === 'wrong'
+      ? 'it is of another chain, starts, or keeps less: give another --upstream, or another --chain'
+      : 'look at that node and the way to it, or give another --upstream'
 
 /** @throws {UpstreamError} */
 async function headOf(upstream: Upstream): Promise<Head> {
@@ -175,7 +177,8 @@ async function methodLines(upstream: Upstream, head: Head): Promise<readonly Lin
     const answer = answers[at]!
     if ('result' in answer && answer.result !== null) return []
     const says = `${name}: ${'error' in answer ? answer.error.message : 'gives nothing'}`
-    return [{ about: `${upstream.name} methods`, status, says, advice: why }]
+    const advice = `${why}: ${status === 'error' ? 'give another --upstream' : 'give one that has it where you can'}`
+    return [{ about: `${upstream.name} methods`, status, says, advice }]
   })
   if (lines.length > 0) return lines
   return [ok(`${upstream.name} methods`, 'all that are asked')]
@@ -195,7 +198,7 @@ function depthLines(name: string, { state, proofs, takesHash }: Depth): readonly
       : warning(
           `${name} proofs`,
           proofs === undefined ? 'none' : `${proofs} blocks back`,
-          'what is fetched is as right as it is: --trust-upstream says that this is meant (reth: --rpc.eth-proof-window)',
+          'give one that has them (reth: --rpc.eth-proof-window), or --trust-upstream: what is fetched is as right as the upstream then',
         ),
   )
   if (!takesHash)

@@ -7,6 +7,7 @@ import { leaderProblems } from './leader-flags.ts'
 export const follow = defineCommand({
   name: 'follow',
   summary: 'follows a network: its flashblocks feeds, and upstreams that say what is canonical',
+  heading: 'A node',
   examples: [
     '--chain xlayer --trust-upstream',
     '--chain DIR/genesis.json --upstream http://127.0.0.1:8545 --feed ws://127.0.0.1:8545/feed',
@@ -23,7 +24,7 @@ export const follow = defineCommand({
     const found = [...servingProblems(config, isFlag)]
     if (config.upstream.length === 0)
       found.push(
-        `follow needs --upstream URL: ${config.chain ?? 'the chain'} publishes none that is known here`,
+        `--upstream URL is needed: ${config.chain ?? 'the chain'} publishes none that is known here`,
       )
     if (config.upstream.length > MOST_UPSTREAMS)
       found.push(`--upstream names ${config.upstream.length} nodes, at most ${MOST_UPSTREAMS}`)

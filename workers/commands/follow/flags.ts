@@ -100,6 +100,10 @@ export const FLAGS = {
 /** Beside those, what is recorded, and how much of it. */
 export const RECORD_FLAGS = {
   datadir: { ...SERVING.datadir, shown: 'a temporary one, removed on exit' },
+  state: {
+    ...FLAGS.state,
+    text: `${FLAGS.state.text}; a lazy node that is recorded and asked much shows flashblocks late`,
+  },
   out: needed('FILE', 'the record: a file that is not there yet'),
   seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'how long it is recorded' }),
   megabytes: option('MB', integer(1, 65_536), { fallback: 256, text: 'of the record at most' }),

@@ -6,6 +6,8 @@ import { FLAGS, RECORD_FLAGS } from './flags.ts'
 export const record = defineCommand({
   name: 'record',
   summary: 'follows a network in a directory of its own, and writes all that it was told to a file',
+  heading: 'What is wrong, and what happened',
+  examples: ['--chain xlayer --trust-upstream --out strange.flashnode --seconds 600'],
   flags: { ...FLAGS, ...RECORD_FLAGS },
   defaults(given) {
     const { datadir } = given

@@ -1,5 +1,5 @@
 /** A node that follows and is recorded: until its time is over, its file is full, or a signal ends it. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { JournalError } from '../../../engine/storage/directory/journal.ts'
 import type { ConfigOf } from '../../config/command.ts'
@@ -16,6 +16,7 @@ import { type Process, runProcess } from '../shared/process.ts'
 import { say } from '../shared/said.ts'
 import type { Begun } from './begin.ts'
 import type { FLAGS, FollowConfig, FollowDefaults, RECORD_FLAGS } from './flags.ts'
+import { showRecording } from './record-progress.ts'
 import { DEFAULT_CHAIN, followRole } from './role.ts'
 
 type RecordConfig = ConfigOf<typeof FLAGS & typeof RECORD_FLAGS, FollowDefaults>
@@ -30,17 +31,26 @@ export function runRecord(config: RecordConfig): Promise<void> {
     const { requests: perSecond, requestBytes: bytesPerSecond } = config
     const bounds = perSecond === 'off' ? undefined : { perSecond, bytesPerSecond }
     const requests = bounds && takeRequests({ bounds, tellLines: recorder.add })
+    let hide = () => {}
     // Closed after the writer, which tells its last lines when it stops.
     const close = async () => {
+      hide()
       requests?.close()
-      await said(config, await recorder.close())
+      const recorded = await recorder.close()
+      // Its start was refused: the next one may have the name.
+      if (recorded.bytes === 0) rmSync(config.out, { force: true })
+      await said(config, recorded)
     }
     lifecycle.onStop('the record', close, CLOSE_MS)
     log.info({ file: config.out, seconds: config.seconds }, 'what the node is told is recorded')
     await start(config, process, { recorder, bounds, requests })
+    const { seconds, megabytes } = config
+    const bytes = () => recorder.bytes
+    hide = showRecording({ seconds, megabytes, bytes }, { log, isTerminal: isOnTerminal() })
   })
 }
 
+const isOnTerminal = (): boolean => process.stderr.isTTY === true
 const CLOSE_MS = 30_000
 const WHY = {
   slow: 'the disk or the processor is too slow for what comes',
@@ -102,6 +112,7 @@ function headOf(config: FollowConfig, begun: Begun): Omit<Head, 'requests'> {
 function said({ out, json }: RecordConfig, recorded: Recorded): Promise<void> {
   const { bytes, sections, full } = recorded
   if (json) return say(`${JSON.stringify({ file: out, bytes, sections, full: full ?? null })}\n`)
+  if (bytes === 0) return say('nothing was recorded\n')
   const why = full === undefined ? '' : `, ${FULL[full]}`
   return say(
     `${out}: ${bytes.toLocaleString('en-US')} bytes${why}; flashnode replay ${out} runs it again\n`,

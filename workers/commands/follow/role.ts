@@ -46,6 +46,7 @@ export function followRole(
       startFollowing(config, link, { lazy: begun?.lazy, isRecorded: recorded !== undefined }),
     tape: recorded?.tape,
     isQuiet: recorded?.isQuiet ?? false,
+    hidesBlocks: recorded !== undefined,
   }
 }
 

@@ -6,6 +6,8 @@ import { CHAIN, DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/
 export const importState = defineCommand({
   name: 'import-state',
   summary: 'loads an account dump as the state of a block into a new data directory',
+  heading: 'A data directory',
+  examples: ['--chain genesis.json --state dump.jsonl.gz --block header.json --datadir DIR'],
   flags: {
     chain: CHAIN,
     state: needed('FILE', 'account dump: JSON lines, may end on .gz'),

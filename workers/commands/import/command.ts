@@ -6,6 +6,8 @@ import { DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options
 export const importBlocks = defineCommand({
   name: 'import',
   summary: 'executes and verifies a file of blocks into a data directory',
+  heading: 'A data directory',
+  examples: ['--genesis genesis.json --chain chain.rlp --datadir DIR'],
   flags: {
     genesis: needed('FILE', 'genesis.json of the blocks'),
     chain: needed('FILE', 'file of blocks (RLP)'),

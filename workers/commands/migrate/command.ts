@@ -6,6 +6,8 @@ import { CONFIG_FILE } from '../../config/options.ts'
 export const migrate = defineCommand({
   name: 'migrate',
   summary: 'brings a data directory of an older format to this one; can be cut off and run again',
+  heading: 'A data directory',
+  examples: ['--datadir DIR'],
   flags: {
     // There is none that it could mean where none is named.
     datadir: needed('DIR', 'the directory to migrate'),

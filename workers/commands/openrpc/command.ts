@@ -6,6 +6,8 @@ import { CONFIG_FILE, LIMIT_FLAGS, limitsOf } from '../../config/options.ts'
 export const openrpc = defineCommand({
   name: 'openrpc',
   summary: "prints the OpenRPC document of an endpoint, as a node's rpc.discover does",
+  heading: 'More',
+  examples: ['', '--form markdown'],
   flags: {
     endpoint: option('NAME', choice('flashblocks', 'standard'), {
       fallback: 'flashblocks',
@@ -14,6 +16,7 @@ export const openrpc = defineCommand({
     methods: option('SET', choice('all', 'standard'), {
       fallback: 'all',
       text: 'all, or those that the service lists',
+      isOwn: true,
     }),
     form: option('NAME', choice('json', 'markdown'), {
       fallback: 'json',

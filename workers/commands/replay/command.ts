@@ -6,8 +6,9 @@ import { FLAGS } from './flags.ts'
 
 export const replay = defineCommand({
   name: 'replay',
-  summary:
-    'runs the node of a record again, and holds what it shows to what was shown: replay FILE',
+  summary: 'runs the node of a record again, and holds what it shows to what was shown',
+  heading: 'What is wrong, and what happened',
+  examples: ['strange.flashnode', 'strange.flashnode --until 34567890:3 --stay --port 8545'],
   flags: FLAGS,
   operands: { value: 'FILE', least: 1, most: 1, decode: text },
   defaults(given) {

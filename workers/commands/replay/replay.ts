@@ -1,5 +1,4 @@
 /** `flashnode replay`: to the end of the record or to a flashblock of it, and what came of it. */
-import { statSync } from 'node:fs'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { JournalError } from '../../../engine/storage/directory/journal.ts'
 import { LazyStartError } from '../../../engine/storage/lazy/start.ts'
@@ -7,6 +6,7 @@ import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import type { NodeDefaults } from '../../config/serving.ts'
 import { startNode } from '../../node/start.ts'
+import { StartError } from '../../process/context.ts'
 import type { AskedLine } from '../../record/ahead.ts'
 import {
   type AskedAt,
@@ -36,10 +36,19 @@ const FAILS = [JournalError, LazyStartError, RecordError]
 export function runReplay(config: ReplayConfig, path: string): Promise<void> {
   return runProcess(config, FAILS, async (process) => {
     // Whoever names no file, or another one, is told before anything is opened.
-    statSync(path)
-    const { head } = openRecord(path)
+    const { head } = open(path)
     await start(config, process, { path, head })
   })
+}
+
+/** @throws {RecordError} {StartError} */
+function open(path: string) {
+  try {
+    return openRecord(path)
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error
+    throw new StartError(`${path} cannot be read: ${error.message}`)
+  }
 }
 
 async function start(

@@ -34,7 +34,7 @@ export function replayRole(parts: ReplayParts): Role {
     legacyUrl: undefined,
     syncing: () => false,
     feeds: 0,
-    ...{ tape, isQuiet },
+    ...{ tape, isQuiet, hidesBlocks: true },
     startSource({ keeper, writer }) {
       keeper.close()
       writer.close()

@@ -7,6 +7,7 @@ import { SERVING, servingDefaults, servingProblems } from '../../config/serving.
 export const serve = defineCommand({
   name: 'serve',
   summary: 'serves a data directory as it is',
+  heading: 'A node',
   examples: ['--datadir DIR', '--datadir DIR --legacy-rpc https://older.example'],
   flags: {
     ...SERVING,

@@ -20,21 +20,34 @@ export function startParts(context: Pick<JobContext, 'log' | 'isTerminal'>): Par
   const now = () => performance.now()
   const started = now()
   let told = started
+  let newest: Step | undefined
   let shown: { readonly part: string; readonly progress: Progress } | undefined
-  const stop = () => {
+  const clear = () => {
     shown?.progress.stop()
     shown = undefined
   }
+  const show = ({ part, done, total }: Step) => {
+    told = now()
+    if (shown?.part !== part) {
+      clear()
+      shown = { part, progress: startProgress(total, { ...context, now }) }
+    }
+    shown.progress.update(done, `${part}, ${done.toLocaleString('en-US')} done`)
+  }
+  // A part that waits for something says nothing itself.
+  const timer = setInterval(() => {
+    if (newest !== undefined && now() - started >= QUIET_MS) show(newest)
+  }, QUIET_MS)
+  timer.unref()
   return {
-    update({ part, done, total }) {
-      if (now() - started < QUIET_MS || now() - told < EVERY_MS) return
-      told = now()
-      if (shown?.part !== part) {
-        stop()
-        shown = { part, progress: startProgress(total, { ...context, now }) }
-      }
-      shown.progress.update(done, `${part}, ${done.toLocaleString('en-US')} done`)
+    update(step) {
+      newest = step
+      if (now() - started >= QUIET_MS && now() - told >= EVERY_MS) show(step)
     },
-    stop,
+    stop() {
+      clearInterval(timer)
+      newest = undefined
+      clear()
+    },
   }
 }

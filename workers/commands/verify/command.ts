@@ -7,6 +7,8 @@ export const verify = defineCommand({
   name: 'verify',
   summary:
     'holds a data directory to its roots, hashes and checksums, and executes its blocks again',
+  heading: 'A data directory',
+  examples: ['--datadir DIR', '--datadir DIR --sample 1000'],
   flags: {
     datadir: needed('DIR', 'the directory to look at; no node may have it open'),
     sample: option('N', optional(integer(1, 10_000_000)), {

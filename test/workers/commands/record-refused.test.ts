@@ -1,0 +1,21 @@
+/** A record whose node cannot start leaves its name to the next one. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { freePort } from '../../outside/free-port.ts'
+import { run } from '../../outside/operate/command.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'flashnode-refused-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+test('no file is left where nothing was recorded, and it is said', async () => {
+  const out = join(folder, 'none.flashnode')
+  const upstream = `http://127.0.0.1:${await freePort()}`
+  const ports = ['--port', '0', '--pool-threads', '2']
+  const ended = await run(['record', '--upstream', upstream, '--out', out, ...ports])
+  expect(ended.status).toBe(1)
+  expect(ended.error).toContain('no upstream answers')
+  expect(ended.out).toBe('nothing was recorded\n')
+  expect(existsSync(out)).toBe(false)
+}, 60_000)

@@ -1,0 +1,117 @@
+/** Each command line that a document shows is one that is taken, and each script that it names is there. */
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../rpc/seam/limits.ts'
+import { COMMANDS } from '../../../workers/commands/index.ts'
+import { readApiKeys } from '../../../workers/config/api-keys-file.ts'
+import { kebab } from '../../../workers/config/command.ts'
+import { readInvocation } from '../../../workers/config/config.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'flashnode-documents-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+const token = join(directory, 'token')
+writeFileSync(token, `${'t'.repeat(32)}\n`, { mode: 0o600 })
+
+const pages = globSync(['*.md', 'docs/**/*.md', 'bench/*.md'], {
+  exclude: ['**/node_modules/**', 'docs/adr/**', 'CHANGELOG.md'],
+})
+const textOf = (page: string) => readFileSync(page, 'utf8')
+const blocksOf = (page: string, language: string) =>
+  [...textOf(page).matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'gms'))].map(
+    ([, code]) => code!,
+  )
+
+/** How a node is started: from a checkout, or by the package's command. */
+const STARTED = /(?:npm run -s flashnode --|(?:^|&& )(?:npx )?flashnode) (.*?)(?= &&|$)/gm
+const linesOf = (page: string) =>
+  blocksOf(page, 'sh').flatMap((code) =>
+    [...code.matchAll(STARTED)].map(([, line]) => ({ page, line: line! })),
+  )
+
+/** A, B and URL stand for addresses, three dots for further flags. */
+function argvOf(line: string): string[] {
+  const words = line.split(' ').filter((word) => word !== '…')
+  return words.map((word, at) => {
+    if (words[at - 1]?.endsWith('-token-file')) return token
+    return word.replace(/\b(?:URL|A|B)\b/g, words[at - 1] === '--feed' ? 'wss://a' : 'http://a')
+  })
+}
+const actionOf = (argv: readonly string[]) => readInvocation(argv, {}, COMMANDS).action
+
+describe('command lines', () => {
+  const lines = pages.flatMap(linesOf)
+  test('are found', () => expect(lines.length).toBeGreaterThan(20))
+  test.each(lines)('$page: $line', ({ line }) => expect(actionOf(argvOf(line))).toBe('run'))
+
+  test('one that is wrong is found', () => {
+    for (const line of ['verify --datdir DIR', 'compare A', 'doctor --feed http://a'])
+      expect(() => actionOf(argvOf(line)), line).toThrow()
+  })
+
+  test('of the container and of the service', () => {
+    const [, cmd] = /^CMD (\[.*\])$/m.exec(textOf('Dockerfile'))!
+    expect(actionOf(JSON.parse(cmd!) as string[])).toBe('run')
+    const [, started] = /^ExecStart=\S+ \S+bin\.js (.*)$/m.exec(
+      textOf('docs/operate/flashnode.service'),
+    )!
+    expect(actionOf(started!.split(' '))).toBe('run')
+  })
+})
+
+/** Of other programs. */
+const FOREIGN = /^--(help$|rpc\.)/
+test('flags that pages for operators name are there', () => {
+  const known = new Set(
+    COMMANDS.commands.flatMap(({ flags }) => Object.keys(flags).map((name) => `--${kebab(name)}`)),
+  )
+  const named = globSync('docs/operate/**/*.md').flatMap((page) =>
+    [...textOf(page).matchAll(/`(--[a-z][a-z.-]*)(?=[` ])/g)].map(([, flag]) => flag!),
+  )
+  expect(named.length).toBeGreaterThan(60)
+  const strange = named.filter((flag) => !known.has(flag) && !FOREIGN.test(flag))
+  expect(strange).toEqual([])
+})
+
+test('what clients can fill is as much as the page says', () => {
+  const [, said, text] = /adds up to (\d) GB: (.*?) It is\n/s.exec(
+    textOf('docs/operate/limits.md'),
+  )!
+  const names = [...text!.matchAll(/`--limit-([a-z-]+)`/g)].map(([, name]) => name!)
+  const bytes = Object.entries(LIMITS)
+    .filter(([name]) => names.includes(kebab(name)))
+    .map(([, { value }]) => value)
+  expect(bytes).toHaveLength(names.length)
+  expect(bytes.reduce((sum, value) => sum + value) / 2 ** 30).toBeCloseTo(Number(said), 1)
+})
+
+test('scripts that are named are there', () => {
+  const own = scriptsOf('package.json')
+  // Those of the examples are run by `npm run package`.
+  const missing = pages
+    .filter((page) => !page.startsWith('docs/examples/'))
+    .flatMap((page) =>
+      [...textOf(page).matchAll(/npm run (?:-s )?([a-z][a-z:-]*)/g)].map(([, name]) => name!),
+    )
+    .filter((name) => !own.has(name))
+  expect(missing).toEqual([])
+})
+const scriptsOf = (file: string): ReadonlySet<string> =>
+  new Set(Object.keys((JSON.parse(textOf(file)) as { readonly scripts: object }).scripts))
+
+const JSONS = pages.flatMap((page) => blocksOf(page, 'json').map((code) => ({ page, code })))
+test.each(JSONS)('$page: JSON is JSON, all of it or line by line', ({ code }) => {
+  const parse = (text: string) => JSON.parse(text) as unknown
+  const isWhole = !code.trim().split('\n').every(isObject)
+  expect(() => (isWhole ? parse(code) : code.trim().split('\n').map(parse))).not.toThrow()
+})
+const isObject = (line: string): boolean => /^\{.*\}$/.test(line)
+
+test('the keys in docs/operate/limits.md are a file of keys', () => {
+  const path = join(directory, 'keys.json')
+  writeFileSync(path, blocksOf('docs/operate/limits.md', 'json')[0]!)
+  const { entries, problems } = readApiKeys(path)
+  expect(problems).toEqual([])
+  expect(entries).toHaveLength(3)
+})
