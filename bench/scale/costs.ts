@@ -60,7 +60,7 @@ export const COSTS = {
   /** ms of processor time of a node for a flashblock of 200 swaps over 3 hops that it executes. */
   executedFlashblockMs: of('follower', '45.8', 'npm run bench:flashblock'),
   /** µs of a front thread for a request: one that needs nothing else. */
-  frontMicros: of('eth_chainId, HTTP', '18.3', 'npm run bench:front -- --rounds 3 --seconds 2'),
+  frontMicros: of('eth_chainId, HTTP', '10.8', 'npm run bench:front -- --rounds 3 --seconds 2'),
   /** Of executing, what applying takes of the same swaps, on a machine with a load of 14: an order of magnitude. */
   appliedShare: {
     value: 44 / 96,
