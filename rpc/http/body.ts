@@ -59,7 +59,7 @@ export interface Bodies {
 }
 
 /** Each piece of a body may be as small as this on average, beside the first ones. */
-const PIECE_BYTES = 1_024
+export const PIECE_BYTES = 1_024
 /** Where a body begins that does not come in one piece. */
 const FIRST_BYTES = 4_096
 

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { createFifo, type Fifo } from '../seam/fifo.ts'
 import type { Limits } from '../seam/limits.ts'
+import { PIECE_BYTES } from './body.ts'
 import { Incoming } from './incoming.ts'
 
 /** 'later': after others that came in the same turn of the event loop; 'ended': it was one too many. */
@@ -26,6 +27,7 @@ type Sent = {
   turn: number
   requestsInTurn: number
   piecesInTurn: number
+  bytesInTurn: number
   headersInTurn: number
 }
 
@@ -51,7 +53,8 @@ export interface Floods {
 
 /**
  * Looks at each request when its headers are here. A flood ends the connection by `end`: more unanswered requests than may be, or more
- * pieces in one turn of the event loop than two bodies may have, or headers than all the requests may have that it may wait for.
+ * pieces in one turn of the event loop than two bodies of the same bytes may have, or headers than all the requests may have that it may
+ * wait for.
  * The last request that a connection may have closes it: Node's own count keeps it open and refuses what follows.
  */
 export function watchFloods(
@@ -85,10 +88,12 @@ export function watchFloods(
         return 'ended'
       }
       if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
-        request.countPiece = () => {
+        request.countPiece = (bytes) => {
           if (sent.socket.destroyed) return false
           look(sent)
-          if (++sent.piecesInTurn <= piecesPerTurn) return true
+          sent.bytesInTurn += bytes
+          // One turn may read megabytes of who sends fast.
+          if (++sent.piecesInTurn <= piecesPerTurn + sent.bytesInTurn / PIECE_BYTES) return true
           end(request.socket, request)
           return false
         }
@@ -127,6 +132,7 @@ function createLook(): (sent: Sent) => void {
     sent.turn = turn
     sent.requestsInTurn = 0
     sent.piecesInTurn = 0
+    sent.bytesInTurn = 0
     sent.headersInTurn = 0
   }
 }
@@ -135,7 +141,7 @@ function entryOf(socket: Known): Sent {
   if (socket[SENT] !== undefined) return socket[SENT]
   const made: Sent = {
     ...{ socket, newest: undefined, requests: 0, unanswered: 0 },
-    ...{ turn: -1, requestsInTurn: 0, piecesInTurn: 0, headersInTurn: 0 },
+    ...{ turn: -1, requestsInTurn: 0, piecesInTurn: 0, bytesInTurn: 0, headersInTurn: 0 },
   }
   socket[SENT] = made
   return made

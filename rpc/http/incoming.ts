@@ -21,12 +21,12 @@ export class Incoming extends Message {
   caller: string | undefined = undefined
   hasUnknownKey = false
 
-  /** Told of each piece; false: it is one too many, and the connection is ending. */
-  countPiece: (() => boolean) | undefined = undefined
+  /** Told of each piece and its bytes; false: it is one too many, and the connection is ending. */
+  countPiece: ((bytes: number) => boolean) | undefined = undefined
 
   override push(piece: Buffer | null): boolean {
     if (piece === null) this.onArrived?.(this)
-    else if (this.countPiece?.() === false) return false
+    else if (this.countPiece?.(piece.length) === false) return false
     if (this.taker === undefined) return super.push(piece)
     this.taker(piece)
     return true

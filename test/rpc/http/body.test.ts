@@ -254,6 +254,14 @@ describe('what is refused', () => {
     const said = await exchange(port, chunked('x'.repeat(1_900_000), 1_024), /paid/)
     expect(said).toContain('"characters":1900000')
   })
+  test('pieces of a kilobyte are never too many in one turn of the event loop', async () => {
+    const { port, server } = await watched({ limits: { bodyPieces: 10 } })
+    for (let time = 0; time < 20; time++) {
+      const said = await exchange(port, chunked('x'.repeat(60_000), 1_024), /paid/)
+      expect(said).toContain('"characters":60000')
+    }
+    expect(server.sockets.cutOff).toBe(0)
+  })
   test('too many bytes in chunks', async () => {
     const { port } = await watched({ limits: { bodyBytes: 100_000 } })
     const said = await exchange(port, chunked('x'.repeat(300_000), 10_000), /\}\}/)
