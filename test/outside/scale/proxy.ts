@@ -40,7 +40,7 @@ async function startReplica(leader: RunningNode, genesis: string): Promise<Repli
       ...['--chain', genesis, '--datadir', temporary('replica'), '--state', 'whole'],
       ...['--upstream', `${leader.url}/`, '--feed', `${leader.url.replace('http', 'ws')}/feed`],
       ...['--pool-threads', '2', '--rate-limit', '1000'],
-      ...['--rate-limit-of', `127.0.7.0/24=7,127.0.8.0/24=11,127.0.9.0/24=off`],
+      ...['--rate-limit-of', `127.0.4.0/24=off,127.0.7.0/24=7,127.0.8.0/24=11,127.0.9.0/24=off`],
       ...['--trust-proxy', '127.0.0.1/32', '--proxy-protocol', `${NAMING}/32`],
       ...['--agent-port', String(agentPort), '--drain-ms', String(DRAIN_MS)],
     ],

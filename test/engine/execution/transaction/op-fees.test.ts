@@ -43,6 +43,8 @@ test('a transfer pays what viem estimated, to the vaults, to the wei', SECONDS, 
     maxFeePerGas: 300_000_000n,
     maxPriorityFeePerGas: 5n,
   }
+  // The first block brings the figures of L1.
+  await sealed(0n)
   expect(await client.getL1BaseFee({})).toBe(L1_BASE_FEE)
   const l1Fee = await client.estimateL1Fee(request)
   const total = await client.estimateTotalFee(request)
