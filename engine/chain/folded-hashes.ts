@@ -1,5 +1,6 @@
 /** Hashes of folded blocks by height, as a thread has read them: they stay until something is unfolded. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { untilUnfold } from './until-unfold.ts'
 
 export interface FoldedHashes {
   /** undefined: not kept, or of another count of unfolds than the view's. */
@@ -14,16 +15,14 @@ const PLACES = 8_192
 export function keepFoldedHashes(): FoldedHashes {
   const heights = new Float64Array(PLACES).fill(-1)
   const hashes: Bytes[] = []
-  let counted = 0
+  const kept = untilUnfold(() => heights.fill(-1))
   return {
     get(height, unfolds) {
       const place = height % PLACES
-      return unfolds === counted && heights[place] === height ? hashes[place] : undefined
+      return kept.isOf(unfolds) && heights[place] === height ? hashes[place] : undefined
     },
     keep(height, unfolds, hash) {
-      if (unfolds < counted) return
-      if (unfolds > counted) heights.fill(-1)
-      counted = unfolds
+      if (!kept.begin(unfolds)) return
       heights[height % PLACES] = height
       hashes[height % PLACES] = hash
     },

@@ -1,6 +1,7 @@
 /** Where the transactions of folded blocks are, by hash, as a thread has read it: that stays until something is unfolded. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { TransactionPlace } from '../storage/types.ts'
+import { untilUnfold } from './until-unfold.ts'
 
 export interface FoldedPlaces {
   /** undefined: not kept, or of another count of unfolds than the view's. @param hash 32 bytes */
@@ -16,20 +17,18 @@ const HASH_BYTES = 32
 export function keepFoldedPlaces(): FoldedPlaces {
   const hashes = new Uint8Array(HASH_BYTES * ROWS)
   const places: (TransactionPlace | undefined)[] = new Array(ROWS).fill(undefined)
-  let counted = 0
+  const kept = untilUnfold(() => places.fill(undefined))
   return {
     get(hash, unfolds) {
       const row = rowOf(hash)
-      const place = unfolds === counted ? places[row] : undefined
+      const place = kept.isOf(unfolds) ? places[row] : undefined
       if (place === undefined) return undefined
       const from = HASH_BYTES * row
       for (let at = 0; at < HASH_BYTES; at++) if (hashes[from + at] !== hash[at]) return undefined
       return place
     },
     keep(hash, unfolds, place) {
-      if (unfolds < counted) return
-      if (unfolds > counted) places.fill(undefined)
-      counted = unfolds
+      if (!kept.begin(unfolds)) return
       const row = rowOf(hash)
       hashes.set(hash, HASH_BYTES * row)
       places[row] = place
