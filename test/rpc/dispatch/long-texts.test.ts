@@ -12,15 +12,10 @@ test('the same text was seen, one with another character or another length was n
       const at = place % first.length
       const other = String.fromCharCode(first.charCodeAt(at) ^ change)
       const texts = createLongTexts(MOST + 1)
-      expect(texts.wasSeen(first)).toBe(false)
+      expect([texts.wasSeen(first), texts.wasSeen(first)]).toEqual([false, true])
       expect(texts.wasSeen(`${first.slice(0, at)}${other}${first.slice(at + 1)}`)).toBe(false)
       expect(texts.wasSeen(`${first} `)).toBe(false)
-      expect(isKnown(texts, first)).toBe(true)
     }),
     { seed: 1, numRuns: 2_000 },
   )
 })
-
-/** Whether it is known at the latest after it was pushed out once by the others. */
-const isKnown = (texts: ReturnType<typeof createLongTexts>, first: string): boolean =>
-  texts.wasSeen(first) || texts.wasSeen(first)
