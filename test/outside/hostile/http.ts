@@ -242,6 +242,7 @@ export const HTTP_ROWS: readonly Row[] = [
   chunkRow('chunks of 2 to 64 bytes, 2 MB each, 40 sockets', 40, () =>
     [2, 7, 17, 64].map((size) => chunked(longBody(), size)),
   ),
+  chunkRow('chunks of a kilobyte, 2 MB each, 40 sockets', 40, () => [chunked(longBody(), 1_024)]),
   chunkRow('chunks with extensions and trailers, 16 sockets', 16, () => [
     chunked(longBody().subarray(0, 500_000), 1, `;${'a'.repeat(20)}=b`),
     chunked(longBody().subarray(0, 100_000), 1, `;a="${'b'.repeat(100)}"`),
