@@ -1,5 +1,5 @@
 /** What of the upstreams is not as it should be, and why the chain stands still. */
-import { type Doubt, openDoubt } from '../doubt.ts'
+import type { Doubt } from '../doubt.ts'
 import { isUsable } from './choice.ts'
 import type { RestWhy, Source } from './tracker-state.ts'
 import type { Halt, Halted } from './tracker-types.ts'
@@ -34,4 +34,5 @@ const HALTS: Readonly<Record<Halt, string>> = {
   refused: 'all upstreams give a block that is not what this node computes',
 }
 
-export const BEGINS = openDoubt('the state begins anew')
+const BEGINS = 'the state begins anew'
+export const beginsDoubt: Doubt = { text: BEGINS, outside: BEGINS }

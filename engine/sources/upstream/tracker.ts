@@ -16,7 +16,7 @@ import {
   wakeUp,
 } from './choice.ts'
 import { onRefused } from './deliver.ts'
-import { BEGINS, degradedBy, haltDoubt } from './doubts.ts'
+import { beginsDoubt, degradedBy, haltDoubt } from './doubts.ts'
 import { createProgress } from './progress.ts'
 import {
   type Asked,
@@ -314,7 +314,7 @@ function statusOf<B extends TrackedBlock>(state: TrackerState<B>): TrackerStatus
       rests: rest?.message,
     })),
     degraded: degradedBy(sources),
-    halted: isBeginning ? BEGINS : halted && haltDoubt(halted),
+    halted: isBeginning ? beginsDoubt : halted && haltDoubt(halted),
     catchUp: head === undefined ? undefined : progress.show(canonical.number, head),
   }
 }
