@@ -7,6 +7,7 @@ import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
 import { buildHeader } from '../../execution/block/block.ts'
 import { type JoinedExecution, joinedBlock } from '../../execution/block/joined.ts'
 import { isEdit } from '../../execution/transaction/edits.ts'
+import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
 import type {
   BlockAttributes,
   BlockExecution,
@@ -16,7 +17,6 @@ import type {
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
-import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import {
   decodeTransaction,
@@ -253,7 +253,7 @@ export function appendOf(block: LiveBlock): AppendBlock {
       from,
       hash,
     })),
-    receipts: content.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
+    receipts: content.executed.map(storedReceiptOf),
     diff: encodeDiff(content.diff),
     momentary: block.momentary,
   }
