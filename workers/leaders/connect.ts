@@ -48,8 +48,9 @@ export function connectLeaders(leaders: LeadersThread, parts: LeaderParts): Conn
         return report('leader_doubt', { leader, reason })
       }
       case 'failed':
+        statuses.clear()
         return report('leaders_failed', {
-          reason: `leaders are not read any more, everything is executed here: ${message.message}`,
+          reason: `leaders are not read, everything is executed here until another thread reads them: ${message.message}`,
         })
       case 'ready':
       case 'stopped':
