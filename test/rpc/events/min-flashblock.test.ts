@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { WHOLE_INDEX } from '../../../engine/primitives/whole-index.ts'
 import type { Client } from '../../../rpc/seam/client.ts'
 import { GENESIS, placeChain } from '../../fixtures/place-chain.ts'
 import type { Reply } from '../../fixtures/rpc.ts'
@@ -64,6 +65,21 @@ describe('a request that asks for a place', () => {
   test('of an index that a block never had is answered when the block is whole', async () => {
     const world = started()
     const asked = heightAt(world, `${BLOCK}:9:${world.driver.pending.payloadId}`)
+    await waiting(world, 1)
+    world.driver.flashblock(5)
+    await waiting(world, 1)
+    world.driver.seal()
+    expect((await asked).result).toBe(hex(BLOCK))
+  })
+
+  test('of all of a block waits for all of it', async () => {
+    const before = placeChain()
+    const { headers } = await before.rpc.send(
+      '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":["pending"]}',
+    )
+    expect(headers['X-Flashblock']).toBe(`${GENESIS}:${WHOLE_INDEX}:`)
+    const world = started()
+    const asked = heightAt(world, `${BLOCK}:${WHOLE_INDEX}:`)
     await waiting(world, 1)
     world.driver.flashblock(5)
     await waiting(world, 1)
