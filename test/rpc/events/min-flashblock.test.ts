@@ -158,6 +158,28 @@ describe('a request that asks for a place', () => {
   })
 })
 
+test('an answer of a worker stands where the worker has read, not where the chain is by then', async () => {
+  const world: World = placeChain({
+    executor: (local) => ({
+      async execute(call) {
+        const reply = await local.execute(call)
+        world.driver.flashblock(5)
+        return reply
+      },
+    }),
+  })
+  world.driver.payload(2)
+  const { payloadId } = world.driver.pending
+  const call = { to: `0x${'01'.repeat(20)}` }
+  const body = { jsonrpc: '2.0', id: 1, method: 'eth_call', params: [call, 'pending'] }
+  const { headers } = await world.rpc.send(JSON.stringify(body))
+  expect(headers['X-Flashblock']).toBe(`${BLOCK}:0:${payloadId}`)
+  const { headers: later } = await world.rpc.send(
+    JSON.stringify({ ...body, method: 'eth_blockNumber', params: ['pending'] }),
+  )
+  expect(later['X-Flashblock']).toBe(`${BLOCK}:1:${payloadId}`)
+})
+
 describe('wrong places', () => {
   test.each(['', '5', '5:', ':1', '0x5:1', '5:1:0x12', '5:1:0x0123456789abcdef:', '-1:0', '5:1 '])(
     '%j',
