@@ -1,6 +1,7 @@
 /** The reading side of one thread: leases, and the chain through the eyes of one endpoint (ADR 3). */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
+import { WHOLE_INDEX } from '../primitives/whole-index.ts'
 import { ViewError } from '../state/reader.ts'
 import type { StoreReader, TransactionPlace } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
@@ -299,9 +300,10 @@ function placeOf({ thread, lease }: Context, head: Position) {
 
 /** How far the newest block has come; a block that only the store knows has forgotten it. */
 function progressOf({ thread }: Context, head: Position) {
-  if (head.table === 0) return { index: 0, payloadId: undefined }
+  if (head.table === 0) return { index: WHOLE_INDEX, payloadId: undefined }
   const { arena } = thread
-  return { index: indexOf(arena, head), payloadId: payloadAt(arena, head) }
+  const payloadId = payloadAt(arena, head)
+  return { index: payloadId === undefined ? WHOLE_INDEX : indexOf(arena, head), payloadId }
 }
 
 /** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */

@@ -4,6 +4,7 @@ import { dropPayload } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
+import { WHOLE_INDEX } from '../../primitives/whole-index.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { StoreReader } from '../../storage/types.ts'
@@ -219,7 +220,7 @@ async function addRest(
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
   const { header, hash } = headerOf(partsOf(block), roots)
   const diff = await block.open!.execution.diff(checkpoint)
-  const part = { index: block.index + 1, header, hash, diff, from }
+  const part = { index: WHOLE_INDEX, header, hash, diff, from }
   return addIncrement(state, block, part) === 'added'
 }
 
