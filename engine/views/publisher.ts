@@ -10,6 +10,7 @@ import { type Behind, Showing } from './showing.ts'
 import { FINAL } from './table.ts'
 import type { BlockHandle, Publisher, SharedViews } from './types.ts'
 import { indexOf } from './walk.ts'
+import { WHOLE_INDEX } from './whole-index.ts'
 
 /**
  * Opens the writer's side of a fresh arena. `base`: the fold head; it gets the first block id, and the fold word names it. Nothing can
@@ -163,7 +164,7 @@ class PublisherState {
     this.#last = { pending, unfolds }
     const isContinued =
       before !== undefined && before.unfolds === unfolds && goesOnFrom(pending, before.pending)
-    const index = head.header === 0 ? 0 : indexOf(this.arena, head)
+    const index = pending.payload === undefined ? WHOLE_INDEX : indexOf(this.arena, head)
     this.showing.published(number, { height: head.height, index }, isContinued)
   }
 

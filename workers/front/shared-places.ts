@@ -80,7 +80,7 @@ export function sharePlaces({ url, chainId, onHeard, report }: SharedPlacesOptio
   }
 }
 
-const PLACE = /^([0-9a-f]{16}) (\d{1,10}) (\d{1,6})$/
+const PLACE = /^([0-9a-f]{16}) (\d{1,10}) (\d{1,9})$/
 
 /** undefined: it is none. */
 function decodePlace(
