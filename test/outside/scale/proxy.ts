@@ -33,7 +33,7 @@ type World = {
   readonly checks: Checks
 }
 
-async function startReplica(leader: RunningNode, genesis: string): Promise<Replica> {
+export async function startReplica(leader: RunningNode, genesis: string): Promise<Replica> {
   const agentPort = await freePort()
   const node = await startNode(
     [
@@ -48,7 +48,7 @@ async function startReplica(leader: RunningNode, genesis: string): Promise<Repli
   )
   return { node, agentPort, place: new URL(node.url).host }
 }
-const environment = ([one, other]: World['replicas']) => ({
+export const environment = ([one, other]: World['replicas']) => ({
   ...{ NODE1: one.place, NODE1_AGENT: String(one.agentPort) },
   ...{ NODE2: other.place, NODE2_AGENT: String(other.agentPort) },
 })
