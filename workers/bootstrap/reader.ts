@@ -46,5 +46,6 @@ function openSource({ database, path, chunkBytes, keepsDiffs }: ReaderData): Boo
 }
 
 /** A development chain has the name of a network, and a genesis of its own. */
-const isNetwork = (name: string, genesis: string): boolean =>
-  NETWORKS.has(name) && bytesToHex(chainSpec({ name }).genesisHash) === genesis
+function isNetwork(name: string, genesis: string): boolean {
+  return NETWORKS.has(name) && bytesToHex(chainSpec({ name }).genesisHash) === genesis
+}
