@@ -73,6 +73,7 @@ export type Copy = {
   forgetState(): void
   readonly headerOf: (hash: Bytes) => Bytes | undefined
 }
+export type CopiedChain = Pick<ChainSpec, 'name' | 'genesisNumber' | 'genesisHash'>
 export type RowsAnswer = {
   readonly rows: readonly Entry[]
   readonly next: Bytes | undefined
@@ -82,7 +83,7 @@ export type RowsAnswer = {
   readonly isSame: boolean
 }
 
-export function openCopy(inner: Database, chain: ChainSpec, rules: BlockRules): Copy {
+export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules): Copy {
   const log = openLogLength(inner)
   const { database } = log
   let progress = readProgress(database)
@@ -207,7 +208,7 @@ function putRows(
 const END: Bytes = new Uint8Array(80).fill(0xff)
 const isAbove = (a: Bytes, b: Bytes): boolean => Buffer.compare(a, b) > 0
 
-type Around = { readonly database: Database; readonly chain: ChainSpec; readonly rules: BlockRules }
+type Around = { readonly database: Database; readonly chain: CopiedChain; readonly rules: BlockRules }
 type Came = { readonly rows: readonly Entry[]; readonly from: number; readonly progress: Progress }
 
 /** Where the next ones begin; undefined: the start is among them. */
