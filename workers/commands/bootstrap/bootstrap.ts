@@ -37,7 +37,7 @@ const STOPPED = 'stopped: what is here stays, the same command goes on where it 
 export type BootstrapConfig = Pick<WorkingConfig, 'dbCache'> & {
   readonly from: string
   readonly datadir: string
-  readonly tokenFile: string | undefined
+  readonly tokenFile: string
   readonly chain: string | undefined
   readonly retryMs: number
 }
@@ -78,8 +78,8 @@ export async function runBootstrap(config: BootstrapConfig, context: JobContext)
   }
 }
 
-function tokenOf(path: string | undefined): string {
-  const read = readToken(path ?? '')
+function tokenOf(path: string): string {
+  const read = readToken(path)
   if ('problem' in read) throw new StartError(read.problem)
   return read.token
 }

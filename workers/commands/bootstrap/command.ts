@@ -1,8 +1,7 @@
 /** `flashnode bootstrap`: a new replica from one that runs. */
 import { defineCommand } from '../../config/command.ts'
-import { integer, needed, option, optional, text, url } from '../../config/option.ts'
+import { integer, needed, option, url } from '../../config/option.ts'
 import { CHAIN, DB_CACHE_MB, WORKING } from '../../config/options.ts'
-import { tokenProblems } from '../../config/token-file.ts'
 
 export const bootstrap = defineCommand({
   name: 'bootstrap',
@@ -15,10 +14,7 @@ export const bootstrap = defineCommand({
       decode: url('http', 'https'),
     },
     datadir: needed('DIR', 'the new directory; one that was cut off goes on where it was'),
-    tokenFile: option('FILE', optional(text), {
-      fallback: undefined,
-      text: 'the token that the node asks for (its --bootstrap-token-file)',
-    }),
+    tokenFile: needed('FILE', 'the token that the node asks for (its --bootstrap-token-file)'),
     chain: {
       ...CHAIN,
       text: 'chain that it has to be, by name or a genesis.json',
@@ -34,8 +30,6 @@ export const bootstrap = defineCommand({
     logFormat: WORKING.logFormat,
   },
   defaults: ({ dbCache = DB_CACHE_MB }) => ({ dbCache }),
-  problems: ({ tokenFile }) =>
-    tokenFile === undefined ? ['bootstrap needs --token-file FILE'] : tokenProblems(tokenFile),
   async run(config) {
     const [{ runJob }, job] = await Promise.all([
       import('../shared/job.ts'),
