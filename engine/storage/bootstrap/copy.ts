@@ -208,7 +208,11 @@ function putRows(
 const END: Bytes = new Uint8Array(80).fill(0xff)
 const isAbove = (a: Bytes, b: Bytes): boolean => Buffer.compare(a, b) > 0
 
-type Around = { readonly database: Database; readonly chain: CopiedChain; readonly rules: BlockRules }
+type Around = {
+  readonly database: Database
+  readonly chain: CopiedChain
+  readonly rules: BlockRules
+}
 type Came = { readonly rows: readonly Entry[]; readonly from: number; readonly progress: Progress }
 
 /** Where the next ones begin; undefined: the start is among them. */

@@ -99,7 +99,7 @@ const later = (reason: string, restMs = 0): Said => ({ reason, isFinal: false, r
 const never = (reason: string): Said => ({ reason, isFinal: true, restMs: 0 })
 
 async function exchange({ url, token, by }: AskingOptions, asked: Asked): Promise<Said> {
-  const target = new URL('/bootstrap', url)
+  const target = new URL('/bootstrap', url.origin)
   target.search = `${writeAsked(asked)}&by=${by}`
   let response: Response
   try {
