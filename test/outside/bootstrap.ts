@@ -69,14 +69,22 @@ const following = (datadir: string, more: readonly string[]) =>
     feeds: [feed],
     more: ['--state', 'whole', ...more],
   })
-const startSource = (): Promise<RunningNode> =>
+/** With several front threads the main one reads for all. */
+const startSource = (fronts: number): Promise<RunningNode> =>
   following(sourceDir, [
-    ...['--port', String(sourcePort), '--bootstrap-token-file', tokenFile],
+    ...[
+      '--front-threads',
+      String(fronts),
+      '--port',
+      String(sourcePort),
+      '--bootstrap-token-file',
+      tokenFile,
+    ],
     ...['--limit-bootstrap-chunk-bytes', String(CHUNK_BYTES)],
     ...['--limit-bootstrap-bytes-per-second', String(BYTES_PER_SECOND)],
   ])
 
-let source = await startSource()
+let source = await startSource(1)
 const middle = await startMiddle(new URL(source.url))
 const datadir = temporary('replica')
 
@@ -146,7 +154,7 @@ async function cutThrice(): Promise<void> {
   const second = runCopy(middle.url)
   await middle.after(12)
   await source.stop()
-  source = await startSource()
+  source = await startSource(2)
   check(
     'a source that is started again does not end it',
     second.child.exitCode === null,

@@ -260,3 +260,41 @@ test('a state that was refused is fetched anew', () => {
   finishCopy(copy, database)
   expectEqual(chain, database)
 })
+
+test('cut while the state is made or blocks are folded, it goes on', () => {
+  for (let cut = 0, isCut = true; isCut; cut++) {
+    const chain = new CopiedChain()
+    grow(chain, 12)
+    const database = memoryDatabase()
+    let copy = openCopyOf(chain, database)
+    while (copyStep(chain, copy));
+    grow(chain, 4)
+    while (tipStep(chain, copy));
+    isCut = !finishCopy(copy, database, cut)
+    copy = openCopyOf(chain, database)
+    if (isCut) expect(finishCopy(copy, database)).toBe(true)
+    expectEqual(chain, database)
+    expect(openStore(database).foldHead().number).toBe(chain.folded)
+  }
+})
+
+test('a source that takes blocks back: what they changed is looked at again', () => {
+  const chain = new CopiedChain(memoryDatabase(), { chunkBytes: 200 })
+  grow(chain, 16)
+  const database = memoryDatabase()
+  const copy = openCopyOf(chain, database)
+  for (let at = 0; at < 12; at++) copyStep(chain, copy)
+  while (tipStep(chain, copy));
+  const { tip } = copy.progress()!
+  const to = tip.number - 2
+  chain.reorg(to)
+  for (let at = 0; at < 6; at++) {
+    chain.append(actionsOf(at + 500))
+    chain.settle()
+  }
+  expect(() => tipStep(chain, copy)).toThrow(ForkError)
+  copy.goBack({ number: to, hash: chain.chain[to - GENESIS_NUMBER]!.hash })
+  while (copyStep(chain, copy));
+  finishCopy(copy, database)
+  expectEqual(chain, database)
+})
