@@ -152,7 +152,14 @@ async function cutThrice(): Promise<void> {
   )
   const bytesBefore = middle.bytes()
   const second = runCopy(middle.url)
-  await middle.after(12)
+  await middle.after(6)
+  middle.spoil()
+  await middle.after(6)
+  check(
+    'a spoiled answer is asked for once more',
+    second.said().includes('asking once more'),
+    second.said().slice(-300),
+  )
   await source.stop()
   source = await startSource(2)
   check(

@@ -13,6 +13,8 @@ export interface Middle {
   after(answers: number): Promise<void>
   /** Every connection that is open ends in the middle of what it says. */
   cut(): void
+  /** A byte of the next answer is another. */
+  spoil(): void
   close(): void
 }
 
@@ -21,6 +23,7 @@ export async function startMiddle(target: URL): Promise<Middle> {
   const waiting = new Set<{ left: number; readonly done: () => void }>()
   let bytes = 0
   let isCutting = false
+  let isSpoiling = false
   const server = createServer((incoming, response) => {
     const onSent = () => {
       const query = new URL(incoming.url!, target).searchParams
@@ -32,8 +35,10 @@ export async function startMiddle(target: URL): Promise<Middle> {
     passOn(incoming, response, {
       target,
       onSent,
-      onBytes: (count) => {
-        bytes += count
+      onBytes: (whole) => {
+        bytes += whole.length
+        if (isSpoiling) whole[whole.length >> 1]! ^= 1
+        isSpoiling = false
         if (!isCutting) return false
         isCutting = false
         return true
@@ -53,6 +58,9 @@ export async function startMiddle(target: URL): Promise<Middle> {
     cut() {
       isCutting = true
     },
+    spoil() {
+      isSpoiling = true
+    },
     close() {
       server.closeAllConnections()
       server.close()
@@ -67,7 +75,7 @@ function passOn(
     readonly target: URL
     readonly onSent: () => void
     /** True: the connection is cut here. */
-    readonly onBytes: (count: number) => boolean
+    readonly onBytes: (whole: Buffer) => boolean
   },
 ): void {
   const { hostname: host, port } = of.target
@@ -79,7 +87,7 @@ function passOn(
     answer.once('end', () => {
       const whole = Buffer.concat(pieces)
       response.writeHead(answer.statusCode!, answer.headers)
-      if (of.onBytes(whole.length)) {
+      if (of.onBytes(whole)) {
         response.write(whole.subarray(0, whole.length >> 1), () => response.destroy())
         return
       }

@@ -32,6 +32,8 @@ const SORTER_CACHE_BYTES = 64 * 2 ** 20
 const SENDER_SHARE = 1 / 16
 /** Blocks that the node is ahead: the rest is for `follow`. */
 const NEAR_BLOCKS = 8
+/** Times that a state is fetched. */
+const MOST_ATTEMPTS = 2
 const STOPPED = 'stopped: what is here stays, the same command goes on where it was\n'
 
 export type BootstrapConfig = Pick<WorkingConfig, 'dbCache'> & {
@@ -109,9 +111,12 @@ async function copyAll(config: BootstrapConfig, around: Around): Promise<string 
     copy.begin(newProgress({ start, first, oldest: oldestState, keepsDiffs }))
   }
   const fetching: Fetching = { node, copy, isStopped, tell: shown.fetched }
-  if (!copy.progress()!.isMade) {
+  // A reorg of the source that came and went between two questions leaves rows of a block that nobody told.
+  for (let attempt = 1; !copy.progress()!.isMade; attempt++) {
     if (!(await fetchAll(fetching))) return undefined
-    if (!(await make(config.datadir, copy, around))) return undefined
+    const made = await make(config.datadir, copy, around)
+    if (made === 'stopped') return undefined
+    if (made instanceof StateRootError && attempt === MOST_ATTEMPTS) throw refused(node, made)
   }
   if (!(await catchUp(config, fetching, around))) return undefined
   return toldOf(node, database)
@@ -123,7 +128,17 @@ function toldOf(node: AskedNode, database: Database): string {
   return `copied from ${node.name} in ${answers} answers, ${bytes} bytes: head ${number} ${bytesToHex(hash)}\n`
 }
 
-async function make(datadir: string, copy: Copy, { database, isStopped, shown }: Around) {
+const refused = ({ name }: AskedNode, { message }: StateRootError) =>
+  new BootstrapError(
+    `what ${name} sent is not the state of its block, twice: ${message}; look at that node (\`flashnode verify\`), or copy another one`,
+  )
+
+/** A state that is not what its header says is forgotten. */
+async function make(
+  datadir: string,
+  copy: Copy,
+  { database, isStopped, shown }: Around,
+): Promise<'made' | 'stopped' | StateRootError> {
   const sorting = join(datadir, SORTING)
   rmSync(sorting, { recursive: true, force: true })
   mkdirSync(sorting, { recursive: true })
@@ -135,19 +150,17 @@ async function make(datadir: string, copy: Copy, { database, isStopped, shown }:
       const step = steps.next()
       if (step.done === true) {
         copy.made(step.value)
-        return true
+        return 'made'
       }
       shown.made(step.value.done)
       // A signal is heard in between.
       await new Promise(setImmediate)
-      if (isStopped()) return false
+      if (isStopped()) return 'stopped'
     }
   } catch (error) {
     if (!(error instanceof StateRootError)) throw error
     copy.forgetState()
-    throw new BootstrapError(
-      `what came is not the state of its block: ${error.message}; the same command fetches it anew, and where it is wrong again look at the node (\`flashnode verify\`)`,
-    )
+    return error
   } finally {
     await sorter.close(CLOSE_MS)
     rmSync(sorting, { recursive: true, force: true })
