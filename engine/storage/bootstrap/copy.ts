@@ -54,12 +54,13 @@ export class GapError extends Error {
 
 export type Copy = {
   readonly progress: () => Progress | undefined
+  /** In a database that holds nothing. */
+  begin(progress: Progress): void
   /** The state is made of what came, by `makeState`. */
   made(progress: Progress): void
-  begin(progress: Progress): void
   /** The next range to be asked for; undefined: there is none. */
   nextRows(): Extract<Asked, { readonly part: 'rows' }> | undefined
-  /** @throws {ChunkError} where they are not what was asked for @returns whether they were here already */
+  /** @throws {ChunkError} where they are not what was asked for */
   takeRows(asked: AskedRows, answer: RowsAnswer): void
   /** Blocks of the chain up to the start. @throws {ChunkError} */
   takeBlocks(rows: readonly Entry[], from: number): void
@@ -190,7 +191,11 @@ function putRows(
 ): void {
   const { column, from, to } = asked
   const { rows, next, isSame } = answer
-  if (isSame) return
+  if (isSame) {
+    if (next !== undefined || rows.length > 0)
+      throw new ChunkError(`a range of ${column} is the same, and is not`)
+    return
+  }
   const end = next ?? to
   const fault = rowsFault(rows, asked)
   if (fault !== undefined) throw new ChunkError(fault)

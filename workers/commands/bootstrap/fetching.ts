@@ -21,6 +21,8 @@ import type { AskedNode } from './asking.ts'
 /** Newer blocks are asked for so often: what they changed is kept at the node for some hundred of them. */
 const TIP_MS = 2_000
 const SOON_MS = 250
+/** For a block that the node says to be folding. */
+const FOLDING_MS = 120_000
 
 export type Fetching = {
   readonly node: AskedNode
@@ -34,6 +36,7 @@ export type Fetching = {
 export async function fetchAll(fetching: Fetching): Promise<boolean> {
   const { copy, isStopped } = fetching
   let toldAt = Number.NEGATIVE_INFINITY
+  let cameAt = performance.now()
   while (!isStopped()) {
     if (performance.now() - toldAt > TIP_MS) {
       await fetchTip(fetching)
@@ -41,7 +44,12 @@ export async function fetchAll(fetching: Fetching): Promise<boolean> {
     }
     const progress = copy.progress()!
     if (isFetched(progress)) return true
-    if (!(await fetchNext(fetching, progress))) {
+    if (await fetchNext(fetching, progress)) cameAt = performance.now()
+    else {
+      if (performance.now() - cameAt > FOLDING_MS)
+        throw new BootstrapError(
+          `${fetching.node.name} folds block ${progress.upTo} for too long: look at that node, and run the same command again`,
+        )
       // All but blocks that the node has yet to fold.
       await new Promise((resolve) => setTimeout(resolve, SOON_MS))
       await fetchTip(fetching)
