@@ -19,9 +19,12 @@ export function growthOf(
   const payload = endpoint === 'standard' ? undefined : payloadOf(arena, position.table)
   const flashblocks: Block[] = []
   if (payload === undefined && from <= last) flashblocks.push(block)
-  for (let index = from; payload !== undefined && index <= last; index++) {
+  let index = from
+  while (payload !== undefined && index <= last) {
     const prefix = prefixOf(arena, position, index)
     if (prefix !== undefined) flashblocks.push(blocks.at(prefix))
+    // What no flashblock told has an index far above them.
+    index = prefix === undefined && index < last ? last : index + 1
   }
   return { id: position.id, payloadId: payload && bytesToHex(payload), flashblocks }
 }

@@ -12,6 +12,7 @@ import type { Position, ViewRecord } from '../views/record.ts'
 import { TRANSACTION_HASH, valueAt } from '../views/table.ts'
 import type { SharedViews } from '../views/types.ts'
 import { findInChain, findWithBlock, hashOf, indexOf, payloadAt, prepare } from '../views/walk.ts'
+import { WHOLE_INDEX } from '../views/whole-index.ts'
 import { openDecodedBlocks } from './block.ts'
 import { envOf } from './env.ts'
 import { keepFoldedHashes } from './folded-hashes.ts'
@@ -299,9 +300,10 @@ function placeOf({ thread, lease }: Context, head: Position) {
 
 /** How far the newest block has come; a block that only the store knows has forgotten it. */
 function progressOf({ thread }: Context, head: Position) {
-  if (head.table === 0) return { index: 0, payloadId: undefined }
+  if (head.table === 0) return { index: WHOLE_INDEX, payloadId: undefined }
   const { arena } = thread
-  return { index: indexOf(arena, head), payloadId: payloadAt(arena, head) }
+  const payloadId = payloadAt(arena, head)
+  return { index: payloadId === undefined ? WHOLE_INDEX : indexOf(arena, head), payloadId }
 }
 
 /** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */

@@ -1,6 +1,6 @@
 /** Runs the calls of one body, single or batch, and makes its answer. */
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainReader, ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ViewError } from '../../engine/state/reader.ts'
@@ -141,7 +141,7 @@ export class BodyRunner {
   #single(item: Item, reply: PoolReply, scope: Scope, read = scope.held?.record): Answer {
     this.#options.provenance?.read(read)
     scope.answered()
-    const headers = this.#headersOf(scope)
+    const headers = this.#headersOf(scope, read)
     scope.release()
     return singleAnswer(item, reply, headers)
   }
@@ -202,14 +202,28 @@ export class BodyRunner {
     if (slow !== undefined && item !== undefined) slow.answered(item, reply, ms)
   }
 
-  /** Where the answer stands in the flashblocks: never newer than what it was read from. */
-  #headersOf({ held, client }: Scope): Answer['headers'] {
+  /**
+   * Where the answer stands in the flashblocks: what it was read from.
+   * @param read the record, where no view is held: a worker has read it, and there may be a newer one by now
+   */
+  #headersOf({ held, client }: Scope, read?: number): Answer['headers'] {
     const endpoint = this.#endpoint
     if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
     const { reader } = this.#options.services
-    if (this.#place?.record !== (held?.record ?? reader.newestRecord()))
-      this.#place = held === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(held)
+    if (this.#place?.record !== (held?.record ?? read ?? reader.newestRecord()))
+      this.#place = held === undefined ? placeAt(reader, endpoint, read) : placeOf(held)
     return this.#place.headers
+  }
+}
+
+/** Of a record that is gone already the newest one's. */
+function placeAt(reader: ChainReader, endpoint: Endpoint, record: number | undefined): Place {
+  const lease = record === undefined ? undefined : reader.adopt(record, endpoint)
+  if (lease === undefined) return readNewest(reader, endpoint, placeOf)
+  try {
+    return placeOf(lease.view)
+  } finally {
+    lease.release()
   }
 }
 

@@ -5,6 +5,7 @@ import { bytesToHex } from '../../primitives/hex.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'
 import type { StateDiff } from '../../state/diff.ts'
+import { WHOLE_INDEX } from '../../views/whole-index.ts'
 import type { LiveBlock } from './live-block.ts'
 import { step } from './live-block.ts'
 import { count, emit, publish, type WriterState } from './state.ts'
@@ -38,12 +39,18 @@ export function onAppended(state: WriterState, block: LiveBlock): void {
     type: 'sealed',
     number: block.handle.number,
     hash: block.hash,
-    flashblocks: block.isWhole ? 0 : block.index + 1,
+    flashblocks: toldOf(block),
     transactions: executed.length,
     gasUsed: block.header.gasUsed,
     ms: block.executeMs,
   })
   if (state.options.isLazy === true && content !== undefined) check(state, block, content.diff)
+}
+
+/** Flashblocks that it had; a rest that its canonical block brought is none. */
+function toldOf({ isWhole, index, momentary }: LiveBlock): number {
+  if (isWhole) return 0
+  return index === WHOLE_INDEX ? momentary.length - 1 : index + 1
 }
 
 /** What flashblocks had shown at its height and above, where that is not its beginning. Before canonical moves. */

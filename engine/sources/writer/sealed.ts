@@ -7,6 +7,7 @@ import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { StoreReader } from '../../storage/types.ts'
+import { WHOLE_INDEX } from '../../views/whole-index.ts'
 import { waitsForDiff } from './apply.ts'
 import {
   checkHeader,
@@ -219,7 +220,7 @@ async function addRest(
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
   const { header, hash } = headerOf(partsOf(block), roots)
   const diff = await block.open!.execution.diff(checkpoint)
-  const part = { index: block.index + 1, header, hash, diff, from }
+  const part = { index: WHOLE_INDEX, header, hash, diff, from }
   return addIncrement(state, block, part) === 'added'
 }
 

@@ -19,6 +19,7 @@ import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { KeeperWords, StoreReader } from '../../../engine/storage/types.ts'
 import { createViews, keeperWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
+import { WHOLE_INDEX } from '../../../engine/views/whole-index.ts'
 import { foundLogs } from '../../fixtures/found-logs.ts'
 import { mapStore } from '../../fixtures/map-store.ts'
 import { ADDRESSES, EMPTY_WORLD } from '../../fixtures/view-blocks.ts'
@@ -353,6 +354,28 @@ test('flashblocks of a block that came without are not told apart', () => {
     oldest: place,
     newest: place,
   })
+})
+
+test('what no flashblock told of a block is told after its flashblocks', () => {
+  const { driver, reader } = open(64)
+  driver.payload(4457)
+  driver.flashblock(12)
+  const { handle, steps, payloadId } = driver.pending
+  const { header, hash } = steps.at(-1)!
+  const rest = { index: WHOLE_INDEX, header, hash, transactions: [], diff: [] }
+  driver.publisher.add(handle, rest)
+  driver.publish()
+  const { view } = reader(0).lease('flashblocks')
+  expect(view.pending).toMatchObject({ index: WHOLE_INDEX, payloadId })
+  const block = view.block({ tag: 'pending' })!
+  const from = (index: number) =>
+    view.growth(block, index).flashblocks.map(({ flashblockIndex }) => flashblockIndex)
+  expect([from(0), from(1), from(2), from(WHOLE_INDEX + 1)]).toEqual([
+    [0, 1, WHOLE_INDEX],
+    [1, WHOLE_INDEX],
+    [WHOLE_INDEX],
+    [],
+  ])
 })
 
 describe('logs', () => {

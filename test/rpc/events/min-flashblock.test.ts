@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { WHOLE_INDEX } from '../../../engine/views/whole-index.ts'
 import type { Client } from '../../../rpc/seam/client.ts'
 import { GENESIS, placeChain } from '../../fixtures/place-chain.ts'
 import type { Reply } from '../../fixtures/rpc.ts'
@@ -64,6 +65,21 @@ describe('a request that asks for a place', () => {
   test('of an index that a block never had is answered when the block is whole', async () => {
     const world = started()
     const asked = heightAt(world, `${BLOCK}:9:${world.driver.pending.payloadId}`)
+    await waiting(world, 1)
+    world.driver.flashblock(5)
+    await waiting(world, 1)
+    world.driver.seal()
+    expect((await asked).result).toBe(hex(BLOCK))
+  })
+
+  test('of all of a block waits for all of it', async () => {
+    const before = placeChain()
+    const { headers } = await before.rpc.send(
+      '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":["pending"]}',
+    )
+    expect(headers['X-Flashblock']).toBe(`${GENESIS}:${WHOLE_INDEX}:`)
+    const world = started()
+    const asked = heightAt(world, `${BLOCK}:${WHOLE_INDEX}:`)
     await waiting(world, 1)
     world.driver.flashblock(5)
     await waiting(world, 1)
@@ -140,6 +156,28 @@ describe('a request that asks for a place', () => {
     driver.advance()
     expect((await asked).result).toBe(hex(BLOCK))
   })
+})
+
+test('an answer of a worker stands where the worker has read, not where the chain is by then', async () => {
+  const world: World = placeChain({
+    executor: (local) => ({
+      async execute(call) {
+        const reply = await local.execute(call)
+        world.driver.flashblock(5)
+        return reply
+      },
+    }),
+  })
+  world.driver.payload(2)
+  const { payloadId } = world.driver.pending
+  const call = { to: `0x${'01'.repeat(20)}` }
+  const body = { jsonrpc: '2.0', id: 1, method: 'eth_call', params: [call, 'pending'] }
+  const { headers } = await world.rpc.send(JSON.stringify(body))
+  expect(headers['X-Flashblock']).toBe(`${BLOCK}:0:${payloadId}`)
+  const { headers: later } = await world.rpc.send(
+    JSON.stringify({ ...body, method: 'eth_blockNumber', params: ['pending'] }),
+  )
+  expect(later['X-Flashblock']).toBe(`${BLOCK}:1:${payloadId}`)
 })
 
 describe('wrong places', () => {
