@@ -1,4 +1,4 @@
-/** The same as enriched-text.ts for who applies it without showing it: receipts and changes as bytes, a sixth of what they are as text. */
+/** The same as enriched-text.ts for who applies it without showing it: receipts and changes as bytes, which nobody has to parse. */
 
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { decodeHeader } from '../../engine/primitives/header-codec.ts'
