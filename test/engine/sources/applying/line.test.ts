@@ -7,6 +7,7 @@ import { LeaderLine } from '../../../../engine/sources/applying/line.ts'
 import { readLeaderMessage } from '../../../../engine/sources/applying/message.ts'
 import { LeaderError, type ToldDiff } from '../../../../engine/sources/applying/types.ts'
 import { packChanges } from '../../../../engine/sources/writer/changes.ts'
+import { WHOLE_INDEX } from '../../../../engine/views/whole-index.ts'
 import { EnrichedFeed } from '../../../../rpc/feed/enriched.ts'
 import { createProducer, type ProducedBlock, send } from '../../../fixtures/producer.ts'
 import { toldOf } from '../../../fixtures/told.ts'
@@ -138,6 +139,15 @@ describe('spoilt', () => {
     expect(at).toBeGreaterThanOrEqual(0)
     expect(kindOf(texts.map((text, index) => (index === at ? spoil(text) : text)))).toBe(kind)
   })
+})
+
+test('what flashblocks did not tell of a block comes last of it, under an index of its own', () => {
+  const rest = (index: number) =>
+    texts.map((text) =>
+      text.replace(`"number":1,"index":${index},`, `"number":1,"index":${WHOLE_INDEX},`),
+    )
+  expect(rest(3)).not.toEqual(texts)
+  expect([kindOf(rest(3)), kindOf(rest(2))]).toEqual(['none', 'index'])
 })
 
 test('what is held is bounded for each leader, and forgotten with its block', () => {
