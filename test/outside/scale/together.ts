@@ -26,13 +26,13 @@ export async function together({ check, skip }: Checks): Promise<void> {
     return
   }
   const { node: leader, genesis, load } = await startLeader(() => 0.5, 2)
-  const start = async (state: string): Promise<Replica> => {
+  const start = async (state: string, more: readonly string[] = []): Promise<Replica> => {
     const admin = await freePort()
     const flags = [
       ...['--chain', genesis, '--datadir', temporary('told'), '--state', state],
       ...['--upstream', `${leader.url}/`, '--feed', `${leader.url.replace('http', 'ws')}/feed`],
       ...['--pool-threads', '2', '--rate-limit', 'off', '--admin-port', String(admin)],
-      ...['--share-transactions', `redis://127.0.0.1:${port}`],
+      ...['--share-transactions', `redis://127.0.0.1:${port}`, ...more],
     ]
     return {
       node: await startNode(flags, 'follow'),
@@ -47,6 +47,8 @@ export async function together({ check, skip }: Checks): Promise<void> {
   await away(world)
   redis = await startRedis(port)
   await back(world)
+  const behind = ['--behind', '2', '--cadence-ms', '10000']
+  await places(check, [await start('whole', behind), await start('whole', behind)])
   await load.stop()
   for (const { node } of [taking, whole, lazy]) await node.stop()
   await leader.stop()
@@ -155,4 +157,25 @@ async function back(world: World): Promise<void> {
   const isCounted = await until(async () => (await nonceAt(others[0])) === world.nonce, TOLD_MS)
   check('and heard', isCounted)
   await call(`${leader.url}/`, 'dev_resume')
+}
+
+/** Time decides nothing: what is shown has two flashblocks after it. */
+async function places(check: Checks['check'], replicas: readonly [Replica, Replica]) {
+  for (const [name, replica] of [
+    ['one', replicas[0]],
+    ['another', replicas[1]],
+  ] as const) {
+    const isHeard = async () => (await metric(replica, 'placesHeard')) > 0
+    check(`${name} that stays behind hears what the others have`, await until(isHeard, WAIT_MS))
+    const place = async () => {
+      const method = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
+      const headers = { 'content-type': 'application/json' }
+      const body = JSON.stringify(method)
+      const url = `${replica.node.url}/flashblocks`
+      return (await fetch(url, { method: 'POST', headers, body })).headers.get('x-flashblock')
+    }
+    const before = await place()
+    check('and goes on', await until(async () => (await place()) !== before, WAIT_MS))
+  }
+  for (const { node } of replicas) await node.stop()
 }
