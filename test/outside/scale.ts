@@ -4,11 +4,12 @@
  * Usage: npm run scale
  */
 import { checks } from './checks.ts'
+import { filters } from './scale/filters.ts'
 import { proxy } from './scale/proxy.ts'
 import { together } from './scale/together.ts'
 
 const { check, skip, close } = checks('scale')
-for (const [name, part] of Object.entries({ proxy, together }))
+for (const [name, part] of Object.entries({ proxy, filters, together }))
   try {
     await part({ check, skip })
   } catch (error) {
