@@ -35,11 +35,12 @@ function answerOf(source: BootstrapSource, query: string): Read {
 }
 
 function openSource({ database, path, chunkBytes, keepsDiffs }: ReaderData): BootstrapSource {
+  const attached = attachDatabase(database)
   const marker = readMarker(path)
   if (marker === undefined) throw new DirectoryError('foreign', `${path} holds no chain`)
   const { chainId, genesis, chain } = marker
   return openBootstrapSource({
-    ...{ database: attachDatabase(database), chainId, genesis, chunkBytes, keepsDiffs },
+    ...{ database: attached, chainId, genesis, chunkBytes, keepsDiffs },
     chain: isNetwork(chain, genesis) ? chain : undefined,
     genesisFile: () => new Uint8Array(readFileSync(join(path, GENESIS_FILE))),
   })
