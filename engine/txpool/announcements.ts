@@ -1,4 +1,5 @@
 /** Who hears of transactions that have become executable. */
+import type { SignedTransaction } from '../primitives/transaction.ts'
 import { executable, type Sender } from './sender.ts'
 import type { PendingListener } from './types.ts'
 
@@ -7,6 +8,8 @@ export type Announcements = {
   listen(listener: PendingListener): () => void
   /** Tells of the sender's executable ones, of each once. */
   tell(sender: Sender): void
+  /** Tells of one that never waited here: a flashblock with it came before it did. */
+  tellLate(transaction: SignedTransaction): void
 }
 
 export function createAnnouncements(onNews: () => void): Announcements {
@@ -15,6 +18,9 @@ export function createAnnouncements(onNews: () => void): Announcements {
     listen(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
+    },
+    tellLate(transaction) {
+      for (const listener of listeners) listener(transaction.hash, transaction)
     },
     tell(sender) {
       for (const entry of executable(sender)) {

@@ -90,7 +90,7 @@ export class Txpool {
   submit(
     raw: Bytes,
     readHead: ReadHead,
-    { digest, isProven, isListed = false }: Known = {},
+    { digest, isProven, isListed = false, isTaken = false }: Known = {},
   ): Submitted | Unproven | Undigested | Unlisted {
     const opened = openSubmitted(raw, this.limits)
     if ('error' in opened) return opened
@@ -113,6 +113,8 @@ export class Txpool {
     }
     const result = readHead((head) => this.#accept(decoded.transaction, head, acceptance))
     this.#announce(decoded.transaction.from)
+    if (isTaken && 'error' in result && isUsed(result.error))
+      this.#announceLate(decoded.transaction)
     return result
   }
 
@@ -223,8 +225,10 @@ export class Txpool {
     const key = keyOf(transaction.hash)
     const known = this.#kept.get(key)
     const entry = known ?? this.#entry(transaction, 0n, false)
-    if (known === undefined) this.#kept.add(entry)
-    else if (known.place.status !== 'included') this.#close(known)
+    if (known === undefined) {
+      entry.isUntold = true
+      this.#kept.add(entry)
+    } else if (known.place.status !== 'included') this.#close(known)
     entry.place = { status: 'included', blockNumber }
     entry.isAnnounced = true
     this.#included.add(entry)
@@ -389,6 +393,13 @@ export class Txpool {
     if (sender !== undefined) this.#announcements.tell(sender)
   }
 
+  #announceLate(transaction: SignedTransaction): void {
+    const entry = this.#kept.get(keyOf(transaction.hash))
+    if (entry?.isUntold === false) return
+    if (entry !== undefined) entry.isUntold = false
+    this.#announcements.tellLate(transaction)
+  }
+
   #forget(at: Parameters<typeof outdated>[1]): void {
     for (const entry of outdated(this.#kept.list(), at))
       if (entry.place.status !== 'included') this.#remove(entry, LEFT.expired)
@@ -396,4 +407,5 @@ export class Txpool {
   }
 }
 
+const isUsed = ({ message }: InvalidTransaction): boolean => /^nonce too low/.test(message)
 const refuse = (...said: Parameters<typeof invalid>) => ({ error: invalid(...said) })
