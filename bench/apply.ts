@@ -1,89 +1,175 @@
 /**
  * What a replica costs that executes, that applies a leader's feed with 5 % executed besides, and that applies alone: processor time of its whole
- * process for a second of the same load, in turns, each new from the genesis; and how much later than the leader it shows a flashblock.
- * Usage: npm run bench:apply -- [--rate 40, transactions a second] [--seconds 15] [--rounds 2]
+ * process and of each thread for a transaction, and how much later than the leader it shows a flashblock. At the rate at which chain, leader,
+ * executing replica, this process and whatever else runs leave half a core idle, or that is given; one after the other, each from the genesis on.
+ * Usage: npm run bench:apply -- [--rate 400, transactions a second] [--seconds 12] [--only transfers]
  */
+import { rmSync } from 'node:fs'
+import { cpus, loadavg } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { WebSocket } from 'ws'
-import {
-  headOf,
-  startFollower,
-  startLeader,
-  temporary,
-  until,
-} from '../test/outside/follow/nodes.ts'
+import type { Hex } from '../engine/primitives/bytes.ts'
+import { headOf, startFollower, temporary, until } from '../test/outside/follow/nodes.ts'
 import { freePort } from '../test/outside/free-port.ts'
-import type { RunningNode } from '../test/outside/node-process.ts'
-import { mulberry32 } from '../test/outside/run-options.ts'
-import { cpuSecondsOf } from './servers.ts'
+import { callMany, type RunningNode, startNode } from '../test/outside/node-process.ts'
+import { since, sumOf, threadTimes } from './threads.ts'
+import { multicall, swap } from './workloads/calldata.ts'
+import { crowdAlloc, signOfCrowd } from './workloads/crowd.ts'
+import { writeGenesis } from './workloads/genesis.ts'
+import type { Draft } from './workloads/signed.ts'
+import { holder, MULTICALL, ROUTER, TEN_18 } from './workloads/world.ts'
 
 const { values } = parseArgs({
   options: {
-    rate: { type: 'string', default: '40' },
-    seconds: { type: 'string', default: '15' },
-    rounds: { type: 'string', default: '2' },
+    rate: { type: 'string' },
+    seconds: { type: 'string', default: '12' },
+    only: { type: 'string', default: '' },
   },
 })
-const KINDS = {
+const FORMS = {
   executes: [],
   'applies, 5 % besides': ['--verify-share', '0.05'],
   applies: ['--verify-share', '0'],
 } as const
-type Kind = keyof typeof KINDS
+type Form = keyof typeof FORMS
+const LOADS: Readonly<Record<string, (n: number) => Draft>> = {
+  transfers: (n) => ({ to: holder(n % 1_000), value: 1n, gasLimit: 21_000n, data: '0x' }),
+  'swaps over 3 hops': (n) => ({
+    ...{ to: MULTICALL, value: 0n, gasLimit: 400_000n },
+    data: multicall([{ to: ROUTER, data: swap(TEN_18 + BigInt(n), MULTICALL) }]),
+  }),
+}
+/** Cores. */
+const IDLE = 0.5
+/** Cores for a transaction a second: a tenth of what chain, leader and replica take of it. */
+const LEAST_SLOPE = 0.0001
 /** Caches fill, and code is compiled. */
 const WARM_MS = 6_000
+const PROBE_MS = 4_000
+const PROBED = [100, 300] as const
+const MOST_RATE = 1_200
+const EVERY_MS = 100
+const IN_BATCH = 50
 const CAUGHT_UP_MS = 60_000
-const COUNTED = /^flashnode_chain_events_total\{event="flashblock_(applied|executed)"\} (\d+)/gm
+const COUNTED =
+  /^flashnode_chain_events_total\{event="(flashblock_applied|flashblock_executed|sender_told)"\} (\d+)/gm
+/** By their names; the rest is one. */
+const THREADS = ['writer', 'keeper', 'MainThread', 'follower', 'feed_0', 'leaders', 'V8Worker']
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-const chain = await startLeader(mulberry32(1), Number(values.rate))
-const feeds = [`${chain.node.url.replace('http', 'ws')}/feed`]
-const upstreams = [`${chain.node.url}/`]
-const follow = (more: readonly string[]): Promise<RunningNode> =>
-  startFollower(chain, {
-    ...{ datadir: temporary('bench'), upstreams, feeds },
-    more: ['--state', 'whole', '--verify-sample', '0', ...more],
-  })
-const leader = await follow([])
-const apply = ['--apply', `${leader.url.replace('http', 'ws')}/feed`]
 
-type Sample = {
-  readonly cpuMs: number
-  readonly lagMs: readonly number[]
-  /** Of the flashblocks. */
-  readonly applied: number
+class Load {
+  rate: number = PROBED[0]
+  sent = 0
+  #isOver = false
+  readonly #running: Promise<void>
+
+  constructor(url: string, draft: (n: number) => Draft) {
+    this.#running = this.#run(url, draft)
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true
+    await this.#running
+  }
+
+  async #run(url: string, draft: (n: number) => Draft): Promise<void> {
+    for (let dueMs = performance.now(); !this.#isOver; dueMs += EVERY_MS) {
+      const raws: [Hex][] = []
+      for (let left = Math.round((this.rate * EVERY_MS) / 1_000); left > 0; left--)
+        raws.push([signOfCrowd(draft(this.sent), this.sent++)])
+      for (let at = 0; at < raws.length; at += IN_BATCH)
+        await callMany(url, 'eth_sendRawTransaction', raws.slice(at, at + IN_BATCH))
+      await pause(Math.max(0, dueMs + EVERY_MS - performance.now()))
+    }
+  }
 }
 
-async function measure(kind: Kind): Promise<Sample> {
-  const adminPort = await freePort()
-  const own = kind === 'executes' ? [] : apply
-  const node = await follow(['--admin-port', String(adminPort), ...own, ...KINDS[kind]])
-  const isLevel = async () => (await headOf(node.url)) >= (await headOf(chain.node.url)) - 1
-  if (!(await until(isLevel, CAUGHT_UP_MS))) throw new Error(`${kind}: does not follow`)
-  await pause(WARM_MS)
-  const before = await counts(adminPort)
+type Stage = {
+  readonly load: Load
+  readonly chain: RunningNode
+  readonly leader: RunningNode
+  follow(more: readonly string[]): Promise<RunningNode>
+}
+
+async function openStage(draft: (n: number) => Draft): Promise<Stage> {
+  const files = writeGenesis({ flashnode: 1_000, anvil: 0 }, crowdAlloc())
+  const datadir = temporary('dev')
+  const own = ['--genesis-alloc', files.allocFile, '--gas-limit', '1000000000']
+  const both = ['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2']
+  const chain = await startNode([...both, ...own])
+  for (const file of Object.values(files)) rmSync(file)
+  const load = new Load(`${chain.url}/`, draft)
+  const followed = { node: chain, load: undefined as never, genesis: join(datadir, 'genesis.json') }
+  const about = { upstreams: [`${chain.url}/`], feeds: [`${chain.url.replace('http', 'ws')}/feed`] }
+  const follow = (more: readonly string[]) =>
+    startFollower(followed, {
+      ...{ ...about, datadir: temporary('bench') },
+      more: ['--state', 'whole', '--verify-sample', '0', ...more],
+    })
+  return { load, chain, follow, leader: await follow([]) }
+}
+
+const spentBy = (pids: readonly number[]): number =>
+  pids.reduce((sum, pid) => sum + sumOf(threadTimes(pid)), 0)
+/** Milliseconds of all cores since the machine has started, whoever had them. */
+const spentByAll = (): number =>
+  cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0)
+
+/** What two rates cost says what a third one does; what others have of the machine, they keep. */
+async function findRate({ load, chain, leader }: Stage, node: RunningNode): Promise<number> {
+  const pids = [chain.pid, leader.pid, node.pid, process.pid]
+  const cores: number[] = []
+  let busy = 0
+  for (const rate of PROBED) {
+    load.rate = rate
+    await pause(WARM_MS / 2)
+    const [own, all, startedMs] = [spentBy(pids), spentByAll(), performance.now()]
+    await pause(PROBE_MS)
+    const ms = performance.now() - startedMs
+    cores.push((spentBy(pids) - own) / ms)
+    busy = (spentByAll() - all) / ms
+  }
+  const slope = (cores[1]! - cores[0]!) / (PROBED[1] - PROBED[0])
+  const rate = PROBED[1] + (cpus().length - IDLE - busy) / Math.max(slope, LEAST_SLOPE)
+  return Math.round(Math.max(PROBED[0], Math.min(MOST_RATE, rate)) / 10) * 10
+}
+
+type Sample = {
+  readonly transactions: number
+  readonly seconds: number
+  /** Milliseconds. */
+  readonly times: ReadonlyMap<string, number>
+  readonly lagMs: readonly number[]
+  readonly counts: Readonly<Record<string, number>>
+}
+
+async function measure(
+  { load, leader }: Stage,
+  { node, adminPort }: { readonly node: RunningNode; readonly adminPort: number },
+): Promise<Sample> {
+  const before = await countsOf(adminPort)
   const seen = [watch(leader.url), watch(node.url)] as const
-  const [cpu, started] = [cpuSecondsOf(node.pid), performance.now()]
+  const [times, sent, startedMs] = [threadTimes(node.pid), load.sent, performance.now()]
   await pause(Number(values.seconds) * 1_000)
-  const seconds = (performance.now() - started) / 1_000
-  const cpuMs = ((cpuSecondsOf(node.pid) - cpu) * 1_000) / seconds
-  const after = await counts(adminPort)
+  const seconds = (performance.now() - startedMs) / 1_000
   const [first, second] = seen.map((one) => one.stop())
-  await node.stop()
   const lagMs = [...first!].flatMap(([place, at]) => {
     const later = second!.get(place)
     return later === undefined ? [] : [later - at]
   })
-  const [applied, executed] = [after.applied - before.applied, after.executed - before.executed]
-  return { cpuMs, lagMs, applied: applied / (applied + executed) }
+  const after = await countsOf(adminPort)
+  const counts = Object.fromEntries(
+    Object.entries(after).map(([name, sum]) => [name, sum - (before[name] ?? 0)]),
+  )
+  const spent = since(threadTimes(node.pid), times)
+  return { transactions: load.sent - sent, seconds, times: spent, lagMs, counts }
 }
 
-async function counts(adminPort: number): Promise<{ applied: number; executed: number }> {
+async function countsOf(adminPort: number): Promise<Record<string, number>> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
-  const found = { applied: 0, executed: 0 }
-  for (const [, what, sum] of text.matchAll(COUNTED))
-    found[what as keyof typeof found] = Number(sum)
-  return found
+  return Object.fromEntries([...text.matchAll(COUNTED)].map(([, name, sum]) => [name, Number(sum)]))
 }
 
 /** When each flashblock was told to a subscriber, by its place. Nodes are looked at by one process: by one clock. */
@@ -107,30 +193,62 @@ function watch(url: string): { stop(): ReadonlyMap<string, number> } {
   }
 }
 
-const samples = new Map<Kind, Sample[]>()
-for (let round = 0; round < Number(values.rounds); round++)
-  for (const kind of Object.keys(KINDS) as Kind[]) {
-    const sample = await measure(kind)
-    samples.set(kind, [...(samples.get(kind) ?? []), sample])
-    console.log(`round ${round}: ${kind}: ${sample.cpuMs.toFixed(0)} ms of processor a second`)
+async function run(name: string, draft: (n: number) => Draft): Promise<void> {
+  const stage = await openStage(draft)
+  const { load, chain, leader } = stage
+  const applies = ['--apply', `${leader.url.replace('http', 'ws')}/feed`]
+  const samples = new Map<Form, Sample>()
+  for (const form of Object.keys(FORMS) as Form[]) {
+    const adminPort = await freePort()
+    const own = form === 'executes' ? [] : applies
+    const node = await stage.follow(['--admin-port', String(adminPort), ...own, ...FORMS[form]])
+    const isLevel = async () => (await headOf(node.url)) >= (await headOf(chain.url)) - 1
+    if (!(await until(isLevel, CAUGHT_UP_MS))) throw new Error(`${form}: does not follow`)
+    if (form === 'executes')
+      load.rate = values.rate === undefined ? await findRate(stage, node) : Number(values.rate)
+    console.error(`${name}: ${form}, ${load.rate} a second`)
+    await pause(WARM_MS)
+    samples.set(form, await measure(stage, { node, adminPort }))
+    await node.stop()
   }
-await chain.load.stop()
-await leader.stop()
-await chain.node.stop()
-
-const mean = (list: readonly number[]) => list.reduce((sum, one) => sum + one, 0) / list.length
-const percentile = (list: readonly number[], share: number) =>
-  list.toSorted((a, b) => a - b)[Math.floor(list.length * share)] ?? Number.NaN
-const executing = mean(samples.get('executes')!.map(({ cpuMs }) => cpuMs))
-console.log('\n| a replica that | ms/s | of executing | applied | behind the leader, p50, p99 ms |')
-console.log('|---|---|---|---|---|')
-for (const [kind, of] of samples) {
-  const cpuMs = mean(of.map((one) => one.cpuMs))
-  const lag = of.flatMap(({ lagMs }) => lagMs)
-  const applied =
-    kind === 'executes' ? '' : `${(mean(of.map((one) => one.applied)) * 100).toFixed(0)} %`
-  console.log(
-    `| ${kind} | ${cpuMs.toFixed(0)} | ${(cpuMs / executing).toFixed(2)} | ${applied} | ${percentile(lag, 0.5).toFixed(1)}, ${percentile(lag, 0.99).toFixed(1)} |`,
-  )
+  await load.stop()
+  for (const node of [leader, chain]) await node.stop()
+  print(name, load.rate, samples)
 }
+
+function print(name: string, rate: number, samples: ReadonlyMap<Form, Sample>): void {
+  const perTransaction = ({ transactions }: Sample, ms: number) => (ms * 1_000) / transactions
+  const executing = perTransaction(samples.get('executes')!, sumOf(samples.get('executes')!.times))
+  console.log(
+    `\n${name}, ${rate} a second, load average ${loadavg()[0]!.toFixed(1)}; µs a transaction\n`,
+  )
+  console.log(
+    `| a replica that | all | of executing | ${THREADS.join(' | ')} | others | applied | senders told | behind the leader, p50, p99 ms |`,
+  )
+  console.log(`|---|${'---|'.repeat(THREADS.length + 6)}`)
+  for (const [form, sample] of samples) {
+    const { times, counts, lagMs, transactions } = sample
+    const all = perTransaction(sample, sumOf(times))
+    const own = THREADS.map((thread) => perTransaction(sample, times.get(thread) ?? 0))
+    const others = all - own.reduce((sum, us) => sum + us, 0)
+    const applied = counts['flashblock_applied'] ?? 0
+    const taken = applied + (counts['flashblock_executed'] ?? 0)
+    const cells = [
+      all.toFixed(0),
+      (all / executing).toFixed(2),
+      ...[...own, others].map((us) => us.toFixed(0)),
+      percent(applied / taken),
+      percent((counts['sender_told'] ?? 0) / transactions),
+      `${percentile(lagMs, 0.5)}, ${percentile(lagMs, 0.99)}`,
+    ]
+    console.log(`| ${form} | ${cells.join(' | ')} |`)
+  }
+}
+
+const percent = (share: number) => `${(share * 100).toFixed(0)} %`
+const percentile = (list: readonly number[], share: number) =>
+  (list.toSorted((a, b) => a - b)[Math.floor(list.length * share)] ?? Number.NaN).toFixed(1)
+
+for (const [name, draft] of Object.entries(LOADS))
+  if (name.includes(values.only)) await run(name, draft)
 process.exit()

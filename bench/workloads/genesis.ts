@@ -11,14 +11,14 @@ import { accountsOf, CALLER, TEN_18 } from './world.ts'
 
 export type GenesisFiles = { readonly allocFile: string; readonly genesisFile: string }
 
-/** @param holders of the first token, in the genesis of each */
-export function writeGenesis(holders: {
-  readonly flashnode: number
-  readonly anvil: number
-}): GenesisFiles {
+/** @param holders of the first token, in the genesis of each; `more`: further accounts of flashnode's */
+export function writeGenesis(
+  holders: { readonly flashnode: number; readonly anvil: number },
+  more: Readonly<Record<Hex, object>> = {},
+): GenesisFiles {
   const path = (name: string) => join(tmpdir(), `flashnode-bench-${process.pid}-${name}.json`)
   const files = { allocFile: path('alloc'), genesisFile: path('genesis') }
-  writeFileSync(files.allocFile, JSON.stringify(allocOf(holders.flashnode)))
+  writeFileSync(files.allocFile, JSON.stringify({ ...allocOf(holders.flashnode), ...more }))
   const funded = DEV_ACCOUNTS.map(
     ({ address }) => [address, { balance: quantity(DEV_BALANCE * TEN_18) }] as const,
   )

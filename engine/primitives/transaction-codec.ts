@@ -65,7 +65,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
     // readFields has read every field that `form` lists, each by its kind: the shape that `type` tells.
     const bare = { ...signed, raw, hash } as unknown as Omit<SignedTransaction, 'from'>
     const known = typeof from === 'function' ? from(hash) : from
-    return { ...bare, from: known ?? senderOf(bare as SignedTransaction) } as SignedTransaction
+    return { ...bare, from: known ?? signerOf(bare as SignedTransaction) } as SignedTransaction
   } catch (error) {
     if (error instanceof RlpError) throw new TransactionError('malformed', error.message)
     throw error
@@ -147,6 +147,15 @@ export function makeDeposit(
   return { ...fields, type: 0x7e, raw, hash: transactionHash(raw) }
 }
 
+/** Whoever signed it, whatever its `from` says; undefined: its signature does not count. */
+export function recoverSender(transaction: SignedTransaction): Bytes | undefined {
+  const { r, s, v } = transaction
+  const isParity = transaction.type === 0 || v <= 1n
+  return isParity && s <= MAX_LOW_S
+    ? recoverAddress(signingHash(transaction), r, s, yParityOf(transaction))
+    : undefined
+}
+
 /** Parity of a signature, from `v` in either of its meanings. */
 export function yParityOf(transaction: SignedTransaction): 0 | 1 {
   const { v } = transaction
@@ -187,13 +196,8 @@ function chainIdOf(fields: Values): bigint | undefined {
   return (v - 35n) / 2n
 }
 
-function senderOf(transaction: SignedTransaction): Bytes {
-  const { r, s, v } = transaction
-  const isParity = transaction.type === 0 || v <= 1n
-  const from =
-    isParity && s <= MAX_LOW_S
-      ? recoverAddress(signingHash(transaction), r, s, yParityOf(transaction))
-      : undefined
+function signerOf(transaction: SignedTransaction): Bytes {
+  const from = recoverSender(transaction)
   if (from === undefined) throw new TransactionError('signature', INVALID_SIGNATURE)
   return from
 }

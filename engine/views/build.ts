@@ -1,9 +1,9 @@
 /** A block in the making: its increments as entries and blobs of its tables. Reserves everything first, then writes. */
+import { storedReceiptOf } from '../execution/transaction/stored-receipt.ts'
 import type { ExecutedTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { encodeHeader } from '../primitives/header-codec.ts'
-import { encodeStoredReceipt } from '../primitives/receipt-codec.ts'
 import { writeAccount } from '../state/account-codec.ts'
 import type { AccountChange, StateDiff } from '../state/diff.ts'
 import type { BlockId } from '../storage/types.ts'
@@ -239,7 +239,7 @@ type EncodedHeader = { readonly rlp: Bytes; readonly hash: Bytes }
 
 const encodeExecuted = (executed: ExecutedTransaction): EncodedTransaction => ({
   executed,
-  receipt: encodeStoredReceipt(executed.receipt),
+  receipt: storedReceiptOf(executed),
 })
 
 /** Table of a block that is a parent: its last one, 0 when its pages are given back or it never had any. */

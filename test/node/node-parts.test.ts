@@ -10,6 +10,7 @@ import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import { recoverAddress } from '../../engine/primitives/signature.ts'
+import { type Doubt, openDoubt } from '../../engine/sources/doubt.ts'
 import { DiffError } from '../../engine/state/encoded-diff.ts'
 import { DatabaseError } from '../../engine/storage/database/options.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
@@ -74,6 +75,7 @@ describe('health', () => {
     expect(health.readiness()).toEqual({
       status: 'ready',
       reasons: [],
+      outside: [],
       details: { canonical: 3, pending: 4 },
     })
   })
@@ -147,7 +149,7 @@ describe('health', () => {
 
   test('canonical blocks say nothing of the feed; what the source says is told', async () => {
     const clock = { ms: 0 }
-    const said = { degraded: [] as string[], unready: [] as string[], details: { state: 'whole' } }
+    const said = { degraded: [] as Doubt[], unready: [] as Doubt[], details: { state: 'whole' } }
     const health = createHealth({
       ...{ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe: async () => {} },
       source: () => said,
@@ -161,16 +163,18 @@ describe('health', () => {
     expect(health.readiness()).toEqual({
       status: 'degraded',
       reasons: ['the feed is silent for 1.5 s'],
+      outside: ['the feed is silent for 1.5 s'],
       details: { canonical: 3, pending: 3, state: 'whole' },
     })
     health.published(3, 4, true)
     expect(health.readiness().status).toBe('ready')
-    said.degraded.push('upstreams disagree')
+    said.degraded.push({ text: 'a.example disagrees', outside: 'upstreams disagree' })
     expect(health.readiness()).toMatchObject({
       status: 'degraded',
-      reasons: ['upstreams disagree'],
+      reasons: ['a.example disagrees'],
+      outside: ['upstreams disagree'],
     })
-    said.unready.push('every upstream is silent')
+    said.unready.push(openDoubt('every upstream is silent'))
     expect(health.readiness().status).toBe('unready')
   })
 
@@ -178,8 +182,16 @@ describe('health', () => {
     const { health } = start(() => Promise.reject(new Error('request timed out')))
     health.published(3, 3, true)
     await health.probe()
-    health.halted('block 4: state root ours 0x01, theirs 0x02')
+    health.halted({
+      text: 'block 4: state root ours 0x01, theirs 0x02',
+      outside: 'canonical blocks stand still',
+    })
     health.stopping()
+    expect(health.readiness().outside).toEqual([
+      'stopping',
+      'canonical blocks stand still',
+      'a read through the pool failed',
+    ])
     expect(health.readiness().reasons).toEqual([
       'stopping',
       'block 4: state root ours 0x01, theirs 0x02',

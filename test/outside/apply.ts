@@ -1,19 +1,22 @@
 /**
  * A chain, a leader that follows and executes, and replicas that apply what it tells: their answers are the leader's, whoever dies and
  * whatever is told wrong.
- * Usage: npm run apply [-- --seed S] [--only honest,planted,mistold]
+ * Usage: npm run apply [-- --seed S] [--only honest,planted,missent,mistold]
  */
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MISTOLD, PLANTED, type Planted } from './apply/plants.ts'
+import type { Hex } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
+import { MISSENT, MISTOLD, PLANTED, type Planted } from './apply/plants.ts'
 import { type Spoiler, startSpoiler } from './apply/spoiler.ts'
 import { checks } from './checks.ts'
 import { createComparer } from './follow/compare.ts'
 import { headOf, startFollower, startLeader, temporary, until } from './follow/nodes.ts'
 import { compareFor, told } from './follow/section.ts'
 import { freePort } from './free-port.ts'
-import type { RunningNode } from './node-process.ts'
+import { callMany, type RunningNode } from './node-process.ts'
 import { runOptions } from './run-options.ts'
 
 /** Transactions a second. */
@@ -26,7 +29,8 @@ const PLANTED_AT_MOST = 8
 const EVENTS = /^flashnode_chain_events_total\{event="([a-z_]+)"\} (\d+)/
 
 const { random, own } = runOptions('apply', { full: 0, short: 0 }, { only: { type: 'string' } })
-const only = own['only'] === undefined ? ['honest', 'planted', 'mistold'] : String(own['only'])
+const only =
+  own['only'] === undefined ? ['honest', 'planted', 'missent', 'mistold'] : String(own['only'])
 const { check, close } = checks('apply')
 
 type Replica = { readonly node: RunningNode; readonly adminPort: number }
@@ -138,6 +142,26 @@ async function honest(leader: Replica, replicas: readonly Replica[]): Promise<Re
   return again
 }
 
+/** Two accounts that nothing else sends from, each time with the same nonce, until it is over. */
+async function sendPairs(isOver: () => boolean): Promise<void> {
+  const accounts = DEV_ACCOUNTS.slice(4, 6).map(({ privateKey }) =>
+    privateKeyToAccount(privateKey as Hex),
+  )
+  for (; !isOver(); pairs++) {
+    const signed = accounts.map((account) =>
+      account.signTransaction({
+        ...{ chainId: 196, type: 'eip1559', nonce: pairs, gas: 21_000n, to: account.address },
+        ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      }),
+    )
+    const params = (await Promise.all(signed)).map((raw) => [raw])
+    await callMany(`${chain.node.url}/flashblocks`, 'eth_sendRawTransaction', params)
+    const head = await headOf(chain.node.url)
+    await until(async () => isOver() || (await headOf(chain.node.url)) > head, PATIENCE_MS)
+  }
+}
+let pairs = 0
+
 async function plantAll(leader: Replica, which: string, all: readonly Planted[]): Promise<void> {
   const target = leader.node.url.replace('http', 'ws')
   const spoilers: Spoiler[] = []
@@ -147,18 +171,22 @@ async function plantAll(leader: Replica, which: string, all: readonly Planted[])
     '0',
   )
   check(`${which}: applies`, await follows(replica))
-  for (const [at, { name, plant, kind }] of all.entries()) {
+  for (const [at, { name, plant, kind, needsPair }] of all.entries()) {
     const spoiler = spoilers[at]!
     spoiler.lead()
     await grows(replica, 'flashblock_applied', 3)
     const isDropped = () =>
       until(async () => (await countOf(replica, 'leader_dropped')) === at + 1, FOUND_MS)
     let isFound = false
+    let isOver = false
+    const sending = needsPair === true ? sendPairs(() => isOver) : undefined
     // What a later flashblock of the block writes again is right at its root.
     for (let tries = 0; tries < PLANTED_AT_MOST && !isFound; tries++) {
       await Promise.race([spoiler.plant(plant), isDropped()])
       isFound = await isDropped()
     }
+    isOver = true
+    await sending
     const log = replica.node.output()
     const isNamed =
       log.includes(`leader ${at} (`) && log.includes(`is not believed any more, ${kind}`)
@@ -186,6 +214,7 @@ if (only.includes('honest'))
   )
 await Promise.all([
   ...(only.includes('planted') ? [plantAll(newest, 'planted', PLANTED)] : []),
+  ...(only.includes('missent') ? [plantAll(newest, 'missent', MISSENT)] : []),
   ...(only.includes('mistold') ? [plantAll(newest, 'mistold', MISTOLD)] : []),
 ])
 await chain.load.stop().catch((error: Error) => check('the load', false, error.message))

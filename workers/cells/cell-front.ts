@@ -4,7 +4,6 @@ import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { openWaitingReader } from '../../engine/txpool/shared/reader.ts'
 import { openSharedShown } from '../../rpc/events/shared-shown.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
-import type { Readiness } from '../../rpc/http/state.ts'
 import { eth_sendTransaction } from '../../rpc/methods/account.ts'
 import { openSharedCaps } from '../../rpc/seam/shared-caps.ts'
 import { threadOf } from '../../rpc/seam/shared-rows.ts'
@@ -13,7 +12,7 @@ import { feedGate } from '../front/feed-gate.ts'
 import { createFront, type Front, type FrontParts } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
-import { HEALTH_PROBE_MS } from '../observe/health.ts'
+import { HEALTH_PROBE_MS, type ToldReadiness } from '../observe/health.ts'
 import { SAMPLE_MS } from '../observe/load.ts'
 import { createCellMetrics, type FrontMetrics } from '../observe/metrics.ts'
 import { loadLater } from '../pool/later.ts'
@@ -44,9 +43,10 @@ export interface CellFront {
 
 /** A control of a development chain may wait for many blocks. */
 const CALL_MS = 600_000
-const UNHEARD: Readiness = {
+const UNHEARD: ToldReadiness = {
   status: 'unready',
   reasons: ['the main thread does not answer'],
+  outside: ['the main thread does not answer'],
   details: {},
 }
 

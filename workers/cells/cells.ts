@@ -1,5 +1,6 @@
 /** The main thread's side of the cells: starts them, tells them what happens, answers them, and replaces one that ends. */
 import { Worker } from 'node:worker_threads'
+import { type Doubt, openDoubt } from '../../engine/sources/doubt.ts'
 import { clearShown } from '../../rpc/events/shared-shown.ts'
 import { clearEnded } from '../../rpc/limiter/memory.ts'
 import type { TransactionService } from '../../rpc/seam/ports.ts'
@@ -43,7 +44,7 @@ export interface Cells {
   /** Of all of their pools. */
   load(): CellLoad
   /** Of those that are not as they should be. */
-  doubts(): readonly string[]
+  doubts(): readonly Doubt[]
   readonly count: number
   close(): Promise<void>
 }
@@ -157,13 +158,15 @@ class RunningCells implements Cells {
     return { busy: sum(({ busy }) => busy), threads: sum(({ threads }) => threads) }
   }
 
-  doubts(): readonly string[] {
-    const found: string[] = []
+  doubts(): readonly Doubt[] {
+    const found: Doubt[] = []
     for (let number = 1; number <= this.count; number++) {
       const cell = this.#cells.get(number)
-      if (cell === undefined) found.push(`cell ${number} is being replaced`)
-      else if (cell.problem !== undefined)
-        found.push(`a read through the pool of cell ${number} failed: ${cell.problem}`)
+      if (cell === undefined) found.push(openDoubt(`cell ${number} is being replaced`))
+      else if (cell.problem !== undefined) {
+        const outside = `a read through the pool of cell ${number} failed`
+        found.push({ text: `${outside}: ${cell.problem}`, outside })
+      }
     }
     return found
   }

@@ -9,11 +9,11 @@ import type { Standing } from '../../engine/txpool/departed.ts'
 import type { WaitingMemory } from '../../engine/txpool/shared/memory.ts'
 import type { ShownMemory } from '../../rpc/events/shared-shown.ts'
 import type { FeedSeed } from '../../rpc/feed/hub.ts'
-import type { Readiness } from '../../rpc/http/state.ts'
 import type { LimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Forwarded, StateMode, Submission, Syncing } from '../../rpc/seam/ports.ts'
 import type { CapsMemory } from '../../rpc/seam/shared-caps.ts'
 import type { NodeConfig } from '../config/serving.ts'
+import type { ToldReadiness } from '../observe/health.ts'
 import type { PageMode } from '../observe/live.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MetricValue } from '../observe/metrics.ts'
@@ -98,7 +98,7 @@ export type CellQuestions = {
   ]
   /** Of another cell. */
   filter: [ask: FilterAsked & { readonly cell: number }, answer: Called]
-  readiness: [ask: { readonly maxLagMs?: number | undefined }, answer: Readiness]
+  readiness: [ask: { readonly maxLagMs?: number | undefined }, answer: ToldReadiness]
   metric: [ask: { readonly name: string }, answer: { readonly values: readonly MetricValue[] }]
 }
 /** What the main thread may ask a cell. */

@@ -1,4 +1,5 @@
 /** What the threads of the feeds tell main, and what follows from it: lines of the log, metrics, doubts of the health. */
+import type { Doubt } from '../../engine/sources/doubt.ts'
 import { type Log, loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Report } from '../observe/reporter.ts'
@@ -16,7 +17,7 @@ export interface ConnectedFeeds {
   /** Of each that has said it. */
   readonly statuses: () => readonly NamedStatus[]
   /** Why the node counts as degraded: feeds that are not connected. */
-  readonly doubts: () => readonly string[]
+  readonly doubts: () => readonly Doubt[]
 }
 
 export function connectFeeds(feeds: Feeds, parts: FeedParts): ConnectedFeeds {
@@ -40,7 +41,7 @@ export function connectFeeds(feeds: Feeds, parts: FeedParts): ConnectedFeeds {
       feeds.names.flatMap((name, feed) => {
         if (isConnected(feed)) return []
         const what = lost.has(feed) ? 'about to have another thread' : 'not connected'
-        return [`feed ${feed} (${name}) is ${what}`]
+        return [{ text: `feed ${feed} (${name}) is ${what}`, outside: `feed ${feed} is ${what}` }]
       }),
   }
 }

@@ -3,6 +3,7 @@ import type { MessagePort } from 'node:worker_threads'
 import { placeText } from '../../engine/flashblocks/places.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import { createInbox } from '../thread/inbox.ts'
+import { keepThread } from '../thread/kept.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
 import type { FeedData } from './feed.ts'
 import { FEED_LIMITS, type FeedLimits, MOST_FEEDS } from './limits.ts'
@@ -60,36 +61,24 @@ type Which = { readonly url: string; readonly feed: number }
 
 /** Its thread, and whichever takes its place: others may bring the frames meanwhile, and without any the canonical blocks come. */
 function keepFeed(options: FeedsOptions, which: Which, hear: Hear) {
-  const { leastReplaceMs, mostReplaceMs } = { ...FEED_LIMITS, ...options.limits }
-  let waitMs = leastReplaceMs
-  let timer: NodeJS.Timeout | undefined
-  let isStopped = false
-  let thread = start(options.writerPorts[which.feed]!, undefined)
-
-  function start(writer: MessagePort, since: FeedPlace | undefined): Thread<ToFeed> {
-    const startedAt = performance.now()
+  let port = options.writerPorts[which.feed]
+  let since: FeedPlace | undefined
+  const thread = keepThread<ToFeed>({ ...FEED_LIMITS, ...options.limits }, (onFailed) => {
     let newest: FeedPlace | undefined
+    const writer = port ?? options.newPort()
+    port = undefined
     return startFeed(options, { ...which, writer, since }, ([feed, message]) => {
       hear([feed, message])
       if (message.type === 'status') newest = message.since
-      if (message.type !== 'failed' || isStopped) return
-      if (performance.now() - startedAt >= mostReplaceMs) waitMs = leastReplaceMs
+      if (message.type !== 'failed') return
       // Where it came no further, what comes next may be what it fails of.
-      const isStuck = newest !== undefined && isSamePlace(newest, since)
-      timer = setTimeout(() => {
-        thread = start(options.newPort(), isStuck ? undefined : newest)
-      }, waitMs)
-      waitMs = Math.min(mostReplaceMs, 2 * waitMs)
+      since = newest !== undefined && isSamePlace(newest, since) ? undefined : newest
+      onFailed()
     })
-  }
-
+  })
   return {
     canonicalMoved: (atMs: number) => thread.post({ type: 'canonical', atMs }),
-    async stop() {
-      isStopped = true
-      clearTimeout(timer)
-      await thread.stop({ type: 'stop' }, STOP_MS)
-    },
+    stop: () => thread.stop({ type: 'stop' }, STOP_MS),
   }
 }
 

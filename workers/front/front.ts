@@ -27,6 +27,7 @@ import type {
 import type { OpenCaps } from '../../rpc/seam/shared-caps.ts'
 import { version } from '../config/config.ts'
 import type { NodeConfig } from '../config/serving.ts'
+import type { ToldReadiness } from '../observe/health.ts'
 import { type Live, openLive, type PageMode } from '../observe/live.ts'
 import { loggable } from '../observe/log.ts'
 import type { FrontMetrics } from '../observe/metrics.ts'
@@ -92,7 +93,7 @@ export type FrontParts = {
   readonly caps?: OpenCaps | undefined
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
-  readonly readiness: ServerOptions['readiness']
+  readonly readiness: (maxLagMs?: number) => ToldReadiness | Promise<ToldReadiness>
   /** Hears what answers are made of; undefined: nobody does. */
   readonly courses?: Courses | undefined
   /** Takes down what clients ask. */

@@ -1,4 +1,5 @@
 /** What the thread of the leaders tells main, and what follows from it: lines of the log, metrics, what health shows. */
+import type { Doubt } from '../../engine/sources/doubt.ts'
 import type { LeaderDroppedEffect } from '../../engine/sources/writer/types.ts'
 import { type Log, loggable } from '../observe/log.ts'
 import type { Metrics } from '../observe/metrics.ts'
@@ -15,7 +16,7 @@ export interface ConnectedLeaders {
   /** Of each that has said it; `dropped`: for what. */
   statuses(): readonly (LeaderStatus & { readonly name: string; readonly dropped?: string })[]
   /** Why the node executes what others should. */
-  doubts(): readonly string[]
+  doubts(): readonly Doubt[]
   /** The writer does not believe it any more. */
   dropped(effect: LeaderDroppedEffect): void
 }
@@ -28,6 +29,10 @@ export function connectLeaders(leaders: LeadersThread, parts: LeaderParts): Conn
   const statuses = new Map<number, LeaderStatus>()
   const dropped = new Map<number, string>()
   const nameOf = (leader: number) => `leader ${leader} (${leaders.names[leader]})`
+  const doubt = (leader: number, what: string): Doubt => ({
+    text: `${nameOf(leader)} ${what}`,
+    outside: `leader ${leader} ${what}`,
+  })
   leaders.listen((message) => {
     switch (message.type) {
       case 'status':
@@ -43,8 +48,9 @@ export function connectLeaders(leaders: LeadersThread, parts: LeaderParts): Conn
         return report('leader_doubt', { leader, reason })
       }
       case 'failed':
+        statuses.clear()
         return report('leaders_failed', {
-          reason: `leaders are not read any more, everything is executed here: ${message.message}`,
+          reason: `leaders are not read, everything is executed here until another thread reads them: ${message.message}`,
         })
       case 'ready':
       case 'stopped':
@@ -59,10 +65,8 @@ export function connectLeaders(leaders: LeadersThread, parts: LeaderParts): Conn
       }),
     doubts: () =>
       leaders.names.flatMap((_, leader) => {
-        if (dropped.has(leader)) return [`${nameOf(leader)} is not believed any more`]
-        return statuses.get(leader)?.isConnected === true
-          ? []
-          : [`${nameOf(leader)} is not connected`]
+        if (dropped.has(leader)) return [doubt(leader, 'is not believed any more')]
+        return statuses.get(leader)?.isConnected === true ? [] : [doubt(leader, 'is not connected')]
       }),
     dropped({ leader, kind, message }) {
       const why = `${kind}: ${loggable(message, LINE)}`

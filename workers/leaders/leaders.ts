@@ -151,10 +151,13 @@ function owned(diff: {
   readonly receivedAtMs: number
 }) {
   const { told } = diff
-  const [hashes, outcomes, changes] = [told.hashes, told.outcomes, told.changes].map((bytes) =>
-    Uint8Array.from(bytes),
-  )
-  const buffers = [hashes!, outcomes!, changes!].map(({ buffer }) => buffer as ArrayBuffer)
-  const own = { hashes: hashes!, outcomes: outcomes!, changes: changes! }
+  const copy = (bytes: Bytes) => new Uint8Array(bytes)
+  const own = {
+    hashes: copy(told.hashes),
+    senders: copy(told.senders),
+    outcomes: copy(told.outcomes),
+    changes: copy(told.changes),
+  }
+  const buffers = Object.values(own).map(({ buffer }) => buffer)
   return { buffers, diff: { ...diff, told: { ...told, ...own } } }
 }

@@ -25,7 +25,8 @@ export const MOST_LEADERS = 8
  * A leader is connected to, watched and left as a feed is; it sends one message for each record of its own. It is one of ours: it is looked for
  * more often than somebody else's feed.
  */
-export const LEADER_LIMITS: ConnectionLimits & Pick<FeedLimits, 'sampleMs' | 'beatMs'> = {
+export const LEADER_LIMITS: ConnectionLimits &
+  Pick<FeedLimits, 'sampleMs' | 'beatMs' | 'leastReplaceMs' | 'mostReplaceMs'> = {
   ...FEED_LIMITS,
   mostRetryMs: 2_000,
   connects: { perSecond: 0.5, burst: 10 },

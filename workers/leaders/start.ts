@@ -1,14 +1,16 @@
-/** Starts the thread of the leaders. Whatever becomes of it, this node executes what it is not told. */
+/** Starts the thread of the leaders, and another one where it fails: until then this node executes what it is not told. */
 import type { MessagePort } from 'node:worker_threads'
 import { createInbox } from '../thread/inbox.ts'
+import { keepThread, type ReplaceLimits } from '../thread/kept.ts'
 import { startThread } from '../thread/thread.ts'
 import type { LeadersData } from './leaders.ts'
-import { MOST_LEADERS } from './limits.ts'
+import { LEADER_LIMITS, MOST_LEADERS } from './limits.ts'
 import type { FromLeaders, ToLeaders } from './messages.ts'
 
 export type LeadersOptions = Omit<LeadersData, 'writer'> & {
-  /** To the writer: takes `LeadersToWriter`, gives `WriterToLeaders`. It is handed over. */
-  readonly writer: MessagePort
+  /** A port to the writer for each thread: takes `LeadersToWriter`, gives `WriterToLeaders`. It is handed over. */
+  readonly newPort: () => MessagePort
+  readonly limits?: Partial<ReplaceLimits>
   /** A thread's id, once it has really ended. */
   readonly onEnded: (thread: number) => void
 }
@@ -24,22 +26,35 @@ export interface LeadersThread {
 
 const STOP_MS = 3_000
 
-export function startLeaders({ onEnded, ...data }: LeadersOptions): LeadersThread {
-  const { urls, writer } = data
+export function startLeaders(options: LeadersOptions): LeadersThread {
+  const { onEnded, newPort, limits, ...data } = options
+  const { urls } = data
   if (urls.length > MOST_LEADERS) throw new Error(`${urls.length} leaders: at most ${MOST_LEADERS}`)
   const inbox = createInbox<FromLeaders>()
-  const thread = startThread<ToLeaders, FromLeaders>({
-    ...{ name: 'leaders', file: new URL('./leaders.ts', import.meta.url) },
-    data: { ...data, urls: urls.map(enriched) } satisfies LeadersData,
-    transfer: [writer],
-    onMessage: inbox.push,
-    onLost: (message) => inbox.push({ type: 'failed', message }),
-    onEnded,
+  const dropped = new Set<number>()
+  const thread = keepThread<ToLeaders>({ ...LEADER_LIMITS, ...limits }, (onFailed) => {
+    const writer = newPort()
+    const own = startThread<ToLeaders, FromLeaders>({
+      ...{ name: 'leaders', file: new URL('./leaders.ts', import.meta.url) },
+      data: { ...data, urls: urls.map(enriched), writer } satisfies LeadersData,
+      transfer: [writer],
+      onMessage: inbox.push,
+      onLost(message) {
+        inbox.push({ type: 'failed', message })
+        onFailed()
+      },
+      onEnded,
+    })
+    for (const leader of dropped) own.post({ type: 'drop', leader })
+    return own
   })
   return {
     names: urls.map((url) => new URL(url).host),
     listen: inbox.open,
-    drop: (leader) => thread.post({ type: 'drop', leader }),
+    drop(leader) {
+      dropped.add(leader)
+      thread.post({ type: 'drop', leader })
+    },
     stop: () => thread.stop({ type: 'stop' }, STOP_MS),
   }
 }

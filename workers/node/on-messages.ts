@@ -101,7 +101,7 @@ export function onWriter(
       failing(message.message)
       return
     case 'halted':
-      health.halted(message.message)
+      health.halted({ text: message.message, outside: 'canonical blocks stand still' })
       if (message.isFatal) fail(message.message)
       else reporter.report('chain_halted', { reason: message.message })
   }

@@ -87,7 +87,7 @@ export function openParts(
     onFailure: failing,
   })
   const distrust = (reason: string) => {
-    health.failed(reason)
+    health.failed({ text: reason, outside: 'its own answers differ from one another' })
     threads.writer.post({ type: 'distrust', reason })
   }
   const verifier = createVerifier({

@@ -262,8 +262,12 @@ async function openAdmin({ config, lifecycle }: NodeContext, parts: Parts): Prom
   const { adminPort } = config
   if (adminPort === 0) return
   const { metrics, health, pool, transactions, later } = parts
+  const readiness = () => {
+    const { outside: _, ...told } = health.readiness()
+    return told
+  }
   const details = async () => ({
-    ...health.readiness(),
+    ...readiness(),
     pool: pool.stats(),
     transactions: transactions.stats(),
     front: later.front?.stats(),

@@ -3,6 +3,7 @@
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import type { Readiness } from '../../rpc/http/state.ts'
 import type { Health } from './health.ts'
 import type { Weighing } from './load.ts'
 
@@ -43,7 +44,7 @@ export async function startAgent(
  * then.
  */
 export function agentLine(
-  health: Pick<Health, 'isStopping' | 'readiness'>,
+  health: Pick<Health, 'isStopping'> & { readiness(): Readiness },
   { weight }: Pick<Weighing, 'weight'>,
 ): string {
   if (health.isStopping) return 'drain\n'

@@ -1,4 +1,5 @@
 /** Whether this node can answer: a head is known, a read went through the pool, the canonical head moves. */
+import { type Doubt, openDoubt } from '../../engine/sources/doubt.ts'
 import type { Readiness } from '../../rpc/http/state.ts'
 import type { StateMode } from '../../rpc/seam/ports.ts'
 
@@ -20,14 +21,17 @@ export type HealthOptions = {
 /** Of what a node follows. */
 export type SourceState = {
   /** Everything is answered, and somebody should look. */
-  readonly degraded: readonly string[]
+  readonly degraded: readonly Doubt[]
   /** It does not follow the chain. */
-  readonly unready: readonly string[]
+  readonly unready: readonly Doubt[]
   /** Somebody has said that its chain is to stand still: the head need not move, and the feed may be silent. */
   readonly isStanding?: boolean
   /** Further keys of the answer. */
   readonly details: Readonly<Record<string, unknown>>
 }
+
+/** `outside`: the reasons as anybody may read them. */
+export type ToldReadiness = Readiness & { readonly outside: readonly string[] }
 
 export interface Health {
   /**
@@ -36,9 +40,9 @@ export interface Health {
    */
   published(canonical: number, pending: number, isFlashblock: boolean): boolean
   /** Canonical progress stopped, until the canonical head moves again. */
-  halted(message: string): void
+  halted(why: Doubt): void
   /** Nothing will be written any more; for good. */
-  failed(message: string): void
+  failed(why: Doubt): void
   /** Whether requests are answered. */
   readonly isServing: boolean
   /** It ends: whoever asks shall ask another. */
@@ -49,7 +53,7 @@ export interface Health {
   /** Asks the pool now; gives what went wrong, undefined when it has answered. */
   probe(): Promise<string | undefined>
   /** @param maxLagMs without a new flashblock or canonical block, where one has to come: unready; left out: no matter */
-  readiness(maxLagMs?: number): Readiness
+  readiness(maxLagMs?: number): ToldReadiness
 }
 
 const PROBE_MS = 10_000
@@ -63,8 +67,8 @@ class NodeHealth implements Health {
   #pending = 0
   #movedAt: number
   #flashblockAt: number
-  #halt: string | undefined
-  #failure: string | undefined
+  #halt: Doubt | undefined
+  #failure: Doubt | undefined
   #probed: { readonly at: number; readonly problem: string | undefined } | undefined
   #probing: Promise<string | undefined> | undefined
 
@@ -86,11 +90,11 @@ class NodeHealth implements Health {
     if (isFlashblock) this.#flashblockAt = now
     return hasMoved
   }
-  halted(message: string): void {
-    this.#halt = message
+  halted(why: Doubt): void {
+    this.#halt = why
   }
-  failed(message: string): void {
-    this.#failure ??= message
+  failed(why: Doubt): void {
+    this.#failure ??= why
   }
 
   get isServing(): boolean {
@@ -124,7 +128,7 @@ class NodeHealth implements Health {
     return this.#probing
   }
 
-  readiness(maxLagMs?: number): Readiness {
+  readiness(maxLagMs?: number): ToldReadiness {
     const { now, feedMs, mode, source } = this.#options
     const said = source?.()
     const isStanding = said?.isStanding === true
@@ -132,11 +136,13 @@ class NodeHealth implements Health {
     const why = [...this.#reasons(isStanding), ...late, ...(said?.unready ?? [])]
     const silentMs = now() - this.#flashblockAt
     const isSilent = feedMs !== undefined && silentMs > feedMs && !isStanding
-    const silence = isSilent ? [`the feed is silent for ${seconds(silentMs)}`] : []
+    const silence = isSilent ? [openDoubt(`the feed is silent for ${seconds(silentMs)}`)] : []
     const doubts = [...silence, ...(said?.degraded ?? [])]
+    const all = [...why, ...doubts]
     return {
       status: why.length > 0 ? 'unready' : doubts.length > 0 ? 'degraded' : 'ready',
-      reasons: [...why, ...doubts],
+      reasons: all.map(({ text }) => text),
+      outside: all.map(({ outside }) => outside),
       details: {
         canonical: this.#canonical ?? null,
         pending: this.#pending,
@@ -146,31 +152,34 @@ class NodeHealth implements Health {
     }
   }
 
-  #lateness(maxLagMs: number, isStanding: boolean): string[] {
+  #lateness(maxLagMs: number, isStanding: boolean): Doubt[] {
     const { now, headMs, feedMs } = this.#options
     if (isStanding || (headMs === undefined && feedMs === undefined)) return []
     const lagMs = now() - Math.max(this.#movedAt, this.#flashblockAt)
     if (lagMs <= maxLagMs) return []
-    return [`nothing new was published for ${seconds(lagMs)}, and ${maxLagMs} ms may pass`]
+    const text = `nothing new was published for ${seconds(lagMs)}, and ${maxLagMs} ms may pass`
+    return [openDoubt(text)]
   }
 
-  #reasons(isStanding: boolean): string[] {
+  #reasons(isStanding: boolean): Doubt[] {
     const { now, headMs } = this.#options
-    const found: string[] = []
+    const found: Doubt[] = []
+    const open = (text: string) => void found.push(openDoubt(text))
     const at = now()
-    if (this.#phase !== 'serving') found.push(this.#phase)
-    if (this.#canonical === undefined) found.push('no head is known yet')
+    if (this.#phase !== 'serving') open(this.#phase)
+    if (this.#canonical === undefined) open('no head is known yet')
     if (this.#failure !== undefined) found.push(this.#failure)
     else if (this.#halt !== undefined) found.push(this.#halt)
     const probed = this.#probed
-    if (probed === undefined) found.push('no read went through the pool yet')
-    else if (probed.problem !== undefined)
-      found.push(`a read through the pool failed: ${probed.problem}`)
-    else if (at - probed.at > 3 * PROBE_MS) found.push('no read went through the pool lately')
+    if (probed === undefined) open('no read went through the pool yet')
+    else if (probed.problem !== undefined) {
+      const outside = 'a read through the pool failed'
+      found.push({ text: `${outside}: ${probed.problem}`, outside })
+    } else if (at - probed.at > 3 * PROBE_MS) open('no read went through the pool lately')
     const standsMs = at - this.#movedAt
     const shallMove = headMs !== undefined && this.#canonical !== undefined && !isStanding
     if (shallMove && standsMs > headMs)
-      found.push(`the canonical head ${this.#canonical} has not moved for ${seconds(standsMs)}`)
+      open(`the canonical head ${this.#canonical} has not moved for ${seconds(standsMs)}`)
     return found
   }
 }

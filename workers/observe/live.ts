@@ -9,7 +9,6 @@ import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { FlashblockFeed } from '../../rpc/events/flashblock-feed.ts'
 import type { FlashblockEvent } from '../../rpc/events/told.ts'
-import type { Readiness } from '../../rpc/http/state.ts'
 import type { Connection, Open } from '../../rpc/http/websocket.ts'
 import type {
   BlockSealed,
@@ -22,8 +21,8 @@ import type {
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { readFigures, readInside } from './figures.ts'
+import type { ToldReadiness } from './health.ts'
 import type { Metrics } from './metrics.ts'
-import { publicReasons } from './public-reasons.ts'
 import type { Report } from './reporter.ts'
 import { createTimes } from './times.ts'
 
@@ -41,7 +40,7 @@ type LiveOptions = {
   readonly feed: FlashblockFeed
   readonly hello: Omit<Hello, 'type' | 'isInside' | 'now'>
   readonly metrics: Pick<Metrics, 'read'>
-  readonly readiness: () => Readiness | Promise<Readiness>
+  readonly readiness: () => ToldReadiness | Promise<ToldReadiness>
   readonly heads: () => Counts
   readonly limits: Pick<Limits, 'pageViewers'>
   readonly onBug: (error: unknown) => void
@@ -241,7 +240,7 @@ class LivePage implements Live {
     this.#isReading = true
     try {
       const { metrics, readiness } = this.#options
-      const { details, status, reasons } = await readiness()
+      const { details, status, reasons, outside } = await readiness()
       const figures: Figures = {
         ...{ type: 'figures', at: this.#options.wallMs(), status, reasons },
         heads: this.#options.heads(),
@@ -249,8 +248,7 @@ class LivePage implements Live {
         ...(await readFigures(metrics)),
       }
       if (this.#outside.size > 0) {
-        const told = { ...figures, reasons: publicReasons(reasons, details) }
-        send(this.#outside, JSON.stringify([told]))
+        send(this.#outside, JSON.stringify([{ ...figures, reasons: outside }]))
       }
       if (this.#inside.size === 0) return
       const inside = await readInside(metrics, details)

@@ -25,7 +25,7 @@ const KINDS = {
   keys_not_read: ['warn', 'the file of API keys was not read again: the keys are as they were'],
   leader_doubt: ['warn', 'a leader is not as it should be'],
   leader_dropped: ['error', 'a leader told what cannot be right, and is not believed any more'],
-  leaders_failed: ['error', 'the thread of the leaders has failed'],
+  leaders_failed: ['error', 'the thread of the leaders has failed, and is replaced'],
   limit_store_away: ['warn', 'the store of the limits does not answer: this process counts alone'],
   node_fails: ['error', 'the node cannot go on'],
   part_not_stopped: ['warn', 'a part did not stop as it should'],

@@ -18,7 +18,7 @@ export function createFailing(
   return (message) => {
     if (isFailing) return
     isFailing = true
-    health.failed(message)
+    health.failed({ text: message, outside: 'it cannot write any more, and ends' })
     // A start that fails has nothing to show.
     if (!health.isServing) return fail(message)
     report('node_fails', { reason: message })

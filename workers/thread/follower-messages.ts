@@ -2,7 +2,11 @@
 import type { SealedBlock } from '../../engine/chain/types.ts'
 import type { FetchCount } from '../../engine/sources/lazy/fetcher.ts'
 import type { RpcFault } from '../../engine/sources/upstream/error.ts'
-import type { TrackerCount, TrackerStatus } from '../../engine/sources/upstream/tracker-types.ts'
+import type {
+  Halted,
+  TrackerCount,
+  TrackerStatus,
+} from '../../engine/sources/upstream/tracker-types.ts'
 import type {
   BegunEffect,
   CheckEffect,
@@ -60,7 +64,7 @@ export type FromFollower =
     }
   | { readonly type: 'warning'; readonly message: string }
   /** The chain does not go on, until `resumed`. */
-  | { readonly type: 'halted'; readonly message: string }
+  | ({ readonly type: 'halted' } & Halted)
   | { readonly type: 'resumed' }
   /** No further block will come from this thread. Before `ready`: the start is refused, an upstream has another chain. */
   | { readonly type: 'failed'; readonly message: string }

@@ -10,7 +10,7 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
-import { bloomOf } from '../../primitives/receipt-codec.ts'
+import { bloomOf, encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import type { RollupFees } from '../transaction/fees.ts'
@@ -65,14 +65,19 @@ export function makeReceipt(
   }
 }
 
-/** The receipt is made when somebody reads it: a replay, and what is executed ahead in vain, have none. */
+/** The receipt, and its bytes, are made when somebody reads them: a replay, and what is executed ahead in vain, have none. */
 export function withReceipt(transaction: Transaction, make: () => Receipt): ExecutedTransaction {
   let made: Receipt | undefined
+  let stored: Bytes | undefined
   return {
     transaction,
     get receipt() {
       made ??= make()
       return made
+    },
+    get storedReceipt() {
+      stored ??= encodeStoredReceipt(this.receipt)
+      return stored
     },
   }
 }

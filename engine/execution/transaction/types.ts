@@ -11,7 +11,12 @@ import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 
 /** A receipt may be made when it is read for the first time. */
-export type ExecutedTransaction = { readonly transaction: Transaction; readonly receipt: Receipt }
+export type ExecutedTransaction = {
+  readonly transaction: Transaction
+  readonly receipt: Receipt
+  /** encodeStoredReceipt of it, where it is kept. */
+  readonly storedReceipt?: Bytes
+}
 
 /**
  * Why a transaction cannot be in a block, in geth's words: it is wrong in itself, or it is right and not taken. JSON-RPC has a code for each

@@ -24,7 +24,7 @@ export class Applying {
   readonly leaders = new Leaders()
   /** Oldest first. */
   readonly own: OwnOutcome[] = []
-  /** By the list of their bytes: senders of what waits for its diff are recovered meanwhile. */
+  /** By the list of their bytes: what waits for its diff is read meanwhile. Senders are open, but those of deposits. */
   readonly decoded = new WeakMap<readonly Bytes[], readonly Transaction[] | 'wrong'>()
 
   constructor(limits: HeldDiffLimits) {

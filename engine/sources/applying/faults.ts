@@ -12,6 +12,7 @@ import { isSameAccount } from '../../state/diff-codec.ts'
 import type { LaidState } from '../../state/laid.ts'
 import { latin1 } from '../../state/words.ts'
 import { type ToldOutcome, unpackOutcomes } from './outcomes.ts'
+import { wrongSender } from './senders.ts'
 import type { LeaderFault, ToldDiff } from './types.ts'
 
 const fault = (kind: string, message: string): LeaderFault => ({ kind, message })
@@ -149,9 +150,18 @@ function faultOfBalances(
 /** Against what was executed here. */
 export function faultOfOutcome(
   told: ToldDiff,
-  own: { readonly changes: StateDiff; readonly outcomes: readonly ToldOutcome[] },
+  own: {
+    readonly transactions: readonly Transaction[]
+    readonly changes: StateDiff
+    readonly outcomes: readonly ToldOutcome[]
+  },
   toldChanges: StateDiff,
 ): LeaderFault | undefined {
+  const liar = own.transactions.findIndex(
+    ({ from }, at) => !equalBytes(from, told.senders.subarray(at * 20, at * 20 + 20)),
+  )
+  if (liar >= 0)
+    return wrongSender(own.transactions[liar]!, told.senders.subarray(liar * 20, liar * 20 + 20))
   const outcomes = unpackOutcomes(told.outcomes)
   const differs = own.outcomes.findIndex((one, at) => !isSameOutcome(one, outcomes[at]!))
   if (differs >= 0) return fault('receipt', `transaction ${differs} came out otherwise here`)

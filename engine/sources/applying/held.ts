@@ -64,5 +64,5 @@ export const isAt = (a: DiffPlace, b: DiffPlace): boolean =>
     (a.hash !== undefined && b.hash !== undefined && equalBytes(a.hash, b.hash)))
 
 /** Bytes that it has in memory, about. */
-export const sizeOfDiff = ({ hashes, outcomes, changes }: ToldDiff): number =>
-  CHANGED_BYTES + hashes.length + outcomes.length + changes.length
+export const sizeOfDiff = ({ hashes, senders, outcomes, changes }: ToldDiff): number =>
+  CHANGED_BYTES + hashes.length + senders.length + outcomes.length + changes.length

@@ -76,6 +76,9 @@ function diffOf(json: unknown): ToldDiff {
     hashes: concatBytes(
       ...transactions.map((one) => bytesOf(fieldsOf(one, 'transactions')['hash'], 'hash', 32)),
     ),
+    senders: concatBytes(
+      ...transactions.map((one) => bytesOf(fieldsOf(one, 'transactions')['from'], 'from', 20)),
+    ),
     outcomes: packOutcomes(receipts.map(outcomeOf)),
     changes: encodeDiff(changesOf(listOf(told['accounts'], 'accounts'))),
   }

@@ -25,6 +25,8 @@ export type ToldDiff = DiffPlace & {
   readonly before: Bytes
   /** Of its transactions, 32 bytes each. */
   readonly hashes: Bytes
+  /** Of its transactions, 20 bytes each. */
+  readonly senders: Bytes
   /** As packOutcomes makes it. */
   readonly outcomes: Bytes
   /** Without values before. */

@@ -1,5 +1,6 @@
 /** What the tracker hears, what it wants done, and its limits. */
 import type { Hex } from '../../primitives/bytes.ts'
+import type { Doubt } from '../doubt.ts'
 import type { FailureKind } from './error.ts'
 import type { Head } from './header-json.ts'
 import type { UpstreamLimits } from './limits.ts'
@@ -86,13 +87,14 @@ export type TrackerEffect<B extends TrackedBlock> =
   | { readonly type: 'count'; readonly what: TrackerCount; readonly by: number }
   /** For the log. */
   | { readonly type: 'warning'; readonly message: string }
-  | { readonly type: 'halted'; readonly why: Halt; readonly message: string }
+  | ({ readonly type: 'halted' } & Halted)
   /** Whatever had halted is over. */
   | { readonly type: 'resumed' }
   | { readonly type: 'status'; readonly status: TrackerStatus }
 
 /** `deep`: the chain was replaced deeper than we can go back. `refused`: what all upstreams give is not what we compute. */
 export type Halt = 'deep' | 'refused'
+export type Halted = { readonly why: Halt; readonly message: string }
 
 export type TrackerCount =
   | 'upstream_rests'
@@ -125,8 +127,8 @@ export type TrackerStatus = {
   readonly canonical: number
   readonly upstreams: readonly UpstreamStatus[]
   /** What is not as it should be, and does not stop the chain. */
-  readonly degraded: readonly string[]
-  readonly halted: string | undefined
+  readonly degraded: readonly Doubt[]
+  readonly halted: Doubt | undefined
   /** undefined: it is at the upstream's head, or almost. */
   readonly catchUp: CatchUp | undefined
 }

@@ -16,6 +16,7 @@ import {
   wakeUp,
 } from './choice.ts'
 import { onRefused } from './deliver.ts'
+import { beginsDoubt, degradedBy, haltDoubt } from './doubts.ts'
 import { createProgress } from './progress.ts'
 import {
   type Asked,
@@ -24,7 +25,6 @@ import {
   lineHash,
   ownHash,
   type Rest,
-  type RestWhy,
   replan,
   type Source,
   type TrackerState,
@@ -314,17 +314,7 @@ function statusOf<B extends TrackedBlock>(state: TrackerState<B>): TrackerStatus
       rests: rest?.message,
     })),
     degraded: degradedBy(sources),
-    halted: isBeginning ? 'the state begins anew' : halted?.message,
+    halted: isBeginning ? beginsDoubt : halted && haltDoubt(halted),
     catchUp: head === undefined ? undefined : progress.show(canonical.number, head),
   }
 }
-
-function degradedBy(sources: readonly Source[]): readonly string[] {
-  const told = (source: Source) => `${source.name}: ${source.rest!.message}`
-  const resting = sources.filter((source) => !isUsable(source))
-  if (resting.length === sources.length)
-    return [`no upstream answers: ${resting.map(told).join('; ')}`]
-  return resting.filter(({ rest }) => DOUBTS.has(rest!.why)).map(told)
-}
-
-const DOUBTS: ReadonlySet<RestWhy> = new Set(['contradicts', 'final', 'doubted'])

@@ -6,12 +6,14 @@ import { isEdit } from '../../execution/transaction/edits.ts'
 import type { ExecutedTransaction } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
+import type { SenderOf } from '../../primitives/transaction-codec.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { decodeDiff } from '../../state/diff-codec.ts'
 import type { OwnOutcome } from '../applying/applying.ts'
 import { faultOfBinding, faultOfOutcome, faultOfValues } from '../applying/faults.ts'
 import { isAt } from '../applying/held.ts'
 import { type ToldOutcome, unpackOutcomes } from '../applying/outcomes.ts'
+import { NOBODY, type Sent, sendersOf } from '../applying/senders.ts'
 import type { DiffPlace, LeaderDiff, LeaderFault } from '../applying/types.ts'
 import type { Mismatch } from './checks.ts'
 import { decodeOne, type LiveBlock } from './live-block.ts'
@@ -21,6 +23,8 @@ import type { WriterEvent } from './types.ts'
 type Suspect = { readonly diff: LeaderDiff; readonly fault: LeaderFault }
 export type Found = {
   readonly taken: LeaderDiff | undefined
+  /** Transactions whose sender it has said. */
+  readonly told: readonly Transaction[]
   /** They are not what our frame says; whether they or the frame are wrong an execution tells. */
   readonly suspects: readonly Suspect[]
 }
@@ -54,7 +58,7 @@ export function onLeader(
   if (fault !== undefined) dropLeader(state, leader, fault)
 }
 
-/** Whether something waits for its diff: then a tick is asked for. Its senders are recovered meanwhile. */
+/** Whether something waits for its diff: then a tick is asked for. Its transactions are read meanwhile. */
 export function waitsForDiff(
   state: WriterState,
   place: DiffPlace,
@@ -90,19 +94,20 @@ export async function takeDiff(
   const suspects: Suspect[] = []
   const { hash } = next.place
   if (!isOn(state) || hash === undefined || isChosen(state, next.place))
-    return { taken: undefined, suspects }
+    return { taken: undefined, told: [], suspects }
   const transactions = decoded(state, next.raws)
   const { hasEdits } = block.open!.execution.rules
   // What is no transaction, or one of development chains alone: executing says so.
   if (transactions === 'wrong' || (!hasEdits && transactions.some(isEdit)))
-    return { taken: undefined, suspects }
+    return { taken: undefined, told: [], suspects }
+  const { senderOf } = state.expected
   for (const diff of state.applying.held.at(next.place)) {
-    const fault = await apply(block, diff, { ...next, hash, transactions })
-    if (fault === undefined) return { taken: diff, suspects }
-    if (fault === 'other') count(state, 'diff_other')
-    else suspects.push({ diff, fault })
+    const done = await apply(block, diff, { ...next, hash, transactions, senderOf })
+    if (done === 'other') count(state, 'diff_other')
+    else if ('kind' in done) suspects.push({ diff, fault: done })
+    else return { taken: diff, told: done.told, suspects }
   }
-  return { taken: undefined, suspects }
+  return { taken: undefined, told: [], suspects }
 }
 
 /** The flashblock is what our own source says, and shown. */
@@ -124,7 +129,9 @@ export function settleDiffs(
   for (const suspect of found.suspects) dropFor(state, suspect.diff, suspect.fault)
   if (found.taken !== undefined) {
     block.appliedFrom.push(found.taken)
+    for (const transaction of found.told) block.toldSenders.set(transaction, found.taken)
     count(state, 'flashblock_applied')
+    count(state, 'sender_told', found.told.length)
     return
   }
   count(state, 'flashblock_executed')
@@ -147,9 +154,7 @@ export function settleDiffs(
 /** The block's root is not what its source says, and a part of it was not executed here: whoever told that is not believed any more. */
 export function disown(state: WriterState, block: LiveBlock, wrong: Mismatch): void {
   const { kind, ours, theirs } = wrong
-  block.isDisowned = true
-  block.sealed = undefined
-  count(state, 'applied_wrong')
+  giveUp(state, block)
   for (const diff of block.appliedFrom)
     dropFor(state, diff, {
       kind: 'root',
@@ -157,23 +162,41 @@ export function disown(state: WriterState, block: LiveBlock, wrong: Mismatch): v
     })
 }
 
+/** A leader has told a sender of it that did not sign: the same, and no doubt who it was. */
+export function disownSender(state: WriterState, block: LiveBlock, { diff, fault }: Suspect): void {
+  giveUp(state, block)
+  dropFor(state, diff, fault)
+}
+
+function giveUp(state: WriterState, block: LiveBlock): void {
+  block.isDisowned = true
+  block.sealed = undefined
+  count(state, 'applied_wrong')
+}
+
 async function apply(
   { open }: LiveBlock,
   { told }: LeaderDiff,
   {
     hash,
-    transactions,
+    transactions: unsent,
+    senderOf,
     judge,
   }: {
     readonly hash: Bytes
+    /** Their senders are open. */
     readonly transactions: readonly Transaction[]
+    readonly senderOf: SenderOf
     readonly judge: () => Mismatch | undefined
   },
-): Promise<LeaderFault | 'other' | undefined> {
+): Promise<Sent | LeaderFault | 'other'> {
   const { execution } = open!
   const { parentHash } = execution.attributes
-  const unbound = faultOfBinding(told, { hash, parentHash, transactions })
+  const unbound = faultOfBinding(told, { hash, parentHash, transactions: unsent })
   if (unbound !== undefined) return unbound
+  const sent = sendersOf(told, unsent, { executed: execution.executed, senderOf })
+  if ('kind' in sent) return sent
+  const { transactions } = sent
   const outcomes = unpackOutcomes(told.outcomes)
   const gas = faultOfGas(outcomes, execution.gasUsed)
   if (gas !== undefined) return gas
@@ -185,7 +208,7 @@ async function apply(
   if (wrong !== undefined) return wrong
   await execution.join({ transactions, outcomes, changes })
   const mismatch = judge()
-  if (mismatch === undefined) return undefined
+  if (mismatch === undefined) return sent
   execution.revert(mark)
   const { kind, ours, theirs } = mismatch
   return { kind, message: `${kind} is ${ours} with what it told, ${theirs} in our own feed` }
@@ -239,16 +262,16 @@ function isChosen({ options, limits }: WriterState, { number, index }: DiffPlace
   return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32 < limits.verifyShare
 }
 
-/** 'wrong': one is none; executing says so. */
+/** Their senders are open. 'wrong': one is none; executing says so. */
 function decoded(
-  { applying, expected }: WriterState,
+  { applying }: WriterState,
   raws: readonly Bytes[],
 ): readonly Transaction[] | 'wrong' {
   const known = applying.decoded.get(raws)
   if (known !== undefined) return known
   const transactions: Transaction[] = []
   for (const raw of raws) {
-    const one = decodeOne(raw, expected.senderOf)
+    const one = decodeOne(raw, () => NOBODY)
     if ('error' in one) {
       applying.decoded.set(raws, 'wrong')
       return 'wrong'

@@ -1,10 +1,10 @@
 /** What a record shows that the one before did not, with all that comes of it: for those who apply it without executing (ADR 41). */
 import { isFinished } from '../../chain/life.ts'
+import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { encodeHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
-import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import { encodeDiff } from '../../state/diff-codec.ts'
 import type { LiveBlock, Untold } from './live-block.ts'
 import type { LiveChain } from './live-chain.ts'
@@ -153,8 +153,10 @@ export const packChanges = (changes: NewChanges): Changes => ({
 function toldFlashblock(flashblock: NewFlashblock): ToldFlashblock {
   const { number, index, payloadId, isFinal, header, hash, diff, transactions } = flashblock
   const pieces: Bytes[] = [encodeHeader(header), hash, encodeDiff(diff)]
-  for (const { transaction, receipt } of transactions)
-    pieces.push(transaction.raw, transaction.from, transaction.hash, encodeStoredReceipt(receipt))
+  for (const one of transactions) {
+    const { raw, from, hash: name } = one.transaction
+    pieces.push(raw, from, name, storedReceiptOf(one))
+  }
   return {
     ...{ number, index, payloadId, isFinal },
     transactions: transactions.length,

@@ -7,6 +7,7 @@ import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
 import { buildHeader } from '../../execution/block/block.ts'
 import { type JoinedExecution, joinedBlock } from '../../execution/block/joined.ts'
 import { isEdit } from '../../execution/transaction/edits.ts'
+import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
 import type {
   BlockAttributes,
   BlockExecution,
@@ -16,7 +17,6 @@ import type {
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
-import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import {
   decodeTransaction,
@@ -29,6 +29,7 @@ import { encodeDiff } from '../../state/diff-codec.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
+import type { ToldSenders } from '../applying/senders.ts'
 import type { LeaderDiff } from '../applying/types.ts'
 import { EDIT, type Mismatch, mismatch } from './checks.ts'
 
@@ -66,6 +67,8 @@ export type LiveBlock = {
   isDisowned: boolean
   /** Diffs of leaders in it: they were not executed here. */
   readonly appliedFrom: LeaderDiff[]
+  /** Its transactions whose sender is a leader's word, until the block is handed over. */
+  readonly toldSenders: ToldSenders
   /** Its End as a feed sent it, until it is relayed; undefined: none has come. */
   endFrame: Bytes | undefined
   /** Its End was relayed, or would not be true. */
@@ -120,6 +123,7 @@ export const newBlock = (
   isWhole: false,
   isDisowned: false,
   appliedFrom: [],
+  toldSenders: new Map(),
   endFrame: undefined,
   isEndOver: false,
   untold: [],
@@ -249,7 +253,7 @@ export function appendOf(block: LiveBlock): AppendBlock {
       from,
       hash,
     })),
-    receipts: content.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
+    receipts: content.executed.map(storedReceiptOf),
     diff: encodeDiff(content.diff),
     momentary: block.momentary,
   }

@@ -4,10 +4,10 @@ import { dropPayload } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
-import { WHOLE_INDEX } from '../../primitives/whole-index.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { StoreReader } from '../../storage/types.ts'
+import { WHOLE_INDEX } from '../../views/whole-index.ts'
 import { waitsForDiff } from './apply.ts'
 import {
   checkHeader,

@@ -382,7 +382,7 @@ describe('another chain', () => {
       },
     ])
     expect(trial.sent).toEqual([])
-    expect(trial.status.halted).toContain('start again')
+    expect(trial.status.halted?.text).toContain('start again')
     // Looked at now and then.
     expect(trial.fetches(0).length).toBeLessThan(60)
     trial.sources[0]!.head = grow(MAIN, 1, 'aa')
@@ -396,7 +396,7 @@ describe('another chain', () => {
     trial.sources[0]!.head = grow(at(MAIN, 96), 5, 'bb')
     trial.pass(3_000)
     expect(trial.sent).toEqual([])
-    expect(trial.status.halted).toBe(
+    expect(trial.status.halted?.text).toBe(
       'block 97 is 0xaa0061 here and 0xbb0061 at u0: the chain was replaced deeper than block 97, at which the state begins; the state begins anew where most upstreams say so',
     )
     expect(trial.of('left')).toEqual([
@@ -472,7 +472,7 @@ describe('another chain', () => {
           'block 90 is final here and not what u0 has: give another --upstream, or start again with another --datadir',
       },
     ])
-    expect(trial.status.degraded[0]).toContain(
+    expect(trial.status.degraded[0]?.text).toContain(
       'block 90, which is final, is 0xbb005a there, 0xaa005a here',
     )
   })
@@ -571,7 +571,9 @@ describe('rests', () => {
     const [source] = trial.sources as [Source]
     source.fails = 'unreachable'
     trial.pass(10_000)
-    expect(trial.status.degraded).toEqual(['no upstream answers: u0: unreachable'])
+    expect(trial.status.degraded).toEqual([
+      { text: 'no upstream answers: u0: unreachable', outside: 'no upstream answers' },
+    ])
     expect(trial.polls(0).length).toBeGreaterThan(4)
     source.fails = undefined
     source.head = grow(MAIN, 5, 'aa')
@@ -880,7 +882,7 @@ describe('a state that is fetched', () => {
     const before = trial.sent.length
     trial.pass(3_000)
     expect(trial.sent.length).toBe(before)
-    expect(trial.status.halted).toBe('the state begins anew')
+    expect(trial.status.halted?.text).toBe('the state begins anew')
     const start = at(trial.sources[0]!.head, 295)!
     trial.canonical = start
     trial.isWriterHeld = false
@@ -959,7 +961,9 @@ test('whom most others contradicted at the start rests at first, and is degraded
   const doubted = new Map([['u0', 'block 100 is another one there']])
   const trial = new Trial(3, { doubted }).tick()
   expect(trial.order).toEqual([1, 2])
-  expect(trial.status.degraded).toEqual(['u0: block 100 is another one there'])
+  expect(trial.status.degraded.map(({ text }) => text)).toEqual([
+    'u0: block 100 is another one there',
+  ])
   trial.pass(61_000)
   expect(trial.order).toEqual([0, 1, 2])
 })

@@ -22,7 +22,7 @@ async function second(changed: Partial<Limits>): Promise<string> {
     ...{ pageMode: 'dev', chain: CHAIN, reader, limits, now, metrics: metrics() },
     flashblocks: createFlashblockFeed({ reader, endpoint: 'flashblocks', onPublish, limits, now }),
     hasControls: false,
-    readiness: () => ({ status: 'ready', reasons: [], details: {} }),
+    readiness: () => ({ status: 'ready', reasons: [], outside: [], details: {} }),
     report: (what) => {
       throw new Error(what)
     },

@@ -112,7 +112,7 @@ async function known(limits: Changed): Promise<number> {
     legacyUrl: undefined,
     syncing: () => false,
     feed: undefined,
-    readiness: () => ({ status: 'ready', reasons: [], details: {} }),
+    readiness: () => ({ status: 'ready', reasons: [], outside: [], details: {} }),
     metrics: { call() {}, stalled() {}, refused() {} } as never,
     report() {},
     log: { debug() {}, info() {} },

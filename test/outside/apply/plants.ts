@@ -1,5 +1,7 @@
 /** What a leader may tell wrong, in the words of docs/feed-enriched.md, and what finds it. */
 
+import { type Hex, parseTransaction } from 'viem'
+
 /** The message as it is sent then; undefined: it has nothing that fits. `before`: the message before it. */
 export type Plant = (text: string, before: string | undefined) => string | undefined
 
@@ -12,7 +14,7 @@ type Told = {
     index: number
     payload_id: string | null
     header: { parentHash: string }
-    transactions: { raw: string }[]
+    transactions: { raw: Hex; from: string }[]
     receipts: {
       status: string
       gasUsed: string
@@ -27,8 +29,14 @@ type Told = {
 }
 type Flashblock = Told['flashblocks'][number]
 
-/** `kind`: as the log names what has found it. */
-export type Planted = { readonly name: string; readonly plant: Plant; readonly kind: string }
+export type Planted = {
+  readonly name: string
+  readonly plant: Plant
+  /** As the log names what has found it. */
+  readonly kind: string
+  /** It fits where two accounts send with the same nonce. */
+  readonly needsPair?: true
+}
 
 /** In a flashblock that fits, with transactions of users; not in what a reader begins with. */
 const inFlashblock =
@@ -45,6 +53,23 @@ const inFlashblock =
     return JSON.stringify(told)
   }
 const always = () => true
+const nonceOf = ({ raw }: Flashblock['transactions'][number]) =>
+  raw.startsWith('0x7e') ? undefined : parseTransaction(raw).nonce
+/** No other of its flashblock has it; one whose nonce the block has before is recovered, and found by that. */
+const firstOfItsNonce = (transactions: Flashblock['transactions']) =>
+  transactions.find((one) => {
+    const nonce = nonceOf(one)
+    return nonce !== undefined && transactions.filter((two) => nonceOf(two) === nonce).length === 1
+  })
+function pairOf(transactions: Flashblock['transactions']) {
+  const nonceAt = (at: number) => nonceOf(transactions[at]!)
+  for (const one of transactions) {
+    const nonce = nonceOf(one)
+    const two = transactions.find(({ from }, at) => from !== one.from && nonceAt(at) === nonce)
+    if (nonce !== undefined && two !== undefined) return [one, two] as const
+  }
+  return undefined
+}
 const hex = (value: bigint) => `0x${value.toString(16)}`
 const other = (word: string) => `${word.slice(0, -1)}${word.endsWith('1') ? '2' : '1'}`
 
@@ -111,6 +136,35 @@ export const PLANTED: readonly Planted[] = [
       ({ accounts }) => {
         const { slots } = accounts.find((one) => one.slots.length > 0)!
         slots[0]![1] = other(slots[0]![1])
+      },
+    ),
+  },
+]
+
+/** No root has them. */
+export const MISSENT: readonly Planted[] = [
+  {
+    name: 'a sender',
+    kind: 'account',
+    plant: inFlashblock(
+      ({ transactions }) => firstOfItsNonce(transactions) !== undefined,
+      ({ transactions }) => {
+        const one = firstOfItsNonce(transactions)!
+        one.from = other(one.from)
+      },
+    ),
+  },
+  {
+    name: 'two senders with one nonce, swapped',
+    kind: 'sender',
+    needsPair: true,
+    plant: inFlashblock(
+      ({ transactions }) => pairOf(transactions) !== undefined,
+      ({ transactions }) => {
+        const [one, two] = pairOf(transactions)!
+        const { from } = one
+        one.from = two.from
+        two.from = from
       },
     ),
   },

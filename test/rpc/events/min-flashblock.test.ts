@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { WHOLE_INDEX } from '../../../engine/primitives/whole-index.ts'
+import { WHOLE_INDEX } from '../../../engine/views/whole-index.ts'
 import type { Client } from '../../../rpc/seam/client.ts'
 import { GENESIS, placeChain } from '../../fixtures/place-chain.ts'
 import type { Reply } from '../../fixtures/rpc.ts'

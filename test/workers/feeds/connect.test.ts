@@ -28,7 +28,8 @@ async function hear(...messages: FromFeed[]) {
   const text = await metrics.text()
   return {
     lines,
-    doubts: connected.doubts(),
+    doubts: connected.doubts().map(({ text }) => text),
+    outside: connected.doubts().map(({ outside }) => outside),
     statuses: connected.statuses(),
     metrics: text.split('\n').filter((line) => line.startsWith('flashnode_followed_feed')),
   }
@@ -40,7 +41,12 @@ const cases: [name: string, messages: FromFeed[], expected: Expected][] = [
   [
     'nothing is said yet',
     [],
-    { lines: [], doubts: [nobody, 'feed 1 (b.example) is not connected'], statuses: [] },
+    {
+      lines: [],
+      doubts: [nobody, 'feed 1 (b.example) is not connected'],
+      outside: ['feed 0 is not connected', 'feed 1 is not connected'],
+      statuses: [],
+    },
   ],
   [
     'it is connected',

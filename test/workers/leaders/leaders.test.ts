@@ -1,6 +1,6 @@
 /** The thread of the leaders, before a real enriched feed: it comes in with its token, hands over what is told, and leaves whoever is wrong. */
 import { once } from 'node:events'
-import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { packChanges } from '../../../engine/sources/writer/changes.ts'
@@ -40,15 +40,23 @@ async function startLeader() {
 }
 
 function apply(urls: readonly string[], token: string | undefined) {
-  const { port1, port2 } = new MessageChannel()
   const said: FromLeaders[] = []
+  const ports: MessagePort[] = []
   const thread: LeadersThread = startLeaders({
-    ...{ urls, token, writer: port2, blockTimeMs: 1_000, messageBytes: 1_000_000, heldDiffs: 100 },
+    ...{ urls, token, blockTimeMs: 1_000, messageBytes: 1_000_000, heldDiffs: 100 },
+    limits: { leastReplaceMs: 20, mostReplaceMs: 40 },
+    newPort() {
+      const { port1, port2 } = new MessageChannel()
+      ports.push(port1)
+      return port2
+    },
     onEnded() {},
   })
   thread.listen((message) => said.push(message))
-  ends.push(thread.stop, async () => port1.close())
-  return { port: port1, thread, said }
+  ends.push(thread.stop, async () => {
+    for (const port of ports) port.close()
+  })
+  return { port: ports[0]!, ports, thread, said }
 }
 
 async function until<T extends LeadersToWriter['type']>(
@@ -96,6 +104,32 @@ test('who says what cannot be is told of, and left', async () => {
   const { port } = apply([`ws://127.0.0.1:${number}/feed`], TOKEN)
   const { fault } = await until(port, 'leader', (message) => message.fault !== undefined)
   expect(fault?.kind).toBe('malformed')
+})
+
+test('a thread that ends by itself is replaced, and its leaders are read again, but those that nobody believes', async () => {
+  const [leader, other] = [await startLeader(), await startLeader()]
+  await leader.tell()
+  const started = once(process, 'worker') as Promise<[Worker]>
+  const { port, ports, thread, said } = apply([leader.url, other.url], TOKEN)
+  const [worker] = await started
+  await until(port, 'diff')
+  thread.drop(1)
+  const failed = Promise.withResolvers<void>()
+  thread.listen((message) => {
+    said.push(message)
+    if (message.type === 'failed') failed.resolve()
+  })
+  const next = once(process, 'worker') as Promise<[Worker]>
+  await worker.terminate()
+  await Promise.all([failed.promise, next])
+  expect(ports.length).toBe(2)
+  const heard: LeadersToWriter[] = []
+  ports[1]!.on('message', (message: LeadersToWriter) => heard.push(message))
+  await until(ports[1]!, 'diff')
+  const connected = heard.flatMap((message) =>
+    message.type === 'leader' && message.isConnected ? [message.leader] : [],
+  )
+  expect(connected).toEqual([0])
 })
 
 test('flags that would have a leader judge itself', () => {

@@ -1,4 +1,5 @@
 /** How far the node is behind the chain that it follows: at the start with a bar, and always for /readyz and eth_syncing. */
+import { type Doubt, openDoubt } from '../../../engine/sources/doubt.ts'
 import type { CatchUp, TrackerStatus } from '../../../engine/sources/upstream/tracker-types.ts'
 import type { Syncing } from '../../../rpc/seam/ports.ts'
 import type { NodeContext } from '../../process/context.ts'
@@ -13,7 +14,7 @@ export interface CatchingUp {
   status(): TrackerStatus | undefined
   readonly syncing: () => Syncing
   /** Why it does not follow, for /readyz. */
-  behind(): readonly string[]
+  behind(): readonly Doubt[]
 }
 
 /** Statuses that come before anything was asked. */
@@ -70,8 +71,8 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
       if (catchUp === undefined)
         return isDone
           ? []
-          : ['no upstream has told its head yet: answers are those of our own head']
-      return [`catching up: block ${catchUp.at} of ${catchUp.to}`]
+          : [openDoubt('no upstream has told its head yet: answers are those of our own head')]
+      return [openDoubt(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
     },
   }
 }

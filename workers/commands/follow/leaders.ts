@@ -21,7 +21,7 @@ export function startApplying(config: FollowConfig, link: SourceLink): LeadersTh
   const read = applyTokenFile === undefined ? undefined : readToken(applyTokenFile)
   if (read !== undefined && 'problem' in read) throw new StartError(read.problem)
   const leaders = startLeaders({
-    ...{ urls, token: read?.token, writer: link.newLeaders(), onEnded: link.onEnded },
+    ...{ urls, token: read?.token, newPort: link.newLeaders, onEnded: link.onEnded },
     blockTimeMs: link.data.chain.blockTime * 1_000,
     messageBytes: applyMessageBytes,
     heldDiffs: applyHeldDiffs,

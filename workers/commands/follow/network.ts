@@ -1,4 +1,5 @@
 /** The network that is followed, as the main thread has it: what its threads say, and what is forwarded to it. */
+import { haltDoubt } from '../../../engine/sources/upstream/doubts.ts'
 import { connectFeeds } from '../../feeds/connect.ts'
 import type { Feeds } from '../../feeds/start.ts'
 import { connectLeaders } from '../../leaders/connect.ts'
@@ -90,7 +91,7 @@ function onFollower(
       reporter.report('upstream_doubt', { reason: message.message })
       return
     case 'halted':
-      health.halted(message.message)
+      health.halted(haltDoubt(message))
       reporter.report('chain_halted', { reason: message.message })
       return
     case 'resumed':

@@ -1,6 +1,7 @@
 /** A writer that applies what leaders tell: the same chain as by executing, and each wrong diff is found by the check that is for it. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { keccak256 } from '../../../../engine/primitives/keccak.ts'
+import { concatBytes } from '../../../../engine/primitives/words.ts'
 import { packOutcomes, unpackOutcomes } from '../../../../engine/sources/applying/outcomes.ts'
 import type { ToldDiff } from '../../../../engine/sources/applying/types.ts'
 import type { AccountChange } from '../../../../engine/state/diff.ts'
@@ -242,6 +243,19 @@ const FOUND: readonly (readonly [string, (one: ToldDiff) => ToldDiff, string])[]
     (one) =>
       receipt(one, ({ cumulativeGasUsed }) => ({ cumulativeGasUsed: cumulativeGasUsed + 1n })),
     'gasUsed',
+  ],
+  [
+    'a sender',
+    (one) => ({ ...one, senders: concatBytes(new Uint8Array(20).fill(9), one.senders.slice(20)) }),
+    'account',
+  ],
+  [
+    'two senders with one nonce, swapped',
+    (one) => ({
+      ...one,
+      senders: concatBytes(one.senders.slice(20, 40), one.senders.slice(0, 20)),
+    }),
+    'sender',
   ],
   ['gas of one', (one) => receipt(one, ({ gasUsed }) => ({ gasUsed: gasUsed + 1n })), 'gasUsed'],
 ]

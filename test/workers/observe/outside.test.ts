@@ -6,38 +6,25 @@ import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { openLive } from '../../../workers/observe/live.ts'
 import { createMetrics } from '../../../workers/observe/metrics.ts'
 import { createPageFiles } from '../../../workers/observe/page-files.ts'
-import { publicReasons } from '../../../workers/observe/public-reasons.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { AT_REST } from '../../fixtures/metric-sources.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
-const UPSTREAM = 'https://node.example'
 const FEED = 'feed.example:8545'
-const DETAILS = { upstreams: [{ name: UPSTREAM }], feeds: [{ name: FEED, isConnected: false }] }
-
-test.each([
-  [`feed 0 (${FEED}) is not connected`, 'feed 0 is not connected'],
-  [`no upstream answers: ${UPSTREAM}: connect ECONNREFUSED 192.0.2.1:443`, 'no upstream answers …'],
-  [`${UPSTREAM}: contradicts the others`, 'whom it follows is in doubt'],
-  [`cannot reach ${UPSTREAM}: 192.0.2.1`, 'cannot reach …'],
-  ['the feed is silent for 3.0 s', 'the feed is silent for 3.0 s'],
-])('%s', (reason, told) => expect(publicReasons([reason], DETAILS)).toEqual([told]))
-
-test('without details there is nothing to leave out', () => {
-  expect(publicReasons(['starting'], {})).toEqual(['starting'])
-})
+const DETAILS = { feeds: [{ name: FEED, isConnected: false }] }
 
 test('each port tells its own', async () => {
   const now = () => performance.now()
   const [reader, limits] = [memoryChain(), DEFAULT_LIMITS]
   const onPublish = () => () => {}
   const reasons = [`feed 0 (${FEED}) is not connected`]
+  const outside = ['feed 0 is not connected']
   const live = openLive({
     ...{ pageMode: 'trusted', chain: CHAIN, reader, limits, now, hasControls: false },
     metrics: createMetrics(AT_REST, now),
     flashblocks: createFlashblockFeed({ reader, endpoint: 'flashblocks', onPublish, limits, now }),
-    readiness: () => ({ status: 'degraded', reasons, details: DETAILS }),
+    readiness: () => ({ status: 'degraded', reasons, outside, details: DETAILS }),
     report: (what) => {
       throw new Error(what)
     },
@@ -55,8 +42,8 @@ test('each port tells its own', async () => {
       await server.close()
     }
   }
-  const outside = await told(live.open)
-  expect(outside).toContain('feed 0 is not connected')
-  expect(outside).not.toMatch(/example/)
+  const anybody = await told(live.open)
+  expect(anybody).toContain('feed 0 is not connected')
+  expect(anybody).not.toMatch(/example/)
   expect(await told(live.openInside)).toContain(FEED)
 })
