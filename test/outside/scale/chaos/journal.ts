@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { WHOLE_INDEX } from '../../../../engine/primitives/whole-index.ts'
+import { WHOLE_INDEX } from '../../../../engine/views/whole-index.ts'
 import type { EnrichedJson } from '../../../fixtures/enriched-client.ts'
 import { callMany, type RunningNode } from '../../node-process.ts'
 
