@@ -113,8 +113,7 @@ export class Txpool {
     }
     const result = readHead((head) => this.#accept(decoded.transaction, head, acceptance))
     this.#announce(decoded.transaction.from)
-    if (isTaken && 'error' in result && isUsed(result.error))
-      this.#announceLate(decoded.transaction)
+    if (isTaken) this.#announcements.tellLate(decoded.transaction, this.#kept.get(key), result)
     return result
   }
 
@@ -224,11 +223,9 @@ export class Txpool {
   include(transaction: SignedTransaction, blockNumber: number): void {
     const key = keyOf(transaction.hash)
     const known = this.#kept.get(key)
-    const entry = known ?? this.#entry(transaction, 0n, false)
-    if (known === undefined) {
-      entry.isUntold = true
-      this.#kept.add(entry)
-    } else if (known.place.status !== 'included') this.#close(known)
+    const entry = known ?? { ...this.#entry(transaction, 0n, false), isUntold: true }
+    if (known === undefined) this.#kept.add(entry)
+    else if (known.place.status !== 'included') this.#close(known)
     entry.place = { status: 'included', blockNumber }
     entry.isAnnounced = true
     this.#included.add(entry)
@@ -393,13 +390,6 @@ export class Txpool {
     if (sender !== undefined) this.#announcements.tell(sender)
   }
 
-  #announceLate(transaction: SignedTransaction): void {
-    const entry = this.#kept.get(keyOf(transaction.hash))
-    if (entry?.isUntold === false) return
-    if (entry !== undefined) entry.isUntold = false
-    this.#announcements.tellLate(transaction)
-  }
-
   #forget(at: Parameters<typeof outdated>[1]): void {
     for (const entry of outdated(this.#kept.list(), at))
       if (entry.place.status !== 'included') this.#remove(entry, LEFT.expired)
@@ -407,5 +397,4 @@ export class Txpool {
   }
 }
 
-const isUsed = ({ message }: InvalidTransaction): boolean => /^nonce too low/.test(message)
 const refuse = (...said: Parameters<typeof invalid>) => ({ error: invalid(...said) })

@@ -25,9 +25,10 @@ export const KINDS: readonly Kind[] = [
     params: ['flashblocks', { headerInfo: true }],
     keyOf(result) {
       const { type, header } = result as Header
-      return type === 'header' ? { key: header.hash, isGone: false } : undefined
+      if (type !== 'header') return undefined
+      return { key: `${Number(header.number)} ${header.hash}`, isGone: false }
     },
-    keysOf: ({ hash }) => [hash],
+    keysOf: ({ number, hash }) => [`${number} ${hash}`],
   },
   {
     name: 'newFlashblockTransactions',
@@ -45,7 +46,10 @@ export const KINDS: readonly Kind[] = [
     keysOf: ({ logs }) => logs,
   },
 ]
-type Header = { readonly type: string; readonly header: { readonly hash: string } }
+type Header = {
+  readonly type: string
+  readonly header: { readonly number: string; readonly hash: string }
+}
 type Gap = { readonly type: 'gap'; readonly since: string; readonly next: string | null }
 
 export type Listener = {
@@ -173,33 +177,48 @@ export type Judged = {
   readonly wrong: readonly string[]
   /** Headers of flashblocks at the end of a block, which was canonical here before they came: no canonical block names them. */
   readonly overtaken: number
+  /** Headers of the right block that are not those of the sequencer: of the rest of a block, or final where the sequencer told a momentary one. */
+  readonly renamed: readonly string[]
 }
 
 /**
  * What it was told against the chain, from the first to the last that it was told. A flashblock is told by its header where there was one: of what
- * it had everything is told in any case, which the other kinds show.
+ * it had everything is told in any case, which the other kinds show. One that adds nothing has the header of the one before it.
  */
-export function judge({ kind, told, from }: Listener, journal: Journal): Judged {
+export function judge({ kind, told: raw, from }: Listener, journal: Journal): Judged {
   const isOfHeaders = kind.name === 'flashblocks'
-  const all = journal.entries.flatMap((entry) => kind.keysOf(entry).map((key) => ({ key, entry })))
+  const told = isOfHeaders ? raw.filter((key, at) => key !== raw[at - 1]) : raw
+  const all = journal.entries
+    .flatMap((entry) => kind.keysOf(entry).map((key) => ({ key, entry })))
+    .filter(({ key }, at, list) => !isOfHeaders || key !== list[at - 1]?.key)
   const entries = new Map(all.map(({ key, entry }) => [key, entry]))
-  // The rest of such a block has a header of its own.
-  const heard = isOfHeaders ? told.filter((key) => entries.has(key)) : told
-  const first = all.findIndex(({ key }) => key === heard[0])
-  if (first < 0) return { wrong: [`nothing was told that the chain has: ${told[0]}`], overtaken: 0 }
-  let at = 0
-  let overtaken = 0
+  const renamed: string[] = []
+  const begin = isOfHeaders
+    ? Math.max(
+        0,
+        told.findIndex((key) => entries.has(key)),
+      )
+    : 0
+  let [at, overtaken] = [begin, 0]
+  const done = (wrong: readonly string[]): Judged => ({ wrong, overtaken, renamed })
+  const first = all.findIndex(({ key }) => key === told[begin])
+  if (first < 0) return done([`nothing was told that the chain has: ${told[begin]}`])
+  const numberOf = (key: string | undefined) => (key === undefined ? 0 : Number.parseInt(key, 10))
   for (const { key, entry } of all.slice(first)) {
-    const got = heard[at]
+    const got = told[at]
     const place = got === undefined ? undefined : entries.get(got)
     if (got === key) at++
-    else if (isOfHeaders && place !== undefined && place.number > entry.number) overtaken++
+    else if (isOfHeaders && place === undefined && numberOf(got) === entry.number) {
+      renamed.push(`${got} for ${entry.place} ${entry.hash}`)
+      at++
+    } else if (isOfHeaders && numberOf(got) > entry.number) overtaken++
     else {
-      const what = `${from} ${kind.name}: number ${at} of ${heard.length}`
-      const wrong = `${what} is ${got} of ${place?.place ?? 'nowhere'}, expected ${key} of ${entry.place}`
-      return { wrong: [wrong], overtaken }
+      const what = `${from} ${kind.name}: number ${at} of ${told.length}`
+      return done([
+        `${what} is ${got} of ${place?.place ?? 'nowhere'}, expected ${key} of ${entry.place}`,
+      ])
     }
   }
-  const more = heard.length - at
-  return { wrong: more === 0 ? [] : [`${more} more than the chain has`], overtaken }
+  const more = told.length - at
+  return done(more === 0 ? [] : [`${more} more than the chain has`])
 }

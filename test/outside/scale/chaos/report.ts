@@ -38,12 +38,14 @@ export async function report({ check }: Checks, run: Run): Promise<void> {
   none('subscriptions that were told of a gap', notes.faults('gap'))
   none('logs that were taken back and had not been told', notes.faults('subscription'))
   for (const one of run.listeners) {
-    const { wrong, overtaken } = judge(one, journal)
+    const { wrong, overtaken, renamed } = judge(one, journal)
     const late = overtaken === 0 ? '' : `; ${overtaken} flashblocks whose block was there before`
+    const other =
+      renamed.length === 0 ? '' : `; ${renamed.length} with another header: ${renamed[0]}`
     none(
       `${one.kind.name} of ${one.from}: everything once, in order`,
       wrong,
-      ` in ${one.told.length} over ${one.connections} connections${late}`,
+      ` in ${one.told.length} over ${one.connections} connections${late}${other}`,
     )
   }
   none('viem and ethers', notes.faults('client'), `; ${counted('receipts by viem')}`)

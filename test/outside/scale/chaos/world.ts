@@ -10,7 +10,7 @@ import { freePort } from '../../free-port.ts'
 import { type RunningNode, startNode } from '../../node-process.ts'
 import { startRedis } from '../../redis.ts'
 import { type Balancer, startBalancer } from '../balancer.ts'
-import { bootstrap } from './bootstrap.ts'
+import { newDirectory } from './new-directory.ts'
 import { type Replica, startReplica } from './replica.ts'
 
 /** Points a second of the caller who asks too often. */
@@ -85,11 +85,7 @@ export async function startWorld(): Promise<World> {
         redis = await startRedis(redisPort)
       },
     },
-    async startNew() {
-      const datadir = temporary('chaos-new')
-      await bootstrap(leader.url, datadir)
-      return start('node4', datadir)
-    },
+    startNew: () => start('node4', newDirectory()),
     async stop() {
       const codes: (number | NodeJS.Signals)[] = []
       for (const { node } of replicas) codes.push(await node.stop())
