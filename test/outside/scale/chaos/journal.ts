@@ -35,6 +35,11 @@ export type Journal = {
   find(place: string): Entry | undefined
   /** @returns undefined when nobody has told of it in time */
   reached(place: string, withinMs: number): Promise<Entry | undefined>
+  /**
+   * It is of a payload that is known, of which the sequencer's own node showed this flashblock only together with a later one: on a busy machine it is
+   * behind its own feed.
+   */
+  isPassedOver(place: string): boolean
   /** The flashblock that has the transaction. */
   of(transaction: string): Entry | undefined
   /** Of an account that is tracked. */
@@ -154,6 +159,11 @@ function createKept() {
         .slice(Math.max(0, position - 2), position + 3)
         .map((one) => `${one.number}:${one.index} ${one.transactions.length}`)
         .join(', '),
+    isPassedOver(place: string) {
+      const [number, index, payload] = place.split(':')
+      const newest = byNumber.get(Number(number))
+      return newest?.place.split(':')[2] === payload && newest!.index > Number(index)
+    },
     of: (transaction: string) => byTransaction.get(transaction),
     reached: (place: string, withinMs: number) =>
       new Promise<Entry | undefined>((resolve) => {

@@ -121,6 +121,10 @@ async function judgePending(
   const question = JSON.stringify(asked.question)
   const what = async () =>
     `${client.from} at ${await nodeOf(client.from)}, ${question} asked at ${notes.seconds(begun)}`
+  if (at === undefined && journal.isPassedOver(said.place)) {
+    notes.count('at a flashblock that the sequencer itself did not show')
+    return
+  }
   if (at === undefined) {
     notes.fault('wrong', `${await what()}: nobody has told of ${said.place}`)
     return

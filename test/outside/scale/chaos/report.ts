@@ -17,7 +17,7 @@ export async function report({ check }: Checks, run: Run): Promise<void> {
   none(
     'wrong answers',
     notes.faults('wrong'),
-    ` of ${counted('compared on pending')}, ${counted('compared on blocks')}, ${counted('receipts')}; ${counted('reads of what was planted')}`,
+    ` of ${counted('compared on pending')}, ${counted('compared on blocks')}, ${counted('receipts')}; ${counted('reads of what was planted')}; ${counted('at a flashblock that the sequencer itself did not show')}`,
   )
   check(
     'there was something to compare',
