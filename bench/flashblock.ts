@@ -133,8 +133,8 @@ class Side {
     for (const effect of this.#world.told.splice(0)) {
       if (effect.type !== 'changes') continue
       const { message } = this.#told.take(packChanges(effect.changes))
-      const text = Buffer.from(message.data()).toString()
-      const { diffs } = await this.#timed(APPLIED[2], async () => readLeaderMessage(text))
+      const packed = message.packed()
+      const { diffs } = await this.#timed(APPLIED[2], async () => readLeaderMessage(packed))
       for (const told of diffs) await tell(this.#replica, told)
     }
   }

@@ -61,13 +61,13 @@ export const COSTS = {
   executedFlashblockMs: of('follower', '45.8', 'npm run bench:flashblock'),
   /** µs of a front thread for a request: one that needs nothing else. */
   frontMicros: of('eth_chainId, HTTP', '10.8', 'npm run bench:front -- --rounds 3 --seconds 2'),
-  /** Of executing, what applying takes of the same swaps, on a machine with a load of 14: an order of magnitude. */
+  /** Of executing, what applying takes of the same swaps, on a machine with a load of 14 to 30: an order of magnitude. */
   appliedShare: {
-    value: 44 / 96,
+    value: 17 / 42,
     measured: {
       page: 'docs/adr/0054-executing-once.md',
-      line: 'swaps over 3',
-      text: '96 and 44',
+      line: 'swaps over 3 hops',
+      text: '42 and 17',
       command: 'npm run bench:flashblock',
     },
   },

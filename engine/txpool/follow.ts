@@ -4,7 +4,7 @@ import type { Block, ChainView } from '../chain/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
-import { decodeTransaction } from '../primitives/transaction-codec.ts'
+import { openTransaction } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { readAccount } from '../state/read.ts'
 import { MissingError, type MissingKey } from '../state/reader.ts'
@@ -172,8 +172,8 @@ function includeBlock(
   }
 }
 
-const copyOf = (transaction: SignedTransaction) =>
-  decodeTransaction(transaction.raw.slice(), transaction.from.slice()) as SignedTransaction
+const copyOf = ({ raw, hash, from }: SignedTransaction) =>
+  openTransaction(raw.slice(), { hash: hash.slice(), from: from.slice() })
 
 function numberOf(view: ChainView, hash: Bytes): number | undefined {
   const found = view.findTransaction(hash)

@@ -21,9 +21,14 @@ export const ENRICHED_VERSION = 2
 /** Which message it is: numbers go on by one within a run of the node. */
 export type Stamp = { readonly run: string; readonly seq: number }
 
-export const changesText = (
+export const changesText = (changes: Changes, stamp: Stamp): string =>
+  messageText(changes, stamp, flashblockText)
+
+/** @param flashblockText of one, in whichever form */
+export const messageText = (
   { isBeginning, removed, flashblocks, headers, heads }: Changes,
   { run, seq }: Stamp,
+  flashblockText: (told: ShownFlashblock) => string,
 ): string =>
   `{"enriched":${ENRICHED_VERSION},"run":"${run}","seq":${seq},"snapshot":${isBeginning},` +
   `"removed":${removed === undefined ? null : removedText(removed)},` +
@@ -62,9 +67,13 @@ const finalText = ({ header, hash }: ToldHeader): string => headerText(decodeHea
 /** `final`: the header that its block has got since, with its last flashblock. */
 export type ShownFlashblock = ToldFlashblock & { readonly final?: ToldHeader | undefined }
 
+/** Which one it is. */
+export const aboutText = ({ number, index, payloadId, isFinal, final }: ShownFlashblock): string =>
+  `"number":${number},"index":${index},"payload_id":${payloadId === undefined ? null : `"${payloadId}"`},` +
+  `"final":${isFinal || final !== undefined}`
+
 function flashblockText(told: ShownFlashblock): string {
-  const { number, index, payloadId, final } = told
-  const isFinal = told.isFinal || final !== undefined
+  const { final } = told
   const piece = (at: number): Bytes =>
     told.bytes.subarray(at === 0 ? 0 : told.ends[at - 1]!, told.ends[at]!)
   const diff = decodeDiff(piece(2))
@@ -77,8 +86,7 @@ function flashblockText(told: ShownFlashblock): string {
     receipts.push(receiptText(decodeStoredReceipt(piece(at + 3))))
   }
   return (
-    `{"number":${number},"index":${index},"payload_id":${payloadId === undefined ? null : `"${payloadId}"`},` +
-    `"final":${isFinal},"header":${final === undefined ? headerText(decodeHeader(piece(0)), piece(1)) : finalText(final)},` +
+    `{${aboutText(told)},"header":${final === undefined ? headerText(decodeHeader(piece(0)), piece(1)) : finalText(final)},` +
     `"transactions":[${transactions.join(',')}],"receipts":[${receipts.join(',')}],` +
     `"before":${hexText(hashOfBefore(diff))},"accounts":[${diff.map(accountText).join(',')}]}`
   )

@@ -4,14 +4,17 @@ import { compressJson } from '../../engine/flashblocks/codec.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Changes, ToldFlashblock, ToldHeader } from '../../engine/sources/writer/changes.ts'
-import { changesSize, changesText, type ShownFlashblock } from './enriched-text.ts'
+import { changesPacked } from './enriched-packed.ts'
+import { changesSize, changesText, type ShownFlashblock, type Stamp } from './enriched-text.ts'
 
 export type EnrichedMessage = {
-  /** About: what it is made of is counted, also once it is made. */
+  /** About: what it is made of, and its text. */
   readonly bytes: number
   /** UTF-8. Made when somebody reads it, once for all who do. */
   data(): Bytes
-  /** The same, compressed as X Layer's frames are; a long one as it is. */
+  /** For who applies it: receipts and changes as bytes. Made as `data` is. */
+  packed(): Bytes
+  /** The same as `data`, compressed as X Layer's frames are; a long one as it is. */
   compressed(): Bytes
 }
 
@@ -55,7 +58,7 @@ export class EnrichedFeed {
     this.#snapshot = undefined
     const stamp = { run: this.run, seq: ++this.#seq }
     return {
-      message: once(changesSize(changes), () => changesText(changes, stamp)),
+      message: once(changes, stamp),
       place: this.#place,
     }
   }
@@ -66,7 +69,7 @@ export class EnrichedFeed {
     if (shown === undefined) return undefined
     const changes = { ...shown, headers: [] }
     const stamp = { run: this.run, seq: this.#seq }
-    this.#snapshot ??= once(changesSize(changes), () => changesText(changes, stamp))
+    this.#snapshot ??= once(changes, stamp)
     return this.#snapshot
   }
 
@@ -111,17 +114,21 @@ const shownOf = ({ flashblocks, header }: Above): readonly ShownFlashblock[] =>
     ? flashblocks
     : [...flashblocks.slice(0, -1), { ...flashblocks.at(-1)!, final: header }]
 
-/** What it is made of is let go when it is made. */
-function once(bytes: number, make: () => string): EnrichedMessage {
-  let message: Bytes | (() => string) = make
+function once(changes: Changes, stamp: Stamp): EnrichedMessage {
+  let text: Bytes | undefined
+  let packed: Bytes | undefined
   let compressed: Bytes | undefined
   const data = () => {
-    if (typeof message === 'function') message = Buffer.from(message())
-    return message
+    text ??= Buffer.from(changesText(changes, stamp))
+    return text
   }
   return {
-    bytes,
+    bytes: changesSize(changes),
     data,
+    packed() {
+      packed ??= changesPacked(changes, stamp)
+      return packed
+    },
     compressed() {
       compressed ??= data().length > MOST_COMPRESSED_BYTES ? data() : compressJson(data(), QUALITY)
       return compressed

@@ -71,8 +71,9 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
   const enriched = new EnrichedFeed(run, seed?.enriched)
   for (const packet of seed?.packets ?? []) held.add(packet)
   const readers = () => createReaders(limits, counts)
-  const all = { plain: readers(), enriching: readers(), compressing: readers() }
-  const size = () => all.plain.size + all.enriching.size + all.compressing.size
+  const plain = readers()
+  const enriching = { data: readers(), packed: readers(), compressed: readers() }
+  const size = () => FORMS.reduce((sum, form) => sum + enriching[form].size, plain.size)
 
   /** A handshake is one turn: nobody comes or leaves between the door and `open`. */
   function admit(query: FeedQuery): FeedVisit {
@@ -96,11 +97,7 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
     }
   }
 
-  function readersOf({ isEnriched, isCompressed }: FeedQuery) {
-    if (!isEnriched) return all.plain
-    return isCompressed ? all.compressing : all.enriching
-  }
-
+  const readersOf = (query: FeedQuery) => (query.isEnriched ? enriching[formOf(query)] : plain)
   const refuse = (connection: Connection) => refuseReader(connection, counts)
 
   return {
@@ -114,14 +111,13 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
     broadcast(packet, place) {
       counts.packets++
       if (place !== undefined) held.add({ place, message: packet })
-      all.plain.send(() => packet)
+      plain.send(() => packet)
     },
     changed(changes) {
       counts.enriched++
       const { message, place } = enriched.take(changes)
       if (place !== undefined) heldEnriched.add({ place, message })
-      all.enriching.send(() => message.data())
-      all.compressing.send(() => message.compressed())
+      for (const form of FORMS) enriching[form].send(() => message[form]())
     },
     get subscribers() {
       return size()
@@ -129,6 +125,13 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
     counts,
     seed: () => ({ run, packets: held.all, enriched: enriched.begun() }),
   }
+}
+
+/** Of an enriched message. */
+const FORMS = ['data', 'packed', 'compressed'] as const
+const formOf = ({ isPacked, isCompressed }: FeedQuery): (typeof FORMS)[number] => {
+  if (isPacked) return 'packed'
+  return isCompressed ? 'compressed' : 'data'
 }
 
 function refuseReader(connection: Connection, counts: { refused: number }): ConnectionHandlers {
@@ -173,12 +176,13 @@ function firstPlain({ since }: FeedQuery, held: HeldMessages<Packet>): First {
 
 /** Who cannot go on from where it stopped begins anew from what is above canonical. */
 function firstEnriched(
-  { since, run, isCompressed }: FeedQuery,
+  query: FeedQuery,
   from: { readonly held: HeldMessages<EnrichedMessage>; readonly enriched: EnrichedFeed },
 ): First {
   const { held, enriched } = from
+  const { since, run } = query
   const isOfThis = run === undefined || run === enriched.run
-  const dataOf = (one: EnrichedMessage) => (isCompressed ? one.compressed() : one.data())
+  const dataOf = (one: EnrichedMessage) => one[formOf(query)]()
   const missed = since && isOfThis ? held.afterFirst(since) : undefined
   if (missed !== undefined) return { packets: missed.map(dataOf), isGap: false }
   const snapshot = enriched.snapshot()

@@ -4,9 +4,11 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { type Deadlines, longestMs } from '../seam/lane.ts'
+import type { Limits } from '../seam/limits.ts'
 
 // An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
-const { IncomingMessage: Message } = process.getBuiltinModule('node:http')
+const { createServer, IncomingMessage: Message } = process.getBuiltinModule('node:http')
 
 /** null: that was all. */
 export type TakePiece = (piece: Buffer | null) => void
@@ -31,6 +33,26 @@ export class Incoming extends Message {
     this.taker(piece)
     return true
   }
+}
+
+/** Between two looks for headers and bodies that are late. */
+const CHECK_MS = 500
+
+/** Node's server of such requests, with its own bounds set. */
+export function openHttp(
+  limits: Deadlines & Pick<Limits, 'headersMs' | 'requestMs' | 'keepAliveMs'>,
+): ReturnType<typeof createServer> {
+  const http = createServer({
+    IncomingMessage: Incoming,
+    // Node takes the shorter one for the headers' and the longer one for the whole request's, whichever is which.
+    headersTimeout: Math.min(limits.headersMs, limits.requestMs),
+    connectionsCheckingInterval: CHECK_MS,
+  })
+  http.requestTimeout = limits.requestMs
+  http.keepAliveTimeout = limits.keepAliveMs
+  // Longer than any answer takes: what is silent for so long does not read its answer.
+  http.setTimeout(limits.requestMs + longestMs(limits))
+  return http
 }
 
 export const hasUnknownKey = (request: IncomingMessage): boolean =>

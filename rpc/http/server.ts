@@ -12,7 +12,7 @@ import { keyNameOf, type TrustedProxies } from '../seam/address.ts'
 import type { ApiKeys } from '../seam/api-keys.ts'
 import { unavailable } from '../seam/errors.ts'
 import type { Answerer } from '../seam/exchange.ts'
-import { type Deadlines, longestMs } from '../seam/lane.ts'
+import type { Deadlines } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import {
@@ -36,7 +36,7 @@ import {
   type HttpCalls,
   pathOf,
 } from './http.ts'
-import { Incoming, stopParsing } from './incoming.ts'
+import { openHttp, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { createShortWay, type ShortWay } from './short-way.ts'
@@ -44,10 +44,15 @@ import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
 import { createState, type ListenAddress, type Readiness, type ServerState } from './state.ts'
 import { FILES_PATH, isBrowser, type PageFile, type StatusPage } from './status-page.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
-import { type Adopt, type FeedDoor, serveWebSockets, type UpgradeLimits } from './upgrades.ts'
-
-// An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
-const { createServer: createHttpServer } = process.getBuiltinModule('node:http')
+import {
+  type Adopt,
+  BOOTSTRAP_HEADER,
+  type BootstrapDoor,
+  type FeedDoor,
+  serveWebSockets,
+  type UpgradeLimits,
+  visitorOf,
+} from './upgrades.ts'
 
 /** Those of its parts, and how long a connection may be silent. */
 export type ServerLimits = BodyLimits &
@@ -94,6 +99,8 @@ export type ServerOptions = {
   readonly page: () => string
   /** undefined: not served. */
   readonly status?: StatusPage | undefined
+  /** GET /bootstrap; undefined: not served. */
+  readonly bootstrap?: BootstrapDoor | undefined
 }
 
 export interface Server {
@@ -124,8 +131,6 @@ export interface Server {
  * allows 4,096 at most by default (net.core.somaxconn).
  */
 const BACKLOG = 4_096
-/** Between two looks for headers and bodies that are late. */
-const CHECK_MS = 500
 const UNSUPPORTED_TYPE = 'invalid content type, only application/json is supported'
 
 export async function createServer(options: ServerOptions): Promise<Server> {
@@ -248,20 +253,6 @@ function controlsOf(
   }
 }
 
-function openHttp(limits: ServerLimits): ReturnType<typeof createHttpServer> {
-  const http = createHttpServer({
-    IncomingMessage: Incoming,
-    // Node takes the shorter one for the headers' and the longer one for the whole request's, whichever is which.
-    headersTimeout: Math.min(limits.headersMs, limits.requestMs),
-    connectionsCheckingInterval: CHECK_MS,
-  })
-  http.requestTimeout = limits.requestMs
-  http.keepAliveTimeout = limits.keepAliveMs
-  // Longer than any answer takes: what is silent for so long does not read its answer.
-  http.setTimeout(limits.requestMs + longestMs(limits))
-  return http
-}
-
 /** What is no JSON-RPC request as it should be: who may ask at all, what is not read, what is not here. */
 function addRefusals(
   server: FastifyInstance,
@@ -304,7 +295,16 @@ function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerSt
 }
 
 function addPages(server: FastifyInstance, options: ServerOptions): void {
-  const { status } = options
+  const { status, bootstrap } = options
+  if (bootstrap !== undefined)
+    server.get('/bootstrap', async ({ raw, url }, reply) => {
+      const visitor = visitorOf(raw, options.trustedProxies, BOOTSTRAP_HEADER)
+      const { status: code, wrong, headers = {}, bytes } = await bootstrap(url, visitor)
+      if (bytes === undefined) return refuse(reply.headers(headers), code, wrong ?? '')
+      return reply
+        .type('application/octet-stream')
+        .send(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+    })
   for (const path of ENDPOINTS.keys())
     server.get(path, async ({ headers }, reply) =>
       status !== undefined && path === '/' && isBrowser(headers.accept)

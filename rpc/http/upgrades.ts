@@ -65,6 +65,17 @@ export type FeedVisitor = {
   readonly isSecure: boolean
   readonly token: string | undefined
 }
+/** Who may copy the state of this node, and what it is sent: by the URL of its request. */
+export type BootstrapDoor = (
+  url: string | undefined,
+  visitor: FeedVisitor,
+) => Promise<{
+  readonly status: number
+  /** Why there are no bytes. */
+  readonly wrong?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly bytes?: Uint8Array<ArrayBuffer>
+}>
 export type FeedVisit = {
   readonly open: Open
   /** Of the answer to the handshake. */
@@ -81,12 +92,18 @@ const REPLAY_POINT_BYTES = 65_536
 
 /** Header of a handshake for the enriched feed. */
 export const TOKEN_HEADER = 'x-feed-token'
+/** Header of a request for /bootstrap. */
+export const BOOTSTRAP_HEADER = 'x-bootstrap-token'
 
-function visitorOf({ socket, headers }: IncomingMessage, trusted: TrustedProxies): FeedVisitor {
+export function visitorOf(
+  { socket, headers }: IncomingMessage,
+  trusted: TrustedProxies,
+  tokenHeader = TOKEN_HEADER,
+): FeedVisitor {
   const { 'x-forwarded-for': forwardedFor, 'x-forwarded-proto': proto, forwarded } = headers
   const isHandedOn = isTrusted(clientAddress(socket.remoteAddress, undefined, trusted), trusted)
   const names = Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor
-  const token = headers[TOKEN_HEADER]
+  const token = headers[tokenHeader]
   return {
     address: clientAddress(socket.remoteAddress, names, trusted),
     isForwarded: !isHandedOn && (names ?? proto ?? forwarded) !== undefined,

@@ -36,7 +36,14 @@ function load(path: string): Promise<Loaded> {
 }
 const whyNotRequired = async (path: string) => (await load(path)).why
 
-test.each(['pool/execute', 'writer/writer', 'keeper/keeper', 'sequencer/sequencer', 'feeds/feed'])(
+test.each([
+  'pool/execute',
+  'writer/writer',
+  'keeper/keeper',
+  'sequencer/sequencer',
+  'feeds/feed',
+  'bootstrap/reader',
+])(
   'no module of workers/%s.ts awaits while it is loaded: V8 aborts when it is terminated then',
   async (name) => {
     // They are all there and run, and miss at most the data that the node gives the thread.

@@ -340,6 +340,7 @@ describe('metrics', () => {
         near: () => ({}),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
+        bootstrap: () => ({ copies: 1 }),
         txpool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
         mishaps: () => ({ call_failed: 2 }),

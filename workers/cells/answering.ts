@@ -5,6 +5,7 @@ import { filterNotFound, type RpcErrorObject } from '../../rpc/seam/errors.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { Paid } from '../../rpc/seam/paid.ts'
 import type { Forward, LazyState, TransactionService } from '../../rpc/seam/ports.ts'
+import type { BootstrapService } from '../bootstrap/source.ts'
 import type { Health } from '../observe/health.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Answers, AskedFor } from './asking.ts'
@@ -15,6 +16,8 @@ export type Answering = {
   readonly transactions: Omit<TransactionService, 'onPending'>
   readonly lazy: LazyState | undefined
   readonly forward: Forward | undefined
+  /** undefined: nobody copies this node. */
+  readonly bootstrap: Pick<BootstrapService, 'answer'> | undefined
   /** Of the main thread's own front. */
   readonly answer: Answerer
   readonly health: Pick<Health, 'readiness'>
@@ -43,10 +46,13 @@ export function answersOf(parts: Answering): Answers<keyof CellQuestions> {
     async filter({ cell, action, id }) {
       return (await parts.filter(cell, { action, id })) ?? { error: filterNotFound().toObject() }
     },
+    bootstrap: async ({ url }) => (await parts.bootstrap?.answer(url)) ?? NOT_SERVED,
     readiness: ({ maxLagMs }) => health.readiness(maxLagMs),
     metric: async ({ name }) => ({ values: await metrics.read(name) }),
   }
 }
+
+const NOT_SERVED = { status: 404, wrong: 'not found' }
 
 const foundOf = <T>(found: T | undefined): { readonly found?: T } =>
   found === undefined ? {} : { found }

@@ -8,7 +8,7 @@ import { eth_sendTransaction } from '../../rpc/methods/account.ts'
 import { openSharedCaps } from '../../rpc/seam/shared-caps.ts'
 import { threadOf } from '../../rpc/seam/shared-rows.ts'
 import { accountsOf } from '../front/accounts.ts'
-import { feedGate } from '../front/feed-gate.ts'
+import { bootstrapDoor, feedGate } from '../front/feed-gate.ts'
 import { createFront, type Front, type FrontParts } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
@@ -50,6 +50,8 @@ const UNHEARD: ToldReadiness = {
   details: {},
 }
 
+const SILENT = { status: 503, wrong: UNHEARD.reasons[0]! }
+
 const now = () => performance.now()
 
 export async function openCellFront(
@@ -88,6 +90,10 @@ export async function openCellFront(
     ...remote.parts,
     ...{ config, chain, reader: reading.reader, executor, feed, now },
     ...{ log: context.log, report: context.reporter.report },
+    bootstrap: bootstrapDoor(
+      config.bootstrapTokenFile,
+      async (url) => (await link.ask<'bootstrap'>({ what: 'bootstrap', url })) ?? SILENT,
+    ),
     promises: openPromises(database, () => Date.now()),
     // What a page shows is of all.
     metrics: { ...metrics, read: remote.read },

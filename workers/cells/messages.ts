@@ -12,6 +12,7 @@ import type { FeedSeed } from '../../rpc/feed/hub.ts'
 import type { LimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Forwarded, StateMode, Submission, Syncing } from '../../rpc/seam/ports.ts'
 import type { CapsMemory } from '../../rpc/seam/shared-caps.ts'
+import type { BootstrapAnswer } from '../bootstrap/source.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import type { ToldReadiness } from '../observe/health.ts'
 import type { PageMode } from '../observe/live.ts'
@@ -98,6 +99,8 @@ export type CellQuestions = {
   ]
   /** Of another cell. */
   filter: [ask: FilterAsked & { readonly cell: number }, answer: Called]
+  /** Of a new replica: the URL of its request. */
+  bootstrap: [ask: { readonly url: string }, answer: BootstrapAnswer]
   readiness: [ask: { readonly maxLagMs?: number | undefined }, answer: ToldReadiness]
   metric: [ask: { readonly name: string }, answer: { readonly values: readonly MetricValue[] }]
 }

@@ -1,6 +1,7 @@
 /** The commands, in the order of the help: a new one is a folder here, and a line. */
 import type { Known } from '../config/config.ts'
 import { bench } from './bench/command.ts'
+import { bootstrap } from './bootstrap/command.ts'
 import { compare } from './compare/command.ts'
 import { dev } from './dev/command.ts'
 import { doctor } from './doctor/command.ts'
@@ -17,7 +18,7 @@ import { verify } from './verify/command.ts'
 export const COMMANDS: Known = {
   commands: [
     ...([dev, follow, serve] as const),
-    ...([importBlocks, importState, verify, migrate] as const),
+    ...([importBlocks, importState, bootstrap, verify, migrate] as const),
     ...([doctor, compare, bench, record, replay, openrpc] as const),
   ],
   notYet: [],

@@ -7,14 +7,14 @@ const OWN = 'Options'
 /** In the order of the help. */
 export const GROUPS: Readonly<Record<string, string>> = {
   [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes requests requestBytes
-    speed until stay atOnce endpoint form`,
+    speed until stay atOnce endpoint form from tokenFile retryMs`,
   Network: `chain genesis feed upstream upstreamRate sequencer shareTransactions trustUpstream state legacyRpc chainId genesisAlloc gasLimit
     blockTimeMs flashblockTimeMs safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar
     operatorFeeConstant daFootprintScalar`,
   Leaders: `apply applyTokenFile applyMs verifyShare`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
-  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile`,
+  Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile bootstrapTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,

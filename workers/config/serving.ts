@@ -68,6 +68,10 @@ export const SERVING = {
     fallback: undefined,
     text: 'the token that readers of /feed?enrich=1 need; without it they are those of private addresses',
   }),
+  bootstrapTokenFile: option('FILE', optional(text), {
+    fallback: undefined,
+    text: 'the token by which a new replica copies the state of this node (flashnode bootstrap); without it nobody does',
+  }),
   limitStore: option('memory|redis://…', orWord('memory', url('rediss', 'redis')), {
     fallback: 'memory',
     text: 'where the points are counted; Redis for several nodes that share one limit',
@@ -212,7 +216,8 @@ export function servingProblems(
   if (config.agentPort !== 0 && [config.port, config.adminPort].includes(config.agentPort))
     found.push('--agent-port is the --port or the --admin-port: give another, or 0 for none')
   if (config.apiKeys !== undefined) found.push(...readApiKeys(config.apiKeys).problems)
-  found.push(...tokenProblems(config.enrichTokenFile))
+  for (const file of [config.enrichTokenFile, config.bootstrapTokenFile])
+    found.push(...tokenProblems(file))
   if (config.unlock.length === 0) return found
   if (config.keystore === undefined || config.passwordFile === undefined)
     found.push('--unlock needs --keystore DIR and --password-file FILE')

@@ -10,6 +10,7 @@ import {
   type Marker,
   PREDEPLOYS,
   readMarker,
+  refuseCut,
 } from '../../engine/storage/directory/marker.ts'
 import { StartError } from '../process/context.ts'
 
@@ -99,6 +100,7 @@ export function heldChain(
       'foreign',
       `${path} holds no chain: give --datadir a directory that a flashnode has filled`,
     )
+  refuseCut(path, marker)
   const name = asked ?? (marker.chain === GENESIS_FILE ? join(path, GENESIS_FILE) : marker.chain)
   const dev = {
     chainId: marker.chainId,

@@ -93,6 +93,8 @@ export type FrontParts = {
   readonly caps?: OpenCaps | undefined
   /** undefined: there is no /feed. */
   readonly feed: FeedHub | undefined
+  /** Of new replicas; undefined: nobody copies this node. */
+  readonly bootstrap?: ServerOptions['bootstrap']
   readonly readiness: (maxLagMs?: number) => ToldReadiness | Promise<ToldReadiness>
   /** Hears what answers are made of; undefined: nobody does. */
   readonly courses?: Courses | undefined
@@ -248,7 +250,7 @@ function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
 }
 
 function openServer(
-  { config, caps, feed, readiness, report, now }: FrontParts,
+  { config, caps, feed, bootstrap, readiness, report, now }: FrontParts,
   { charging, visiting }: Purses,
   served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys' | 'status'>,
 ): Promise<Server> {
@@ -265,7 +267,7 @@ function openServer(
     visits: visiting,
     onBug: (error) => report('answer_not_sent', { err: error }),
     feed: feed?.door,
-    readiness,
+    ...{ bootstrap, readiness },
     now,
     clock: () => Date.now(),
   })

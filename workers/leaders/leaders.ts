@@ -1,6 +1,6 @@
 /**
  * The thread of all leaders: connects, reads what they tell, and hands it to the writer. One for all of them, for there is nothing of them that
- * takes long: their messages are not compressed, and a parser needs 5 ms for a megabyte.
+ * takes long: the long parts of their messages are bytes.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
@@ -103,7 +103,7 @@ function openLeader(
     const receivedAtMs = now()
     heardAt = receivedAtMs
     try {
-      const message = readLeaderMessage(Buffer.from(packet).toString())
+      const message = readLeaderMessage(packet)
       for (const told of line.take(message)) give(told, receivedAtMs)
       connection.decoded()
     } catch (error) {

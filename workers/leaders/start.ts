@@ -63,5 +63,6 @@ export function startLeaders(options: LeadersOptions): LeadersThread {
 function enriched(text: string): string {
   const url = new URL(text)
   url.searchParams.set('enrich', '1')
+  url.searchParams.set('packed', '1')
   return url.href
 }

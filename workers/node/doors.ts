@@ -70,6 +70,7 @@ export async function cellDoors(
     answers: answersOf({
       ...{ health: parts.health, metrics: parts.metrics, answer: front.answer, filter },
       transactions: own.service,
+      bootstrap: parts.bootstrap,
       ...{ lazy: own.source?.lazy, forward: own.source?.forward },
     }),
     onPending: own.service.onPending,

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
+import { type BootstrapService, openBootstrapService } from '../bootstrap/source.ts'
 import type { Cells } from '../cells/cells.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
@@ -42,6 +43,8 @@ export type Parts = StartedNode & {
   /** The pool, for clients. */
   readonly executor: Verifier
   /** What is opened after the first messages may come. */
+  /** undefined: nobody copies this node. */
+  readonly bootstrap: BootstrapService | undefined
   readonly later: {
     front?: Front
     source?: ConnectedSource
@@ -96,6 +99,7 @@ export function openParts(
     keep: mismatchFiles(started.directory.path),
     distrust,
   })
+  const bootstrap = bootstrapOf(context, started)
   const metrics = createMetrics(
     {
       ...{ pool: pool.stats, keptLogs: started.keptLogs, near: started.near },
@@ -104,6 +108,7 @@ export function openParts(
       txpool: () => ({ ...transactions.stats(), ...later.shared?.stats() }),
       front: () => later.front?.stats() ?? {},
       heaps: started.heaps,
+      bootstrap: () => bootstrap?.stats() ?? {},
       mishaps: reporter.counts,
       verified: verifier.counts,
     },
@@ -113,7 +118,7 @@ export function openParts(
   const load = createLoad(() => later.cells?.load() ?? pool.stats(), now)
   const parts: Parts = {
     ...started,
-    ...{ load, feed, transactions, health, metrics, failing, later, executor: verifier },
+    ...{ load, feed, transactions, health, metrics, failing, later, bootstrap, executor: verifier },
     distrust,
   }
   jobs.open((job) => {
@@ -124,6 +129,20 @@ export function openParts(
   const isTold = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
   threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold }, context))
   return parts
+}
+
+/** undefined: nobody may copy this node. */
+function bootstrapOf(
+  { config, reporter, lifecycle }: NodeContext,
+  { database, directory }: StartedNode,
+): BootstrapService | undefined {
+  if (config.bootstrapTokenFile === undefined) return undefined
+  const { report } = reporter
+  const service = openBootstrapService({
+    ...{ config, limits: config.limits, database, path: directory.path, report, now },
+  })
+  lifecycle.onStop('the reader of new replicas', service.close)
+  return service
 }
 
 /** Of this thread, and of the cells that it tells. */

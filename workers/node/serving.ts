@@ -16,6 +16,7 @@ import type { NodeConfig } from '../config/serving.ts'
 import { accountsOf, openKeys } from '../front/accounts.ts'
 import { readyLine } from '../front/banner.ts'
 import { bringBack } from '../front/bring-back.ts'
+import { bootstrapDoor } from '../front/feed-gate.ts'
 import { createFront, type Front } from '../front/front.ts'
 import { openPromises } from '../front/promises.ts'
 import { startAdmin } from '../observe/admin.ts'
@@ -147,6 +148,7 @@ async function openFront(
     accounts: { ...accountsOf(keys), impersonated: source?.impersonated },
     ...{ log, report: reporter.report },
     feed: source && parts.feed,
+    bootstrap: bootstrapDoor(config.bootstrapTokenFile, parts.bootstrap?.answer),
     methods: source?.methods ?? [],
     legacyUrl: role.legacyUrl,
     ...{ lazy: source?.lazy, forward: source?.forward, mode: role.mode },

@@ -35,6 +35,8 @@ export type MetricSources = FrontSources & {
   readonly txpool: () => Readonly<Record<string, number>>
   /** What should not happen, by kind. */
   readonly mishaps: () => Readonly<Record<string, number>>
+  /** Of those who copy this node. */
+  readonly bootstrap: () => Readonly<Record<string, number>>
   /** Of the ledger. */
   readonly promises: () => Readonly<Record<string, number>>
   /** Since the newest publish. */
@@ -112,6 +114,11 @@ export function addNodeGauges(registry: Registry, sources: MetricSources): void 
       sources.promises,
     ],
     ['transaction_pool', 'transactions in the txpool', sources.txpool],
+    [
+      'bootstrap',
+      'new replicas that copy this node: copies, answers and their bytes since the start, refusals',
+      sources.bootstrap,
+    ],
   ]
   for (const gauge of gauges) addGauge(registry, gauge)
 }

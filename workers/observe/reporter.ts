@@ -7,6 +7,7 @@ import type { Log } from './log.ts'
 /** `error`: a bug of this node, or a part of it that has failed. `warn`: it goes on as before, and somebody should know. */
 const KINDS = {
   answer_not_sent: ['error', 'an answer could not be sent'],
+  bootstrap_failed: ['error', 'the thread that reads for new replicas has failed'],
   blocks_dropped: ['warn', 'dropped stored blocks whose state root was wrong'],
   call_failed: ['error', 'a call failed'],
   cell_replaced: ['warn', 'a cell ended and is replaced: its connections and filters are gone'],

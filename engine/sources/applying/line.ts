@@ -5,6 +5,7 @@
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { equalBytes } from '../../primitives/words.ts'
+import { WHOLE_INDEX } from '../../views/whole-index.ts'
 import type { LeaderMessage } from './message.ts'
 import { LeaderError, type ToldDiff } from './types.ts'
 
@@ -13,7 +14,7 @@ type Told = {
   readonly payloadId: string | undefined
   readonly parentHash: Bytes
   hash: Bytes
-  /** Flashblocks so far. */
+  /** The next index. */
   parts: number
 }
 
@@ -62,12 +63,14 @@ export class LeaderLine {
       return
     }
     if (tip === undefined) throw new LeaderError('index', `${nameOf(told)} goes on with nothing`)
-    if (number !== tip.number || index !== tip.parts)
+    // What its flashblocks did not tell of a block comes last of it.
+    const isDue = index === tip.parts || (index === WHOLE_INDEX && index > tip.parts)
+    if (number !== tip.number || !isDue)
       throw new LeaderError('index', `${nameOf(told)} after ${tip.number}:${tip.parts - 1}`)
     if (payloadId !== tip.payloadId)
       throw new LeaderError('payload', `${nameOf(told)} is of ${payloadId}, not ${tip.payloadId}`)
     if (!equalBytes(parentHash, tip.parentHash)) throw wrongParent(told, tip.parentHash)
-    tip.parts++
+    tip.parts = index + 1
     tip.hash = hash
   }
 }

@@ -1,12 +1,26 @@
-/** A message of a leader's enriched feed (rpc/feed/enriched-text.ts), read: every member that is needed is there and is what it must be. */
+/** A message of a leader's enriched feed (rpc/feed/enriched-text.ts, rpc/feed/enriched-packed.ts), read: every member that is needed is there and is what it must be. */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { hexToBytes } from '../../primitives/hex.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
 import { EMPTY_HASH, keccak256 } from '../../primitives/keccak.ts'
 import type { Log } from '../../primitives/receipt.ts'
-import { concatBytes, equalBytes } from '../../primitives/words.ts'
-import type { AccountChange, AccountState, SlotChange } from '../../state/diff.ts'
-import { encodeDiff } from '../../state/diff-codec.ts'
-import { packOutcomes, type ToldOutcome } from './outcomes.ts'
+import { concatBytes, equalBytes, ZERO_32 } from '../../primitives/words.ts'
+import type { AccountChange, AccountState, SlotChange, StateDiff } from '../../state/diff.ts'
+import { decodeDiff, encodeDiff } from '../../state/diff-codec.ts'
+import { DiffError } from '../../state/encoded-diff.ts'
+import { latin1 } from '../../state/words.ts'
+import {
+  bytesOf,
+  countOf,
+  type Fields,
+  fieldsOf,
+  hexOf,
+  isTrue,
+  listOf,
+  malformed,
+  quantityOf,
+} from './fields.ts'
+import { checkOutcomes, packOutcomes, type ToldOutcome } from './outcomes.ts'
+import { PACKED, type Pieces, splitPacked } from './packed.ts'
 import { LeaderError, type ToldDiff } from './types.ts'
 
 /** What of the form is applied. */
@@ -24,13 +38,19 @@ export type LeaderMessage = {
   readonly canonical: number
 }
 
-type Fields = Readonly<Record<string, unknown>>
+/** @param bytes UTF-8 JSON, or packed @throws {LeaderError} of kind malformed, version, account or code */
+export function readLeaderMessage(bytes: Bytes): LeaderMessage {
+  if (bytes[0] !== PACKED) return messageOf(bytes, diffOf)
+  const { head, pieces } = splitPacked(bytes)
+  const message = messageOf(head, (json) => packedDiffOf(json, pieces))
+  pieces.end()
+  return message
+}
 
-/** @param text UTF-8 JSON @throws {LeaderError} of kind malformed, version, account or code */
-export function readLeaderMessage(text: string): LeaderMessage {
+function messageOf(text: Bytes, readDiff: (json: unknown) => ToldDiff): LeaderMessage {
   let json: unknown
   try {
-    json = JSON.parse(text)
+    json = JSON.parse(viewOf(text).toString())
   } catch {
     throw malformed('the message', 'JSON')
   }
@@ -53,18 +73,15 @@ export function readLeaderMessage(text: string): LeaderMessage {
       const number = Number(quantityOf(header['number'], 'headers.number', 8))
       return { number, hash: bytesOf(header['hash'], 'headers.hash', 32) }
     }),
-    diffs: listOf(message['flashblocks'], 'flashblocks').map(diffOf),
+    diffs: listOf(message['flashblocks'], 'flashblocks').map(readDiff),
     canonical: countOf(fieldsOf(heads['canonical'], 'heads')['number'], 'heads.canonical.number'),
   }
 }
 
-function diffOf(json: unknown): ToldDiff {
-  const told = fieldsOf(json, 'flashblocks')
+/** Which flashblock it is, and over what: the same in both forms. */
+function aboutOf(told: Fields) {
   const header = fieldsOf(told['header'], 'header')
   const payloadId = told['payload_id']
-  const transactions = listOf(told['transactions'], 'transactions')
-  const receipts = listOf(told['receipts'], 'receipts')
-  if (receipts.length !== transactions.length) throw malformed('receipts', 'one for each')
   return {
     number: countOf(told['number'], 'number'),
     index: countOf(told['index'], 'index'),
@@ -73,6 +90,39 @@ function diffOf(json: unknown): ToldDiff {
     parentHash: bytesOf(header['parentHash'], 'header.parentHash', 32),
     hash: bytesOf(header['hash'], 'header.hash', 32),
     before: bytesOf(told['before'], 'before', 32),
+  }
+}
+
+function packedDiffOf(json: unknown, pieces: Pieces): ToldDiff {
+  const told = fieldsOf(json, 'flashblocks')
+  const count = countOf(told['transactions'], 'transactions')
+  const hashes = pieces.take(count * 32, 'hashes')
+  const senders = pieces.take(count * 20, 'senders')
+  const outcomes = pieces.take(countOf(told['outcomes'], 'outcomes'), 'outcomes')
+  const changes = pieces.take(countOf(told['changes'], 'changes'), 'changes')
+  checkOutcomes(outcomes, count)
+  checkChanges(decodedOf(changes))
+  return { ...aboutOf(told), hashes, senders, outcomes, changes }
+}
+
+function decodedOf(changes: Bytes): StateDiff {
+  try {
+    return decodeDiff(changes)
+  } catch (error) {
+    if (error instanceof DiffError) throw malformed('changes', 'a diff')
+    throw error
+  }
+}
+
+function diffOf(json: unknown): ToldDiff {
+  const told = fieldsOf(json, 'flashblocks')
+  const transactions = listOf(told['transactions'], 'transactions')
+  const receipts = listOf(told['receipts'], 'receipts')
+  if (receipts.length !== transactions.length) throw malformed('receipts', 'one for each')
+  const changes = listOf(told['accounts'], 'accounts').map(changeOf)
+  checkChanges(changes)
+  return {
+    ...aboutOf(told),
     hashes: concatBytes(
       ...transactions.map((one) => bytesOf(fieldsOf(one, 'transactions')['hash'], 'hash', 32)),
     ),
@@ -80,7 +130,7 @@ function diffOf(json: unknown): ToldDiff {
       ...transactions.map((one) => bytesOf(fieldsOf(one, 'transactions')['from'], 'from', 20)),
     ),
     outcomes: packOutcomes(receipts.map(outcomeOf)),
-    changes: encodeDiff(changesOf(listOf(told['accounts'], 'accounts'))),
+    changes: encodeDiff(changes),
   }
 }
 
@@ -110,79 +160,51 @@ function logOf(json: unknown): Log {
   }
 }
 
-/** Each address, and of each its slots, once. */
-function changesOf(accounts: readonly unknown[]): readonly AccountChange[] {
-  const seen = new Set<string>()
-  return accounts.map((json) => {
-    const told = fieldsOf(json, 'accounts')
-    const address = bytesOf(told['address'], 'accounts.address', 20)
-    once(seen, `${told['address']}`.toLowerCase(), 'account')
-    const after = told['account'] === null ? undefined : accountOf(told['account'])
-    const code = told['code'] === null ? undefined : bytesOf(told['code'], 'code')
-    if (code !== undefined && (after === undefined || !equalBytes(keccak256(code), after.codeHash)))
-      throw new LeaderError('code', `the code of ${told['address']} has another hash`)
-    const keys = new Set<string>()
-    const slots = listOf(told['slots'], 'slots').map((pair): SlotChange => {
-      const [key, value] = listOf(pair, 'slots')
-      once(keys, `${key}`.toLowerCase(), 'slot')
-      return { key: bytesOf(key, 'slots', 32), before: NOTHING, after: bytesOf(value, 'slots', 32) }
-    })
-    return { address, before: undefined, after, slots, code }
+function changeOf(json: unknown): AccountChange {
+  const told = fieldsOf(json, 'accounts')
+  const slots = listOf(told['slots'], 'slots').map((pair): SlotChange => {
+    const [key, value] = listOf(pair, 'slots')
+    return { key: bytesOf(key, 'slots', 32), before: ZERO_32, after: bytesOf(value, 'slots', 32) }
   })
+  return {
+    address: bytesOf(told['address'], 'accounts.address', 20),
+    before: undefined,
+    after: told['account'] === null ? undefined : accountOf(told['account']),
+    slots,
+    code: told['code'] === null ? undefined : bytesOf(told['code'], 'code'),
+  }
 }
-const NOTHING: Bytes = new Uint8Array(32)
 
 function accountOf(json: unknown): AccountState {
   const account = fieldsOf(json, 'account')
-  const nonce = quantityOf(account['nonce'], 'nonce', 8)
-  const balance = quantityOf(account['balance'], 'balance', 32)
-  const codeHash = bytesOf(account['codeHash'], 'codeHash', 32)
-  if (nonce === 0n && balance === 0n && equalBytes(codeHash, EMPTY_HASH))
-    throw new LeaderError('account', 'an account with nothing in it is there')
-  return { nonce, balance, codeHash }
+  return {
+    nonce: quantityOf(account['nonce'], 'nonce', 8),
+    balance: quantityOf(account['balance'], 'balance', 32),
+    codeHash: bytesOf(account['codeHash'], 'codeHash', 32),
+  }
 }
 
-function once(seen: Set<string>, name: string, what: string): void {
-  if (seen.has(name)) throw new LeaderError('account', `${what} ${name.slice(0, 66)} is told twice`)
+/** Each address, and of each its slots, once; no account that is empty, no code that is not its hash's. */
+function checkChanges(changes: StateDiff): void {
+  const seen = new Set<string>()
+  for (const { address, after, code, slots } of changes) {
+    once(seen, address, 'account')
+    if (after !== undefined && isEmpty(after))
+      throw new LeaderError('account', 'an account with nothing in it is there')
+    if (code !== undefined && (after === undefined || !equalBytes(keccak256(code), after.codeHash)))
+      throw new LeaderError('code', `the code of ${bytesToHex(address)} has another hash`)
+    const keys = new Set<string>()
+    for (const { key } of slots) once(keys, key, 'slot')
+  }
+}
+
+const isEmpty = ({ nonce, balance, codeHash }: AccountState): boolean =>
+  nonce === 0n && balance === 0n && equalBytes(codeHash, EMPTY_HASH)
+
+function once(seen: Set<string>, key: Bytes, what: string): void {
+  const name = latin1(key)
+  if (seen.has(name)) throw new LeaderError('account', `${what} ${bytesToHex(key)} is told twice`)
   seen.add(name)
 }
 
-function fieldsOf(json: unknown, name: string): Fields {
-  if (typeof json !== 'object' || json === null || Array.isArray(json))
-    throw malformed(name, 'an object')
-  return json as Fields
-}
-function listOf(json: unknown, name: string): readonly unknown[] {
-  if (!Array.isArray(json)) throw malformed(name, 'a list')
-  return json
-}
-function countOf(json: unknown, name: string): number {
-  if (typeof json !== 'number' || !Number.isSafeInteger(json) || json < 0)
-    throw malformed(name, 'a number')
-  return json
-}
-function isTrue(json: unknown, name: string): boolean {
-  if (typeof json !== 'boolean') throw malformed(name, 'true or false')
-  return json
-}
-function bytesOf(json: unknown, name: string, length?: number): Bytes {
-  if (typeof json === 'string' && (length === undefined || json.length === 2 + 2 * length))
-    try {
-      return hexToBytes(json)
-    } catch {}
-  throw malformed(name, length === undefined ? 'hex' : `${length} bytes in hex`)
-}
-const hexOf = (json: unknown, name: string, length: number): string => {
-  bytesOf(json, name, length)
-  return json as string
-}
-/** @param bytes that it has at most */
-function quantityOf(json: unknown, name: string, bytes: number): bigint {
-  if (typeof json !== 'string' || !QUANTITY.test(json) || json.length > 2 + 2 * bytes)
-    throw malformed(name, `a quantity of at most ${bytes} bytes`)
-  return BigInt(json)
-}
-const QUANTITY = /^0x(0|[1-9a-f][0-9a-f]*)$/
-
-const malformed = (name: string, expected: string) =>
-  new LeaderError('malformed', `${name}: expected ${expected}`)
+const viewOf = (bytes: Bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

@@ -3,6 +3,7 @@ import type { TakenOutcome } from '../../execution/block/joined.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { concatBytes } from '../../primitives/words.ts'
+import { malformed } from './fields.ts'
 
 export type ToldOutcome = TakenOutcome & { readonly gasUsed: bigint }
 
@@ -32,6 +33,27 @@ export function packOutcomes(outcomes: readonly ToldOutcome[]): Bytes {
 }
 
 const HEAD_BYTES = 30
+
+/** @throws {LeaderError} when they are not so many, or not as packOutcomes makes them */
+export function checkOutcomes(bytes: Bytes, count: number): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let at = 0
+  const take = (length: number): number => {
+    if (length > bytes.length - at) throw malformed('outcomes', 'more bytes')
+    at += length
+    return at - length
+  }
+  for (let left = count; left > 0; left--) {
+    const from = take(HEAD_BYTES)
+    if (bytes[from]! > 1 || bytes[from + 17]! > 1) throw malformed('outcomes', '0 or 1')
+    for (let logs = view.getUint32(from + 26); logs > 0; logs--) {
+      const topics = bytes[take(21) + 20]!
+      if (topics > 4) throw malformed('topics', 'at most four')
+      take(view.getUint32(take(topics * 32 + 4) + topics * 32))
+    }
+  }
+  if (at !== bytes.length) throw malformed('outcomes', 'one for each transaction')
+}
 
 /** Byte strings are views into `bytes`. */
 export function unpackOutcomes(bytes: Bytes): readonly ToldOutcome[] {

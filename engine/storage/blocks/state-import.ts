@@ -4,16 +4,15 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
-import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
-import { bytesToBigint, compareBytes, equalBytes, ZERO_32 } from '../../primitives/words.ts'
+import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'
 import { latin1 } from '../../state/words.ts'
 import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
-import type { Database, WriteBatch } from '../database/types.ts'
-import { buildTrie } from '../trie/build.ts'
+import type { Database } from '../database/types.ts'
 import { slotKey } from './block-codec.ts'
 import { putFirstBlock } from './first-block.ts'
+import { openStateTries, ROWS_IN_BATCH } from './state-tries.ts'
 
 /** The dump is not what it says, or the directory cannot take it. */
 export class StateImportError extends Error {
@@ -30,8 +29,6 @@ export type StateImport = {
   finish(header: Header): Generator<{ readonly accounts: number }, Bytes>
 }
 
-const ROWS_IN_BATCH = 4_096
-
 /** A load was cut off: what is there is of no use. */
 export const isStateImportCut = (database: Database): boolean =>
   database.get('meta', META.importing) !== undefined
@@ -43,18 +40,16 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
   if (database.get('meta', META.durableHead) !== undefined)
     throw new StateImportError('the directory holds a chain already: give --datadir another one')
   const batch = database.batch()
-  const sorting = sorter.batch()
+  const tries = openStateTries(batch, sorter)
   batch.put('meta', META.importing, new Uint8Array(1))
   batch.commit({ isSynced: true })
   /** Addresses of the batch that is not committed. */
   const fresh = new Set<string>()
   const commit = () => {
     batch.commit()
-    sorting.commit()
     fresh.clear()
     for (const _ of log.shorten());
   }
-  const accounts = { column: 'accountTrie', prefix: new Uint8Array(0) } as const
 
   return {
     add({ address, account }) {
@@ -66,34 +61,18 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
       const codeHash = code === undefined ? EMPTY_HASH : keccak256(code)
       if (code !== undefined) batch.put('code', codeHash, code)
       batch.put('accounts', address, encodeAccount({ nonce, balance, codeHash }))
-      const hash = keccak256(address)
       const slots = storage.filter(({ value }) => !equalBytes(value, ZERO_32))
       for (const { key, value } of slots) batch.put('slots', slotKey(address, key), value)
-      const root = storageTrie(batch, slots, hash)
-      sorting.put(
-        'accountTrie',
-        hash,
-        encodeRlp([rlpUint(nonce), rlpUint(balance), root, codeHash]),
-      )
+      tries.add(address, { nonce, balance, codeHash }, slots)
       if (batch.length >= ROWS_IN_BATCH) commit()
     },
 
     *finish(header) {
       commit()
-      const trie = buildTrie(accounts, batch)
-      let count = 0
-      for (const { key, value } of sorter.scan('accountTrie', ALL_HASHES)) {
-        trie.add(key, value)
-        count++
-        if (batch.length < ROWS_IN_BATCH) continue
-        batch.commit()
-        for (const _ of log.shorten());
-        yield { accounts: count }
-      }
-      const root = trie.finish()
+      const { root, accounts } = yield* tries.finish(commit)
       if (!equalBytes(root, header.stateRoot))
         throw new StateImportError(
-          `${count} accounts have the state root ${bytesToHex(root)}, the header of block ${header.number} says ${bytesToHex(header.stateRoot)}`,
+          `${accounts} accounts have the state root ${bytesToHex(root)}, the header of block ${header.number} says ${bytesToHex(header.stateRoot)}`,
         )
       const hash = putFirstBlock(batch, header, {
         isEmpty: equalBytes(header.transactionsRoot, EMPTY_ROOT),
@@ -104,19 +83,3 @@ export function openStateImport(inner: Database, sorter: Database): StateImport 
     },
   }
 }
-
-/** Writes the trie of an account's slots into the batch. @param prefix hash of its address @returns its root */
-function storageTrie(
-  batch: WriteBatch,
-  slots: readonly { readonly key: Bytes; readonly value: Bytes }[],
-  prefix: Bytes,
-): Bytes {
-  const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
-  const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
-  hashed.sort((a, b) => compareBytes(a.key, b.key))
-  for (const { key, value } of hashed) trie.add(key, encodeRlp(rlpUint(bytesToBigint(value))))
-  return trie.finish()
-}
-
-/** Keys of 32 bytes. */
-const ALL_HASHES = { gte: new Uint8Array(0), lt: new Uint8Array(33).fill(0xff) }

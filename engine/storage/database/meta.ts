@@ -28,4 +28,8 @@ export const META = {
   beginning: name('beginning-anew'),
   /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
   migration: name('migration'),
+  /** How far a copy of another node has come (bootstrap/progress.ts); it goes when the copy is a chain. */
+  bootstrap: name('bootstrap'),
+  /** ‖ column (1) ‖ where a copied range begins → its checksum (8) ‖ where it ends. */
+  bootstrapRange: name('copied-range'),
 } as const

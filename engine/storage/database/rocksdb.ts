@@ -150,10 +150,10 @@ class RocksDatabase implements Database {
     return this.#run(() => native.db_get_many_sync(this.#context, keys, options)).map(plain)
   }
 
-  range(column: ColumnName, { gte, lt, limit, reverse }: Range & { readonly limit: number }) {
+  range(column: ColumnName, { limit, ...range }: Range & { readonly limit: number }) {
     if (!Number.isSafeInteger(limit) || limit < 1 || limit >= 2 ** 31)
       throw new DatabaseError('invalid', `limit ${limit} is not a positive 31-bit integer`)
-    const options = this.#cursorOptions(column, { gte, lt, reverse: reverse ?? false })
+    const options = this.#cursorOptions(column, range)
     // Not `db_query`: it dereferences null when its thread is terminated inside it.
     const rows = this.#run(() => {
       const cursor = native.iterator_init(this.#context, { ...options, limit })
@@ -166,8 +166,8 @@ class RocksDatabase implements Database {
     return entriesOf(rows)
   }
 
-  *scan(column: ColumnName, { gte, lt, reverse }: Range): Generator<Entry, void> {
-    const options = this.#cursorOptions(column, { gte, lt, reverse: reverse ?? false })
+  *scan(column: ColumnName, range: Range): Generator<Entry, void> {
+    const options = this.#cursorOptions(column, range)
     const cursor = this.#run(() => native.iterator_init(this.#context, options))
     try {
       for (;;) {
@@ -292,7 +292,7 @@ class RocksDatabase implements Database {
     return options
   }
 
-  #cursorOptions(column: ColumnName, { gte, lt, reverse }: Required<Range>) {
+  #cursorOptions(column: ColumnName, { gte, lt, reverse = false, isOnce = false }: Range) {
     if (!(gte instanceof Uint8Array) || !(lt instanceof Uint8Array))
       throw new DatabaseError('invalid', 'bounds must be bytes')
     return {
@@ -303,7 +303,7 @@ class RocksDatabase implements Database {
       // Without both encodings every read throws.
       keyEncoding: 'buffer',
       valueEncoding: 'buffer',
-      fillCache: true,
+      fillCache: !isOnce,
       asyncIO: false,
     }
   }

@@ -17,6 +17,8 @@ export type Range = {
   readonly gte: Bytes
   readonly lt: Bytes
   readonly reverse?: boolean
+  /** The block caches need not keep what is read. */
+  readonly isOnce?: boolean
 }
 
 /** Synchronous, sees the newest commit. Values are fresh copies. Every call throws {DatabaseError}. */

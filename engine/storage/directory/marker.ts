@@ -19,6 +19,8 @@ export type Marker = {
   readonly version: number
   /** Present while a migration to `version` is in progress, or was cut off: the format before it. */
   readonly migratesFrom?: number | undefined
+  /** Present while it is copied from another node, or was cut off: from where, and the name that it has there. */
+  readonly bootstraps?: Bootstrapping | undefined
   readonly chainId: number
   /** Hash of the genesis, hex. */
   readonly genesis: string
@@ -27,6 +29,17 @@ export type Marker = {
   /** Seconds, and gas; a development chain is made again with them. */
   readonly genesisTimestamp: number
   readonly genesisGasLimit?: number
+}
+
+export type Bootstrapping = { readonly from: string; readonly by: string }
+
+/** What a copy that is not finished is good for: nothing else. @throws {DirectoryError} 'cut' */
+export function refuseCut(path: string, { bootstraps }: Marker): void {
+  if (bootstraps === undefined) return
+  throw new DirectoryError(
+    'cut',
+    `${path} is an unfinished copy of ${bootstraps.from}: run \`flashnode bootstrap --from ${bootstraps.from} --datadir ${path} --token-file FILE\` again, it goes on where it was`,
+  )
 }
 
 /**
@@ -114,12 +127,13 @@ function decodeMarker(text: string): Marker | undefined {
     return undefined
   }
   const { format, version, migratesFrom, chainId, genesis, chain } = value ?? {}
-  const { genesisTimestamp, genesisGasLimit } = value ?? {}
+  const { genesisTimestamp, genesisGasLimit, bootstraps } = value ?? {}
   if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
   // A newer format may have other fields: its version is enough to refuse it.
   return {
     version: version as number,
     ...(Number.isSafeInteger(migratesFrom) ? { migratesFrom: migratesFrom as number } : {}),
+    ...(isBootstrapping(bootstraps) ? { bootstraps } : {}),
     chainId: Number(chainId),
     genesis: String(genesis),
     chain: String(chain),
@@ -130,10 +144,15 @@ function decodeMarker(text: string): Marker | undefined {
   }
 }
 
+const isBootstrapping = (value: unknown): value is Bootstrapping => {
+  const { from, by } = (value ?? {}) as Readonly<Record<string, unknown>>
+  return typeof from === 'string' && typeof by === 'string'
+}
+
 /** The start is refused; `message` is the one line a person reads. */
 export class DirectoryError extends Error {
   override name = 'DirectoryError'
-  readonly reason: 'foreign' | 'newer' | 'older' | 'chain' | 'open' | 'corrupt' | 'io'
+  readonly reason: 'foreign' | 'newer' | 'older' | 'cut' | 'chain' | 'open' | 'corrupt' | 'io'
   constructor(reason: DirectoryError['reason'], message: string) {
     super(message)
     this.reason = reason

@@ -7,7 +7,14 @@ import { columnOptions } from '../database/columns.ts'
 import { DatabaseError } from '../database/options.ts'
 import { openDatabase } from '../database/rocksdb.ts'
 import type { Database } from '../database/types.ts'
-import { DirectoryError, ioFault, type Marker, readMarker, writeMarker } from './marker.ts'
+import {
+  DirectoryError,
+  ioFault,
+  type Marker,
+  readMarker,
+  refuseCut,
+  writeMarker,
+} from './marker.ts'
 import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
 
 /**
@@ -38,6 +45,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<Database
   if (marker === undefined) writeMarker(path, ours)
   else {
     checkVersion(path, marker, migrations)
+    refuseCut(path, marker)
     checkChain(path, marker, ours)
   }
   return openState(path, { cacheBytes, maxThreads })

@@ -1,6 +1,7 @@
 /** No flag is dead: every limit is set to another value than its default, and seen acting. */
 import { expect, test } from 'vitest'
 import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+import { BOOTSTRAP } from './bootstrap.ts'
 import { DEVELOPMENT } from './development.ts'
 import { EVENTS } from './events.ts'
 import { LAZY } from './lazy.ts'
@@ -23,6 +24,7 @@ const ROWS: Rows = {
   ...PAGE,
   ...SOCKETS,
   ...WORKERS,
+  ...BOOTSTRAP,
 }
 
 test('every limit has a row', () => {

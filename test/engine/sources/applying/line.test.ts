@@ -1,4 +1,5 @@
 /** Messages of a real leader, read and held to their order; what is spoilt in one is found when it is read. */
+import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { HeldDiffs } from '../../../../engine/sources/applying/held.ts'
 import { Leaders, MOST_MISSES } from '../../../../engine/sources/applying/leaders.ts'
@@ -6,6 +7,7 @@ import { LeaderLine } from '../../../../engine/sources/applying/line.ts'
 import { readLeaderMessage } from '../../../../engine/sources/applying/message.ts'
 import { LeaderError, type ToldDiff } from '../../../../engine/sources/applying/types.ts'
 import { packChanges } from '../../../../engine/sources/writer/changes.ts'
+import { WHOLE_INDEX } from '../../../../engine/views/whole-index.ts'
 import { EnrichedFeed } from '../../../../rpc/feed/enriched.ts'
 import { createProducer, type ProducedBlock, send } from '../../../fixtures/producer.ts'
 import { toldOf } from '../../../fixtures/told.ts'
@@ -16,6 +18,7 @@ import { MISTOLD, PLANTED } from '../../../outside/apply/plants.ts'
 const RUN = '0x00000000000000aa'
 let block: ProducedBlock
 let honest: readonly ToldDiff[]
+let packed: Uint8Array[]
 let texts: readonly string[]
 beforeAll(async () => {
   const producer = createProducer()
@@ -28,17 +31,17 @@ beforeAll(async () => {
   await seal(world, block)
   await show(world, second)
   const feed = new EnrichedFeed(RUN)
-  texts = world.told.flatMap((effect) =>
-    effect.type === 'changes'
-      ? [Buffer.from(feed.take(packChanges(effect.changes)).message.data()).toString()]
-      : [],
+  const messages = world.told.flatMap((effect) =>
+    effect.type === 'changes' ? [feed.take(packChanges(effect.changes)).message] : [],
   )
+  texts = messages.map((message) => Buffer.from(message.data()).toString())
+  packed = messages.map((message) => message.packed())
 })
 
 /** All that the messages tell. @throws {LeaderError} */
 function read(messages: readonly string[]): readonly ToldDiff[] {
   const line = new LeaderLine()
-  return messages.flatMap((text) => line.take(readLeaderMessage(text)))
+  return messages.flatMap((text) => line.take(readLeaderMessage(Buffer.from(text))))
 }
 const kindOf = (messages: readonly string[]): string => {
   try {
@@ -56,6 +59,37 @@ test('what is read is what execution gave', () => {
     honest.map((one) => ({ ...one, isFinal: false, hash: null })),
   )
 })
+
+describe('packed', () => {
+  test('it is read as the text is', () => {
+    const all = packed.map((bytes) => readLeaderMessage(bytes))
+    expect(all).toEqual(texts.map((text) => readLeaderMessage(Buffer.from(text))))
+    expect(all.some(({ diffs }) => diffs.some(({ outcomes }) => outcomes.length > 0))).toBe(true)
+  })
+  test('property: whatever is cut or changed, it is read or refused', () => {
+    const cut = (bytes: Uint8Array, at: number) => bytes.subarray(0, at % bytes.length)
+    const changed = (bytes: Uint8Array, at: number, by: number) =>
+      bytes.map((byte, place) => (place === at % bytes.length ? byte ^ by : byte))
+    fc.assert(
+      fc.property(fc.nat(), fc.nat(), fc.integer({ min: 1, max: 255 }), (which, at, by) => {
+        const whole = packed[which % packed.length]!
+        expect(refusalOf(cut(whole, at))).toBe('malformed')
+        expect([undefined, 'malformed', 'version', 'account', 'code']).toContain(
+          refusalOf(changed(whole, at, by)),
+        )
+      }),
+    )
+  })
+})
+function refusalOf(bytes: Uint8Array): string | undefined {
+  try {
+    readLeaderMessage(bytes)
+    return undefined
+  } catch (error) {
+    if (error instanceof LeaderError) return error.kind
+    throw error
+  }
+}
 
 describe('spoilt', () => {
   test.each([...MISTOLD, ...PLANTED])('$name: $kind, or by the writer', ({ plant, kind }) => {
@@ -105,6 +139,15 @@ describe('spoilt', () => {
     expect(at).toBeGreaterThanOrEqual(0)
     expect(kindOf(texts.map((text, index) => (index === at ? spoil(text) : text)))).toBe(kind)
   })
+})
+
+test('what flashblocks did not tell of a block comes last of it, under an index of its own', () => {
+  const rest = (index: number) =>
+    texts.map((text) =>
+      text.replace(`"number":1,"index":${index},`, `"number":1,"index":${WHOLE_INDEX},`),
+    )
+  expect(rest(3)).not.toEqual(texts)
+  expect([kindOf(rest(3)), kindOf(rest(2))]).toEqual(['none', 'index'])
 })
 
 test('what is held is bounded for each leader, and forgotten with its block', () => {

@@ -141,10 +141,13 @@ function createKept() {
   }
   function find(place: string): Entry | undefined {
     const known = byPlace.get(place)
-    const [number, index] = place.split(':').map(Number) as [number, number]
-    if (known !== undefined || index !== WHOLE_INDEX) return known
-    // A block of which a replica was not told all: what it is when nothing is added any more.
-    return number <= complete ? byNumber.get(number) : undefined
+    if (known !== undefined) return known
+    const [number, index, payload] = place.split(':')
+    const newest = byNumber.get(Number(number))
+    if (newest === undefined || newest.number > complete) return undefined
+    // A block of which a replica was not told all, or a last flashblock that added nothing: what it is when nothing is added any more.
+    const isLast = newest.place.split(':')[2] === payload && Number(index) > newest.index
+    return Number(index) === WHOLE_INDEX || isLast ? newest : undefined
   }
   const journal = {
     entries,

@@ -1,0 +1,64 @@
+/** The tries of a whole state, made at once: each account's storage as it comes, the accounts' own in the order of their hashes at the end. */
+import type { Bytes } from '../../primitives/bytes.ts'
+import { keccak256 } from '../../primitives/keccak.ts'
+import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
+import { bytesToBigint, compareBytes } from '../../primitives/words.ts'
+import type { AccountState } from '../../state/diff.ts'
+import type { Database, WriteBatch } from '../database/types.ts'
+import { buildTrie } from '../trie/build.ts'
+
+export type StateTries = {
+  /** @param slots none of them zero; all are in memory */
+  add(address: Bytes, account: AccountState, slots: readonly Slot[]): void
+  /** Rows of the accounts' trie; `commit` is called between some thousand of them, and at the end. */
+  finish(commit: () => void): Generator<{ readonly accounts: number }, StateRoot>
+}
+type StateRoot = { readonly root: Bytes; readonly accounts: number }
+type Slot = { readonly key: Bytes; readonly value: Bytes }
+
+export const ROWS_IN_BATCH = 4_096
+
+/**
+ * @param batch where rows go; the caller commits it now and then
+ * @param sorter an empty database of its own, for the accounts in the order of their hashes
+ */
+export function openStateTries(batch: WriteBatch, sorter: Database): StateTries {
+  const sorting = sorter.batch()
+  return {
+    add(address, { nonce, balance, codeHash }, slots) {
+      const hash = keccak256(address)
+      const root = storageTrie(batch, slots, hash)
+      const leaf = encodeRlp([rlpUint(nonce), rlpUint(balance), root, codeHash])
+      sorting.put('accountTrie', hash, leaf)
+      if (sorting.length >= ROWS_IN_BATCH) sorting.commit()
+    },
+
+    *finish(commit) {
+      sorting.commit()
+      const trie = buildTrie({ column: 'accountTrie', prefix: new Uint8Array(0) }, batch)
+      let count = 0
+      for (const { key, value } of sorter.scan('accountTrie', ALL_HASHES)) {
+        trie.add(key, value)
+        count++
+        if (batch.length < ROWS_IN_BATCH) continue
+        commit()
+        yield { accounts: count }
+      }
+      const root = trie.finish()
+      commit()
+      return { root, accounts: count }
+    },
+  }
+}
+
+/** Writes the trie of an account's slots into the batch. @param prefix hash of its address @returns its root */
+function storageTrie(batch: WriteBatch, slots: readonly Slot[], prefix: Bytes): Bytes {
+  const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
+  const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
+  hashed.sort((a, b) => compareBytes(a.key, b.key))
+  for (const { key, value } of hashed) trie.add(key, encodeRlp(rlpUint(bytesToBigint(value))))
+  return trie.finish()
+}
+
+/** Keys of 32 bytes. */
+const ALL_HASHES = { gte: new Uint8Array(0), lt: new Uint8Array(33).fill(0xff) }
