@@ -10,7 +10,7 @@ import { freePort } from '../../free-port.ts'
 import { type RunningNode, startNode } from '../../node-process.ts'
 import { startRedis } from '../../redis.ts'
 import { type Balancer, startBalancer } from '../balancer.ts'
-import { newDirectory } from './new-directory.ts'
+import { bootstrap } from './bootstrap.ts'
 import { type Replica, startReplica } from './replica.ts'
 
 /** Points a second of the caller who asks too often. */
@@ -43,7 +43,9 @@ export async function startWorld(): Promise<World> {
     ...['--datadir', devDir, '--rate-limit', 'off', '--pool-threads', '2'],
   ])
   const token = randomBytes(16).toString('hex')
-  const shared = sharedFlags(dev, { genesis: join(devDir, 'genesis.json'), redisPort, token })
+  const tokenFile = join(temporary('chaos-token'), 'token')
+  writeFileSync(tokenFile, `${token}\n`)
+  const shared = sharedFlags(dev, { genesis: join(devDir, 'genesis.json'), redisPort, tokenFile })
   const start = async (name: string, datadir: string, own: readonly string[] = []) =>
     startReplica({
       ...{ name, datadir, shared, own, line: await cuttable(Number(new URL(dev.url).port)) },
@@ -85,7 +87,11 @@ export async function startWorld(): Promise<World> {
         redis = await startRedis(redisPort)
       },
     },
-    startNew: () => start('node4', newDirectory()),
+    async startNew() {
+      const datadir = temporary('chaos-new')
+      await bootstrap(leader.url, datadir, tokenFile)
+      return start('node4', datadir)
+    },
     async stop() {
       const codes: (number | NodeJS.Signals)[] = []
       for (const { node } of replicas) codes.push(await node.stop())
@@ -110,18 +116,18 @@ async function environment(portOf: (what: string) => Promise<number>) {
 
 function sharedFlags(
   dev: RunningNode,
-  by: { readonly genesis: string; readonly redisPort: number; readonly token: string },
+  by: { readonly genesis: string; readonly redisPort: number; readonly tokenFile: string },
 ): readonly string[] {
   const folder = temporary('chaos-keys')
-  const [keys, token] = [join(folder, 'keys.json'), join(folder, 'token')]
+  const keys = join(folder, 'keys.json')
   writeFileSync(keys, JSON.stringify({ greedy: { key: KEY, rateLimit: LIMIT } }))
-  writeFileSync(token, `${by.token}\n`)
   const redis = `redis://127.0.0.1:${by.redisPort}`
   return [
     ...['--chain', by.genesis, '--state', 'whole', '--upstream', `${dev.url}/`],
     ...['--upstream-rate', '1000', '--pool-threads', '2', '--trust-proxy', '127.0.0.1/32'],
     ...['--rate-limit-of', '127.0.0.0/8=off', '--api-keys', keys],
-    ...['--enrich-token-file', token, '--apply-token-file', token],
+    ...['--enrich-token-file', by.tokenFile, '--apply-token-file', by.tokenFile],
+    ...['--bootstrap-token-file', by.tokenFile],
     ...['--limit-store', redis, '--share-transactions', redis],
   ]
 }
