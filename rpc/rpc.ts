@@ -46,6 +46,8 @@ import { createTurns } from './seam/turns.ts'
 
 export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
   Pick<FrontServices, 'onPublish' | 'syncing' | 'now' | 'clientVersion'> & {
+    /** Also of what clients are not shown yet; left out: there is no such thing. */
+    readonly onArrival?: FrontServices['onPublish'] | undefined
     readonly reader: ChainReader
     readonly transactions: TransactionService
     readonly promises: PromiseService
@@ -118,11 +120,12 @@ export type RpcStats = {
 /** `reader` must be able to lease: the writer has published its first record. */
 export function createRpc(options: RpcOptions): Rpc {
   const { transactions, methods, limits, onPublish, now, syncing, caps = openOwnCaps } = options
+  const { onArrival = onPublish } = options
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish })
   const shown = createShownReceipts({ reader, onPublish, limits, caps, notes: options.shownNotes })
-  const places = createPlaceWaits({ reader, onPublish, limits, caps })
+  const places = createPlaceWaits({ reader, onArrival, limits, caps })
   const { filterHome } = options
   const { idPrefix } = filterHome ?? {}
   const filters = createFilters({ canonical, transactions, limits, caps, idPrefix, now })

@@ -48,6 +48,8 @@ export function openChainReader(options: {
   readonly chain: ChainSpec
   readonly thread: number
   readonly front?: number
+  /** Also what clients are not shown yet. */
+  readonly seesAll?: boolean
   readonly latest?: LatestHead
   /** What searches for logs keep; nothing unless said. */
   readonly logRows?: KeptLogRows
@@ -66,6 +68,7 @@ export function openChainReader(options: {
   })
   return {
     newestRecord: () => thread.leases.newest(),
+    newestOfAll: () => thread.leases.newestOfAll(),
     lease: (endpoint) => open(thread.leases.lease(), endpoint),
     adopt(record, endpoint) {
       const lease = thread.leases.adopt(record)

@@ -132,6 +132,8 @@ export interface ChainView {
 export interface ChainReader {
   /** Newest record number: changes with each publish. */
   newestRecord(): number
+  /** Of all: above `newestRecord` where clients are shown records later than they are published. */
+  newestOfAll(): number
   /** Leases the newest record. */
   lease(endpoint: Endpoint): LeasedView
   /** Leases the record that the front holds for us; undefined: gone, start again. */

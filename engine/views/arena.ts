@@ -13,7 +13,9 @@ export const FOLD = 32
 export const UNFOLDS = 48
 export const OLDEST = 64
 export const SEED = 80
-const ROWS = 96
+/** The newest record that clients are shown; HEAD but for a node that stays behind (ADR 55). */
+export const SHOWN = 96
+const ROWS = 112
 const LINE_WORDS = 16
 
 export const RECORDS = 4096

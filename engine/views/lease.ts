@@ -1,5 +1,5 @@
 /** Leases: one word per thread, the oldest record it reads; a thread may hold several (ADR 3). */
-import { type Arena, FLOOR, HEAD, rowAt } from './arena.ts'
+import { type Arena, FLOOR, HEAD, rowAt, SHOWN } from './arena.ts'
 import { readRecord, type ViewRecord } from './record.ts'
 
 export type Lease = {
@@ -9,8 +9,11 @@ export type Lease = {
   readonly release: () => void
 }
 export type Leases = {
+  /** That this thread may read. */
   newest(): number
   lease(): Lease
+  /** Of all, also of those that clients are not shown. */
+  newestOfAll(): number
   /** Leases a record that this thread's front holds for it; undefined: gone. */
   adopt(record: number): Lease | undefined
 }
@@ -20,11 +23,17 @@ const FRONT = 0
 
 /**
  * One per thread: it alone writes the row. `front`: the row of the thread that lends it records, its own where it is a front itself.
+ * `seesAll`: also what clients are not shown yet, for threads that make the chain.
  * @throws {RangeError} where the recycler would read the front's row after this one: a view that passes from one to the other between two
  * looks would be seen in neither.
  */
-export function openLeases(arena: Arena, thread: number, front = FRONT): Leases {
+export function openLeases(
+  arena: Arena,
+  thread: number,
+  { front = FRONT, seesAll = false }: { readonly front?: number; readonly seesAll?: boolean } = {},
+): Leases {
   const { words } = arena
+  const top = seesAll ? HEAD : SHOWN
   if (!(thread >= 0 && thread < arena.threads))
     throw new RangeError(`views: thread ${thread} of ${arena.threads}`)
   if (!(front >= 0 && front <= thread))
@@ -33,11 +42,6 @@ export function openLeases(arena: Arena, thread: number, front = FRONT): Leases 
     )
   const row = rowAt(thread)
   const counts = new Map<number, number>()
-  const oldest = () => {
-    let least = 0
-    for (const number of counts.keys()) if (least === 0 || number < least) least = number
-    return least
-  }
 
   function hold(number: number): Lease {
     counts.set(number, (counts.get(number) ?? 0) + 1)
@@ -53,7 +57,7 @@ export function openLeases(arena: Arena, thread: number, front = FRONT): Leases 
         if (left > 0) counts.set(number, left)
         else {
           counts.delete(number)
-          Atomics.store(words, row, oldest())
+          Atomics.store(words, row, leastOf(counts.keys()))
         }
       },
     }
@@ -78,15 +82,23 @@ export function openLeases(arena: Arena, thread: number, front = FRONT): Leases 
     return false
   }
   return {
-    newest: () => Atomics.load(words, HEAD),
+    newest: () => Atomics.load(words, top),
+    newestOfAll: () => Atomics.load(words, HEAD),
     lease() {
-      // Ends: the floor never passes the head, so it can overtake us only as often as the writer publishes in these few instructions.
+      // Ends: the floor never passes what is shown, so it can overtake us only as often as the writer publishes in these few instructions.
       for (;;) {
-        const number = Atomics.load(words, HEAD)
+        const number = Atomics.load(words, top)
         if (number === 0) throw new Error('views: nothing is published yet')
         if (enter(number)) return hold(number)
       }
     },
     adopt: (number) => (number > 0 && enter(number) ? hold(number) : undefined),
   }
+}
+
+/** 0: there is none. */
+function leastOf(numbers: Iterable<number>): number {
+  let least = 0
+  for (const number of numbers) if (least === 0 || number < least) least = number
+  return least
 }

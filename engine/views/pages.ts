@@ -2,7 +2,7 @@
  * Pages of the arena: free, owned by a table, or retired with it. A retired table's pages are used again when no thread leases a record
  * that could reach it (ADR 3).
  */
-import { type Arena, FLOOR, HEAD, rowAt } from './arena.ts'
+import { type Arena, FLOOR, rowAt, SHOWN } from './arena.ts'
 
 export type Pages = {
   /** True when `count` pages can be taken now; looks at the leases when too few are free. */
@@ -19,7 +19,7 @@ export type Pages = {
   freeCount(): number
   /** Pages of retired tables that some thread can still read. */
   heldCount(): number
-  /** The oldest record a thread reads, or the newest when none does. */
+  /** The oldest record a thread reads, or the newest that is shown when none does. */
   oldestLease(): number
 }
 
@@ -50,7 +50,7 @@ export function openPages(arena: Arena): Pages {
     retired.length = kept
   }
   function oldestLease() {
-    let oldest = Atomics.load(words, HEAD)
+    let oldest = Atomics.load(words, SHOWN)
     for (let thread = 0; thread < arena.threads; thread++) {
       const row = Math.abs(Atomics.load(words, rowAt(thread)))
       if (row !== 0 && row < oldest) oldest = row

@@ -2,29 +2,34 @@
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { type Arena, FOLD, HEAD, openArena, RECORDS, UNFOLDS } from './arena.ts'
+import { type Arena, FOLD, HEAD, openArena, RECORDS, SHOWN, UNFOLDS } from './arena.ts'
 import { type Build, Builder } from './build.ts'
 import { openPages } from './pages.ts'
-import { type Position, publishRecord } from './record.ts'
+import { type Position, publishRecord, type ViewRecord } from './record.ts'
+import { type Behind, Showing } from './showing.ts'
 import { FINAL } from './table.ts'
 import type { BlockHandle, Publisher, SharedViews } from './types.ts'
+import { indexOf } from './walk.ts'
+import { WHOLE_INDEX } from './whole-index.ts'
 
 /**
  * Opens the writer's side of a fresh arena. `base`: the fold head; it gets the first block id, and the fold word names it. Nothing can
- * be read before the first publish.
+ * be read before the first publish. `behind`: clients are shown records later; left out: at once.
  * @throws {Error} when the arena has a writer already.
  */
 export function openPublisher(
   shared: SharedViews,
   base: { readonly number: number; readonly hash: Bytes },
+  behind?: Behind,
 ): Publisher {
   const arena = openArena(shared)
   if (Atomics.load(arena.words, FOLD) !== 0) throw new Error('views: this arena has a writer')
-  const state = new PublisherState(arena, base)
+  const state = new PublisherState(arena, base, behind)
   return {
     get base() {
       return state.base
     },
+    showing: state.showing,
     stored: (block) => state.stored(block),
     begin: (parent, payloadId) => state.begin(parent, payloadId),
     add: (block, increment) => state.builder.add(state.find(block), increment),
@@ -59,12 +64,20 @@ class PublisherState {
   readonly builder: Builder
   /** Blocks whose tables are not retired, and the base. */
   readonly builds = new Map<number, Build>()
+  readonly showing: Showing | undefined
   base: Build
+  /** Of the last record. */
+  #last: { readonly pending: BlockHandle; readonly unfolds: number } | undefined
   #nextId = 1
   #unfolds: number
 
-  constructor(arena: Arena, base: { readonly number: number; readonly hash: Bytes }) {
+  constructor(
+    arena: Arena,
+    base: { readonly number: number; readonly hash: Bytes },
+    behind: Behind | undefined,
+  ) {
     this.arena = arena
+    this.showing = behind && new Showing(behind, (record) => this.#show(record))
     this.pages = openPages(arena)
     this.builder = new Builder(arena, this.pages)
     this.#unfolds = Atomics.load(arena.words, UNFOLDS)
@@ -133,8 +146,26 @@ class PublisherState {
       pending: positionOf(pending),
     }
     publishRecord(arena, record, this.pages.unreadBelow())
+    this.#tellShown(record, pending)
     this.#retire(number, [canonical, complete, pending])
     return number
+  }
+
+  #show(record: number): void {
+    Atomics.store(this.arena.words, SHOWN, record)
+  }
+
+  #tellShown({ number, pending: head, unfolds }: ViewRecord, pending: Build): void {
+    if (this.showing === undefined) {
+      this.#show(number)
+      return
+    }
+    const before = this.#last
+    this.#last = { pending, unfolds }
+    const isContinued =
+      before !== undefined && before.unfolds === unfolds && goesOnFrom(pending, before.pending)
+    const index = pending.payload === undefined ? WHOLE_INDEX : indexOf(this.arena, head)
+    this.showing.published(number, { height: head.height, index }, isContinued)
   }
 
   folded(block: BlockHandle): void {
@@ -212,6 +243,13 @@ class PublisherState {
       at = at.parent
     }
   }
+}
+
+/** The block itself, which has only grown, or one that stands on it. */
+function goesOnFrom(block: BlockHandle, before: BlockHandle): boolean {
+  let at: BlockHandle | undefined = block
+  while (at !== undefined && at.number > before.number) at = at.parent
+  return at?.id === before.id
 }
 
 /** A block that only the store knows. */

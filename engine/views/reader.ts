@@ -55,12 +55,13 @@ export function openViewThread(options: {
   readonly store: StoreReader
   readonly thread: number
   readonly front?: number
+  readonly seesAll?: boolean
 }): ViewThread {
   const arena = openArena(options.views)
   return {
     arena,
     store: options.store,
-    leases: openLeases(arena, options.thread, options.front),
+    leases: openLeases(arena, options.thread, options),
     cache: openCache(options.views.cache),
     query: createQuery(),
     scratch: createScratch(),

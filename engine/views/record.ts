@@ -30,7 +30,7 @@ const HASH = 6
 const HEADS = 16
 const HEAD_WORDS = 6
 
-/** Writes the record, then the head word. `unreadBelow`: no thread reads an older one. @throws {Error} when it would overwrite others. */
+/** Writes the record, then the head word; whether clients are shown it is another word. `unreadBelow`: no thread reads an older one. @throws {Error} when it would overwrite others. */
 export function publishRecord(arena: Arena, record: ViewRecord, unreadBelow: number): void {
   const { words } = arena
   const { number, base } = record

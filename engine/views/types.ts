@@ -5,6 +5,7 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import type { StateDiff } from '../state/diff.ts'
 import type { BlockId } from '../storage/types.ts'
+import type { Showing } from './showing.ts'
 
 /** Plain data: crosses a thread. `buffer` is the arena; `threads` the rows of leases. A front's row stands before those of its workers. */
 export type SharedViews = {
@@ -37,6 +38,8 @@ export type Increment = {
 export interface Publisher {
   /** The newest folded block, as a parent. */
   readonly base: BlockHandle
+  /** What clients are shown later; undefined: they are shown each record with its publish. */
+  readonly showing: Showing | undefined
   /** A block below the base as the parent of a branch; it is in the store alone. */
   stored(block: { readonly number: number; readonly hash: Bytes }): BlockHandle
   /** A table of its own for a block, also for a second payload of the same height. `payloadId`: 0x + 16 hex digits, readable as ChainView.pending.payloadId. */

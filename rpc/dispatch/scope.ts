@@ -1,6 +1,7 @@
 /** What one request, or one batch, runs in: its view leased at the first use and given back at its end. */
+import { leaseAhead } from '../../engine/chain/ahead.ts'
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
+import type { ChainReader, ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { MissingError } from '../../engine/state/reader.ts'
@@ -133,13 +134,19 @@ export class Scope implements FrontContext {
   /** @throws {RpcError} when the newest view is not as new as it has to be: a flush came between */
   #leased(): LeasedView {
     if (this.#lease !== undefined) return this.#lease
-    const lease = this.#options.services.reader.lease(this.#options.endpoint)
-    const lack = this.needed && lackOf(lease, this.needed)
-    if (lack !== undefined) throw lack
+    const { endpoint, services } = this.#options
+    const shown = services.reader.lease(endpoint)
+    const lack = this.needed && lackOf(shown, this.needed)
+    const lease = lack === undefined ? shown : leaseReaching(services.reader, endpoint, this.needed)
+    if (lease === undefined) throw lack
     this.#lease = lease
     return lease
   }
 }
+
+/** Clients that say what they have seen are shown that before others are. */
+const leaseReaching = (reader: ChainReader, endpoint: Endpoint, needed: Needed | undefined) =>
+  needed && leaseAhead(reader, endpoint, (view) => tooOld(view, needed) === undefined)
 
 /** Gives the lease back where it is too old, or cannot be read. @throws {ViewError} */
 function lackOf(lease: LeasedView, needed: Needed): RpcError | undefined {

@@ -39,6 +39,7 @@ export function shareViews(
 
   return {
     newestRecord: () => reader.newestRecord(),
+    newestOfAll: () => reader.newestOfAll(),
     adopt: (record, endpoint) => reader.adopt(record, endpoint),
     lease(endpoint) {
       let shared = current(endpoint)

@@ -2,6 +2,7 @@
  * A request may say how new its view has to be, by the place that an answer of any node gave it. It waits for that, bounded in time and
  * number, and is refused rather than answered from an older one.
  */
+import { isAhead } from '../../engine/chain/ahead.ts'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader, ChainView, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
 import { PlaceError, ViewError } from '../../engine/state/reader.ts'
@@ -78,7 +79,8 @@ const ENDPOINTS = ['flashblocks', 'standard'] as const
 
 export function createPlaceWaits(options: {
   readonly reader: ChainReader
-  readonly onPublish: (listener: () => void) => () => void
+  /** A record is published, whether or not clients are shown it. */
+  readonly onArrival: (listener: () => void) => () => void
   readonly limits: Pick<Limits, 'placeWaitMs' | 'placeWaitsPerClient' | 'placeWaitsTotal'>
   readonly caps: OpenCaps
 }): PlaceWaits {
@@ -90,16 +92,9 @@ export function createPlaceWaits(options: {
   const waiters: Waiters = { flashblocks: new Set(), standard: new Set() }
   const stats = { held: 0, expired: 0, refused: 0 }
 
-  options.onPublish(() => {
+  options.onArrival(() => {
     for (const endpoint of ENDPOINTS)
-      if (waiters[endpoint].size > 0)
-        look(reader, endpoint, (view) => {
-          for (const { needed, end } of [...waiters[endpoint]]) {
-            const lack = lackOf(view, needed)
-            if (lack === undefined) end(undefined)
-            else if (lack.isDecided) end(errorOf(lack, view))
-          }
-        })
+      if (waiters[endpoint].size > 0) endReached(reader, endpoint, waiters[endpoint])
   })
 
   function wait(needed: Needed, { endpoint, signal }: Client): Promise<RpcError | undefined> {
@@ -129,7 +124,7 @@ export function createPlaceWaits(options: {
       const mayWait = limits.placeWaitMs > 0
       const found = look(reader, client.endpoint, (view) => {
         const lack = lackOf(view, needed)
-        if (lack === undefined) return 'reached'
+        if (lack === undefined || isHereAhead(reader, client.endpoint, needed)) return 'reached'
         return lack.isDecided || !mayWait ? errorOf(lack, view) : undefined
       })
       if (found !== undefined) return found === 'reached' ? undefined : found
@@ -145,6 +140,20 @@ export function createPlaceWaits(options: {
       return { waiting: waiters.flashblocks.size + waiters.standard.size, ...stats }
     },
   }
+}
+
+/** In a record that others are shown later. */
+const isHereAhead = (reader: ChainReader, endpoint: Endpoint, needed: Needed): boolean =>
+  isAhead(reader, endpoint, (view) => lackOf(view, needed) === undefined)
+
+function endReached(reader: ChainReader, endpoint: Endpoint, waiters: Set<Waiter>): void {
+  look(reader, endpoint, (view) => {
+    for (const { needed, end } of [...waiters]) {
+      const lack = lackOf(view, needed)
+      if (lack === undefined || isHereAhead(reader, endpoint, needed)) end(undefined)
+      else if (lack.isDecided) end(errorOf(lack, view))
+    }
+  })
 }
 
 /** undefined too where views come and go faster than they can be read: whoever leases one looks again. */

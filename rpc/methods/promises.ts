@@ -1,5 +1,5 @@
 /** What became of transactions, and of what flashblocks said of them. */
-import type { Block, ChainView } from '../../engine/chain/types.ts'
+import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, quantity } from '../../engine/primitives/hex.ts'
 import { readAccount } from '../../engine/state/read.ts'
@@ -22,9 +22,11 @@ export const flashblocks_transactionStatus = frontMethod({
     const statusJson = (standing: Standing | undefined) => {
       // Before the view: a promise was shown before it was written down.
       const promises = services.promises.of(wanted)
-      const asked = { wanted, promises, standing }
-      const status = readNewest((view) => statusOf(view, context, asked))
-      return { hash: bytesToHex(wanted), ...status, promises: promises.map(promiseJson) }
+      return readNewest((view) => {
+        const told = shownOf(promises, view, services.reader)
+        const status = statusOf(view, context, { wanted, promises: told, standing })
+        return { hash: bytesToHex(wanted), ...status, promises: told.map(promiseJson) }
+      })
     }
     // Before all else: what has left the txpool for a block is in the view then.
     const standing = services.transactions.standingOf(wanted)
@@ -58,6 +60,18 @@ export const flashblocks_stats = frontMethod({
   result: plainResult('Statistics', { title: 'Flashblock statistics', type: 'object' }),
   handler: ({ services }, seconds) => statsOf(services.promises, seconds),
 })
+
+/** Without those of flashblocks that clients are not shown yet: nobody was promised anything. */
+function shownOf(
+  promises: readonly StoredPromise[],
+  { pending }: ChainView,
+  reader: ChainReader,
+): readonly StoredPromise[] {
+  if (reader.newestOfAll() === reader.newestRecord()) return promises
+  const isShown = ({ number, index }: StoredPromise) =>
+    BigInt(number) < pending.number || (BigInt(number) === pending.number && index <= pending.index)
+  return promises.filter(isShown)
+}
 
 type Asked = {
   readonly wanted: Bytes

@@ -126,6 +126,9 @@ function hear(message: Told, { front, feed, remote, opened, probe }: Heard): voi
       front.hear(message.message)
       if (message.message.type === 'published') front.published()
       return
+    case 'arrived':
+      front.arrived()
+      return
     case 'packet':
       feed?.broadcast(message.packet, message.place)
       return

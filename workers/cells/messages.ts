@@ -144,6 +144,8 @@ export type ToCell =
   | Answering
   /** A new record can be read, or something that a page shows has happened. */
   | { readonly type: 'heard'; readonly message: Heard }
+  /** A record was published that clients are shown later. */
+  | { readonly type: 'arrived' }
   | {
       readonly type: 'packet'
       readonly packet: string | Bytes

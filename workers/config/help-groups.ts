@@ -13,7 +13,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
     operatorFeeConstant daFootprintScalar`,
   Leaders: `apply applyTokenFile applyMs verifyShare`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
-  Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional`,
+  Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional
+    behind cadenceMs`,
   Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile bootstrapTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,

@@ -35,6 +35,17 @@ const MOST_FRONTS = 64
 const frontsFor = (cores: number): number =>
   cores <= 4 ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 4))
 
+/** A block of X Layer has five. */
+const MOST_BEHIND = 8
+/** Of nodes that have a feed. */
+export const BEHIND = option('N', integer(0, MOST_BEHIND), {
+  fallback: 0,
+  text: 'clients are shown a flashblock when N later ones are known, here or to a replica, or N cadences later',
+})
+/** What a role says of it. */
+export const behindOf = (flashblocks: number, cadenceMs: number) =>
+  flashblocks === 0 ? undefined : { flashblocks, ms: flashblocks * cadenceMs }
+
 export const SERVING = {
   chain: CHAIN,
   datadir: DATADIR,

@@ -93,7 +93,7 @@ async function run(main: MessagePort, data: FollowerData): Promise<void> {
     if (!(await isStarted(main))) return
     const chain = chainSpec(data.chain)
     const store = openStore(attachDatabase(data.database))
-    const reader = openChainReader({ views: data.views, store, chain, thread: data.thread })
+    const reader = openChainReader({ ...data, store, chain, seesAll: true })
     upstreams.push(...openUpstreams(data.upstreams, data.limits))
     const parts: Parts = { main, data, chain, store, reader, upstreams, tell }
     const isChecked = await check(parts)

@@ -123,6 +123,8 @@ export interface Front {
   listen(port: number, reusePort?: boolean): Promise<Place>
   /** A new record can be read. */
   published(): void
+  /** One was published that clients are shown later. */
+  arrived(): void
   close(): Promise<void>
   /** Reads the API keys again, and gives their number; undefined: their file has a problem. Left out: there are none. */
   readonly reloadKeys?: (() => number | undefined) | undefined
@@ -144,12 +146,13 @@ const NO_ENGINE: Engine = { name: 'none', openSession: refuse, precompiles: refu
 
 export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain } = parts
-  const publishes = createListeners()
+  const [publishes, arrivals] = [createListeners(), createListeners()]
+  publishes.add(arrivals.fire)
   const opened =
     config.apiKeys === undefined ? undefined : openApiKeys(config.apiKeys, parts.report)
   const store = await openLimitStore(config.limitStore, parts.report)
   const purses = openPurses({ ...parts, keys: opened?.keys, store, shared: parts.purses })
-  const rpc = openRpc(parts, purses, publishes.add)
+  const rpc = openRpc(parts, purses, { onPublish: publishes.add, onArrival: arrivals.add })
   const newestRecord = () => parts.reader.newestRecord()
   const answer = parts.requests?.answerer(rpc.answer, newestRecord) ?? rpc.answer
   let url = ''
@@ -178,6 +181,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
       return { port: taken, url }
     },
     published: publishes.fire,
+    arrived: arrivals.fire,
     reloadKeys:
       opened &&
       (() => {
@@ -213,7 +217,7 @@ export async function createFront(parts: FrontParts): Promise<Front> {
 function openRpc(
   parts: FrontParts,
   { charging }: Purses,
-  onPublish: (listener: () => void) => () => void,
+  { onPublish, onArrival }: Pick<Parameters<typeof createRpc>[0], 'onPublish' | 'onArrival'>,
 ): Rpc {
   const { config, report } = parts
   return createRpc({
@@ -233,7 +237,7 @@ function openRpc(
     legacyUrl: parts.legacyUrl,
     ...{ lazy: parts.lazy, forward: parts.forward, mode: parts.mode },
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
-    onPublish,
+    ...{ onPublish, onArrival },
     syncing: parts.syncing,
     now: parts.now,
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),

@@ -34,9 +34,12 @@ type Port = MessagePort | undefined
 export function startChainThreads(
   context: NodeContext,
   data: OpenedData,
-  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape' | 'applying'>,
+  role: Pick<
+    Role,
+    'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape' | 'applying' | 'behind'
+  >,
 ): ChainThreads {
-  const { startSource, feeds, lazyCacheBytes, finality, tape, applying } = role
+  const { startSource, feeds, lazyCacheBytes, finality, tape, applying, behind } = role
   const toWriter = new MessageChannel()
   const link = startSource && { keeper: new MessageChannel(), writer: new MessageChannel() }
   const toFeeds = Array.from({ length: feeds ?? 0 }, () => new MessageChannel())
@@ -57,7 +60,7 @@ export function startChainThreads(
       keeper: toWriter.port2,
       source: link?.writer.port1,
       feeds: feeds === undefined ? undefined : toFeeds.map(({ port1 }) => port1),
-      ...{ finality, tape, applying },
+      ...{ finality, tape, applying, behind },
     },
     (message) => {
       if (message.type === 'ready') ready.resolve()
@@ -140,10 +143,11 @@ function startWriter(
     readonly finality: Role['finality']
     readonly tape: Role['tape']
     readonly applying: Role['applying']
+    readonly behind: Role['behind']
   },
   onMessage: (message: FromWriter) => void,
 ): Thread<ToWriter> {
-  const { keeper, source, feeds, finality, tape, applying } = ports
+  const { keeper, source, feeds, finality, tape, applying, behind } = ports
   const data: WriterData = {
     ...{ ...shared, thread: WRITER_ROW, keeper },
     sequencer: feeds === undefined ? source : undefined,
@@ -153,6 +157,7 @@ function startWriter(
       ...(finality === undefined ? {} : limitsOf(finality)),
       ...applying,
     },
+    behind,
     tellsChanges: source !== undefined && config.limits.feedEnrichedBytes > 0,
     isRecorded: tape?.type === 'record',
     replay: tape?.type === 'replay' ? tape.data : undefined,

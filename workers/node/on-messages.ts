@@ -3,11 +3,13 @@
 import { socketData } from '../../engine/flashblocks/codec.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { BegunEffect } from '../../engine/sources/writer/types.ts'
+import type { ShowPlace } from '../../engine/views/showing.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import type { Cells } from '../cells/cells.ts'
 import { kebab } from '../config/command.ts'
 import { sealedLine } from '../front/banner.ts'
 import type { Front } from '../front/front.ts'
+import type { SharedPlaces } from '../front/shared-places.ts'
 import type { Transactions } from '../front/transactions.ts'
 import type { Verifier } from '../front/verifier.ts'
 import type { Health } from '../observe/health.ts'
@@ -33,8 +35,9 @@ export type Concerned = {
   readonly threads: Pick<ChainThreads, 'keeper'>
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
-    readonly front?: Pick<Front, 'published' | 'hear'>
+    readonly front?: Pick<Front, 'published' | 'arrived' | 'hear'>
     readonly cells?: Pick<Cells, 'tell'>
+    readonly places?: Pick<SharedPlaces, 'had'>
     readonly source?: Pick<ConnectedSource, 'canonicalMoved' | 'leaderDropped'>
   }
 }
@@ -48,9 +51,6 @@ export function onWriter(
   parts.later.front?.hear(message)
   tellCells(message, parts.later.cells)
   switch (message.type) {
-    case 'ready':
-    case 'stopped':
-      return
     case 'published':
       if (health.published(message.canonical, message.pending, message.publishMs > 0)) {
         parts.later.source?.canonicalMoved?.()
@@ -66,6 +66,9 @@ export function onWriter(
       return
     case 'sealed':
       if (parts.isTold) process.stdout.write(sealedLine(message))
+      return
+    case 'had':
+      onHad(message.place, parts.later)
       return
     case 'changes':
       parts.feed.changed(message.changes)
@@ -107,6 +110,11 @@ export function onWriter(
   }
 }
 
+function onHad(place: ShowPlace, { front, places }: Concerned['later']): void {
+  front?.arrived()
+  places?.had(place)
+}
+
 /** What they read of the views by themselves is not in it. */
 function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined): void {
   if (cells === undefined) return
@@ -114,6 +122,7 @@ function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined):
     cells.tell({ type: 'heard', message: { ...message, transactions: [] } })
   else if (message.type === 'sealed' || (message.type === 'count' && isShown(message.what)))
     cells.tell({ type: 'heard', message })
+  else if (message.type === 'had') cells.tell({ type: 'arrived' })
   else if (message.type === 'cancel') cells.tell(message)
 }
 

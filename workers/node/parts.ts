@@ -10,6 +10,7 @@ import { createDigester } from '../front/digester.ts'
 import { feedGate } from '../front/feed-gate.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
+import type { SharedPlaces } from '../front/shared-places.ts'
 import type { SharedTransactions } from '../front/shared-transactions.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
@@ -50,6 +51,7 @@ export type Parts = StartedNode & {
     source?: ConnectedSource
     cells?: Cells
     shared?: SharedTransactions
+    places?: SharedPlaces
   }
   /** A canonical block or an answer is not what the other engine makes of it. */
   readonly distrust: (reason: string) => void
@@ -105,7 +107,7 @@ export function openParts(
       ...{ pool: pool.stats, keptLogs: started.keptLogs, near: started.near },
       holds: () => later.front?.holds() ?? {},
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
-      txpool: () => ({ ...transactions.stats(), ...later.shared?.stats() }),
+      txpool: () => ({ ...transactions.stats(), ...toldStats(later) }),
       front: () => later.front?.stats() ?? {},
       heaps: started.heaps,
       bootstrap: () => bootstrap?.stats() ?? {},
@@ -144,6 +146,12 @@ function bootstrapOf(
   lifecycle.onStop('the reader of new replicas', service.close)
   return service
 }
+
+/** Of what replicas tell each other. */
+const toldStats = ({ shared, places }: Parts['later']) => ({
+  ...shared?.stats(),
+  ...places?.stats(),
+})
 
 /** Of this thread, and of the cells that it tells. */
 function feedOfAll(hub: FeedHub, later: Pick<Parts['later'], 'cells'>): FeedHub {

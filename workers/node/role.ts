@@ -51,6 +51,8 @@ export type Role = {
   readonly legacyUrl: string | undefined
   /** Redis, by which replicas tell each other what was sent to them; left out: nobody is told. */
   readonly shareTransactions?: string | undefined
+  /** Clients are shown flashblocks so much later; left out: at once. */
+  readonly behind?: { readonly flashblocks: number; readonly ms: number } | undefined
   readonly syncing: () => Syncing
   /** Where blocks come from; undefined: none come, and there is no /feed. */
   readonly startSource: StartSource | undefined

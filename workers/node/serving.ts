@@ -4,6 +4,7 @@ import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { createWaitingMemory } from '../../engine/txpool/shared/memory.ts'
 import { openWaitingWriter } from '../../engine/txpool/shared/writer.ts'
+import type { ShowPlace } from '../../engine/views/showing.ts'
 import { createShownMemory, openSharedShown } from '../../rpc/events/shared-shown.ts'
 import { createLimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
@@ -101,8 +102,8 @@ function countsOf({ frontThreads, limits }: NodeConfig): SharedCounts | undefine
 /** The txpool's, for whoever sends. The stream is loaded where it is asked for: most nodes have none. */
 async function openService(
   { lifecycle, reporter }: NodeContext,
-  { transactions, chain, later }: Parts,
-  { shareTransactions: url }: Role,
+  { transactions, chain, later, threads }: Parts,
+  { shareTransactions: url, behind }: Role,
 ): Promise<TransactionService> {
   const { service } = transactions
   if (url === undefined) return service
@@ -113,6 +114,13 @@ async function openService(
   const shared = shareTransactions({ url, chainId, transactions: service, lazy, report })
   lifecycle.onStop('the stream of transactions', shared.close)
   later.shared = shared
+  if (behind !== undefined) {
+    const { sharePlaces } = await import('../front/shared-places.ts')
+    const onHeard = (place: ShowPlace) => threads.writer.post({ type: 'heard', place })
+    const places = sharePlaces({ url, chainId, onHeard, report })
+    lifecycle.onStop('the channel of places', places.close)
+    later.places = places
+  }
   return shared.telling(service)
 }
 

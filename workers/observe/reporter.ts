@@ -30,6 +30,10 @@ const KINDS = {
   limit_store_away: ['warn', 'the store of the limits does not answer: this process counts alone'],
   node_fails: ['error', 'the node cannot go on'],
   part_not_stopped: ['warn', 'a part did not stop as it should'],
+  places_not_shared: [
+    'warn',
+    'the channel of --behind and --share-transactions does not answer: flashblocks are shown by what this node has',
+  ],
   promise_broken: ['warn', 'a block that flashblocks had shown is replaced'],
   start_failed: ['error', 'the start failed'],
   state_begun: ['warn', 'the state begins anew'],

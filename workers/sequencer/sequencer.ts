@@ -152,10 +152,8 @@ function connect(
   const tell = (message: FromSequencer) => main.postMessage(message)
   const store = openStore(attachDatabase(data.database))
   const reader = openChainReader({
-    views: data.views,
-    store,
+    ...{ views: data.views, store, thread: data.thread, seesAll: true },
     chain: chainSpec(data.chain),
-    thread: data.thread,
   })
   // A slow answer makes an empty flashblock, not a late one.
   const txpool = createTxpoolQuestions(data.flashblockTimeMs / 4, (wanted, request) =>

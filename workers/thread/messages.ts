@@ -20,6 +20,7 @@ import type { SharedDatabase } from '../../engine/storage/database/types.ts'
 import type { KeeperStats } from '../../engine/storage/keeper/stats.ts'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import type { OpenedChain, StoredHead } from '../../engine/storage/types.ts'
+import type { ShowPlace } from '../../engine/views/showing.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
 import type { AskedLine } from '../record/ahead.ts'
 import type { AskedAt } from '../record/asking.ts'
@@ -43,6 +44,8 @@ export type ToWriter =
   | { readonly type: 'distrust'; readonly reason: string }
   /** The writer's end of a feed whose thread is a new one. */
   | { readonly type: 'feed'; readonly port: MessagePort }
+  /** A replica has this flashblock. */
+  | { readonly type: 'heard'; readonly place: ShowPlace }
   /** Its end of the leaders, whose feeds it applies. */
   | { readonly type: 'leaders'; readonly port: MessagePort }
   /** Once, to a writer that has a record: there is a first record of the views. */
@@ -69,6 +72,8 @@ export type FromWriter =
       { readonly type: 'keeper' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes' }
     >
   | { readonly type: 'changes'; readonly changes: Changes }
+  /** Of a node that stays behind: it has this, and clients are shown it later. */
+  | { readonly type: 'had'; readonly place: ShowPlace }
   | FromTape
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
   | Trapped

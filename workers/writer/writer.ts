@@ -18,6 +18,7 @@ import type { ReplayData } from '../record/lines.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
 import type { WriterToFollower } from '../thread/follower-messages.ts'
 import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from '../thread/messages.ts'
+import { type HeldBack, holdBack } from './held-back.ts'
 import { createRecording, openLine, type Recording } from './recording.ts'
 import { createAnswers, replay } from './replaying.ts'
 import { followedSource, type Source, sequencerSource } from './sources.ts'
@@ -36,6 +37,8 @@ export type WriterData = SharedNode & {
         readonly frames?: string | undefined
       }
     | undefined
+  /** Clients are shown records so much later; left out: with their publish. */
+  readonly behind?: { readonly flashblocks: number; readonly ms: number } | undefined
   /** Somebody may apply what records show. */
   readonly tellsChanges: boolean
   readonly limits?: Partial<WriterLimits>
@@ -56,6 +59,7 @@ type Thread = {
   /** Of a node that is recorded. */
   onFill: Recording['fill']
   readonly counts: Map<string, number>
+  readonly held: HeldBack
   tell(message: FromWriter): void
 }
 
@@ -77,8 +81,11 @@ function start(main: MessagePort, data: WriterData): void {
 function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
   const chain = chainSpec(data.chain)
   const store = openStore(attachDatabase(data.database))
-  const publisher = openPublisher(data.views, opened.foldHead)
-  const reader = openChainReader({ views: data.views, store, chain, thread: data.thread })
+  const behind = data.behind && { ...data.behind, now: () => performance.now() }
+  const publisher = openPublisher(data.views, opened.foldHead, behind)
+  const reader = openChainReader({
+    ...{ views: data.views, store, chain, thread: data.thread, seesAll: true },
+  })
   const tape = openTape(data)
   const { writer: opens, effects } = openWriter(
     {
@@ -109,6 +116,7 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
     source: tape.type === 'replay' ? undefined : sourceOf(data, (fill) => thread.onFill(fill)),
     onFill() {},
     counts: new Map(),
+    held: holdBack(publisher.showing, (message) => main.postMessage(message satisfies FromWriter)),
     tell: (message) => main.postMessage(message),
   }
   carryOut(thread, effects)
@@ -175,6 +183,9 @@ function serve(main: MessagePort, thread: Thread): void {
       case 'feed':
         source?.feed?.(message.port)
         return
+      case 'heard':
+        thread.held.heard(message.place)
+        return
       case 'leaders':
         source?.leaders?.(message.port)
         return
@@ -182,6 +193,7 @@ function serve(main: MessagePort, thread: Thread): void {
         source?.close()
         clearInterval(beat)
         await deliver.stop()
+        thread.held.stop()
         recording?.flush()
         report(thread)
         tell({ type: 'stopped' })
@@ -309,6 +321,7 @@ function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
     // The sequencer first: it waits for its parent.
     thread.source?.hear(effect)
     if (effect.type === 'count') count(thread, effect.what, effect.by)
+    else if (effect.type === 'published' || effect.type === 'sealed') thread.held.tell(effect)
     else if (!isForSource(effect)) thread.tell(effect)
   }
   for (const effect of effects)

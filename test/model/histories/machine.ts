@@ -300,6 +300,7 @@ export class Machine {
       get base() {
         return inner.base
       },
+      showing: inner.showing,
       stored: (block) => {
         const handle = inner.stored(block)
         truth.name(handle.id, truth.byHash(block.hash))

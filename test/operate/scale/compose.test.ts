@@ -11,6 +11,7 @@ import {
   fallbackOf,
   haproxyDefault,
   haproxyMaxConnections,
+  haproxyStickMs,
   haproxyVariables,
   peersOf,
   type Service,
@@ -93,6 +94,9 @@ test('HAProxy has the file beside it, and is told of every node', () => {
     nodes.map(([, service]) => `${addressOf(service)}:${port}`).toSorted(),
   )
 })
+
+test('an address stays at its node for longer than a filter lives that nobody polls', () =>
+  expect(haproxyStickMs).toBeGreaterThan(fallbackOf('limitFilterIdleMs') as number))
 
 test('ports are those of haproxy.cfg', () => {
   const published = haproxy!.ports!.map((one) => one.split(':').at(-1))

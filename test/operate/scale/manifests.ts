@@ -141,6 +141,10 @@ export const haproxyVariables: ReadonlySet<string> = new Set(
   [...haproxy.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!),
 )
 
+/** How long an address stays at its node after its last request. */
+export const haproxyStickMs =
+  Number(/^ {4}stick-table .* expire (\d+)s$/m.exec(haproxy)![1]) * 1_000
+
 /** For requests that were begun, and for closing, in ms, beside --drain-ms. */
 const serving = readFileSync('workers/node/serving.ts', 'utf8')
 const constantOf = (name: string): number =>

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { until } from '../follow/nodes.ts'
 import { freePort } from '../free-port.ts'
 
-const FILE = 'docs/operate/scale/haproxy.cfg'
+export const HAPROXY_FILE = 'docs/operate/scale/haproxy.cfg'
 
 const START_MS = 10_000
 
@@ -34,10 +34,11 @@ export type ServerStats = {
 export async function startBalancer(
   folder: string,
   env: Readonly<Record<string, string>>,
+  file = HAPROXY_FILE,
 ): Promise<Balancer> {
   const port = await freePort()
   const statsSocket = join(folder, `stats-${port}.sock`)
-  const child = spawn('haproxy', ['-db', '-f', FILE], {
+  const child = spawn('haproxy', ['-db', '-f', file], {
     stdio: ['ignore', 'inherit', 'inherit'],
     env: {
       PATH: process.env['PATH'],

@@ -26,19 +26,30 @@ const SEVEN = '127.0.7.1'
 const ELEVEN = '127.0.8.1'
 const HEAVY = '127.0.9.1'
 
-type Replica = { readonly node: RunningNode; readonly agentPort: number; readonly place: string }
+export type Replica = {
+  readonly node: RunningNode
+  readonly agentPort: number
+  readonly place: string
+}
 type World = {
   readonly leader: RunningNode
   readonly replicas: readonly [Replica, Replica]
   readonly checks: Checks
 }
 
-async function startReplica(leader: RunningNode, genesis: string): Promise<Replica> {
+export async function startReplica(
+  leader: RunningNode,
+  genesis: string,
+  {
+    feed = `${leader.url.replace('http', 'ws')}/feed`,
+    flags = [],
+  }: { readonly feed?: string; readonly flags?: readonly string[] } = {},
+): Promise<Replica> {
   const agentPort = await freePort()
   const node = await startNode(
     [
       ...['--chain', genesis, '--datadir', temporary('replica'), '--state', 'whole'],
-      ...['--upstream', `${leader.url}/`, '--feed', `${leader.url.replace('http', 'ws')}/feed`],
+      ...['--upstream', `${leader.url}/`, '--feed', feed, ...flags],
       ...['--pool-threads', '2', '--rate-limit', '1000'],
       ...['--rate-limit-of', `127.0.4.0/24=off,127.0.7.0/24=7,127.0.8.0/24=11,127.0.9.0/24=off`],
       ...['--trust-proxy', '127.0.0.1/32', '--proxy-protocol', `${NAMING}/32`],
@@ -48,7 +59,7 @@ async function startReplica(leader: RunningNode, genesis: string): Promise<Repli
   )
   return { node, agentPort, place: new URL(node.url).host }
 }
-const environment = ([one, other]: World['replicas']) => ({
+export const environment = ([one, other]: World['replicas']) => ({
   ...{ NODE1: one.place, NODE1_AGENT: String(one.agentPort) },
   ...{ NODE2: other.place, NODE2_AGENT: String(other.agentPort) },
 })

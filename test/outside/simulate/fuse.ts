@@ -22,6 +22,7 @@ export function fusedPublisher(publisher: Publisher, fuse: Fuse): Publisher {
     get base() {
       return publisher.base
     },
+    showing: publisher.showing,
     stored: (block) => publisher.stored(block),
     begin: (parent, payloadId) => publisher.begin(parent, payloadId),
     add(block, increment) {

@@ -10,6 +10,7 @@ function counted() {
   let opened = 0
   const reader: ChainReader = {
     newestRecord: memory.newestRecord,
+    newestOfAll: memory.newestOfAll,
     adopt: memory.adopt,
     lease(endpoint) {
       opened++

@@ -2,7 +2,7 @@
 import { WIRE_FORMS } from '../../../engine/flashblocks/codec.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import { choice, integer, option, optional, text } from '../../config/option.ts'
-import { type NodeDefaults, SERVING } from '../../config/serving.ts'
+import { BEHIND, type NodeDefaults, SERVING } from '../../config/serving.ts'
 
 const DAY_MS = 86_400_000
 const UINT32 = 0xffff_ffff
@@ -21,6 +21,7 @@ export const FLAGS = {
     fallback: 200,
     text: 'time between flashblocks',
   }),
+  behind: BEHIND,
   feedForm: option('xlayer|plain', choice(...WIRE_FORMS), {
     fallback: 'xlayer',
     text: 'messages of /feed: 0x1E and brotli, or JSON text',

@@ -1,6 +1,7 @@
 /** The node of a development network: it makes its chain, has keys that everybody knows, and a sequencer. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import { behindOf } from '../../config/serving.ts'
 import { type ChainChoice, given } from '../../data/datadir.ts'
 import type { Role } from '../../node/role.ts'
 import type { DevConfig } from './flags.ts'
@@ -25,6 +26,7 @@ export function devRole(config: DevConfig): Role {
       undoBlocks: Math.max(config.finalizedLag, config.snapshotBlocks),
     },
     legacyUrl: undefined,
+    behind: behindOf(config.behind, flashblockTimeMs),
     // It is never behind anybody.
     syncing: () => false,
     startSource: (link) => startSequencer(config, link),

@@ -17,7 +17,7 @@ import {
   url,
 } from '../../config/option.ts'
 import { JSON_OUT } from '../../config/options.ts'
-import { type NodeDefaults, SERVING } from '../../config/serving.ts'
+import { BEHIND, type NodeDefaults, SERVING } from '../../config/serving.ts'
 import { FEED_BOUNDS } from '../../feeds/limits.ts'
 import { APPLY_BOUNDS } from '../../leaders/limits.ts'
 
@@ -68,6 +68,11 @@ export const FLAGS = {
   shareTransactions: option('redis://…', optional(url('rediss', 'redis')), {
     fallback: undefined,
     text: 'a stream of Redis by which replicas tell each other what was sent to them',
+  }),
+  behind: BEHIND,
+  cadenceMs: option('MS', integer(20, 10_000), {
+    fallback: 200,
+    text: 'between two flashblocks of the feeds, for --behind',
   }),
   trustUpstream: flag(
     'lazy state without proofs, where the upstream gives none: as right as it is',

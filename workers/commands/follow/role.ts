@@ -1,6 +1,7 @@
 /** The node of a network that exists: blocks come from upstreams and feeds, and nobody's key is known. */
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
+import { behindOf } from '../../config/serving.ts'
 import { type ChainChoice, heldChain } from '../../data/datadir.ts'
 import type { Opened } from '../../data/open.ts'
 import type { Role } from '../../node/role.ts'
@@ -39,6 +40,7 @@ export function followRole(
     lazyCacheBytes: config.lazyCache * 2 ** 20,
     legacyUrl: config.legacyRpc,
     shareTransactions: config.shareTransactions,
+    behind: behindOf(config.behind, config.cadenceMs),
     syncing: () => false,
     feeds: config.feed.length,
     applying: applyingOf(config),

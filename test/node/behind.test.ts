@@ -1,0 +1,116 @@
+/** A node that stays behind, asked as by clients: with one front thread and with several. */
+import { describe, expect, test } from 'vitest'
+import { until } from '../outside/follow/nodes.ts'
+import { call, type RunningNode, startNode } from '../outside/node-process.ts'
+
+const WAIT_MS = 20_000
+/** Time decides nothing. */
+const SLOW = ['--block-time-ms', '600000', '--flashblock-time-ms', '60000']
+/** Count decides nothing: the chain stands still. */
+const FAST = ['--flashblock-time-ms', '100']
+
+type Said = { readonly place: string; readonly result: unknown }
+async function ask(url: string, method: string, params: unknown[] = [], min?: string) {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(min && { 'x-min-flashblock': min }) },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  const place = response.headers.get('x-flashblock') ?? ''
+  const { result } = (await response.json()) as { readonly result: unknown }
+  return { place: place.split(':').slice(0, 2).join(':'), result } satisfies Said
+}
+
+type Stepped = { readonly number: string; readonly index: number | string }
+const placeOf = ({ number, index }: Stepped) => `${Number(number)}:${Number(index)}`
+
+const start = (flags: readonly string[]) =>
+  startNode([
+    '--ephemeral',
+    '--rate-limit',
+    'off',
+    '--behind',
+    '2',
+    '--pool-threads',
+    '4',
+    ...flags,
+  ])
+
+async function using(flags: readonly string[], use: (node: RunningNode) => Promise<void>) {
+  const node = await start(flags)
+  try {
+    await use(node)
+  } finally {
+    await node.stop()
+  }
+}
+
+describe.each([1, 2])('%i front threads', (fronts) => {
+  const threads = ['--front-threads', String(fronts)]
+
+  test('what is asked is two flashblocks behind, and at the newest where that is named', async () => {
+    await using([...threads, ...SLOW], async (node) => {
+      const url = `${node.url}/flashblocks`
+      const [from, to] = (await call(url, 'eth_accounts')) as [string, string]
+      await call(url, 'dev_pause')
+      const step = async () => placeOf((await call(url, 'dev_step')) as Stepped)
+      const shown = async () => (await ask(url, 'eth_blockNumber')).place
+      const receipt = async (min?: string) =>
+        (await ask(url, 'eth_getTransactionReceipt', [hash], min)).result
+      const first = await step()
+      await step()
+      const hash = await call(url, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
+      const third = await step()
+      expect(await until(async () => (await shown()) === first, WAIT_MS)).toBe(true)
+      expect((await ask(url, 'eth_blockNumber', [], third)).place).toBe(third)
+      expect(await receipt(third)).not.toBeNull()
+      expect(await receipt()).toBeNull()
+      const { result: status } = await ask(url, 'flashblocks_transactionStatus', [hash])
+      expect(status).toMatchObject({ status: 'pooled', promises: [] })
+      const { result: waiting } = await ask(url, 'eth_getTransactionByHash', [hash])
+      expect(waiting).toMatchObject({ blockNumber: null })
+      await step()
+      const fifth = await step()
+      expect(await until(async () => (await shown()) === third, WAIT_MS)).toBe(true)
+      expect(await receipt()).not.toBeNull()
+      expect((await ask(url, 'eth_blockNumber', [], fifth)).place).toBe(fifth)
+      expect(await shown()).toBe(third)
+    })
+  }, 60_000)
+
+  test('a chain that stands still hides nothing', async () => {
+    await using([...threads, ...FAST], async (node) => {
+      const url = `${node.url}/flashblocks`
+      const [from, to] = (await call(url, 'eth_accounts')) as [string, string]
+      await call(url, 'dev_pause')
+      const hash = await call(url, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
+      // Index 0 has none of the txpool's.
+      for (let steps = 0; steps < 2; steps++) await call(url, 'dev_step')
+      const isThere = async () =>
+        (await ask(url, 'eth_getTransactionReceipt', [hash])).result !== null
+      expect(await until(isThere, WAIT_MS)).toBe(true)
+      await call(url, 'dev_seal')
+      const block = async () =>
+        (await ask(node.url, 'eth_getTransactionReceipt', [hash])).result !== null
+      expect(await until(block, WAIT_MS)).toBe(true)
+    })
+  }, 60_000)
+
+  test('nothing goes back, and latest is never above pending', async () => {
+    await using([...threads, ...FAST], async (node) => {
+      const url = `${node.url}/flashblocks`
+      let before = [0, 0]
+      let blocks = 0
+      const read = async () => {
+        const { place, result } = await ask(url, 'eth_getBlockByNumber', ['latest', false])
+        const now = place.split(':').map(Number)
+        if (now[0]! > before[0]!) blocks++
+        expect(now[0]! > before[0]! || (now[0] === before[0] && now[1]! >= before[1]!)).toBe(true)
+        expect(Number((result as { number: string }).number)).toBeLessThanOrEqual(now[0]!)
+        before = now
+        return blocks === 4
+      }
+      expect(await until(read, WAIT_MS)).toBe(true)
+    })
+  }, 60_000)
+})
