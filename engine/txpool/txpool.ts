@@ -90,7 +90,7 @@ export class Txpool {
   submit(
     raw: Bytes,
     readHead: ReadHead,
-    { digest, isProven, isListed = false }: Known = {},
+    { digest, isProven, isListed = false, isTaken = false }: Known = {},
   ): Submitted | Unproven | Undigested | Unlisted {
     const opened = openSubmitted(raw, this.limits)
     if ('error' in opened) return opened
@@ -113,6 +113,7 @@ export class Txpool {
     }
     const result = readHead((head) => this.#accept(decoded.transaction, head, acceptance))
     this.#announce(decoded.transaction.from)
+    if (isTaken) this.#announcements.tellLate(decoded.transaction, this.#kept.get(key), result)
     return result
   }
 
@@ -222,7 +223,7 @@ export class Txpool {
   include(transaction: SignedTransaction, blockNumber: number): void {
     const key = keyOf(transaction.hash)
     const known = this.#kept.get(key)
-    const entry = known ?? this.#entry(transaction, 0n, false)
+    const entry = known ?? { ...this.#entry(transaction, 0n, false), isUntold: true }
     if (known === undefined) this.#kept.add(entry)
     else if (known.place.status !== 'included') this.#close(known)
     entry.place = { status: 'included', blockNumber }

@@ -58,6 +58,8 @@ export type Known = {
   readonly digest?: Digest
   readonly isProven?: boolean
   readonly isListed?: boolean
+  /** The sequencer has it: a flashblock with it may have been quicker than its answer. */
+  readonly isTaken?: boolean
 }
 
 export type Entry = {
@@ -76,6 +78,8 @@ export type Entry = {
   readonly addedAtMs: number
   place: Place
   isAnnounced: boolean
+  /** It never waited here: a flashblock brought it. */
+  isUntold: boolean
   /** The sequencer was not through with it in its time: that it has it again does not mean that it will be included. */
   isStopped: boolean
 }
@@ -93,6 +97,7 @@ export function newEntry(
     tipCap: isDynamic ? transaction.maxPriorityFeePerGas : transaction.gasPrice,
     place: { status: 'waiting' },
     isAnnounced: false,
+    isUntold: false,
     isStopped: false,
   }
 }

@@ -193,7 +193,7 @@ function createSubmit(txpool: Txpool, options: Options): TransactionService['sub
     return submitted
   }
 
-  const TAKEN: Known = { isProven: true, isListed: true }
+  const TAKEN: Known = { isProven: true, isListed: true, isTaken: true }
   return (raw, client, isTaken = false) => submitKnowing({ raw, client }, isTaken ? TAKEN : {})
 }
 

@@ -111,6 +111,29 @@ describe('order', () => {
     pool.submit(d!.raw, at(head))
     expect(heard).toHaveLength(3)
   })
+
+  test('and of one that the sequencer has taken, though a flashblock with it was quicker, once', () => {
+    const { pool, head } = testPool()
+    const heard: string[] = []
+    pool.onPending((hash) => heard.push(keyOf(hash)))
+    const [a, b, c] = [transfer(0, 0), transfer(0, 1), transfer(1, 0)]
+    pool.include(a, 7)
+    head.nonces.set(keyOf(a.from), 1n)
+    const taken = { isProven: true, isListed: true, isTaken: true }
+    expect(pool.submit(a.raw, at(head))).toHaveProperty('error')
+    // Nobody says that it was sent here.
+    expect(heard).toEqual([])
+    pool.submit(a.raw, at(head), taken)
+    pool.submit(a.raw, at(head), taken)
+    expect(heard).toEqual(names([a]))
+    // Told when it waited, or told before its flashblock was looked at.
+    pool.submit(b.raw, at(head), taken)
+    pool.include(b, 7)
+    head.nonces.set(keyOf(a.from), 2n)
+    pool.submit(b.raw, at(head), taken)
+    pool.submit(c.raw, at(head), taken)
+    expect(heard).toEqual(names([a, b, c]))
+  })
 })
 
 describe('limits', () => {

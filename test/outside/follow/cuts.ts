@@ -8,13 +8,21 @@ export type Cuttable = {
   readonly connections: number
   /** Ends all of them, without a word; whoever comes again gets through. */
   cut(): void
+  /** Cuts, and lets nobody through until it is opened again. */
+  shut(): void
+  open(): void
   close(): void
 }
 
 export async function cuttable(target: number): Promise<Cuttable> {
   const sockets = new Set<Socket>()
   let connections = 0
+  let isShut = false
   const server = createServer((client) => {
+    if (isShut) {
+      client.destroy()
+      return
+    }
     connections++
     const node = connect(target, '127.0.0.1')
     for (const [from, to] of [
@@ -41,6 +49,13 @@ export async function cuttable(target: number): Promise<Cuttable> {
       return connections
     },
     cut,
+    shut() {
+      isShut = true
+      cut()
+    },
+    open() {
+      isShut = false
+    },
     close() {
       cut()
       server.close()

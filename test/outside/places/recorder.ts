@@ -187,7 +187,7 @@ function questionsOf({
 }
 
 /** Paths of what is not the same, with both values. */
-function differences(found: unknown, wanted: unknown, path = ''): string[] {
+export function differences(found: unknown, wanted: unknown, path = ''): string[] {
   if (isDeepStrictEqual(found, wanted)) return []
   if (typeof found === 'object' && typeof wanted === 'object' && found !== null && wanted !== null)
     return [...new Set([...Object.keys(found), ...Object.keys(wanted)])].flatMap((key) =>

@@ -16,8 +16,11 @@ export const hasHaproxy = (): boolean => spawnSync('haproxy', ['-v']).status ===
 export type Balancer = {
   readonly url: string
   readonly port: number
+  readonly pid: number
   /** A row of the statistics for each server of `rpc`, by name. */
   stats(): Promise<Readonly<Record<string, ServerStats>>>
+  /** Which server each address stays at, by its name. */
+  stuck(): Promise<ReadonlyMap<string, string>>
   stop(): Promise<void>
 }
 export type ServerStats = {
@@ -49,8 +52,13 @@ export async function startBalancer(
   child.once('exit', () => process.off('exit', kill))
   const isThere = await until(async () => existsSync(statsSocket), START_MS)
   if (!isThere) throw new Error(`haproxy did not begin within ${START_MS} ms`)
-  const balancer = { url: `http://127.0.0.1:${port}`, port, stop: () => stop(child) }
-  return { ...balancer, stats: () => readStats(statsSocket) }
+  const url = `http://127.0.0.1:${port}`
+  const balancer = { url, port, pid: child.pid!, stop: () => stop(child) }
+  return {
+    ...balancer,
+    stats: () => readStats(statsSocket),
+    stuck: () => readTable(statsSocket),
+  }
 }
 
 async function stop(child: ChildProcess): Promise<void> {
@@ -60,14 +68,25 @@ async function stop(child: ChildProcess): Promise<void> {
   await ended
 }
 
-async function readStats(path: string): Promise<Readonly<Record<string, ServerStats>>> {
+async function ask(path: string, command: string): Promise<string> {
   const socket = connect(path)
   let text = ''
   socket.on('data', (chunk) => {
     text += chunk
   })
-  socket.end('show stat rpc 4 -1\n')
+  socket.end(`${command}\n`)
   await once(socket, 'close')
+  return text
+}
+
+const STUCK = /key=(?:::ffff:)?(\S+) .*server_key=(\S+)/g
+async function readTable(path: string): Promise<ReadonlyMap<string, string>> {
+  const text = await ask(path, 'show table rpc')
+  return new Map([...text.matchAll(STUCK)].map(([, address, server]) => [address!, server!]))
+}
+
+async function readStats(path: string): Promise<Readonly<Record<string, ServerStats>>> {
+  const text = await ask(path, 'show stat rpc 4 -1')
   const [head = '', ...rows] = text.trim().split('\n')
   const names = head.replace(/^# /, '').split(',')
   const cells = rows.map((row) => row.split(','))

@@ -6,7 +6,13 @@ import { WebSocket } from 'ws'
 
 export const agent = new Agent({ keepAlive: true, maxSockets: 4 })
 
-export type Said = { readonly status: number; readonly result?: unknown; readonly text: string }
+export type Said = {
+  readonly status: number
+  readonly result?: unknown
+  readonly text: string
+  /** The header X-Flashblock. */
+  readonly place: string
+}
 
 /** @param body text of a request. @throws what the connection ends with */
 export function post(
@@ -26,13 +32,18 @@ export function post(
       response.on('error', reject)
       response.on('end', () => {
         const status = response.statusCode!
-        resolve({ status, text, result: status === 200 ? JSON.parse(text).result : undefined })
+        const place = String(response.headers['x-flashblock'] ?? '')
+        const result = status === 200 ? JSON.parse(text).result : undefined
+        resolve({ status, text, place, result })
       })
     })
     sent.on('error', reject)
+    sent.setTimeout(ANSWER_MS, () => sent.destroy(new Error(`no answer within ${ANSWER_MS} ms`)))
     sent.end(body)
   })
 }
+/** Longer than one who is stopped for five seconds takes. */
+const ANSWER_MS = 20_000
 export const bodyOf = (method: string, params: readonly unknown[] = []): string =>
   JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 

@@ -1,0 +1,68 @@
+/**
+ * Three replicas behind HAProxy are one service while each of them, and what they share, is killed, stopped, drained, cut off and lied to:
+ * every answer is held against the sequencer's own chain.
+ */
+import { hasHaproxy } from './balancer.ts'
+import { happen, KINDS, type Kind, type Scene } from './chaos/events.ts'
+import { pause } from './chaos/notes.ts'
+import { report } from './chaos/report.ts'
+import { begin } from './chaos/run.ts'
+import { startWorld, type World } from './chaos/world.ts'
+import type { Checks } from './section.ts'
+
+const BETWEEN_MS = 10_000
+
+export type ChaosOptions = {
+  readonly seconds: number
+  /** Of what happens: the same for the same seed, however quick the clients are. */
+  readonly random: () => number
+  /** Of the clients. */
+  readonly clientRandom: () => number
+}
+
+export async function chaos(checks: Checks, options: ChaosOptions): Promise<void> {
+  if (!hasHaproxy()) {
+    checks.skip('chaos', 'HAProxy is not installed (Debian: apt-get install haproxy)')
+    return
+  }
+  let world: World
+  try {
+    world = await startWorld()
+  } catch (error) {
+    if (!(error as Error).message.includes('redis-server')) throw error
+    checks.skip('chaos', 'Redis is not installed (Debian: apt-get install redis-server)')
+    return
+  }
+  const { check } = checks
+  check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
+  const run = await begin(world, options.clientRandom)
+  const scene: Scene = {
+    ...{ world, notes: run.notes, planted: run.planted, token: run.token, check },
+    ...{ random: options.random, newReplica: undefined },
+  }
+  run.onScene(scene)
+  const end = performance.now() + options.seconds * 1_000
+  for (const kind of order(options.random)) {
+    const started = performance.now()
+    if (started > end) break
+    await happen(scene, kind)
+    await pause(Math.max(0, Math.min(started + BETWEEN_MS, end) - performance.now()))
+  }
+  await run.end()
+  await report(checks, run)
+  const codes = await world.stop()
+  check(
+    'all end with 0',
+    codes.every((code) => code === 0),
+    String(codes),
+  )
+}
+
+/** Each kind once, then each once again in another order. */
+function* order(random: () => number): Generator<Kind> {
+  for (;;)
+    for (const { kind } of KINDS.map((one) => ({ kind: one, at: random() })).toSorted(
+      (a, b) => a.at - b.at,
+    ))
+      yield kind
+}

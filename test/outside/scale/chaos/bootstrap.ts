@@ -1,0 +1,5 @@
+import { runToEnd } from '../../node-process.ts'
+
+/** What a new replica begins with: a copy of a running one's directory. @throws when the command does not end with 0 */
+export const bootstrap = (from: string, datadir: string, tokenFile: string): Promise<void> =>
+  runToEnd(['bootstrap', '--from', from, '--datadir', datadir, '--token-file', tokenFile])

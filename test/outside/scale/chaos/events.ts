@@ -1,0 +1,144 @@
+/** What happens to one of the replicas, or to what they share; each ends when everything is as it was. */
+import { once } from 'node:events'
+import type { Check } from '../../checks.ts'
+import { until } from '../../follow/nodes.ts'
+import { type Happening, type Notes, pause } from './notes.ts'
+import type { Planted } from './plant.ts'
+import type { Replica } from './replica.ts'
+import type { World } from './world.ts'
+
+export const KINDS = ['kill', 'stop', 'drain', 'cut', 'redis', 'diff', 'new'] as const
+export type Kind = (typeof KINDS)[number]
+
+export type Scene = {
+  readonly world: World
+  readonly notes: Notes
+  readonly planted: Planted
+  readonly token: string
+  readonly check: Check
+  readonly random: () => number
+  /** Of `node4`, while it is there. */
+  newReplica: Replica | undefined
+}
+
+const STOPPED_MS = 5_000
+const CUT_MS = 3_000
+const REDIS_AWAY_MS = 3_000
+const NEW_FOR_MS = 3_000
+/** Some blocks. */
+const FOUND_MS = 8_000
+const PLANTED_AT_MOST = 8
+const END_MS = 20_000
+
+/** It happens; resolves when all replicas are asked again. */
+export async function happen(scene: Scene, kind: Kind): Promise<void> {
+  const { world, notes, random, check } = scene
+  const replica = world.replicas[Math.floor(random() * world.replicas.length)]!
+  await EVENTS[kind](scene, replica)
+  const names = world.replicas.map(({ name }) => name)
+  const isUp = await world.up(names)
+  if (!isUp) check(`after ${kind} all replicas are asked again`, false, String(await world.upNow()))
+  const last = notes.happenings.at(-1)!
+  console.log(
+    `     ${kind} ${last.node}: ${notes.seconds(last.from)} to ${notes.seconds(last.to)}, all there at ${notes.seconds(performance.now())}`,
+  )
+}
+
+type Event = (scene: Scene, replica: Replica) => Promise<void>
+
+async function noted(
+  { notes }: Scene,
+  what: { readonly kind: Kind; readonly node: string; readonly stuck?: ReadonlySet<string> },
+  work: (happening: Happening) => Promise<unknown>,
+): Promise<void> {
+  const happening: Happening = { ...what, from: performance.now(), to: Number.POSITIVE_INFINITY }
+  notes.happenings.push(happening)
+  await work(happening)
+  happening.to = performance.now()
+}
+
+const EVENTS: Readonly<Record<Kind, Event>> = {
+  async kill(scene, replica) {
+    const { name: node } = replica
+    const all = await scene.world.balancer.stuck()
+    const stuck = new Set([...all].filter(([, name]) => name === node).map(([address]) => address))
+    await noted(scene, { kind: 'kill', node, stuck }, async (happening) => {
+      await replica.node.stop('SIGKILL')
+      happening.gone = performance.now()
+      await replica.again()
+    })
+  },
+
+  stop: (scene, { name: node, node: { child } }) =>
+    noted(scene, { kind: 'stop', node }, async () => {
+      child.kill('SIGSTOP')
+      await pause(STOPPED_MS)
+      child.kill('SIGCONT')
+    }),
+
+  drain: (scene, replica) =>
+    noted(scene, { kind: 'drain', node: replica.name }, async () => {
+      await endInOrder(scene, replica)
+      await replica.again()
+    }),
+
+  cut: (scene, { name: node, line }) =>
+    noted(scene, { kind: 'cut', node }, async () => {
+      line.shut()
+      await pause(CUT_MS)
+      line.open()
+    }),
+
+  redis: (scene) =>
+    noted(scene, { kind: 'redis', node: '' }, async () => {
+      scene.world.redis.kill()
+      await pause(REDIS_AWAY_MS)
+      await scene.world.redis.again()
+    }),
+
+  diff: wrongDiff,
+
+  async new(scene) {
+    const { world, check } = scene
+    await noted(scene, { kind: 'new', node: 'node4' }, async () => {
+      const replica = await world.startNew()
+      scene.newReplica = replica
+      check('a new replica is asked', await world.up([replica.name]))
+      await pause(NEW_FOR_MS)
+      await endInOrder(scene, replica)
+      scene.newReplica = undefined
+      replica.line.close()
+    })
+  },
+}
+
+async function endInOrder({ check }: Scene, { name, node }: Replica): Promise<void> {
+  const ended = once(node.child, 'exit')
+  node.child.kill('SIGTERM')
+  const [code] = (await Promise.race([ended, pause(END_MS).then(() => ['nothing'])])) as [unknown]
+  check(`${name} ends with 0 when it is drained`, code === 0, String(code))
+}
+
+const dropped = ({ node }: Replica): boolean => node.output().includes('is not believed any more')
+
+/** A leader is not believed again before a restart: who has dropped it begins anew first. */
+async function wrongDiff(scene: Scene): Promise<void> {
+  const { world, check, planted, token, random } = scene
+  const [, one, other] = world.replicas
+  const replica = random() < 0.5 ? one : other
+  if (dropped(replica)) {
+    await EVENTS.drain(scene, replica)
+    await world.up([replica.name])
+  }
+  await noted(scene, { kind: 'diff', node: replica.name }, async () => {
+    const spoiler = world.spoilers[replica.name]!
+    const isDropped = () => until(async () => dropped(replica), FOUND_MS)
+    let isFound = false
+    // What a later flashblock of the block writes again is right at its root.
+    for (let tries = 0; tries < PLANTED_AT_MOST && !isFound; tries++) {
+      await Promise.race([spoiler.plant(planted.plant(token)), pause(FOUND_MS)])
+      isFound = await isDropped()
+    }
+    check(`${replica.name} finds a slot that is told wrong, and drops its leader`, isFound)
+  })
+}

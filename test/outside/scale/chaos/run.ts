@@ -1,0 +1,110 @@
+/** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
+import { type Hex, numberToHex, pad } from 'viem'
+import { until } from '../../follow/nodes.ts'
+import { call } from '../../node-process.ts'
+import { TOKEN_CREATION } from '../../soak/token.ts'
+import type { Scene } from './events.ts'
+import { openJournal } from './journal.ts'
+import { askTooMuch } from './limited.ts'
+import { listen, KINDS as TOLD } from './listeners.ts'
+import { createNotes, endConnections, pause } from './notes.ts'
+import { createPlanted } from './plant.ts'
+import { type Around, readAlone } from './readers.ts'
+import { createSenders, type Sending, send, sign } from './senders.ts'
+import { sendByViem, startWatchers } from './stock.ts'
+import type { World } from './world.ts'
+
+const HOLDERS = 12
+const SENDERS = 3
+const READERS = 8
+/** Of each kind. */
+const LISTENERS = 2
+const WAIT_MS = 20_000
+
+export type Run = Awaited<ReturnType<typeof begin>>
+
+export async function begin(world: World, random: () => number) {
+  const notes = createNotes()
+  const planted = createPlanted()
+  const holders = Array.from({ length: HOLDERS }, (_, at) =>
+    pad(numberToHex(0x20_0000 + at), { size: 20 }),
+  )
+  const senders = createSenders(SENDERS)
+  const addresses = senders.map(({ account }) => account.address)
+  const journal = await openJournal(world.dev, [...addresses, ...holders])
+  const token = await deploy(world, senders[0]!)
+  const { url } = world.balancer
+  const dev = world.dev.url
+  let isOver = false
+  let isSending = true
+  const sent: Hex[] = []
+  const sending: Sending = {
+    ...{ url, dev, notes, token, holders, sent, random, isOver: () => !isSending },
+  }
+  const around: Around = {
+    ...{ url, dev, journal, notes, planted, random, isOver: () => isOver },
+    nodeOf: async (address) => (await world.balancer.stuck()).get(address) ?? 'none',
+    subjects: {
+      ...{ senders: addresses, holders, token, sent },
+      nextNonce: (sender) => senders.find(({ account }) => account.address === sender)!.nonce,
+    },
+  }
+  let scene: Scene | undefined
+  const all = [
+    ...senders.map((one) => send(sending, one)),
+    sendByViem({ url, notes, isOver: () => !isSending }),
+    ...Array.from({ length: READERS }, (_, at) => readAlone(around, `127.0.23.${at + 1}`, false)),
+    ...Array.from({ length: READERS }, (_, at) => readAlone(around, `127.0.24.${at + 1}`, true)),
+  ]
+  const limited = askTooMuch({ url, notes, isOver: () => isOver }, () =>
+    scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
+  )
+  const listeners = TOLD.flatMap((kind, which) =>
+    Array.from({ length: LISTENERS }, (_, at) =>
+      listen({ url, journal, notes }, kind, `127.0.25.${which * LISTENERS + at + 1}`),
+    ),
+  )
+  const watchers = startWatchers({ url, notes, isOver: () => isOver })
+  return {
+    ...{ notes, journal, planted, token, listeners, watchers, sent, limited },
+    onScene(one: Scene) {
+      scene = one
+    },
+    /** Nothing is sent any more; who listens hears of what there was. */
+    async end() {
+      isSending = false
+      await Promise.all(all.slice(0, SENDERS + 1))
+      const head = journal.canonical
+      const isHeard = async () =>
+        watchers.every(({ heights }) => (heights.at(-1) ?? 0) >= head) && journal.canonical > head
+      await until(isHeard, WAIT_MS)
+      await call(`${dev}/`, 'dev_pause')
+      await pause(QUIET_MS)
+      isOver = true
+      await Promise.all(all)
+      for (const one of listeners) one.stop()
+      await Promise.all(listeners.map(({ ended }) => ended))
+      for (const one of watchers) await one.stop()
+      await limited
+      journal.close()
+      endConnections()
+    },
+  }
+}
+/** Everybody hears of the last flashblock of a chain that stands still. */
+const QUIET_MS = 3_000
+
+async function deploy(
+  { dev }: World,
+  sender: ReturnType<typeof createSenders>[number],
+): Promise<Hex> {
+  const raw = await sign(sender, { data: TOKEN_CREATION })
+  sender.nonce++
+  const hash = await call(`${dev.url}/flashblocks`, 'eth_sendRawTransaction', [raw])
+  const receipt = async () =>
+    (await call(`${dev.url}/`, 'eth_getTransactionReceipt', [hash])) as {
+      contractAddress: Hex
+    } | null
+  await until(async () => (await receipt()) !== null, WAIT_MS)
+  return (await receipt())!.contractAddress
+}

@@ -1,0 +1,130 @@
+/** viem and ethers as an application uses them, with their defaults of trying again. Who has a WebSocket of ethers makes a new one when it ends. */
+import { JsonRpcProvider, WebSocketProvider } from 'ethers'
+import {
+  createPublicClient,
+  createWalletClient,
+  type Hex,
+  http,
+  type Transport,
+  webSocket,
+} from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { xLayer } from 'viem/chains'
+import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
+import { until } from '../../follow/nodes.ts'
+import { type Notes, pause } from './notes.ts'
+
+type Around = { readonly url: string; readonly notes: Notes; readonly isOver: () => boolean }
+export type Watcher = {
+  readonly name: string
+  /** Heights in the order in which they were told. */
+  readonly heights: number[]
+  stop(): Promise<void> | void
+}
+
+const POLL_MS = 500
+const BETWEEN_SENDS_MS = 1_000
+const RECEIPT_MS = 20_000
+
+export function startWatchers({ url, isOver }: Around): readonly Watcher[] {
+  const socketUrl = `${url.replace('http', 'ws')}/`
+  const blocks = (name: string, transport: Transport): Watcher => {
+    const heights: number[] = []
+    const client = createPublicClient({ chain: xLayer, transport, pollingInterval: POLL_MS })
+    const stop = client.watchBlocks({
+      emitMissed: true,
+      onBlock: ({ number }) => void heights.push(Number(number)),
+      // It tries again by itself.
+      onError: () => {},
+    })
+    return { name, heights, stop }
+  }
+  const reconnect = { attempts: 100, delay: 500 }
+  return [
+    blocks('viem, http', http(`${url}/`)),
+    blocks('viem, webSocket', webSocket(socketUrl, { reconnect })),
+    ethersPolling(url),
+    ethersSocket(socketUrl, isOver),
+  ]
+}
+
+function ethersPolling(url: string): Watcher {
+  const heights: number[] = []
+  const provider = new JsonRpcProvider(`${url}/`, undefined, { staticNetwork: true })
+  provider.pollingInterval = POLL_MS
+  void provider.on('error', () => {})
+  void provider.on('block', (number: number) => void heights.push(number))
+  return { name: 'ethers, JsonRpcProvider', heights, stop: () => provider.destroy() }
+}
+
+function ethersSocket(url: string, isOver: () => boolean): Watcher {
+  const heights: number[] = []
+  let current: WebSocketProvider | undefined
+  const run = async () => {
+    while (!isOver()) {
+      const provider = new WebSocketProvider(url, 196, { staticNetwork: true })
+      current = provider
+      const socket = provider.websocket as unknown as {
+        onerror: () => void
+        onclose: () => void
+      }
+      socket.onerror = () => {}
+      const closed = new Promise<void>((resolve) => {
+        socket.onclose = resolve
+      })
+      void provider.on('block', (number: number) => void heights.push(number))
+      await closed
+      await provider.destroy().catch(() => {})
+      if (!isOver()) await pause(POLL_MS)
+    }
+  }
+  const ended = run()
+  return {
+    name: 'ethers, WebSocketProvider',
+    heights,
+    async stop() {
+      ;(current?.websocket as unknown as { close(): void } | undefined)?.close()
+      await ended
+    },
+  }
+}
+
+/** One transaction after another, each waited for as an application does. */
+export async function sendByViem({ url, notes, isOver }: Around): Promise<void> {
+  const account = privateKeyToAccount(DEV_ACCOUNTS.at(-1)!.privateKey as Hex)
+  const transport = http(`${url}/flashblocks`)
+  const wallet = createWalletClient({ account, chain: xLayer, transport })
+  const client = createPublicClient({ chain: xLayer, transport, pollingInterval: POLL_MS })
+  for (; !isOver(); await pause(BETWEEN_SENDS_MS)) {
+    const begun = performance.now()
+    try {
+      const hash = await wallet.sendTransaction({ to: account.address, value: 1n })
+      const { status } = await client.waitForTransactionReceipt({ hash, timeout: RECEIPT_MS })
+      notes.count('receipts by viem')
+      if (status !== 'success') notes.fault('wrong', `viem: ${hash} has status ${status}`)
+    } catch (error) {
+      const text = (error as Error).message.split('\n').slice(0, 8).join(' ')
+      // Sent again by viem when it was on its way to one that was killed.
+      const isOfKilled = notes.happenings.some(
+        ({ kind, from }) => kind === 'kill' && begun <= from && from <= performance.now(),
+      )
+      notes.count('sends by viem that failed with a killed replica', isOfKilled ? 1 : 0)
+      if (!isOfKilled) notes.fault('client', `viem at ${notes.seconds(begun)}: ${text}`)
+    }
+  }
+}
+
+/** All heights from the first to the last; sockets are told of what comes while they are there, whose client asks for nothing that it missed. */
+export function wrongHeights({ name, heights }: Watcher, isWhole: boolean): readonly string[] {
+  const wrong: string[] = []
+  for (const [at, height] of heights.entries()) {
+    const before = heights[at - 1]
+    if (before === undefined || height === before + 1) continue
+    if (!isWhole && height > before) continue
+    wrong.push(`${name}: ${height} after ${before}`)
+  }
+  return wrong
+}
+
+export const seen = ({ heights }: Watcher, height: number, withinMs: number): Promise<boolean> =>
+  until(async () => (heights.at(-1) ?? 0) >= height, withinMs)

@@ -1,0 +1,133 @@
+/** A sequencer, a leader and two replicas that apply what it tells, behind HAProxy with the file that operators get; Redis; and what stands between. */
+import type { ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Spoiler, startSpoiler } from '../../apply/spoiler.ts'
+import { cuttable } from '../../follow/cuts.ts'
+import { temporary, until } from '../../follow/nodes.ts'
+import { freePort } from '../../free-port.ts'
+import { type RunningNode, startNode } from '../../node-process.ts'
+import { startRedis } from '../../redis.ts'
+import { type Balancer, startBalancer } from '../balancer.ts'
+import { bootstrap } from './bootstrap.ts'
+import { type Replica, startReplica } from './replica.ts'
+
+/** Points a second of the caller who asks too often. */
+export const LIMIT = 100
+export const KEY = 'greedy-0123456789abcdef'
+/** Followers start in seconds; a machine that does more takes longer. */
+const UP_MS = 60_000
+
+export type World = {
+  readonly dev: RunningNode
+  readonly balancer: Balancer
+  /** The first one executes and leads. */
+  readonly replicas: readonly [Replica, Replica, Replica]
+  /** Between the leader and each of those that apply, by the replica's name. */
+  readonly spoilers: Readonly<Record<string, Spoiler>>
+  readonly redis: { kill(): void; again(): Promise<void> }
+  /** All of these are asked by HAProxy. */
+  up(names: readonly string[]): Promise<boolean>
+  upNow(): Promise<readonly string[]>
+  /** Not there before: it is started as `node4`, and becomes one of them. */
+  startNew(): Promise<Replica>
+  stop(): Promise<readonly (number | NodeJS.Signals)[]>
+}
+
+export async function startWorld(): Promise<World> {
+  const redisPort = await freePort()
+  let redis: ChildProcess = await startRedis(redisPort)
+  const devDir = temporary('chaos-dev')
+  const dev = await startNode([
+    ...['--datadir', devDir, '--rate-limit', 'off', '--pool-threads', '2'],
+  ])
+  const token = randomBytes(16).toString('hex')
+  const tokenFile = join(temporary('chaos-token'), 'token')
+  writeFileSync(tokenFile, `${token}\n`)
+  const shared = sharedFlags(dev, { genesis: join(devDir, 'genesis.json'), redisPort, tokenFile })
+  const start = async (name: string, datadir: string, own: readonly string[] = []) =>
+    startReplica({
+      ...{ name, datadir, shared, own, line: await cuttable(Number(new URL(dev.url).port)) },
+      ...{ port: await portOf(name), agentPort: await portOf(`${name} agent`) },
+      adminPort: await freePort(),
+    })
+  const ports = new Map<string, Promise<number>>()
+  const portOf = (what: string): Promise<number> => {
+    const known = ports.get(what) ?? freePort()
+    ports.set(what, known)
+    return known
+  }
+  const leader = await start('node1', temporary('chaos-1'))
+  const spoilers: Record<string, Spoiler> = {}
+  const apply = async (name: string): Promise<Replica> => {
+    const spoiler = await startSpoiler(leader.url.replace('http', 'ws'), token)
+    spoiler.lead()
+    spoilers[name] = spoiler
+    // A busy machine is no reason to execute; what is told wrong is to be seen.
+    const own = ['--apply', spoiler.url, '--apply-ms', '400', '--verify-share', '0']
+    return start(name, temporary(`chaos-${name}`), own)
+  }
+  const replicas = [leader, await apply('node2'), await apply('node3')] as const
+  const balancer = await startBalancer(temporary('chaos-haproxy'), await environment(portOf))
+  const upNow = async () =>
+    Object.entries(await balancer.stats())
+      .filter(([, { status }]) => status.startsWith('UP'))
+      .map(([name]) => name)
+  const up = (names: readonly string[]) =>
+    until(async () => {
+      const those = await upNow()
+      return names.every((name) => those.includes(name))
+    }, UP_MS)
+  return {
+    ...{ dev, balancer, replicas, spoilers, up, upNow },
+    redis: {
+      kill: () => void redis.kill('SIGKILL'),
+      async again() {
+        redis = await startRedis(redisPort)
+      },
+    },
+    async startNew() {
+      const datadir = temporary('chaos-new')
+      await bootstrap(leader.url, datadir, tokenFile)
+      return start('node4', datadir)
+    },
+    async stop() {
+      const codes: (number | NodeJS.Signals)[] = []
+      for (const { node } of replicas) codes.push(await node.stop())
+      codes.push(await dev.stop())
+      await balancer.stop()
+      redis.kill('SIGKILL')
+      for (const spoiler of Object.values(spoilers)) spoiler.stop()
+      for (const { line } of replicas) line.close()
+      return codes
+    },
+  }
+}
+
+async function environment(portOf: (what: string) => Promise<number>) {
+  const env: Record<string, string> = {}
+  for (const at of [1, 2, 3, 4]) {
+    env[`NODE${at}`] = `127.0.0.1:${await portOf(`node${at}`)}`
+    env[`NODE${at}_AGENT`] = String(await portOf(`node${at} agent`))
+  }
+  return env
+}
+
+function sharedFlags(
+  dev: RunningNode,
+  by: { readonly genesis: string; readonly redisPort: number; readonly tokenFile: string },
+): readonly string[] {
+  const folder = temporary('chaos-keys')
+  const keys = join(folder, 'keys.json')
+  writeFileSync(keys, JSON.stringify({ greedy: { key: KEY, rateLimit: LIMIT } }))
+  const redis = `redis://127.0.0.1:${by.redisPort}`
+  return [
+    ...['--chain', by.genesis, '--state', 'whole', '--upstream', `${dev.url}/`],
+    ...['--upstream-rate', '1000', '--pool-threads', '2', '--trust-proxy', '127.0.0.1/32'],
+    ...['--rate-limit-of', '127.0.0.0/8=off', '--api-keys', keys],
+    ...['--enrich-token-file', by.tokenFile, '--apply-token-file', by.tokenFile],
+    ...['--bootstrap-token-file', by.tokenFile],
+    ...['--limit-store', redis, '--share-transactions', redis],
+  ]
+}
