@@ -222,6 +222,8 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
       ])
     }
   }
+  // Where the rest came first, its flashblocks' own headers may follow it.
+  if (isOfHeaders) for (; at < told.length && !entries.has(told[at]!); at++) renamed.push(told[at]!)
   const more = told.length - at
   return done(more === 0 ? [] : [`${more} more than the chain has`])
 }
