@@ -92,7 +92,7 @@ function judge(answers: readonly Answer[], notes: Notes, stalls: readonly number
     // Answers of a busy machine come in another order than they were counted: then the ends of two seconds are not whole seconds apart.
     const offMs = Math.abs(to - from - 1_000 * Math.round((to - from) / 1_000))
     if (offMs > PHASE_MS && to - from < MOST_MS) continue
-    if (offMs > PHASE_MS) left++
+    if (offMs > PHASE_MS || !isFullThroughout(answers, from, to)) left++
     else if (isUncertain({ from, to }, notes, stalls)) left++
     else {
       const served = answers.filter(({ at, isServed }) => isServed && at > from! && at <= to).length
@@ -121,6 +121,14 @@ function isUncertain(
   return notes.happenings.some(
     (one) => ['redis', 'stop'].includes(one.kind) && one.from <= to && one.to + BACK_MS >= from,
   )
+}
+
+/** Somebody was refused in each second: as much was asked for as there is. */
+function isFullThroughout(answers: readonly Answer[], from: number, to: number): boolean {
+  const full = new Set<number>()
+  for (const { at, isServed } of answers)
+    if (!isServed && at > from && at <= to) full.add(Math.floor((to - at) / 1_000))
+  return full.size >= Math.round((to - from) / 1_000)
 }
 
 /** The first of some refusals in a row after one that was served. */

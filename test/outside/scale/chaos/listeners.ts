@@ -203,6 +203,9 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
   const done = (wrong: readonly string[]): Judged => ({ wrong, overtaken, renamed })
   const first = all.findIndex(({ key }) => key === told[begin])
   if (first < 0) return done([`nothing was told that the chain has: ${told[begin]}`])
+  // The rest of a block has the header of its last flashblock.
+  const isLast = (entry: Entry | undefined) =>
+    entry !== undefined && all.findLast((one) => one.entry.number === entry.number)?.entry === entry
   const numberOf = (key: string | undefined) => (key === undefined ? 0 : Number.parseInt(key, 10))
   for (const { key, entry } of all.slice(first)) {
     const got = told[at]
@@ -211,7 +214,7 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
     else if (isOfHeaders && place === undefined && numberOf(got) === entry.number) {
       renamed.push(`${got} for ${entry.place} ${entry.hash}`)
       at++
-    } else if (isOfHeaders && numberOf(got) > entry.number) overtaken++
+    } else if (isOfHeaders && (numberOf(got) > entry.number || isLast(place))) overtaken++
     else {
       const what = `${from} ${kind.name}: number ${at} of ${told.length}`
       return done([
@@ -219,6 +222,8 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
       ])
     }
   }
+  // Where the rest came first, its flashblocks' own headers may follow it.
+  if (isOfHeaders) for (; at < told.length && !entries.has(told[at]!); at++) renamed.push(told[at]!)
   const more = told.length - at
   return done(more === 0 ? [] : [`${more} more than the chain has`])
 }
