@@ -207,7 +207,14 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
   const isLast = (entry: Entry | undefined) =>
     entry !== undefined && all.findLast((one) => one.entry.number === entry.number)?.entry === entry
   const numberOf = (key: string | undefined) => (key === undefined ? 0 : Number.parseInt(key, 10))
+  /** Of a replica that has a block's end from the canonical block, told to a client that had that end as flashblocks from another. */
+  const isAgain = (key: string | undefined) =>
+    isOfHeaders &&
+    key !== undefined &&
+    !entries.has(key) &&
+    numberOf(key) === numberOf(told[at - 1])
   for (const { key, entry } of all.slice(first)) {
+    for (; isAgain(told[at]) && numberOf(told[at]) < entry.number; at++) renamed.push(told[at]!)
     const got = told[at]
     const place = got === undefined ? undefined : entries.get(got)
     if (got === key) at++
