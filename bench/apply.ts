@@ -1,8 +1,9 @@
 /**
  * What a replica costs that executes, that applies a leader's feed with 5 % executed besides, and that applies alone: processor time of its whole
- * process and of each thread for a transaction, and how much later than the leader it shows a flashblock. At the rate at which chain, leader,
- * executing replica, this process and whatever else runs leave half a core idle, or that is given; one after the other, each from the genesis on.
- * Usage: npm run bench:apply -- [--rate 400, transactions a second] [--seconds 12] [--only transfers]
+ * process and of each thread for a transaction, and how much later than the leader it shows a flashblock. At the highest rate at which chain, leader,
+ * executing replica, this process and whatever else runs leave half a core idle, or that is given; one after the other, each from the genesis on,
+ * and nothing is sent until it has caught up.
+ * Usage: npm run bench:apply -- [--rate 400, transactions a second] [--warm 20] [--seconds 12] [--only transfers]
  */
 import { rmSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
@@ -23,6 +24,7 @@ import { holder, MULTICALL, ROUTER, TEN_18 } from './workloads/world.ts'
 const { values } = parseArgs({
   options: {
     rate: { type: 'string' },
+    warm: { type: 'string', default: '20' },
     seconds: { type: 'string', default: '12' },
     only: { type: 'string', default: '' },
   },
@@ -42,13 +44,13 @@ const LOADS: Readonly<Record<string, (n: number) => Draft>> = {
 }
 /** Cores. */
 const IDLE = 0.5
-/** Cores for a transaction a second: a tenth of what chain, leader and replica take of it. */
-const LEAST_SLOPE = 0.0001
-/** Caches fill, and code is compiled. */
-const WARM_MS = 6_000
-const PROBE_MS = 4_000
-const PROBED = [100, 300] as const
-const MOST_RATE = 1_200
+/** Caches fill, and code is compiled: in the first ten seconds V8's threads take as much as the writer. */
+const WARM_MS = Number(values.warm) * 1_000
+/** Before rates are tried. */
+const SETTLE_MS = 6_000
+const PROBE_MS = 3_000
+/** Transactions a second, tried from the first on. */
+const RATES = [200, 300, 400, 500, 600, 800, 1_000, 1_200] as const
 const EVERY_MS = 100
 const IN_BATCH = 50
 const CAUGHT_UP_MS = 60_000
@@ -60,7 +62,8 @@ const THREADS = ['writer', 'keeper', 'MainThread', 'follower', 'feed_0', 'leader
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 class Load {
-  rate: number = PROBED[0]
+  /** Transactions a second. */
+  rate = 0
   sent = 0
   #isOver = false
   readonly #running: Promise<void>
@@ -111,34 +114,35 @@ async function openStage(draft: (n: number) => Draft): Promise<Stage> {
   return { load, chain, follow, leader: await follow([]) }
 }
 
-const spentBy = (pids: readonly number[]): number =>
-  pids.reduce((sum, pid) => sum + sumOf(threadTimes(pid)), 0)
 /** Milliseconds of all cores since the machine has started, whoever had them. */
 const spentByAll = (): number =>
   cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0)
 
-/** What two rates cost says what a third one does; what others have of the machine, they keep. */
-async function findRate({ load, chain, leader }: Stage, node: RunningNode): Promise<number> {
-  const pids = [chain.pid, leader.pid, node.pid, process.pid]
-  const cores: number[] = []
-  let busy = 0
-  for (const rate of PROBED) {
+/** Begins to count; cores that nobody had since. */
+function idleSince(): () => number {
+  const [spent, startedMs] = [spentByAll(), performance.now()]
+  return () => cpus().length - (spentByAll() - spent) / (performance.now() - startedMs)
+}
+
+async function findRate(load: Load): Promise<number> {
+  let found: number = RATES[0]
+  load.rate = found
+  await pause(SETTLE_MS)
+  for (const rate of RATES) {
     load.rate = rate
-    await pause(WARM_MS / 2)
-    const [own, all, startedMs] = [spentBy(pids), spentByAll(), performance.now()]
     await pause(PROBE_MS)
-    const ms = performance.now() - startedMs
-    cores.push((spentBy(pids) - own) / ms)
-    busy = (spentByAll() - all) / ms
+    const idle = idleSince()
+    await pause(PROBE_MS)
+    if (idle() < IDLE) break
+    found = rate
   }
-  const slope = (cores[1]! - cores[0]!) / (PROBED[1] - PROBED[0])
-  const rate = PROBED[1] + (cpus().length - IDLE - busy) / Math.max(slope, LEAST_SLOPE)
-  return Math.round(Math.max(PROBED[0], Math.min(MOST_RATE, rate)) / 10) * 10
+  return found
 }
 
 type Sample = {
   readonly transactions: number
-  readonly seconds: number
+  /** Cores. */
+  readonly idle: number
   /** Milliseconds. */
   readonly times: ReadonlyMap<string, number>
   readonly lagMs: readonly number[]
@@ -151,9 +155,9 @@ async function measure(
 ): Promise<Sample> {
   const before = await countsOf(adminPort)
   const seen = [watch(leader.url), watch(node.url)] as const
-  const [times, sent, startedMs] = [threadTimes(node.pid), load.sent, performance.now()]
+  const [times, sent, idle] = [threadTimes(node.pid), load.sent, idleSince()]
   await pause(Number(values.seconds) * 1_000)
-  const seconds = (performance.now() - startedMs) / 1_000
+  const left = idle()
   const [first, second] = seen.map((one) => one.stop())
   const lagMs = [...first!].flatMap(([place, at]) => {
     const later = second!.get(place)
@@ -164,7 +168,7 @@ async function measure(
     Object.entries(after).map(([name, sum]) => [name, sum - (before[name] ?? 0)]),
   )
   const spent = since(threadTimes(node.pid), times)
-  return { transactions: load.sent - sent, seconds, times: spent, lagMs, counts }
+  return { transactions: load.sent - sent, idle: left, times: spent, lagMs, counts }
 }
 
 async function countsOf(adminPort: number): Promise<Record<string, number>> {
@@ -198,22 +202,24 @@ async function run(name: string, draft: (n: number) => Draft): Promise<void> {
   const { load, chain, leader } = stage
   const applies = ['--apply', `${leader.url.replace('http', 'ws')}/feed`]
   const samples = new Map<Form, Sample>()
+  let rate = values.rate === undefined ? undefined : Number(values.rate)
   for (const form of Object.keys(FORMS) as Form[]) {
     const adminPort = await freePort()
     const own = form === 'executes' ? [] : applies
     const node = await stage.follow(['--admin-port', String(adminPort), ...own, ...FORMS[form]])
     const isLevel = async () => (await headOf(node.url)) >= (await headOf(chain.url)) - 1
     if (!(await until(isLevel, CAUGHT_UP_MS))) throw new Error(`${form}: does not follow`)
-    if (form === 'executes')
-      load.rate = values.rate === undefined ? await findRate(stage, node) : Number(values.rate)
-    console.error(`${name}: ${form}, ${load.rate} a second`)
+    rate ??= await findRate(load)
+    load.rate = rate
+    console.error(`${name}: ${form}, ${rate} a second`)
     await pause(WARM_MS)
     samples.set(form, await measure(stage, { node, adminPort }))
+    load.rate = 0
     await node.stop()
   }
   await load.stop()
   for (const node of [leader, chain]) await node.stop()
-  print(name, load.rate, samples)
+  print(name, rate!, samples)
 }
 
 function print(name: string, rate: number, samples: ReadonlyMap<Form, Sample>): void {
@@ -223,11 +229,11 @@ function print(name: string, rate: number, samples: ReadonlyMap<Form, Sample>): 
     `\n${name}, ${rate} a second, load average ${loadavg()[0]!.toFixed(1)}; µs a transaction\n`,
   )
   console.log(
-    `| a replica that | all | of executing | ${THREADS.join(' | ')} | others | applied | senders told | behind the leader, p50, p99 ms |`,
+    `| a replica that | all | of executing | ${THREADS.join(' | ')} | others | applied | senders told | behind the leader, p50, p99 ms | cores idle |`,
   )
-  console.log(`|---|${'---|'.repeat(THREADS.length + 6)}`)
+  console.log(`|---|${'---|'.repeat(THREADS.length + 7)}`)
   for (const [form, sample] of samples) {
-    const { times, counts, lagMs, transactions } = sample
+    const { times, counts, lagMs, transactions, idle } = sample
     const all = perTransaction(sample, sumOf(times))
     const own = THREADS.map((thread) => perTransaction(sample, times.get(thread) ?? 0))
     const others = all - own.reduce((sum, us) => sum + us, 0)
@@ -240,6 +246,7 @@ function print(name: string, rate: number, samples: ReadonlyMap<Form, Sample>): 
       percent(applied / taken),
       percent((counts['sender_told'] ?? 0) / transactions),
       `${percentile(lagMs, 0.5)}, ${percentile(lagMs, 0.99)}`,
+      idle.toFixed(2),
     ]
     console.log(`| ${form} | ${cells.join(' | ')} |`)
   }
