@@ -76,12 +76,12 @@ export const COSTS = {
   /** Bytes of a frame of the plain feed, compressed. */
   frameBytes: guess(40_000),
   /** µs of Redis' one thread for a question of the limiter (ADR 45: one for each charge). */
-  redisChargeMicros: of('HAProxy and 3', '12.1', 'npm run bench:scale'),
+  redisChargeMicros: of('HAProxy and 3', '11.7', 'npm run bench:scale'),
   /** µs of that thread to append a transaction (ADR 53), and for each reader that takes it. */
   redisAppendMicros: guess(10),
   redisReadMicros: guess(2),
   /** µs of a core of HAProxy for a request and its answer over kept connections. */
-  balancerMicros: of('HAProxy and 3', '21.5', 'npm run bench:scale'),
+  balancerMicros: of('HAProxy and 3', '20.5', 'npm run bench:scale'),
 } as const satisfies Readonly<Record<string, Figure>>
 export type Costs = { readonly [K in keyof typeof COSTS]: number }
 
