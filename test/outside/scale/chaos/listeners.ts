@@ -57,7 +57,8 @@ export type Listener = {
   readonly from: string
   /** Keys in the order in which they were told, without those taken back. */
   readonly told: string[]
-  connections: number
+  /** How many had been told when each connection was opened. */
+  readonly joins: number[]
   stop(): void
   readonly ended: Promise<void>
 }
@@ -77,7 +78,8 @@ export function listen(
   let isStopped = false
   let socket: WebSocket | undefined
   const told: string[] = []
-  const listener = { kind, from, told, connections: 0 }
+  const joins: number[] = []
+  const listener = { kind, from, told, joins }
   /** Keys that come again: of the flashblock that the last one was of, all of which may not have arrived. */
   const keys = new Map<string, Entry>()
   let indexed = 0
@@ -116,7 +118,7 @@ export function listen(
     socket.on('error', () => {})
     socket.on('open', () => {
       isOpen = true
-      listener.connections++
+      joins.push(told.length)
       socket!.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params }))
     })
     socket.on('message', (data: Buffer) => {
@@ -185,9 +187,14 @@ export type Judged = {
  * What it was told against the chain, from the first to the last that it was told. A flashblock is told by its header where there was one: of what
  * it had everything is told in any case, which the other kinds show. One that adds nothing has the header of the one before it.
  */
-export function judge({ kind, told: raw, from }: Listener, journal: Journal): Judged {
+export function judge(
+  { kind, told: raw, from, joins }: Pick<Listener, 'kind' | 'told' | 'from' | 'joins'>,
+  journal: Pick<Journal, 'entries'>,
+): Judged {
   const isOfHeaders = kind.name === 'flashblocks'
-  const told = isOfHeaders ? raw.filter((key, at) => key !== raw[at - 1]) : raw
+  const kept = [...raw.keys()].filter((at) => !isOfHeaders || raw[at] !== raw[at - 1])
+  const told = kept.map((at) => raw[at]!)
+  const isFirstOfConnection = (at: number) => joins.includes(kept[at]!)
   const all = journal.entries
     .flatMap((entry) => kind.keysOf(entry).map((key) => ({ key, entry })))
     .filter(({ key }, at, list) => !isOfHeaders || key !== list[at - 1]?.key)
@@ -207,14 +214,18 @@ export function judge({ kind, told: raw, from }: Listener, journal: Journal): Ju
   const isLast = (entry: Entry | undefined) =>
     entry !== undefined && all.findLast((one) => one.entry.number === entry.number)?.entry === entry
   const numberOf = (key: string | undefined) => (key === undefined ? 0 : Number.parseInt(key, 10))
-  /** Of a replica that has a block's end from the canonical block, told to a client that had that end as flashblocks from another. */
+  /**
+   * What a replica tells first that has the block's end from the canonical block, to a client that had that end as flashblocks from another: the roots
+   * that a flashblock's header has stand in its frame alone, which this replica never had.
+   */
   const isAgain = (key: string | undefined) =>
     isOfHeaders &&
     key !== undefined &&
+    isFirstOfConnection(at) &&
     !entries.has(key) &&
     numberOf(key) === numberOf(told[at - 1])
   for (const { key, entry } of all.slice(first)) {
-    for (; isAgain(told[at]) && numberOf(told[at]) < entry.number; at++) renamed.push(told[at]!)
+    if (isAgain(told[at]) && numberOf(told[at]) < entry.number) renamed.push(told[at++]!)
     const got = told[at]
     const place = got === undefined ? undefined : entries.get(got)
     if (got === key) at++

@@ -46,7 +46,7 @@ export async function report(checks: Checks, run: Run): Promise<void> {
     none(
       `${one.kind.name} of ${one.from}: everything once, in order`,
       wrong,
-      ` in ${one.told.length} over ${one.connections} connections${late}${other}`,
+      ` in ${one.told.length} over ${one.joins.length} connections${late}${other}`,
     )
   }
   none('viem and ethers', notes.faults('client'), `; ${counted('receipts by viem')}`)
