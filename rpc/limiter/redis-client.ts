@@ -25,3 +25,28 @@ export function connectRedis(
   client.on('close', () => onAway('the connection is closed'))
   return client
 }
+
+/** Says once why Redis cannot be asked, until it answers again. */
+export interface SayOnce {
+  away(reason: string): void
+  back(): void
+  /** Nobody is to hear of what comes now. */
+  end(): void
+}
+
+export function sayOnce(say: (reason: string) => void): SayOnce {
+  let [isSaid, isOver] = [false, false]
+  return {
+    away(reason) {
+      if (isSaid || isOver) return
+      isSaid = true
+      say(reason)
+    },
+    back() {
+      isSaid = false
+    },
+    end() {
+      isOver = true
+    },
+  }
+}

@@ -1,6 +1,6 @@
 /** The points of addresses in Redis, where several processes take them from one second. */
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import { connectRedis, type RedisClient } from './redis-client.ts'
+import { connectRedis, type RedisClient, type SayOnce, sayOnce } from './redis-client.ts'
 import type { PointStore, Points } from './shared.ts'
 
 /** What is said of points that were asked for so long ago that their request has been counted elsewhere. */
@@ -56,12 +56,11 @@ export function openRedis(
   url: string,
   { onAway, now }: { readonly onAway: (reason: string) => void; readonly now: () => number },
 ): RedisStores {
-  const state: State = { isAway: true, isTold: false, failures: 0, clockOffset: undefined }
+  const once = sayOnce(onAway)
+  const state: State = { isAway: true, once, failures: 0, clockOffset: undefined }
   const away = (reason: string) => {
     state.isAway = true
-    if (state.isTold) return
-    state.isTold = true
-    onAway(reason)
+    once.away(reason)
   }
   const client = connectRedis(url, { onAway: away, onReady: () => isBack(state) })
   return {
@@ -73,8 +72,7 @@ export function openRedis(
       return state.failures
     },
     close() {
-      // Nobody is to hear of this end.
-      state.isTold = true
+      once.end()
       client.disconnect()
     },
   }
@@ -93,7 +91,7 @@ export interface RedisStores {
 type State = {
   /** Also before it has answered for the first time. */
   isAway: boolean
-  isTold: boolean
+  readonly once: SayOnce
   failures: number
   /** From the clock here to that of Redis, about; undefined: not known yet. */
   clockOffset: number | undefined
@@ -175,7 +173,7 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
 
 function isBack(state: State): void {
   state.isAway = false
-  state.isTold = false
+  state.once.back()
 }
 
 class NoAnswer extends Error {

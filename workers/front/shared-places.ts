@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { ShowPlace } from '../../engine/views/showing.ts'
-import { connectRedis } from '../../rpc/limiter/redis-client.ts'
+import { connectRedis, sayOnce } from '../../rpc/limiter/redis-client.ts'
 import type { Report } from '../observe/reporter.ts'
 
 export interface SharedPlaces {
@@ -31,18 +31,12 @@ export function sharePlaces({ url, chainId, onHeard, report }: SharedPlacesOptio
   /** Who hears its own words passes over them. */
   const own = randomBytes(8).toString('hex')
   const counts = { told: 0, untold: 0, heard: 0 }
-  let [isClosed, isTold, open] = [false, false, 0]
-  const onAway = (reason: string) => {
-    if (isTold || isClosed) return
-    isTold = true
-    report('places_not_shared', { reason })
-  }
-  const connect = (onReady: () => void) => connectRedis(url, { onAway, onReady })
-  const writer = connect(() => {
-    isTold = false
-  })
+  let open = 0
+  const once = sayOnce((reason) => report('places_not_shared', { reason }))
+  const connect = (onReady: () => void) => connectRedis(url, { onAway: once.away, onReady })
+  const writer = connect(once.back)
   const listener = connect(() => {
-    listener.subscribe(channel).catch((error: Error) => onAway(error.message))
+    listener.subscribe(channel).catch((error: Error) => once.away(error.message))
   })
   listener.on('message', (_, text: string) => {
     const heard = decodePlace(text)
@@ -63,7 +57,7 @@ export function sharePlaces({ url, chainId, onHeard, report }: SharedPlacesOptio
           () => counts.told++,
           (error: Error) => {
             counts.untold++
-            onAway(error.message)
+            once.away(error.message)
           },
         )
         .finally(() => open--)
@@ -74,7 +68,7 @@ export function sharePlaces({ url, chainId, onHeard, report }: SharedPlacesOptio
       placesHeard: counts.heard,
     }),
     close() {
-      isClosed = true
+      once.end()
       for (const client of [writer, listener]) client.disconnect()
     },
   }

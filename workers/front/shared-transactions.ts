@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
-import { connectRedis, type RedisClient } from '../../rpc/limiter/redis-client.ts'
+import { connectRedis, type RedisClient, sayOnce } from '../../rpc/limiter/redis-client.ts'
 import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
 import type { LazyState, TransactionService } from '../../rpc/seam/ports.ts'
 import type { Report } from '../observe/reporter.ts'
@@ -50,18 +50,11 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
   /** Who hears its own words passes over them. */
   const own = randomBytes(8).toString('hex')
   const counts = { told: 0, untold: 0, heard: 0 }
-  let [isClosed, isTold] = [false, false]
-  const onAway = (reason: string) => {
-    if (isTold || isClosed) return
-    isTold = true
-    report('transactions_not_shared', { reason })
-  }
-  const onReady = () => {
-    isTold = false
-  }
-  const connect = () => connectRedis(url, { onAway, onReady })
+  let isClosed = false
+  const once = sayOnce((reason) => report('transactions_not_shared', { reason }))
+  const connect = () => connectRedis(url, { onAway: once.away, onReady: once.back })
   const [writer, reader] = [connect(), connect()]
-  const tell = createTelling({ client: writer, key, own, counts, onAway })
+  const tell = createTelling({ client: writer, key, own, counts, onAway: once.away })
 
   /** From where it was, however often the connection ends. */
   async function listen(): Promise<void> {
@@ -76,7 +69,7 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
           await take(options, raw)
         }
       } catch (error) {
-        onAway((error as Error).message)
+        once.away((error as Error).message)
         await pause(RETRY_MS, undefined, { ref: false })
       }
   }
@@ -90,6 +83,7 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
     }),
     close() {
       isClosed = true
+      once.end()
       for (const client of [writer, reader]) client.disconnect()
     },
   }
