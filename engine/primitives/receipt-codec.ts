@@ -114,8 +114,13 @@ export function bloomOf(logs: readonly Log[]): Bytes {
 /** Both filters in a new one. */
 export function orBloom(a: Bytes, b: Bytes): Bytes {
   const both = a.slice()
-  for (let at = 0; at < BLOOM_BYTES; at++) both[at]! |= b[at]!
+  addBloom(both, b)
   return both
+}
+
+/** Adds what `b` has to `to`. */
+export function addBloom(to: Uint8Array, b: Bytes): void {
+  for (let at = 0; at < BLOOM_BYTES; at++) to[at]! |= b[at]!
 }
 
 /** False: no log has this address or topic. True: one may have it. */
@@ -130,7 +135,11 @@ export function bloomHas(bloom: Bytes, item: Bytes): boolean {
 const BLOOM_BYTES = 256
 const EMPTY: Bytes = new Uint8Array(0)
 const ABSENT: readonly RlpItem[] = []
-const isZero = (bytes: Bytes) => bytes.every((byte) => byte === 0)
+/** A loop: `every` calls a function for each byte of each receipt. */
+function isZero(bytes: Bytes): boolean {
+  for (let at = 0; at < bytes.length; at++) if (bytes[at] !== 0) return false
+  return true
+}
 const isAbsent = (item: RlpItem) => !(item instanceof Uint8Array) && item.length === 0
 const optional = (value: bigint | undefined): RlpItem =>
   value === undefined ? ABSENT : rlpUint(value)

@@ -66,6 +66,14 @@ export class LaidState {
     for (const piece of this.#pieces) for (const change of piece) this.#note(change)
   }
 
+  /** What `account` gives for each change, read no second time: `changes` are rebased. */
+  accountsNow(changes: StateDiff): readonly (AccountState | undefined)[] {
+    return changes.map(({ address, before }) => {
+      const known = this.#known.get(latin1(address))
+      return known === undefined ? before : known.account.now
+    })
+  }
+
   /** As of all pieces. @throws {MissingError} {ViewError} */
   account(address: Bytes): AccountState | undefined {
     const known = this.#known.get(latin1(address))

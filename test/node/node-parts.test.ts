@@ -358,7 +358,7 @@ describe('metrics', () => {
     for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
     metrics.gauges({ foldLag: 4 })
     const published = { type: 'published', record: 1, index: 1, transactions: [] } as const
-    const heads = { canonical: 1, complete: 2, pending: 3 }
+    const heads = { canonical: 1, complete: 2, pending: 3, isFollowed: false }
     metrics.published({ ...published, ...heads, publishMs: 3, executeMs: 2 })
     metrics.published({ ...published, ...heads, publishMs: 0, executeMs: 0 })
     metrics.late(7)

@@ -1,6 +1,7 @@
 /** What the threads tell the main thread, and what follows from it. */
 
 import { socketData } from '../../engine/flashblocks/codec.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { BegunEffect } from '../../engine/sources/writer/types.ts'
 import type { ShowPlace } from '../../engine/views/showing.ts'
@@ -32,6 +33,8 @@ export type Concerned = {
   readonly pool: Pick<Pool, 'cancel'>
   readonly executor: Pick<Verifier, 'block'>
   readonly transactions: Pick<Transactions, 'published'>
+  /** Hashes of transactions that were shown and that the txpool has not looked for yet. */
+  readonly shown: Bytes[]
   readonly threads: Pick<ChainThreads, 'keeper'>
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
@@ -57,11 +60,8 @@ export function onWriter(
         parts.executor.block(message.canonical)
       }
       parts.later.front?.published()
-      // Whoever waits is answered when this returns; the pool reads what was included after that.
-      setImmediate(() => {
-        const waited = parts.transactions.published(message.transactions)
-        if (waited.length > 0) parts.threads.keeper.post({ type: 'taken', ms: waited })
-      })
+      parts.shown.push(...message.transactions)
+      if (!message.isFollowed) afterPublish(parts)
       metrics.published(message)
       return
     case 'sealed':
@@ -72,6 +72,7 @@ export function onWriter(
       return
     case 'changes':
       parts.feed.changed(message.changes)
+      afterPublish(parts)
       return
     case 'relay':
       parts.feed.broadcast(socketData(message.raw), message.place)
@@ -108,6 +109,14 @@ export function onWriter(
       if (message.isFatal) fail(message.message)
       else reporter.report('chain_halted', { reason: message.message })
   }
+}
+
+/** Whoever waits is answered when this returns, and replicas are told; the txpool reads what was included after that. */
+function afterPublish({ shown, transactions, threads }: Concerned): void {
+  setImmediate(() => {
+    const waited = transactions.published(shown.splice(0))
+    if (waited.length > 0) threads.keeper.post({ type: 'taken', ms: waited })
+  })
 }
 
 function onHad(place: ShowPlace, { front, places }: Concerned['later']): void {

@@ -69,8 +69,18 @@ export type FromWriter =
   | { readonly type: 'ready'; readonly record: number }
   | Exclude<
       WriterEffect,
-      { readonly type: 'keeper' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes' }
+      {
+        readonly type:
+          | 'keeper'
+          | 'need'
+          | 'refused'
+          | 'check'
+          | 'notBegun'
+          | 'changes'
+          | 'published'
+      }
     >
+  | Published
   | { readonly type: 'changes'; readonly changes: Changes }
   /** Of a node that stays behind: it has this, and clients are shown it later. */
   | { readonly type: 'had'; readonly place: ShowPlace }
@@ -80,6 +90,11 @@ export type FromWriter =
   /** Storage cannot be read: what is shown stays, nothing more will be. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
+
+/** `isFollowed`: what it has changed comes next, in a message of its own. */
+export type Published = Extract<WriterEffect, { readonly type: 'published' }> & {
+  readonly isFollowed: boolean
+}
 
 /** The engine failed, and another one did its work. */
 export type Trapped = { readonly type: 'trapped'; readonly reason: string }

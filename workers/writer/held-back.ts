@@ -4,9 +4,10 @@
  */
 import type { WriterEffect } from '../../engine/sources/writer/types.ts'
 import type { Showing, ShowPlace } from '../../engine/views/showing.ts'
+import type { Published } from '../thread/messages.ts'
 
 /** Of a record, in its order. */
-type Told = Extract<WriterEffect, { readonly type: 'published' | 'sealed' }>
+type Told = Published | Extract<WriterEffect, { readonly type: 'sealed' }>
 type Had = { readonly type: 'had'; readonly place: ShowPlace }
 
 export interface HeldBack {
@@ -42,7 +43,8 @@ export function holdBack(
   }
   return {
     tell(message) {
-      waiting.push(message)
+      // What it has changed is told at once.
+      waiting.push(message.type === 'published' ? { ...message, isFollowed: false } : message)
       if (message.type === 'published') {
         const place = { height: message.pending, index: message.index }
         tell({ type: 'had', place })

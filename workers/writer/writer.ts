@@ -313,22 +313,24 @@ const aheadEvent = (writer: ChainWriter): WriterEvent | undefined =>
   writer.canRunAhead() ? { type: 'ahead' } : undefined
 
 /**
- * The keeper late: it would take the core that those who wait for a publish are answered on. Last what nobody waits for, who applies what
- * records show.
+ * First what clients of this node wait for, then what those of replicas do that apply what records show. The keeper last: it would take the core
+ * that clients are answered on.
  */
 function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
+  const isFollowed = effects.some(({ type }) => type === 'changes')
   for (const effect of effects) {
     // The sequencer first: it waits for its parent.
     thread.source?.hear(effect)
     if (effect.type === 'count') count(thread, effect.what, effect.by)
-    else if (effect.type === 'published' || effect.type === 'sealed') thread.held.tell(effect)
+    else if (effect.type === 'published') thread.held.tell({ ...effect, isFollowed })
+    else if (effect.type === 'sealed') thread.held.tell(effect)
     else if (!isForSource(effect)) thread.tell(effect)
   }
   for (const effect of effects)
-    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request, stampOf(thread.tape))
-  for (const effect of effects)
     if (effect.type === 'changes')
       thread.tell({ type: 'changes', changes: packChanges(effect.changes) })
+  for (const effect of effects)
+    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request, stampOf(thread.tape))
 }
 
 const isForSource = (effect: WriterEffect): effect is WriterEffect & { readonly type: OfOthers } =>

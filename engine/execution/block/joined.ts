@@ -167,6 +167,8 @@ class Joined implements JoinedExecution {
     const executed = [...this.#taken.executed]
     let { gasUsed, blobGasUsed, logCount } = this.#taken
     let parameters: L1FeeParameters | undefined
+    const first = executed[0]?.transaction ?? transactions[0]
+    const inReceipts = first && this.#parametersOf(first)
     for (const [at, transaction] of transactions.entries()) {
       const outcome = outcomes[at]!
       const isCharged = rules.l1Fee !== 'none' && transaction.type !== 0x7e
@@ -176,7 +178,7 @@ class Joined implements JoinedExecution {
         : undefined
       const { cumulativeGasUsed } = outcome
       const own = { gasUsed: cumulativeGasUsed - gasUsed, rollup }
-      executed.push(this.#takenAs(transaction, outcome, { ...own, first: executed[0] }))
+      executed.push(this.#takenAs(transaction, outcome, { ...own, parameters: inReceipts }))
       gasUsed = cumulativeGasUsed
       blobGasUsed += dataGasOf(transaction, rollup, rules)
       logCount += outcome.logs.length
@@ -199,22 +201,24 @@ class Joined implements JoinedExecution {
     own: {
       readonly gasUsed: bigint
       readonly rollup: RollupFees | undefined
-      readonly first: ExecutedTransaction | undefined
+      readonly parameters: L1FeeParameters | undefined
     },
   ): ExecutedTransaction {
     const { rules, env } = this
     const effectiveGasPrice = transaction.type === 0x7e ? 0n : priceOf(transaction, { env, rules })
-    const first = own.first?.transaction ?? transaction
-    const parameters =
-      rules.l1Fee === 'none'
-        ? undefined
-        : (decodeL1Attributes(first.input)?.attributes ?? readL1Parameters(this.#laid, rules))
+    const { parameters } = own
     const outcome = { isSuccess, gasUsed: own.gasUsed, logs, effectiveGasPrice, depositNonce }
     const about = {
       ...{ rules, env, cumulativeGasUsed, root: undefined, parameters },
       data: own.rollup?.data,
     }
     return withReceipt(transaction, () => makeReceipt(transaction, outcome, about))
+  }
+
+  /** Of receipts: those that the block's first transaction says. */
+  #parametersOf(first: Transaction): L1FeeParameters | undefined {
+    if (this.rules.l1Fee === 'none') return undefined
+    return decodeL1Attributes(first.input)?.attributes ?? readL1Parameters(this.#laid, this.rules)
   }
 
   #running(): BlockExecution {

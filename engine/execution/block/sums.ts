@@ -1,7 +1,6 @@
 /** What a header says of a block's transactions and receipts, as the block grows. */
-import type { Bytes } from '../../primitives/bytes.ts'
 import { orderedTrie } from '../../primitives/ordered-root.ts'
-import { encodeReceipt, orBloom } from '../../primitives/receipt-codec.ts'
+import { addBloom, encodeReceipt } from '../../primitives/receipt-codec.ts'
 import type { BlockSums, ExecutedTransaction } from '../transaction/types.ts'
 
 export interface Sums {
@@ -18,6 +17,8 @@ export interface Sums {
 export function createSums(): Sums {
   const [transactions, receipts] = [orderedTrie(), orderedTrie()]
   let hashed = 0
+  /** Of the first so many: what is in it does not come out again. */
+  let bloom = { of: 0, bits: new Uint8Array(256) }
   let made: (BlockSums & { readonly count: number }) | undefined
   return {
     of(executed, { gasUsed, blobGasUsed }) {
@@ -25,14 +26,13 @@ export function createSums(): Sums {
         transactions.append(transaction.raw)
         receipts.append(encodeReceipt(receipt))
       }
+      for (; bloom.of < executed.length; bloom.of++)
+        addBloom(bloom.bits, executed[bloom.of]!.receipt.logsBloom)
       hashed = executed.length
       if (made?.count !== hashed)
         made = {
           ...{ count: hashed, gasUsed, blobGasUsed },
-          logsBloom: executed.reduce<Bytes>(
-            (bloom, { receipt }) => orBloom(bloom, receipt.logsBloom),
-            new Uint8Array(256),
-          ),
+          logsBloom: bloom.bits.slice(),
           receiptsRoot: receipts.root(),
           transactionsRoot: transactions.root(),
         }
@@ -43,6 +43,7 @@ export function createSums(): Sums {
       transactions.truncate(count)
       receipts.truncate(count)
       hashed = Math.min(hashed, count)
+      if (bloom.of > count) bloom = { of: 0, bits: new Uint8Array(256) }
       made = undefined
     },
   }

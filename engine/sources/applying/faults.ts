@@ -7,7 +7,7 @@ import type { Log } from '../../primitives/receipt.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { hashOfBefore } from '../../state/before.ts'
-import type { AccountChange, StateDiff } from '../../state/diff.ts'
+import type { AccountChange, AccountState, StateDiff } from '../../state/diff.ts'
 import { isSameAccount } from '../../state/diff-codec.ts'
 import type { LaidState } from '../../state/laid.ts'
 import { latin1 } from '../../state/words.ts'
@@ -72,36 +72,35 @@ export function faultOfValues(
   const { state, transactions, isOptimism } = over
   if (!equalBytes(hashOfBefore(changes), told.before))
     return fault('before', 'the values before it are others than here')
-  for (const change of changes) {
-    const wrong = faultOfCode(change, state)
+  const now = state.accountsNow(changes)
+  const steps = changes.map((change, at): Step => ({ ...change, now: now[at] }))
+  for (const step of steps) {
+    const wrong = faultOfCode(step)
     if (wrong !== undefined) return wrong
   }
-  const byAddress = new Map(changes.map((change) => [latin1(change.address), change]))
   return (
-    faultOfNonces(byAddress, { state, transactions }) ??
-    (isOptimism && !transactions.some(isEdit)
-      ? faultOfBalances(changes, { state, transactions })
-      : undefined)
+    faultOfNonces(steps, transactions) ??
+    (isOptimism && !transactions.some(isEdit) ? faultOfBalances(steps, transactions) : undefined)
   )
 }
 
-function faultOfCode({ address, after, code }: AccountChange, state: LaidState) {
+/** `now`: before the flashblock; `before` is before its block. */
+type Step = AccountChange & { readonly now: AccountState | undefined }
+
+function faultOfCode({ address, now, after, code }: Step): LeaderFault | undefined {
   if (after === undefined || code !== undefined || equalBytes(after.codeHash, EMPTY_HASH))
     return undefined
-  const now = state.account(address)?.codeHash ?? EMPTY_HASH
-  return equalBytes(now, after.codeHash)
+  return equalBytes(now?.codeHash ?? EMPTY_HASH, after.codeHash)
     ? undefined
     : fault('code', `${bytesToHex(address)} gets a code that is not told`)
 }
 
 /** Each sender's nonce is behind its last transaction, and where nothing else can raise it, right behind. */
 function faultOfNonces(
-  changes: ReadonlyMap<string, AccountChange>,
-  {
-    state,
-    transactions,
-  }: { readonly state: LaidState; readonly transactions: readonly Transaction[] },
+  steps: readonly Step[],
+  transactions: readonly Transaction[],
 ): LeaderFault | undefined {
+  const byAddress = new Map(steps.map((step) => [latin1(step.address), step]))
   const last = new Map<string, Transaction & { readonly nonce: bigint }>()
   for (const transaction of transactions)
     if (transaction.type !== 0x7e) last.set(latin1(transaction.from), transaction)
@@ -110,10 +109,9 @@ function faultOfNonces(
     transactions.flatMap(({ type, from }) => (type === 0x7e ? [latin1(from)] : [])),
   )
   for (const [name, { from, nonce }] of last) {
-    const after = changes.get(name)?.after
+    const { now, after } = byAddress.get(name) ?? {}
     if (after === undefined)
       return fault('account', `the sender ${bytesToHex(from)} is not changed`)
-    const now = state.account(from)
     const isPlain =
       !hasDelegations &&
       !depositors.has(name) &&
@@ -129,15 +127,11 @@ function faultOfNonces(
 
 /** A contract that destroys itself may lose some wei: less than before is no fault. */
 function faultOfBalances(
-  changes: StateDiff,
-  {
-    state,
-    transactions,
-  }: { readonly state: LaidState; readonly transactions: readonly Transaction[] },
+  steps: readonly Step[],
+  transactions: readonly Transaction[],
 ): LeaderFault | undefined {
   let more = 0n
-  for (const { address, after } of changes)
-    more += (after?.balance ?? 0n) - (state.account(address)?.balance ?? 0n)
+  for (const { now, after } of steps) more += (after?.balance ?? 0n) - (now?.balance ?? 0n)
   const minted = transactions.reduce(
     (sum, transaction) => (transaction.type === 0x7e ? sum + transaction.mint : sum),
     0n,
