@@ -1,4 +1,4 @@
-/** What the check of replicas behind a balancer holds a subscription of headers to: it admits the header of a block's rest where a client comes back, and no more. */
+/** What the check of replicas behind a balancer holds a subscription of headers to: it admits the header of a block's rest where a client comes back, that of a block that was told wrong, and no more. */
 import { expect, test } from 'vitest'
 import { judge, KINDS } from '../outside/scale/chaos/listeners.ts'
 
@@ -11,7 +11,14 @@ const entries = PLACES.map((place, position) => {
 })
 const [A, B, C, D, E] = PLACES
 
-test.each<[name: string, told: readonly string[], joins: readonly number[], wrong: number]>([
+type Case = [
+  name: string,
+  told: readonly string[],
+  joins: readonly number[],
+  wrong: number,
+  spoilt?: number,
+]
+test.each<Case>([
   ['all of it', [A, B, C, D, E], [0], 0],
   ['the rest of a block, where it comes back', [A, B, '1 rest', C, D, E], [0, 2], 0],
   ['the same on one connection', [A, B, '1 rest', C, D, E], [0], 1],
@@ -19,10 +26,14 @@ test.each<[name: string, told: readonly string[], joins: readonly number[], wron
   ['of another block', [A, B, '9 rest', C, D, E], [0, 2], 1],
   ['one is told again', [A, B, A, C, D, E], [0, 2], 1],
   ['two are told in another order', [A, B, D, C, E], [0], 1],
-])('%s', (_, told, joins, wrong) => {
+  ['a block that was told wrong, anew', [A, B, '1 whole', C, D, E], [0], 0, 1],
+  ['another one than that', [A, B, '1 whole', C, D, E], [0], 1, 2],
+  ['it twice', [A, B, '1 whole', '1 other', C, D, E], [0], 1, 1],
+])('%s', (_, told, joins, wrong, spoilt) => {
   const judged = judge(
     { kind: headers, from: 'a', told: [...told], joins: [...joins] },
     { entries },
+    (number) => number === spoilt,
   )
   expect(judged.wrong.length).toBe(wrong)
 })

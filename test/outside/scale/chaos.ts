@@ -45,6 +45,7 @@ export async function chaos(checks: Checks, options: ChaosOptions): Promise<void
   for (const kind of order(options.random)) {
     const started = performance.now()
     if (started > end) break
+    check(`all readers have a replica before ${kind}`, await run.isSettled())
     await happen(scene, kind)
     await pause(Math.max(0, Math.min(started + BETWEEN_MS, end) - performance.now()))
   }

@@ -125,7 +125,11 @@ const dropped = ({ node }: Replica): boolean => node.output().includes('is not b
 async function wrongDiff(scene: Scene): Promise<void> {
   const { world, check, planted, token, random } = scene
   const [, one, other] = world.replicas
-  const replica = random() < 0.5 ? one : other
+  // Where it is seen by most.
+  const asked = [...(await world.balancer.stuck()).values()]
+  const asking = ({ name }: Replica) => asked.filter((each) => each === name).length
+  const isEven = asking(one) === asking(other)
+  const replica = (isEven ? random() < 0.5 : asking(one) > asking(other)) ? one : other
   if (dropped(replica)) {
     await EVENTS.drain(scene, replica)
     await world.up([replica.name])

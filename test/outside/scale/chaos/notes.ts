@@ -67,6 +67,8 @@ export function createNotes() {
             `${address} asked at ${seconds(begun)}, ended at ${seconds(ended)}: ${why}`,
         ),
     lostWithKilled: (): number => lost.filter(isOfKilled).length,
+    /** How many are over. */
+    ended: (): number => happenings.filter(({ to }) => Number.isFinite(to)).length,
     /** Something of these kinds is going on at that time, or has ended so shortly before. */
     during: (at: number, kinds: readonly string[], afterMs: number): boolean =>
       happenings.some(

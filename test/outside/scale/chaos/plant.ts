@@ -1,10 +1,17 @@
 /** A slot that a leader tells wrong, and who may see it: readers of that slot, until the root of its block says so. */
+import type { Hex } from 'viem'
 import type { Plant } from '../../apply/plants.ts'
 import type { Entry } from './journal.ts'
 
 export type Planted = {
+  /** Number and index of the flashblocks that were spoilt. */
+  places(): readonly string[]
+  /** Its block is taken back where somebody finds it, and told again. */
+  has(number: number): boolean
   /** For the message in which it fits; what it has spoilt is noted. */
   plant(token: string): Plant
+  /** Where somebody may see a wrong value now. */
+  slot(): Hex | undefined
   excuses(slot: string, at: Entry): boolean
   /** Of a block with it, or on it: its root, so its hash, is another one until the canonical block has come. */
   excusesBlock(number: number, asked: number): boolean
@@ -16,7 +23,7 @@ type Told = {
     readonly number: number
     readonly index: number
     readonly transactions: readonly unknown[]
-    readonly accounts: readonly { readonly address: string; readonly slots: [string, string][] }[]
+    readonly accounts: readonly { readonly address: string; readonly slots: [Hex, string][] }[]
   }[]
 }
 /** The blocks after it are on it until its root is known. */
@@ -25,7 +32,12 @@ const SHOWN_BLOCKS = 2
 const CANONICAL_MS = 4_000
 
 export function createPlanted(): Planted {
-  const spoilt: { readonly slot: string; readonly number: number; readonly at: number }[] = []
+  const spoilt: {
+    readonly slot: Hex
+    readonly number: number
+    readonly index: number
+    readonly at: number
+  }[] = []
   return {
     plant: (token) => (text) => {
       const told = JSON.parse(text) as Told
@@ -35,10 +47,17 @@ export function createPlanted(): Planted {
         const pair = accounts.find(({ address }) => address === token.toLowerCase())?.slots[0]
         if (pair === undefined) continue
         pair[1] = `${pair[1].slice(0, -1)}${pair[1].endsWith('1') ? '2' : '1'}`
-        spoilt.push({ slot: pair[0], number, at: performance.now() })
+        spoilt.push({ slot: pair[0], number, index, at: performance.now() })
         return JSON.stringify(told)
       }
       return undefined
+    },
+    places: () => spoilt.map(({ number, index }) => `${number}:${index}`),
+    has: (number) => spoilt.some((one) => one.number === number),
+    slot() {
+      const newest = spoilt.at(-1)
+      const isYoung = newest !== undefined && performance.now() < newest.at + CANONICAL_MS
+      return isYoung ? newest.slot : undefined
     },
     excuses: (slot, at) =>
       spoilt.some(

@@ -11,6 +11,7 @@ export async function report(checks: Checks, run: Run): Promise<void> {
   const { check } = checks
   const { notes, journal } = run
   console.log(`     ${notes.timeline()}`)
+  console.log(`     told wrong: ${run.planted.places().join(', ')}`)
   const none = (what: string, list: readonly string[], detail = '') =>
     check(what, list.length === 0, `${list.length}${detail}${notes.told(list)}`)
   const counted = (what: string) => `${what}: ${notes.counted(what)}`
@@ -39,7 +40,7 @@ export async function report(checks: Checks, run: Run): Promise<void> {
   none('subscriptions that were told of a gap', notes.faults('gap'))
   none('logs that were taken back and had not been told', notes.faults('subscription'))
   for (const one of run.listeners) {
-    const { wrong, overtaken, renamed } = judge(one, journal)
+    const { wrong, overtaken, renamed } = judge(one, journal, run.planted.has)
     const late = overtaken === 0 ? '' : `; ${overtaken} flashblocks whose block was there before`
     const other =
       renamed.length === 0 ? '' : `; ${renamed.length} with another header: ${renamed[0]}`

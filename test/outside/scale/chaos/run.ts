@@ -44,6 +44,7 @@ export async function begin(world: World, random: () => number) {
   const around: Around = {
     ...{ url, dev, journal, notes, planted, random, isOver: () => isOver },
     nodeOf: async (address) => (await world.balancer.stuck()).get(address) ?? 'none',
+    readers: new Map(),
     subjects: {
       ...{ senders: addresses, holders, token, sent },
       nextNonce: (sender) => senders.find(({ account }) => account.address === sender)!.nonce,
@@ -53,8 +54,12 @@ export async function begin(world: World, random: () => number) {
   const all = [
     ...senders.map((one) => send(sending, one)),
     sendByViem({ url, notes, isOver: () => !isSending }),
-    ...Array.from({ length: READERS }, (_, at) => readAlone(around, `127.0.23.${at + 1}`, false)),
-    ...Array.from({ length: READERS }, (_, at) => readAlone(around, `127.0.24.${at + 1}`, true)),
+    ...Array.from({ length: READERS }, (_, which) =>
+      readAlone(around, { net: 23, which, of: READERS, isAsking: false }),
+    ),
+    ...Array.from({ length: READERS }, (_, which) =>
+      readAlone(around, { net: 24, which, of: READERS, isAsking: true }),
+    ),
   ]
   const limited = askTooMuch({ url, notes, isOver: () => isOver }, () =>
     scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
@@ -67,6 +72,12 @@ export async function begin(world: World, random: () => number) {
   const watchers = startWatchers({ url, notes, isOver: () => isOver })
   return {
     ...{ notes, journal, planted, token, listeners, watchers, sent, limited },
+    /** Every reader has been answered from where it asks now: HAProxy knows all of them. */
+    isSettled: () =>
+      until(async () => {
+        const stuck = await world.balancer.stuck()
+        return [...around.readers.values()].every((address) => stuck.has(address))
+      }, WAIT_MS),
     onScene(one: Scene) {
       scene = one
     },
