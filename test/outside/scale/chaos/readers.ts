@@ -30,8 +30,8 @@ export type Around = {
   readonly isOver: () => boolean
   /** Where HAProxy has the address now. */
   nodeOf(address: string): Promise<string>
-  /** From where each reader asks now. */
-  readonly readers: Map<string, string>
+  /** From where each reader asks now, and since how many events. */
+  readonly readers: Map<string, { readonly from: string; readonly round: number }>
 }
 
 const PACE_MS = 60
@@ -82,7 +82,7 @@ export async function readAlone(
   const { notes, readers } = around
   const clientOf = (round: number): Client => {
     const from = `127.0.${net}.${which + 1 + of * (round % ADDRESSES)}`
-    readers.set(`${net} ${which}`, from)
+    readers.set(`${net} ${which}`, { from, round })
     return { from, isAsking, newest: undefined }
   }
   let round = notes.ended()

@@ -72,11 +72,13 @@ export async function begin(world: World, random: () => number) {
   const watchers = startWatchers({ url, notes, isOver: () => isOver })
   return {
     ...{ notes, journal, planted, token, listeners, watchers, sent, limited },
-    /** Every reader has been answered from where it asks now: HAProxy knows all of them. */
+    /** Every reader has moved on since the last event, and was sent to a replica: HAProxy knows all of them. */
     isSettled: () =>
       until(async () => {
         const stuck = await world.balancer.stuck()
-        return [...around.readers.values()].every((address) => stuck.has(address))
+        return [...around.readers.values()].every(
+          ({ from, round }) => round === notes.ended() && stuck.has(from),
+        )
       }, WAIT_MS),
     onScene(one: Scene) {
       scene = one
