@@ -19,12 +19,12 @@ export async function oneServer(check: Check): Promise<void> {
   try {
     const metrics = `http://127.0.0.1:${admin}/metrics`
     await sharesPort(check, node)
-    await limits(check, node)
+    const served = await limits(check, node)
     await filters(check, node)
     await transactions(check, node)
     await controls(check, node)
     await listeners(check, node)
-    await seen(check, node, metrics)
+    await seen(check, node, { metrics, served })
   } finally {
     check('it ends when it is told to', (await node.stop()) === 0)
   }
@@ -43,11 +43,25 @@ async function sharesPort(check: Check, { url }: RunningNode): Promise<void> {
   check('a second node does not share the port', isRefused, isRefused ? '' : second.slice(-300))
 }
 
-async function limits(check: Check, { url }: RunningNode): Promise<void> {
+/** A second begins with its first request: what takes as long as this is over several. */
+const SECOND_MS = 900
+const TRIES = 8
+
+/** @returns requests that were served */
+async function limits(check: Check, { url }: RunningNode): Promise<number> {
   const from = (address: string) => ({ 'x-forwarded-for': address })
-  const replies = await together(150, () => ask(url, 'eth_chainId', [], from('203.0.113.1')))
-  const served = replies.filter(({ status }) => status === 200).length
-  check('of one address a second has 100 requests', served === 100, `${served} of 150`)
+  let [served, all, ms] = [0, 0, SECOND_MS]
+  // A busy machine takes longer than a second for the first of them.
+  for (let tries = 0; tries < TRIES && ms >= SECOND_MS; tries++) {
+    const begun = performance.now()
+    const address = `203.0.113.${10 + tries}`
+    const replies = await together(150, () => ask(url, 'eth_chainId', [], from(address)))
+    ms = performance.now() - begun
+    served = replies.filter(({ status }) => status === 200).length
+    all += served
+  }
+  const took = `${served} of 150 in ${ms.toFixed(0)} ms`
+  check('of one address a second has 100 requests', served === 100 && ms < SECOND_MS, took)
   const other = await together(60, () => ask(url, 'eth_chainId', [], from('203.0.113.2')))
   check(
     'another address has its own',
@@ -56,6 +70,7 @@ async function limits(check: Check, { url }: RunningNode): Promise<void> {
   const made = await together(30, () => ask(url, 'eth_newBlockFilter', [], from('203.0.113.3')))
   const taken = made.filter(({ body }) => body.error === undefined).length
   check('filters of an address are counted over all', taken === 10, `${taken} of 10`)
+  return all + other.length
 }
 
 async function filters(check: Check, { url }: RunningNode): Promise<void> {
@@ -196,7 +211,11 @@ async function feeds(check: Check, url: string): Promise<void> {
   )
 }
 
-async function seen(check: Check, { url }: RunningNode, metrics: string): Promise<void> {
+async function seen(
+  check: Check,
+  { url }: RunningNode,
+  { metrics, served }: { readonly metrics: string; readonly served: number },
+): Promise<void> {
   const text = await (await fetch(metrics)).text()
   const calls = [
     ...text.matchAll(
@@ -206,7 +225,7 @@ async function seen(check: Check, { url }: RunningNode, metrics: string): Promis
   const sum = calls.reduce((total, [, , count]) => total + Number(count), 0)
   check(
     'one scrape has the calls of each cell',
-    calls.length === CELLS && sum === 160,
+    calls.length === CELLS && sum === served,
     calls.map(([, cell, count]) => `${cell}: ${count}`).join(', '),
   )
   const helps = text.match(/^# HELP flashnode_rpc_calls_total/gm)?.length
