@@ -57,6 +57,9 @@ type Recent = {
   stalledMs: number
 }
 
+/** After a stall everything that was sent meanwhile has been read within this. */
+const READ_MS = 1_000
+
 /** The names of seconds of the store are told from those of this process by their sign. */
 const nameOf = (second: number): number => -second
 
@@ -73,8 +76,10 @@ class Shared implements SharedLimiter {
   readonly #recent: ReturnType<typeof createRecent>
   #charged = 0
   #alone = 0
-  /** How long this thread has stood still, all together. */
+  /** How long this thread has stood still, all together; and without what was just now, when that ended by the clock here. */
   #stalledMs = 0
+  #longAgoMs = 0
+  #stalledAt = 0
 
   constructor(options: SharedOptions) {
     this.#local = options.local
@@ -118,11 +123,13 @@ class Shared implements SharedLimiter {
     const until = this.#now() + leftMs
     return this.#recent.set(key, { second, limit, until, refused: 0, stalledMs })
   }
-  /** This thread stood still: what it could not read meanwhile comes at once. */
+  /** This thread stood still: what it could not read meanwhile comes at once. Who comes later has not waited for it. */
   #grantStall(key: string, limit: number): void {
     const known = this.#recent.get(key)
     if (known === undefined || known.stalledMs === this.#stalledMs) return
-    const points = Math.floor((limit * (this.#stalledMs - known.stalledMs)) / 1_000)
+    const isOver = this.#now() - this.#stalledAt > READ_MS
+    const before = isOver ? this.#stalledMs : Math.max(known.stalledMs, this.#longAgoMs)
+    const points = Math.floor((limit * (this.#stalledMs - before)) / 1_000)
     known.stalledMs = this.#stalledMs
     // In the order of the connection: before what is asked next.
     if (points > 0) this.#store.grant(key, points, limit).catch(() => {})
@@ -176,6 +183,8 @@ class Shared implements SharedLimiter {
   }
 
   stalled(ms: number): void {
+    if (this.#now() - this.#stalledAt > READ_MS) this.#longAgoMs = this.#stalledMs
+    this.#stalledAt = this.#now()
     this.#stalledMs += ms
     this.#local.stalled(ms)
   }

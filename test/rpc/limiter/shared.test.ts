@@ -127,6 +127,19 @@ test('debts and stalls reach the store, and stay here while it is away', async (
   expect(await limiter.standing('a')).toEqual({ limit: 10, used: 10, owed: 3, resetMs: 400 })
 })
 
+test('a stall is made up for to who waited for it, not to who comes long after', async () => {
+  const { allowed, limiter, points } = newShared()
+  expect(await allowed(10)).toBe(10)
+  limiter.stalled(5_000)
+  vi.advanceTimersByTime(15_000)
+  expect(await allowed(10)).toBe(0)
+  // What came of the one before is not given with the next.
+  limiter.stalled(500)
+  expect(await allowed(10)).toBe(5)
+  expect(points.get('a')).toBe(10)
+  expect(await allowed(10)).toBe(0)
+})
+
 test('whoever is refused as often as it has points is held, by the second of the store', async () => {
   const { allowed, limiter } = newShared()
   expect(await allowed(19)).toBe(10)
