@@ -27,7 +27,7 @@ function opened() {
     },
     threads: { keeper: { post: ({ type }: { type: string }) => done.push(type) } },
     later: { front: { published: () => done.push('clients'), hear() {} } },
-    shown: [],
+    shown: { hashes: [], isFollowed: false },
   } as unknown as Concerned
   return {
     done,
@@ -54,6 +54,13 @@ describe('after a publish', () => {
     expect(done).toEqual(['clients'])
     await turn()
     expect(done).toEqual(['clients', 'txpool 1', 'taken'])
+  })
+
+  test('that is not shown yet it has nothing to read', async () => {
+    const { done, tell } = opened()
+    tell(changes)
+    await turn()
+    expect(done).toEqual(['replicas'])
   })
 
   test('of a node that stays behind its changes were told long before', () => {

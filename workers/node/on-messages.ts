@@ -33,8 +33,8 @@ export type Concerned = {
   readonly pool: Pick<Pool, 'cancel'>
   readonly executor: Pick<Verifier, 'block'>
   readonly transactions: Pick<Transactions, 'published'>
-  /** Hashes of transactions that were shown and that the txpool has not looked for yet. */
-  readonly shown: Bytes[]
+  /** Shown, and not followed by the txpool yet: hashes of its transactions, and whether what it changed is still to come. */
+  readonly shown: { hashes: Bytes[]; isFollowed: boolean }
   readonly threads: Pick<ChainThreads, 'keeper'>
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
@@ -60,7 +60,8 @@ export function onWriter(
         parts.executor.block(message.canonical)
       }
       parts.later.front?.published()
-      parts.shown.push(...message.transactions)
+      parts.shown.hashes.push(...message.transactions)
+      parts.shown.isFollowed = message.isFollowed
       if (!message.isFollowed) afterPublish(parts)
       metrics.published(message)
       return
@@ -72,7 +73,8 @@ export function onWriter(
       return
     case 'changes':
       parts.feed.changed(message.changes)
-      afterPublish(parts)
+      // Of a node that stays behind it comes before its publish, which is not shown yet.
+      if (parts.shown.isFollowed) afterPublish(parts)
       return
     case 'relay':
       parts.feed.broadcast(socketData(message.raw), message.place)
@@ -113,8 +115,9 @@ export function onWriter(
 
 /** Whoever waits is answered when this returns, and replicas are told; the txpool reads what was included after that. */
 function afterPublish({ shown, transactions, threads }: Concerned): void {
+  shown.isFollowed = false
   setImmediate(() => {
-    const waited = transactions.published(shown.splice(0))
+    const waited = transactions.published(shown.hashes.splice(0))
     if (waited.length > 0) threads.keeper.post({ type: 'taken', ms: waited })
   })
 }

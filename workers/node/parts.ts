@@ -1,7 +1,6 @@
 /** Everything a node is made of, opened and not yet connected to its clients. */
 import { randomBytes } from 'node:crypto'
 import type { ChainReader } from '../../engine/chain/types.ts'
-import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
 import { type BootstrapService, openBootstrapService } from '../bootstrap/source.ts'
@@ -130,7 +129,7 @@ export function openParts(
   })
   threads.fromKeeper.open((message) => onKeeper(message, parts, context))
   const isTold = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
-  const shown: Bytes[] = []
+  const shown = { hashes: [], isFollowed: false }
   threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold, shown }, context))
   return parts
 }
