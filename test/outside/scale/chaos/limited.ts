@@ -40,7 +40,6 @@ export async function askTooMuch(
 ): Promise<Limited> {
   const answers: Answer[] = []
   const stalls: number[] = []
-  const alone: Alone[] = []
   const body = bodyOf('eth_chainId')
   const headers = { 'x-api-key': KEY }
   const asking = Array.from({ length: ADDRESSES }, async (_, at) => {
@@ -58,43 +57,33 @@ export async function askTooMuch(
     }
     await Promise.all(open)
   })
-  await Promise.all([...asking, watch({ stalls, alone }, replicas, isOver)])
-  return { report: () => judge(answers, notes, { stalls, alone }) }
+  await Promise.all([...asking, watchStalls(stalls, replicas, isOver)])
+  return { report: () => judge(answers, notes, stalls) }
 }
 
-/** So often a node has decided by itself since it was looked at last. */
-type Alone = { readonly at: number; readonly text: string }
 /** A node that stood still gives its seconds to everybody, so what is counted then says nothing. */
-type Watched = { readonly stalls: number[]; readonly alone: Alone[] }
-
-async function watch(
-  { stalls, alone }: Watched,
+async function watchStalls(
+  stalls: number[],
   replicas: () => readonly Replica[],
   isOver: () => boolean,
 ): Promise<void> {
-  const [still, own] = [new Map<string, number>(), new Map<string, number>()]
+  const known = new Map<string, number>()
   while (!isOver()) {
     await Promise.all(
       replicas().map(async (replica) => {
-        const { name } = replica
         const seconds = await metricOf(replica, 'flashnode_front_stalled_seconds_total')
-        const decided = await metricOf(replica, ALONE)
-        if (seconds === undefined || decided === undefined) return
-        const at = performance.now()
+        if (seconds === undefined) return
         // A process that is new counts from nothing.
-        if (seconds !== (still.get(name) ?? 0)) stalls.push(at)
-        if (decided !== (own.get(name) ?? 0)) alone.push({ at, text: `${name} ${decided}` })
-        still.set(name, seconds)
-        own.set(name, decided)
+        if (seconds !== (known.get(replica.name) ?? 0)) stalls.push(performance.now())
+        known.set(replica.name, seconds)
       }),
     )
     await pause(WATCH_MS)
   }
 }
-const ALONE = 'flashnode_front{what="limitStoreAlone"}'
 
 /** From the end of one second of the limit to the end of a later one: their points are all served, or the limit is not one. */
-function judge(answers: readonly Answer[], notes: Notes, { stalls, alone }: Watched) {
+function judge(answers: readonly Answer[], notes: Notes, stalls: readonly number[]) {
   const ends = fullMoments(answers)
   const wrong: string[] = []
   let [windows, left, total] = [0, 0, 0]
@@ -114,10 +103,9 @@ function judge(answers: readonly Answer[], notes: Notes, { stalls, alone }: Watc
       total += served
       // Points of requests that nobody answered are used.
       const lost = notes.lost.filter(({ ended }) => ended > from! && ended <= to).length
-      const decided = alone.filter(({ at }) => at > from! && at <= to + 2 * WATCH_MS)
       if (served > expected * 1.01 || served + lost < expected * 0.99)
         wrong.push(
-          `${served} in ${seconds} s until ${notes.seconds(to)} (${((to - from) / 1_000).toFixed(2)} s), ${lost} lost; without Redis ${decided.map(({ text }) => text).join(', ')}`,
+          `${served} in ${seconds} s until ${notes.seconds(to)} (${((to - from) / 1_000).toFixed(2)} s), ${lost} lost`,
         )
     }
     from = to

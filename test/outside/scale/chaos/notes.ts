@@ -69,10 +69,10 @@ export function createNotes() {
     lostWithKilled: (): number => lost.filter(isOfKilled).length,
     /** How many are over. */
     ended: (): number => happenings.filter(({ to }) => Number.isFinite(to)).length,
-    /** Something of these kinds is going on at that time, has ended so shortly before, or begins so shortly after. */
-    during: (at: number, kinds: readonly string[], afterMs: number, beforeMs = 0): boolean =>
+    /** Something of these kinds is going on at that time, or has ended so shortly before. */
+    during: (at: number, kinds: readonly string[], afterMs: number): boolean =>
       happenings.some(
-        (one) => kinds.includes(one.kind) && one.from - beforeMs <= at && at <= one.to + afterMs,
+        (one) => kinds.includes(one.kind) && one.from <= at && at <= one.to + afterMs,
       ),
     timeline: (): string =>
       happenings

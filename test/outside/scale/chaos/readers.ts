@@ -319,9 +319,6 @@ function sealedQuestion({ subjects, journal, random }: Around, number: number): 
   return pick(kinds, random)()
 }
 
-/** A call is on its way, or waits for a worker, for less than this when its replica is stopped. */
-const IN_FLIGHT_MS = 500
-
 /** −32001 of a client that asks for what it has seen is what it asked for. */
 function refused(
   { notes }: Around,
@@ -334,11 +331,6 @@ function refused(
 ): void {
   if (client.isAsking && said.text.includes('-32001')) {
     notes.count('not that new yet')
-    return
-  }
-  // Its replica was stopped for as long as a call may take.
-  if (said.text.includes('-32002') && notes.during(begun, ['stop'], 0, IN_FLIGHT_MS)) {
-    notes.count('out of time with a replica that was stopped')
     return
   }
   const what = `${client.from} ${JSON.stringify(question)} asked at ${notes.seconds(begun)}`

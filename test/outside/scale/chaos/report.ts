@@ -25,11 +25,7 @@ export async function report(checks: Checks, run: Run): Promise<void> {
     'there was something to compare',
     notes.counted('compared on pending') > 500 && notes.counted('compared on blocks') > 200,
   )
-  none(
-    'refusals',
-    notes.faults('refused'),
-    `; ${counted('late')}, ${counted('not that new yet')}, ${counted('out of time with a replica that was stopped')}`,
-  )
+  none('refusals', notes.faults('refused'), `; ${counted('late')}, ${counted('not that new yet')}`)
   none(
     'pending that went back although the client said what it had seen',
     notes.faults('backwards although asked'),
