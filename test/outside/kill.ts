@@ -128,14 +128,17 @@ check(
 )
 // The restart after the last kill is one like the others.
 const node = await startAgain()
-// On a machine that needs as long for a start on nothing, half as much again.
-const mostMs = Math.max(2_000, 1.5 * middle(empty))
-const slow = starts.filter((ms) => ms >= mostMs)
-// Fewer than one in twenty may meet a machine that is busy with something else: none of twenty.
+// A machine that starts on nothing in less than 1.3 s has the 2 s that are promised, each time: none of twenty may take longer. On a slower
+// one it is half as much again as a start on nothing, of starts in the middle: single ones there are what else the machine does.
+const slowMs = 1.5 * middle(empty)
+const mostMs = Math.max(2_000, slowMs)
+const isQuick = slowMs <= 2_000
+const late = starts.filter((ms) => ms >= mostMs).length
+const isPrompt = isQuick ? late < starts.length / 20 : middle(starts) < mostMs
 check(
   'restarts were ready in under 2 s',
-  slow.length < starts.length / 20 && slow.every((ms) => ms < 2 * mostMs),
-  `${Math.round(middle(starts))} ms in the middle, slowest ${Math.round(Math.max(...starts))} ms; on nothing ${Math.round(middle(empty))} ms`,
+  isPrompt && starts.every((ms) => ms < 2 * mostMs),
+  `${Math.round(middle(starts))} ms in the middle, slowest ${Math.round(Math.max(...starts))} ms, ${late} of ${starts.length} late; on nothing ${Math.round(middle(empty))} ms`,
 )
 
 /** The sealed receipts of all accepted transactions, asked for until they are all there; a lost one ends it by the time limit. */

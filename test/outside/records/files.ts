@@ -1,10 +1,11 @@
 /** Records that were cut, spoilt, or are none; where a replay stops, and how fast it is. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { openRecord } from '../../../workers/record/reading.ts'
 import type { Check } from '../checks.ts'
 import { temporary } from '../follow/nodes.ts'
 import { run } from '../operate/command.ts'
-import { replayed } from './replays.ts'
+import { type Ended, replayed } from './replays.ts'
 import type { Recorded } from './world.ts'
 
 export async function checkFiles(
@@ -54,11 +55,13 @@ export async function checkFiles(
     missing.error,
   )
   const { pending } = whole.result.shown
+  // On a busy machine the node that was recorded may have taken that flashblock and the next at once.
+  const at = firstShown(file, { number: pending - 5, index: 1 })
   const stop = await replayed(file, ['--until', `${pending - 5}:1`])
   check(
-    '--until stops at that flashblock',
-    stop.status === 0 && stop.result.shown.pending === pending - 5,
-    JSON.stringify(stop.result.shown),
+    '--until stops at that flashblock, or the first that is shown after it',
+    stop.status === 0 && isSamePlace(stop.result.shown, at),
+    `${JSON.stringify(stop.result.shown)}, in the record ${JSON.stringify(at)}`,
   )
   const beyond = await replayed(file, ['--until', `${pending + 5}`])
   check('--until a flashblock that is not in it: ends with 1', beyond.status === 1)
@@ -69,5 +72,23 @@ export async function checkFiles(
     exists.error,
   )
 }
+
+type ShownPlace = Ended['shown']
+
+/** As the record says. */
+function firstShown(
+  file: string,
+  { number, index }: { readonly number: number; readonly index: number },
+): ShownPlace | undefined {
+  for (const line of openRecord(file).lines) {
+    const shows = 'shows' in line ? line.shows : undefined
+    if (shows === undefined) continue
+    if (shows.pending > number || (shows.pending === number && shows.index >= index))
+      return { canonical: shows.canonical, pending: shows.pending, index: shows.index }
+  }
+  return undefined
+}
+const isSamePlace = (a: ShownPlace, b: ShownPlace | undefined): boolean =>
+  a.canonical === b?.canonical && a.pending === b.pending && a.index === b.index
 
 const within = (part: number, all: number): boolean => part > 0 && part < all
