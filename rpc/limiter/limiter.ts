@@ -3,7 +3,8 @@ import { bucketOf, limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
 import type { Paid } from '../seam/paid.ts'
 import { createLimiterMemory, type LimiterMemory, Rows } from './memory.ts'
-import { createSeconds, type Seconds, WINDOW_MS } from './seconds.ts'
+import { createSeconds, type Seconds } from './seconds.ts'
+import { stallPoints } from './stalls.ts'
 
 export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
 /** `second` names the second of the address that the points were taken from. */
@@ -32,7 +33,7 @@ export interface Limiter {
   held(address: string): Refusal | undefined
   /** undefined: it has no limit. Takes nothing, and never rejects. */
   standing(address: string): Promise<Standing | undefined>
-  /** This thread has stood still for so long, until now: every known address gets the points of that time, for what it sent meanwhile comes at once. */
+  /** This thread has stood still for so long, until now: known addresses get the points of that time, for what they sent meanwhile comes at once. */
   stalled(ms: number): void
   /** Addresses that it remembers. */
   readonly known: number
@@ -118,10 +119,10 @@ class Limited implements Limiter {
   #current(key: string, limit: number): number {
     const rows = this.#rows
     const row = this.#seconds.of(key, limit)
-    const stalledMs = rows.stalledMs - rows.stallOf(row)
-    if (stalledMs === 0) return row
-    const points = Math.floor((rows.limit(row) * stalledMs) / WINDOW_MS)
-    rows.setUsed(row, rows.used(row) - points)
+    const grantedMs = rows.stallOf(row)
+    if (grantedMs === rows.stalledMs) return row
+    const asked = { grantedMs, limit: rows.limit(row), now: this.#now() }
+    rows.setUsed(row, rows.used(row) - stallPoints(rows.stalls, asked))
     rows.setStall(row, rows.stalledMs)
     return row
   }

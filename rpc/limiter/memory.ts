@@ -14,6 +14,7 @@ import {
   seed,
   seedsOf,
 } from '../seam/shared-rows.ts'
+import { plusStall, type StallSum } from './stalls.ts'
 
 /** Plain data: crosses a thread. */
 export type LimiterMemory = {
@@ -29,9 +30,9 @@ const [OLDEST, NEWEST] = [OWN_WORDS, OWN_WORDS + 1] as const
 /** Words of a row. */
 const [BEFORE, AFTER, USED, OWED, LIMIT, REFUSED] = [3, 4, 5, 6, 7, 8]
 const ROW_WORDS = FIRST_WORD + 6
-/** Milliseconds of all stalls, and when the newest of them ended; then of each row when its second ends, and for how much of all stalls it has points. */
-const [STALLED, STALL_END] = [0, 1] as const
-const FIRST_TIMES = 2
+/** Of all stalls (`StallSum`); then of each row when its second ends, and for how much of all stalls it has points. */
+const [STALLED, STALL_END, STALLS_OVER] = [0, 1, 2] as const
+const FIRST_TIMES = 3
 const ROW_TIMES = 2
 
 const shapeOf = (most: number): RowShape => ({ most, rowWords: ROW_WORDS })
@@ -54,17 +55,20 @@ export class Rows extends SharedRows {
     this.#times = new Float64Array(buffer, HEAD_BYTES, times)
   }
 
-  /** Of all threads, each moment once. */
+  /** Of all threads, in milliseconds. */
   get stalledMs(): number {
     return this.#times[STALLED]!
   }
+  get stalls(): StallSum {
+    const times = this.#times
+    return { totalMs: this.stalledMs, overMs: times[STALLS_OVER]!, endedAt: times[STALL_END]! }
+  }
   /** A thread has stood still from one moment to another. */
   addStall(from: number, to: number): void {
-    const before = this.#times[STALL_END]!
-    // The clock may have been set back.
-    const since = before > to ? from : Math.max(from, before)
-    this.#times[STALLED] = this.stalledMs + to - since
-    this.#times[STALL_END] = to
+    const { totalMs, overMs, endedAt } = plusStall(this.stalls, from, to)
+    this.#times[STALLED] = totalMs
+    this.#times[STALLS_OVER] = overMs
+    this.#times[STALL_END] = endedAt
   }
 
   end = (row: number): number => this.#times[FIRST_TIMES + ROW_TIMES * row]!

@@ -1,7 +1,7 @@
 /** The seconds that an address is counted by: they follow each other from its first request, as long as it is remembered. */
 import { OVERFLOW_ROW, type Rows } from './memory.ts'
 
-export const WINDOW_MS = 1_000
+const WINDOW_MS = 1_000
 /** An address that was silent for longer begins its seconds anew. */
 const KEPT_MS = 10_000
 

@@ -13,6 +13,7 @@ import {
   refusedTo,
   type Standing,
 } from './limiter.ts'
+import { NO_STALLS, plusStall, stallPoints } from './stalls.ts'
 
 /** What a store says of the second of a key. */
 export type Points = {
@@ -57,9 +58,6 @@ type Recent = {
   stalledMs: number
 }
 
-/** After a stall everything that was sent meanwhile has been read within this. */
-const READ_MS = 1_000
-
 /** The names of seconds of the store are told from those of this process by their sign. */
 const nameOf = (second: number): number => -second
 
@@ -76,10 +74,8 @@ class Shared implements SharedLimiter {
   readonly #recent: ReturnType<typeof createRecent>
   #charged = 0
   #alone = 0
-  /** How long this thread has stood still, all together; and without what was just now, when that ended by the clock here. */
-  #stalledMs = 0
-  #longAgoMs = 0
-  #stalledAt = 0
+  /** Of this thread. */
+  #stalls = NO_STALLS
 
   constructor(options: SharedOptions) {
     this.#local = options.local
@@ -119,18 +115,17 @@ class Shared implements SharedLimiter {
   #noted(key: string, limit: number, { second, leftMs }: Points): Recent {
     const known = this.#recent.get(key)
     if (known?.second === second) return known
-    const stalledMs = known?.stalledMs ?? this.#stalledMs
+    const stalledMs = known?.stalledMs ?? this.#stalls.totalMs
     const until = this.#now() + leftMs
     return this.#recent.set(key, { second, limit, until, refused: 0, stalledMs })
   }
-  /** This thread stood still: what it could not read meanwhile comes at once. Who comes later has not waited for it. */
+  /** This thread stood still: what it could not read meanwhile comes at once. */
   #grantStall(key: string, limit: number): void {
     const known = this.#recent.get(key)
-    if (known === undefined || known.stalledMs === this.#stalledMs) return
-    const isOver = this.#now() - this.#stalledAt > READ_MS
-    const before = isOver ? this.#stalledMs : Math.max(known.stalledMs, this.#longAgoMs)
-    const points = Math.floor((limit * (this.#stalledMs - before)) / 1_000)
-    known.stalledMs = this.#stalledMs
+    if (known === undefined || known.stalledMs === this.#stalls.totalMs) return
+    const asked = { grantedMs: known.stalledMs, limit, now: this.#now() }
+    const points = stallPoints(this.#stalls, asked)
+    known.stalledMs = this.#stalls.totalMs
     // In the order of the connection: before what is asked next.
     if (points > 0) this.#store.grant(key, points, limit).catch(() => {})
   }
@@ -183,9 +178,8 @@ class Shared implements SharedLimiter {
   }
 
   stalled(ms: number): void {
-    if (this.#now() - this.#stalledAt > READ_MS) this.#longAgoMs = this.#stalledMs
-    this.#stalledAt = this.#now()
-    this.#stalledMs += ms
+    const now = this.#now()
+    this.#stalls = plusStall(this.#stalls, now - ms, now)
     this.#local.stalled(ms)
   }
   get known(): number {

@@ -149,15 +149,34 @@ describe('limiter', () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 100)).toBe(100)
     expect(await allowed(limiter, 'b', 1)).toBe(1)
+    expect(await allowed(limiter, 'c', 1)).toBe(1)
     vi.advanceTimersByTime(12_000)
     limiter.stalled(12_000)
     expect(await allowed(limiter, 'a', 2_000)).toBe(1_300)
-    // Silence counts again from where it ended.
-    vi.advanceTimersByTime(9_000)
+    vi.advanceTimersByTime(900)
     expect(await allowed(limiter, 'b', 2_000)).toBe(1_300)
+    // Silence counts again from where it ended.
     vi.advanceTimersByTime(25_000)
     limiter.stalled(12_000)
     expect(await allowed(limiter, 'b', 2_000)).toBe(100)
+  })
+
+  test('a stall is made up for to who waited for it, not to who comes long after', async () => {
+    const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
+    expect(await allowed(limiter, 'a', 100)).toBe(100)
+    expect(await allowed(limiter, 'b', 1)).toBe(1)
+    vi.advanceTimersByTime(5_000)
+    limiter.stalled(5_000)
+    vi.advanceTimersByTime(1_001)
+    expect(await allowed(limiter, 'a', 1_000)).toBe(100)
+    vi.advanceTimersByTime(5_000)
+    // What came of the one before is not given with the next.
+    limiter.stalled(1_000)
+    expect(await allowed(limiter, 'b', 1_000)).toBe(200)
+    // Of two with less between them than reading takes, both.
+    vi.advanceTimersByTime(1_500)
+    limiter.stalled(1_000)
+    expect(await allowed(limiter, 'a', 1_000)).toBe(300)
   })
 
   test('what was taken for a request that is refused after all comes back', async () => {
