@@ -28,12 +28,14 @@ test.each<Case>([
   ['two are told in another order', [A, B, D, C, E], [0], 1],
   ['a block that was told wrong, anew', [A, B, '1 whole', C, D, E], [0], 0, 1],
   ['another one than that', [A, B, '1 whole', C, D, E], [0], 1, 2],
-  ['it twice', [A, B, '1 whole', '1 other', C, D, E], [0], 1, 1],
+  ['it with the header of no canonical block', [A, B, '1 other', C, D, E], [0], 1, 1],
+  ['it twice', [A, B, '1 whole', '1 whole', C, D, E], [0], 0, 1],
+  ['it twice, once as another', [A, B, '1 whole', '1 other', C, D, E], [0], 1, 1],
 ])('%s', (_, told, joins, wrong, spoilt) => {
   const judged = judge(
     { kind: headers, from: 'a', told: [...told], joins: [...joins] },
     { entries },
-    (number) => number === spoilt,
+    (number) => (number === spoilt ? 'whole' : undefined),
   )
   expect(judged.wrong.length).toBe(wrong)
 })

@@ -6,8 +6,8 @@ import type { Entry } from './journal.ts'
 export type Planted = {
   /** Number and index of the flashblocks that were spoilt. */
   places(): readonly string[]
-  /** Its block is taken back where somebody finds it, and told again. */
-  has(number: number): boolean
+  /** Blocks of them, each of which is taken back where somebody finds it, and told again. */
+  blocks(): readonly number[]
   /** For the message in which it fits; what it has spoilt is noted. */
   plant(token: string): Plant
   /** Where somebody may see a wrong value now. */
@@ -53,7 +53,7 @@ export function createPlanted(): Planted {
       return undefined
     },
     places: () => spoilt.map(({ number, index }) => `${number}:${index}`),
-    has: (number) => spoilt.some((one) => one.number === number),
+    blocks: () => [...new Set(spoilt.map(({ number }) => number))],
     slot() {
       const newest = spoilt.at(-1)
       const isYoung = newest !== undefined && performance.now() < newest.at + CANONICAL_MS

@@ -39,8 +39,9 @@ export async function report(checks: Checks, run: Run): Promise<void> {
   none('WebSockets that ended while their replica went on', notes.faults('ended'))
   none('subscriptions that were told of a gap', notes.faults('gap'))
   none('logs that were taken back and had not been told', notes.faults('subscription'))
+  const toldAnew = await run.hashesOf(run.planted.blocks())
   for (const one of run.listeners) {
-    const { wrong, overtaken, renamed } = judge(one, journal, run.planted.has)
+    const { wrong, overtaken, renamed } = judge(one, journal, (number) => toldAnew.get(number))
     const late = overtaken === 0 ? '' : `; ${overtaken} flashblocks whose block was there before`
     const other =
       renamed.length === 0 ? '' : `; ${renamed.length} with another header: ${renamed[0]}`

@@ -1,7 +1,7 @@
 /** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
 import { type Hex, numberToHex, pad } from 'viem'
 import { until } from '../../follow/nodes.ts'
-import { call } from '../../node-process.ts'
+import { call, callMany } from '../../node-process.ts'
 import { TOKEN_CREATION } from '../../soak/token.ts'
 import type { Scene } from './events.ts'
 import { openJournal } from './journal.ts'
@@ -80,6 +80,12 @@ export async function begin(world: World, random: () => number) {
           ({ from, round }) => round === notes.ended() && stuck.has(from),
         )
       }, WAIT_MS),
+    /** Of canonical blocks. */
+    async hashesOf(numbers: readonly number[]): Promise<ReadonlyMap<number, Hex>> {
+      const lists = numbers.map((number) => [numberToHex(number), false])
+      const blocks = (await callMany(`${dev}/`, 'eth_getBlockByNumber', lists)) as { hash: Hex }[]
+      return new Map(numbers.map((number, at) => [number, blocks[at]!.hash]))
+    },
     onScene(one: Scene) {
       scene = one
     },
