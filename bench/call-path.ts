@@ -15,11 +15,11 @@ import { WriterWorld } from '../test/fixtures/writer-world.ts'
 import { type PoolTask, serveTask } from '../workers/pool/task.ts'
 import {
   createTaskMemory,
-  processNow,
   readReply,
   type TaskCall,
   writeCalls,
 } from '../workers/pool/task-memory.ts'
+import { processNow } from '../workers/thread/running-clock.ts'
 
 const { values } = parseArgs({
   options: {
@@ -67,7 +67,7 @@ async function measure(count: number): Promise<number> {
       Array.from({ length: count }, (_, at) => callOf(done + at)),
     )
     const before = process.threadCpuUsage()
-    await serveTask(task, runner)
+    await serveTask(task, runner, processNow)
     const { user, system } = process.threadCpuUsage(before)
     micros += user + system
     const reply = readReply(memory, count - 1, [])

@@ -17,8 +17,15 @@ export type Waiting = {
   readonly for: 'send' | 'caller'
 }
 type Fetched = Awaited<ReturnType<LazyState['fetch']>>
-/** Of the client whose signal ends it. */
-type Flight = { readonly landing: Promise<Fetched>; readonly client: Client }
+/** `end`: of the client that began it. */
+type Flight = {
+  readonly landing: Promise<Fetched>
+  readonly client: Client
+  readonly end: AbortSignal
+}
+
+/** Timers are as exact. */
+const LEAST_MS = 20
 
 export type RoundStats = {
   readonly fetches: number
@@ -83,11 +90,16 @@ export class Rounds {
       const end = AbortSignal.any([client.signal, AbortSignal.timeout(Math.ceil(left))])
       const flight = this.#flights.get(missing) ?? this.#start(missing, waiting, end)
       const done = await unlessAborted(flight.landing, end)
-      if (done === undefined) return { why: undefined }
+      if (done === undefined) {
+        // The timer counts a time too in which the process stood still.
+        if (flight.client === client) this.#flights.delete(missing)
+        if (deadline - this.#now() > LEAST_MS) continue
+        return { why: undefined }
+      }
       if (done.failed === undefined) return undefined
       this.#flights.delete(missing)
-      // It ended with the client that began it.
-      if (!flight.client.isGone || flight.client === client) return { why: done.failed }
+      // It ended with the client that began it, which left or had less time.
+      if (!flight.end.aborted || flight.client === client) return { why: done.failed }
     }
   }
 
@@ -103,12 +115,12 @@ export class Rounds {
     return problem && this.without(missing, problem.why, tries)
   }
 
-  #start(missing: readonly MissingKey[], waiting: Waiting, signal: AbortSignal): Flight {
+  #start(missing: readonly MissingKey[], waiting: Waiting, end: AbortSignal): Flight {
     this.#fetches++
     this.#keys += missing.length
     const { client } = waiting
-    const asked = { for: waiting.for, client: client.address, signal }
-    const flight = { landing: this.#lazy!.fetch(missing, asked), client }
+    const asked = { for: waiting.for, client: client.address, signal: end }
+    const flight = { landing: this.#lazy!.fetch(missing, asked), client, end }
     this.#flights.set(missing, flight)
     return flight
   }

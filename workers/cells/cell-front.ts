@@ -21,6 +21,7 @@ import { probePool } from '../pool/probe.ts'
 import { openReading } from '../pool/reading.ts'
 import type { NodeContext } from '../process/context.ts'
 import { watchHeaps } from '../thread/heaps.ts'
+import { type Clock, openClock } from '../thread/running-clock.ts'
 import type { Asker } from './asking.ts'
 import { carried, passedOn } from './carried.ts'
 import { filterHome } from './filters.ts'
@@ -52,8 +53,6 @@ const UNHEARD: ToldReadiness = {
 
 const SILENT = { status: 503, wrong: UNHEARD.reasons[0]! }
 
-const now = () => performance.now()
-
 export async function openCellFront(
   context: NodeContext,
   data: CellData,
@@ -61,6 +60,7 @@ export async function openCellFront(
 ): Promise<CellFront> {
   const { config, cell, node, path } = data
   const chain = chainSpec(node.chain)
+  const now = openClock(node.clock)
   const database = attachDatabase(node.database)
   const reading = openReading(config, { chain, database, views: node.views }, node.thread)
   const opened = openPool(context, { chain, database, shared: node }, { ...reading, ...data })
@@ -102,7 +102,7 @@ export async function openCellFront(
   opened.spent.open(front.spent)
   front.server.setPaused('starting')
   context.lifecycle.onStop('the server', front.close)
-  const probe = () => void tellProbe(opened, link)
+  const probe = () => void tellProbe(opened, link, now)
   watchFromNowOn(context, { probe, tellLoad })
   loadLater(context, opened)
   return {
@@ -206,7 +206,7 @@ function metricsOf(parts: {
   return createCellMetrics(sources, parts.cell)
 }
 
-const tellProbe = (opened: Pick<OpenedPool, 'pool'>, { post }: Link): Promise<void> =>
+const tellProbe = (opened: Pick<OpenedPool, 'pool'>, { post }: Link, now: Clock): Promise<void> =>
   probePool(opened.pool, now).then(
     () => post({ type: 'probed', problem: undefined }),
     (error: Error) => post({ type: 'probed', problem: error.message }),

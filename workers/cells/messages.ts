@@ -19,7 +19,7 @@ import type { PageMode } from '../observe/live.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MetricValue } from '../observe/metrics.ts'
 import type { MishapCounts } from '../observe/reporter.ts'
-import type { FromWriter, SharedNode } from '../thread/messages.ts'
+import type { FromWriter, SharedCalling } from '../thread/messages.ts'
 import type { Claims } from '../thread/rows.ts'
 import type { Called, CarriedMethod } from './carried.ts'
 
@@ -28,7 +28,7 @@ export type CellData = {
   /** From 1: it is the first byte of the ids of its filters. */
   readonly cell: number
   /** Its own row. */
-  readonly node: SharedNode
+  readonly node: SharedCalling
   readonly claims: Claims
   readonly threads: number
   readonly allThreads: number

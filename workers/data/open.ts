@@ -13,14 +13,15 @@ import { chosenMemory, viewMemory } from '../../engine/views/memory.ts'
 import { type Deadlines, longestMs } from '../../rpc/seam/lane.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
-import type { SharedNode } from '../thread/messages.ts'
+import type { SharedCalling } from '../thread/messages.ts'
 import { allRows, divide } from '../thread/rows.ts'
+import { createClockMemory } from '../thread/running-clock.ts'
 import { type ChainChoice, type DataDirectory, GENESIS_FILE, openDataDirectory } from './datadir.ts'
 import { openChain, provideGenesis } from './own-chain.ts'
 
 export type OpenedData = {
   readonly database: Database
-  readonly shared: Omit<SharedNode, 'thread'>
+  readonly shared: Omit<SharedCalling, 'thread'>
   readonly chain: ChainSpec
   readonly directory: DataDirectory
   /** Of accepted transactions. */
@@ -87,7 +88,10 @@ export async function openData(
   // Closed after the writer, whose publishes may rewrite it.
   const journal = openJournal(directory.transactions, JOURNAL_BYTES)
   lifecycle.onStop('the journal of transactions', journal.close)
-  const shared = { database: database.share(), views, chain: option, engine: config.engine }
+  const shared = {
+    ...{ database: database.share(), views, chain: option, engine: config.engine },
+    clock: createClockMemory(),
+  }
   return { database, shared, chain, directory, journal }
 }
 

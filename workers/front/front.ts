@@ -39,6 +39,7 @@ import type { NodeContext } from '../process/context.ts'
 import type { Courses } from '../record/courses.ts'
 import type { RequestTaking } from '../record/requests.ts'
 import type { FromWriter } from '../thread/messages.ts'
+import type { Clock } from '../thread/running-clock.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
@@ -107,9 +108,12 @@ export type FrontParts = {
   readonly shownNotes?: ShownNotes | undefined
   readonly report: Report
   readonly log: NodeContext['log']
-  /** Monotonic milliseconds. */
-  readonly now: () => number
+  /** Of the process: what its callers may take is counted by it. */
+  readonly now: Clock
 }
+
+/** Also while the process stands still: what was sent meanwhile comes at once. */
+const machineNow = (): number => performance.now()
 
 /** Where clients find it. */
 export type Place = { readonly port: number; readonly url: string }
@@ -151,7 +155,8 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const opened =
     config.apiKeys === undefined ? undefined : openApiKeys(config.apiKeys, parts.report)
   const store = await openLimitStore(config.limitStore, parts.report)
-  const purses = openPurses({ ...parts, keys: opened?.keys, store, shared: parts.purses })
+  const ofCallers = { keys: opened?.keys, store, shared: parts.purses, now: machineNow }
+  const purses = openPurses({ ...parts, ...ofCallers })
   const rpc = openRpc(parts, purses, { onPublish: publishes.add, onArrival: arrivals.add })
   const newestRecord = () => parts.reader.newestRecord()
   const answer = parts.requests?.answerer(rpc.answer, newestRecord) ?? rpc.answer

@@ -23,6 +23,7 @@ import { probePool } from '../pool/probe.ts'
 import type { NodeContext } from '../process/context.ts'
 import { createFailing, type Failing } from '../process/failing.ts'
 import type { Heap } from '../thread/heaps.ts'
+import type { Clock } from '../thread/running-clock.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import { onKeeper, onWriter } from './on-messages.ts'
 import type { ConnectedSource, Role } from './role.ts'
@@ -33,6 +34,8 @@ export type StartedNode = OpenedData &
     readonly threads: ChainThreads
     readonly reader: ChainReader
     readonly heaps: () => Promise<readonly Heap[]>
+    /** Of the process: what calls may take is counted by it. */
+    readonly now: Clock
   }
 export type Parts = StartedNode & {
   readonly transactions: Transactions
@@ -60,7 +63,8 @@ export type Parts = StartedNode & {
 /** Tells this run of the node from others. */
 const runName = (): string => `0x${randomBytes(8).toString('hex')}`
 
-export const now = (): number => performance.now()
+/** Of what is told of it: a process that was stopped is as late as it looks. */
+const wallNow = (): number => performance.now()
 
 /** Opens the rest, and hears what the threads have said and say. */
 export function openParts(
@@ -72,12 +76,12 @@ export function openParts(
   const { config, reporter } = context
   const { limits } = config
   const { mode, isGuest, isQuiet, hidesBlocks } = role
-  const { chain, reader, pool, jobs, journal, threads } = started
+  const { chain, reader, pool, jobs, journal, threads, now } = started
   const later: Parts['later'] = {}
   const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
   const feed = feedOfAll(createFeedHub(limits, about), later)
   const health = createHealth({
-    now,
+    now: wallNow,
     ...role.readiness,
     mode,
     probe: () => probePool(pool, now),
@@ -114,10 +118,10 @@ export function openParts(
       mishaps: reporter.counts,
       verified: verifier.counts,
     },
-    now,
+    wallNow,
     { mode, isGuest, others: othersOf(later) },
   )
-  const load = createLoad(() => later.cells?.load() ?? pool.stats(), now)
+  const load = createLoad(() => later.cells?.load() ?? pool.stats(), wallNow)
   const parts: Parts = {
     ...started,
     ...{ load, feed, transactions, health, metrics, failing, later, bootstrap, executor: verifier },
@@ -142,7 +146,7 @@ function bootstrapOf(
   if (config.bootstrapTokenFile === undefined) return undefined
   const { report } = reporter
   const service = openBootstrapService({
-    ...{ config, limits: config.limits, database, path: directory.path, report, now },
+    ...{ config, limits: config.limits, database, path: directory.path, report, now: wallNow },
   })
   lifecycle.onStop('the reader of new replicas', service.close)
   return service

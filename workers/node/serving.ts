@@ -28,7 +28,7 @@ import { loadLater } from '../pool/later.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { type CellParts, cellDoors, type Doors, ownDoors } from './doors.ts'
-import { now, openParts, type Parts, type StartedNode } from './parts.ts'
+import { openParts, type Parts, type StartedNode } from './parts.ts'
 import type { ConnectedSource, Role } from './role.ts'
 
 /** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
@@ -150,7 +150,7 @@ async function openFront(
     readonly counts: SharedCounts | undefined
   },
 ): Promise<Front> {
-  const { chain, reader, health, executor, metrics, later } = parts
+  const { chain, reader, health, executor, metrics, later, now } = parts
   const front = await createFront({
     ...{ config, chain, reader, metrics, now, executor, syncing },
     accounts: { ...accountsOf(keys), impersonated: source?.impersonated },
@@ -251,7 +251,7 @@ const headsOf = (reader: ChainReader) =>
 /** A machine that is busy with other things may need more time than one question has. Gives what went wrong. */
 async function firstProbe(
   { lifecycle }: NodeContext,
-  { health }: Parts,
+  { health, now }: Parts,
 ): Promise<string | undefined> {
   const until = now() + START_MS
   for (;;) {

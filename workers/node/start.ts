@@ -7,6 +7,7 @@ import type { NodeContext } from '../process/context.ts'
 import { checkOpenFiles } from '../process/open-files.ts'
 import { watchHeaps } from '../thread/heaps.ts'
 import { allThreads, createClaims, divide, FRONT_ROW } from '../thread/rows.ts'
+import { beat, openClock } from '../thread/running-clock.ts'
 import { startChainThreads } from './chain-threads.ts'
 import type { Role } from './role.ts'
 import type { Served } from './serving.ts'
@@ -32,9 +33,11 @@ export async function startNode(asked: NodeContext, role: Role): Promise<Served 
     allThreads: allThreads(division),
     isLazy: isFetched(role.mode),
   })
+  const now = openClock(shared.clock)
+  context.lifecycle.onStop('the clock', beat(now))
   const { serve } = await import('./serving.ts')
   const { reader } = reading
-  return serve(context, { ...data, ...opened, threads, reader, heaps: watch.heaps }, role)
+  return serve(context, { ...data, ...opened, threads, reader, heaps: watch.heaps, now }, role)
 }
 
 /** A node that is asked in its process, or from a record, has one front. */

@@ -19,14 +19,15 @@ import { verifyMethod } from '../../rpc/methods/shared/verify.ts'
 import { verifyBlockMethod } from '../../rpc/methods/shared/verify-block.ts'
 import type { LogOptions } from '../observe/log.ts'
 import type { MishapCounts, Reporter } from '../observe/reporter.ts'
-import type { SharedNode } from '../thread/messages.ts'
+import type { SharedCalling } from '../thread/messages.ts'
 import { type Claims, claimRow } from '../thread/rows.ts'
+import { openClock } from '../thread/running-clock.ts'
 import { type KeptLogs, openKeptLogs, tellKeptLogs } from './kept-logs.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
 
 export type PoolWorkerData = {
   /** Its `thread` is claimed by the worker itself. */
-  readonly node: Omit<SharedNode, 'thread'>
+  readonly node: Omit<SharedCalling, 'thread'>
   readonly claims: Claims
   /** Row of the front that lends it views. */
   readonly front: number
@@ -44,11 +45,12 @@ export type PoolWorkerData = {
 }
 
 let reporter: Reporter | undefined
+const now = openClock((workerData as PoolWorkerData).node.clock)
 const runner = openRunner(workerData as PoolWorkerData)
 
 // From here on: what fails before is a start that failed.
 exitOnUncaught((error) => openReporter().report('worker_failed', { err: error }))
-const serve = (task: PoolTask) => serveTask(task, runner)
+const serve = (task: PoolTask) => serveTask(task, runner, now)
 
 export { serve as default, serve as 'module.exports' }
 
@@ -80,7 +82,7 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
     chain,
     engine,
     limits,
-    now: () => performance.now(),
+    now,
     // What the node asks itself is not among the methods that it serves.
     methods: new Map([
       ...methods,

@@ -9,6 +9,7 @@ import type { NodeContext } from '../process/context.ts'
 import { createCollecting } from '../thread/collecting.ts'
 import { createInbox, type Inbox } from '../thread/inbox.ts'
 import { type Claims, releaseEnded } from '../thread/rows.ts'
+import { openClock } from '../thread/running-clock.ts'
 import type { PoolWorkerData } from './execute.ts'
 import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
 import type { Near, NearStats } from './near.ts'
@@ -68,7 +69,7 @@ export function openPool(
     filename: new URL('./execute.ts', import.meta.url).href,
     ...{ workerData, threads, limits },
     heapMb: HEAP_MB,
-    now: () => performance.now(),
+    now: openClock(shared.clock),
     newestRecord: reader.newestRecord,
     // It claims its row when its modules are there.
     isLoaded: (thread) => claims.words.includes(thread),

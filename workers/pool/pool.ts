@@ -12,6 +12,7 @@ import {
 } from '../../rpc/seam/executor.ts'
 import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
+import type { Clock } from '../thread/running-clock.ts'
 import { type Costs, CUT_US, createCosts, type Prediction } from './costs.ts'
 import type { HolderCounts } from './holders.ts'
 import type { Near, NearReply } from './near.ts'
@@ -34,7 +35,6 @@ import {
   createTaskMemory,
   type LongReplies,
   microsOf,
-  processNow,
   type TaskMemory,
   writeCalls,
 } from './task-memory.ts'
@@ -42,8 +42,8 @@ import { type PoolThreadOptions, type PoolThreads, startPoolThreads } from './th
 
 export type PoolOptions = PoolThreadOptions & {
   readonly limits: Deadlines & QueueLimits & Pick<Limits, 'graceMs'>
-  /** Monotonic milliseconds, as deadlines are in. */
-  readonly now: () => number
+  /** As deadlines are in; its workers have the same. */
+  readonly now: Clock
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
   /** What it answers at once the workers do not see; undefined: it answers nothing. */
@@ -113,8 +113,6 @@ class PoolCalls {
   readonly #costs: Costs
   readonly #running = new Set<Task>()
   readonly #supervisor: Supervisor
-  /** From this thread's clock to that of all threads. */
-  readonly #clockOffset: number
   /** Of tasks that are over. */
   readonly #memories: TaskMemory[] = []
   #isFlushing = false
@@ -122,7 +120,6 @@ class PoolCalls {
 
   constructor(options: PoolOptions, workers: PoolThreads) {
     const { limits, threads, heapMb, now } = options
-    this.#clockOffset = processNow() - now()
     this.#options = options
     this.#workers = workers
     this.#queue = new JobQueue(limits, threads, now)
@@ -219,7 +216,7 @@ class PoolCalls {
       text: call.text,
       endpoint: call.endpoint,
       record: call.record,
-      deadline: call.deadline + this.#clockOffset,
+      deadline: call.deadline,
       wantsReads: call.wantsReads === true,
     }))
     const long = writeCalls(memory, calls)

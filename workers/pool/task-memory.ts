@@ -20,7 +20,7 @@ export type TaskCall = {
   readonly endpoint: Endpoint
   /** undefined: the newest when the worker begins. */
   readonly record: number | undefined
-  /** Milliseconds of `processNow`. */
+  /** Of the clock that all threads share. */
   readonly deadline: number
   readonly wantsReads: boolean
 }
@@ -82,11 +82,6 @@ export function createTaskMemory(buffer = new SharedArrayBuffer(TASK_BYTES)): Ta
     bytes: Buffer.from(buffer),
   }
 }
-
-/** Monotonic milliseconds that all threads of the process agree on; performance.now has an origin per thread. */
-export const processNow = (): number => performance.now() + ORIGIN_MS
-/** Of this thread's performance.now, which is a third dearer as the system's clock in a bigint. */
-const ORIGIN_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now()
 
 /** The front's side: fills it; gives the texts that did not fit. */
 export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): LongTexts {

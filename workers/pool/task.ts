@@ -4,6 +4,7 @@ import type { CallBounds, WorkerReply } from '../../rpc/dispatch/worker-call.ts'
 import { collectPieces, type Piece } from '../../rpc/seam/pieces.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { collectGarbage, collectIfLarge } from '../thread/heaps.ts'
+import type { Clock } from '../thread/running-clock.ts'
 import { putPiece } from './piece-channel.ts'
 import {
   beginTask,
@@ -14,7 +15,6 @@ import {
   type LongReplies,
   type LongReply,
   type LongTexts,
-  processNow,
   readCall,
   type TaskCall,
   type TaskMemory,
@@ -41,7 +41,12 @@ export type TaskRunner = {
   prepare?(): void
 }
 
-export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<LongReplies> {
+/** @param now the clock that deadlines are by */
+export async function serveTask(
+  task: PoolTask,
+  runner: TaskRunner,
+  now: Clock,
+): Promise<LongReplies> {
   if (task.errand !== undefined) {
     if (task.errand === 'collect') collectIfLarge()
     else if (task.errand === 'prepare') runner.prepare?.()
@@ -56,7 +61,7 @@ export async function serveTask(task: PoolTask, runner: TaskRunner): Promise<Lon
     const watch = startWatch()
     for (let index = 0; index < countOf(memory); index++) {
       const call = readCall(memory, index, task.long)
-      const isExpired = expiry(memory, index, call.deadline)
+      const isExpired = () => isOver(memory, index) || now() >= call.deadline
       const pieces: Piece[] = []
       const put = streamed ?? ((piece: Piece) => void pieces.push(piece))
       const running = runner.run(call, { isExpired, put })
@@ -125,8 +130,8 @@ export function exitOnUncaught(report: (error: unknown) => void): void {
 const withPieces = (reply: WorkerReply, pieces: readonly Piece[]): WorkerReply =>
   'written' in reply ? { pieces: collectPieces(pieces), record: reply.record } : reply
 
-/** A poll comes after a millisecond of steps or around something dear: the clock is looked at each time. */
-const expiry = (memory: TaskMemory, index: number, deadline: number) => () => {
+/** Nobody waits for it. A poll comes after a millisecond of steps or around something dear: what is asked of a busy worker is done here. */
+function isOver(memory: TaskMemory, index: number): boolean {
   if (isLiveAsked(memory)) tellLive(memory, collectGarbage())
-  return isCancelled(memory, index) || processNow() >= deadline
+  return isCancelled(memory, index)
 }

@@ -25,6 +25,7 @@ import type { SharedViews } from '../../engine/views/types.ts'
 import type { AskedLine } from '../record/ahead.ts'
 import type { AskedAt } from '../record/asking.ts'
 import type { ReplayEnd, ReplayStatus } from '../record/lines.ts'
+import type { ClockMemory } from './running-clock.ts'
 
 /** What every thread needs to see the chain. */
 export type SharedNode = {
@@ -35,6 +36,11 @@ export type SharedNode = {
   /** Every thread makes the same chain from it. */
   readonly chain: ChainOption
   readonly engine: string
+}
+/** The same of those that take calls, or run them. */
+export type SharedCalling = SharedNode & {
+  /** What a call may take is counted by it. */
+  readonly clock: ClockMemory
 }
 /** Main → writer. */
 export type ToWriter =

@@ -15,6 +15,7 @@ import { createTransactions } from '../../../workers/front/transactions.ts'
 import { openKeptLogs } from '../../../workers/pool/kept-logs.ts'
 import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool } from '../../../workers/pool/pool.ts'
+import { processNow } from '../../../workers/thread/running-clock.ts'
 import { transfer } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
@@ -38,7 +39,7 @@ const waiting =
 /** A call that runs out of its 50 ms in a real worker: what is said of it, and after how long. */
 async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
   const pool = createPool({
-    now: () => performance.now(),
+    now: processNow,
     filename: new URL('../../fixtures/pool-worker.ts', import.meta.url).href,
     workerData: undefined,
     threads: 2,
@@ -53,7 +54,7 @@ async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
     },
   })
   try {
-    const startedAt = performance.now()
+    const startedAt = processNow()
     const reply = await pool.execute({
       method: { name, runs } as Method,
       params: [{ ms: 5_000 }],
@@ -63,7 +64,7 @@ async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
       deadline: startedAt + 50,
       client: OWN_CLIENT,
     })
-    return { reply, ms: performance.now() - startedAt }
+    return { reply, ms: processNow() - startedAt }
   } finally {
     await pool.stop()
   }

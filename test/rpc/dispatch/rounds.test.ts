@@ -8,7 +8,10 @@ import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { Rounds } from '../../../rpc/dispatch/rounds.ts'
+import type { Client } from '../../../rpc/seam/client.ts'
 import type { Limits } from '../../../rpc/seam/limits.ts'
+import type { LazyState } from '../../../rpc/seam/ports.ts'
 import { genesisDiff } from '../../fixtures/genesis-diff.ts'
 import { type LazyChain, lazyChain } from '../../fixtures/lazy-state.ts'
 import { type MemoryChain, memoryChain } from '../../fixtures/memory-chain.ts'
@@ -271,14 +274,16 @@ describe('a call', () => {
   test('ends at its deadline, and holds nothing until then', async () => {
     const memory = chainWith(salted(MANY))
     const chain = lazyChain(memory, { fetch: () => new Promise(() => {}) })
-    const { rpc } = lazyNode(memory, { chain, limits: { callMs: 50 } })
+    const { rpc } = lazyNode(memory, { chain, limits: { callMs: 200 } })
     const answers = Promise.all([
       rpc.ask(...CALL_TARGET),
       rpc.ask('eth_getBalance', [TARGET, 'latest']),
       rpc.send(`[${requestText(...CALL_TARGET)}]`),
     ])
-    await expect.poll(() => chain.fetches.length).toBe(3)
+    // By a clock that stands still they would begin again each time.
+    await expect.poll(() => chain.fetches.length).toBeGreaterThanOrEqual(3)
     expect(memory.leaks()).toBe(0)
+    rpc.advance(200)
     const [single, read, batch] = await answers
     const message = /^state is not at hand: account 0x0+(; 1 more)?$/
     for (const { error } of [single, JSON.parse(batch.text!)[0]])
@@ -309,6 +314,49 @@ describe('a call', () => {
     first.abort()
     expect((await staying).result).toBe('0x')
     expect((await left).error?.code).toBe(-32002)
+  })
+})
+
+describe('a fetch', () => {
+  const MISSING = [{ kind: 'account' as const, address: new Uint8Array(20) }]
+  const limits = { fetchRounds: 16, fetchKeys: 1_000 }
+  const client = (address: string): Client => {
+    const { signal } = new AbortController()
+    return { address, isGone: false, signal, endpoint: 'flashblocks', notify: undefined }
+  }
+  /** The first ends with who began it, the others bring all. */
+  function slowThenQuick() {
+    const asked: string[] = []
+    const lazy: LazyState = {
+      fetch: (_keys, { client: address, signal }) =>
+        new Promise((resolve) => {
+          asked.push(address)
+          if (asked.length > 1) resolve({})
+          else signal.addEventListener('abort', () => resolve({ failed: 'nobody waits' }))
+        }),
+    }
+    return { asked, lazy }
+  }
+
+  test('goes on where its timer rang for a time in which the process stood still', async () => {
+    const { asked, lazy } = slowThenQuick()
+    const rounds = new Rounds({ lazy, limits, now: () => 0 })
+    const waiting = { client: client(A), deadline: 50, for: 'caller' } as const
+    expect(await rounds.fetch(MISSING, waiting)).toBeUndefined()
+    expect(asked).toEqual([A, A])
+  })
+
+  test('that ends with who had less time begins again for who has more', async () => {
+    const { asked, lazy } = slowThenQuick()
+    const now = () => performance.now()
+    const rounds = new Rounds({ lazy, limits, now })
+    const wait = (address: string, ms: number) =>
+      rounds.fetch(MISSING, { client: client(address), deadline: now() + ms, for: 'caller' })
+    expect(await Promise.all([wait(A, 50), wait(B, 60_000)])).toEqual([
+      { why: undefined },
+      undefined,
+    ])
+    expect(asked).toEqual([A, B])
   })
 })
 

@@ -28,6 +28,7 @@ import {
   writeCalls,
   writeReply,
 } from '../../../workers/pool/task-memory.ts'
+import { processNow } from '../../../workers/thread/running-clock.ts'
 
 const filename = new URL('../../fixtures/pool-worker.ts', import.meta.url).href
 
@@ -50,7 +51,7 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     endpoint: 'flashblocks',
     record: options.record,
     replayed: options.replayed,
-    deadline: performance.now() + (options.withinMs ?? 5_000),
+    deadline: processNow() + (options.withinMs ?? 5_000),
     client: {
       address: options.address ?? '192.0.2.1',
       get isGone() {
@@ -71,7 +72,7 @@ function newPool(
   onSpent: (address: string, cpuMs: number) => void = () => {},
 ): Pool {
   return createPool({
-    now: () => performance.now(),
+    now: processNow,
     filename,
     workerData: undefined,
     threads,
