@@ -97,8 +97,9 @@ export async function balance(replicas: readonly Replica[], sticking: Sticking):
 
 function configOf(text: string, sticking: Sticking): string {
   if (sticking === 'table') return text
-  const bare = text.replace('    stick on src\n', '')
-  if (bare === text) throw new Error('haproxy.cfg has no line that sticks')
+  const turns = text.replace(/^ {4}balance source\n.*$/m, '    balance roundrobin')
+  const bare = turns.replace('    stick on src\n', '')
+  if (turns === text || bare === turns) throw new Error('haproxy.cfg has no lines that stick')
   if (sticking === 'nothing') return bare
   return bare
     .replace(/^ {4}stick-table .*$/m, '    cookie FLASHNODE insert indirect nocache httponly')

@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs'
 import { KEYS } from '../node-process.ts'
 import { hasHaproxy } from './balancer.ts'
 import { startWorld } from './chaos/world.ts'
+import { dealt } from './dealt.ts'
 import { type From, from } from './from.ts'
 import type { Checks } from './section.ts'
 
@@ -26,8 +27,9 @@ export async function conformance(checks: Checks): Promise<void> {
   const world = await startWorld()
   check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
   const clients: From[] = []
+  const addresses = dealt(world.balancer, 30)
   const open = async () => {
-    const client = await from(`127.0.30.${clients.length + 1}`, world.balancer.port)
+    const client = await from((await addresses.next()).value, world.balancer.port)
     clients.push(client)
     return client
   }

@@ -132,6 +132,7 @@ async function balanced(world: World): Promise<void> {
   ] as const)
     check(`${name}: both are asked`, await until(async () => (await upIn(balancer)) === 2, WAIT_MS))
   await turns(forwarding, world)
+  await beginnings(forwarding, world)
   for (const [name, balancer] of [
     ['X-Forwarded-For', forwarding],
     ['PROXY', naming],
@@ -171,6 +172,29 @@ async function turns(balancer: Balancer, { checks: { check } }: World): Promise<
     'each stays where it is, on both endpoints',
     own.includes(0) && own.includes(10),
     String(own),
+  )
+}
+
+/** What a client begins with comes at once over several connections, before anything of it was answered. */
+async function beginnings({ url }: Balancer, { checks: { check } }: World): Promise<void> {
+  const lost = await Promise.all(
+    Array.from({ length: 30 }, async (_, host) => {
+      const from = `127.0.5.${host + 1}`
+      const made = await Promise.all(
+        Array.from({ length: 4 }, () => post(url, bodyOf('eth_newBlockFilter'), from)),
+      )
+      const asked = made.map(({ result }) =>
+        post(url, bodyOf('eth_getFilterChanges', [result]), from),
+      )
+      const unknown = (await Promise.all(asked)).filter(({ result }) => !Array.isArray(result))
+      return unknown.length
+    }),
+  )
+  const all = lost.filter((count) => count > 0)
+  check(
+    'filters that a new client makes at once are all known where it is then',
+    all.length === 0,
+    `${all.length} of ${lost.length} clients lost some: ${all}`,
   )
 }
 

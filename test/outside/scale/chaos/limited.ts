@@ -1,5 +1,7 @@
 /** A caller who asks more often than it may, by a key, from several addresses: HAProxy has them at several replicas, and all count together. */
+import type { Balancer } from '../balancer.ts'
 import { bodyOf } from '../client.ts'
+import { dealtMany } from '../dealt.ts'
 import { ask, type Notes, pause } from './notes.ts'
 import { metricOf, type Replica } from './replica.ts'
 import { KEY, LIMIT } from './world.ts'
@@ -32,19 +34,21 @@ export type Limited = {
 
 export async function askTooMuch(
   {
-    url,
+    balancer,
     notes,
     isOver,
-  }: { readonly url: string; readonly notes: Notes; readonly isOver: () => boolean },
+  }: { readonly balancer: Balancer; readonly notes: Notes; readonly isOver: () => boolean },
   replicas: () => readonly Replica[],
 ): Promise<Limited> {
   const answers: Answer[] = []
   const stalls: number[] = []
   const body = bodyOf('eth_chainId')
   const headers = { 'x-api-key': KEY }
-  const asking = Array.from({ length: ADDRESSES }, async (_, at) => {
+  const { url } = balancer
+  const addresses = await dealtMany(balancer, 22, ADDRESSES)
+  const asking = addresses.map(async (from) => {
     const open = new Set<Promise<void>>()
-    for (const from = `127.0.22.${at + 1}`; !isOver(); await pause(PACE_MS)) {
+    for (; !isOver(); await pause(PACE_MS)) {
       if (open.size >= MOST_OPEN) continue
       const one = ask(notes, { url: `${url}/`, body, from, headers }).then((said) => {
         if (said === undefined) return
