@@ -1,9 +1,10 @@
 /**
  * What a replica costs that executes, that applies a leader's feed with 5 % executed besides, and that applies alone: processor time of its whole
  * process and of each thread for a transaction, and how much later than the leader it shows a flashblock. At the highest rate at which chain, leader,
- * executing replica, this process and whatever else runs leave half a core idle, or that is given; one after the other, each from the genesis on,
- * and nothing is sent until it has caught up.
- * Usage: npm run bench:apply -- [--rate 400, transactions a second] [--warm 20] [--seconds 12] [--only transfers]
+ * replica, this process and whatever else runs leave half a core idle, or that is given. One after the other, each from the genesis on, and nothing
+ * is sent until it has caught up: that says how late each is. With --together all three follow at once: that says what each takes, of the same
+ * flashblocks and in the same moment, where a machine that fills makes each run slower than the one before.
+ * Usage: npm run bench:apply -- [--together] [--rate 400, transactions a second] [--warm 20] [--seconds 12] [--only transfers]
  */
 import { rmSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
@@ -27,6 +28,7 @@ const { values } = parseArgs({
     warm: { type: 'string', default: '20' },
     seconds: { type: 'string', default: '12' },
     only: { type: 'string', default: '' },
+    together: { type: 'boolean', default: false },
   },
 })
 const FORMS = {
@@ -50,7 +52,7 @@ const WARM_MS = Number(values.warm) * 1_000
 const SETTLE_MS = 6_000
 const PROBE_MS = 3_000
 /** Transactions a second, tried from the first on. */
-const RATES = [200, 300, 400, 500, 600, 800, 1_000, 1_200] as const
+const RATES = [100, 150, 200, 250, 300, 350, 400, 500, 600, 800, 1_000, 1_200] as const
 const EVERY_MS = 100
 const IN_BATCH = 50
 const CAUGHT_UP_MS = 60_000
@@ -197,25 +199,35 @@ function watch(url: string): { stop(): ReadonlyMap<string, number> } {
   }
 }
 
+type Replica = { readonly form: Form; readonly node: RunningNode; readonly adminPort: number }
+
+async function startReplica(stage: Stage, form: Form): Promise<Replica> {
+  const { chain, leader } = stage
+  const adminPort = await freePort()
+  const applies = ['--apply', `${leader.url.replace('http', 'ws')}/feed`]
+  const own = form === 'executes' ? [] : applies
+  const node = await stage.follow(['--admin-port', String(adminPort), ...own, ...FORMS[form]])
+  const isLevel = async () => (await headOf(node.url)) >= (await headOf(chain.url)) - 1
+  if (!(await until(isLevel, CAUGHT_UP_MS))) throw new Error(`${form}: does not follow`)
+  return { form, node, adminPort }
+}
+
 async function run(name: string, draft: (n: number) => Draft): Promise<void> {
   const stage = await openStage(draft)
   const { load, chain, leader } = stage
-  const applies = ['--apply', `${leader.url.replace('http', 'ws')}/feed`]
   const samples = new Map<Form, Sample>()
   let rate = values.rate === undefined ? undefined : Number(values.rate)
-  for (const form of Object.keys(FORMS) as Form[]) {
-    const adminPort = await freePort()
-    const own = form === 'executes' ? [] : applies
-    const node = await stage.follow(['--admin-port', String(adminPort), ...own, ...FORMS[form]])
-    const isLevel = async () => (await headOf(node.url)) >= (await headOf(chain.url)) - 1
-    if (!(await until(isLevel, CAUGHT_UP_MS))) throw new Error(`${form}: does not follow`)
+  const forms = Object.keys(FORMS) as Form[]
+  for (const atOnce of values.together ? [forms] : forms.map((form) => [form])) {
+    const replicas: Replica[] = []
+    for (const form of atOnce) replicas.push(await startReplica(stage, form))
     rate ??= await findRate(load)
     load.rate = rate
-    console.error(`${name}: ${form}, ${rate} a second`)
+    console.error(`${name}: ${atOnce.join('; ')}, ${rate} a second`)
     await pause(WARM_MS)
-    samples.set(form, await measure(stage, { node, adminPort }))
+    await Promise.all(replicas.map(async (one) => samples.set(one.form, await measure(stage, one))))
     load.rate = 0
-    await node.stop()
+    for (const { node } of replicas) await node.stop()
   }
   await load.stop()
   for (const node of [leader, chain]) await node.stop()
@@ -232,7 +244,8 @@ function print(name: string, rate: number, samples: ReadonlyMap<Form, Sample>): 
     `| a replica that | all | of executing | ${THREADS.join(' | ')} | others | applied | senders told | behind the leader, p50, p99 ms | cores idle |`,
   )
   console.log(`|---|${'---|'.repeat(THREADS.length + 7)}`)
-  for (const [form, sample] of samples) {
+  for (const form of Object.keys(FORMS) as Form[]) {
+    const sample = samples.get(form)!
     const { times, counts, lagMs, transactions, idle } = sample
     const all = perTransaction(sample, sumOf(times))
     const own = THREADS.map((thread) => perTransaction(sample, times.get(thread) ?? 0))
