@@ -27,7 +27,7 @@ export async function conformance(checks: Checks): Promise<void> {
   const world = await startWorld()
   check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
   const clients: From[] = []
-  const addresses = dealt(world.balancer, 30)
+  const addresses = dealt(world, 30)
   const open = async () => {
     const client = await from((await addresses.next()).value, world.balancer.port)
     clients.push(client)

@@ -2,12 +2,18 @@
 import type { Balancer } from './balancer.ts'
 import { bodyOf, post } from './client.ts'
 
+export type Asked = {
+  readonly balancer: Balancer
+  /** Those of its servers that are there. */
+  readonly replicas: readonly { readonly name: string }[]
+}
+
 /** Hosts of 127.0.`net`.0/24 in their order, without those whose server has more than another one. @throws when there are no more */
-export async function* dealt(balancer: Balancer, net: number): AsyncGenerator<string, never> {
-  const names = Object.entries(await balancer.stats())
-    .filter(([, { status }]) => status.startsWith('UP'))
-    .map(([name]) => name)
-  const counts = new Map(names.map((name) => [name, 0]))
+export async function* dealt(
+  { balancer, replicas }: Asked,
+  net: number,
+): AsyncGenerator<string, never> {
+  const counts = new Map(replicas.map(({ name }) => [name, 0]))
   for (let host = 1; host <= MOST_HOSTS; host++) {
     const address = `127.0.${net}.${host}`
     await post(`${balancer.url}/`, bodyOf('eth_chainId'), address)
@@ -22,12 +28,12 @@ export async function* dealt(balancer: Balancer, net: number): AsyncGenerator<st
 const MOST_HOSTS = 254
 
 export async function dealtMany(
-  balancer: Balancer,
+  asked: Asked,
   net: number,
   count: number,
 ): Promise<readonly string[]> {
   const addresses: string[] = []
-  for await (const address of dealt(balancer, net)) {
+  for await (const address of dealt(asked, net)) {
     addresses.push(address)
     if (addresses.length === count) break
   }

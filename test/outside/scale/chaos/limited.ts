@@ -1,7 +1,6 @@
 /** A caller who asks more often than it may, by a key, from several addresses: HAProxy has them at several replicas, and all count together. */
-import type { Balancer } from '../balancer.ts'
 import { bodyOf } from '../client.ts'
-import { dealtMany } from '../dealt.ts'
+import { type Asked, dealtMany } from '../dealt.ts'
 import { ask, type Notes, pause } from './notes.ts'
 import { metricOf, type Replica } from './replica.ts'
 import { KEY, LIMIT } from './world.ts'
@@ -34,18 +33,18 @@ export type Limited = {
 
 export async function askTooMuch(
   {
-    balancer,
+    world,
     notes,
     isOver,
-  }: { readonly balancer: Balancer; readonly notes: Notes; readonly isOver: () => boolean },
+  }: { readonly world: Asked; readonly notes: Notes; readonly isOver: () => boolean },
   replicas: () => readonly Replica[],
 ): Promise<Limited> {
   const answers: Answer[] = []
   const stalls: number[] = []
   const body = bodyOf('eth_chainId')
   const headers = { 'x-api-key': KEY }
-  const { url } = balancer
-  const addresses = await dealtMany(balancer, 22, ADDRESSES)
+  const { url } = world.balancer
+  const addresses = await dealtMany(world, 22, ADDRESSES)
   const asking = addresses.map(async (from) => {
     const open = new Set<Promise<void>>()
     for (; !isOver(); await pause(PACE_MS)) {

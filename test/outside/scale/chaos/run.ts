@@ -61,7 +61,7 @@ export async function begin(world: World, random: () => number) {
       readAlone(around, { net: 24, which, of: READERS, isAsking: true }),
     ),
   ]
-  const limited = askTooMuch({ balancer: world.balancer, notes, isOver: () => isOver }, () =>
+  const limited = askTooMuch({ world, notes, isOver: () => isOver }, () =>
     scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
   )
   const listeners = TOLD.flatMap((kind, which) =>
