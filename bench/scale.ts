@@ -123,7 +123,7 @@ async function measure(
     redis: cpuSecondsOf(redis.pid!),
   })
   const before = used()
-  const load = { port, path: '/flashblocks', addresses: 12, connections: 2, seconds: forSeconds }
+  const load = { port, path: '/flashblocks', addresses: 24, connections: 1, seconds: forSeconds }
   const { answers, faults, fault, seconds: took } = await run({ ...load, body: ROWS[row] })
   const after = used()
   if (faults > 0)
