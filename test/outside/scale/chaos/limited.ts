@@ -1,12 +1,10 @@
 /** A caller who asks more often than it may, by a key, from several addresses: HAProxy has them at several replicas, and all count together. */
 import { bodyOf } from '../client.ts'
-import { type Asked, dealtMany } from '../dealt.ts'
 import { ask, type Notes, pause } from './notes.ts'
 import { metricOf, type Replica } from './replica.ts'
 import { KEY, LIMIT } from './world.ts'
 
-const ADDRESSES = 6
-/** Of one address: 200 a second of all. */
+/** Of one address: 200 a second of six. */
 const PACE_MS = 30
 /** Unanswered of one address. */
 const MOST_OPEN = 20
@@ -33,18 +31,23 @@ export type Limited = {
 
 export async function askTooMuch(
   {
-    world,
+    url,
+    addresses,
     notes,
     isOver,
-  }: { readonly world: Asked; readonly notes: Notes; readonly isOver: () => boolean },
+  }: {
+    readonly url: string
+    /** At all of them, as many at each. */
+    readonly addresses: readonly string[]
+    readonly notes: Notes
+    readonly isOver: () => boolean
+  },
   replicas: () => readonly Replica[],
 ): Promise<Limited> {
   const answers: Answer[] = []
   const stalls: number[] = []
   const body = bodyOf('eth_chainId')
   const headers = { 'x-api-key': KEY }
-  const { url } = world.balancer
-  const addresses = await dealtMany(world, 22, ADDRESSES)
   const asking = addresses.map(async (from) => {
     const open = new Set<Promise<void>>()
     for (; !isOver(); await pause(PACE_MS)) {

@@ -3,6 +3,7 @@ import { type Hex, numberToHex, pad } from 'viem'
 import { until } from '../../follow/nodes.ts'
 import { call, callMany } from '../../node-process.ts'
 import { TOKEN_CREATION } from '../../soak/token.ts'
+import { dealtMany } from '../dealt.ts'
 import type { Scene } from './events.ts'
 import { openJournal } from './journal.ts'
 import { askTooMuch } from './limited.ts'
@@ -17,6 +18,8 @@ import type { World } from './world.ts'
 const HOLDERS = 12
 const SENDERS = 3
 const READERS = 8
+/** Addresses of the caller who asks too often. */
+const GREEDY = 6
 /** Of each kind. */
 const LISTENERS = 2
 const WAIT_MS = 20_000
@@ -34,6 +37,7 @@ export async function begin(world: World, random: () => number) {
   const journal = await openJournal(world.dev, [...addresses, ...holders])
   const token = await deploy(world, senders[0]!)
   const { url } = world.balancer
+  const greedy = await dealtMany(world, 22, GREEDY)
   const dev = world.dev.url
   let isOver = false
   let isSending = true
@@ -61,7 +65,7 @@ export async function begin(world: World, random: () => number) {
       readAlone(around, { net: 24, which, of: READERS, isAsking: true }),
     ),
   ]
-  const limited = askTooMuch({ world, notes, isOver: () => isOver }, () =>
+  const limited = askTooMuch({ url, addresses: greedy, notes, isOver: () => isOver }, () =>
     scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
   )
   const listeners = TOLD.flatMap((kind, which) =>
