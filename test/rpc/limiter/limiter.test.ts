@@ -155,6 +155,8 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'a', 2_000)).toBe(1_300)
     vi.advanceTimersByTime(900)
     expect(await allowed(limiter, 'b', 2_000)).toBe(1_300)
+    vi.advanceTimersByTime(8_100)
+    expect(await allowed(limiter, 'c', 2_000)).toBe(100)
     // Silence counts again from where it ended.
     vi.advanceTimersByTime(25_000)
     limiter.stalled(12_000)
