@@ -24,7 +24,7 @@ type Flight = {
   readonly end: AbortSignal
 }
 
-/** Timers are as exact. */
+/** A timer may ring so much before its time. */
 const LEAST_MS = 20
 
 export type RoundStats = {

@@ -39,7 +39,7 @@ import type { NodeContext } from '../process/context.ts'
 import type { Courses } from '../record/courses.ts'
 import type { RequestTaking } from '../record/requests.ts'
 import type { FromWriter } from '../thread/messages.ts'
-import type { Clock } from '../thread/running-clock.ts'
+import { type Clock, machineNow } from '../thread/running-clock.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
@@ -111,9 +111,6 @@ export type FrontParts = {
   /** Of the process: what its callers may take is counted by it. */
   readonly now: Clock
 }
-
-/** Also while the process stands still: what was sent meanwhile comes at once. */
-const machineNow = (): number => performance.now()
 
 /** Where clients find it. */
 export type Place = { readonly port: number; readonly url: string }

@@ -23,7 +23,7 @@ import { probePool } from '../pool/probe.ts'
 import type { NodeContext } from '../process/context.ts'
 import { createFailing, type Failing } from '../process/failing.ts'
 import type { Heap } from '../thread/heaps.ts'
-import type { Clock } from '../thread/running-clock.ts'
+import { type Clock, machineNow } from '../thread/running-clock.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import { onKeeper, onWriter } from './on-messages.ts'
 import type { ConnectedSource, Role } from './role.ts'
@@ -63,9 +63,6 @@ export type Parts = StartedNode & {
 /** Tells this run of the node from others. */
 const runName = (): string => `0x${randomBytes(8).toString('hex')}`
 
-/** Of what is told of it: a process that was stopped is as late as it looks. */
-const wallNow = (): number => performance.now()
-
 /** Opens the rest, and hears what the threads have said and say. */
 export function openParts(
   context: NodeContext,
@@ -81,7 +78,7 @@ export function openParts(
   const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
   const feed = feedOfAll(createFeedHub(limits, about), later)
   const health = createHealth({
-    now: wallNow,
+    now: machineNow,
     ...role.readiness,
     mode,
     probe: () => probePool(pool, now),
@@ -118,10 +115,10 @@ export function openParts(
       mishaps: reporter.counts,
       verified: verifier.counts,
     },
-    wallNow,
+    machineNow,
     { mode, isGuest, others: othersOf(later) },
   )
-  const load = createLoad(() => later.cells?.load() ?? pool.stats(), wallNow)
+  const load = createLoad(() => later.cells?.load() ?? pool.stats(), machineNow)
   const parts: Parts = {
     ...started,
     ...{ load, feed, transactions, health, metrics, failing, later, bootstrap, executor: verifier },
@@ -146,7 +143,7 @@ function bootstrapOf(
   if (config.bootstrapTokenFile === undefined) return undefined
   const { report } = reporter
   const service = openBootstrapService({
-    ...{ config, limits: config.limits, database, path: directory.path, report, now: wallNow },
+    ...{ config, limits: config.limits, database, path: directory.path, report, now: machineNow },
   })
   lifecycle.onStop('the reader of new replicas', service.close)
   return service

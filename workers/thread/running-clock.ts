@@ -23,6 +23,12 @@ export const processNow: Clock = () => performance.now() + ORIGIN_MS
 /** Of this thread's performance.now, which is a third dearer as the system's clock in a bigint. */
 const ORIGIN_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now()
 
+/**
+ * The machine's, by the origin of this thread: for what is told of a process, which is as late as it looks when it was stopped, and for what
+ * clients sent meanwhile.
+ */
+export const machineNow = (): number => performance.now()
+
 export function createClockMemory(source: Clock = processNow): ClockMemory {
   const words = new Int32Array(new SharedArrayBuffer(4 * WORDS))
   words[LAST] = source()
