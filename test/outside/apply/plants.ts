@@ -2,8 +2,13 @@
 
 import { type Hex, parseTransaction } from 'viem'
 
-/** The message as it is sent then; undefined: it has nothing that fits. `before`: the message before it. */
-export type Plant = (text: string, before: string | undefined) => string | undefined
+/** Messages that a plant may look back at: more than one block is told in. */
+export const LOOKS_BACK = 32
+/**
+ * The message as it is sent then; undefined: it has nothing that fits.
+ * @param before the last `LOOKS_BACK` messages before it, the newest last
+ */
+export type Plant = (text: string, before: readonly string[]) => string | undefined
 
 type Told = {
   seq: number
@@ -40,27 +45,46 @@ export type Planted = {
 
 /** In a flashblock that fits, with transactions of users; not in what a reader begins with. */
 const inFlashblock =
-  (fits: (one: Flashblock) => boolean, spoil: (one: Flashblock) => void): Plant =>
-  (text) => {
+  (
+    fits: (one: Flashblock, before: readonly string[]) => boolean,
+    spoil: (one: Flashblock, before: readonly string[]) => void,
+  ): Plant =>
+  (text, before) => {
     const told = JSON.parse(text) as Told
     const one = told.snapshot
       ? undefined
       : told.flashblocks.find(
-          (each) => each.index > 0 && each.transactions.length > 0 && fits(each),
+          (each) => each.index > 0 && each.transactions.length > 0 && fits(each, before),
         )
     if (one === undefined) return undefined
-    spoil(one)
+    spoil(one, before)
     return JSON.stringify(told)
   }
 const always = () => true
 const nonceOf = ({ raw }: Flashblock['transactions'][number]) =>
   raw.startsWith('0x7e') ? undefined : parseTransaction(raw).nonce
-/** No other of its flashblock has it; one whose nonce the block has before is recovered, and found by that. */
-const firstOfItsNonce = (transactions: Flashblock['transactions']) =>
-  transactions.find((one) => {
+/**
+ * Its sender has nothing else in the flashblock, and no other of the block has its nonce so far. A further one of a nonce is recovered where it is
+ * applied, and an account whose nonce went two up for one transaction is found first.
+ */
+function loneOne(
+  { number, transactions }: Flashblock,
+  before: readonly string[],
+): Flashblock['transactions'][number] | undefined {
+  const block = before
+    .flatMap((text) => (JSON.parse(text) as Told).flashblocks)
+    .filter((one) => one.number === number)
+    .flatMap((one) => one.transactions)
+  return transactions.find((one) => {
     const nonce = nonceOf(one)
-    return nonce !== undefined && transactions.filter((two) => nonceOf(two) === nonce).length === 1
+    const others = transactions.filter((two) => two !== one)
+    return (
+      nonce !== undefined &&
+      [...block, ...others].every((two) => nonceOf(two) !== nonce) &&
+      others.every(({ from }) => from !== one.from)
+    )
   })
+}
 function pairOf(transactions: Flashblock['transactions']) {
   const nonceAt = (at: number) => nonceOf(transactions[at]!)
   for (const one of transactions) {
@@ -147,9 +171,9 @@ export const MISSENT: readonly Planted[] = [
     name: 'a sender',
     kind: 'account',
     plant: inFlashblock(
-      ({ transactions }) => firstOfItsNonce(transactions) !== undefined,
-      ({ transactions }) => {
-        const one = firstOfItsNonce(transactions)!
+      (flashblock, before) => loneOne(flashblock, before) !== undefined,
+      (flashblock, before) => {
+        const one = loneOne(flashblock, before)!
         one.from = other(one.from)
       },
     ),
@@ -191,7 +215,7 @@ export const MISTOLD: readonly Planted[] = [
     kind: 'run',
     plant: inRunning((told) => JSON.stringify({ ...told, run: other(told.run) })),
   },
-  { name: 'a message twice', kind: 'sequence', plant: inRunning((_, before) => before) },
+  { name: 'a message twice', kind: 'sequence', plant: inRunning((_, before) => before.at(-1)) },
   {
     name: 'half a message',
     kind: 'malformed',
@@ -199,9 +223,9 @@ export const MISTOLD: readonly Planted[] = [
   },
 ]
 
-function inRunning(spoil: (told: Told, before: string | undefined) => string | undefined): Plant {
+function inRunning(spoil: (told: Told, before: readonly string[]) => string | undefined): Plant {
   return (text, before) => {
     const told = JSON.parse(text) as Told
-    return told.snapshot || before === undefined ? undefined : spoil(told, before)
+    return told.snapshot || before.length === 0 ? undefined : spoil(told, before)
   }
 }

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { WebSocket, WebSocketServer } from 'ws'
-import type { Plant } from './plants.ts'
+import { LOOKS_BACK, type Plant } from './plants.ts'
 
 export type Spoiler = {
   readonly url: string
@@ -22,11 +22,12 @@ export async function startSpoiler(target: string, token: string): Promise<Spoil
   await once(server, 'listening')
   let isLeading = false
   let due: { readonly plant: Plant; readonly done: () => void } | undefined
-  let before: string | undefined
+  const before: string[] = []
 
   const spoilt = (text: string): string => {
     const planted = due?.plant(text, before)
-    before = text
+    before.push(text)
+    if (before.length > LOOKS_BACK) before.shift()
     if (planted === undefined) return text
     due?.done()
     due = undefined
