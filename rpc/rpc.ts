@@ -120,13 +120,12 @@ export type RpcStats = {
 /** `reader` must be able to lease: the writer has published its first record. */
 export function createRpc(options: RpcOptions): Rpc {
   const { transactions, methods, limits, onPublish, now, syncing, caps = openOwnCaps } = options
-  const { onArrival = onPublish } = options
+  const { onArrival = onPublish, shownNotes: notes, filterHome } = options
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
-  const waits = createReceiptWaits({ reader, onPublish })
-  const shown = createShownReceipts({ reader, onPublish, limits, caps, notes: options.shownNotes })
-  const places = createPlaceWaits({ reader, onArrival, limits, caps })
-  const { filterHome } = options
+  const waits = createReceiptWaits({ reader, onPublish, now })
+  const shown = createShownReceipts({ reader, onPublish, limits, caps, notes, now })
+  const places = createPlaceWaits({ reader, onArrival, limits, caps, now })
   const { idPrefix } = filterHome ?? {}
   const filters = createFilters({ canonical, transactions, limits, caps, idPrefix, now })
   const feedOf = (endpoint: Endpoint) =>
@@ -209,13 +208,16 @@ function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
 
 /** Who answers for what is older than this node. */
 function otherNodes(options: RpcOptions & { readonly caps: OpenCaps }) {
-  const { legacyUrl, lazy, forward, chain, limits, caps, provenance } = options
+  const { legacyUrl, lazy, forward, chain, provenance } = options
+  const { limits, caps, now } = options
   const isOlderThere = lazy !== undefined && forward !== undefined
-  const upstream = isOlderThere ? createUpstream({ forward, limits, caps, provenance }) : undefined
+  const upstream = isOlderThere
+    ? createUpstream({ forward, limits, caps, provenance, now })
+    : undefined
   const legacy =
     legacyUrl === undefined
       ? undefined
-      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps, provenance })
+      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps, provenance, now })
   const elsewhere = legacy && upstream ? inTurn(legacy, upstream) : (legacy ?? upstream)
   return { legacy, upstream, elsewhere }
 }

@@ -4,6 +4,7 @@ import { unlessAborted } from '../seam/aborted.ts'
 import type { Client } from '../seam/client.ts'
 import { type RpcErrorObject, stateMissing } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
+import { abortAfter, type Now } from '../seam/patience.ts'
 import type { LazyState } from '../seam/ports.ts'
 
 /** What has been fetched for one call. */
@@ -24,9 +25,6 @@ type Flight = {
   readonly end: AbortSignal
 }
 
-/** A timer may ring so much before its time. */
-const LEAST_MS = 20
-
 export type RoundStats = {
   readonly fetches: number
   readonly keys: number
@@ -37,7 +35,7 @@ export type RoundStats = {
 export class Rounds {
   readonly #lazy: LazyState | undefined
   readonly #limits: Pick<Limits, 'fetchRounds' | 'fetchKeys'>
-  readonly #now: () => number
+  readonly #now: Now
   /** Calls that share a run miss the same list, and wait for the same fetch. */
   readonly #flights = new WeakMap<readonly MissingKey[], Flight>()
   #fetches = 0
@@ -48,8 +46,7 @@ export class Rounds {
   constructor(options: {
     readonly lazy: LazyState | undefined
     readonly limits: Pick<Limits, 'fetchRounds' | 'fetchKeys'>
-    /** Monotonic milliseconds. */
-    readonly now: () => number
+    readonly now: Now
   }) {
     this.#lazy = options.lazy
     this.#limits = options.limits
@@ -87,17 +84,13 @@ export class Rounds {
     for (;;) {
       const left = deadline - this.#now()
       if (left <= 0 || client.isGone) return { why: undefined }
-      const end = AbortSignal.any([client.signal, AbortSignal.timeout(Math.ceil(left))])
-      const flight = this.#flights.get(missing) ?? this.#start(missing, waiting, end)
-      const done = await unlessAborted(flight.landing, end)
-      if (done === undefined) {
-        // The timer counts a time too in which the process stood still.
-        if (flight.client === client) this.#flights.delete(missing)
-        if (deadline - this.#now() > LEAST_MS) continue
-        return { why: undefined }
-      }
+      const late = abortAfter(left, this.#now)
+      const end = AbortSignal.any([client.signal, late.signal])
+      const flight = this.#flightFor(missing) ?? this.#start(missing, waiting, end)
+      const done = await unlessAborted(flight.landing, end).finally(late.end)
+      if (done === undefined) return { why: undefined }
       if (done.failed === undefined) return undefined
-      this.#flights.delete(missing)
+      if (this.#flights.get(missing) === flight) this.#flights.delete(missing)
       // It ended with the client that began it, which left or had less time.
       if (!flight.end.aborted || flight.client === client) return { why: done.failed }
     }
@@ -113,6 +106,12 @@ export class Rounds {
     if (refused !== undefined) return refused
     const problem = await this.fetch(missing, waiting)
     return problem && this.without(missing, problem.why, tries)
+  }
+
+  /** One that goes on. */
+  #flightFor(missing: readonly MissingKey[]): Flight | undefined {
+    const flight = this.#flights.get(missing)
+    return flight === undefined || flight.end.aborted ? undefined : flight
   }
 
   #start(missing: readonly MissingKey[], waiting: Waiting, end: AbortSignal): Flight {

@@ -9,6 +9,7 @@ import { PlaceError, ViewError } from '../../engine/state/reader.ts'
 import type { Client } from '../seam/client.ts'
 import { capReached, flashblockBehind, type RpcError } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
+import { type Now, ringAfter } from '../seam/patience.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 
 /** All of them have to be reached. */
@@ -83,8 +84,9 @@ export function createPlaceWaits(options: {
   readonly onArrival: (listener: () => void) => () => void
   readonly limits: Pick<Limits, 'placeWaitMs' | 'placeWaitsPerClient' | 'placeWaitsTotal'>
   readonly caps: OpenCaps
+  readonly now: Now
 }): PlaceWaits {
-  const { reader, limits } = options
+  const { reader, limits, now } = options
   const caps = options.caps('places', {
     perClient: limits.placeWaitsPerClient,
     total: limits.placeWaitsTotal,
@@ -103,16 +105,17 @@ export function createPlaceWaits(options: {
         needed,
         end(error) {
           if (!waiters[endpoint].delete(waiter)) return
-          clearTimeout(timer)
+          stop()
           signal.removeEventListener('abort', gone)
           resolve(error)
         },
       }
       const gone = (): void => waiter.end(undefined)
-      const timer = setTimeout(() => {
+      const onExpired = (): void => {
         stats.expired++
         waiter.end(look(reader, endpoint, (view) => tooOld(view, needed)))
-      }, limits.placeWaitMs)
+      }
+      const stop = ringAfter(limits.placeWaitMs, onExpired, now)
       signal.addEventListener('abort', gone, { once: true })
       waiters[endpoint].add(waiter)
       if (signal.aborted) gone()

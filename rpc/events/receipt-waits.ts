@@ -4,6 +4,7 @@ import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
+import { type Now, ringAfter } from '../seam/patience.ts'
 
 export type WaitEnd = 'seen' | 'expired' | 'gone'
 export interface ReceiptWaits {
@@ -21,13 +22,14 @@ export interface ReceiptWaits {
   readonly size: number
 }
 
-type Waiter = { readonly end: (how: WaitEnd) => void; readonly lastTick: number }
-
-export function createReceiptWaits(options: {
+type Options = {
   readonly reader: ChainReader
   readonly onPublish: (listener: () => void) => () => void
-}): ReceiptWaits {
-  const { reader } = options
+  readonly now: Now
+}
+type Waiter = { readonly end: (how: WaitEnd) => void; readonly lastTick: number }
+
+export function createReceiptWaits({ reader, onPublish, now }: Options): ReceiptWaits {
   const waiting: Record<Endpoint, Map<Hex, Set<Waiter>>> = {
     standard: new Map(),
     flashblocks: new Map(),
@@ -35,7 +37,7 @@ export function createReceiptWaits(options: {
   const flashblocksSeen = createFlashblockCount(reader)
   let size = 0
 
-  options.onPublish(() => {
+  onPublish(() => {
     const ticks = flashblocksSeen.look()
     for (const endpoint of ['flashblocks', 'standard'] as const) {
       const waiters = waiting[endpoint]
@@ -76,13 +78,13 @@ export function createReceiptWaits(options: {
             if (!set.delete(waiter)) return
             size--
             if (set.size === 0) waiters.delete(key)
-            clearTimeout(timer)
+            stop()
             signal.removeEventListener('abort', gone)
             resolve(how)
           },
         }
         const gone = (): void => waiter.end('gone')
-        const timer = setTimeout(() => waiter.end('expired'), ms)
+        const stop = ringAfter(ms, () => waiter.end('expired'), now)
         signal.addEventListener('abort', gone, { once: true })
         set.add(waiter)
         size++

@@ -10,6 +10,7 @@ import type { Transaction } from '../../engine/primitives/transaction.ts'
 import type { About } from '../seam/about.ts'
 import type { Client } from '../seam/client.ts'
 import type { Limits } from '../seam/limits.ts'
+import { type Now, ringAfter } from '../seam/patience.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createShownNotes, type ShownNotes } from './shown-notes.ts'
 
@@ -67,8 +68,9 @@ export function createShownReceipts(options: {
   readonly caps: OpenCaps
   /** Left out: of this front alone. */
   readonly notes?: ShownNotes | undefined
+  readonly now: Now
 }): ShownReceipts {
-  const { reader, limits, notes = createShownNotes(limits) } = options
+  const { reader, limits, notes = createShownNotes(limits), now } = options
   const caps = options.caps('shown', {
     perClient: limits.holdsPerClient,
     total: limits.holdsTotal,
@@ -83,9 +85,9 @@ export function createShownReceipts(options: {
 
   options.onPublish(() => {
     if (notes.isEmpty && waiting.size === 0) return
-    const now = heads()
-    for (const waiter of [...waiting]) if (waiter.height <= now[waiter.head]) waiter.end()
-    notes.forget(now.canonical)
+    const shown = heads()
+    for (const waiter of [...waiting]) if (waiter.height <= shown[waiter.head]) waiter.end()
+    notes.forget(shown.canonical)
   })
 
   function targetOf(call: HeldCall, client: Client, shown: bigint | undefined): Target | undefined {
@@ -114,7 +116,8 @@ export function createShownReceipts(options: {
       return undefined
     }
     stats.held++
-    return wait(target, client.signal, { waiting, onExpired: () => stats.expired++ }).then(giveBack)
+    const onExpired = () => stats.expired++
+    return wait(target, client.signal, { waiting, onExpired, now }).then(giveBack)
   }
 
   return { note: noteIn(notes, limits), before, stats }
@@ -134,22 +137,27 @@ function noteIn(
 function wait(
   target: Target,
   signal: AbortSignal,
-  { waiting, onExpired }: { readonly waiting: Set<Waiter>; readonly onExpired: () => void },
+  {
+    waiting,
+    onExpired,
+    now,
+  }: { readonly waiting: Set<Waiter>; readonly onExpired: () => void; readonly now: Now },
 ): Promise<void> {
   return new Promise((resolve) => {
     const waiter: Waiter = {
       ...target,
       end() {
         if (!waiting.delete(waiter)) return
-        clearTimeout(timer)
+        stop()
         signal.removeEventListener('abort', waiter.end)
         resolve()
       },
     }
-    const timer = setTimeout(() => {
+    const expire = (): void => {
       onExpired()
       waiter.end()
-    }, target.ms)
+    }
+    const stop = ringAfter(target.ms, expire, now)
     signal.addEventListener('abort', waiter.end, { once: true })
     waiting.add(waiter)
     if (signal.aborted) waiter.end()

@@ -1,6 +1,7 @@
 /** JSON-RPC over HTTP to the node that has the chain before this one: one call at a time, bounded in time and bytes. */
 import { broken, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
+import { abortAfter, type Now } from '../seam/patience.ts'
 import { addressed, reasonOf, textWithin } from './posting.ts'
 
 export type LegacyReply = { readonly result: unknown } | { readonly error: RpcErrorObject }
@@ -9,35 +10,39 @@ export interface LegacyClient {
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<LegacyReply>
 }
 
-/** @param url a valid URL; a user and a password in it go into a header */
-export function createLegacyClient(
-  url: string,
-  limits: Pick<Limits, 'legacyMs' | 'legacyResponseBytes'>,
-): LegacyClient {
-  const { target, headers } = addressed(new URL(url))
+/** @param options `url`: valid; a user and a password in it go into a header */
+export function createLegacyClient(options: {
+  readonly url: string
+  readonly limits: Pick<Limits, 'legacyMs' | 'legacyResponseBytes'>
+  readonly now: Now
+}): LegacyClient {
+  const { limits, now } = options
+  const { target, headers } = addressed(new URL(options.url))
   // A path or a query may hold a key: messages name the rest.
   const { origin } = target
   const { legacyMs, legacyResponseBytes } = limits
   const tooLong = (bytes: number) => responseTooLarge(bytes, legacyResponseBytes)
   return {
     async call(method, params, signal) {
-      const timeout = AbortSignal.timeout(legacyMs)
+      const timeout = abortAfter(legacyMs, now)
       try {
         const response = await fetch(target, {
           method: 'POST',
           headers,
           body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-          signal: AbortSignal.any([timeout, signal]),
+          signal: AbortSignal.any([timeout.signal, signal]),
           redirect: 'error',
         })
         const text = await textWithin(response, legacyResponseBytes, tooLong)
         return replyOf(text, response, origin)
       } catch (error) {
         if (error instanceof RpcError) return { error: error.toObject() }
-        const reason = timeout.aborted
+        const reason = timeout.signal.aborted
           ? `no answer from ${origin} within ${legacyMs} ms`
           : `cannot reach ${origin}: ${reasonOf(error)}`
         return { error: legacyError(reason).toObject() }
+      } finally {
+        timeout.end()
       }
     },
   }

@@ -10,6 +10,7 @@ import { asciiJson } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
 import { capReached, RpcError, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
+import type { Now } from '../seam/patience.ts'
 import type { Provenance } from '../seam/provenance.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createLegacyClient, type LegacyClient, type LegacyReply } from './client.ts'
@@ -23,6 +24,7 @@ type LegacyOptions = {
   readonly limits: MethodLimits
   readonly caps: OpenCaps
   readonly provenance?: Pick<Provenance, 'elsewhere'> | undefined
+  readonly now: Now
 }
 
 /** The node of the chain before this one. */
@@ -31,9 +33,9 @@ export type OlderChain = Legacy & {
   readonly isByHash: (call: Call, scope: Scope) => boolean
 }
 
-export function createLegacy({ url, cutoff, limits, caps, provenance }: LegacyOptions): OlderChain {
-  const client = createLegacyClient(url, limits)
-  const { ask, stats } = createAsking(client, limits, { openCaps: caps, provenance })
+export function createLegacy(options: LegacyOptions): OlderChain {
+  const { cutoff, limits } = options
+  const { ask, stats } = createAsking(createLegacyClient(options), options)
 
   const route = (call: Call, scope: Scope): Route =>
     routeOf(
@@ -105,8 +107,7 @@ export function createLegacy({ url, cutoff, limits, caps, provenance }: LegacyOp
 /** Asks the other node, as often at a time as a client and all may. */
 function createAsking(
   client: LegacyClient,
-  limits: Pick<MethodLimits, 'legacyCallsPerClient' | 'legacyCallsTotal'>,
-  { openCaps, provenance }: { readonly openCaps: OpenCaps } & Pick<LegacyOptions, 'provenance'>,
+  { limits, caps: openCaps, provenance }: Pick<LegacyOptions, 'limits' | 'caps' | 'provenance'>,
 ) {
   const caps = openCaps('legacy', {
     perClient: limits.legacyCallsPerClient,

@@ -19,6 +19,7 @@ import {
   unknownBlock,
 } from '../seam/errors.ts'
 import { type PoolReply, resultText } from '../seam/executor.ts'
+import { abortAfter, type Now } from '../seam/patience.ts'
 import type { Forward } from '../seam/ports.ts'
 import type { Provenance } from '../seam/provenance.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
@@ -30,6 +31,7 @@ type Options = {
   readonly limits: MethodLimits
   readonly caps: OpenCaps
   readonly provenance?: Pick<Provenance, 'elsewhere'> | undefined
+  readonly now: Now
 }
 /** What is asked for, and the range of blocks that is here. */
 type Question = {
@@ -148,7 +150,7 @@ const questionOf = (
 })
 
 /** Asks the upstream, as often at a time as a client and all may. */
-function createAsking({ forward, limits, caps: openCaps, provenance }: Options) {
+function createAsking({ forward, limits, caps: openCaps, provenance, now }: Options) {
   const { forwardMs } = limits
   const caps = openCaps('upstream', {
     perClient: limits.forwardsPerClient,
@@ -158,29 +160,31 @@ function createAsking({ forward, limits, caps: openCaps, provenance }: Options) 
   let calls = 0
   let errors = 0
 
-  async function ask(question: Question, { client, services }: Scope): Promise<PoolReply> {
+  async function ask(question: Question, { client }: Scope): Promise<PoolReply> {
     provenance?.elsewhere()
     const key = lookupOf(question)
-    if (key !== undefined && unknown.has(key, services.now())) return { result: 'null' }
+    if (key !== undefined && unknown.has(key, now())) return { result: 'null' }
     const giveBack = caps.take(client.address)
     if (giveBack === undefined)
       return refused(capReached('too many calls of the upstream', limits.forwardsPerClient))
     calls++
     const { method, params } = question
-    const signal = AbortSignal.any([client.signal, AbortSignal.timeout(forwardMs)])
+    const late = abortAfter(forwardMs, now)
+    const signal = AbortSignal.any([client.signal, late.signal])
     try {
       const asked = { to: 'upstream', client: client.address, signal } as const
       const said = (await unlessAborted(forward.forward(method, params, asked), signal)) ?? {
         silent: `no answer within ${forwardMs} ms`,
       }
       if ('result' in said) {
-        if (said.result === 'null' && key !== undefined) unknown.add(key, services.now())
+        if (said.result === 'null' && key !== undefined) unknown.add(key, now())
         return { result: asciiText(said.result) }
       }
       errors++
       if ('silent' in said) return away(question, said.silent)
       return lacks(said.error) ? away(question, said.error.message) : refused(errorOf(said.error))
     } finally {
+      late.end()
       giveBack()
     }
   }

@@ -12,8 +12,15 @@ import { openWebSocket } from './websocket.ts'
 export const CLOCK: Clock = {
   now: () => performance.now(),
   after(ms, run) {
-    const timer = setTimeout(run, ms)
-    return () => clearTimeout(timer)
+    let turn: NodeJS.Immediate | undefined
+    // After a stop timers come first: an answer that came meanwhile is read before it is late.
+    const timer = setTimeout(() => {
+      turn = setImmediate(run)
+    }, ms)
+    return () => {
+      clearTimeout(timer)
+      clearImmediate(turn)
+    }
   },
 }
 

@@ -14,6 +14,7 @@ import type { FrontContext } from '../../method/method.ts'
 import { resolveState } from '../../method/resolve.ts'
 import { unlessAborted } from '../../seam/aborted.ts'
 import { broken, errorOf, failed, RpcError } from '../../seam/errors.ts'
+import { abortAfter } from '../../seam/patience.ts'
 import type { Forward } from '../../seam/ports.ts'
 
 type Context = Pick<
@@ -47,17 +48,18 @@ async function submitThere(context: Context, forward: Forward, raw: Bytes): Prom
   looked.catch(() => {})
   const taken = await sendOn(context, forward, raw)
   const kept = looked.then(() => keep(context, raw))
-  await unlessAborted(kept, AbortSignal.timeout(KEEP_MS))
+  await within(context, KEEP_MS, () => kept)
   return taken
 }
 
 /** Not ended with the client: who knows whether it was taken should be the node. */
-async function sendOn({ client, limits }: Context, forward: Forward, raw: Bytes): Promise<Bytes> {
+async function sendOn(context: Context, forward: Forward, raw: Bytes): Promise<Bytes> {
+  const { client, limits } = context
   const { sequencerMs } = limits
-  const signal = AbortSignal.timeout(sequencerMs)
-  const asked = { to: 'sequencer', client: client.address, signal } as const
-  const sent = forward.forward('eth_sendRawTransaction', [bytes.encode(raw)], asked)
-  const said = await unlessAborted(sent, signal)
+  const said = await within(context, sequencerMs, (signal) => {
+    const asked = { to: 'sequencer', client: client.address, signal } as const
+    return forward.forward('eth_sendRawTransaction', [bytes.encode(raw)], asked)
+  })
   if (said === undefined) throw unheard(`within ${sequencerMs} ms`)
   if ('silent' in said) throw unheard(`(${said.silent})`)
   if ('error' in said) throw errorOf(said.error)
@@ -67,6 +69,15 @@ async function sendOn({ client, limits }: Context, forward: Forward, raw: Bytes)
     if (!(error instanceof SchemaError || error instanceof SyntaxError)) throw error
     throw broken('the sequencer took the transaction, but answered without its hash')
   }
+}
+/** undefined: it takes longer. */
+async function within<T>(
+  { services }: Context,
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T | undefined> {
+  const late = abortAfter(ms, services.now)
+  return unlessAborted(work(late.signal), late.signal).finally(late.end)
 }
 const unheard = (why: string) =>
   failed(`no answer from the sequencer ${why}: it may have taken the transaction`)

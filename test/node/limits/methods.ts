@@ -65,9 +65,9 @@ async function trieBounds(limits: Parameters<Row['see']>[0]) {
 const deadline =
   (method: string, ...params: readonly unknown[]): Row['see'] =>
   async (limits) => {
-    const rpc = testRpc({ memory: loggedChain(), limits })
+    const rpc = testRpc({ memory: loggedChain(), limits, now: () => 0 })
     await rpc.ask(method, params)
-    // The clock of the test stands at 1,000.
+    // With what the fixture's clock is moved by hand.
     return rpc.poolCalls[0]!.deadline - 1_000
   }
 

@@ -1,6 +1,6 @@
 /** A node that fetches state as it is read: its answers are those of a node that has all of it, in few rounds, on every engine. */
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { GenesisAccount } from '../../../engine/chainspec/types.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { ENGINE_NAMES } from '../../../engine/evm/engines/names.ts'
@@ -339,12 +339,28 @@ describe('a fetch', () => {
     return { asked, lazy }
   }
 
-  test('goes on where its timer rang for a time in which the process stood still', async () => {
-    const { asked, lazy } = slowThenQuick()
-    const rounds = new Rounds({ lazy, limits, now: () => 0 })
-    const waiting = { client: client(A), deadline: 50, for: 'caller' } as const
-    expect(await rounds.fetch(MISSING, waiting)).toBeUndefined()
-    expect(asked).toEqual([A, A])
+  test('goes on for as long as the process ran', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const { asked, lazy } = slowThenQuick()
+      let ran = 0
+      const rounds = new Rounds({ lazy, limits, now: () => ran })
+      const waiting = { client: client(A), deadline: 50, for: 'caller' } as const
+      const ended = vi.fn()
+      const fetched = rounds.fetch(MISSING, waiting).finally(ended)
+      await vi.advanceTimersByTimeAsync(5_000)
+      expect(ended).toHaveBeenCalledTimes(0)
+      ran = 50
+      await vi.advanceTimersByTimeAsync(50)
+      expect(await fetched).toEqual({ why: undefined })
+      expect(asked).toEqual([A])
+      // Whoever comes after it does not wait for one that has ended.
+      const later = { client: client(B), deadline: 100, for: 'caller' } as const
+      expect(await rounds.fetch(MISSING, later)).toBeUndefined()
+      expect(asked).toEqual([A, B])
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('that ends with who had less time begins again for who has more', async () => {

@@ -229,7 +229,10 @@ describe('eth_sendRawTransactionSync', () => {
 
 test('a wait whose client has gone before it began', async () => {
   const memory = memoryChain()
-  const waits = createReceiptWaits({ reader: memory, onPublish: memory.onPublish })
+  const waits = createReceiptWaits({
+    ...{ reader: memory, onPublish: memory.onPublish },
+    now: () => performance.now(),
+  })
   const { hash } = transfer(0n)
   const end = await waits.wait({
     hash,

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
@@ -303,7 +304,31 @@ describe('an upstream by its URL', () => {
     expect(error).toBeInstanceOf(UpstreamError)
     expect(error.kind).toBe('limited')
   })
+  test('an answer that came while this thread stood still is not late', async () => {
+    const server = new Worker(ANSWERS_SOON, { eval: true })
+    closers.push(() => server.terminate())
+    const [port] = (await once(server, 'message')) as [number]
+    const limits = { ...DEFAULT_UPSTREAM_LIMITS, upstreamCallMs: 500 }
+    const upstream = openUpstream(`http://127.0.0.1:${port}/`, limits)
+    closers.push(() => upstream.close())
+    const answer = upstream.call('eth_x', [])
+    await once(server, 'message')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000)
+    expect(await answer).toBe('0x1')
+  })
   test.each(['ftp://x', 'xlayer', '', 'http://'])('%s is none', (text) => {
     expect(() => upstreamUrl(text)).toThrow('expected a URL such as https://host/path')
   })
 })
+
+/** Says its port, then that a request is there; answers a little later. */
+const ANSWERS_SOON = `
+const { createServer } = require('node:http')
+const { parentPort } = require('node:worker_threads')
+const server = createServer((request, response) => {
+  request.resume()
+  parentPort.postMessage('asked')
+  setTimeout(() => response.end('{"jsonrpc":"2.0","id":1,"result":"0x1"}'), 100)
+})
+server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))
+`
