@@ -88,9 +88,9 @@ describe('a development node', () => {
   test('ends at once at the second signal', async () => {
     const node = await startNode(['--ephemeral'])
     const ended = once(node.child, 'exit')
+    expect(temporary().length).toBe(1)
     node.child.kill('SIGTERM')
     node.child.kill('SIGINT')
-    expect(temporary().length).toBe(1)
     // 128 + the number of the one that came second.
     expect([
       [130, null],

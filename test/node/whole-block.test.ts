@@ -47,7 +47,9 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--genesis-alloc', path])
   const latest = async () =>
     (await call(node.url, 'eth_getBlockByNumber', ['latest', false])) as Block
-  await expect.poll(async () => Number((await latest()).number)).toBeGreaterThan(0)
+  await expect
+    .poll(async () => Number((await latest()).number), { timeout: 20_000 })
+    .toBeGreaterThan(0)
   const { gasLimit, gasUsed } = await latest()
   // The deposit before it is a little dearer in one block than in another.
   const gas = BigInt(gasLimit) - BigInt(gasUsed) - 10_000n

@@ -18,7 +18,11 @@ export const row = (value: number, acts: unknown, see: Row['see']): Row => ({ va
 export async function within<T>(ms: number, otherwise: T, ...events: Promise<T>[]): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<T>((resolve) => {
-    timer = setTimeout(() => resolve(otherwise), ms)
+    timer = setTimeout(async () => {
+      // After a stall timers come first: what happened meanwhile is seen before it is late.
+      for (let turns = 0; turns < 5; turns++) await new Promise(setImmediate)
+      resolve(otherwise)
+    }, ms)
   })
   try {
     return await Promise.race([...events, late])

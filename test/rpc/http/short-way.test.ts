@@ -245,16 +245,19 @@ test('what is kept of a request that is not whole counts, and gives way', async 
 
 test('a body that comes slowly has no more time because its reader changes', async () => {
   const { port, server } = await start({ limits: { headersMs: 600, requestMs: 1_200 } })
-  const startedAt = performance.now()
   const socket = await openRaw(port)
   const closed = once(socket.resume(), 'close')
   socket.write(`${HEAD}content-length: 100\r\n\r\n`)
   // More pieces than are kept.
-  const sip = setInterval(() => socket.write('x'), 20)
+  let sips = 0
+  const sip = setInterval(() => {
+    sips++
+    socket.write('x')
+  }, 20)
   await closed
   clearInterval(sip)
   expect(server.sockets.late).toBe(1)
-  expect(performance.now() - startedAt).toBeLessThan(2_300)
+  expect(sips).toBeLessThan(2_300 / 20)
 })
 
 test('a client that takes no answers is not read, and its requests wait with it', async () => {
