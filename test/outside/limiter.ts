@@ -5,7 +5,8 @@
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
 import { checks } from './checks.ts'
-import { startNode } from './node-process.ts'
+import { freePort } from './free-port.ts'
+import { type RunningNode, startNode } from './node-process.ts'
 
 type Answer = {
   readonly status: number
@@ -79,96 +80,132 @@ async function overWebSocket(url: string, from: string, count: number): Promise<
 const until = (ms: number) =>
   new Promise((resolve) => setTimeout(resolve, Math.max(0, ms - performance.now())))
 
+/** A second begins with its first request: what takes as long as this is over several. */
+const SECOND_MS = 900
+const TRIES = 8
+const REST_MS = 100
+
+type Node = RunningNode & { readonly metrics: string }
+async function start(more: readonly string[]): Promise<Node> {
+  const admin = await freePort()
+  const flags = [...process.argv.slice(2), '--ephemeral', '--admin-port', String(admin), ...more]
+  return Object.assign(await startNode(flags), { metrics: `http://127.0.0.1:${admin}/metrics` })
+}
+
+/** Of all front threads: one that stood still gives its callers their points of that time. */
+async function stalledSeconds({ metrics }: Node): Promise<number> {
+  const text = await (await fetch(metrics)).text()
+  const all = text.matchAll(/^flashnode_front_stalled_seconds_total(?:\{.*\})? (\S+)$/gm)
+  return [...all].reduce((sum, [, seconds]) => sum + Number(seconds), 0)
+}
+
+/** Asks as somebody who has not asked before; as another one where that took too long, or the node stood still. */
+async function unhurt<T>(
+  node: Node,
+  ask: (attempt: number) => Promise<T>,
+  mostMs = SECOND_MS,
+): Promise<T & { readonly ms: number }> {
+  for (let attempt = 1; ; attempt++) {
+    const before = await stalledSeconds(node)
+    const begun = performance.now()
+    const said = await ask(attempt)
+    const ms = performance.now() - begun
+    const isHurt = ms >= mostMs || (await stalledSeconds(node)) > before
+    if (!isHurt || attempt === TRIES) return { ...said, ms }
+  }
+}
+const servedOf = (
+  node: Node,
+  count: number,
+  send: (attempt: number) => Promise<boolean>,
+): Promise<{ readonly got: number }> =>
+  unhurt(node, async (attempt) => ({ got: await accepted(count, () => send(attempt)) }))
+
 const { check, close } = checks('limiter')
 
-const node = await startNode([...process.argv.slice(2), '--ephemeral'])
+const node = await start([])
 const root = `${node.url}/`
 const flashblocks = `${node.url}/flashblocks`
 
-const first = performance.now()
-check(
-  'a batch of 30 is served',
-  (
-    (
-      await post(
-        root,
-        Array.from({ length: 30 }, (_, id) => item(id)),
-        '127.0.0.1',
-      )
-    ).body as Reply[]
-  ).every((reply) => !isLimited(reply)),
-)
-check('20 over WebSocket are served', (await overWebSocket(flashblocks, '127.0.0.1', 20)) === 20)
-check(
-  '50 over HTTP are served',
-  (await accepted(50, () => single(flashblocks, '127.0.0.1'))) === 50,
-)
-const batch = await post(root, [item(1), item(2)], '127.0.0.1')
+const first = await unhurt(node, async (attempt) => {
+  const from = `127.0.${attempt}.1`
+  const items = Array.from({ length: 30 }, (_, id) => item(id))
+  return {
+    batch: (await post(root, items, from)).body as Reply[],
+    webSocket: await overWebSocket(flashblocks, from, 20),
+    http: await accepted(50, () => single(flashblocks, from)),
+    beyond: await post(root, [item(1), item(2)], from),
+    httpBeyond: await accepted(20, () => single(root, from)),
+    webSocketBeyond: await overWebSocket(root, from, 5),
+    another: await accepted(100, () => single(root, `127.0.${attempt}.2`)),
+  }
+})
+const { beyond } = first
+check('a batch of 30 is served', first.batch.length === 30 && !first.batch.some(isLimited))
+check('20 over WebSocket are served', first.webSocket === 20)
+check('50 over HTTP are served', first.http === 50)
 check(
   'a batch beyond the limit is refused whole, item by item, with 429',
-  batch.status === 429 &&
-    (batch.body as Reply[]).length === 2 &&
-    (batch.body as Reply[]).every(isLimited),
-  JSON.stringify(batch),
+  beyond.status === 429 &&
+    (beyond.body as Reply[]).length === 2 &&
+    (beyond.body as Reply[]).every(isLimited),
+  JSON.stringify(beyond),
 )
-check('Retry-After names a second', batch.retryAfter === '1', String(batch.retryAfter))
-check(
-  'HTTP beyond the limit is refused',
-  (await accepted(20, () => single(root, '127.0.0.1'))) === 0,
+check('Retry-After names a second', beyond.retryAfter === '1', String(beyond.retryAfter))
+check('HTTP beyond the limit is refused', first.httpBeyond === 0)
+check('WebSocket beyond the limit is refused', first.webSocketBeyond === 0)
+check('another address is untouched', first.another === 100)
+check('all of that within the first second', first.ms < SECOND_MS, `${Math.round(first.ms)} ms`)
+
+const { seconds } = await unhurt(
+  node,
+  async (attempt) => {
+    const from = `127.0.${attempt}.3`
+    await single(root, from)
+    // Its seconds follow one another from before this on.
+    const begun = performance.now()
+    const seconds = [await accepted(150, () => single(root, from))]
+    for (const second of [1, 2, 3]) {
+      await until(begun + second * 1000 + REST_MS)
+      seconds.push(await accepted(150, () => single(second === 2 ? flashblocks : root, from)))
+    }
+    return { seconds }
+  },
+  3000 + SECOND_MS,
 )
-check('WebSocket beyond the limit is refused', (await overWebSocket(root, '127.0.0.1', 5)) === 0)
-check(
-  'another address is untouched',
-  (await accepted(100, () => single(root, '127.0.0.2'))) === 100,
+check('the first of them: 99 of 150 are served', seconds[0] === 99, String(seconds[0]))
+for (const second of [1, 2, 3])
+  check(
+    `second ${second + 1}: 100 of 150 are served`,
+    seconds[second] === 100,
+    String(seconds[second]),
+  )
+const spoofed = await servedOf(node, 120, (attempt) =>
+  single(root, `127.0.${attempt}.4`, `10.0.0.${Math.floor(performance.now()) % 250}`),
 )
-check(
-  'all of that within the first second',
-  performance.now() - first < 1000,
-  `${Math.round(performance.now() - first)} ms`,
-)
-for (const second of [1, 2, 3]) {
-  await until(first + second * 1000 + 100)
-  const got = await accepted(150, () => single(second === 2 ? flashblocks : root, '127.0.0.1'))
-  check(`second ${second + 1}: 100 of 150 are served`, got === 100, String(got))
-}
-await until(performance.now() + 1100)
-check(
-  'a spoofed header is ignored',
-  (await accepted(120, () =>
-    single(root, '127.0.0.3', `10.0.0.${Math.floor(performance.now()) % 250}`),
-  )) === 100,
-)
+check('a spoofed header is ignored', spoofed.got === 100, String(spoofed.got))
 await node.stop()
 
-const proxied = await startNode([
-  ...process.argv.slice(2),
-  '--ephemeral',
-  '--trust-proxy',
-  '127.0.0.1/32',
-])
+const proxied = await start(['--trust-proxy', '127.0.0.1/32'])
 const behind = `${proxied.url}/`
-check(
-  'behind a trusted proxy: the first forwarded address has its 100',
-  (await accepted(120, () => single(behind, '127.0.0.1', '203.0.113.1'))) === 100,
+const forwarded = (name: string) => single(behind, '127.0.0.1', name)
+const names = await unhurt(proxied, async (attempt) => ({
+  one: await accepted(120, () => forwarded(`203.0.113.${attempt}`)),
+  other: await accepted(100, () => forwarded(`198.18.0.${attempt}`)),
+  front: await accepted(20, () => forwarded(`198.51.100.7, 198.18.0.${attempt}`)),
+}))
+check('behind a trusted proxy: the first forwarded address has its 100', names.one === 100)
+check('a second forwarded address has its own', names.other === 100)
+check('an address added in front by the client changes nothing', names.front === 0)
+const itself = await servedOf(proxied, 120, (attempt) =>
+  single(behind, `127.0.${attempt}.2`, '203.0.113.99'),
 )
-check(
-  'a second forwarded address has its own',
-  (await accepted(100, () => single(behind, '127.0.0.1', '203.0.113.2'))) === 100,
-)
-check(
-  'an address added in front by the client changes nothing',
-  (await accepted(20, () => single(behind, '127.0.0.1', `198.51.100.7, 203.0.113.2`))) === 0,
-)
-check(
-  'an address that is no proxy of ours is counted itself',
-  (await accepted(120, () => single(behind, '127.0.0.2', '203.0.113.9'))) === 100,
-)
-check(
-  'IPv6 is counted by /64',
-  (await accepted(60, () => single(behind, '127.0.0.1', '2001:db8:1:2::1'))) +
-    (await accepted(60, () => single(behind, '127.0.0.1', '2001:db8:1:2:ffff::1'))) ===
-    100,
-)
+check('an address that is no proxy of ours is counted itself', itself.got === 100)
+const network = await unhurt(proxied, async (attempt) => {
+  const of = (host: string) => accepted(60, () => forwarded(`2001:db8:1:${attempt}${host}`))
+  return { got: (await of('::1')) + (await of(':2:ffff::1')) }
+})
+check('IPv6 is counted by /64', network.got === 100, String(network.got))
 await proxied.stop()
 agent.destroy()
 close()
