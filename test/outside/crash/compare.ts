@@ -1,7 +1,9 @@
 /** What a node shows after a start, held against everything that it had shown before. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Hex } from 'viem'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
 import { decodeAccount } from '../../../engine/state/account-codec.ts'
 import type { PlainChain } from '../../fixtures/plain-chain.ts'
 import { callMany, type RunningNode } from '../node-process.ts'
@@ -73,7 +75,7 @@ async function isLost(node: RunningNode, hash: Hex, raw: Hex): Promise<boolean> 
   if (known !== null) return false
   const again = callMany(`${node.url}/flashblocks`, 'eth_sendRawTransaction', [[raw]])
   const answer = await again.then(() => 'taken', String)
-  return !answer.includes('takes longer than a flashblock has')
+  return !answer.includes(TOO_LONG)
 }
 
 async function numbersOf(node: RunningNode): Promise<readonly number[]> {

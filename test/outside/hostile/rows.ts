@@ -93,11 +93,11 @@ export async function sufferRows(
     check(row.name.padEnd(NAME_WIDTH), isSuffered(seen), rowText(seen, watched.rss()))
   }
   checkFeed(check, all, (performance.now() - readAt) / 1_000)
+  const took = Math.round((performance.now() - startedAt) / 1_000)
   await checkMemory(check, watched, warmMb)
   await honest.stop()
   node.child.off('exit', onEnd)
   await feed.stop()
-  const took = Math.round((performance.now() - startedAt) / 1_000)
   check('the node ends with 0', (await node.stop()) === 0, `${rows.length} rows in ${took} s`)
   if (isShort)
     check(`the rows take at most ${MAX_SHORT_SECONDS} s`, took <= MAX_SHORT_SECONDS, `${took} s`)
