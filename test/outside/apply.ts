@@ -26,6 +26,10 @@ const PATIENCE_MS = 60_000
 /** Some blocks. */
 const FOUND_MS = 8_000
 const PLANTED_AT_MOST = 8
+/** A busy machine is no reason to execute. */
+const APPLY_MS = 400
+/** What was executed first is found by what came out otherwise: another kind. */
+const PLANTED_APPLY_MS = 5_000
 const EVENTS = /^flashnode_chain_events_total\{event="([a-z_]+)"\} (\d+)/
 
 const { random, own } = runOptions('apply', { full: 0, short: 0 }, { only: { type: 'string' } })
@@ -54,11 +58,10 @@ const follow = async (datadir: string, more: readonly string[]): Promise<Replica
 }
 const startTheLeader = () =>
   follow(leaderDir, ['--port', String(leaderPort), '--enrich-token-file', tokenFile])
-const replicate = (urls: readonly string[], share: string) =>
+const replicate = (urls: readonly string[], share: string, applyMs = APPLY_MS) =>
   follow(temporary('replica'), [
     ...['--apply', urls.join(','), '--apply-token-file', tokenFile, '--verify-share', share],
-    // A busy machine is no reason to execute.
-    ...['--apply-ms', '400'],
+    ...['--apply-ms', String(applyMs)],
   ])
 
 async function eventsOf({ adminPort }: Replica): Promise<ReadonlyMap<string, number>> {
@@ -169,6 +172,7 @@ async function plantAll(leader: Replica, which: string, all: readonly Planted[])
   const replica = await replicate(
     spoilers.map(({ url }) => url),
     '0',
+    PLANTED_APPLY_MS,
   )
   check(`${which}: applies`, await follows(replica))
   for (const [at, { name, plant, kind, needsPair }] of all.entries()) {
