@@ -11,7 +11,7 @@ import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const STALL_MS = 5_000
 const FLASHBLOCK_MS = 200
-/** So much later than it should be, this thread did not run, and so did nobody. */
+/** So much later than it should be, this thread did not look: what was shown and replaced meanwhile it cannot have seen. */
 const STOOD_MS = 50
 
 /** What can be read while the front's event loop stands still: block, index, and since when, in milliseconds since 1970. */

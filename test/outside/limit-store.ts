@@ -7,6 +7,7 @@ import { checks } from './checks.ts'
 import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
 import { startRedis } from './redis.ts'
+import { stalledSeconds } from './stalled-seconds.ts'
 
 const LIMIT = 100
 const agent = new Agent({ keepAlive: true, maxSockets: 40 })
@@ -80,13 +81,7 @@ const areAway = async (nodes: readonly Node[], is: 0 | 1): Promise<boolean> =>
 const chargedBy = async (all: readonly Node[]): Promise<number> =>
   sum(await Promise.all(all.map((node) => metric(node, 'pointsCharged'))))
 
-/** For how long the nodes have stood still: a stall gives its points to everybody. */
-async function stalledSeconds(all: readonly Node[]): Promise<number> {
-  const texts = await Promise.all(all.map(async ({ adminUrl }) => (await fetch(adminUrl)).text()))
-  return sum(
-    texts.map((text) => Number(/^flashnode_front_stalled_seconds_total (\S+)$/m.exec(text)?.[1])),
-  )
-}
+const stoodStill = () => stalledSeconds(nodes.map(({ adminUrl }) => adminUrl))
 
 let addresses = 0
 /**
@@ -96,10 +91,10 @@ let addresses = 0
 async function fresh<T>(ask: (from: string) => Promise<T>, withinMs = 950): Promise<T> {
   for (let tries = 1; ; tries++) {
     const from = `127.0.${1 + Math.floor(addresses / 250)}.${1 + (addresses++ % 250)}`
-    const stalled = await stalledSeconds(nodes)
+    const stalled = await stoodStill()
     const start = performance.now()
     const said = await ask(from)
-    const isSlow = performance.now() - start > withinMs || (await stalledSeconds(nodes)) > stalled
+    const isSlow = performance.now() - start > withinMs || (await stoodStill()) > stalled
     if (!isSlow || tries === 20) return said
   }
 }

@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 import { checks } from './checks.ts'
 import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
+import { stalledSeconds } from './stalled-seconds.ts'
 
 type Answer = {
   readonly status: number
@@ -92,13 +93,6 @@ async function start(more: readonly string[]): Promise<Node> {
   return Object.assign(await startNode(flags), { metrics: `http://127.0.0.1:${admin}/metrics` })
 }
 
-/** Of all front threads: one that stood still gives its callers their points of that time. */
-async function stalledSeconds({ metrics }: Node): Promise<number> {
-  const text = await (await fetch(metrics)).text()
-  const all = text.matchAll(/^flashnode_front_stalled_seconds_total(?:\{.*\})? (\S+)$/gm)
-  return [...all].reduce((sum, [, seconds]) => sum + Number(seconds), 0)
-}
-
 /** Asks as somebody who has not asked before; as another one where that took too long, or the node stood still. */
 async function unhurt<T>(
   node: Node,
@@ -106,11 +100,11 @@ async function unhurt<T>(
   mostMs = SECOND_MS,
 ): Promise<T & { readonly ms: number }> {
   for (let attempt = 1; ; attempt++) {
-    const before = await stalledSeconds(node)
+    const before = await stalledSeconds([node.metrics])
     const begun = performance.now()
     const said = await ask(attempt)
     const ms = performance.now() - begun
-    const isHurt = ms >= mostMs || (await stalledSeconds(node)) > before
+    const isHurt = ms >= mostMs || (await stalledSeconds([node.metrics])) > before
     if (!isHurt || attempt === TRIES) return { ...said, ms }
   }
 }

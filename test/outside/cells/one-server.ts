@@ -3,6 +3,7 @@ import { privateKeyToAccount } from 'viem/accounts'
 import type { Check } from '../checks.ts'
 import { freePort } from '../free-port.ts'
 import { KEYS, type RunningNode, startNode } from '../node-process.ts'
+import { stalledSeconds } from '../stalled-seconds.ts'
 import { ask, listen, result, together } from './client.ts'
 
 const CELLS = 3
@@ -47,27 +48,20 @@ async function sharesPort(check: Check, { url }: RunningNode): Promise<void> {
 const SECOND_MS = 900
 const TRIES = 8
 
-/** Of all cells: one that stood still gives its callers their points of that time. */
-async function stalledSeconds(metrics: string): Promise<number> {
-  const text = await (await fetch(metrics)).text()
-  const all = text.matchAll(/^flashnode_front_stalled_seconds_total(?:\{.*\})? (\S+)$/gm)
-  return [...all].reduce((sum, [, seconds]) => sum + Number(seconds), 0)
-}
-
 /** @returns requests that were served */
 async function limits(check: Check, { url }: RunningNode, metrics: string): Promise<number> {
   const from = (address: string) => ({ 'x-forwarded-for': address })
   let [served, all, ms, stalled] = [0, 0, SECOND_MS, 0]
   // A busy machine takes longer than a second for the first of them, or its cells stand still.
   for (let tries = 0; tries < TRIES && (ms >= SECOND_MS || stalled > 0); tries++) {
-    const before = await stalledSeconds(metrics)
+    const before = await stalledSeconds([metrics])
     const begun = performance.now()
     const address = `203.0.113.${10 + tries}`
     const replies = await together(150, () => ask(url, 'eth_chainId', [], from(address)))
     ms = performance.now() - begun
     served = replies.filter(({ status }) => status === 200).length
     all += served
-    stalled = (await stalledSeconds(metrics)) - before
+    stalled = (await stalledSeconds([metrics])) - before
   }
   const took = `${served} of 150 in ${ms.toFixed(0)} ms, ${stalled} s of it still`
   check('of one address a second has 100 requests', served === 100 && ms < SECOND_MS, took)

@@ -70,7 +70,8 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     writer: toWriter as unknown as MessagePort,
     journal: join(folder, 'flashblocks.journal'),
     blockTimeMs: 1000,
-    flashblockTimeMs: 200,
+    // What a thread may take is a share of it: at 200 a busy machine has it count what it could not do, and rightly.
+    flashblockTimeMs: 400,
     form: 'xlayer',
     l1: L1_FIGURES,
   }
@@ -127,10 +128,6 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
 const framesOf = (told: readonly (FromSequencer | SequencerToWriter)[]): readonly Bytes[] =>
   told.flatMap((message) => (message.type === 'packet' ? [message.packet] : []))
 
-/** What a thread rightly counts that stood still for a moment; one that always counts it is found. */
-const OF_TIME = ['time_quota', 'root_missing']
-const MOST_SECONDS = 16
-
 /** A first block with time for more than its index 0: on a busy machine a thread may need longer to start than it was given. */
 async function firstBlock(pool: readonly Bytes[]) {
   for (let seconds = 2; ; seconds *= 2) {
@@ -138,8 +135,7 @@ async function firstBlock(pool: readonly Bytes[]) {
     const first = startThread(node, pool)
     await first.sealed
     expect(await first.stop()).toBe(0)
-    const isLate = first.told.some((one) => one.type === 'count' && OF_TIME.includes(one.what))
-    if (first.packets().length > 2 && (!isLate || seconds >= MOST_SECONDS)) return { node, first }
+    if (first.packets().length > 2) return { node, first }
     await close()
     await open()
   }

@@ -102,7 +102,8 @@ export async function begin(world: World, random: () => number) {
         watchers.every(({ heights }) => (heights.at(-1) ?? 0) >= head) && journal.canonical > head
       await until(isHeard, WAIT_MS)
       await call(`${dev}/`, 'dev_pause')
-      // It has sealed a block, which may be at a replica before that block's last flashblock, and is told in its place. One that is in no sealed block is told.
+      // The pause seals a block. A replica that has the sealed block before its last flashblock does not tell that flashblock, and nothing later would
+      // show that this is why. So the last one is of a block that is not sealed.
       await call(`${dev}/`, 'dev_step')
       await pause(QUIET_MS)
       isOver = true
