@@ -10,10 +10,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { until } from '../test/outside/follow/nodes.ts'
+import { freePort } from '../test/outside/free-port.ts'
 import { startRedis } from '../test/outside/redis.ts'
 import { type Balancer, startBalancer } from '../test/outside/scale/balancer.ts'
 import type { Loaded, LoadOptions } from './scale/load.ts'
-import { cpuSecondsOf, freePort, type Server, startCommand } from './servers.ts'
+import { cpuSecondsOf, type Server, startCommand } from './servers.ts'
 
 const { values } = parseArgs({
   options: {

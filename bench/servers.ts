@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../test/outside/free-port.ts'
 import { requireFrom } from '../test/outside/own-packages.ts'
 import { readStartScript } from '../test/outside/start-script.ts'
 
@@ -98,15 +98,6 @@ export async function startBareAnvil(flags: readonly string[]): Promise<Server> 
   await answers(url, child)
   const pid = child.pid!
   return { name: 'anvil', url, pid, cpuSeconds: () => cpuSecondsOf(pid), stop: () => ended(child) }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
 
 /** Asks again until it answers or ends; connecting is the only sign that anvil gives. */

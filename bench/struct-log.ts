@@ -6,7 +6,8 @@
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { freePort, type Server, startCommand } from './servers.ts'
+import { freePort } from '../test/outside/free-port.ts'
+import { type Server, startCommand } from './servers.ts'
 import { loop } from './workloads/calldata.ts'
 import { writeGenesis } from './workloads/genesis.ts'
 import { CALLER, COMPUTE } from './workloads/world.ts'
