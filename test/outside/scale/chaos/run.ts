@@ -101,17 +101,17 @@ export async function begin(world: World, random: () => number) {
       const isHeard = async () =>
         watchers.every(({ heights }) => (heights.at(-1) ?? 0) >= head) && journal.canonical > head
       await until(isHeard, WAIT_MS)
+      // Before the chain stands still: HAProxy sends nobody to replicas without news.
+      isOver = true
+      await Promise.all([...all, limited])
       await call(`${dev}/`, 'dev_pause')
       // The pause seals a block. A replica that has the sealed block before its last flashblock does not tell that flashblock, and nothing later would
       // show that this is why. So the last one is of a block that is not sealed.
       await call(`${dev}/`, 'dev_step')
       await pause(QUIET_MS)
-      isOver = true
-      await Promise.all(all)
       for (const one of listeners) one.stop()
       await Promise.all(listeners.map(({ ended }) => ended))
       for (const one of watchers) await one.stop()
-      await limited
       journal.close()
       endConnections()
     },
