@@ -1,5 +1,5 @@
 /** Stock clients with filters behind HAProxy, whose replica is killed: which go on, and which have to be told how. */
-import { JsonRpcProvider } from 'ethers'
+import { type Filter, type FilterByBlockHash, JsonRpcProvider } from 'ethers'
 import { createPublicClient, http } from 'viem'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
 import { call } from '../node-process.ts'
@@ -58,6 +58,13 @@ const NAMES = ['viemLogs', 'viemBlocks', 'ethersFilter', 'ethersPolling', 'ether
 type Name = (typeof NAMES)[number]
 type Counts = Record<Name, number>
 
+/** Nobody catches a poll for logs that fails in ethers: it would end this process. */
+class PollingProvider extends JsonRpcProvider {
+  override getLogs(filter: Filter | FilterByBlockHash) {
+    return super.getLogs(filter).catch(() => [])
+  }
+}
+
 function watchAll(url: string) {
   const counts = Object.fromEntries(NAMES.map((name) => [name, 0])) as Counts
   const heard = (name: Name) => () => void counts[name]++
@@ -73,7 +80,7 @@ function watchAll(url: string) {
   ]
   const options = { staticNetwork: true, pollingInterval: POLL_MS }
   const byFilter = new JsonRpcProvider(url, undefined, options)
-  const polling = new JsonRpcProvider(url, undefined, { ...options, polling: true })
+  const polling = new PollingProvider(url, undefined, { ...options, polling: true })
   void byFilter.on(ALL_LOGS, heard('ethersFilter'))
   void polling.on(ALL_LOGS, heard('ethersPolling'))
   void polling.on('block', heard('ethersBlocks'))

@@ -6,6 +6,7 @@ import { freePort } from '../free-port.ts'
 import { call, type RunningNode, startNode } from '../node-process.ts'
 import { type Balancer, hasHaproxy, startBalancer } from './balancer.ts'
 import { agent, ask, bodyOf, limitOf, openWebSocket, post, talk } from './client.ts'
+import { dealtMany } from './dealt.ts'
 import type { Checks } from './section.ts'
 
 /** HAProxy asks from here with a header of the PROXY protocol, and from 127.0.0.1 with X-Forwarded-For. */
@@ -292,8 +293,9 @@ function startAsking(url: string, count: number) {
 async function drained(balancer: Balancer, { replicas, checks: { check } }: World): Promise<void> {
   const [{ node, agentPort }] = replicas
   const open: WebSocket[] = []
-  for (let host = 1; host <= 8; host++)
-    open.push(await openWebSocket(`${balancer.url}/`, `127.0.4.${host}`))
+  const both = { balancer, replicas: [{ name: 'node1' }, { name: 'node2' }] }
+  for (const address of await dealtMany(both, 6, 8))
+    open.push(await openWebSocket(`${balancer.url}/`, address))
   const codes: number[] = []
   for (const socket of open) socket.on('close', (code) => codes.push(code))
   const stop = startAsking(balancer.url, 8)

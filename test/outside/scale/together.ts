@@ -12,6 +12,8 @@ const WAIT_MS = 10_000
 /** Of what Redis carries: long beside its milliseconds, and far less than until a flashblock of a chain that stands still. */
 const TOLD_MS = 3_000
 const SENDS = 10
+/** A slow machine's flashblocks come later than the default allows. */
+const HOLD_MS = '5000'
 const sender = privateKeyToAccount(KEYS[4])
 
 type Replica = { readonly node: RunningNode; readonly admin: string }
@@ -32,7 +34,7 @@ export async function together({ check, skip }: Checks): Promise<void> {
       ...['--chain', genesis, '--datadir', temporary('told'), '--state', state],
       ...['--upstream', `${leader.url}/`, '--feed', `${leader.url.replace('http', 'ws')}/feed`],
       ...['--pool-threads', '2', '--rate-limit', 'off', '--admin-port', String(admin)],
-      ...['--share-transactions', `redis://127.0.0.1:${port}`, ...more],
+      ...['--share-transactions', `redis://127.0.0.1:${port}`, '--receipt-hold', HOLD_MS, ...more],
     ]
     return {
       node: await startNode(flags, 'follow'),

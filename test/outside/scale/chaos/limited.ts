@@ -13,8 +13,8 @@ const WINDOW_MS = 5_000
 const PHASE_MS = 100
 /** Then it is given up. */
 const MOST_MS = 15_000
-/** Refusals in a row: the second is used up. */
-const FULL = 3
+/** Refusals in a row, of some hundred in each second: it is used up. */
+const FULL = 20
 /** After Redis is there again nodes find it. */
 const BACK_MS = 3_000
 
@@ -88,15 +88,15 @@ async function watchStalls(
   }
 }
 
-/** From the end of one second of the limit to the end of a later one: their points are all served, or the limit is not one. */
+/** From where one second of the limit is used up to where a later one is: the points between are all served, or the limit is not one. */
 function judge(answers: readonly Answer[], notes: Notes, stalls: readonly number[]) {
-  const ends = fullMoments(answers)
+  const moments = fullMoments(answers)
   const wrong: string[] = []
   let [windows, left, total] = [0, 0, 0]
-  let from = ends[0]
-  for (const to of ends) {
+  let from = moments[0]
+  for (const to of moments) {
     if (from === undefined || to - from < WINDOW_MS) continue
-    // Answers of a busy machine come in another order than they were counted: then the ends of two seconds are not whole seconds apart.
+    // Answers of a busy machine come in another order than they were counted: a run of refusals is cut in two then.
     const offMs = Math.abs(to - from - 1_000 * Math.round((to - from) / 1_000))
     if (offMs > PHASE_MS && to - from < MOST_MS) continue
     if (offMs > PHASE_MS || !isFullThroughout(answers, from, to)) left++
@@ -138,13 +138,15 @@ function isFullThroughout(answers: readonly Answer[], from: number, to: number):
   return full.size >= Math.round((to - from) / 1_000)
 }
 
-/** The first of some refusals in a row after one that was served. */
+/** The middle of each run of refusals: what was served of the second before is read long ago, of the next nothing is. */
 function fullMoments(answers: readonly Answer[]): readonly number[] {
   const moments: number[] = []
-  let refused = 0
-  for (const { at, isServed } of answers) {
-    refused = isServed ? 0 : refused + 1
-    if (refused === FULL) moments.push(at)
-  }
+  let run: number[] = []
+  for (const { at, isServed } of answers)
+    if (!isServed) run.push(at)
+    else {
+      if (run.length >= FULL) moments.push((run[0]! + run.at(-1)!) / 2)
+      run = []
+    }
   return moments
 }
