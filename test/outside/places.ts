@@ -179,7 +179,7 @@ async function overWebSocket(): Promise<void> {
     socket.send(JSON.stringify({ ...request, minFlashblock }))
   }
   // The next block's first flashblock comes within the second that it is waited for.
-  await until(async () => ((await placeOf(node))?.index ?? 0) >= 2, 10_000)
+  await until(async () => ((await placeOf(node))?.index ?? 0) >= 4, 10_000)
   const { number } = (await placeOf(node))!
   const startedAt = performance.now()
   send(1, `${number + 1}:0`)

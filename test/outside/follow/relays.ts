@@ -39,10 +39,16 @@ const feedOf = (url: string, port?: number) => {
   return feed.href
 }
 
-/** What of `all` is missing or in another order in `relayed`, from the first frame that both have to the last one of `relayed`. */
-export function differenceOf(all: readonly string[], relayed: readonly string[]): string {
-  const from = all.indexOf(relayed[0] ?? '')
-  if (from < 0) return 'nothing that was sent was relayed'
+/** What of `all` is missing or in another order in `relayed`, from the frame `first` of both to the last one of `relayed`. */
+function differenceOf(
+  all: readonly string[],
+  relayedAll: readonly string[],
+  first: string,
+): string {
+  const begin = relayedAll.indexOf(first)
+  if (begin < 0) return `${told(first)} was not relayed`
+  const relayed = relayedAll.slice(begin)
+  const from = all.indexOf(first)
   const expected = all.slice(from, from + relayed.length)
   const at = relayed.findIndex((frame, index) => frame !== expected[index])
   if (at < 0) return ''
@@ -59,27 +65,31 @@ function told(frame: string | undefined): string {
 const relays: Section = async ({ leader, check }) => {
   const { node } = leader
   const line = await cuttable(Number(new URL(node.url).port))
-  const first = await startFollower(leader, {
+  const near = await startFollower(leader, {
     datadir: temporary('relay-1'),
     upstreams: [`${node.url}/`],
     feeds: [feedOf(node.url, line.port)],
     more: ['--state', 'whole'],
   })
-  const second = await startFollower(leader, {
+  const far = await startFollower(leader, {
     datadir: temporary('relay-2'),
-    upstreams: [`${first.url}/`],
-    feeds: [feedOf(first.url)],
+    upstreams: [`${near.url}/`],
+    feeds: [feedOf(near.url)],
     more: ['--state', 'whole'],
   })
   const readers: Reader[] = []
   try {
     const isThere = await until(
-      async () => (await headOf(second.url)) >= (await headOf(node.url)) - 2,
+      async () => (await headOf(far.url)) >= (await headOf(node.url)) - 2,
       WAIT_MS,
     )
     check('relays: a follower of a follower is at the head', isThere)
-    for (const { url } of [node, first, second]) readers.push(await readFeed(feedOf(url)))
+    for (const { url } of [node, near, far]) readers.push(await readFeed(feedOf(url)))
     const [sent, once, twice] = readers as [Reader, Reader, Reader]
+    // The first one read may have been on its way while the others connected.
+    const had = sent.frames.length
+    await until(async () => sent.frames.length > had + 1, WAIT_MS)
+    const first = sent.frames.at(-1)!
     for (let cut = 0; cut < CUTS; cut++) {
       await new Promise((resolve) => setTimeout(resolve, BETWEEN_CUTS_MS))
       line.cut()
@@ -97,16 +107,16 @@ const relays: Section = async ({ leader, check }) => {
       ['a follower', once],
       ['a follower of it', twice],
     ] as const) {
-      const difference = differenceOf(sent.frames, reader.frames)
+      const difference = differenceOf(sent.frames, reader.frames, first)
       const isWhole = reader.closed() === undefined && difference === ''
       const detail = difference || (reader.closed() ?? `${reader.frames.length} frames`)
       check(`relays: ${name} has every frame over ${CUTS} cuts, as it was sent`, isWhole, detail)
     }
-    check('relays: both end with 0', (await second.stop()) === 0 && (await first.stop()) === 0)
+    check('relays: both end with 0', (await far.stop()) === 0 && (await near.stop()) === 0)
   } finally {
     for (const reader of readers) reader.close()
     line.close()
-    await Promise.all([second.stop('SIGKILL'), first.stop('SIGKILL')])
+    await Promise.all([far.stop('SIGKILL'), near.stop('SIGKILL')])
   }
 }
 
