@@ -1,9 +1,12 @@
 /** A transaction's way, pasted as a hash; and words of a contract, which stay words. */
+import { percentile } from '../soak/samples.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 import { WORDS } from './traffic.ts'
 
 const MOST_SHOWN_MS = 1_000
 const MOST_SEALED_MS = 2_500
+/** One is held up where the machine stands still for a moment. */
+const SENT = 3
 
 export async function checkWay({ browser, check, url, traffic }: Parts): Promise<void> {
   const opened = await browser.open(url, WIDE)
@@ -13,29 +16,37 @@ export async function checkWay({ browser, check, url, traffic }: Parts): Promise
     await page.getByLabel('Transaction hash').fill(hash)
     await page.keyboard.press('Enter')
   }
-  const { hash, at } = await traffic.send()
-  await paste(hash)
-  const state = (names: readonly string[]) =>
-    page
-      .locator(names.map((name) => `[data-hash="${hash}"][data-status="${name}"]`).join())
-      .waitFor()
-  await state(['preconfirmed', 'sealed'])
-  const shownMs = performance.now() - at
+  const shown: number[] = []
+  const sealed: number[] = []
+  for (let sent = 0; sent < SENT; sent++) {
+    const { hash, at } = await traffic.send()
+    await paste(hash)
+    const state = (names: readonly string[]) =>
+      page
+        .locator(names.map((name) => `[data-hash="${hash}"][data-status="${name}"]`).join())
+        .waitFor()
+    await state(['preconfirmed', 'sealed'])
+    shown.push(performance.now() - at)
+    await state(['sealed'])
+    sealed.push(performance.now() - at)
+  }
   check(
-    'in its flashblock within 1 s of sending',
-    shownMs <= MOST_SHOWN_MS,
-    `${Math.round(shownMs)} ms`,
+    'in its flashblock within 1 s of sending, the middle of three',
+    percentile(shown, 0.5) <= MOST_SHOWN_MS,
+    `${shown.map(Math.round)} ms`,
   )
-  await state(['sealed'])
-  const sealedMs = performance.now() - at
-  check('in its block within 2.5 s', sealedMs <= MOST_SEALED_MS, `${Math.round(sealedMs)} ms`)
+  check(
+    'in its block within 2.5 s, the middle of three',
+    percentile(sealed, 0.5) <= MOST_SEALED_MS,
+    `${sealed.map(Math.round)} ms`,
+  )
   await page.locator('.calls .call').first().waitFor()
   check('its calls are there', (await page.locator('.call .kind').first().innerText()) === 'CALL')
 
   await paste(await traffic.fail())
   await page.locator('.call.failed').first().waitFor()
-  const shown = await page.locator('.call.failed').first().innerText()
-  check('words of a contract are shown as text', shown.includes(WORDS), shown.slice(0, 200))
+  const said = await page.locator('.call.failed').first().innerText()
+  check('words of a contract are shown as text', said.includes(WORDS), said.slice(0, 200))
   const made = await page.locator('.call img, .call script').count()
   check('and are nothing else', made === 0 && (await page.title()) === 'flashnode')
   await paste('nonsense')

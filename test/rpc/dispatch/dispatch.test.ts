@@ -308,10 +308,15 @@ describe('hostile bodies', () => {
     ['a string of a million backslashes', `"${'\\'.repeat(1_000_001)}"`],
   ]
   test.each(cases)('%s: refused at once', async (_name, body) => {
-    const started = performance.now()
-    const { text } = await rpc.send(body)
-    expect((JSON.parse(text!) as Reply).error?.code).toBe(-32700)
-    expect(performance.now() - started).toBeLessThan(200)
+    // The quickest of three: what is dear is so each time, what is held up by another process is not.
+    const times: number[] = []
+    for (let time = 0; time < 3; time++) {
+      const started = performance.now()
+      const { text } = await rpc.send(body)
+      times.push(performance.now() - started)
+      expect((JSON.parse(text!) as Reply).error?.code).toBe(-32700)
+    }
+    expect(Math.min(...times)).toBeLessThan(200)
   })
   test('64 keys, and thousands that are slots, are taken', () => {
     const limits = { ...WIDE, hexKeys: 10_000 }

@@ -21,6 +21,16 @@ const H = `0x${'11'.repeat(32)}`
 const A = `0x${'22'.repeat(20)}`
 
 /** What a codec says of a wire value: the value, or the complaint. */
+/** Milliseconds of the quickest of five: what is dear is so each time, what is held up by another process is not. */
+function leastOf(work: () => void): number {
+  const times = Array.from({ length: 5 }, () => {
+    const started = performance.now()
+    work()
+    return performance.now() - started
+  })
+  return Math.min(...times)
+}
+
 function said(codec: Codec<unknown>, wire: unknown): unknown {
   try {
     return codec.decode(wire, DEFAULT_LIMITS)
@@ -247,11 +257,13 @@ describe('refused in the words callers know', () => {
     else expect(complained).toBe(complaint)
   })
   test('a filter of 1001 addresses, before any is decoded', () => {
-    const started = performance.now()
-    expect(() => logQuery.decode({ address: Array(200_000).fill(A) }, DEFAULT_LIMITS)).toThrow(
-      'exceed max addresses or topics per search position',
+    const address = Array(200_000).fill(A)
+    const leastMs = leastOf(() =>
+      expect(() => logQuery.decode({ address }, DEFAULT_LIMITS)).toThrow(
+        'exceed max addresses or topics per search position',
+      ),
     )
-    expect(performance.now() - started).toBeLessThan(50)
+    expect(leastMs).toBeLessThan(50)
   })
   test('an override of more accounts and slots than may be', () => {
     const slots = (count: number, from: number) =>
@@ -268,10 +280,12 @@ describe('refused in the words callers know', () => {
     )
   })
   test('five million digits: by their length', () => {
-    const started = performance.now()
-    expect(said(uint256, `0x${'f'.repeat(5_000_000)}`)).toMatch('> 256 bits')
-    expect(said(address, `0x${'f'.repeat(5_000_000)}`)).toMatch('want 40')
-    expect(performance.now() - started).toBeLessThan(50)
+    const digits = `0x${'f'.repeat(5_000_000)}`
+    const leastMs = leastOf(() => {
+      expect(said(uint256, digits)).toMatch('> 256 bits')
+      expect(said(address, digits)).toMatch('want 40')
+    })
+    expect(leastMs).toBeLessThan(50)
   })
 })
 
