@@ -1,4 +1,5 @@
 /** Whether an input is dear each time, and what of it makes it so. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cost, MeasuredNode } from './measured-node.ts'
 import { simpler } from './mutate.ts'
 import { leastOf, type Ratios, RULES, ratiosOf, worstOf } from './rules.ts'
@@ -8,6 +9,8 @@ export type Found = { readonly one: Case; readonly cost: Cost; readonly ratios: 
 
 /** Repetitions of what seemed to cost too much. */
 const TIMES = 5
+/** Between two of them, and no part of a flashblock's time: what the front does now and then by itself is not in one after the other. */
+const APART_MS = 70
 
 /** Measured again until it passes, or fails for sure. */
 export async function repeated(
@@ -19,6 +22,7 @@ export async function repeated(
   node.calibrate()
   const costs = first === undefined ? [] : [first]
   while (costs.length < times) {
+    if (costs.length > 0) await sleep(APART_MS)
     costs.push(await node.measure(one))
     const worst = worstOf(ratiosOf(leastOf(costs)))
     if (worst <= 1 || (worst > 2 && costs.length >= 3)) break
