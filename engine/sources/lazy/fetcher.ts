@@ -10,7 +10,7 @@ import type { FillRow, StoredHead, StoreReader } from '../../storage/types.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import type { Clock } from '../upstream/places.ts'
-import type { Call } from '../upstream/transport.ts'
+import type { Call, CallOptions } from '../upstream/transport.ts'
 import { type Budget, BudgetError, type FetchFor, type Payer } from './budget.ts'
 import {
   AnswerFault,
@@ -264,8 +264,10 @@ class OpenFetcher implements Fetcher {
       try {
         const { takesHash } = depth
         const isLast = at === usable.length - 1
-        const withinMs = isLast ? undefined : this.#options.limits.otherMs
-        const of = { head: block, takesHash, payer, withinMs }
+        const options: CallOptions = isLast
+          ? {}
+          : { hasOthers: true, withinMs: this.#options.limits.otherMs }
+        const of = { head: block, takesHash, payer, options }
         return { block, rows: await this.#ask(upstream, keys, of) }
       } catch (error) {
         if (!(error instanceof UpstreamError) && !(error instanceof AnswerFault)) throw error
@@ -302,11 +304,11 @@ class OpenFetcher implements Fetcher {
       readonly head: FetchHead
       readonly takesHash: boolean
       readonly payer: Payer
-      readonly withinMs: number | undefined
+      readonly options: CallOptions
     },
   ): Promise<readonly FillRow[]> {
     const { mode, budget, store } = this.#options
-    const { head, takesHash, payer, withinMs } = of
+    const { head, takesHash, payer, options } = of
     const { codeOrigin: originOf } = store
     const questions = questionsOf(keys, { mode, head, takesHash, originOf })
     // A number is another block after a reorganisation: without a proof nobody would see it, with one it would seem to be wrong.
@@ -317,7 +319,7 @@ class OpenFetcher implements Fetcher {
         const calls = own.flatMap(({ calls }) => calls)
         if (isLookedAt)
           calls.push({ method: 'eth_getBlockByNumber', params: [quantity(head.number), false] })
-        const answers = await this.#send(upstream, calls, { payer, withinMs })
+        const answers = await this.#send(upstream, calls, { payer, options })
         if (isLookedAt) checkHash(answers.pop(), head)
         return readAll(own, answers)
       }),
@@ -328,15 +330,15 @@ class OpenFetcher implements Fetcher {
   async #send(
     upstream: FetchUpstream['upstream'],
     calls: readonly Call[],
-    { payer, withinMs }: { readonly payer: Payer; readonly withinMs: number | undefined },
+    { payer, options }: { readonly payer: Payer; readonly options: CallOptions },
   ): Promise<unknown[]> {
     const { budget, count } = this.#options
     await budget.take(calls.length, payer)
     count('state_requests', calls.length)
     const { signal } = payer
     const answers = await upstream.batch(calls, {
+      ...options,
       ...(signal === undefined ? {} : { signal }),
-      ...(withinMs === undefined ? {} : { withinMs }),
     })
     return answers.map((answer) => {
       if ('error' in answer) throw answer.error

@@ -4,6 +4,7 @@ import type { ChainSpec } from '../../chainspec/types.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
+import type { CallOptions } from './transport.ts'
 
 /**
  * Only another id or another hash is the word of another chain. What is neither says nothing of it: whoever gives that is asked again.
@@ -13,13 +14,15 @@ import { UpstreamError } from './error.ts'
 export async function foreignChain(
   upstream: Upstream,
   chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>,
+  options: CallOptions = {},
 ): Promise<string | undefined> {
   const { name } = upstream
   const number = chain.genesisNumber
-  const [id, first] = await upstream.batch([
+  const calls = [
     { method: 'eth_chainId', params: [] },
     { method: 'eth_getBlockByNumber', params: [quantity(number), false] },
-  ])
+  ]
+  const [id, first] = await upstream.batch(calls, options)
   if (id === undefined || first === undefined)
     throw new UpstreamError('broken', `${name} is silent`)
   if ('error' in id) throw id.error

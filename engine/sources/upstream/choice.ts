@@ -62,7 +62,9 @@ export function rest<B extends TrackedBlock>(
   const isNew = !SOFT.has(why) || (source.rest === undefined && source.failures === 0)
   source.failures++
   const backoffMs = times.backoffMs * 2 ** Math.min(20, source.failures - 1)
-  source.retryAtMs = now() + Math.min(times.maxBackoffMs, backoffMs)
+  // What it asked for itself is waited for in any case.
+  const quietMs = why === 'limited' ? (ms ?? 0) : 0
+  source.retryAtMs = now() + Math.max(quietMs, Math.min(times.maxBackoffMs, backoffMs))
   source.pollAtMs = source.retryAtMs
   source.rest = { why, message, untilMs: now() + (ms ?? limits.upstreamRestMs) }
   count(state, why === 'limited' ? 'upstream_limited' : 'upstream_rests')

@@ -12,7 +12,7 @@ import type { Pace } from './pace.ts'
 import type { Clock } from './places.ts'
 import type { Tracker } from './tracker.ts'
 import type { Point, TrackedBlock, TrackerEffect, TrackerEvent } from './tracker-types.ts'
-import type { Call, Settled } from './transport.ts'
+import type { Call, CallOptions, Settled } from './transport.ts'
 
 export type FollowedBlock = TrackedBlock & { readonly fetched: FetchedBlock }
 type Event = TrackerEvent<FollowedBlock>
@@ -88,20 +88,24 @@ function createAnswerer(
   const { upstreams, paces, chain, onBug } = options
   const readers = upstreams.map(createBlockReader)
   const isChecked = [...options.isChecked]
+  const asking: CallOptions = { hasOthers: upstreams.length > 1 }
 
   async function ask(question: Question): Promise<Event> {
     const { request, upstream: at } = question
     const upstream = upstreams[at]!
     await paces[at]!.take(callsOf(question), signal)
-    const foreign = isChecked[at] ? undefined : await foreignChain(upstream, chain)
+    const foreign = isChecked[at] ? undefined : await foreignChain(upstream, chain, asking)
     if (foreign !== undefined) return { type: 'foreign', request, message: foreign }
     isChecked[at] = true
-    if (question.type === 'fetch')
-      return { type: 'blocks', request, blocks: await fetchBlocks(readers[at]!, question, signal) }
+    if (question.type === 'fetch') {
+      const blocks = await fetchBlocks(readers[at]!, question, { ...asking, signal })
+      return { type: 'blocks', request, blocks }
+    }
     if (question.type === 'ask')
-      return { type: 'hash', request, hash: await hashAt(upstream, question.number) }
+      return { type: 'hash', request, hash: await hashAt(upstream, question.number, asking) }
     watch(at)
-    return { type: 'head', upstream: at, request, ...(await headOf(upstream, question.hasTags)) }
+    const head = await headOf(upstream, question.hasTags, asking)
+    return { type: 'head', upstream: at, request, ...head }
   }
 
   /** Where it can tell of heads: a subscription that is lost is made again with the next question. */
@@ -141,9 +145,9 @@ function callsOf(question: Question): number {
 async function fetchBlocks(
   reader: BlockReader,
   { first, count }: { readonly first: number; readonly count: number },
-  signal: AbortSignal,
+  options: CallOptions,
 ): Promise<readonly FollowedBlock[]> {
-  return (await reader.byNumber(first, count, { signal })).map((fetched) => ({
+  return (await reader.byNumber(first, count, options)).map((fetched) => ({
     number: fetched.number,
     hash: fetched.hash,
     parentHash: fetched.parentHash,
@@ -158,9 +162,9 @@ const blockCall = (block: string): Call => ({
   params: [block, false],
 })
 
-async function headOf(upstream: Upstream, hasTags: boolean) {
+async function headOf(upstream: Upstream, hasTags: boolean, options: CallOptions) {
   const names = hasTags ? ['latest', 'safe', 'finalized'] : ['latest']
-  const [latest, safe, finalized] = await upstream.batch(names.map(blockCall))
+  const [latest, safe, finalized] = await upstream.batch(names.map(blockCall), options)
   if (latest === undefined) throw new UpstreamError('broken', `${upstream.name} is silent`)
   if ('error' in latest) throw latest.error
   const head = decodeHead(latest.result)
@@ -174,9 +178,9 @@ function pointOf(answer: Settled | undefined): Point | undefined {
   return { number, hash }
 }
 
-async function hashAt(upstream: Upstream, number: number) {
+async function hashAt(upstream: Upstream, number: number, options: CallOptions) {
   const { method, params } = blockCall(quantity(number))
-  const block = await upstream.call(method, params)
+  const block = await upstream.call(method, params, options)
   if (block === null) return undefined
   return bytesToHex(readBytes(field(readObject(block, 'block'), 'hash'), 'hash', 32))
 }

@@ -35,14 +35,17 @@ export function createSender(
   /** It wants fewer calls: nothing leaves before. */
   let quietUntilMs = 0
 
-  /** One message, and again after a rest that it asked for, as long as there is time. */
-  async function send(calls: readonly Call[], { withinMs, signal }: CallOptions): Promise<Answers> {
+  /** One message, and again after a rest that it asked for, as long as there is time and nobody else to ask. */
+  async function send(
+    calls: readonly Call[],
+    { withinMs, hasOthers = false, signal }: CallOptions,
+  ): Promise<Answers> {
     const end = openEnd(clock, { ms: withinMs ?? limits.upstreamCallMs, name, signal })
     const deadline = clock.now() + (withinMs ?? limits.upstreamCallMs)
     try {
       for (;;) {
         const quietMs = quietUntilMs - clock.now()
-        if (quietUntilMs >= deadline) throw tooMany(quietMs)
+        if (quietUntilMs >= deadline || (hasOthers && quietMs > 0)) throw tooMany(quietMs)
         if (quietMs > 0) await end.sleep(quietMs)
         const giveBack = await places.take(end.signal)
         try {

@@ -20,5 +20,7 @@ export type Settled = { readonly result: unknown } | { readonly error: UpstreamE
 export type CallOptions = {
   /** Instead of the limit of every call. */
   readonly withinMs?: number
+  /** Somebody else can be asked: that this upstream wants fewer calls is told at once ('limited'); nothing waits until it takes some. */
+  readonly hasOthers?: boolean
   readonly signal?: AbortSignal
 }

@@ -201,6 +201,23 @@ describe('fewer requests', () => {
     })
     expect(sent.length).toBe(1)
   })
+  test('is told at once where somebody else can be asked, and nothing leaves meanwhile', async () => {
+    const { upstream, sent, settle, pass } = open()
+    const ask = () =>
+      upstream.call('eth_x', [], { hasOthers: true }).catch((error: UpstreamError) => error)
+    const failed = ask()
+    await settle()
+    sent[0]!.fail(limited(3_000))
+    expect(await failed).toMatchObject({ kind: 'limited', retryAfterMs: 3_000 })
+    await pass(2_999)
+    expect(await ask()).toMatchObject({ kind: 'limited', retryAfterMs: 1 })
+    expect(sent.length).toBe(1)
+    await pass(1)
+    const answered = ask()
+    await settle()
+    sent[1]!.answer({ id: (sent[1]!.message as Wire).id, result: 7 })
+    expect(await answered).toBe(7)
+  })
   test('an error that says so counts as well: after a second', async () => {
     const { upstream, sent, settle, pass } = open()
     const kind = kindOf(upstream.call('eth_x', []))

@@ -639,6 +639,17 @@ describe('rests', () => {
     expect(trial.order).toEqual([0, 1])
     expect(trial.warnings).toEqual([])
   })
+  test('so does the only one', () => {
+    const trial = new Trial(1).tick()
+    trial.sources[0]!.fails = 'limited'
+    trial.retryAfterMs = 20_000
+    trial.pass(1_000)
+    const polls = trial.polls(0).length
+    trial.pass(18_000)
+    expect(trial.polls(0).length).toBe(polls)
+    trial.pass(2_000)
+    expect(trial.polls(0).length).toBe(polls + 1)
+  })
   test('one that falls behind two others rests at once', () => {
     const trial = new Trial(3).tick()
     const [, second, third] = trial.sources as [Source, Source, Source]

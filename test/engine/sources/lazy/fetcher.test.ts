@@ -306,6 +306,19 @@ test('an upstream that is silent or does not have our head is asked again, and t
   expectTruth(rows, W1)
 })
 
+test('one that wants fewer calls is waited for only where nobody else is left', async () => {
+  const { clock, upstreams, rows, ask } = open('proven')
+  const [one, two] = upstreams
+  one!.mischief = () => {
+    throw failure('limited', 'one wants fewer requests')
+  }
+  expect(await done(ask([account(0)]), clock)).toBe('done')
+  expectTruth(rows, W1)
+  expect(one!.options.map(({ hasOthers }) => hasOthers)).toEqual([true])
+  expect(two!.options.map(({ hasOthers }) => hasOthers)).toEqual(two!.options.map(() => undefined))
+  expect(two!.options.length).toBeGreaterThan(0)
+})
+
 test('a state that nobody gives is said to be so before the time is over', async () => {
   const { clock, upstreams, ask } = open('proven')
   for (const upstream of upstreams) upstream.blocks = []
