@@ -26,8 +26,7 @@ const MOST_THAT_COME = 0.95
 const SHOWN = 4
 
 export const isSuffered = ({ heard, growthMb, calmMs }: Seen): boolean =>
-  // Of 70 requests it is the slowest, which was read as late as this client was.
-  heard.p99 <= MAX_P99_MS + heard.ownLagMs &&
+  heard.p99 <= MAX_P99_MS &&
   heard.failures.length === 0 &&
   growthMb <= MAX_GROWTH_MB &&
   calmMs <= MAX_CALM_MS

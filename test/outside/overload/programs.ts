@@ -131,14 +131,15 @@ async function makeAll(node: OverloadedNode, rounds: number) {
     for (let program = left.pop(); program !== undefined; program = left.pop()) {
       const { name, code, input = new Uint8Array(0) } = program
       const what = { code: bytesToHex(code), data: bytesToHex(input) }
-      const { ms, error } = await make(node, what)
-      seen.count++
+      const answers = [await make(node, what)]
       // A program that keeps its thread does so again; what held this machine up is over.
-      const again = ms < MOST_MS ? undefined : await make(node, what)
-      if (again !== undefined) console.log(`${name}: ${ms} ms, then ${again.ms} ms`)
-      seen.slowest = Math.max(seen.slowest, again?.ms ?? ms)
-      if (error !== undefined && error.code !== -32002 && error.code !== -32000)
-        seen.wrong.push(`${name}: ${error.code} ${error.message}`)
+      if (answers[0]!.ms >= MOST_MS) answers.push(await make(node, what))
+      if (answers.length > 1) console.log(`${name}: ${answers.map(({ ms }) => Math.round(ms))} ms`)
+      seen.count++
+      seen.slowest = Math.max(seen.slowest, answers.at(-1)!.ms)
+      for (const { error } of answers)
+        if (error !== undefined && error.code !== -32002 && error.code !== -32000)
+          seen.wrong.push(`${name}: ${error.code} ${error.message}`)
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))

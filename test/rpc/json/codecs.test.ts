@@ -20,7 +20,6 @@ import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 const H = `0x${'11'.repeat(32)}`
 const A = `0x${'22'.repeat(20)}`
 
-/** What a codec says of a wire value: the value, or the complaint. */
 /** Milliseconds of the quickest of five: what is dear is so each time, what is held up by another process is not. */
 function leastOf(work: () => void): number {
   const times = Array.from({ length: 5 }, () => {
@@ -31,6 +30,7 @@ function leastOf(work: () => void): number {
   return Math.min(...times)
 }
 
+/** What a codec says of a wire value: the value, or the complaint. */
 function said(codec: Codec<unknown>, wire: unknown): unknown {
   try {
     return codec.decode(wire, DEFAULT_LIMITS)
