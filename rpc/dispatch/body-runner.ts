@@ -1,6 +1,6 @@
 /** Runs the calls of one body, single or batch, and makes its answer. */
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainReader, ChainView, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainView, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ViewError } from '../../engine/state/reader.ts'
@@ -61,7 +61,7 @@ export class BodyRunner {
   readonly #rounds: Rounds
   readonly #scopes: ScopeOptions
   readonly #batches: BatchOptions
-  /** Of the newest record that was asked for. */
+  /** Of the record that was asked for last. */
   #place: Place | undefined
 
   constructor(options: BodyRunnerOptions, cache: ResultCache, endpoint: Endpoint) {
@@ -131,15 +131,15 @@ export class BodyRunner {
     try {
       const reply = await waited
       // A worker read what was the newest by then, whatever was looked at before.
-      return this.#single(item, reply, scope, recordOf(reply) ?? scope.held?.record)
+      return this.#single(item, reply, scope, readBy(reply) ?? scope.held)
     } finally {
       scope.release()
     }
   }
 
-  /** @param read the record that it was read from, where that is known */
-  #single(item: Item, reply: PoolReply, scope: Scope, read = scope.held?.record): Answer {
-    this.#options.provenance?.read(read)
+  /** @param read what it was read from, where that is known */
+  #single(item: Item, reply: PoolReply, scope: Scope, read: Read | undefined = scope.held): Answer {
+    this.#options.provenance?.read(read?.record)
     scope.answered()
     const headers = this.#headersOf(scope, read)
     scope.release()
@@ -152,8 +152,8 @@ export class BodyRunner {
     try {
       const call = item.id === undefined ? this.#local : this.#call
       const reply = await this.#retried(item, scope, call)
-      const read = recordOf(reply) ?? scope.held?.record
-      if (read !== undefined) this.#options.provenance?.read(read)
+      const read = readBy(reply) ?? scope.held
+      if (read !== undefined) this.#options.provenance?.read(read.record)
       return reply
     } finally {
       scope.release()
@@ -204,31 +204,33 @@ export class BodyRunner {
 
   /**
    * Where the answer stands in the flashblocks: what it was read from.
-   * @param read the record, where no view is held: a worker has read it, and there may be a newer one by now
+   * @param read by a worker, where no view is held; undefined: nothing, or the newest
    */
-  #headersOf({ held, client }: Scope, read?: number): Answer['headers'] {
+  #headersOf({ held, client }: Scope, read?: Read): Answer['headers'] {
     const endpoint = this.#endpoint
     if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
     const { reader } = this.#options.services
-    if (this.#place?.record !== (held?.record ?? read ?? reader.newestRecord()))
-      this.#place = held === undefined ? placeAt(reader, endpoint, read) : placeOf(held)
+    const known = held ?? read
+    if (this.#place?.record !== (known?.record ?? reader.newestRecord()))
+      this.#place = known === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(known)
     return this.#place.headers
   }
 }
 
-/** Of a record that is gone already the newest one's. */
-function placeAt(reader: ChainReader, endpoint: Endpoint, record: number | undefined): Place {
-  const lease = record === undefined ? undefined : reader.adopt(record, endpoint)
-  if (lease === undefined) return readNewest(reader, endpoint, placeOf)
-  try {
-    return placeOf(lease.view)
-  } finally {
-    lease.release()
-  }
+type Read = Pick<ChainView, 'record'> & { readonly pending: FlashblockPlace }
+
+/** undefined: no worker has read anything for it. */
+function readBy(reply: PoolReply): Read | undefined {
+  if ('stale' in reply) return undefined
+  const { record, pending } = reply
+  return record === undefined || pending === undefined ? undefined : { record, pending }
 }
 
-const recordOf = (reply: PoolReply): number | undefined =>
-  'record' in reply ? reply.record : undefined
+type Place = { readonly record: number; readonly headers: Answer['headers'] }
+const placeOf = ({ record, pending }: Read): Place => ({
+  record,
+  headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
+})
 
 /** A worker reads the record that was looked at: the newest may be an older place by then. */
 const isPinned = ({ needed }: Scope): boolean => needed !== undefined
@@ -253,9 +255,3 @@ function isRouted(legacy: Legacy, item: Ready, scope: Scope): boolean {
     throw error
   }
 }
-
-type Place = { readonly record: number; readonly headers: Answer['headers'] }
-const placeOf = ({ record, pending }: ChainView): Place => ({
-  record,
-  headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
-})

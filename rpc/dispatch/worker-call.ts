@@ -13,7 +13,7 @@ import {
   responseTooLarge,
   timedOut,
 } from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
+import type { PoolReply, ReadFrom } from '../seam/executor.ts'
 import { type Piece, PieceWriter } from '../seam/pieces.ts'
 import { prunedHistory } from './call.ts'
 import { type Kept, type TaskView, taskViews } from './task-views.ts'
@@ -30,9 +30,7 @@ export type WorkerCall = {
   readonly wantsReads?: boolean
 }
 /** `written`: bytes of the result, all of which went out in pieces before. */
-export type WorkerReply =
-  | PoolReply
-  | { readonly written: number; readonly record?: number | undefined }
+export type WorkerReply = PoolReply | ({ readonly written: number } & ReadFrom)
 /** How far a call may go, and where a result goes that is large. */
 export type CallBounds = {
   readonly isExpired: () => boolean
@@ -89,29 +87,21 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
       if (isExpired()) return late()
       const leased = views.lease(call)
       if (leased === undefined) return { stale: true }
-      const { view, record } = leased
+      const { view } = leased
       const told = call.wantsReads ? reads : undefined
       const stateOf = on === engine && !told ? leased.states.of : apart(leased, told)
       const context: PoolContext = { ...shared, engine: on, view, isExpired, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
+      const replied = (text: string) => ({ ...settled(text, shared), ...readFrom(leased) })
       return typeof result === 'string'
-        ? replied(result, record)
+        ? replied(result)
         : result.then(
-            (text) => replied(text, record),
+            (text) => replied(text),
             (error: unknown) => failure(error, call, { bounds, on }),
           )
     } catch (error) {
       return failure(error, call, { bounds, on })
     }
-  }
-
-  /** Without a text it is written. */
-  function replied(text: string, record: number): WorkerReply {
-    if (text !== '') return { result: text, record }
-    if (output.isFull)
-      return { error: responseTooLarge(output.length, limits.responseBytes).toObject(), record }
-    const whole = output.end()
-    return whole === undefined ? { written: output.length, record } : { result: whole, record }
   }
 
   function failure(
@@ -121,11 +111,12 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
   ): WorkerReply | Promise<WorkerReply> {
     const leased = views.known(call)
     if (error instanceof MissingError) return { stale: true, missing: error.missing }
-    if (error instanceof RpcError) return { error: error.toObject(), record: leased?.record }
+    const from = leased && readFrom(leased)
+    if (error instanceof RpcError) return { error: error.toObject(), ...from }
     if (error instanceof ViewError) {
       const view = leased?.view
       if (error.reason === 'pruned' && view !== undefined)
-        return { error: prunedHistory(error, view).toObject(), record: leased?.record }
+        return { error: prunedHistory(error, view).toObject(), ...from }
       views.drop(call)
       if (call.record !== undefined) return { stale: true }
       // Once more on a newer view, until the deadline.
@@ -161,6 +152,23 @@ const apart =
     const own = reads === undefined ? state : reads.noted(state, view)
     return { ...own, kept: noSession(own.reader) }
   }
+
+/** Without a text it is written. */
+function settled(
+  text: string,
+  { output, limits }: { readonly output: PieceWriter; readonly limits: MethodLimits },
+) {
+  if (text !== '') return { result: text }
+  if (output.isFull)
+    return { error: responseTooLarge(output.length, limits.responseBytes).toObject() }
+  const whole = output.end()
+  return whole === undefined ? { written: output.length } : { result: whole }
+}
+
+const readFrom = ({ record, view }: TaskView): ReadFrom => ({
+  record,
+  pending: view.pending,
+})
 
 /** The front knows how long the call took; here only that it is over. */
 const late = (): WorkerReply => ({ error: timedOut().toObject() })

@@ -1,5 +1,5 @@
 /** The seam between the front and the pool: rpc/ knows no thread. */
-import type { Endpoint } from '../../engine/chain/types.ts'
+import type { Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
 import type { Reads } from '../../engine/state/reads.ts'
 import { errorOf, internalError, type RpcErrorObject } from './errors.ts'
@@ -42,23 +42,20 @@ export type PoolClient = {
 }
 /** The node itself. */
 export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }
+/** What a worker has read: the record, and its pending block, for when the front gets the reply that record may be gone. */
+export type ReadFrom = {
+  readonly record?: number | undefined
+  readonly pending?: FlashblockPlace | undefined
+}
 /**
- * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data; `record`: what it was read from, where
- * a worker has read. `stale`: the view cannot answer, the front starts again: the record named in the call is gone, which a call without
- * a record never hears, or state is `missing` that a lazy node has to fetch first. `reads`: where the call asked for them, and they are known.
+ * JSON text of the result (ASCII only), a large one perhaps in pieces, or an error as plain data. `stale`: the view cannot answer, the
+ * front starts again: the record named in the call is gone, which a call without a record never hears, or state is `missing` that a lazy
+ * node has to fetch first. `reads`: where the call asked for them, and they are known.
  */
 export type PoolReply =
-  | {
-      readonly result: string
-      readonly record?: number | undefined
-      readonly reads?: Reads | undefined
-    }
-  | { readonly pieces: readonly Uint8Array[]; readonly record?: number | undefined }
-  | {
-      readonly error: RpcErrorObject
-      readonly record?: number | undefined
-      readonly reads?: Reads | undefined
-    }
+  | ({ readonly result: string; readonly reads?: Reads | undefined } & ReadFrom)
+  | ({ readonly pieces: readonly Uint8Array[] } & ReadFrom)
+  | ({ readonly error: RpcErrorObject; readonly reads?: Reads | undefined } & ReadFrom)
   | { readonly stale: true; readonly missing?: readonly MissingKey[] | undefined }
 
 const ERROR_BYTES = 256

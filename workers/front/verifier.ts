@@ -104,7 +104,7 @@ const isAnswered = (reply: PoolReply): reply is Answered =>
 
 function callOf(call: PoolCall, answered: Answered): AnsweredCall {
   const params: readonly unknown[] = JSON.parse(call.text)
-  const { record: _, reads: __, ...answer } = answered
+  const { record: _, pending: __, reads: ___, ...answer } = answered
   return { method: call.method.name, params, answer }
 }
 

@@ -114,7 +114,8 @@ export function replyOf({ memory, pieces }: Task, index: number, long: LongRepli
   if (!('written' in reply)) return reply
   const taken = pieces?.take() ?? []
   if (bytesOf(taken) !== reply.written) return { error: internalError().toObject() }
-  return { pieces: taken, record: reply.record }
+  const { written: _, ...from } = reply
+  return { pieces: taken, ...from }
 }
 
 /** The deadline passed; the time in the queue is part of it and told, beside what the worker knew. */

@@ -2,9 +2,10 @@
  * A task's memory: shared, in which its calls go to a worker and their replies come back. A task whose worker
  * was ended keeps it, and it is never used again.
  */
-import type { Endpoint } from '../../engine/chain/types.ts'
+import type { Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
 import type { Reads } from '../../engine/state/reads.ts'
 import type { WorkerReply } from '../../rpc/dispatch/worker-call.ts'
+import type { ReadFrom } from '../../rpc/seam/executor.ts'
 import { missingOfText, missingText } from './missing-text.ts'
 
 export type TaskMemory = {
@@ -39,10 +40,10 @@ const COUNT = 1
 const USED = 2
 const LIVE = 3
 const HEADER_WORDS = 8
-const LINE_WORDS = 14
-const DATA_BYTES = 4096
+const LINE_WORDS = 20
+const DATA_BYTES = 8192
 
-// Words of a line; the deadline takes two.
+// Words of a line; the deadline takes two, and so does the number of a block.
 const STATUS = 0
 const CANCEL = 1
 const RECORD = 2
@@ -58,6 +59,16 @@ const DEADLINE = 10
 const READS = 12
 /** Block fields of the reply. */
 const FIELDS = 13
+/** The pending block of what was read: its number as a double, how much is known of it, its flashblock, and both halves of its payload. */
+const NUMBER = 14
+const PENDING = 16
+const INDEX = 17
+const PAYLOAD = 18
+
+// Of PENDING.
+const NONE = 0
+const PLAIN = 1
+const OF_PAYLOAD = 2
 
 const WAITING = 0
 const RESULT = 1
@@ -171,7 +182,7 @@ export function writeReply(
     words[line + STATUS] = STALE
     return undefined
   }
-  words[line + RECORD] = reply.record ?? 0
+  writeReadFrom(memory, line, reply)
   if ('written' in reply) {
     words[line + REPLY_BYTES] = reply.written
     words[line + STATUS] = WRITTEN
@@ -185,6 +196,39 @@ export function writeReply(
   return 'result' in reply
     ? writeText(memory, line, RESULT, reply.result)
     : writeText(memory, line, ERROR, JSON.stringify(reply.error))
+}
+
+function writeReadFrom(
+  { words, times }: TaskMemory,
+  line: number,
+  { record, pending }: ReadFrom,
+): void {
+  words[line + RECORD] = record ?? 0
+  words[line + PENDING] = NONE
+  if (pending === undefined) return
+  const { number, index, payloadId } = pending
+  times[(line + NUMBER) / 2] = Number(number)
+  words[line + INDEX] = index
+  words[line + PENDING] = payloadId === undefined ? PLAIN : OF_PAYLOAD
+  if (payloadId === undefined) return
+  words[line + PAYLOAD] = Number.parseInt(payloadId.slice(2, 10), 16)
+  words[line + PAYLOAD + 1] = Number.parseInt(payloadId.slice(10), 16)
+}
+
+const readFrom = (memory: TaskMemory, line: number): ReadFrom => ({
+  record: recordOf(memory.words, line),
+  pending: pendingOf(memory, line),
+})
+
+function pendingOf({ words, times }: TaskMemory, line: number): FlashblockPlace | undefined {
+  if (words[line + PENDING] === NONE) return undefined
+  const half = (at: number) => (words[line + at]! >>> 0).toString(16).padStart(8, '0')
+  return {
+    number: BigInt(times[(line + NUMBER) / 2]!),
+    index: words[line + INDEX]!,
+    payloadId:
+      words[line + PENDING] === OF_PAYLOAD ? `0x${half(PAYLOAD)}${half(PAYLOAD + 1)}` : undefined,
+  }
 }
 
 /** Before the text, which begins where the keys end; where they do not fit, nothing is told. */
@@ -240,12 +284,11 @@ export function readReply(
   const status = words[line + STATUS]!
   if (status === WAITING) return undefined
   if (status === STALE) return { stale: true }
-  if (status === WRITTEN)
-    return { written: words[line + REPLY_BYTES]!, record: recordOf(words, line) }
+  if (status === WRITTEN) return { written: words[line + REPLY_BYTES]!, ...readFrom(memory, line) }
   const start = words[line + REPLY_START]!
   const end = start + words[line + REPLY_BYTES]!
   const carried = status > LONG || status === PIECES ? carriedOf(long, index) : ''
-  if (typeof carried !== 'string') return { pieces: carried, record: recordOf(words, line) }
+  if (typeof carried !== 'string') return { pieces: carried, ...readFrom(memory, line) }
   const text =
     status > LONG
       ? carried
@@ -253,12 +296,12 @@ export function readReply(
         status === RESULT
         ? bytes.toString('latin1', start, end)
         : bytes.toString('utf8', start, end)
-  const record = recordOf(words, line)
   if (status % LONG === MISSING) return { stale: true, missing: missingOfText(text) }
+  const from = readFrom(memory, line)
   const reads = readReads(memory, line)
   return status % LONG === RESULT
-    ? { result: text, record, reads }
-    : { error: JSON.parse(text), record, reads }
+    ? { result: text, ...from, reads }
+    : { error: JSON.parse(text), ...from, reads }
 }
 
 const carriedOf = (long: LongReplies, index: number): LongReply =>

@@ -127,8 +127,11 @@ export function exitOnUncaught(report: (error: unknown) => void): void {
   })
 }
 
-const withPieces = (reply: WorkerReply, pieces: readonly Piece[]): WorkerReply =>
-  'written' in reply ? { pieces: collectPieces(pieces), record: reply.record } : reply
+function withPieces(reply: WorkerReply, pieces: readonly Piece[]): WorkerReply {
+  if (!('written' in reply)) return reply
+  const { written: _, ...from } = reply
+  return { pieces: collectPieces(pieces), ...from }
+}
 
 /** Nobody waits for it. A poll comes after a millisecond of steps or around something dear: what is asked of a busy worker is done here. */
 function isOver(memory: TaskMemory, index: number): boolean {

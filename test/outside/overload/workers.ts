@@ -114,8 +114,8 @@ const BAD_BUILD: readonly Edit[] = [
   { file: 'workers/pool/open.ts', find: 'const HEAP_MB = 512', replace: 'const HEAP_MB = 64' },
   {
     file: 'rpc/dispatch/worker-call.ts',
-    find: 'const { view, record } = leased\n',
-    replace: `const { view, record } = leased
+    find: 'const { view } = leased\n',
+    replace: `const { view } = leased
       ${Object.entries(DEEDS)
         .map(([mark, { code }]) => `if (call.text.includes('0x${mark}')) { ${code} }`)
         .join('\n')}

@@ -3,7 +3,7 @@ import { quantityResult } from '../../../rpc/json/results.ts'
 import { frontMethod, type Method } from '../../../rpc/method/method.ts'
 import type { Client } from '../../../rpc/seam/client.ts'
 import { RpcError } from '../../../rpc/seam/errors.ts'
-import type { PoolCall } from '../../../rpc/seam/executor.ts'
+import type { Executor, PoolCall } from '../../../rpc/seam/executor.ts'
 import { type Reply, testRpc } from '../../fixtures/rpc.ts'
 
 const call = (rest: string) => `{"jsonrpc":"2.0",${rest}}`
@@ -292,6 +292,34 @@ describe('answers', () => {
     expect(headers['X-Flashblock']).toBe('0:0:0x0000000000000001')
     expect((await rpc.send(chainId, { endpoint: 'standard' })).headers).toEqual({})
   })
+  test.each([false, true])(
+    'say where a worker read, though nobody holds that any more; in pieces: %s',
+    async (isInPieces) => {
+      const executor = (local: Executor): Executor => ({
+        async execute(call) {
+          const reply = await local.execute(call)
+          for (const salt of [1, 2]) {
+            const { memory } = rpc
+            memory.publish({ canonical: memory.make(memory.heads.canonical, { salt }) })
+          }
+          if (!isInPieces || !('result' in reply)) return reply
+          const { result, ...from } = reply
+          return { pieces: [Buffer.from(result)], ...from }
+        },
+      })
+      const rpc = testRpc({ executor })
+      const places: (string | undefined)[] = []
+      for (let asked = 0; asked < 3; asked++) {
+        const asking = `{"to":"0x${'c'.repeat(40)}","data":"0x0${asked}"}`
+        const body = call(`"id":1,"method":"eth_call","params":[${asking},"pending"]`)
+        const { headers, text } = await rpc.send(body)
+        expect(JSON.parse(text!)).toMatchObject({ result: '0x' })
+        places.push(headers['X-Flashblock'])
+      }
+      const payload = (id: number) => `0x${id.toString(16).padStart(16, '0')}`
+      expect(places).toEqual([0, 2, 4].map((number) => `${number}:0:${payload(number + 1)}`))
+    },
+  )
   test('that are large go out one by one, with a turn for others between', async () => {
     const result = JSON.stringify('x'.repeat(300_000))
     const executor = () => ({ execute: async () => ({ result }) })

@@ -6,6 +6,7 @@ import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
 import { VERIFIED, type Verdict, verifyMethod } from '../../../rpc/methods/shared/verify.ts'
 import { type BlockVerdict, verifyBlockMethod } from '../../../rpc/methods/shared/verify-block.ts'
+import type { ReadFrom } from '../../../rpc/seam/executor.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
@@ -52,7 +53,7 @@ function askOn(engine: Engine, other: Engine) {
     return reply
   }
   return async (method: string, params: readonly unknown[]): Promise<Verdict> => {
-    const { record: _, ...answer } = (await run(method, params)) as { record: number }
+    const { record: _, pending: __, ...answer } = (await run(method, params)) as ReadFrom
     const reply = await run('verifyCall', [{ method, params, answer }])
     return JSON.parse((reply as { result: string }).result)
   }

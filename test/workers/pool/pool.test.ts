@@ -2,12 +2,18 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
+import { numberToHex } from 'viem'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MissingKey } from '../../../engine/state/reader.ts'
 import type { WorkerReply } from '../../../rpc/dispatch/worker-call.ts'
 import type { Method } from '../../../rpc/method/method.ts'
 import { LARGE } from '../../../rpc/seam/exchange.ts'
-import { OWN_CLIENT, type PoolCall, type PoolReply } from '../../../rpc/seam/executor.ts'
+import {
+  OWN_CLIENT,
+  type PoolCall,
+  type PoolReply,
+  type ReadFrom,
+} from '../../../rpc/seam/executor.ts'
 import { LANE_NAMES, LANES, type Lane, type Runs } from '../../../rpc/seam/lane.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { createCosts, type Prediction } from '../../../workers/pool/costs.ts'
@@ -1002,6 +1008,18 @@ describe('memory', () => {
     fc.record({ keys: fc.int32Array({ maxLength: 600 }), fields: fc.nat(511) }),
     { nil: undefined },
   )
+  const pending = fc.record({
+    number: fc.bigInt({ min: 0n, max: BigInt(Number.MAX_SAFE_INTEGER) }),
+    index: fc.nat(10 ** 9),
+    payloadId: fc.option(
+      fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((id) => numberToHex(id, { size: 8 })),
+      { nil: undefined },
+    ),
+  })
+  const from: fc.Arbitrary<ReadFrom> = fc.oneof(
+    fc.constant({}),
+    fc.record({ record: fc.integer({ min: 1, max: 2 ** 31 - 1 }), pending }),
+  )
   const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
   const address = bytesOf(20)
   const missingKey: fc.Arbitrary<MissingKey> = fc.oneof(
@@ -1017,15 +1035,18 @@ describe('memory', () => {
       .map((missing) => ({ stale: true as const, missing })),
     fc.constant({ stale: true as const, missing: Array(1_000).fill(slot) }),
     fc
-      .tuple(fc.string({ unit: 'grapheme-ascii' }), reads)
-      .map(([text, told]) => ({ result: JSON.stringify(text), reads: told })),
+      .tuple(fc.string({ unit: 'grapheme-ascii' }), reads, from)
+      .map(([text, told, read]) => ({ result: JSON.stringify(text), reads: told, ...read })),
     reads.map((told) => ({ result: `"${'x'.repeat(TASK_BYTES / 3)}"`, reads: told })),
     fc.constant({ stale: true as const }),
-    fc.nat().map((written) => ({ written })),
-    fc.array(fc.uint8Array({ minLength: 1 }), { minLength: 1 }).map((pieces) => ({ pieces })),
-    fc.tuple(fc.string({ unit: 'binary' }), reads).map(([message, told]) => ({
+    fc.tuple(fc.nat(), from).map(([written, read]) => ({ written, ...read })),
+    fc
+      .tuple(fc.array(fc.uint8Array({ minLength: 1 }), { minLength: 1 }), from)
+      .map(([pieces, read]) => ({ pieces, ...read })),
+    fc.tuple(fc.string({ unit: 'binary' }), reads, from).map(([message, told, read]) => ({
       error: { code: -32000, message: message.toWellFormed() },
       reads: told,
+      ...read,
     })),
   )
 
