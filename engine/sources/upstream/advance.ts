@@ -83,8 +83,9 @@ function askRanges<B extends TrackedBlock>(state: TrackerState<B>, source: Sourc
     if (blocks <= 0 || ranges >= limits.catchUpRanges || heldBytes(state) >= limits.catchUpBytes)
       return
     const first = state.askedTo + 1
-    const request = ask(state, { type: 'range', source, first, count: blocks, plan: state.plan })
-    emit(state, { type: 'fetch', request, upstream: source.at, first, count: blocks })
+    const range = { first, count: blocks }
+    const question = ask(state, { type: 'range', source, ...range, plan: state.plan })
+    emit(state, { type: 'fetch', ...question, ...range })
     state.askedTo += blocks
     ranges++
   }

@@ -1,13 +1,14 @@
 /** Another chain than ours: down by parent hash to a block that we have, then up again, oldest first. */
 import type { Hex } from '../../primitives/bytes.ts'
 import { leave } from './begun.ts'
-import { isUsable, rest, startVote } from './choice.ts'
+import { rest, startVote } from './choice.ts'
 import { halt, send } from './deliver.ts'
 import {
   ask,
   type Branch,
   count,
   emit,
+  isUsable,
   lineHash,
   replan,
   type Source,
@@ -82,8 +83,8 @@ function askDown<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<
   const { catchUpRange } = state.options.limits
   const first = Math.max(number - catchUpRange + 1, oldestFork(state) + 1, state.finalized + 1)
   branch.isAsked = true
-  const request = ask(state, { type: 'branch', source, branch })
-  emit(state, { type: 'fetch', request, upstream: source.at, first, count: number - first + 1 })
+  const question = ask(state, { type: 'branch', source, branch })
+  emit(state, { type: 'fetch', ...question, first, count: number - first + 1 })
 }
 
 /** Blocks that are not what their children say end it: its upstream has gone on to yet another chain, and is asked for its head anew. */

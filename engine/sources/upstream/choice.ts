@@ -5,6 +5,7 @@ import {
   ask,
   count,
   emit,
+  isUsable,
   type RestWhy,
   replan,
   type Source,
@@ -16,8 +17,6 @@ import { mostVoices } from './voices.ts'
 
 /** Over as soon as there is nobody else. */
 const SOFT: ReadonlySet<RestWhy> = new Set(['limited', 'errs', 'lags'])
-
-export const isUsable = ({ rest }: Source): boolean => rest === undefined
 
 /** It is asked, now or where nobody else is left. */
 export const mayAnswer = ({ rest }: Source): boolean => rest === undefined || SOFT.has(rest.why)
@@ -116,8 +115,7 @@ export function startVote<B extends TrackedBlock>(
   state.vote = vote
   state.voteAtMs = now() + times.voteMs
   for (const source of others) {
-    const request = ask(state, { type: 'vote', source, vote })
-    emit(state, { type: 'ask', request, upstream: source.at, number })
+    emit(state, { type: 'ask', ...ask(state, { type: 'vote', source, vote }), number })
   }
   if (others.length === 0) settle(state, vote)
 }

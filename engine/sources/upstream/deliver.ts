@@ -1,7 +1,7 @@
 /** Blocks for the writer, and what follows when it refuses one. */
 import { EDIT } from '../writer/checks.ts'
-import { isUsable, mayAnswer, rest } from './choice.ts'
-import { count, emit, replan, type Source, type TrackerState } from './tracker-state.ts'
+import { mayAnswer, rest } from './choice.ts'
+import { count, emit, isUsable, replan, type Source, type TrackerState } from './tracker-state.ts'
 import type { Halt, TrackedBlock, TrackerEvent } from './tracker-types.ts'
 
 /** What a block is refused for whose state cannot be had. */

@@ -1,7 +1,6 @@
 /** What of the upstreams is not as it should be, and why the chain stands still. */
 import type { Doubt } from '../doubt.ts'
-import { isUsable } from './choice.ts'
-import type { RestWhy, Source } from './tracker-state.ts'
+import { isUsable, type RestWhy, type Source } from './tracker-state.ts'
 import type { Halt, Halted } from './tracker-types.ts'
 
 export function degradedBy(sources: readonly Source[]): readonly Doubt[] {

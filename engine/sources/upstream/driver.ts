@@ -88,10 +88,10 @@ function createAnswerer(
   const { upstreams, paces, chain, onBug } = options
   const readers = upstreams.map(createBlockReader)
   const isChecked = [...options.isChecked]
-  const asking: CallOptions = { hasOthers: upstreams.length > 1 }
 
   async function ask(question: Question): Promise<Event> {
-    const { request, upstream: at } = question
+    const { request, upstream: at, hasOthers } = question
+    const asking: CallOptions = { hasOthers }
     const upstream = upstreams[at]!
     await paces[at]!.take(callsOf(question), signal)
     const foreign = isChecked[at] ? undefined : await foreignChain(upstream, chain, asking)

@@ -5,6 +5,7 @@ import type { Progress } from './progress.ts'
 import type {
   Halt,
   Point,
+  Question,
   TrackedBlock,
   TrackerCount,
   TrackerEffect,
@@ -128,11 +129,18 @@ export const count = <B extends TrackedBlock>(
 ): void => emit(state, { type: 'count', what, by })
 
 /** A new request, remembered until it is answered. */
-export function ask<B extends TrackedBlock>(state: TrackerState<B>, asked: Asked): number {
+export function ask<B extends TrackedBlock>(state: TrackerState<B>, asked: Asked): Question {
   const request = ++state.requests
   state.asked.set(request, asked)
-  return request
+  const { source } = asked
+  const hasOthers = state.sources.some((one) => one !== source && answers(one))
+  return { request, upstream: source.at, hasOthers }
 }
+
+export const isUsable = ({ rest }: Source): boolean => rest === undefined
+
+/** As far as is known: one that only wants fewer calls may be the first to take some again. */
+const answers = ({ rest }: Source): boolean => rest === undefined || rest.why === 'limited'
 
 /** The newest block that the writer has. */
 export const tipOf = <B extends TrackedBlock>({ sent, canonical }: TrackerState<B>): Point =>

@@ -58,27 +58,17 @@ export type TrackerEvent<B extends TrackedBlock> =
   | { readonly type: 'notBegun' }
   | { readonly type: 'tick' }
 
+/** To one upstream. `hasOthers`: another one answers, as far as is known, so this one need not be waited for where it wants fewer calls. */
+export type Question = {
+  readonly request: number
+  readonly upstream: number
+  readonly hasOthers: boolean
+}
 export type TrackerEffect<B extends TrackedBlock> =
   /** Its newest head, with the tags where they are due. */
-  | {
-      readonly type: 'poll'
-      readonly request: number
-      readonly upstream: number
-      readonly hasTags: boolean
-    }
-  | {
-      readonly type: 'fetch'
-      readonly request: number
-      readonly upstream: number
-      readonly first: number
-      readonly count: number
-    }
-  | {
-      readonly type: 'ask'
-      readonly request: number
-      readonly upstream: number
-      readonly number: number
-    }
+  | (Question & { readonly type: 'poll'; readonly hasTags: boolean })
+  | (Question & { readonly type: 'fetch'; readonly first: number; readonly count: number })
+  | (Question & { readonly type: 'ask'; readonly number: number })
   /** The next block of the chain, for the writer. */
   | { readonly type: 'sealed'; readonly block: B }
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }

@@ -8,7 +8,6 @@ import {
   answered,
   candidates,
   checkLag,
-  isUsable,
   leaderOf,
   onClaim,
   rest,
@@ -22,6 +21,7 @@ import {
   type Asked,
   ask,
   emit,
+  isUsable,
   lineHash,
   ownHash,
   type Rest,
@@ -278,8 +278,9 @@ function poll<B extends TrackedBlock>(state: TrackerState<B>): void {
     const hasTags = source === leader && now() >= state.tagsAtMs
     if (source.polling !== undefined || (now() < source.pollAtMs && !hasTags)) continue
     if (hasTags) state.tagsAtMs = now() + times.tagsMs
-    source.polling = ask(state, { type: 'poll', source })
-    emit(state, { type: 'poll', request: source.polling, upstream: source.at, hasTags })
+    const question = ask(state, { type: 'poll', source })
+    source.polling = question.request
+    emit(state, { type: 'poll', ...question, hasTags })
   }
 }
 

@@ -650,6 +650,23 @@ describe('rests', () => {
     trial.pass(2_000)
     expect(trial.polls(0).length).toBe(polls + 1)
   })
+  test.each([
+    ['answers', undefined, true],
+    ['wants fewer requests', 'limited', true],
+    ['is not there', 'unreachable', false],
+    ['answers what nobody understands', 'broken', false],
+  ] as const)('whether it need not be waited for, where the other one %s', (_, fails, isSo) => {
+    const trial = new Trial(2).tick()
+    const [first, second] = trial.sources as [Source, Source]
+    second.fails = fails
+    trial.pass(5_000)
+    first.asked.length = 0
+    first.head = grow(MAIN, 20, 'aa')
+    trial.pass(1_000)
+    expect(trial.canonical).toBe(first.head)
+    const told = first.asked.map(({ type, hasOthers }) => `${type} ${hasOthers}`)
+    expect(new Set(told)).toEqual(new Set([`poll ${isSo}`, `fetch ${isSo}`]))
+  })
   test('one that falls behind two others rests at once', () => {
     const trial = new Trial(3).tick()
     const [, second, third] = trial.sources as [Source, Source, Source]
