@@ -4,11 +4,10 @@ import { call } from '../outside/node-process.ts'
 import { metric, startOverloaded } from '../outside/overload/overloaded-node.ts'
 
 /** In a worker, two ways to fail by the name of a method. */
-const find = 'const { view, record } = leased'
 const inWorker = {
   file: 'rpc/dispatch/worker-call.ts',
-  find,
-  replace: `${find}
+  find: 'const { view } = leased',
+  replace: `const { view } = leased
       if (call.method === 'eth_estimateGas') throw new Error('planted in a worker')
       if (call.method === 'eth_getProof') {
         setImmediate(() => { throw new Error('planted behind a worker') })

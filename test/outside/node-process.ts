@@ -66,7 +66,8 @@ export async function startNode(
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
-    child.once('exit', (code, signal) =>
+    // 'exit' may come before the last of what it wrote.
+    child.once('close', (code, signal) =>
       reject(new Error(`flashnode ended with ${code ?? signal} before it was ready:\n${output}`)),
     )
   })
