@@ -42,7 +42,7 @@ export type PoolClient = {
 }
 /** The node itself. */
 export const OWN_CLIENT: PoolClient = { isGone: false, address: '' }
-/** What a worker has read: the record, and its pending block, for when the front gets the reply that record may be gone. */
+/** What a worker has read; left out: nothing. `pending` is told because the record may be gone when the front has the reply. */
 export type ReadFrom = {
   readonly record?: number | undefined
   readonly pending?: FlashblockPlace | undefined

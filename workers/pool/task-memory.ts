@@ -41,7 +41,8 @@ const USED = 2
 const LIVE = 3
 const HEADER_WORDS = 8
 const LINE_WORDS = 20
-const DATA_BYTES = 8192
+/** Where texts begin: behind the lines. */
+const DATA_BYTES = (HEADER_WORDS + MAX_CALLS * LINE_WORDS) * 4
 
 // Words of a line; the deadline takes two, and so does the number of a block.
 const STATUS = 0

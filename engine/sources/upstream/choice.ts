@@ -114,9 +114,8 @@ export function startVote<B extends TrackedBlock>(
   const vote: Vote = { number, claims: new Map(claims), waiting: others.length }
   state.vote = vote
   state.voteAtMs = now() + times.voteMs
-  for (const source of others) {
+  for (const source of others)
     emit(state, { type: 'ask', ...ask(state, { type: 'vote', source, vote }), number })
-  }
   if (others.length === 0) settle(state, vote)
 }
 
