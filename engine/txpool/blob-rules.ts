@@ -5,6 +5,7 @@ import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/b
 import { bytesToHex } from '../primitives/hex.ts'
 import type { BlobTransaction } from '../primitives/transaction.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { bumpedFee } from './limits.ts'
 
 /** Fee cap, counts, versioned hashes, and the sidecar's form at this fork. */
 export function checkSidecar(
@@ -39,7 +40,7 @@ export function checkBlobReplacement(
   for (const [name, before, after] of fees)
     if (after <= before) return underpriced(`${name} ${after} <= ${before} queued`)
   for (const [name, before, after] of fees)
-    if (after < (before * BigInt(100 + bumpPercent)) / 100n)
+    if (after < bumpedFee(before, bumpPercent))
       return underpriced(
         `${name} ${after} < ${before} queued + ${bumpPercent}% replacement penalty`,
       )

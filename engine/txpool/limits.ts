@@ -67,3 +67,7 @@ export const TXPOOL_LIMITS: TxpoolLimits = {
   includedBytes: 64 * 1024 * 1024,
   journalSlack: 10_000,
 }
+
+/** Lowest fee that replaces `fee`: rounded down, as go-ethereum does. It must be above `fee` as well. */
+export const bumpedFee = (fee: bigint, percent: number): bigint =>
+  (fee * BigInt(100 + percent)) / 100n

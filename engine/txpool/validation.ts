@@ -11,7 +11,7 @@ import {
   TransactionError,
 } from '../primitives/transaction-codec.ts'
 import { checkBlobReplacement, checkSidecar } from './blob-rules.ts'
-import type { TxpoolLimits } from './limits.ts'
+import { bumpedFee, type TxpoolLimits } from './limits.ts'
 import type { Sender } from './sender.ts'
 import type { Digest, Entry, TxpoolHead } from './types.ts'
 
@@ -130,8 +130,8 @@ export function checkReplacement(
 ): InvalidTransaction | undefined {
   if (old.transaction.type === 3 && entry.transaction.type === 3)
     return checkBlobReplacement(old.transaction, entry.transaction, limits.blobPriceBumpPercent)
-  const factor = 100n + BigInt(limits.priceBumpPercent)
-  const isEnough = (now: bigint, before: bigint) => now > before && now * 100n >= before * factor
+  const isEnough = (now: bigint, before: bigint) =>
+    now > before && now >= bumpedFee(before, limits.priceBumpPercent)
   if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
     return invalid('replacement transaction underpriced')
   const { nonce } = entry.transaction

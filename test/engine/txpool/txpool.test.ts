@@ -2,11 +2,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { keyOf } from '../../../engine/txpool/types.ts'
 import {
   addressOfSender,
   at,
   best,
+  CHAIN_ID,
+  keyOfSender,
   names,
   PlainHead,
   settled,
@@ -38,6 +41,49 @@ describe('replacement', () => {
       })
     expect(names(best(pool, want()))).toEqual(names([isAccepted ? other : old]))
     expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
+  })
+
+  /** Floor of 110 % and strictly more, as in go-ethereum's legacypool. */
+  const rounded: [old: readonly [bigint, bigint], now: readonly [bigint, bigint], is: boolean][] = [
+    [[100_000_000_000n, 15n], [110_000_000_000n, 16n], true],
+    [[100_000_000_005n, 15n], [110_000_000_005n, 16n], true],
+    [[100_000_000_005n, 15n], [110_000_000_004n, 16n], false],
+    [[100_000_000_000n, 15n], [110_000_000_000n, 15n], false],
+    [[19n, 19n], [20n, 20n], true],
+    [[19n, 19n], [20n, 19n], false],
+    [[9n, 9n], [10n, 10n], true],
+    [[10n, 0n], [11n, 0n], false],
+    [[10n, 0n], [11n, 1n], true],
+  ]
+  test.each(rounded)('%o by %o: %s', (old, now, isAccepted) => {
+    const { pool, head } = testPool()
+    const fees = ([maxFeePerGas, maxPriorityFeePerGas]: readonly [bigint, bigint]) => ({
+      maxFeePerGas,
+      maxPriorityFeePerGas,
+    })
+    pool.submit(transfer(0, 0, fees(old)).raw, at(head))
+    const other = transfer(0, 0, fees(now))
+    const result = pool.submit(other.raw, at(head))
+    expect(result).toEqual(
+      isAccepted
+        ? { hash: other.hash }
+        : { error: { why: 'input', message: 'replacement transaction underpriced' } },
+    )
+  })
+
+  test('the price of a legacy transaction is rounded down as well', () => {
+    const { pool, head } = testPool()
+    const legacy = (gasPrice: bigint, value: bigint) =>
+      signTransaction(
+        {
+          ...{ type: 0, chainId: CHAIN_ID, nonce: 0n, to: addressOfSender(1), value },
+          ...{ gasLimit: 21_000n, input: new Uint8Array(0), gasPrice },
+        },
+        keyOfSender(0),
+      )
+    pool.submit(legacy(1_005n, 1n).raw, at(head))
+    expect(pool.submit(legacy(1_104n, 2n).raw, at(head))).toHaveProperty('error')
+    expect(pool.submit(legacy(1_105n, 2n).raw, at(head))).toHaveProperty('hash')
   })
 
   test('a fee of zero is not replaced by zero', () => {
