@@ -39,6 +39,8 @@ function fixed(type: string, length: number, title: string): PlainCodec<Bytes> {
       if (digits.length % 2 === 0 && digits.length !== 2 * length)
         throw new SchemaError(
           `hex string has length ${digits.length}, want ${2 * length} for ${type}`,
+          undefined,
+          true,
         )
       return bytesOf(digits, type)
     },

@@ -28,11 +28,21 @@ export class SchemaError extends Error {
   readonly type: string | undefined
   path = ''
   title = ''
+  /** Whether the value has another form than its codec takes; otherwise `problem` names the rule that it breaks. */
+  readonly #isForm: boolean
+  #mismatch: { readonly wire: unknown; readonly schema: JsonSchema } | undefined
 
-  constructor(problem: string, type?: string) {
+  constructor(problem: string, type?: string, isForm = type !== undefined) {
     super(problem)
     this.problem = problem
     this.type = type
+    this.#isForm = isForm
+  }
+
+  /** Notes which value was refused and what its codec takes. The innermost codec is noted first, and stays. */
+  refusing(wire: unknown, { schema }: Pick<Codec<unknown>, 'schema'>): this {
+    this.#mismatch ??= { wire, schema }
+    return this
   }
 
   /** The value stands below `key` of an object (or array) called `title`. */
@@ -47,6 +57,14 @@ export class SchemaError extends Error {
       return this.path === '' ? this.problem : `${this.path}: ${this.problem}`
     const place = this.path === '' ? 'value' : `struct field ${this.title}.${this.path}`
     return `json: cannot unmarshal ${this.problem} into Go ${place} of type ${this.type}`
+  }
+
+  /** The same in the words of methods that go-ethereum does not have: where the value stands, what is expected there, what came. */
+  describeOwn(parameter: string): string {
+    const place = this.path === '' ? parameter : `${parameter}.${this.path}`
+    if (!this.#isForm || this.#mismatch === undefined) return `${place}: ${this.problem}`
+    const { wire, schema } = this.#mismatch
+    return `${place}: expected ${formOf(schema)}, got ${shownValue(wire)}`
   }
 }
 
@@ -73,6 +91,30 @@ export function schemaFor(schema: JsonSchema, limits: Limits): JsonSchema {
 export function kindOf(wire: unknown): string {
   if (wire === null) return 'null'
   return Array.isArray(wire) ? 'array' : typeof wire === 'boolean' ? 'bool' : typeof wire
+}
+
+/** The values that a schema describes, in words for people. */
+export function formOf(schema: JsonSchema): string {
+  const { title, type, properties, items, oneOf } = schema
+  if (typeof properties === 'object' && properties !== null)
+    return `an object {${Object.keys(properties).join(', ')}}`
+  if (type === 'boolean') return 'true or false'
+  if (type === 'array')
+    return items === undefined ? 'an array' : `an array of: ${formOf(items as JsonSchema)}`
+  if (Array.isArray(oneOf)) return oneOf.map((one) => formOf(one)).join(' or ')
+  if (typeof title === 'string') return title.charAt(0).toLowerCase() + title.slice(1)
+  if (type === 'object') return 'an object'
+  return type === 'integer' ? 'a whole number' : `a ${String(type ?? 'value')}`
+}
+
+const SHOWN_CHARACTERS = 64
+/** What a caller wrote, as JSON; long texts and the contents of objects and arrays are left out. */
+export function shownValue(wire: unknown): string {
+  if (wire === undefined) return 'nothing'
+  if (Array.isArray(wire)) return 'an array'
+  if (typeof wire === 'object' && wire !== null) return 'an object'
+  if (typeof wire !== 'string' || wire.length <= SHOWN_CHARACTERS) return JSON.stringify(wire)
+  return `${JSON.stringify(wire.slice(0, SHOWN_CHARACTERS))}…`
 }
 
 export const boolean: PlainCodec<boolean> = {
@@ -108,7 +150,7 @@ export function array<T>(item: Codec<T>, max: Bound, title = 'array'): Codec<rea
         try {
           return item.decode(value, limits)
         } catch (error) {
-          throw located(error, String(index), title)
+          throw located(error, { key: String(index), title, wire: value, codec: item })
         }
       })
     },
@@ -134,7 +176,7 @@ export function record<K, V>(options: {
         try {
           return [keys.decode(key, limits), values.decode(value, limits)] as const
         } catch (error) {
-          throw located(error, key, title)
+          throw located(error, { key, title, wire: value, codec: values })
         }
       })
     },
@@ -155,13 +197,27 @@ type Fields = { readonly [key: string]: Codec<unknown> }
 type Optional<F extends Fields> = { readonly [K in keyof F]?: TypeOf<F[K]> }
 
 /** An object whose fields may all be left out; null counts as left out, unknown keys are ignored, as go-ethereum does. */
-export function object<const F extends Fields>(title: string, fields: F): Codec<Optional<F>> {
+export const object = <const F extends Fields>(title: string, fields: F): Codec<Optional<F>> =>
+  objectCodec(title, fields, false)
+
+/** An object whose unknown fields are refused by name, so that a misspelt one does not change what a call does. */
+export const strictObject = <const F extends Fields>(
+  title: string,
+  fields: F,
+): Codec<Optional<F>> => objectCodec(title, fields, true)
+
+function objectCodec<const F extends Fields>(
+  title: string,
+  fields: F,
+  isStrict: boolean,
+): Codec<Optional<F>> {
   const entries = Object.entries(fields)
   return {
     decode(wire, limits) {
       const output: Record<string, unknown> = {}
       if (wire === null) return output as Optional<F>
       const input = plainObject(wire, title)
+      if (isStrict) refuseUnknown(input, Object.keys(fields))
       for (const [key, codec] of entries) {
         // Own keys only: the parsed input has Object.prototype behind it.
         const value = Object.hasOwn(input, key) ? input[key] : undefined
@@ -169,7 +225,7 @@ export function object<const F extends Fields>(title: string, fields: F): Codec<
         try {
           output[key] = codec.decode(value, limits)
         } catch (error) {
-          throw located(error, key, title)
+          throw located(error, { key, title, wire: value, codec })
         }
       }
       return output as Optional<F>
@@ -185,8 +241,16 @@ export function object<const F extends Fields>(title: string, fields: F): Codec<
       title,
       type: 'object',
       properties: Object.fromEntries(entries.map(([key, codec]) => [key, codec.schema])),
+      ...(isStrict ? { additionalProperties: false } : {}),
     },
   }
+}
+
+/** @throws {SchemaError} that names the first field that is not among `known` */
+export function refuseUnknown(input: object, known: readonly string[]): void {
+  const other = Object.keys(input).find((key) => !known.includes(key))
+  if (other === undefined) return
+  throw new SchemaError(`unknown field ${shownValue(other)}, expected one of ${known.join(', ')}`)
 }
 
 /** The same codec with a check, or a change, of the decoded value. */
@@ -208,8 +272,17 @@ export function plainObject(wire: unknown, title: string): Record<string, unknow
   return wire as Record<string, unknown>
 }
 
-function located(error: unknown, key: string, title: string): unknown {
-  return error instanceof SchemaError ? error.below(key, title) : error
+function located(
+  error: unknown,
+  at: {
+    readonly key: string
+    readonly title: string
+    readonly wire: unknown
+    readonly codec: Codec<unknown>
+  },
+): unknown {
+  if (!(error instanceof SchemaError)) return error
+  return error.refusing(at.wire, at.codec).below(at.key, at.title)
 }
 
 export type Param<T = unknown> = {

@@ -10,6 +10,7 @@ import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
 import {
   type Codec,
+  formOf,
   type JsonSchema,
   type Param,
   type Result,
@@ -17,7 +18,14 @@ import {
 } from '../json/schema.ts'
 import type { About } from '../seam/about.ts'
 import type { Client } from '../seam/client.ts'
-import { invalidArgument, missingValue, tooManyArguments } from '../seam/errors.ts'
+import {
+  invalidArgument,
+  invalidParameter,
+  invalidParams,
+  missingValue,
+  type RpcError,
+  tooManyArguments,
+} from '../seam/errors.ts'
 import type { PoolReply } from '../seam/executor.ts'
 import type { Runs } from '../seam/lane.ts'
 import type { Limits } from '../seam/limits.ts'
@@ -209,7 +217,8 @@ function build<P extends Params, R>(
   definition: Definition<P, R, MethodContext> & { readonly runs: Runs },
 ): Method {
   const { name, summary, runs, params, result, handler, replays, cost = 1 } = definition
-  const decode: Method['decode'] = (wire, limits) => decodeParams(params, wire, limits)
+  const words = isOwnName(name) ? OWN_WORDS : GO_WORDS
+  const decode: Method['decode'] = (wire, limits) => decodeParams(params, wire, { limits, words })
   return {
     name,
     summary,
@@ -252,20 +261,39 @@ function basisOf({
   return onBlock(about.at)
 }
 
+/** Namespaces that go-ethereum does not have, so that nobody matches its words there. */
+const OWN_NAMESPACES = /^(dev|evm|anvil|hardhat|flashblocks|base|rpc)[_.]/
+const isOwnName = (name: string): boolean => OWN_NAMESPACES.test(name)
+
+/** How a parameter is refused that has another form than its codec takes, or is not there. */
+type RefusalWords = {
+  readonly wrong: (index: number, error: SchemaError) => RpcError
+  readonly missing: (index: number, codec: Codec<unknown>) => RpcError
+}
+const GO_WORDS: RefusalWords = {
+  wrong: (index, error) => invalidArgument(index, error.describe()),
+  missing: (index) => missingValue(index),
+}
+const OWN_WORDS: RefusalWords = {
+  wrong: (index, error) => invalidParams(error.describeOwn(`params[${index}]`)),
+  missing: (index, { schema }) =>
+    invalidParameter(index, `expected ${formOf(schema)}, got nothing`),
+}
+
 function decodeParams(
   params: Params,
   wire: readonly unknown[],
-  limits: Limits,
+  { limits, words }: { readonly limits: Limits; readonly words: RefusalWords },
 ): readonly unknown[] {
   if (wire.length > params.length) throw tooManyArguments(params.length)
   return params.map(({ codec, required, fallback }, index) => {
     const value = wire[index]
-    if (value === undefined && required) throw missingValue(index)
+    if (value === undefined && required) throw words.missing(index, codec)
     if ((value === undefined || value === null) && !required) return fallback
     try {
       return codec.decode(value, limits)
     } catch (error) {
-      throw error instanceof SchemaError ? invalidArgument(index, error.describe()) : error
+      throw error instanceof SchemaError ? words.wrong(index, error.refusing(value, codec)) : error
     }
   })
 }

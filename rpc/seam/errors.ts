@@ -128,6 +128,9 @@ export const tooManyArguments = (most: number): RpcError =>
   invalidParams(`too many arguments, want at most ${most}`)
 export const invalidArgument = (index: number, problem: string): RpcError =>
   invalidParams(`invalid argument ${index}: ${problem}`)
+/** A parameter of a method that go-ethereum does not have; `path` begins with a dot. */
+export const invalidParameter = (index: number, problem: string, path = ''): RpcError =>
+  invalidParams(`params[${index}]${path}: ${problem}`)
 export const unknownSubscription = (kind: string): RpcError =>
   invalidParams(`no ${JSON.stringify(shown(kind))} subscription in eth namespace`)
 export const notOnThisEndpoint = (what: string): RpcError =>

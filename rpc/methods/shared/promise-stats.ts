@@ -1,37 +1,42 @@
 /** The figures of `flashblocks_stats`. */
 import { quantile, TIME_BOUNDS_MS } from '../../../engine/storage/ledger/counts.ts'
 import type { LedgerCounts, Times } from '../../../engine/storage/ledger-types.ts'
-import { kindOf, type PlainCodec, plainObject, SchemaError } from '../../json/schema.ts'
+import {
+  type Codec,
+  kindOf,
+  type PlainCodec,
+  refine,
+  SchemaError,
+  strictObject,
+} from '../../json/schema.ts'
 import type { PromiseService } from '../../seam/ports.ts'
 
 export const DEFAULT_WINDOW_SECONDS = 3_600
 /** So many hours are kept, and one that has begun. */
 const MOST_SECONDS = 30 * 24 * 3_600
 
-/** `{"window": seconds}`; unknown keys are refused. */
-export const window: PlainCodec<number> = {
+const seconds: PlainCodec<number> = {
   decode(wire) {
-    const { window: seconds = DEFAULT_WINDOW_SECONDS, ...others } = plainObject(wire, 'StatsArgs')
-    const [unknown] = Object.keys(others)
-    if (unknown !== undefined) throw new SchemaError(`unknown key ${JSON.stringify(unknown)}`)
-    if (typeof seconds !== 'number')
-      throw new SchemaError(kindOf(seconds), 'uint64').below('window', 'StatsArgs')
-    if (!Number.isSafeInteger(seconds) || seconds < 1 || seconds > MOST_SECONDS)
-      throw new SchemaError(
-        `window must be whole seconds from 1 to ${MOST_SECONDS}, got ${seconds}`,
-      )
-    return seconds
+    if (typeof wire !== 'number') throw new SchemaError(kindOf(wire), 'uint64')
+    if (!Number.isSafeInteger(wire) || wire < 1 || wire > MOST_SECONDS)
+      throw new SchemaError(`must be whole seconds from 1 to ${MOST_SECONDS}, got ${wire}`)
+    return wire
   },
-  encode: (seconds) => ({ window: seconds }),
+  encode: (value) => value,
   schema: {
-    title: 'Window',
-    type: 'object',
-    properties: {
-      window: { title: 'Seconds', type: 'integer', minimum: 1, maximum: MOST_SECONDS },
-    },
-    additionalProperties: false,
+    title: `Whole seconds from 1 to ${MOST_SECONDS}`,
+    type: 'integer',
+    minimum: 1,
+    maximum: MOST_SECONDS,
   },
 }
+
+/** `{"window": seconds}` */
+export const window: Codec<number> = refine(
+  strictObject('Window', { window: seconds }),
+  (value) => value.window ?? DEFAULT_WINDOW_SECONDS,
+  (value) => ({ window: value }),
+)
 
 /** @throws {DatabaseError} */
 export function statsOf(promises: PromiseService, seconds: number) {

@@ -229,15 +229,16 @@ describe('statistics', () => {
     const { ask } = await node()
     const refused = async (given: unknown) => (await ask('flashblocks_stats', given)) as object
     for (const [given, message] of [
-      [{ window: 0 }, /whole seconds from 1 to 2592000, got 0/],
-      [{ window: 1.5 }, /whole seconds/],
-      [{ window: '0x10' }, /string.*window/],
-      [{ windows: 5 }, /unknown key "windows"/],
-      [60, /number/],
+      [{ window: 0 }, 'params[0].window: must be whole seconds from 1 to 2592000, got 0'],
+      [{ window: 1.5 }, 'params[0].window: must be whole seconds from 1 to 2592000, got 1.5'],
+      [
+        { window: '0x10' },
+        'params[0].window: expected whole seconds from 1 to 2592000, got "0x10"',
+      ],
+      [{ windows: 5 }, 'params[0]: unknown field "windows", expected one of window'],
+      [60, 'params[0]: expected an object {window}, got 60'],
+      [[], 'params[0]: expected an object {window}, got an array'],
     ] as const)
-      expect(await refused(given)).toMatchObject({
-        code: -32602,
-        message: expect.stringMatching(message),
-      })
+      expect(await refused(given)).toMatchObject({ code: -32602, message })
   })
 })

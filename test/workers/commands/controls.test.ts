@@ -116,7 +116,7 @@ test('says what is wrong', SECONDS, async () => {
     `-32000 the newest block has timestamp ${newest}: give a later one`,
   )
   await expect(ask('evm_increaseTime', -1)).rejects.toThrow(
-    '-32602 invalid argument 0: number must be a whole one, not below 0',
+    '-32602 params[0]: number must be a whole one, not below 0',
   )
   await expect(ask('anvil_mine', 1_001)).rejects.toThrow(
     '-32602 invalid argument 0: at most 1000 blocks at a time (--limit-mined-blocks)',
