@@ -71,9 +71,9 @@ const STATE: readonly Finding['where'][] = [
 function adviceOf(where: Finding['where'], isLazy: boolean): string {
   switch (where) {
     case 'transactions.journal':
-      return 'the next start keeps what stands before it: send the transactions behind it again'
+      return 'the next start leaves it out, after a copy of the file: send its transaction again'
     case 'flashblocks.journal':
-      return 'the next start keeps what stands before it: flashblocks behind it are made again'
+      return '`dev` does not start with it: put back a copy, or move it away: blocks that only this file has are then built anew; `follow` keeps what stands before it, after a copy of the file'
     case 'ledger':
       return 'flashblocks_transactionStatus and flashblocks_stats are in doubt, nothing else: it goes after --ledger-hours'
     case 'momentary':

@@ -1,5 +1,5 @@
 /** What a look at a journal says. */
-import type { CheckedJournal } from '../storage/directory/journal.ts'
+import { type CheckedJournal, describeDamage } from '../storage/directory/journal.ts'
 import { createFindings, type Finding } from './findings.ts'
 
 /** What a kill cut short at its end is not wrong: the next start drops it. */
@@ -7,12 +7,11 @@ export function journalFinding(
   where: 'transactions.journal' | 'flashblocks.journal',
   journal: CheckedJournal | undefined,
 ): readonly Finding[] {
-  if (journal?.damagedAt === undefined) return []
-  const { records, damagedAt, tornBytes } = journal
+  if (journal === undefined || journal.damages.length === 0) return []
   const findings = createFindings(false)
   findings.add(
     { where },
-    `the record at byte ${damagedAt} is not what its checksum says: ${records} stand before it, ${tornBytes} bytes from there on`,
+    `${describeDamage(journal.damages)}; ${journal.records} records are right`,
   )
   return findings.kept
 }

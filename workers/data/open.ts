@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import type { Database } from '../../engine/storage/database/types.ts'
-import { type Journal, openJournal } from '../../engine/storage/directory/journal.ts'
+import { type Journal, openJournal, tornCopy } from '../../engine/storage/directory/journal.ts'
 import { openDirectory } from '../../engine/storage/directory/schema.ts'
 import { lazyDirectory } from '../../engine/storage/lazy/begin.ts'
 import { cacheEntriesIn, createViews } from '../../engine/views/arena.ts'
@@ -86,13 +86,30 @@ export async function openData(
     cacheEntries: cacheEntriesIn(config.stateCache * MEGABYTE),
   })
   // Closed after the writer, whose publishes may rewrite it.
-  const journal = openJournal(directory.transactions, JOURNAL_BYTES)
+  const journal = openTransactions(directory.transactions, { log, reporter })
   lifecycle.onStop('the journal of transactions', journal.close)
   const shared = {
     ...{ database: database.share(), views, chain: option, engine: config.engine },
     clock: createClockMemory(),
   }
   return { database, shared, chain, directory, journal }
+}
+
+/** A damaged record costs its transaction alone, because no other depends on it. @throws {JournalError} */
+function openTransactions(
+  path: string,
+  { log, reporter }: Pick<NodeContext, 'log' | 'reporter'>,
+): Journal {
+  const journal = openJournal(path, { limitBytes: JOURNAL_BYTES, ifDamaged: 'skip' })
+  const { damage, tornBytes } = journal
+  if (damage !== undefined)
+    reporter.report('journal_damaged', { reason: damage.message, copy: damage.copy })
+  if (tornBytes > 0)
+    log.info(
+      { path, bytes: tornBytes, copy: tornCopy(path) },
+      'took off the end of the journal what a kill had cut short',
+    )
+  return journal
 }
 
 /** Who does not fetch cannot say anything of what is missing. @throws {StartError} */

@@ -22,6 +22,7 @@ const KINDS = {
   feed_doubt: ['warn', 'a feed is not as it should be'],
   feed_failed: ['error', 'the thread of a feed has failed, and is replaced'],
   front_stalled: ['warn', 'the front stood still'],
+  journal_damaged: ['warn', 'a journal was damaged: damaged records are left out'],
   journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],
   keys_not_read: ['warn', 'the file of API keys was not read again: the keys are as they were'],
   leader_doubt: ['warn', 'a leader is not as it should be'],

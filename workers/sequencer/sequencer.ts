@@ -61,7 +61,7 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
   const tell = (message: FromSequencer) => main.postMessage(message)
   try {
     if (!(await isStarted(main))) return
-    const journal = openJournal(data.journal)
+    const journal = openJournal(data.journal, { ifDamaged: 'refuse' })
     const thread = connect(main, data, journal)
     const sequencer = createSequencer(
       {

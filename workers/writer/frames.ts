@@ -23,7 +23,11 @@ const FRAMES_BYTES = 64 * 2 ** 20
 /** @param warn where it goes on without a journal. */
 export function openFrames(path: string, warn: (message: string) => void): Frames {
   try {
-    return framesIn(openJournal(path, FRAMES_BYTES), warn)
+    // Flashblocks build on each other: those behind a damaged one cannot be executed.
+    const journal = openJournal(path, { limitBytes: FRAMES_BYTES, ifDamaged: 'cut' })
+    if (journal.damage !== undefined)
+      warn(`flashblocks from before the restart are missing: ${journal.damage.message}`)
+    return framesIn(journal, warn)
   } catch (error) {
     if (!(error instanceof JournalError)) throw error
     warn(`flashblocks are not kept for a restart: ${error.message}`)

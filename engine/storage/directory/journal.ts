@@ -1,6 +1,7 @@
 /** An append-only file of records that must survive the death of the process: accepted transactions, flashblocks before they are sent. */
 import {
   closeSync,
+  copyFileSync,
   existsSync,
   fsyncSync,
   ftruncateSync,
@@ -8,16 +9,25 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { checksum } from '../../primitives/checksum.ts'
+import {
+  decodeJournal,
+  encodeJournal,
+  encodeRecord,
+  type JournalContent,
+  type JournalDamage,
+} from './journal-format.ts'
 
 export interface Journal {
   /** Records in order, as they were when the journal was opened. */
   readonly found: readonly Bytes[]
-  /** Bytes after the last whole record that a crash left behind: dropped. */
+  /** Bytes after the last record, of a write that a kill cut short: they were taken off the file. */
   readonly tornBytes: number
+  /** What was damaged when the journal was opened, and the copy of the file as it was. */
+  readonly damage: { readonly message: string; readonly copy: string } | undefined
   /** In the file when the call returns: survives a kill, not a power loss. @throws {JournalError} */
   append(record: Bytes): void
   /** Replaces the whole content, all or nothing: what was there stays when it throws. @throws {JournalError} */
@@ -26,55 +36,73 @@ export interface Journal {
   close(): void
 }
 
-/**
- * Opens or creates the file. A record is length (4) ‖ xxh3 of the record (8) ‖ record. `limitBytes` is what the file may grow to:
- * beyond it `append` throws 'full', and the owner rewrites with what still counts.
- * @throws {JournalError} 'foreign': the file is no journal of ours; 'io'
- */
-export function openJournal(path: string, limitBytes: number = 64 * 2 ** 20): Journal {
-  return onDisk(path, () => open(path, limitBytes))
+export type JournalOptions = {
+  /** Size that the file may grow to: beyond it `append` throws 'full', and the owner rewrites with what still counts. */
+  readonly limitBytes?: number
+  /**
+   * 'skip' leaves damaged records out and 'cut' also everything behind the first one, each after a copy of the file was made.
+   * 'refuse' throws 'damaged' and leaves the file as it is.
+   */
+  readonly ifDamaged: 'skip' | 'cut' | 'refuse'
 }
 
-function open(path: string, limitBytes: number): Journal {
-  let file = openSync(path, 'a+')
-  const content = readFileSync(path)
-  const isFresh = content.length < MAGIC.length && MAGIC.startsWith(content.toString('latin1'))
-  if (!isFresh && content.toString('latin1', 0, MAGIC.length) !== MAGIC) {
-    closeSync(file)
-    throw new JournalError('foreign', `${path} is no journal of this program: move it away`)
+/** Copies of one damaged journal. A further one is not made, and the journal is not opened. */
+export const MAX_COPIES = 8
+
+/**
+ * Opens or creates the file.
+ * @throws {JournalError} 'foreign': the file is no journal of ours; 'damaged'; 'io'
+ */
+export function openJournal(path: string, options: JournalOptions): Journal {
+  return onDisk(path, () => open(path, options))
+}
+
+function open(path: string, { limitBytes = 64 * 2 ** 20, ifDamaged }: JournalOptions): Journal {
+  const { content, decoded } = read(path)
+  const { damages, tornBytes } = decoded
+  if (damages.length > 0 && ifDamaged === 'refuse') throw refusal(path, damages)
+  const isCut = ifDamaged === 'cut' && damages.length > 0
+  const found = isCut ? decoded.records.slice(0, damages[0]!.recordsBefore) : decoded.records
+  const damage = damages.length === 0 ? undefined : keepCopy(path, damages)
+  if (tornBytes > 0 && damage === undefined)
+    writeFileSync(tornCopy(path), content.subarray(-tornBytes))
+  let { file, size } =
+    damage === undefined && !decoded.needsRewrite
+      ? openUpTo(path, content.length - tornBytes)
+      : replace(path, encodeJournal(found))
+  let isPartial = false
+  const cutPartial = () => {
+    if (isPartial) ftruncateSync(file, size)
+    isPartial = false
   }
-  const { records, end } = isFresh ? { records: [], end: 0 } : readRecords(content)
-  if (end < content.length) ftruncateSync(file, end)
-  let size = end
-  const write = (bytes: Bytes) => {
-    writeWhole(file, bytes)
-    size += bytes.length
-  }
-  if (isFresh) write(Buffer.from(MAGIC, 'latin1'))
 
   return {
-    found: records,
-    tornBytes: isFresh ? 0 : content.length - end,
+    found,
+    tornBytes,
+    damage,
     append(record) {
-      const encoded = encodeRecord(record)
+      const encoded = encodeRecord(record, size)
       if (size + encoded.length > limitBytes)
         throw new JournalError(
           'full',
           `${path}: ${size} of ${limitBytes} bytes are used, a record of ${record.length} does not fit`,
         )
       onDisk(path, () => {
+        // Part of a record would be damage in front of those after it.
+        cutPartial()
+        isPartial = true
         try {
-          write(encoded)
-        } catch (error) {
-          // Half a record would hide those after it.
-          ftruncateSync(file, size)
-          throw error
+          writeWhole(file, encoded)
+          isPartial = false
+        } finally {
+          cutPartial()
         }
+        size += encoded.length
       })
     },
     rewrite(kept) {
-      const parts: Bytes[] = [Buffer.from(MAGIC, 'latin1'), ...[...kept].map(encodeRecord)]
-      const total = parts.reduce((sum, part) => sum + part.length, 0)
+      const parts = encodeJournal(kept)
+      const total = bytesOf(parts)
       if (total > limitBytes)
         throw new JournalError(
           'full',
@@ -82,16 +110,74 @@ function open(path: string, limitBytes: number): Journal {
         )
       const next = onDisk(path, () => replace(path, parts))
       closeSync(file)
-      file = next
-      size = total
+      ;({ file, size } = next)
+      isPartial = false
     },
     sizeBytes: () => size,
     close: () => closeSync(file),
   }
 }
 
+type Read = { readonly content: Buffer; readonly decoded: JournalContent }
+
+/** Makes the file where there is none. @throws {JournalError} 'foreign' */
+function read(path: string): Read {
+  closeSync(openSync(path, 'a+'))
+  const content = readFileSync(path)
+  const decoded = decodeJournal(content)
+  if (decoded === undefined) throw foreign(path)
+  return { content, decoded }
+}
+
+const foreign = (path: string) =>
+  new JournalError('foreign', `${path} is no journal of this program: move it away`)
+
+function refusal(path: string, damages: readonly JournalDamage[]): JournalError {
+  return new JournalError(
+    'damaged',
+    `${path} is damaged and was left as it is: ${describeDamage(damages)}. Its records depend on each other: put back a copy of it, or move it away: blocks that only this file has are then built anew`,
+  )
+}
+
+/** What is wrong, for people. @param damages at least one */
+export function describeDamage(damages: readonly JournalDamage[]): string {
+  const { offset, bytes, recordsBefore } = damages[0]!
+  const more = damages.length === 1 ? '' : ` (and ${damages.length - 1} more places)`
+  return `record ${recordsBefore + 1} at byte ${offset} is not what its checksum says, ${bytes} bytes${more}`
+}
+
+/** Before anything of a damaged file is left out, all of it is kept beside. @throws {JournalError} 'damaged': there are too many copies */
+function keepCopy(path: string, damages: readonly JournalDamage[]): Journal['damage'] {
+  const names = Array.from({ length: MAX_COPIES }, (_, index) => `${path}.damaged-${index + 1}`)
+  const copy = names.find((name) => !existsSync(name))
+  if (copy === undefined)
+    throw new JournalError(
+      'damaged',
+      `${path}: ${describeDamage(damages)}; ${MAX_COPIES} copies of it are kept already (${names[0]} and so on): look after the disk, and move them away`,
+    )
+  const unfinished = `${path}.copy`
+  copyFileSync(path, unfinished)
+  const file = openSync(unfinished, 'r+')
+  fsyncSync(file)
+  closeSync(file)
+  renameSync(unfinished, copy)
+  const message = `${path}: ${describeDamage(damages)}; the file as it was is kept as ${copy}`
+  return { message, copy }
+}
+
+/** The bytes of the newest write that a kill cut short: the next one replaces them. */
+export const tornCopy = (path: string): string => `${path}.torn`
+
+type Opened = { readonly file: number; readonly size: number }
+
+function openUpTo(path: string, size: number): Opened {
+  const file = openSync(path, 'a+')
+  ftruncateSync(file, size)
+  return { file, size }
+}
+
 /** Written beside it and renamed. What does not get that far is taken away: on a full disk it would hold space for nothing. */
-function replace(path: string, parts: readonly Bytes[]): number {
+function replace(path: string, parts: readonly Bytes[]): Opened {
   const next = `${path}.next`
   rmSync(next, { force: true })
   const file = openSync(next, 'a+')
@@ -99,13 +185,16 @@ function replace(path: string, parts: readonly Bytes[]): number {
     for (const part of parts) writeWhole(file, part)
     fsyncSync(file)
     renameSync(next, path)
-    return file
+    return { file, size: bytesOf(parts) }
   } catch (error) {
     closeSync(file)
     rmSync(next, { force: true })
     throw error
   }
 }
+
+const bytesOf = (parts: readonly Bytes[]): number =>
+  parts.reduce((sum, part) => sum + part.length, 0)
 
 /** @throws {JournalError} 'io' for whatever the system throws */
 function onDisk<T>(path: string, work: () => T): T {
@@ -117,68 +206,28 @@ function onDisk<T>(path: string, work: () => T): T {
   }
 }
 
-export type CheckedJournal = {
+export type CheckedJournal = Pick<JournalContent, 'damages' | 'tornBytes'> & {
   readonly records: number
-  /** Where the first record stands that is not what its checksum says; undefined: all are. */
-  readonly damagedAt: number | undefined
-  /** At its end, of a record that a kill cut short: the next start drops them. */
-  readonly tornBytes: number
 }
 
 /** Reads a journal and leaves it as it is; undefined: there is none. @throws {JournalError} 'foreign', 'io' */
 export function checkJournal(path: string): CheckedJournal | undefined {
   return onDisk(path, () => {
     if (!existsSync(path)) return undefined
-    const content = readFileSync(path)
-    if (content.length < MAGIC.length && MAGIC.startsWith(content.toString('latin1')))
-      return { records: 0, damagedAt: undefined, tornBytes: content.length }
-    if (content.toString('latin1', 0, MAGIC.length) !== MAGIC)
-      throw new JournalError('foreign', `${path} is no journal of this program: move it away`)
-    const { records, end } = readRecords(content)
-    const left = content.length - end
-    // One that is all there and says another thing was changed; a kill leaves one that ends too early.
-    const isWhole = left >= HEAD_BYTES && content.readUInt32BE(end) <= left - HEAD_BYTES
-    return { records: records.length, damagedAt: isWhole ? end : undefined, tornBytes: left }
+    const decoded = decodeJournal(readFileSync(path))
+    if (decoded === undefined) throw foreign(path)
+    const { records, damages, tornBytes } = decoded
+    return { records: records.length, damages, tornBytes }
   })
 }
 
 export class JournalError extends Error {
   override name = 'JournalError'
-  readonly reason: 'full' | 'io' | 'foreign'
-  constructor(reason: 'full' | 'io' | 'foreign', message: string) {
+  readonly reason: 'full' | 'io' | 'foreign' | 'damaged'
+  constructor(reason: JournalError['reason'], message: string) {
     super(message)
     this.reason = reason
   }
-}
-
-const MAGIC = 'flashnode journal 1\n'
-const HEAD_BYTES = 12
-
-function encodeRecord(record: Bytes): Bytes {
-  const encoded = new Uint8Array(HEAD_BYTES + record.length)
-  const view = new DataView(encoded.buffer)
-  view.setUint32(0, record.length)
-  view.setBigUint64(4, checksum(record))
-  encoded.set(record, HEAD_BYTES)
-  return encoded
-}
-
-/** Up to the first record that is cut short or damaged: nothing after it was acknowledged later than a crash. */
-function readRecords(content: Buffer): {
-  readonly records: readonly Bytes[]
-  readonly end: number
-} {
-  const records: Bytes[] = []
-  let end = MAGIC.length
-  while (end + HEAD_BYTES <= content.length) {
-    const start = end + HEAD_BYTES
-    const record = content.subarray(start, start + content.readUInt32BE(end))
-    if (record.length !== content.readUInt32BE(end)) break
-    if (checksum(record) !== content.readBigUInt64BE(end + 4)) break
-    records.push(record)
-    end = start + record.length
-  }
-  return { records, end }
 }
 
 function writeWhole(file: number, bytes: Bytes): void {

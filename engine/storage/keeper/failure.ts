@@ -18,7 +18,8 @@ export function storageFailure(error: unknown): string | undefined {
   if (isDamage)
     return `storage: ${error.message}; start with an empty data directory, or put back a copy of this one`
   const saysAll =
-    error instanceof CutStartError || (error instanceof JournalError && error.reason === 'foreign')
+    error instanceof CutStartError ||
+    (error instanceof JournalError && (error.reason === 'foreign' || error.reason === 'damaged'))
   if (saysAll) return `storage: ${error.message}`
   if (error instanceof DatabaseError || error instanceof JournalError)
     return `storage: ${error.message}; ${diskAdvice(error.message)}, then start again`

@@ -99,7 +99,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   const transactions = createTransactions({
     reader: front,
     chain,
-    journal: openJournal(join(path, 'transactions.journal')),
+    journal: openJournal(join(path, 'transactions.journal'), { ifDamaged: 'skip' }),
     limits: { transactionBytes: 2 ** 17, blobTransactionBytes: 2 ** 20 },
     prove: () => Promise.reject(new Error('an OP chain has no blobs')),
     makeDigest: async (envelope) => {
@@ -118,7 +118,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   })
   let asked = 0
   const reader = readerOf(SOURCE_ROW)
-  const journal = openJournal(join(path, 'flashblocks.journal'))
+  const journal = openJournal(join(path, 'flashblocks.journal'), { ifDamaged: 'refuse' })
   const ports: SequencerPorts = {
     now,
     cpuMs: now,

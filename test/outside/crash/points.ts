@@ -71,9 +71,9 @@ export const NODE_POINTS: readonly Point[] = [
   },
   {
     ...{ name: 'inside a record of a journal', file: JOURNAL, times: 30 },
-    find: 'const encoded = encodeRecord(record)',
+    find: 'const encoded = encodeRecord(record, size)',
     replace: (kill, isNow) =>
-      `const encoded = encodeRecord(record)\nif (${isNow}) writeSync(file, encoded, 0, encoded.length >> 1)\n${kill}\n`,
+      `const encoded = encodeRecord(record, size)\nif (${isNow}) writeSync(file, encoded, 0, encoded.length >> 1)\n${kill}\n`,
   },
 ]
 

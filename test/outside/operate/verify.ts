@@ -96,7 +96,7 @@ async function checkCommand(whole: string, check: Check, random: () => number): 
   cpSync(whole, copy, { recursive: true })
   const path = join(copy, 'transactions.journal')
   rmSync(path, { force: true })
-  const journal = openJournal(path)
+  const journal = openJournal(path, { ifDamaged: 'refuse' })
   for (const record of [1, 2, 3]) journal.append(new Uint8Array(100).fill(record))
   journal.close()
   const { openSync, writeSync, closeSync } = await import('node:fs')

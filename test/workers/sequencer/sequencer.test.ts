@@ -1,6 +1,6 @@
 /** The sequencer's thread on a real database and real views that stay at genesis: one block, then the same again from its journal. */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
@@ -16,6 +16,7 @@ import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { columnOptions } from '../../../engine/storage/database/columns.ts'
 import { openDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
+import { encodeJournal } from '../../../engine/storage/directory/journal-format.ts'
 import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
 import { createViews, keeperWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
@@ -189,6 +190,18 @@ describe('the thread', () => {
     expect(ready?.newest).toEqual({ number: 1, index: last?.index })
     expect(again.block()).toEqual(sealed)
   }, 120_000)
+
+  test('does not start on a damaged journal: it names the file, the record and what to do', async () => {
+    const path = join(folder, 'flashblocks.journal')
+    const content = Buffer.concat(encodeJournal([1, 2, 3].map((byte) => Uint8Array.of(byte))))
+    content[20 + 5]! ^= 1
+    writeFileSync(path, content)
+    const thread = startThread(openNode(2), [])
+    await expect(thread.sealed).rejects.toThrow(
+      `storage: ${path} is damaged and was left as it is: record 1 at byte 20 is not what its checksum says, 25 bytes. Its records depend on each other: put back`,
+    )
+    expect(readFileSync(path)).toEqual(content)
+  })
 
   test('says why it cannot go on', async () => {
     const node = openNode(2)

@@ -1,5 +1,5 @@
 /** Flashblocks that were executed are there again after a restart, until they are canonical. */
-import { appendFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MessageChannel } from 'node:worker_threads'
@@ -94,9 +94,24 @@ describe('goes on without', () => {
   })
   test('the end that a crash has torn', () => {
     keep(a[1]!)
-    appendFileSync(path, Uint8Array.of(0, 0, 1, 0, 7))
-    expect(open().found).toHaveLength(3)
+    truncateSync(path, statSync(path).size - 7)
+    expect(open().found).toHaveLength(2)
     expect(warned).toEqual([])
+  })
+  test('what stands behind a damaged flashblock, which is kept beside', () => {
+    keep(a[1]!, a[2]!)
+    const spoilt = readFileSync(path)
+    spoilt[spoilt.length >> 1]! ^= 8
+    writeFileSync(path, spoilt)
+    const frames = open()
+    frames.close()
+    const all = [2, 3].flatMap((payload) =>
+      [0, 1, 2].map((index) => [JOURNAL_FEED, payload, index]),
+    )
+    expect(frames.found.length).toBeGreaterThan(0)
+    expect(shown(frames.found)).toEqual(all.slice(0, frames.found.length))
+    expect(readFileSync(`${path}.damaged-1`)).toEqual(spoilt)
+    expect(warned).toEqual([expect.stringContaining(`kept as ${path}.damaged-1`)])
   })
 })
 

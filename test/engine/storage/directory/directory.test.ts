@@ -1,17 +1,8 @@
-/** What lies in a data directory: its marker, its genesis, its journals. */
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+/** What lies in a data directory: its marker and its genesis. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { chainOfGenesis, chainSpec } from '../../../../engine/chainspec/registry.ts'
-import type { Bytes } from '../../../../engine/primitives/bytes.ts'
 import { decodeHeader } from '../../../../engine/primitives/header-codec.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../../engine/primitives/keccak.ts'
@@ -21,7 +12,6 @@ import { decodeAccount } from '../../../../engine/state/account-codec.ts'
 import { importGenesis } from '../../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
-import { JournalError, openJournal } from '../../../../engine/storage/directory/journal.ts'
 import { PREDEPLOYS, readMarker } from '../../../../engine/storage/directory/marker.ts'
 import { openDirectory, SCHEMA_VERSION } from '../../../../engine/storage/directory/schema.ts'
 import { openTrie } from '../../../../engine/storage/trie/trie.ts'
@@ -270,107 +260,5 @@ describe('a genesis', () => {
     expect(bytesToHex(openStore(database).foldHead().hash)).toBe(bytesToHex(parentHash))
     const trie = openTrie({ database })
     expect(trie.stateRoot(trie.base())).toEqual(chain.genesisHeader.stateRoot)
-  })
-})
-
-describe('a journal', () => {
-  const record = fc.uint8Array({ maxLength: 40 })
-  const plain = (records: readonly Bytes[]) => records.map((bytes) => bytesToHex(bytes))
-
-  test('gives back what was appended, whatever was torn off its end', () => {
-    const directory = temporaryDirectory()
-    let count = 0
-    fc.assert(
-      fc.property(
-        fc.array(record, { maxLength: 6 }),
-        fc.nat(60),
-        fc.uint8Array({ maxLength: 9 }),
-        (records, cut, junk) => {
-          const path = join(directory, `${count++}`)
-          const journal = openJournal(path)
-          const ends = [journal.sizeBytes()]
-          for (const one of records) {
-            journal.append(one)
-            ends.push(journal.sizeBytes())
-          }
-          journal.close()
-          expect(readFileSync(path)).toHaveLength(ends.at(-1)!)
-          const kept = Math.max(ends[0]!, ends.at(-1)! - cut)
-          truncateSync(path, kept)
-          const whole = ends.filter((end) => end <= kept).length - 1
-          if (kept === ends[whole]!) appendFileSync(path, junk)
-          const again = openJournal(path)
-          expect(plain(again.found)).toEqual(plain(records.slice(0, whole)))
-          expect(again.tornBytes).toBe(kept === ends[whole]! ? junk.length : kept - ends[whole]!)
-          again.append(Uint8Array.of(1, 2, 3))
-          again.close()
-          const last = openJournal(path)
-          expect(plain(last.found)).toEqual([...plain(records.slice(0, whole)), '0x010203'])
-          last.close()
-        },
-      ),
-      { numRuns: 60 },
-    )
-  })
-
-  test('ends before a record that was changed', () => {
-    const path = join(temporaryDirectory(), 'journal')
-    const journal = openJournal(path)
-    for (const byte of [1, 2, 3]) journal.append(new Uint8Array(20).fill(byte))
-    journal.close()
-    const content = readFileSync(path)
-    content[content.length - 25]! ^= 1
-    writeFileSync(path, content)
-    const again = openJournal(path)
-    expect(plain(again.found)).toEqual(plain([1, 2].map((byte) => new Uint8Array(20).fill(byte))))
-    again.close()
-  })
-
-  test('is full at its limit, and is rewritten with what still counts', () => {
-    const path = join(temporaryDirectory(), 'journal')
-    const journal = openJournal(path, 200)
-    const one = new Uint8Array(40).fill(7)
-    for (let i = 0; i < 3; i++) journal.append(one)
-    const size = journal.sizeBytes()
-    expect(() => journal.append(one)).toThrow('a record of 40 does not fit')
-    expect(() => journal.rewrite([one, one, one, one])).toThrow('the limit is 200')
-    expect(journal.sizeBytes()).toBe(size)
-    journal.rewrite([one.fill(8)])
-    journal.append(one.fill(9))
-    journal.close()
-    const again = openJournal(path, 200)
-    expect(plain(again.found)).toEqual(
-      [8, 9].map((byte) => bytesToHex(new Uint8Array(40).fill(byte))),
-    )
-    expect(existsSync(`${path}.next`)).toBe(false)
-    again.close()
-  })
-
-  test('that cannot be written anew stays as it was', () => {
-    const path = join(temporaryDirectory(), 'journal')
-    const journal = openJournal(path)
-    journal.append(Uint8Array.of(1))
-    // A name that is taken by a directory stands for any fault of the disk.
-    mkdirSync(`${path}.next`)
-    expect(() => journal.rewrite([])).toThrow(JournalError)
-    journal.append(Uint8Array.of(2))
-    journal.close()
-    const again = openJournal(path)
-    expect(plain(again.found)).toEqual(['0x01', '0x02'])
-    again.close()
-  })
-
-  test('that the disk refuses says so as any fault of the disk is said', () => {
-    const path = join(temporaryDirectory(), 'none', 'journal')
-    const open = () => openJournal(path)
-    expect(open).toThrow(JournalError)
-    expect(open).toThrow(`${path}: ENOENT`)
-  })
-
-  test('refuses a file that is something else', () => {
-    const path = join(temporaryDirectory(), 'journal')
-    writeFileSync(path, 'a letter to somebody else')
-    expect(() => openJournal(path)).toThrow('is no journal of this program')
-    expect(readFileSync(path, 'utf8')).toBe('a letter to somebody else')
   })
 })
