@@ -166,7 +166,7 @@ function wait(
 
 function asksLatest({ found: { about }, params }: HeldCall): boolean {
   if (about === undefined || about.isHereOnly) return false
-  if (about.is === 'state') return (params[about.at] ?? LATEST) === LATEST
+  if (about.is === 'state') return (params[about.at] ?? about.whenLeftOut ?? LATEST) === LATEST
   if (about.is !== 'query') return false
   const filter = params[about.at]
   return typeof filter === 'object' && filter !== null && Reflect.get(filter, 'toBlock') === LATEST

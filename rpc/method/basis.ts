@@ -4,28 +4,29 @@
  */
 import type { Basis, ChainView, HeadBasis } from '../../engine/chain/types.ts'
 import { hexToBytes } from '../../engine/primitives/hex.ts'
+import type { About } from '../seam/about.ts'
 
 export type BasisOf = (view: ChainView, params: readonly unknown[]) => Basis
 
 /** The head whose state and block alone decide the answer, as its worker can tell what of them; undefined: another block. */
 export type Follows = (params: readonly unknown[]) => HeadBasis | undefined
 
-/** @param at parameter that names the block, latest when it is left out; @param overrides that which says what else its fields are */
+/** @param about names the parameter of the block; @param overrides that which says what else its fields are */
 export const followsBlock =
-  (at: number, overrides: number): Follows =>
+  ({ at, whenLeftOut = 'latest' }: Pick<About, 'at' | 'whenLeftOut'>, overrides: number): Follows =>
   (params) => {
     if ((params[overrides] ?? null) !== null) return undefined
-    const wire = params[at] ?? 'latest'
+    const wire = params[at] ?? whenLeftOut
     return wire === 'latest' || wire === 'pending' ? wire : undefined
   }
 
 export const onLatest: BasisOf = () => 'latest'
 
-/** Of a method whose answer is about the block that parameter `at` names: latest when it is left out. */
+/** Of a method whose answer is about the block that a parameter names. */
 export const onBlock =
-  (at: number): BasisOf =>
+  ({ at, whenLeftOut = 'latest' }: Pick<About, 'at' | 'whenLeftOut'>): BasisOf =>
   (view, params) =>
-    ofBlock(view, params[at] ?? 'latest')
+    ofBlock(view, params[at] ?? whenLeftOut)
 
 export function ofBlock(view: ChainView, wire: unknown): Basis {
   if (wire === 'latest' || wire === 'pending') return wire

@@ -258,7 +258,7 @@ function basisOf({
 }): BasisOf | undefined {
   if (basis !== 'about') return basis
   if (about === undefined) throw new Error('a method about nothing depends on no block')
-  return onBlock(about.at)
+  return onBlock(about)
 }
 
 /** Namespaces that go-ethereum does not have, so that nobody matches its words there. */

@@ -16,3 +16,4 @@ export const resolveState = (view: ChainView, selector: BlockSelector): StateRea
   view.state(resolveBlock(view, selector))
 
 export const LATEST = { tag: 'latest' } as const
+export const PENDING = { tag: 'pending' } as const

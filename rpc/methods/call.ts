@@ -13,31 +13,37 @@ import { accessListText } from '../json/json.ts'
 import { bytesResult, quantityResult, textResult } from '../json/results.ts'
 import { followsBlock } from '../method/basis.ts'
 import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
-import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { LATEST, PENDING, resolveBlock } from '../method/resolve.ts'
 import { callOptions, failureOf, type Overrides } from './shared/call-options.ts'
 import type { CallFields } from './shared/fill.ts'
 import { blockOverride, stateOverride } from './shared/overrides.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
-const params = [
-  param('Transaction', transactionCall),
-  optional('Block', blockId, LATEST),
-  optional('State overrides', stateOverride),
-  optional('Block overrides', blockOverride),
-] as const
-/** A call reads the state by its reader alone, and is told the block's fields. */
-const follows = followsBlock(1, 3)
+const paramsAt = (whenLeftOut: typeof LATEST | typeof PENDING) =>
+  [
+    param('Transaction', transactionCall),
+    optional('Block', blockId, whenLeftOut),
+    optional('State overrides', stateOverride),
+    optional('Block overrides', blockOverride),
+  ] as const
+const ABOUT = { is: 'state', at: 1 } as const
+/**
+ * Clients estimate the next transaction without naming a block. On the state of latest it would wait for the sender's last transaction to
+ * be in a complete block, or fail without it.
+ */
+const ABOUT_NEXT = { ...ABOUT, whenLeftOut: 'pending' } as const
 
 export const eth_call = poolMethod({
   name: 'eth_call',
-  about: { is: 'state', at: 1 },
+  about: ABOUT,
   summary: 'Runs a message on the state of a block and gives its output.',
   runs: 'call',
   listed: LISTED,
   basis: 'about',
-  follows,
+  // A call reads the state by its reader alone, and is told the block's fields.
+  follows: followsBlock(ABOUT, 3),
   isSingleRun: true,
-  params,
+  params: paramsAt(LATEST),
   result: bytesResult('Return data'),
   handler(context, request, at, stateOverrides, blockOverrides) {
     const options = optionsOf(context, request, at, { stateOverrides, blockOverrides })
@@ -50,14 +56,15 @@ export const eth_call = poolMethod({
 
 export const eth_estimateGas = poolMethod({
   name: 'eth_estimateGas',
-  about: { is: 'state', at: 1 },
-  summary: 'The least gas with which a message succeeds on the state of a block.',
+  about: ABOUT_NEXT,
+  summary:
+    'The least gas with which a message succeeds on the state of a block, pending when it is left out.',
   runs: 'call',
   listed: LISTED,
   basis: 'about',
   weight: 3,
-  follows,
-  params,
+  follows: followsBlock(ABOUT_NEXT, 3),
+  params: paramsAt(PENDING),
   result: quantityResult('Gas used'),
   handler(context, request, at, stateOverrides, blockOverrides) {
     const options = optionsOf(context, request, at, { stateOverrides, blockOverrides })
@@ -70,14 +77,15 @@ export const eth_estimateGas = poolMethod({
 
 export const eth_createAccessList = poolMethod({
   name: 'eth_createAccessList',
-  about: { is: 'state', at: 1 },
-  summary: 'What a message touches on the state of a block, as the access list it could declare.',
+  about: ABOUT_NEXT,
+  summary:
+    'What a message touches on the state of a block, pending when it is left out, as the access list it could declare.',
   runs: 'call',
   basis: 'about',
   weight: 3,
   params: [
     param('Transaction', transactionCall),
-    optional('Block', blockId, LATEST),
+    optional('Block', blockId, PENDING),
     optional('State overrides', stateOverride),
   ],
   result: textResult('Access list', { title: 'Access list result', type: 'object' }),

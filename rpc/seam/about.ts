@@ -10,6 +10,8 @@ export type About = {
   readonly isHereOnly?: true
   /** It takes the trie of its block, which a node that fetches state does not have. */
   readonly needsTrie?: true
+  /** The block where the parameter is left out; undefined: latest. */
+  readonly whenLeftOut?: 'latest' | 'pending'
   /** Name of the method at other nodes, where that is another one. */
   readonly elsewhere?: string
 }

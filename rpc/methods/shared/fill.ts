@@ -15,13 +15,12 @@ import { readAccount } from '../../../engine/state/read.ts'
 import type { transactionCall } from '../../json/codecs.ts'
 import type { TypeOf } from '../../json/schema.ts'
 import type { FrontContext } from '../../method/method.ts'
-import { resolveBlock, resolveState } from '../../method/resolve.ts'
+import { PENDING, resolveBlock, resolveState } from '../../method/resolve.ts'
 import { failed, unknownAccount } from '../../seam/errors.ts'
 import type { AccountService } from '../../seam/ports.ts'
 import { suggestTip } from './gas-price.ts'
 
 export type CallFields = TypeOf<typeof transactionCall>
-const PENDING = { tag: 'pending' } as const
 
 /** The sender, when it is one of ours. @throws {RpcError} */
 export function ownSender({ from }: CallFields, accounts: AccountService): Bytes {

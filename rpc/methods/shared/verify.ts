@@ -11,6 +11,7 @@ import {
   param,
   poolMethod,
 } from '../../method/method.ts'
+import type { About } from '../../seam/about.ts'
 import { isBecause, RpcError, type RpcErrorObject } from '../../seam/errors.ts'
 
 /** Of the node's own, in the pool. */
@@ -85,11 +86,12 @@ async function verdictOf(
   methods: Methods,
   context: PoolContext,
 ): Promise<Verdict> {
-  const again = await answerOf(methods.get(method)!, params, context)
+  const found = methods.get(method)!
+  const again = await answerOf(found, params, context)
   if ([answer, again].some(isBounded)) return { verdict: 'unknown' }
   if (JSON.stringify(again) === JSON.stringify(answer)) return { verdict: 'same' }
   const { number, hash } = context.view.latest
-  const prestate = await prestateOf(params, methods, context)
+  const prestate = await prestateOf(params, { about: found.about, methods }, context)
   return {
     ...{ verdict: 'different', engine: context.engine.name, answer: again },
     latest: { number: `${number}`, hash: Buffer.from(hash).toString('hex') },
@@ -118,14 +120,14 @@ const isBounded = (answer: Answer): boolean =>
 /** So that the call can be run again where its block is gone. */
 async function prestateOf(
   [request, at, stateOverrides, blockOverrides]: readonly unknown[],
-  methods: Methods,
+  { about, methods }: { readonly about: About | undefined; readonly methods: Methods },
   context: PoolContext,
 ): Promise<unknown> {
   const output = collected()
   const config = { tracer: 'prestateTracer', stateOverrides, blockOverrides }
   const traced: PoolContext = { ...context, output }
   try {
-    const wire = [request, at ?? 'latest', JSON.parse(JSON.stringify(config))]
+    const wire = [request, at ?? about?.whenLeftOut ?? 'latest', JSON.parse(JSON.stringify(config))]
     const text = await methods.get('debug_traceCall')!.invoke(traced, wire)
     return JSON.parse(text === '' ? output.text() : text)
   } catch {

@@ -60,7 +60,7 @@ describe('a read of latest after a preconfirmed receipt', () => {
       ['eth_getBalance', (account) => [account, 'latest']],
       ['eth_getCode', (account) => [account]],
       ['eth_getStorageAt', (account) => [account, '0x0', 'latest']],
-      ['eth_estimateGas', (to) => [{ to }]],
+      ['eth_estimateGas', (to) => [{ to }, 'latest']],
       ['eth_createAccessList', (to) => [{ to }, 'latest']],
       ['eth_getLogs', (address) => [{ address, toBlock: 'latest' }]],
     ]
@@ -76,6 +76,14 @@ describe('a read of latest after a preconfirmed receipt', () => {
   })
   test.each<[string, (rpc: Rpc, transaction: SignedTransaction) => Promise<unknown>]>([
     ['of pending', (rpc, transaction) => nonce(rpc, transaction, ['pending'])],
+    [
+      'to estimate the next transaction, which names no block',
+      (rpc, { from }) => rpc.ask('eth_estimateGas', [{ to: bytesToHex(from) }, null]),
+    ],
+    [
+      'for the access list of the next transaction, which names no block',
+      (rpc, { from }) => rpc.ask('eth_createAccessList', [{ to: bytesToHex(from) }]),
+    ],
     ['of a number', (rpc, transaction) => nonce(rpc, transaction, ['0x0'])],
     ['of another account', (rpc) => rpc.ask('eth_getBalance', [`0x${'77'.repeat(20)}`, 'latest'])],
     [

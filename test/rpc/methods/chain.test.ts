@@ -277,3 +277,31 @@ describe('eth_estimateGas', () => {
     )
   })
 })
+
+describe('without a block parameter', () => {
+  const to = `0x${'77'.repeat(20)}`
+  const running = (code: string) => ({ [to]: { code } })
+  // SLOAD of the block's number; and a REVERT in every block but number 3.
+  const [LOADS_NUMBER, ONLY_IN_3] = ['0x43545000', '0x43600314600a575f5ffd5b00']
+  const slots = (reply: Reply) =>
+    (reply.result as { accessList: { storageKeys: string[] }[] }).accessList.flatMap(
+      ({ storageKeys }) => storageKeys.map(BigInt),
+    )
+
+  test('eth_createAccessList is of pending', async () => {
+    const params = [{ to }, null, running(LOADS_NUMBER)]
+    expect(slots(await rpc.ask('eth_createAccessList', params))).toEqual([3n])
+    const standard = await rpc.ask('eth_createAccessList', params, { endpoint: 'standard' })
+    expect(slots(standard)).toEqual([1n])
+  })
+  test('eth_estimateGas is of pending, eth_call of latest', async () => {
+    const params = [{ to }, null, running(ONLY_IN_3)]
+    expect(BigInt((await result('eth_estimateGas', ...params)) as string)).toBeGreaterThan(21_000n)
+    expect(await failure('eth_call', ...params)).toMatchObject({ code: 3 })
+    const standard = await rpc.ask('eth_estimateGas', params, { endpoint: 'standard' })
+    expect(standard.error).toMatchObject({ code: 3 })
+    expect(await failure('eth_estimateGas', { to }, 'latest', running(ONLY_IN_3))).toMatchObject({
+      code: 3,
+    })
+  })
+})
