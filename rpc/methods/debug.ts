@@ -9,6 +9,7 @@ import {
   traceTransactions,
 } from '../../engine/execution/call/replay.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import type { StateReader } from '../../engine/state/reader.ts'
 import { makeTracer, TRACER_NAMES } from '../../engine/tracers/registry.ts'
 import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/types.ts'
 import {
@@ -160,10 +161,7 @@ async function tracedCall(
   const reader =
     txIndex === undefined
       ? options.reader
-      : await stateWithin(
-          { ...replayOf(context, block), limits: { isExpired, isLost: context.isLost } },
-          txIndex + 1,
-        )
+      : await readerBefore(context, { block, txIndex, isExpired, ofBlock: options.reader })
   const tracer = makeTracer(choiceOf(config), {
     place: undefined,
     firstLog: 0,
@@ -192,6 +190,26 @@ async function tracedCall(
   if (!isApplied && done.status !== 'success') throw failureOf(done)
   tracer.writeResult()
   if (budget.excess !== undefined) throw failed(budget.excess)
+}
+
+/** The state before a transaction of the block; an empty block has the one before index 0 too (go-ethereum: stateAtTransaction). */
+async function readerBefore(
+  context: PoolContext,
+  at: {
+    readonly block: Block
+    readonly txIndex: number
+    readonly isExpired: () => boolean
+    readonly ofBlock: StateReader
+  },
+): Promise<StateReader> {
+  const { block, txIndex, isExpired, ofBlock } = at
+  if (block.number === context.chain.genesisNumber) throw failed('no transaction in genesis')
+  if (txIndex > 0 && txIndex >= block.transactionCount)
+    throw failed(`transaction index ${txIndex} out of range for block ${bytesToHex(block.hash)}`)
+  const limits = { isExpired, isLost: context.isLost }
+  const within = await stateWithin({ ...replayOf(context, block), limits }, txIndex)
+  // A call in the block after this one asks for this block's hash, which the state of its parent does not know.
+  return { ...within, blockHash: (number) => ofBlock.blockHash(number) }
 }
 
 async function blockTraces(

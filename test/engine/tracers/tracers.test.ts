@@ -328,13 +328,13 @@ describeEngines((engine) => {
       expect(await ask('debug_traceBlockByNumber', ['0x1', CALLS])).toMatchObject(expected)
       expect(await ask('debug_traceBlockByNumber', ['latest', CALLS])).toMatchObject(expected)
     })
-    test('a call, after a transaction of the block too', async () => {
-      const call = { from: bytesToHex(SENDER), to: bytesToHex(CONTRACT), value: '0x1' }
+    const call = { from: bytesToHex(SENDER), to: bytesToHex(CONTRACT), value: '0x1' }
+    test('a call, before a transaction of the block too', async () => {
       expect(await ask('debug_traceCall', [call, '0x1', CALLS])).toMatchObject({
         value: '0x1',
         type: 'CALL',
       })
-      const balances = [undefined, '0x0', '0x1'].map(async (txIndex) => {
+      const balances = [undefined, '0x0', '0x1', '0x2'].map(async (txIndex) => {
         const config = { tracer: 'prestateTracer', ...(txIndex === undefined ? {} : { txIndex }) }
         const state = (await ask('debug_traceCall', [call, '0x1', config])) as Record<
           string,
@@ -343,7 +343,47 @@ describeEngines((engine) => {
         return state[bytesToHex(CONTRACT)]?.balance
       })
       // The chain in maps keeps no state of its blocks: without an index this one has that of its genesis.
-      expect(await Promise.all(balances)).toEqual([undefined, '0x5', '0xb'])
+      expect(await Promise.all(balances)).toEqual([undefined, undefined, '0x5', '0xb'])
+    })
+    test('overrides are written over the state before that transaction', async () => {
+      const to = bytesToHex(CONTRACT)
+      // SELFBALANCE, NUMBER and the hash of block 1.
+      const code = '0x475f52 43602052 600140604052 60605ff3'.replaceAll(' ', '')
+      const config = {
+        ...CALLS,
+        txIndex: '0x2',
+        stateOverrides: { [to]: { code } },
+        blockOverrides: { number: '0x2' },
+      }
+      const { output } = (await ask('debug_traceCall', [call, blockHash, config])) as {
+        output: string
+      }
+      const words = [0, 1, 2].map((at) => `0x${output.slice(2 + 64 * at, 66 + 64 * at)}`)
+      expect(words.slice(0, 2).map(BigInt)).toEqual([0xbn + 1n, 2n])
+      expect(words[2]).toBe(blockHash)
+    })
+    test('an index that the block has not is refused; an empty block has index 0', async () => {
+      const empty = memory.make(one)
+      const ahead = memory.make(empty, { executed: execute([transfer(3n)]), index: 0 })
+      const more = testRpc({ memory })
+      memory.publish({ canonical: empty, pending: ahead })
+      const refusalOf = async (at: unknown, txIndex: string) => {
+        const config = { ...CALLS, txIndex }
+        return (await more.ask('debug_traceCall', [call, at, config])).error
+      }
+      const outside = (index: number, hash: Uint8Array) => ({
+        code: -32000,
+        message: `transaction index ${index} out of range for block ${bytesToHex(hash)}`,
+      })
+      expect(await refusalOf('0x1', '0x3')).toEqual(outside(3, one.hash))
+      expect(await refusalOf({ blockHash }, '0x63')).toEqual(outside(99, one.hash))
+      expect(await refusalOf('latest', '0x0')).toBeUndefined()
+      expect(await refusalOf('latest', '0x1')).toEqual(outside(1, empty.hash))
+      expect(await refusalOf('pending', '0x0')).toBeUndefined()
+      expect(await refusalOf('pending', '0x1')).toEqual(outside(1, ahead.hash))
+      const genesis = { code: -32000, message: 'no transaction in genesis' }
+      expect(await refusalOf('earliest', '0x0')).toEqual(genesis)
+      memory.publish({ canonical: one })
     })
     test('a worker is asked for by the block whose transactions are replayed', async () => {
       const call = { to: bytesToHex(CONTRACT) }
