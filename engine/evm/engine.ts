@@ -35,19 +35,25 @@ export type Message = {
   readonly blobHashes?: readonly Bytes[]
   /** What BASEFEE reads in place of the block's: 0 in a gasless transaction. */
   readonly baseFee?: bigint
+  /** The counter of refunds before the first opcode: what authorizations give back (EIP-7702); undefined: 0. */
+  readonly refund?: bigint
 }
 export type Outcome =
   | {
       readonly status: 'success'
       readonly gasLeft: bigint
+      /** The counter at the end, with what the message began with. */
       readonly refund: bigint
       readonly output: Bytes
       readonly logs: readonly Log[]
       readonly created?: Bytes
     }
   | { readonly status: 'revert'; readonly gasLeft: bigint; readonly output: Bytes }
-  /** All gas of the message is gone. `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". */
-  | { readonly status: 'halt'; readonly reason: string }
+  /**
+   * `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". All gas of the message is gone, unless
+   * `gasLeft` says what is left of it: a creation that could not begin (nonce-limit.ts).
+   */
+  | { readonly status: 'halt'; readonly reason: string; readonly gasLeft?: bigint }
   | Missing
   | Stopped
 
@@ -201,7 +207,7 @@ export interface Session {
   endTransaction(): void
   /**
    * The fast engine answers at once, the reference engine by a promise. The caller has raised the sender's nonce already: a contract's
-   * address comes from nonce − 1. Sender, receiver and coinbase are warm only if the caller made them so; precompiled contracts always.
+   * address comes from nonce − 1; a nonce that has wrapped to 0 lets no creation begin (EIP-2681). Sender, receiver and coinbase are warm only if the caller made them so; precompiled contracts always.
    * @throws {ViewError} with the session as before the run.
    */
   run(message: Message, limits?: Limits): Outcome | Promise<Outcome>

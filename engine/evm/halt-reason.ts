@@ -37,6 +37,7 @@ export const isOutOfGas = (reason: string): boolean =>
   reason === OUT_OF_GAS || reason.startsWith(outOfGasFor(''))
 export const OUT_OF_GAS = 'out of gas'
 export const GAS_OVERFLOW = 'gas uint64 overflow'
+export const NONCE_OVERFLOW = 'nonce uint64 overflow'
 export const WRITE_PROTECTION = 'write protection'
 export const RETURN_DATA_BOUNDS = 'return data out of bounds'
 

@@ -1,5 +1,5 @@
 /** Why a frame halted, in go-ethereum's words, from the numbers that the module gives (asm/machine.ts). */
-import { invalidOpcode, stackFault } from '../halt-reason.ts'
+import { invalidOpcode, NONCE_OVERFLOW, stackFault } from '../halt-reason.ts'
 
 export const HALT_NONE = 0
 export const HALT_REVERT = 16
@@ -20,7 +20,7 @@ const WORDS: Readonly<Record<number, string>> = {
   11: 'contract address collision',
   12: 'insufficient balance for transfer',
   13: 'max call depth exceeded',
-  14: 'nonce uint64 overflow',
+  14: NONCE_OVERFLOW,
   16: 'execution reverted',
   17: 'out of gas: out of gas',
   18: 'out of gas: gas uint64 overflow',

@@ -71,6 +71,7 @@ export function makeRunner(
       try {
         putMessage(instance, message, baseFee)
         prepare(instance, limits)
+        exports.refund.value = message.refund ?? 0n
         // The look before the first opcode is not one of its time.
         running.isShort = limits?.isShort === true
         end = runMessage(instance, message, running.isTraced)

@@ -8,8 +8,10 @@ import {
   ClosedError,
   type Session,
   type SessionRules,
+  type TraceSink,
   TrapError,
 } from '../engine.ts'
+import { refusedCreation } from '../nonce-limit.ts'
 import type { IdleInstances, Instance } from './instance.ts'
 import { Ended } from './reads.ts'
 import type { FastRules } from './rules.ts'
@@ -47,12 +49,15 @@ export function openFastSession(options: SessionOptions): Session {
   runner.setTrace(undefined)
   begin(instance, { rules, fast, block })
   let isRunning = false
+  let trace: TraceSink | undefined
   const methods: Omit<Session, 'close'> = {
     ...stateMethods(use, () => reader),
     run(given, limits) {
       const message = boundMessage(given, limits)
       use()
       if (isRunning) throw new Error('a session runs one message at a time')
+      const refused = refusedCreation(methods, message, trace)
+      if (refused !== undefined) return refused
       isRunning = true
       try {
         return runner.run(message, { baseFee: message.baseFee ?? block.baseFee, limits })
@@ -68,6 +73,7 @@ export function openFastSession(options: SessionOptions): Session {
     },
     setTrace(sink) {
       use()
+      trace = sink
       runner.setTrace(sink)
     },
     fieldsRead: () => use().exports.fieldsRead.value,

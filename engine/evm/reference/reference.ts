@@ -1,5 +1,5 @@
 /** The reference engine: @ethereumjs/evm over our own state. Slow, and right. */
-import { EVM, EVMError, type EVMRunCallOpts } from '@ethereumjs/evm'
+import { EVM, EVMError, type EVMResult, type EVMRunCallOpts } from '@ethereumjs/evm'
 import { Address } from '@ethereumjs/util'
 import type { EvmRules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -21,6 +21,7 @@ import {
   type TraceSink,
 } from '../engine.ts'
 import { JournaledState } from '../journal/journaled-state.ts'
+import { refusedCreation } from '../nonce-limit.ts'
 import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
 import { Meter, Stopped } from './meter.ts'
 import { outcomeOf } from './outcome.ts'
@@ -89,6 +90,7 @@ function openSession(options: {
     try {
       evm.meter.start(limits)
       evm.transientStorage.clear()
+      evm.firstRefund = message.refund ?? 0n
       const result = await evm.runCall(callOptions(message, block))
       const outcome = outcomeOf(result, message.gas, kernel.common)
       if (outcome.status === 'success') markDestroyed(state, kernel, result)
@@ -112,7 +114,10 @@ function openSession(options: {
 
   const session: Session = {
     ...stateAccess(state),
-    run: (message, limits) => run(boundMessage(message, limits), limits),
+    run(given, limits) {
+      const message = boundMessage(given, limits)
+      return refusedCreation(session, message, trace) ?? run(message, limits)
+    },
     reopen(reader, nextBlock) {
       state.reopen(reader)
       block = nextBlock
@@ -195,8 +200,12 @@ const accessOf = (state: JournaledState): Access => ({
   journal: referenceJournal(state),
 })
 
+type CallMessage = Parameters<EVM['_executeCall']>[0]
+
 class SessionEvm extends EVM {
   readonly meter: Meter
+  /** The counter of refunds before the first opcode of the next message. */
+  firstRefund = 0n
   readonly runTrace: RunTrace | undefined
 
   constructor(
@@ -220,6 +229,11 @@ class SessionEvm extends EVM {
     this._opcodeMap = traced === undefined ? kernel.opcodes : kernel.tracedOpcodes
     this._precompiles = kernel.precompiles
     this.runTrace = traced && traceEvents(this, traced.state, traced.trace)
+  }
+
+  protected override _executeCall(message: CallMessage): Promise<EVMResult> {
+    if (message.depth === 0) message.gasRefund = this.firstRefund
+    return super._executeCall(message)
   }
 
   /** The kernel has them: building the table takes the package longer than a small call. */

@@ -4,7 +4,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { bigintToBytes } from '../../primitives/words.ts'
 import type { TraceSink } from '../engine.ts'
-import { OUT_OF_GAS, stackFault } from '../halt-reason.ts'
+import { NONCE_OVERFLOW, OUT_OF_GAS, stackFault } from '../halt-reason.ts'
 import type { JournaledState } from '../journal/journaled-state.ts'
 import { OPCODES } from '../opcodes.ts'
 import { CALLS, constantGas, Fault, lowAddress, type RunState, UnpaidCall } from './gas.ts'
@@ -187,7 +187,8 @@ type Attempt = {
   readonly value: bigint
   readonly gas: bigint
   readonly input: Bytes
-  readonly isTooDeep: boolean
+  /** Why no frame begins, if none does. */
+  readonly refusal: string
 }
 
 /** Where the operands of a call lie: whether there is a value, and where memory begins. */
@@ -203,23 +204,29 @@ function attemptOf(runState: RunState): Attempt | undefined {
     : hasValue
       ? [operands[3]!, operands[4]!]
       : [operands[2]!, operands[3]!]
+  const value = isCreation ? operands[0]! : hasValue ? operands[2]! : 0n
   return {
     kind: name,
     from: env.address.bytes,
     to: isCreation ? undefined : lowAddress(operands[1]!),
-    value: isCreation ? operands[0]! : hasValue ? operands[2]! : 0n,
+    value,
     gas: messageGasLimit + (hasValue && operands[2] !== 0n ? STIPEND : 0n),
     input: length === 0n ? NOTHING : memory.read(Number(offset), Number(length)),
-    isTooDeep: env.depth >= MOST_DEPTH,
+    refusal: refusalOf(runState, value),
   }
+}
+
+/** Found in this order: depth, balance, and the nonce of a contract that creates. */
+function refusalOf({ env }: RunState, value: bigint): string {
+  if (env.depth >= MOST_DEPTH) return 'max call depth exceeded'
+  return env.contract.balance < value ? 'insufficient balance for transfer' : NONCE_OVERFLOW
 }
 
 /** A call that its caller could not make: go-ethereum tells of it all the same. */
 function tellAttempt(attempt: Attempt, trace: TraceSink): void {
-  const { kind, from, to, value, gas, input, isTooDeep } = attempt
+  const { kind, from, to, value, gas, input, refusal } = attempt
   trace.enter?.(kind, from, to, value, gas, input)
-  const error = isTooDeep ? 'max call depth exceeded' : 'insufficient balance for transfer'
-  trace.exit?.(error, 0n, NOTHING)
+  trace.exit?.(refusal, 0n, NOTHING)
 }
 
 const MOST_DEPTH = 1024

@@ -1,5 +1,6 @@
 /** Authorizations of a set-code transaction (EIP-7702): accounts that delegate to a contract's code. */
 import type { Session } from '../../evm/engine.ts'
+import { MAX_NONCE } from '../../evm/nonce-limit.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
@@ -23,10 +24,15 @@ const EXISTING_REFUND = 12_500n
 const NO_CODE: Bytes = new Uint8Array(0)
 const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
 
+/** The authority that is warm from then on, whether or not its code and its nonce let the authorization hold. */
+export function warmedAuthority(authorization: Authorization, chainId: bigint): Bytes | undefined {
+  if (authorization.chainId !== 0n && authorization.chainId !== chainId) return undefined
+  if (authorization.nonce >= MAX_NONCE) return undefined
+  return recoverAuthority(authorization)
+}
+
 function apply(session: Session, authorization: Authorization, chainId: bigint): bigint {
-  if (authorization.chainId !== 0n && authorization.chainId !== chainId) return 0n
-  if (authorization.nonce >= 2n ** 64n - 1n) return 0n
-  const authority = recoverAuthority(authorization)
+  const authority = warmedAuthority(authorization, chainId)
   if (authority === undefined) return 0n
   session.warm(authority)
   const { nonce, codeHash } = session.account(authority)

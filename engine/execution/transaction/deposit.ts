@@ -6,6 +6,7 @@ import { invalid } from './invalid.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import {
   gasLeftOf,
+  refundOf,
   resultOf,
   settleGas,
   type Transition,
@@ -27,7 +28,8 @@ export function applyDeposit(
 
   const depositNonce = session.account(deposit.from).nonce
   if (deposit.mint > 0n) session.addBalance(deposit.from, deposit.mint)
-  session.setNonce(deposit.from, depositNonce + 1n)
+  // Whatever it is, as in op-geth: 64 bits begin anew.
+  session.setNonce(deposit.from, BigInt.asUintN(64, depositNonce + 1n))
   const kept = session.checkpoint()
   warmUp(session, deposit, context)
   const failed = {
@@ -60,7 +62,7 @@ export function applyDeposit(
   return andThen(run, (outcome): Transition => {
     if (outcome.status === 'stopped') return outcome
     if (outcome.status === 'missing') return outcome
-    if (outcome.status === 'halt') {
+    if (outcome.status === 'halt' && outcome.gasLeft === undefined) {
       session.revert(kept)
       return failed
     }
@@ -69,7 +71,7 @@ export function applyDeposit(
       session.revert(kept)
       return failed
     }
-    const refund = outcome.status === 'success' ? outcome.refund : 0n
+    const refund = refundOf(outcome, 0n)
     const used = { gas: deposit.gasLimit - gasLeftOf(outcome), refund, floor }
     return {
       ...resultOf(outcome),

@@ -44,7 +44,7 @@ export function gasOfCounts(counts: IntrinsicCounts, rules: Rules): IntrinsicGas
   let gas = TRANSACTION + zeros * 4 + nonZeros * nonZeroByte
   if (isCreation) gas += creation + Math.ceil((zeros + nonZeros) / 32) * initCodeWord
   gas += addresses * ACCESS_ADDRESS + slots * ACCESS_SLOT
-  gas += authorizations * AUTHORIZATION
+  gas += authorizations * AUTHORIZATION_GAS
   const floor = floorOfToken === 0 ? 0 : TRANSACTION + (zeros + nonZeros * 4) * floorOfToken
   return { gas: BigInt(gas), floor: BigInt(floor) }
 }
@@ -53,7 +53,7 @@ const TRANSACTION = 21_000
 const ACCESS_ADDRESS = 2_400
 const ACCESS_SLOT = 1_900
 /** PER_EMPTY_ACCOUNT_COST of EIP-7702; what is too much comes back as a refund. */
-const AUTHORIZATION = 25_000
+export const AUTHORIZATION_GAS = 25_000
 
 function countZeros(bytes: Bytes): number {
   let zeros = 0

@@ -67,8 +67,12 @@ export function settleGas(
   return gas > used.floor ? gas : used.floor
 }
 
-export const gasLeftOf = (outcome: Outcome): bigint =>
-  outcome.status === 'success' || outcome.status === 'revert' ? outcome.gasLeft : 0n
+export const gasLeftOf = (outcome: Ended): bigint => outcome.gasLeft ?? 0n
+
+/** The counter of refunds at the end; what a frame added that failed is taken back, what it began with is not. */
+export const refundOf = (outcome: Ended, first: bigint): bigint =>
+  outcome.status === 'success' ? outcome.refund : first
+type Ended = Exclude<Outcome, { status: 'missing' | 'stopped' }>
 
 /** What a receipt says of how a run ended. */
 export function resultOf(outcome: Outcome) {

@@ -8,6 +8,7 @@ import { intrinsicGas } from './intrinsic-gas.ts'
 import { andThen, type Maybe, orUndo } from './maybe.ts'
 import {
   gasLeftOf,
+  refundOf,
   resultOf,
   type SignedContext,
   settleGas,
@@ -60,16 +61,13 @@ function applySigned(transaction: SignedTransaction, context: SignedContext): Ma
   prepay(session, transaction, charge)
   session.setNonce(transaction.from, transaction.nonce + 1n)
   warmUp(session, transaction, context)
-  const authorityRefund = applyAuthorizations(session, authorizationsOf(transaction), rules.chainId)
+  const refund = applyAuthorizations(session, authorizationsOf(transaction), rules.chainId)
   const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
-  const run = session.run(messageOf(transaction, { gas, charge, isGasless }), limits)
+  const run = session.run(messageOf(transaction, { gas, charge, isGasless, refund }), limits)
   return andThen(run, (outcome) => {
     if (outcome.status === 'stopped' || outcome.status === 'missing') return outcome
-    const refund = (outcome.status === 'success' ? outcome.refund : 0n) + authorityRefund
-    const gasUsed = settleGas(
-      { gas: transaction.gasLimit - gasLeftOf(outcome), refund, floor },
-      rules,
-    )
+    const used = transaction.gasLimit - gasLeftOf(outcome)
+    const gasUsed = settleGas({ gas: used, refund: refundOf(outcome, refund), floor }, rules)
     payOut(session, transaction, { charge, gasUsed, env, rules, rollup })
     return {
       ...resultOf(outcome),
@@ -99,7 +97,13 @@ function messageOf(
     gas,
     charge,
     isGasless,
-  }: { readonly gas: bigint; readonly charge: Charge; readonly isGasless: boolean },
+    refund,
+  }: {
+    readonly gas: bigint
+    readonly charge: Charge
+    readonly isGasless: boolean
+    readonly refund: bigint
+  },
 ): Message {
   return {
     from: transaction.from,
@@ -111,5 +115,6 @@ function messageOf(
     gasPrice: charge.price,
     ...(transaction.type === 3 ? { blobHashes: transaction.blobVersionedHashes } : {}),
     ...(isGasless ? { baseFee: 0n } : {}),
+    refund,
   }
 }

@@ -3,6 +3,7 @@
 import { daFootprint, type L1FeeParameters, type RollupData } from '../../chainspec/l1-fee.ts'
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Session } from '../../evm/engine.ts'
+import { MAX_NONCE } from '../../evm/nonce-limit.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { AccessList, Authorization, SignedTransaction } from '../../primitives/transaction.ts'
@@ -59,8 +60,6 @@ export function checkSender(
     return invalid.senderIsContract()
   return undefined
 }
-
-const MAX_NONCE = 2n ** 64n - 1n
 
 /** Fees against the block's. A gasless transaction has none (gasless.ts). */
 export function checkFees(

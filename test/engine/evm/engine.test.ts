@@ -93,6 +93,59 @@ describeEngines((engine) => {
       expect(session.account(outcome.created!).nonce).toBe(1n)
     })
 
+    test('a creation by a sender at its last nonce does not begin: gas and nonce stay', async () => {
+      const last = 2n ** 64n - 1n
+      const session = open('', { 1: { ...RICH, nonce: last } })
+      const told: unknown[] = []
+      session.setTrace({
+        enter: (kind, from, to, value) => void told.push([kind, from, to, value]),
+        exit: (error, gasUsed) => void told.push([error, gasUsed]),
+      })
+      session.setNonce(address(1), 0n)
+      const creation = message({ to: undefined, input: bytes('6001 5ff3'), value: 3n })
+      expect(await session.run(creation)).toEqual({
+        status: 'halt',
+        reason: 'nonce uint64 overflow',
+        gasLeft: 100_000n,
+      })
+      expect(session.account(address(1))).toMatchObject({ nonce: last, balance: RICH.balance })
+      expect(told).toEqual([
+        ['CREATE', address(1), undefined, 3n],
+        ['nonce uint64 overflow', 0n],
+      ])
+    })
+
+    test('a contract at its last nonce creates nothing; the one before it does', async () => {
+      const created = async (nonce: bigint, opcode: string) => {
+        const session = open('', { 2: { code: `5f5f5f5f${opcode}${RETURN_TOP}`, nonce } })
+        const outcome = await session.run(message())
+        const isCreated = outcome.status === 'success' && bytesToBigint(outcome.output) !== 0n
+        return [isCreated, session.account(address(2)).nonce]
+      }
+      for (const opcode of ['f0', 'f5']) {
+        expect(await created(2n ** 64n - 1n, opcode)).toEqual([false, 2n ** 64n - 1n])
+        expect(await created(2n ** 64n - 2n, opcode)).toEqual([true, 2n ** 64n - 1n])
+      }
+    })
+
+    test('the counter of refunds begins with what the message brings', async () => {
+      const refunds = async (code: string, changes = {}) => {
+        const session = open('', { 2: { code, storage: { 1: 5n } }, 3: { code: '5f5f55 5f5ffd' } })
+        const seen: bigint[] = []
+        session.setTrace({ step: ({ refund }) => void seen.push(refund) })
+        const outcome = await session.run(message({ refund: 12_500n, ...changes }))
+        return [seen.at(0), seen.at(-1), outcome.status === 'success' ? outcome.refund : undefined]
+      }
+      expect(await refunds('5f600155 00')).toEqual([12_500n, 17_300n, 17_300n])
+      expect(await refunds('5f600155 00', { refund: undefined })).toEqual([0n, 4_800n, 4_800n])
+      expect(await refunds('5f600155 5f5ffd')).toEqual([12_500n, 17_300n, undefined])
+      // A frame that fails takes back what it added, and no more.
+      const calling = `5f5f5f5f5f${push(3)}5af1 00`
+      expect(await refunds(calling)).toEqual([12_500n, 12_500n, 12_500n])
+      const nothing = await open('').run(message({ to: address(9), refund: 25_000n }))
+      expect(nothing).toMatchObject({ status: 'success', refund: 25_000n })
+    })
+
     test('code that cannot be stored', async () => {
       const create = (input: string, gas = 100_000n) => {
         const session = open('')

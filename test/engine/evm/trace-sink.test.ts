@@ -80,6 +80,17 @@ describeEngines((engine) => {
       expect(told.map((line) => line.replace(/(00)+2a$/, '2a'))).toEqual(lines)
     })
 
+    test.each([
+      ['CREATE', '5f5f60ff f0', 'insufficient balance for transfer'],
+      ['CREATE', '5f5f5f f0', 'nonce uint64 overflow'],
+      ['CREATE2', '5f5f5f5f f5', 'nonce uint64 overflow'],
+    ])('%s that does not begin: %s', async (kind, code, error) => {
+      const own = { 2: { code, balance: 5n, nonce: 2n ** 64n - 1n } }
+      const value = error === 'nonce uint64 overflow' ? 0 : 255
+      const lines = ['CALL 1 2 1 ', ` ${kind} 2 - ${value} `, ` ${error} `, 'ok ']
+      expect(await frames(code, own)).toEqual(lines)
+    })
+
     test('a creation has its address and its init code', async () => {
       const told: unknown[] = []
       const sink: TraceSink = {

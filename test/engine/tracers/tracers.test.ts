@@ -1,7 +1,9 @@
 /** The tracers over the reference engine, and debug_trace* over a chain; go-ethereum's own vectors are run by `npm run conformance`. */
 import { describe, expect, test } from 'vitest'
 import { precompilesOf } from '../../../engine/execution/call/replay.ts'
+import { authorizationHash } from '../../../engine/primitives/authorization.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { sign } from '../../../engine/primitives/signature.ts'
 import { createAddress } from '../../../engine/primitives/transaction-codec.ts'
 import { makeTracer, type TracerChoice } from '../../../engine/tracers/registry.ts'
 import { TracerError } from '../../../engine/tracers/types.ts'
@@ -9,7 +11,7 @@ import { duration } from '../../../rpc/methods/shared/trace-config.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
 import { CONTRACT, execute, SENDER, transfer } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
-import { block, deposit, SENDER as SIGNER, transaction } from '../../fixtures/op-block.ts'
+import { block, deposit, KEY, SENDER as SIGNER, transaction } from '../../fixtures/op-block.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { testOutput } from '../../fixtures/trace-output.ts'
 import type { WorldAccount } from '../../fixtures/world.ts'
@@ -126,6 +128,26 @@ describeEngines((engine) => {
       expect(flat).toMatchObject([
         {},
         { error: error === undefined ? 'write protection' : 'Out of gas' },
+      ])
+    })
+    test('the refund for an existing authority is there before the first step', async () => {
+      // The signer is there, and its nonce is raised before its authorization is looked at.
+      const fields = { chainId: 196n, address: address(7), nonce: 1n }
+      const { r, s, yParity } = sign(authorizationHash(fields), KEY)
+      const authorization = { ...fields, r, s, yParity: BigInt(yParity) }
+      const refunds = async (authorizationList: readonly object[]) => {
+        const changes = { type: 4, authorizationList, gasLimit: 200_000n }
+        const accounts = { 2: { code: '5f5f5500', storage: { 0: 1n } } }
+        const traced = (await trace(steps(), '', { changes, accounts })) as Steps
+        return traced.structLogs.map(({ refund }) => refund)
+      }
+      // PUSH0, PUSH0, SSTORE of a slot that is cleared, STOP.
+      expect(await refunds([authorization])).toEqual([12_500, 12_500, 17_300, 17_300])
+      expect(await refunds([{ ...authorization, nonce: 2n }])).toEqual([
+        undefined,
+        undefined,
+        4_800,
+        4_800,
       ])
     })
     test('the price of a call contains what its frame gets; that of a creation does not', async () => {
@@ -423,7 +445,7 @@ describeEngines((engine) => {
         'invalid argument 1: timeout: time: invalid duration "x"',
       ],
       ['debug_traceTransaction', [hashes[0], { timeout: '1ns' }], -32000, 'execution timeout'],
-      ['debug_traceCall', [{ value: '0x1' }], -32000, 'tracing failed: insufficient funds'],
+      ['debug_traceCall', [{ value: '0x1' }], -32000, 'err: insufficient funds'],
     ])('%s %j is %i', async (method, params, code, message) => {
       expect(await ask(method, params)).toMatchObject({
         code,

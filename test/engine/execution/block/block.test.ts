@@ -261,6 +261,25 @@ describeEngines((engine) => {
       expect(diff.length).toBeLessThanOrEqual(2)
     })
 
+    const LAST = 2n ** 64n - 1n
+    test.each([
+      // As in op-geth the creation is not begun: its gas comes back, and the nonce stays.
+      ['a creation', { to: undefined, input: bytes('00') }, 0, 53_006n, LAST],
+      ['another', { to: address(3) }, 1, 21_000n, 0n],
+      ['one that fails', { to: address(3), gasLimit: 20_000n }, 0, 20_000n, 0n],
+    ])('at the last nonce: %s', async (_, changes, status, gasUsed, nonce) => {
+      const own = { ...accounts, 208: { balance: 10n, nonce: LAST } }
+      const { block: open } = block({ l1: L1, accounts: own })
+      const result = await open.execute(deposit({ mint: 5n, ...changes }))
+      expect(result).toMatchObject({
+        status: 'executed',
+        executed: { receipt: { status, gasUsed, depositNonce: LAST } },
+      })
+      const diff = await open.diff()
+      const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
+      expect(sender!.after).toMatchObject({ nonce, balance: 15n })
+    })
+
     test('the system’s own are no more', async () => {
       const { block: open } = block()
       expect(await open.execute(deposit({ isSystemTransaction: true }))).toEqual({

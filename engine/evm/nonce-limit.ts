@@ -1,0 +1,22 @@
+/** EIP-2681: an account whose nonce is 2^64 − 1 creates nothing. */
+import type { Message, Outcome, Session, TraceSink } from './engine.ts'
+import { NONCE_OVERFLOW } from './halt-reason.ts'
+
+export const MAX_NONCE = 2n ** 64n - 1n
+
+/**
+ * The outcome of a creation by a sender whose raised nonce has wrapped to 0; undefined: the message may run. As in go-ethereum (core/vm,
+ * createFramePreCheck) the nonce stays what it was, and no gas is used.
+ */
+export function refusedCreation(
+  session: Pick<Session, 'account' | 'setNonce'>,
+  message: Message,
+  trace: TraceSink | undefined,
+): Outcome | undefined {
+  const { from, to, value, gas, input } = message
+  if (to !== undefined || session.account(from).nonce !== 0n) return undefined
+  session.setNonce(from, MAX_NONCE)
+  trace?.enter?.('CREATE', from, undefined, value, gas, input)
+  trace?.exit?.(NONCE_OVERFLOW, 0n, new Uint8Array(0))
+  return { status: 'halt', reason: NONCE_OVERFLOW, gasLeft: gas }
+}
