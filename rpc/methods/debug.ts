@@ -185,8 +185,6 @@ async function tracedCall(
     limits: { ...options.limits, isExpired: () => isExpired() || budget.excess !== undefined },
   })
   if (budget.excess !== undefined) throw failed(budget.excess)
-  if (!isApplied && done.status === 'refused')
-    throw failed(`tracing failed: ${bareRefusal(done.message)}`)
   if (!isApplied && done.status !== 'success') throw failureOf(done)
   tracer.writeResult()
   if (budget.excess !== undefined) throw failed(budget.excess)
@@ -315,7 +313,3 @@ function nameOf(at: BlockNumber): string {
   if ('number' in at) return `#${at.number}`
   return `#${at.flashblock.number} at flashblock ${at.flashblock.index}`
 }
-
-/** eth_call says "err: … (supplied gas N)" around what go-ethereum says here alone. */
-const bareRefusal = (message: string): string =>
-  message.replace(/^err: (.*) \(supplied gas \d+\)$/s, '$1')

@@ -50,12 +50,39 @@ const blockStateCall = object('BlockStateCall', {
   stateOverrides: stateOverride,
   calls: array(transactionCall, 'simulatedCalls', 'TransactionArgs'),
 })
-const payload = object('SimulatePayload', {
-  blockStateCalls: array(blockStateCall, 1_000, 'BlockStateCall'),
+const fields = object('SimulatePayload', {
+  blockStateCalls: array(blockStateCall, MAX_SIMULATED_BLOCKS, 'BlockStateCall'),
   traceTransfers: boolean,
   validation: boolean,
   returnFullTransactions: boolean,
 })
+/** Lists are counted before they are decoded, so that one long list is refused as several short ones are. */
+const payload: typeof fields = {
+  ...fields,
+  decode(wire, limits) {
+    checkCounts(wire, limits.simulatedCalls)
+    return fields.decode(wire, limits)
+  },
+}
+
+/** @throws {RpcError} */
+function checkCounts(wire: unknown, maxCalls: number): void {
+  const blocks = memberOf(wire, 'blockStateCalls')
+  if (!Array.isArray(blocks)) return
+  if (blocks.length > MAX_SIMULATED_BLOCKS) throw tooMany('too many blocks')
+  let count = 0
+  for (const block of blocks) {
+    const calls = memberOf(block, 'calls')
+    if (Array.isArray(calls)) count += calls.length
+  }
+  if (count > maxCalls) throw tooMany(`too many calls: ${count} > ${maxCalls}`)
+}
+
+const memberOf = (wire: unknown, name: string): unknown =>
+  typeof wire === 'object' && wire !== null && Object.hasOwn(wire, name)
+    ? (wire as Record<string, unknown>)[name]
+    : undefined
+const tooMany = (message: string) => simulationFailed({ why: 'too many', message })
 
 export const eth_simulateV1 = poolMethod({
   name: 'eth_simulateV1',
@@ -68,7 +95,7 @@ export const eth_simulateV1 = poolMethod({
   params: [param('Payload', payload), optional('Block', blockId, LATEST)],
   result: textResult('Blocks', { type: 'array', items: { type: 'object' } }),
   async handler(context, request, at) {
-    const asked = blocksOf(request.blockStateCalls ?? [], context.limits.simulatedCalls)
+    const asked = blocksOf(request.blockStateCalls ?? [])
     const base = resolveBlock(context.view, at)
     const { traceTransfers = false, validation = false } = request
     const reader = context.view.state(base)
@@ -90,14 +117,8 @@ export const eth_simulateV1 = poolMethod({
 })
 
 /** @throws {RpcError} */
-function blocksOf(
-  wanted: readonly TypeOf<typeof blockStateCall>[],
-  most: number,
-): readonly BlockToSimulate[] {
+function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly BlockToSimulate[] {
   if (wanted.length === 0) throw invalidParams('empty input')
-  if (wanted.length > MAX_SIMULATED_BLOCKS) throw tooMany('too many blocks')
-  const calls = wanted.reduce((sum, block) => sum + (block.calls?.length ?? 0), 0)
-  if (calls > most) throw tooMany(`too many calls: ${calls} > ${most}`)
   return wanted.map(({ blockOverrides, stateOverrides, calls: given = [] }) => ({
     calls: given.map(({ data, ...call }) => {
       const input = call.input ?? data
@@ -123,7 +144,6 @@ function blocksOf(
   }))
 }
 const NOBODY = new Uint8Array(20)
-const tooMany = (message: string) => simulationFailed({ why: 'too many', message })
 
 /** With roots where the base has a trie: a block that is not canonical yet has none. @throws {RpcError} */
 async function simulated(

@@ -32,13 +32,13 @@ export const CODES = {
 } as const
 export type Reason = keyof typeof CODES
 
-/** Of eth_simulateV1 alone, as execution-apis has them. */
+/** Of eth_simulateV1, as execution-apis has them; what that has no code for has the code that eth_call gives it. */
 const SIMULATION_CODES: Readonly<Record<SimulationError['why'] | SimulatedError['why'], number>> = {
   reverted: CODES.reverted,
   halted: -32015,
   input: CODES.input,
-  parameters: CODES.parameters,
-  fees: CODES.parameters,
+  fees: CODES.input,
+  lists: CODES.input,
   'nonce max': CODES.internal,
   'nonce low': -38010,
   'nonce high': -38011,

@@ -1,15 +1,22 @@
 /** eth_createAccessList: what a message touches, as the access list it could have declared (EIP-2930; go-ethereum: ethapi.AccessList). */
 import type { Touch } from '../../evm/engine.ts'
 import { OPCODES } from '../../evm/opcodes.ts'
-import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import type { AccessList } from '../../primitives/transaction.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
 import type { Observer } from '../../tracers/types.ts'
+import { warmedAuthority } from '../transaction/authorizations.ts'
 import { andThen, type Maybe } from '../transaction/maybe.ts'
-import { type CallFailure, type CallOptions, call } from './call.ts'
+import {
+  type CallFailure,
+  type CallOptions,
+  call,
+  gasOf,
+  payableAuthorizations,
+  refused,
+} from './call.ts'
 
 export type AccessListResult =
   | {
@@ -35,7 +42,12 @@ export function createAccessList(
   const { request, nonce, engine, chain, env } = options
   const from = request.from ?? ZERO_20
   const rules = chain.rulesAt(env.number, env.timestamp)
-  const authorities = (request.authorizationList ?? []).map(recoverAuthority)
+  const { authorizationList } = request
+  if (request.gasPrice !== undefined && authorizationList !== undefined)
+    return refused('both gasPrice and authorizationList specified')
+  const authorities = payableAuthorizations(authorizationList, gasOf(options)).map((one) =>
+    warmedAuthority(one, chain.chainId),
+  )
   // Warm in any case: they stand in the list only for the slots that are read of them.
   const excluded = new Set<string>(
     [

@@ -10,8 +10,10 @@ import type { AccessList, Authorization } from '../../primitives/transaction.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
+import { AUTHORIZATION_GAS } from '../transaction/intrinsic-gas.ts'
 import { andFinally, andThen, type Maybe } from '../transaction/maybe.ts'
 import type { KeptSession } from './kept-session.ts'
+import type { SimulatedMessage } from './message.ts'
 import {
   type AccountOverride,
   applyOverrides,
@@ -20,12 +22,7 @@ import {
   overrideBlock,
   overrideHashes,
 } from './overrides.ts'
-import {
-  type Simulated,
-  type SimulatedMessage,
-  type SimulationContext,
-  simulate,
-} from './simulated-message.ts'
+import { type Simulated, type SimulationContext, simulate } from './simulated-message.ts'
 
 /** As on the wire, decoded; a nonce is not looked at. */
 export type CallRequest = {
@@ -80,8 +77,7 @@ export type CallResult =
 /** At once with an engine that answers at once. @throws {ViewError} {MissingError} */
 export function call(options: CallOptions): Maybe<CallResult> {
   return onCallSession(options, (opened): Maybe<CallResult> => {
-    const gas = gasOf(options, opened)
-    if (typeof gas === 'string') return refused(gas)
+    const gas = gasOf(options)
     const message = { ...opened.message, gas }
     const { limits, tracer } = options
     const traced = tracer === undefined ? {} : startTrace(tracer, message, opened)
@@ -99,7 +95,9 @@ function startTrace(
   { session, env, rules }: OpenedCall,
 ): Pick<SimulationContext, 'onEnd'> {
   const { from, to, value, input, gas, authorizations } = message
-  const authorities = authorizations.map(recoverAuthority).filter((found) => found !== undefined)
+  const authorities = payableAuthorizations(authorizations, gas)
+    .map(recoverAuthority)
+    .filter((found) => found !== undefined)
   const about = { from, to, value, input, gasLimit: gas, authorities }
   tracer.start?.({ ...about, state: session, rules, coinbase: env.coinbase })
   session.setTrace(tracer.sink)
@@ -190,13 +188,17 @@ function prepareCall(options: CallOptions): PreparedCall | { readonly refusal: s
     ...block,
     // Who pays nothing sees a base fee of nothing.
     baseFee: message.gasPrice === 0n ? 0n : block.baseFee,
-    blobBaseFee: request.maxFeePerBlobGas === 0n ? 0n : block.blobBaseFee,
+    blobBaseFee: hasFreeBlobs(request) ? 0n : block.blobBaseFee,
   }
   const reader = overrideHashes(options.reader, blockOverrides?.blockHash)
   const sessionRules =
     overridden.moved.length === 0 ? rules.evm : { ...rules.evm, moved: overridden.moved }
   return { reader, env, rules, sessionRules, message }
 }
+
+/** A blob fee of nothing is the default of a message with blobs. */
+const hasFreeBlobs = ({ maxFeePerBlobGas, blobVersionedHashes }: CallRequest): boolean =>
+  maxFeePerBlobGas === 0n || (maxFeePerBlobGas === undefined && blobVersionedHashes !== undefined)
 
 type Refused = CallFailure & { readonly status: 'refused' }
 export const refused = (message: string): Refused => ({ status: 'refused', message })
@@ -237,20 +239,18 @@ export function messageOf(
     tipCap,
     gasPrice: gasPrice ?? (highest < feeCap ? highest : feeCap),
     accessList: request.accessList ?? [],
-    authorizations: request.authorizationList ?? [],
-    blobHashes: request.blobVersionedHashes ?? [],
+    authorizations: request.authorizationList,
+    blobHashes: request.blobVersionedHashes,
     blobFeeCap: request.maxFeePerBlobGas ?? 0n,
   }
 }
 
-/** What is asked for or what the cap allows; with a price and no gas, what the sender can pay of a block's gas. */
-function gasOf({ request, gasCap }: CallOptions, opened: OpenedCall): bigint | string {
-  if (request.gas !== undefined) return request.gas < gasCap ? request.gas : gasCap
-  const { message, session, env } = opened
-  if (message.feeCap === 0n) return gasCap
-  const { balance } = session.account(message.from)
-  if (balance < message.value)
-    return `err: insufficient funds for transfer (supplied gas ${gasCap})`
-  const payable = (balance - message.value) / message.feeCap
-  return [gasCap, env.gasLimit, payable].reduce((least, each) => (each < least ? each : least))
-}
+/** What is asked for, as far as the cap allows; whoever cannot pay for that is refused, whatever a smaller limit would cost. */
+export const gasOf = ({ request: { gas }, gasCap }: CallOptions): bigint =>
+  gas !== undefined && gas < gasCap ? gas : gasCap
+
+/** Signatures are recovered of no more than the gas pays for: a message with more is refused before it runs. */
+export const payableAuthorizations = (
+  list: readonly Authorization[] = [],
+  gas: bigint,
+): readonly Authorization[] => list.slice(0, Number(gas / BigInt(AUTHORIZATION_GAS)))

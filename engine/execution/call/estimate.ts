@@ -44,7 +44,7 @@ function highestGas(options: CallOptions, opened: OpenedCall): bigint | string {
     let available = session.account(message.from).balance
     if (message.value > 0n && message.value >= available) return 'insufficient funds for transfer'
     available -= message.value
-    const blobs = BigInt(message.blobHashes.length) * GAS_PER_BLOB * message.blobFeeCap
+    const blobs = BigInt(message.blobHashes?.length ?? 0) * GAS_PER_BLOB * message.blobFeeCap
     if (blobs > 0n && blobs >= available) return 'insufficient funds for gas * price + value'
     const payable = (available - blobs) / message.feeCap
     if (highest > payable) highest = payable

@@ -4,8 +4,8 @@ import type { BlockEnv } from '../../evm/engine.ts'
 import type { SignedTransaction } from '../../primitives/transaction.ts'
 import { encodeTransaction, transactionHash } from '../../primitives/transaction-codec.ts'
 import { type CallRequest, messageOf } from './call.ts'
+import type { SimulatedMessage } from './message.ts'
 import { SimulationError } from './simulate-chain.ts'
-import type { SimulatedMessage } from './simulated-message.ts'
 
 /** @throws {SimulationError} for fees that contradict each other, and for another chain's id */
 export function simulationMessage(
@@ -14,7 +14,7 @@ export function simulationMessage(
   chain: Pick<ChainSpec, 'chainId'>,
 ): SimulatedMessage {
   const message = messageOf(request, env, chain)
-  if (typeof message === 'string') throw new SimulationError('parameters', message)
+  if (typeof message === 'string') throw new SimulationError('input', message)
   return { ...message, gas: request.gas }
 }
 
@@ -31,9 +31,9 @@ export function simulatedTransaction(
   const fields =
     call.gasPrice !== undefined
       ? { ...common, type: 0 as const, gasPrice: call.gasPrice, chainId: undefined }
-      : call.authorizationList !== undefined
+      : message.authorizations !== undefined
         ? { ...modern, type: 4 as const, authorizationList: message.authorizations }
-        : call.blobVersionedHashes !== undefined
+        : message.blobHashes !== undefined
           ? {
               ...modern,
               type: 3 as const,

@@ -3,8 +3,8 @@ import type { Withdrawal } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import type { CallRequest } from './call.ts'
+import type { RefusedCall } from './message.ts'
 import type { AccountOverride, BlockOverrides } from './overrides.ts'
-import type { RefusedCall } from './simulated-message.ts'
 
 export type SimulatedCall = CallRequest & { readonly nonce?: bigint }
 export type BlockToSimulate = {
@@ -21,7 +21,6 @@ export type PlacedBlock = BlockToSimulate & { readonly number: bigint; readonly 
 export type SimulationReason =
   | RefusedCall['why']
   | 'input'
-  | 'parameters'
   | 'block numbers'
   | 'block times'
   | 'block gas'

@@ -182,7 +182,6 @@ class BlockRun {
       )
     const gas = wanted < this.#budget.gas ? wanted : this.#budget.gas
     const message = simulationMessage({ ...call, gas }, this.#env, chain)
-    const transaction = simulatedTransaction(call, { message, nonce, chainId: chain.chainId })
     session.beginTransaction()
     const done = await runMessage(message, {
       session,
@@ -197,6 +196,7 @@ class BlockRun {
     if (done.status === 'refused')
       throw new SimulationError(done.why, `err: ${done.message} (supplied gas ${gas})`)
     session.endTransaction()
+    const transaction = simulatedTransaction(call, { message, nonce, chainId: chain.chainId })
     const { outcome, gasUsed, peakGas } = done
     this.#budget.gas -= gasUsed
     this.#gasUsed += gasUsed

@@ -34,9 +34,11 @@ export function checkFields(
   call: CallFields,
   { chain: { chainId }, limits: { transactionBytes } }: Pick<FrontContext, 'chain' | 'limits'>,
 ): void {
-  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to } = call
+  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to, authorizationList } = call
   if (gasPrice !== undefined && (maxFeePerGas ?? maxPriorityFeePerGas) !== undefined)
     throw failed('both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified')
+  if (gasPrice !== undefined && authorizationList !== undefined)
+    throw failed('both gasPrice and authorizationList specified')
   if (data !== undefined && input !== undefined && !equalBytes(data, input))
     throw failed(
       'both "data" and "input" are set and not equal. Please use "input" to pass transaction call data',
@@ -46,6 +48,8 @@ export function checkFields(
   const content = input ?? data
   if (to === undefined && (content === undefined || content.length === 0))
     throw failed('contract creation without any data provided')
+  if (to === undefined && authorizationList !== undefined && authorizationList.length > 0)
+    throw failed('authorizationList provided for contract creation, but "to" field is missing')
   if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
     throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
   const size = leastSize(call)

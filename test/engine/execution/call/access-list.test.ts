@@ -1,7 +1,9 @@
 /** eth_createAccessList: what a message touches, stable under its own list. */
 import { describe, expect, test } from 'vitest'
 import { createAccessList } from '../../../../engine/execution/call/access-list.ts'
+import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
 import { bytesToHex } from '../../../../engine/primitives/hex.ts'
+import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
 import { describeEngines } from '../../../fixtures/engines.ts'
 import { CHAIN } from '../../../fixtures/producer.ts'
 import { address, BLOCK, push, type WorldAccount, word, world } from '../../../fixtures/world.ts'
@@ -80,6 +82,46 @@ describeEngines((engine) => {
           [at(2), [5]],
           [at(7), [1]],
         ],
+      })
+    })
+    describe('an authority', () => {
+      const key = new Uint8Array(32).fill(9)
+      const authority = addressOfKey(key)
+      const signed = (fields: { readonly chainId: bigint; readonly nonce: bigint }) => {
+        const unsigned = { ...fields, address: address(7) }
+        const { r, s, yParity } = sign(authorizationHash(unsigned), key)
+        return [{ ...unsigned, r, s, yParity: BigInt(yParity) }]
+      }
+      const balanceOf = `73${bytesToHex(authority).slice(2)}31 00`
+      const isListed = async (chainId: bigint, nonce: bigint) => {
+        const authorizationList = signed({ chainId, nonce })
+        const found = await touched({ 2: { code: balanceOf } }, { authorizationList })
+        return 'list' in found ? found.list.length === 1 : found
+      }
+      test('is warm once its signature is recovered, whatever its nonce', async () => {
+        expect(await isListed(CHAIN.chainId, 0n)).toBe(false)
+        expect(await isListed(0n, 0n)).toBe(false)
+        expect(await isListed(0n, 5n)).toBe(false)
+      })
+      test('of another chain, or at the last nonce, is as cold as any account', async () => {
+        expect(await isListed(CHAIN.chainId + 1n, 0n)).toBe(true)
+        expect(await isListed(0n, 2n ** 64n - 1n)).toBe(true)
+      })
+      test('signs for no transaction with a gas price', async () => {
+        const authorizationList = signed({ chainId: 0n, nonce: 0n })
+        expect(await touched({}, { authorizationList, gasPrice: 10n })).toEqual({
+          status: 'refused',
+          message: 'both gasPrice and authorizationList specified',
+        })
+      })
+      test('is not recovered where the gas does not pay for it', async () => {
+        const authorizationList = signed({ chainId: 0n, nonce: 0n }).concat(
+          Array.from({ length: 40 }, () => signed({ chainId: 0n, nonce: 0n })[0]!),
+        )
+        expect(await touched({}, { authorizationList })).toMatchObject({
+          status: 'refused',
+          message: `err: intrinsic gas too low: have 1000000, want ${21_000 + 41 * 25_000} (supplied gas 1000000)`,
+        })
       })
     })
     test('a message that cannot be applied is refused', async () => {

@@ -30,6 +30,7 @@ import {
 
 describeEngines((engine) => {
   const RETURN_TOP = '5f5260205ff3'
+  const who = checksumAddress(address(1))
 
   function options(
     request: CallRequest,
@@ -62,9 +63,15 @@ describeEngines((engine) => {
       expect(await returned({}, gas)).toBe(50_000_000n - cost)
       expect(await returned({ gas: 60_000_000n }, gas)).toBe(50_000_000n - cost)
       expect(await returned({ gas: 100_000n }, gas)).toBe(100_000n - cost)
-      expect(await returned({ gasPrice: 10n }, gas)).toBe(30_000_000n - cost)
-      const poor = { ...gas, 1: { balance: 1_000_000n } }
-      expect(await returned({ gasPrice: 10n }, poor)).toBe(100_000n - cost)
+      expect(await returned({ gasPrice: 10n }, gas)).toBe(50_000_000n - cost)
+      // With a fee as without one: whoever cannot pay for the cap is told.
+      for (const balance of [0n, 1_000_000n, 499_999_999n])
+        expect(await run({ gasPrice: 10n }, { ...gas, 1: { balance } })).toEqual({
+          status: 'refused',
+          message: `err: insufficient funds for gas * price + value: address ${who} have ${balance} want 500000000 (supplied gas 50000000)`,
+        })
+      const just = { ...gas, 1: { balance: 500_000_000n } }
+      expect(await returned({ gasPrice: 10n }, just)).toBe(50_000_000n - cost)
     })
 
     test('without a price BASEFEE reads 0 and the price too; with one both are real', async () => {
@@ -79,7 +86,6 @@ describeEngines((engine) => {
       )
     })
 
-    const who = checksumAddress(address(1))
     const refusals: [request: CallRequest, message: string][] = [
       [
         { gasPrice: 1n, maxFeePerGas: 1n },
@@ -99,6 +105,22 @@ describeEngines((engine) => {
         { gas: 30_000n, gasPrice: 6n },
         `err: max fee per gas less than block base fee: address ${who}, maxFeePerGas: 6, baseFee: 7 (supplied gas 30000)`,
       ],
+      [
+        { gas: 30_000n, gasPrice: 2n ** 255n },
+        `err: insufficient funds for gas * price + value: address ${who} required balance exceeds 256 bits (supplied gas 30000)`,
+      ],
+      [
+        { gas: 30_000n, authorizationList: [] },
+        `err: EIP-7702 transaction with empty auth list (sender ${who}) (supplied gas 30000)`,
+      ],
+      [
+        { gas: 30_000n, blobVersionedHashes: [] },
+        'err: blob transaction missing blob hashes (supplied gas 30000)',
+      ],
+      [
+        { gas: 30_000n, blobVersionedHashes: [word(1n << 248n), word(2n << 248n)] },
+        'err: blob 1 has invalid hash version (supplied gas 30000)',
+      ],
     ]
     test.each(refusals.map(([request, message]) => [message, request] as const))(
       '%s',
@@ -106,6 +128,45 @@ describeEngines((engine) => {
         expect(await run(request)).toEqual({ status: 'refused', message })
       },
     )
+
+    const one = { chainId: 0n, address: address(7), nonce: 0n, yParity: 0n, r: 1n, s: 1n }
+    const blob = word(1n << 248n)
+    test.each<[CallRequest, string]>([
+      [
+        { authorizationList: [one] },
+        `err: EIP-7702 transaction cannot be used to create contract (sender ${who}) (supplied gas 50000000)`,
+      ],
+      [
+        { blobVersionedHashes: [blob] },
+        'err: blob transaction of type create (supplied gas 50000000)',
+      ],
+    ])('creates no contract: %#', async (list, message) => {
+      const { to: _, ...request } = options({ input: bytes('00'), ...list }).request
+      expect(await call({ ...options({}), request })).toEqual({ status: 'refused', message })
+    })
+
+    test('blobs are paid at the price of the block where a price is named', async () => {
+      const read = { 2: { code: `4a${RETURN_TOP}` } }
+      const env = { ...BLOCK, blobBaseFee: 5n }
+      const blobs = { blobVersionedHashes: [blob] }
+      expect(await returned(blobs, read, { env })).toBe(0n)
+      expect(await returned({ ...blobs, maxFeePerBlobGas: 0n }, read, { env })).toBe(0n)
+      expect(await returned({ ...blobs, maxFeePerBlobGas: 5n }, read, { env })).toBe(5n)
+      expect(await returned({}, read, { env })).toBe(5n)
+      expect(await run({ ...blobs, maxFeePerBlobGas: 4n }, read, { env })).toEqual({
+        status: 'refused',
+        message: `err: max fee per blob gas less than block blob gas fee: address ${who} blobGasFeeCap: 4, blobBaseFee: 5 (supplied gas 50000000)`,
+      })
+    })
+
+    test('a creation at the last nonce fails, another call does not', async () => {
+      const last = { 1: { balance: ETHER, nonce: 2n ** 64n - 1n } }
+      const { to: _, ...creation } = options({ input: bytes('00') }).request
+      const failed = { status: 'refused', message: 'nonce uint64 overflow' }
+      expect(await call({ ...options({}, last), request: creation })).toEqual(failed)
+      expect(await estimateGas({ ...options({}, last), request: creation })).toEqual(failed)
+      expect(await run({}, last)).toMatchObject({ status: 'success' })
+    })
 
     test('a contract as sender is fine, its nonce does not matter', async () => {
       expect(await run({ from: address(2) }, { 2: { code: '00', nonce: 9n } })).toMatchObject({

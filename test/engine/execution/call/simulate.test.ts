@@ -81,6 +81,12 @@ describe('blocks', () => {
     ['a block too far', [{ blockOverrides: { number: hex(1000) } }], -38026],
     ['too many blocks', Array.from({ length: 257 }, () => ({})), -38026],
     ['no block', [], -32602],
+    ['a list of blocks that none is so long', Array.from({ length: 1_001 }, () => ({})), -38026],
+    [
+      'too many calls in one list',
+      [{ calls: Array.from({ length: LIMITS.simulatedCalls.value + 1 }, () => ({})) }],
+      -38026,
+    ],
     [
       'too many calls',
       [{ calls: Array.from({ length: LIMITS.simulatedCalls.value }, () => ({})) }, { calls: [{}] }],
@@ -103,6 +109,23 @@ describe('calls', () => {
     ['the gas of a block', [{ from: FROM, gas: hex(one.header.gasLimit + 1n) }], {}, -38015],
   ])('refused: %s', async (_, calls, options, code) => {
     expect((await simulate([{ calls }], options)).error).toMatchObject({ code })
+  })
+  test('one long list and several short ones are refused in the same words', async () => {
+    const most = LIMITS.simulatedCalls.value
+    const message = `too many calls: ${most + 1} > ${most}`
+    const calls = Array.from({ length: most + 1 }, () => ({}))
+    expect((await simulate([{ calls }])).error).toEqual({ code: -38026, message })
+    const split = [{ calls: calls.slice(1) }, { calls: [{}] }]
+    expect((await simulate(split)).error).toEqual({ code: -38026, message })
+  })
+  test('a creation at the last nonce fails, and uses no more than it costs to begin', async () => {
+    const stateOverrides = { [OTHER]: { nonce: '0xffffffffffffffff' } }
+    const { blocks } = await simulate([{ stateOverrides, calls: [{ from: OTHER, data: '0x00' }] }])
+    expect(blocks[0]!.calls[0]).toMatchObject({
+      status: '0x0',
+      gasUsed: hex(53_000 + 4 + 2),
+      error: { code: -32015, message: 'nonce uint64 overflow' },
+    })
   })
   test('nonces go up by themselves and are free without validation', async () => {
     const calls = [sent, { ...sent, nonce: '0x1' }, sent]

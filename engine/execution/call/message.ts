@@ -1,0 +1,205 @@
+/**
+ * A message as eth_call and its kin have it, and why it cannot be applied: go-ethereum's checks, in its order and its words
+ * (core/state_transition.go, preCheck and execute).
+ */
+import type { Rules } from '../../chainspec/types.ts'
+import type { BlockEnv, Session } from '../../evm/engine.ts'
+import { MAX_NONCE } from '../../evm/nonce-limit.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { checksumAddress } from '../../primitives/checksum-address.ts'
+import type { AccessList, Authorization } from '../../primitives/transaction.ts'
+import { GAS_PER_BLOB } from '../transaction/validation.ts'
+
+export type SimulatedMessage = {
+  readonly from: Bytes
+  readonly to: Bytes | undefined
+  readonly value: bigint
+  readonly input: Bytes
+  readonly gas: bigint
+  /** Wei per gas: the most, for the coinbase at most, and what GASPRICE reads. */
+  readonly feeCap: bigint
+  readonly tipCap: bigint
+  readonly gasPrice: bigint
+  readonly accessList: AccessList
+  /** undefined: it is no message of that kind. An empty list is refused, as in a transaction. */
+  readonly authorizations: readonly Authorization[] | undefined
+  readonly blobHashes: readonly Bytes[] | undefined
+  readonly blobFeeCap: bigint
+}
+
+export type MessageContext = {
+  readonly session: Session
+  /** With a base fee of 0 where no price is paid. */
+  readonly env: BlockEnv
+  readonly rules: Rules
+  /** A nonce to hold the message to, and a base fee that also a message without a price must meet. */
+  readonly validation?: { readonly nonce: bigint }
+}
+
+export type RefusedCall = {
+  readonly message: string
+  readonly why:
+    | 'nonce low'
+    | 'nonce high'
+    | 'nonce max'
+    | 'fees'
+    | 'base fee'
+    | 'lists'
+    | 'funds'
+    | 'gas'
+    | 'init code'
+  readonly isGasTooLow?: boolean
+}
+
+/** @param costs what is paid before the first opcode, and the floor of the calldata */
+export function refusalOf(
+  message: SimulatedMessage,
+  context: MessageContext,
+  costs: { readonly gas: bigint; readonly floor: bigint },
+): RefusedCall | undefined {
+  return (
+    checkNonce(message, context) ??
+    checkFees(message, context) ??
+    checkBlobs(message, context) ??
+    checkAuthorizations(message) ??
+    checkInitCode(message, context) ??
+    checkFunds(message, context) ??
+    checkGas(message, costs)
+  )
+}
+
+function checkNonce(
+  { from }: SimulatedMessage,
+  { session, validation }: MessageContext,
+): RefusedCall | undefined {
+  if (validation === undefined) return undefined
+  const { nonce: wanted } = validation
+  const { nonce } = session.account(from)
+  const who = checksumAddress(from)
+  if (wanted < nonce)
+    return {
+      why: 'nonce low',
+      message: `nonce too low: address ${who}, tx: ${wanted} state: ${nonce}`,
+    }
+  if (wanted > nonce)
+    return {
+      why: 'nonce high',
+      message: `nonce too high: address ${who}, tx: ${wanted} state: ${nonce}`,
+    }
+  if (wanted === MAX_NONCE)
+    return { why: 'nonce max', message: `nonce has max value: address ${who}, nonce: ${wanted}` }
+  return undefined
+}
+
+function checkFees(
+  { from, feeCap, tipCap }: SimulatedMessage,
+  { env, validation }: MessageContext,
+): RefusedCall | undefined {
+  const who = checksumAddressOf(from)
+  if (tipCap > feeCap)
+    return {
+      why: 'fees',
+      message: `max priority fee per gas higher than max fee per gas: address ${who()}, maxPriorityFeePerGas: ${tipCap}, maxFeePerGas: ${feeCap}`,
+    }
+  const mustMeet = validation !== undefined || feeCap > 0n || tipCap > 0n
+  if (mustMeet && feeCap < env.baseFee)
+    return {
+      why: 'base fee',
+      message: `max fee per gas less than block base fee: address ${who()}, maxFeePerGas: ${feeCap}, baseFee: ${env.baseFee}`,
+    }
+  return undefined
+}
+
+/** EIP-4844 and EIP-7594. */
+function checkBlobs(
+  { from, to, blobHashes, blobFeeCap }: SimulatedMessage,
+  { env, rules, validation }: MessageContext,
+): RefusedCall | undefined {
+  if (blobHashes === undefined) return undefined
+  if (to === undefined) return { why: 'lists', message: 'blob transaction of type create' }
+  if (blobHashes.length === 0)
+    return { why: 'lists', message: 'blob transaction missing blob hashes' }
+  const { maxBlobsOfTransaction: most } = rules
+  if (most !== undefined && blobHashes.length > most)
+    return { why: 'lists', message: 'blob transaction has too many blobs' }
+  const wrong = blobHashes.findIndex((hash) => hash[0] !== BLOB_HASH_VERSION)
+  if (wrong >= 0) return { why: 'lists', message: `blob ${wrong} has invalid hash version` }
+  const mustMeet = validation !== undefined || blobFeeCap > 0n
+  if (rules.header.beaconRoot && mustMeet && blobFeeCap < env.blobBaseFee)
+    return {
+      why: 'lists',
+      message: `max fee per blob gas less than block blob gas fee: address ${checksumAddress(from)} blobGasFeeCap: ${blobFeeCap}, blobBaseFee: ${env.blobBaseFee}`,
+    }
+  return undefined
+}
+const BLOB_HASH_VERSION = 1
+
+/** EIP-7702. */
+function checkAuthorizations({
+  from,
+  to,
+  authorizations,
+}: SimulatedMessage): RefusedCall | undefined {
+  if (authorizations === undefined) return undefined
+  const problem =
+    to === undefined
+      ? 'EIP-7702 transaction cannot be used to create contract'
+      : authorizations.length === 0
+        ? 'EIP-7702 transaction with empty auth list'
+        : undefined
+  return problem === undefined
+    ? undefined
+    : { why: 'lists', message: `${problem} (sender ${checksumAddress(from)})` }
+}
+
+function checkInitCode(
+  { to, input }: SimulatedMessage,
+  { rules }: MessageContext,
+): RefusedCall | undefined {
+  const size = input.length
+  const limit = rules.maxInitCodeBytes
+  if (to !== undefined || limit === undefined || size <= limit) return undefined
+  return {
+    why: 'init code',
+    message: `max initcode size exceeded: code size ${size} limit ${limit}`,
+  }
+}
+
+function checkFunds(
+  { from, feeCap, gas, value, blobHashes = [], blobFeeCap }: SimulatedMessage,
+  { session }: MessageContext,
+): RefusedCall | undefined {
+  const blobs = BigInt(blobHashes.length) * GAS_PER_BLOB * blobFeeCap
+  const want = gas * feeCap + value + blobs
+  const { balance } = session.account(from)
+  if (balance >= want) return undefined
+  const who = checksumAddress(from)
+  const wanting =
+    want >= 2n ** 256n ? 'required balance exceeds 256 bits' : `have ${balance} want ${want}`
+  return {
+    why: 'funds',
+    message: `insufficient funds for gas * price + value: address ${who} ${wanting}`,
+  }
+}
+
+function checkGas(
+  { gas }: SimulatedMessage,
+  costs: { readonly gas: bigint; readonly floor: bigint },
+): RefusedCall | undefined {
+  if (gas < costs.gas)
+    return {
+      why: 'gas',
+      message: `intrinsic gas too low: have ${gas}, want ${costs.gas}`,
+      isGasTooLow: true,
+    }
+  if (gas < costs.floor)
+    return {
+      why: 'gas',
+      message: `insufficient gas for floor data gas cost: have ${gas}, want ${costs.floor}`,
+      isGasTooLow: true,
+    }
+  return undefined
+}
+
+/** Hashing waits until somebody reads the text. */
+const checksumAddressOf = (address: Bytes) => () => checksumAddress(address)

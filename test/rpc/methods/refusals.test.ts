@@ -1,0 +1,119 @@
+/** One refusal has one text and one code, whichever method meets it; what a method cannot apply it says in the words of eth_call. */
+import { describe, expect, test } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { CONTRACT, SENDER } from '../../fixtures/executed.ts'
+import { memoryChain } from '../../fixtures/memory-chain.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
+import { worldDiff } from '../../fixtures/world.ts'
+
+const rich = worldDiff({ 1: { balance: 10n ** 20n } })[0]!
+const memory = memoryChain([{ ...rich, address: SENDER }])
+memory.publish({ canonical: memory.make(memory.genesis) })
+const rpc = testRpc({ memory })
+const from = bytesToHex(SENDER)
+const to = bytesToHex(CONTRACT)
+const authorization = {
+  ...{ chainId: '0x0', address: to, nonce: '0x0', yParity: '0x1' },
+  ...{ r: '0x1', s: '0x1' },
+}
+const blob = `0x01${'11'.repeat(31)}`
+
+type Asked = readonly [method: string, params: readonly unknown[]]
+const calls = (call: object, stateOverrides: object = {}): readonly Asked[] => [
+  ['eth_call', [call, 'latest', stateOverrides]],
+  ['eth_estimateGas', [call, 'latest', stateOverrides]],
+  ['eth_createAccessList', [call, 'latest', stateOverrides]],
+  ['debug_traceCall', [call, 'latest', { tracer: 'noopTracer', stateOverrides }]],
+  ['eth_simulateV1', [{ blockStateCalls: [{ stateOverrides, calls: [call] }] }, 'latest']],
+]
+async function refusals(asked: readonly Asked[]): Promise<readonly string[]> {
+  const replies = asked.map(async ([method, params]) => {
+    const { error } = await rpc.ask(method, params)
+    return `${error?.code} ${error?.message}`
+  })
+  return Promise.all(replies)
+}
+
+describe('of the request', () => {
+  const both = { [to]: { state: {}, stateDiff: {} } }
+  test.each<[object, object, string]>([
+    [
+      {},
+      both,
+      `account 0xc0C0c0c0C0C0C0C0c0c0c0c0c0c0c0C0C0c0C0C0 has both 'state' and 'stateDiff'`,
+    ],
+    [{}, { [to]: { movePrecompileToAddress: from } }, ' is not a precompile'],
+    [
+      { gasPrice: '0x1', maxFeePerGas: '0x1' },
+      {},
+      'both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified',
+    ],
+    [{ chainId: '0x1' }, {}, "chainId does not match node's (have=1, want=196)"],
+  ])('%j %j', async (fields, overrides, message) => {
+    const [first, ...others] = await refusals(calls({ from, to, ...fields }, overrides))
+    expect(first!.toLowerCase()).toContain(message.toLowerCase())
+    expect(first).toMatch(/^-32000 /)
+    expect(others).toEqual(others.map(() => first))
+  })
+})
+
+describe('of the message', () => {
+  const gas = '0x7530'
+  const sender = '(sender 0x'
+  test.each<[fields: object, message: string, ofSimulation?: number]>([
+    [{ to, authorizationList: [] }, `EIP-7702 transaction with empty auth list ${sender}`],
+    [
+      { data: '0x00', authorizationList: [authorization] },
+      `EIP-7702 transaction cannot be used to create contract ${sender}`,
+    ],
+    [{ to, blobVersionedHashes: [] }, 'blob transaction missing blob hashes'],
+    [{ data: '0x00', blobVersionedHashes: [blob] }, 'blob transaction of type create'],
+    [{ to, blobVersionedHashes: [blob, to.padEnd(66, '0')] }, 'blob 1 has invalid hash version'],
+    [
+      { to, maxFeePerGas: '0x1', maxPriorityFeePerGas: '0x2' },
+      'max priority fee per gas higher than max fee per gas: address 0x',
+    ],
+    [{ to, value: '0x56bc75e2d63100001' }, 'insufficient funds for gas * price + value', -38014],
+    [{ to, gas: '0x5207' }, 'intrinsic gas too low: have 20999, want 21000', -38013],
+    [
+      { data: `0x${'00'.repeat(49_153)}` },
+      'max initcode size exceeded: code size 49153 limit 49152',
+      -38025,
+    ],
+  ])('%#: %j', async (fields, words, ofSimulation = -32000) => {
+    const asked = calls({ from, gas, ...fields })
+    const [call, estimate, list, trace, simulation] = await refusals(asked)
+    expect(call).toMatch(/^-32000 err: .* \(supplied gas \d+\)$/)
+    expect(call).toContain(words)
+    expect([list, trace]).toEqual([call, call])
+    expect(simulation).toBe(call!.replace('-32000', `${ofSimulation}`))
+    // The estimate names the gas that it has tried; more gas is what it looks for.
+    if (ofSimulation === -38013) expect(estimate).toBe('undefined undefined')
+    else {
+      expect(estimate).toMatch(/^-32000 failed with \d+ gas: /)
+      expect(estimate).toContain(words)
+    }
+  })
+})
+
+describe('of a transaction object, before anything is estimated or signed', () => {
+  test.each<[object, string]>([
+    [
+      { to, gasPrice: '0x174876e800', authorizationList: [authorization] },
+      'both gasPrice and authorizationList specified',
+    ],
+    [
+      {
+        ...{ data: '0x00', authorizationList: [authorization] },
+        ...{ maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' },
+      },
+      'authorizationList provided for contract creation, but "to" field is missing',
+    ],
+  ])('%#: %j', async (fields, message) => {
+    const given = { from, gas: '0x30000', nonce: '0x0', ...fields }
+    const asked = ['eth_fillTransaction', 'eth_signTransaction', 'eth_sendTransaction'].map(
+      (method) => [method, [given]] as const,
+    )
+    expect(await refusals(asked)).toEqual(asked.map(() => `-32000 ${message}`))
+  })
+})
