@@ -84,13 +84,13 @@ function openSession(options: {
   }
 
   async function run(message: Message, limits?: Limits): Promise<Outcome> {
+    const refused = refusedCreation(session, message, trace)
+    if (refused !== undefined) return refused
     const mark = state.checkpoint()
     const evm = takeEvm()
     let isWhole = true
     try {
-      evm.meter.start(limits)
-      evm.transientStorage.clear()
-      evm.firstRefund = message.refund ?? 0n
+      evm.begin(limits, message.refund)
       const result = await evm.runCall(callOptions(message, block))
       const outcome = outcomeOf(result, message.gas, kernel.common)
       if (outcome.status === 'success') markDestroyed(state, kernel, result)
@@ -114,10 +114,7 @@ function openSession(options: {
 
   const session: Session = {
     ...stateAccess(state),
-    run(given, limits) {
-      const message = boundMessage(given, limits)
-      return refusedCreation(session, message, trace) ?? run(message, limits)
-    },
+    run: (message, limits) => run(boundMessage(message, limits), limits),
     reopen(reader, nextBlock) {
       state.reopen(reader)
       block = nextBlock
@@ -126,9 +123,7 @@ function openSession(options: {
       trace = sink
       traced = undefined
     },
-    close() {
-      Object.assign(session, closed(session))
-    },
+    close: () => void Object.assign(session, closed(session)),
   }
   return session
 }
@@ -204,8 +199,8 @@ type CallMessage = Parameters<EVM['_executeCall']>[0]
 
 class SessionEvm extends EVM {
   readonly meter: Meter
-  /** The counter of refunds before the first opcode of the next message. */
-  firstRefund = 0n
+  /** The counter of refunds before the first opcode. */
+  #firstRefund = 0n
   readonly runTrace: RunTrace | undefined
 
   constructor(
@@ -231,8 +226,15 @@ class SessionEvm extends EVM {
     this.runTrace = traced && traceEvents(this, traced.state, traced.trace)
   }
 
+  /** Before each message. */
+  begin(limits: Limits | undefined, refund = 0n): void {
+    this.meter.start(limits)
+    this.transientStorage.clear()
+    this.#firstRefund = refund
+  }
+
   protected override _executeCall(message: CallMessage): Promise<EVMResult> {
-    if (message.depth === 0) message.gasRefund = this.firstRefund
+    if (message.depth === 0) message.gasRefund = this.#firstRefund
     return super._executeCall(message)
   }
 
