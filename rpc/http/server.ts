@@ -160,6 +160,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const http = openHttp(limits)
   const sockets = guardSockets(http, {
     ...options,
+    headersWithoutOrigin,
     open: (socket, toNode) => (short === undefined ? toNode(socket) : short.open(socket, toNode)),
   })
   const floods = watchFloods(limits, (socket, by) => {
@@ -246,7 +247,7 @@ function controlsOf(
     async close() {
       webSockets.closeAll(1001, 'the node is stopping')
       short?.close()
-      sockets.closeUnnamed()
+      sockets.closeUnserved()
       await server.close()
     },
     inject: server.inject.bind(server),

@@ -1,12 +1,14 @@
 /** The sockets of the HTTP server, from accept to close: who gets one, who loses one, and how those that are late are closed. */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http'
 import { BlockList, type Socket } from 'node:net'
 import { awaitProxyHeader, type ProxyRefusal } from '../behind/proxied.ts'
 import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../seam/address.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
+import { createClosing, endBroken } from './closing.ts'
 import { Incoming } from './incoming.ts'
 import { type Activity, createPlaces, type Place, type Places } from './places.ts'
+import { createRefusals, type RefusalLimits, type Refusals } from './refusals.ts'
 
 export interface Sockets {
   /** The headers of a request are here. */
@@ -26,12 +28,12 @@ export interface Sockets {
    * no new ones for a while. Not a trusted proxy, whose clients are many.
    */
   cutOff(socket: Socket): void
-  /** Ends those whose client is not named yet, and those that come. */
-  closeUnnamed(): void
+  /** Ends those that are refused, those whose client is not named yet, and those that come. */
+  closeUnserved(): void
   /** What comes over a socket is no request, or did not come in time. */
   onBroken(error: NodeJS.ErrnoException, socket: Socket): void
   readonly stats: {
-    /** Closed on accept: too many of the address, or all are busy. */
+    /** Answered with 503, or closed on accept: too many of the address, or all are busy. */
     readonly refused: number
     /** Closed while idle, because another client needed the place. */
     readonly evicted: number
@@ -62,13 +64,8 @@ const OPEN = Symbol('open')
 type Known = Socket & { [OPEN]?: Open }
 const openOf = (socket: Socket): Open | undefined => (socket as Known)[OPEN]
 
-export type SocketLimits = Pick<
-  Limits,
-  'sockets' | 'socketsPerClient' | 'cutOffMs' | 'headersMs' | 'requestMs'
->
-
-/** Late sockets that are closed in one turn of the loop: 64 take some 3 ms. */
-const CLOSED_PER_TURN = 64
+export type SocketLimits = RefusalLimits &
+  Pick<Limits, 'sockets' | 'cutOffMs' | 'headersMs' | 'requestMs'>
 
 /**
  * Node's own listener, which gives a socket its parser, is called after the socket has got a place. A refused one costs 35 µs of processor
@@ -85,6 +82,8 @@ export function guardSockets(
     /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
     readonly namingProxies: TrustedProxies
     readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
+    /** Headers of an answer that no browser's origin decides. */
+    readonly headersWithoutOrigin: OutgoingHttpHeaders
     /** Monotonic milliseconds. */
     readonly now: () => number
     /** A socket that has a place; `toNode` gives it its parser. */
@@ -98,15 +97,18 @@ export function guardSockets(
   const cuts = createCuts(limits.cutOffMs, options.now)
   const late = createLate(stats, limits)
   const keyOf = createKeys(trustedProxies)
-  const admit = createAdmission({ places, stats, keyOf })
+  const refusals = createRefusals(limits, { ...options, headers: options.headersWithoutOrigin })
+  const admit = createAdmission({ places, refusals, stats, keyOf })
 
+  /** It is closed unheard, and not even told. */
   function isUnwanted(remote: string): boolean {
     const key = keyOf(remote)
-    if (key === undefined || !(places.isFull(key) || cuts.has(key))) return false
+    if (key === undefined) return false
+    if (!cuts.has(key) && (!places.isFull(key) || refusals.hasRoom(key))) return false
     stats.refused++
     return true
   }
-  const naming = createNaming({ ...options, places, stats, isUnwanted })
+  const naming = createNaming({ ...options, places, refusals, stats, isUnwanted })
   const isNaming = (remote: string | undefined) =>
     namingProxies.rules.length > 0 &&
     isTrusted(clientAddress(remote, undefined, NONE), namingProxies)
@@ -126,7 +128,10 @@ export function guardSockets(
   return {
     stats,
     ...followRequests((one) => places.set(one.place!, activityOf(one))),
-    closeUnnamed: naming.close,
+    closeUnserved() {
+      refusals.close()
+      naming.close()
+    },
     handOver: late.handOver,
     closeLate: (socket) => late.close(lateError(), socket),
     closeHandedOver: late.closeHandedOver,
@@ -198,16 +203,20 @@ const createKeys =
   }
 
 const NONE = new BlockList()
+/** Whoever it is, a trusted proxy as well. */
+const peerKeyOf = ({ remoteAddress }: Socket): string =>
+  limiterKey(clientAddress(remoteAddress, undefined, NONE))
 
 /** A connection whose client will be named counts among all, and from then on for that client. @param open it is known */
 function createNaming(options: {
   readonly limits: SocketLimits
   readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
   readonly places: Places<Open>
+  readonly refusals: Refusals
   readonly stats: { refused: number; evicted: number; unnamed: number }
   readonly isUnwanted: (remote: string) => boolean
 }): { name(socket: Socket, open: () => void): void; close(): void } {
-  const { limits, places, stats, isUnwanted } = options
+  const { limits, places, refusals, stats, isUnwanted } = options
   const onRefused = (why: ProxyRefusal, proxy: string) => {
     stats.unnamed++
     options.onUnnamed(why, proxy)
@@ -217,10 +226,14 @@ function createNaming(options: {
   let isClosed = false
 
   function name(socket: Socket, open: () => void): void {
-    const entered = isClosed ? undefined : places.enter(undefined, openWith(socket))
+    if (isClosed) {
+      socket.destroy()
+      return
+    }
+    const entered = places.enter(undefined, openWith(socket))
     if (entered === undefined) {
       stats.refused++
-      socket.destroy()
+      refusals.refuse(socket, peerKeyOf(socket), 'all')
       return
     }
     if (entered.evicted !== undefined) {
@@ -254,22 +267,26 @@ const openWith = (socket: Socket): Open => ({
   ...{ arriving: undefined, since: undefined, isLate: false },
 })
 
-/** Gives a socket its place, or closes it; false: closed. */
+/** Gives a socket its place, or refuses it; false: refused. */
 function createAdmission({
   places,
+  refusals,
   stats,
   keyOf,
 }: {
   readonly places: Places<Open>
+  readonly refusals: Refusals
   readonly stats: { refused: number; evicted: number }
   readonly keyOf: (remote: string | undefined) => string | undefined
 }): (socket: Socket) => boolean {
   return (socket) => {
     const one = openWith(socket)
-    const entered = places.enter(keyOf(socket.remoteAddress), one)
+    const key = keyOf(socket.remoteAddress)
+    const entered = places.enter(key, one)
     if (entered === undefined) {
       stats.refused++
-      socket.destroy()
+      const isFull = key !== undefined && places.isFull(key)
+      refusals.refuse(socket, key ?? peerKeyOf(socket), isFull ? 'address' : 'all')
       return false
     }
     if (entered.evicted !== undefined) {
@@ -318,7 +335,7 @@ function createLate(
     if (one?.isLate === true) return
     if (one !== undefined) one.isLate = true
     stats.late++
-    closeSoon(error, socket)
+    closeSoon(() => endBroken(socket, 408, error))
   }
   return {
     close,
@@ -366,31 +383,3 @@ function createCuts(
   }
 }
 const MOST_CUTS = 10_000
-
-/** Node tells of all that are late at once, however many. */
-function createClosing(): (error: Error, socket: Socket) => void {
-  const waiting: { readonly error: Error; readonly socket: Socket }[] = []
-  function closeSome(): void {
-    for (const { error, socket } of waiting.splice(0, CLOSED_PER_TURN))
-      endBroken(socket, 408, error)
-    if (waiting.length > 0) setImmediate(closeSome)
-  }
-  return (error, socket) => {
-    if (waiting.push({ error, socket }) === 1) setImmediate(closeSome)
-  }
-}
-
-const REASONS = {
-  400: 'Bad Request',
-  408: 'Request Timeout',
-  431: 'Request Header Fields Too Large',
-} as const
-
-function endBroken(socket: Socket, status: keyof typeof REASONS, error: Error): void {
-  const reason = REASONS[status]
-  if (socket.writable)
-    socket.write(
-      `HTTP/1.1 ${status} ${reason}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${reason.length}\r\n\r\n${reason}`,
-    )
-  socket.destroy(error)
-}

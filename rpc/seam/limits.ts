@@ -151,6 +151,16 @@ export const LIMITS = {
   ),
   sockets: limit(10_000, 'items', 'open sockets, HTTP and WebSocket'),
   socketsPerClient: limit(256, 'items', 'open sockets of one address; 0 = off'),
+  refusedSocketsPerClient: limit(
+    256,
+    'items',
+    'connections of one address beyond those that are answered with 503 in a second; 0 = none, they are closed on accept',
+  ),
+  refusedSocketsTotal: limit(
+    1_024,
+    'items',
+    'connections of all that are answered with 503 in a second',
+  ),
   requestsPerSocket: limit(10_000, 'items', 'requests before an HTTP connection is closed'),
   requestsInFlight: limit(
     128,

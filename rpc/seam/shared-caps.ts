@@ -26,6 +26,7 @@ export const CAP_KINDS = [
   'upstream',
   'connections',
   'sockets',
+  'refusedSockets',
 ] as const
 export type CapKind = (typeof CAP_KINDS)[number]
 /** Who opens caps twice for one kind counts one thing, under the limits of each. */

@@ -1,6 +1,6 @@
 /**
  * What one client may not do to the others. Inputs: no request, however long, deep or wrong, holds up those of others: a pinger beside it
- * is answered within 20 ms. Rows: a hostile client within a node's default limits for some seconds of each kind; honest clients beside it
+ * is answered within 20 ms. Rows: a hostile client within a public node's default limits for some seconds of each kind; honest clients beside it
  * are answered, the flashblocks come on time, and memory comes back.
  * Usage: npm run hostile [-- --only REGEX] [--part inputs|rows] [--http llhttp|node] [--front-threads N] [--seed S] [--seconds N, of each row]
  * Over Node the rows are those of HTTP and its sockets alone.
@@ -24,7 +24,9 @@ const wanted = new RegExp(String(own['only'] ?? ''))
 const part = own['part'] ?? 'both'
 /** The way of plain requests. */
 const http = String(own['http'] ?? 'llhttp')
-const flags = ['--http', http, '--front-threads', String(own['front-threads'] ?? 1)]
+/** As a public node has them. */
+const limits = ['--limit-sockets-per-client', '256']
+const flags = ['--http', http, '--front-threads', String(own['front-threads'] ?? 1), ...limits]
 const { check, close } = checks(http === 'node' ? 'hostile, over Node' : 'hostile')
 if (part !== 'rows') await sufferInputs(check, wanted, flags)
 const rows = (http === 'node' ? DOOR_ROWS : ROWS).filter(({ name }) => wanted.test(name))

@@ -241,7 +241,10 @@ export function servingProblems(
 
 /** Everybody could spend from unlocked accounts, and nobody has said that this is meant. */
 export const isOpenToAll = ({ host, allowInsecureUnlock }: NodeConfig): boolean =>
-  !isLoopback(host) && host !== 'localhost' && !allowInsecureUnlock
+  !isLoopbackHost(host) && !allowInsecureUnlock
+
+/** Nobody from another machine gets there. */
+export const isLoopbackHost = (host: string): boolean => isLoopback(host) || host === 'localhost'
 
 function range(wire: string): string {
   trustedProxies([wire])

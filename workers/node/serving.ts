@@ -133,7 +133,8 @@ const placesOf = (limits: NodeConfig['limits']): number =>
   limits.legacyCallsTotal +
   limits.forwardsTotal +
   limits.connectionsTotal +
-  limits.sockets
+  limits.sockets +
+  limits.refusedSocketsTotal
 
 /** Of the main thread: with cells it answers what runs on it alone. */
 async function openFront(

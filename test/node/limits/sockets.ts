@@ -137,6 +137,13 @@ async function readLate(socket: Socket, bytes: number): Promise<string> {
   })
 }
 
+/** What becomes of two connections beyond the only one that their address may have. */
+async function refusedSockets({ open }: { open(): Promise<Socket> }): Promise<readonly string[]> {
+  await statusOf(await open(), post('{}'))
+  const first = await statusOf(await open(), post('{}'))
+  return [first, await statusOf(await open(), post('{}'))]
+}
+
 const MEGABYTE = 'x'.repeat(1_000_000)
 const NOTE = Buffer.from(MEGABYTE.slice(0, 50_000))
 
@@ -166,12 +173,18 @@ export const SOCKETS = {
   ),
   socketsPerClient: row(
     1,
-    'closed',
+    '503',
     over(async ({ open }) => {
       await statusOf(await open(), post('{}'))
       return statusOf(await open(), post('{}'))
     }),
   ),
+  refusedSocketsPerClient: row(
+    1,
+    ['503', 'closed'],
+    over(refusedSockets, {}, { socketsPerClient: 1 }),
+  ),
+  refusedSocketsTotal: row(1, ['503', 'closed'], over(refusedSockets, {}, { socketsPerClient: 1 })),
   requestsPerSocket: row(
     1,
     'closed',

@@ -69,7 +69,7 @@ const REQUEST =
 async function isServed(socket: Socket): Promise<boolean> {
   socket.write(REQUEST)
   return Promise.race([
-    once(socket, 'data').then(() => true),
+    once(socket, 'data').then(([answer]) => String(answer).startsWith('HTTP/1.1 200 ')),
     once(socket, 'close').then(() => false),
   ])
 }
@@ -86,10 +86,29 @@ test('sockets of an address are counted over all servers', async () => {
   expect(await isServed(await from('127.0.0.3', other.port))).toBe(true)
   expect([one, other].map(({ server }) => server.sockets.refused)).toEqual([1, 1])
   first.destroy()
-  await expect.poll(() => one.server.connections()).toBe(0)
+  await expect.poll(() => one.server.connections(), { timeout: 10_000 }).toBe(0)
   expect(await isServed(await from('127.0.0.2', other.port))).toBe(true)
   capsOfEnded(memory, 1)
   for (let n = 0; n < 2; n++) expect(await isServed(await from('127.0.0.2', one.port))).toBe(true)
+})
+
+test('connections that are told that they are too many are counted over all servers', async () => {
+  const { open } = cells()
+  const limits = { socketsPerClient: 1, refusedSocketsPerClient: 2 }
+  const servers = [await serverOf(limits, open[0]), await serverOf(limits, open[1])]
+  expect(await isServed(await from('127.0.0.2', servers[0]!.port))).toBe(true)
+  const told: string[] = []
+  for (const { port } of [...servers, ...servers]) {
+    const socket = await from('127.0.0.2', port)
+    let answer = ''
+    socket.on('data', (piece) => {
+      answer += piece
+    })
+    // Whoever is told keeps its half, so that each of them counts until the server closes it.
+    await Promise.race([once(socket, 'data'), once(socket, 'close')])
+    told.push(answer.slice(9, 12))
+  }
+  expect(told).toEqual(['503', '503', '', ''])
 })
 
 test('without a bound of sockets none are counted, and a total is of each server', async () => {
@@ -146,6 +165,7 @@ test('every kind is opened once, with its limits', async () => {
     upstream: [[limits.forwardsPerClient, limits.forwardsTotal]],
     connections: [[limits.connectionsPerClient, limits.connectionsTotal]],
     sockets: [[limits.socketsPerClient, Infinity]],
+    refusedSockets: [[limits.refusedSocketsPerClient, limits.refusedSocketsTotal]],
   })
   expect(Object.keys(opened).toSorted()).toEqual([...CAP_KINDS].toSorted())
 })

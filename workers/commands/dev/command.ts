@@ -1,7 +1,7 @@
 /** `flashnode dev`: the embedded network. */
 import { defineCommand } from '../../config/command.ts'
 import { isOpenToAll, servingDefaults, servingProblems } from '../../config/serving.ts'
-import { type DevDefaults, FLAGS } from './flags.ts'
+import { type DevDefaults, FLAGS, socketsPerClientOn } from './flags.ts'
 
 /** A chain that begins empty would fill a large one for hours, and memory would seem to leak. */
 const SMALL_CACHE_MB = 64
@@ -18,9 +18,12 @@ export const dev = defineCommand({
   flags: FLAGS,
   defaults(given): DevDefaults {
     const { chain = 'xlayer', adminPort = 8_546, dbCache = SMALL_CACHE_MB } = given
+    const { limitSocketsPerClient = socketsPerClientOn(given.host) } = given
+    const own = { adminPort, dbCache, limitSocketsPerClient }
     return {
       chain,
-      ...servingDefaults({ ...given, adminPort, dbCache }, { command: 'dev', chain }),
+      limitSocketsPerClient,
+      ...servingDefaults({ ...given, ...own }, { command: 'dev', chain }),
     }
   },
   problems(config, isFlag) {

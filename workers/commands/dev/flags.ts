@@ -2,10 +2,18 @@
 import { WIRE_FORMS } from '../../../engine/flashblocks/codec.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import { choice, integer, option, optional, text } from '../../config/option.ts'
-import { BEHIND, type NodeDefaults, SERVING } from '../../config/serving.ts'
+import { LIMIT_FLAGS } from '../../config/options.ts'
+import { BEHIND, isLoopbackHost, type NodeDefaults, SERVING } from '../../config/serving.ts'
 
 const DAY_MS = 86_400_000
 const UINT32 = 0xffff_ffff
+
+/** One program with all its requests at once is what a development network is for, and its port is nobody else's. */
+const SOCKETS_ON_LOOPBACK = 4_096
+
+/** What one address may have open where nobody has said it. */
+export const socketsPerClientOn = (host: string): number =>
+  isLoopbackHost(host) ? SOCKETS_ON_LOOPBACK : LIMIT_FLAGS.limitSocketsPerClient.fallback
 
 export const FLAGS = {
   ...SERVING,
@@ -21,6 +29,15 @@ export const FLAGS = {
     fallback: 200,
     text: 'time between flashblocks',
   }),
+  limitSocketsPerClient: option(
+    LIMIT_FLAGS.limitSocketsPerClient.value!,
+    optional(LIMIT_FLAGS.limitSocketsPerClient.decode),
+    {
+      fallback: undefined,
+      text: LIMIT_FLAGS.limitSocketsPerClient.text,
+      shown: `${SOCKETS_ON_LOOPBACK} on a loopback --host, else ${LIMIT_FLAGS.limitSocketsPerClient.fallback}`,
+    },
+  ),
   behind: BEHIND,
   feedForm: option('xlayer|plain', choice(...WIRE_FORMS), {
     fallback: 'xlayer',
@@ -82,7 +99,10 @@ export const FLAGS = {
   }),
 }
 
-export type DevDefaults = NodeDefaults & { readonly chain: string }
+export type DevDefaults = NodeDefaults & {
+  readonly chain: string
+  readonly limitSocketsPerClient: number
+}
 export type DevConfig = ConfigOf<typeof FLAGS, DevDefaults>
 
 function wholeSeconds(wire: string): number {
