@@ -15,8 +15,8 @@ export type BodyOptions = {
   readonly limits: BodyLimits
   readonly intake: Intake
   readonly limiter: Pick<Limiter, 'charge' | 'refund'>
-  /** A body came in so many pieces that its client is not to be heard for a while. */
-  readonly cutOff: (socket: Socket) => void
+  /** A body came in too many pieces; the second time its client is not to be heard for a while. */
+  readonly strike: (socket: Socket) => void
 }
 export type Body = {
   readonly text: string
@@ -144,7 +144,7 @@ class Reading {
     if (this.#size > bodyBytes) return this.#tooLarge(this.#size, LINGER_BYTES)
     const isShattered = this.#pieces > bodyPieces + this.#size / PIECE_BYTES
     if (!isShattered) return undefined
-    this.#options.cutOff(this.#request.socket)
+    this.#options.strike(this.#request.socket)
     return tooManyPieces(bodyPieces)
   }
 

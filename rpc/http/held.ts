@@ -22,16 +22,16 @@ export interface Held {
 
 /**
  * Bounded by the sockets that are open: each waits with one request.
- * @param cutOff whoever sends more on a connection whose answer waits is not to be heard for a while
+ * @param strike whoever sends more on a connection whose answer waits; the second time it is not to be heard for a while
  */
-export function createHeld(cutOff: (socket: Socket) => void): Held {
+export function createHeld(strike: (socket: Socket) => void): Held {
   const waiting = new WeakSet<Socket>()
   return {
     hold(refusal, { request, response, headers }) {
       const { socket } = request
       if (socket.destroyed) return
       if (waiting.has(socket) || isLong(request)) {
-        cutOff(socket)
+        strike(socket)
         stopParsing(socket)
         socket.destroy()
         return

@@ -143,9 +143,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const isAnyOrigin = options.cors.includes('*')
   const intake = createIntake(limits)
   const { limiter } = options
-  const cutOff = (socket: Socket) => sockets.cutOff(socket)
-  const bodies = createBodies({ limits, intake, limiter, cutOff })
-  const held = createHeld(cutOff)
+  const strike = (socket: Socket) => sockets.strike(socket)
+  const bodies = createBodies({ limits, intake, limiter, strike })
+  const held = createHeld(strike)
   const headersWithoutOrigin = {
     ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
     'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
@@ -166,7 +166,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const floods = watchFloods(limits, (socket, by) => {
     const address = 'address' in by ? by.address : addressOf(by, trustedProxies)
     void limiter.charge(address, UNREAD_POINTS)
-    cutOff(socket)
+    strike(socket)
     stopParsing(socket)
     socket.destroy()
   })

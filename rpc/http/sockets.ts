@@ -6,6 +6,7 @@ import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../se
 import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createClosing, endBroken } from './closing.ts'
+import { createCutOffs } from './cut-offs.ts'
 import { Incoming } from './incoming.ts'
 import { type Activity, createPlaces, type Place, type Places } from './places.ts'
 import { createRefusals, type RefusalLimits, type Refusals } from './refusals.ts'
@@ -24,10 +25,10 @@ export interface Sockets {
   /** Closes those that were handed over and are late by now. */
   closeHandedOver(now: number): void
   /**
-   * Its client sends what costs many times its bytes to be received: this socket's address loses those that wait for no answer, and gets
-   * no new ones for a while. Not a trusted proxy, whose clients are many.
+   * Its client has sent what costs many times its bytes to be received. The caller ends this connection; when it is the second one within
+   * `cutOffMs`, its address loses those that wait for no answer, and gets no new ones for so long. Not a trusted proxy, whose clients are many.
    */
-  cutOff(socket: Socket): void
+  strike(socket: Socket): void
   /** Ends those that are refused, those whose client is not named yet, and those that come. */
   closeUnserved(): void
   /** What comes over a socket is no request, or did not come in time. */
@@ -67,35 +68,35 @@ const openOf = (socket: Socket): Open | undefined => (socket as Known)[OPEN]
 export type SocketLimits = RefusalLimits &
   Pick<Limits, 'sockets' | 'cutOffMs' | 'headersMs' | 'requestMs'>
 
+export type GuardOptions = {
+  readonly limits: SocketLimits
+  /** Sockets of an address over several servers; left out: of this one. */
+  readonly caps?: OpenCaps | undefined
+  readonly trustedProxies: TrustedProxies
+  /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
+  readonly namingProxies: TrustedProxies
+  readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
+  /** Headers of an answer that no browser's origin decides. */
+  readonly headersWithoutOrigin: OutgoingHttpHeaders
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** A socket that has a place; `toNode` gives it its parser. */
+  readonly open: (socket: Socket, toNode: (socket: Socket) => void) => void
+}
+
 /**
  * Node's own listener, which gives a socket its parser, is called after the socket has got a place. A refused one costs 35 µs of processor
  * time instead of 115 (2026-11), and most of it is the system's.
  * libuv accepts one connection in a turn of the loop, so that however many come, requests are read in between.
  */
-export function guardSockets(
-  http: Server,
-  options: {
-    readonly limits: SocketLimits
-    /** Sockets of an address over several servers; left out: of this one. */
-    readonly caps?: OpenCaps | undefined
-    readonly trustedProxies: TrustedProxies
-    /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
-    readonly namingProxies: TrustedProxies
-    readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
-    /** Headers of an answer that no browser's origin decides. */
-    readonly headersWithoutOrigin: OutgoingHttpHeaders
-    /** Monotonic milliseconds. */
-    readonly now: () => number
-    /** A socket that has a place; `toNode` gives it its parser. */
-    readonly open: (socket: Socket, toNode: (socket: Socket) => void) => void
-  },
-): Sockets {
+export function guardSockets(http: Server, options: GuardOptions): Sockets {
   const { limits, trustedProxies, namingProxies } = options
   const { sockets: total, socketsPerClient: perKey } = limits
   const places = createPlaces<Open>({ total, perKey, caps: options.caps })
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0, unnamed: 0 }
-  const cuts = createCuts(limits.cutOffMs, options.now)
-  const late = createLate(stats, limits)
+  const cuts = createCutOffs(limits.cutOffMs, options.now)
+  const closeSoon = createClosing()
+  const late = createLate(stats, limits, closeSoon)
   const keyOf = createKeys(trustedProxies)
   const refusals = createRefusals(limits, { ...options, headers: options.headersWithoutOrigin })
   const admit = createAdmission({ places, refusals, stats, keyOf })
@@ -135,12 +136,15 @@ export function guardSockets(
     handOver: late.handOver,
     closeLate: (socket) => late.close(lateError(), socket),
     closeHandedOver: late.closeHandedOver,
-    cutOff(socket) {
+    strike(socket) {
       const key = keyOf(socket.remoteAddress)
-      if (key === undefined) return
+      if (key === undefined || !cuts.strike(key)) return
       stats.cutOff++
-      cuts.add(key)
-      for (const one of places.unanswered(key)) if (one.socket !== socket) one.socket.destroy()
+      for (const one of places.unanswered(key)) {
+        if (one.socket === socket) continue
+        one.socket.pause()
+        closeSoon(() => one.socket.destroy())
+      }
     },
     onBroken(error, socket) {
       if (error.code === 'ECONNRESET' || socket.destroyed) return
@@ -325,8 +329,8 @@ function standBefore(
 function createLate(
   stats: { late: number },
   { headersMs, requestMs }: Pick<SocketLimits, 'headersMs' | 'requestMs'>,
+  closeSoon: ReturnType<typeof createClosing>,
 ) {
-  const closeSoon = createClosing()
   /** Bounded by the sockets. */
   const handed = new Set<Open>()
 
@@ -360,26 +364,3 @@ function createLate(
 
 const lateError = (): Error =>
   Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
-
-/** Addresses that get no new sockets for so long. Bounded: the oldest make room. */
-function createCuts(
-  ms: number,
-  now: () => number,
-): { add(key: string): void; has(key: string): boolean } {
-  const until = new Map<string, number>()
-  return {
-    add(key) {
-      until.delete(key)
-      until.set(key, now() + ms)
-      if (until.size > MOST_CUTS) until.delete(until.keys().next().value!)
-    },
-    has(key) {
-      const end = until.get(key)
-      if (end === undefined) return false
-      if (end > now()) return true
-      until.delete(key)
-      return false
-    },
-  }
-}
-const MOST_CUTS = 10_000

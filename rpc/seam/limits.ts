@@ -25,7 +25,11 @@ export const LIMITS = {
     'bodies and messages being received, of one address',
   ),
   bodyPieces: limit(512, 'items', 'pieces of an HTTP body, beside one for each kilobyte of it'),
-  cutOffMs: limit(5_000, 'ms', 'an address that sent a body in too many pieces gets no socket'),
+  cutOffMs: limit(
+    5_000,
+    'ms',
+    'an address that sent two bodies in too many pieces within this time gets no socket for as long',
+  ),
   jsonDepth: limit(64, 'items', 'nesting of a request'),
   objectKeys: limit(64, 'items', 'keys of one object in a request'),
   jsonValues: limit(50_000, 'items', 'lists, objects and their entries in a request'),
