@@ -19,8 +19,8 @@ export interface Meter {
   received(bytes: number): void
   /** A ping or a pong with so many bytes of payload is over: nothing of it is kept, and it is not of the message that it came within. */
   control(length: number): void
-  /** A message is whole. Gives what was paid for it. */
-  complete(length: number): Paid
+  /** A message is whole. Gives what was paid for it: once a charge that is on its way for it is answered. */
+  complete(length: number): Paid | Promise<Paid>
   end(): void
 }
 type Metered = {
@@ -96,16 +96,20 @@ function openMeter(
       if (bill.keptBytes <= FREE_BYTES) release()
     },
     complete(length) {
-      const paid = bill.close()
+      const closed = bill.close(Math.ceil(length / POINT_BYTES))
       release()
-      return paidFor(length, paid)
+      return closed
     },
     end() {
-      bill.close()
+      void bill.close(0)
       release()
     },
   }
 }
+
+/** What is paid for a message, also when it is whole before its last charge is answered. */
+type Bill = { paid: Paid; onSettled: (() => void) | undefined }
+const newBill = (): Bill => ({ paid: UNPAID, onSettled: undefined })
 
 /** What came in since the last message that was whole, and what was charged for it. Not read while a charge is refused. */
 function openBill(
@@ -117,21 +121,28 @@ function openBill(
   /** Those of them that are not of pings and pongs: who only listens sends nothing else, and begins no message with it. */
   let kept = { bytes: 0, pieces: 0 }
   let controls = 0
-  let paid = UNPAID
+  let bill = newBill()
+  /** From the first charge of a message on, until nothing is due. */
   let isCharging = false
+  /** The one that the limiter was asked for, and has not answered yet. */
+  let asked: Bill | undefined
 
   const due = () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES)
   function charge(): void {
-    if (!isCharging && due() > paid.points) void pay()
+    if (!isCharging && due() > bill.paid.points) void pay()
   }
   async function pay(): Promise<void> {
     isCharging = true
-    while (due() > paid.points) {
+    while (due() > bill.paid.points) {
       reading.stop('charge')
-      const points = due() - paid.points
+      const charging = bill
+      const points = due() - charging.paid.points
+      asked = charging
       const charged = await limiter.charge(address, points)
-      if (charged.isAllowed) paid = paidMore(paid, points, charged.second)
-      else await new Promise((resolve) => setTimeout(resolve, charged.retryAfterMs).unref())
+      asked = undefined
+      if (charged.isAllowed) charging.paid = paidMore(charging.paid, points, charged.second)
+      charging.onSettled?.()
+      if (!charged.isAllowed) await later(charged.retryAfterMs)
     }
     isCharging = false
     reading.go('charge')
@@ -155,21 +166,34 @@ function openBill(
       controls++
       charge()
     },
-    /** Gives what was paid, and begins anew; pings are counted on. */
-    close(): Paid {
-      const all = paid
-      paid = UNPAID
+    /**
+     * Gives what was paid, and begins anew; pings are counted on. A charge on its way is the closed bill's, because the next message would
+     * be credited with it.
+     * @param least points of the message by its length
+     */
+    close(least: number): Paid | Promise<Paid> {
+      const closed = bill
+      const dueAtClose = due()
+      const paid = () => paidOf(closed, Math.max(least, dueAtClose + 1))
+      bill = newBill()
       bytes = 0
       pieces = 0
       kept = { bytes: 0, pieces: 0 }
       controls %= POINT_CONTROL_FRAMES
-      return all
+      if (asked !== closed) return paid()
+      return new Promise((resolve) => {
+        closed.onSettled = () => resolve(paid())
+      })
     },
   }
 }
 
-function paidFor(length: number, paid: Paid): Paid {
-  const least = Math.max(Math.ceil(length / POINT_BYTES), paid.points + 1)
+const later = (ms: number): Promise<void> =>
+  new Promise((resolve) => void setTimeout(resolve, ms).unref())
+
+/** Nothing that came in is cheaper for what it turned out to be. */
+function paidOf({ paid }: Bill, atLeast: number): Paid {
+  const least = Math.max(atLeast, paid.points + 1)
   return least === 1 ? paid : { ...paid, least }
 }
 

@@ -7,6 +7,7 @@ import { limiterKey } from '../seam/address.ts'
 import { openOwnCaps } from '../seam/caps.ts'
 import type { Message } from '../seam/client.ts'
 import type { Part } from '../seam/exchange.ts'
+import { createFifo } from '../seam/fifo.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { Paid } from '../seam/paid.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
@@ -228,11 +229,14 @@ function serve(
   const stopPings = keepAlive(webSocket, limits, reading)
   // ws closes after an error by itself, with the code that says why; without a listener the error would be thrown.
   webSocket.on('error', () => {})
+  const deliver = inOrder((data: Buffer, isBinary: boolean, paid: Paid) => {
+    if (webSocket.readyState !== WebSocket.OPEN) return
+    if (handlers.onMessage === undefined) onControl(NOTHING)
+    else handlers.onMessage(data, isBinary, paid)
+  })
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
-    const paid = meter.complete((data as Buffer).length)
-    if (handlers.onMessage === undefined) onControl(NOTHING)
-    else handlers.onMessage(data as Buffer, isBinary, paid)
+    deliver(data as Buffer, isBinary, meter.complete((data as Buffer).length))
   })
   webSocket.once('close', (code, reason) => {
     stopPings()
@@ -242,6 +246,32 @@ function serve(
     handlers.onClose?.(code, reason.toString())
   })
   return { connection, received: meter.received }
+}
+
+type Deliver<P> = (data: Buffer, isBinary: boolean, paid: P) => void
+/**
+ * A message whose charge is not answered yet holds up those behind it, which follow one in a turn of the loop. Bounded by what was read
+ * when reading stopped for the charge.
+ */
+function inOrder(deliver: Deliver<Paid>): Deliver<Paid | Promise<Paid>> {
+  const waiting = createFifo<() => Promise<void>>()
+  let isWaiting = false
+  async function deliverAll(): Promise<void> {
+    isWaiting = true
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      await next()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    isWaiting = false
+  }
+  return (data, isBinary, paid) => {
+    if (!isWaiting && !(paid instanceof Promise)) {
+      deliver(data, isBinary, paid)
+      return
+    }
+    waiting.push(async () => deliver(data, isBinary, await paid))
+    if (!isWaiting) void deliverAll()
+  }
 }
 
 function connectionOf(

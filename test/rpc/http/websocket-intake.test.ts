@@ -5,8 +5,10 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createIntake } from '../../../rpc/http/intake.ts'
 import { createMeters } from '../../../rpc/http/meter.ts'
 import { createReading } from '../../../rpc/http/reading.ts'
-import type { Charge } from '../../../rpc/limiter/limiter.ts'
+import { type Charge, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { createSharedLimiter, type PointStore } from '../../../rpc/limiter/shared.ts'
 import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
+import { testRpc } from '../../fixtures/rpc.ts'
 import { openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const LATER = { timeout: 20_000 }
@@ -388,3 +390,112 @@ describe('who does not read', () => {
     expect(server.unsent).toMatchObject({ answers: 0, bytes: 0 })
   })
 })
+
+describe('a message that is whole before its charge is answered', () => {
+  /** Points that were asked for, each answered when the test says. */
+  function slowStore() {
+    const taken: number[] = []
+    const waiting: (() => void)[] = []
+    const points = (used: number) => ({ used, second: 1, leftMs: 1_000 })
+    const store: PointStore = {
+      isUp: true,
+      async take(_key, asked) {
+        await new Promise<void>((resolve) => waiting.push(resolve))
+        taken.push(asked)
+        return points(asked)
+      },
+      giveBack: async () => points(0),
+      owe: async () => points(0),
+      grant: async () => points(0),
+      look: async () => ({ ...points(0), owed: 0 }),
+    }
+    const options = { perSecond: 100, keys: 10, now: () => Date.now() }
+    const limiter = createSharedLimiter({ ...options, local: createLimiter(options), store })
+    return { taken, limiter, waiting, answer: () => waiting.shift()?.() }
+  }
+  const sum = (all: readonly number[]) => all.reduce((a, b) => a + b, 0)
+  const call = (bytes: number) => {
+    const [head, tail] = [
+      '{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion","params":["',
+      '"]}',
+    ]
+    return `${head}${'x'.repeat(Math.max(0, bytes - head.length - tail.length))}${tail}`
+  }
+
+  test.each([
+    ['a short one behind it', [200_000, 70], 5],
+    ['a long one behind it', [200_000, 200_000], 8],
+    ['many behind it', [200_000, ...Array<number>(40).fill(70)], 44],
+  ])('is charged for itself, and what follows for itself: %s', async (_name, sizes, points) => {
+    const { taken, limiter, waiting, answer } = slowStore()
+    const rpc = testRpc({ limiter })
+    const { port } = await start({ answer: rpc.answer, limiter })
+    const raw = await openBare(port)
+    raw.write(Buffer.concat(sizes.map((bytes) => frame(call(bytes)))))
+    let answers = 0
+    raw.on('data', (data) => {
+      answers += String(data).split('"jsonrpc"').length - 1
+    })
+    // The store answers late: when nothing else is left to do for a while.
+    for (let idle = 0; answers < sizes.length; idle++) {
+      await turn()
+      if (waiting.length > 0 && idle % 50 === 49) answer()
+    }
+    expect(sum(taken)).toBe(points)
+  })
+
+  test('is answered before those behind it', async () => {
+    const { limiter, waiting, answer } = slowStore()
+    const seen: number[] = []
+    const { port } = await start({
+      limiter,
+      answer(body) {
+        seen.push(body.length)
+        return reply('1')
+      },
+    })
+    const raw = await openBare(port)
+    const sizes = [100_000, 1, 2, 3]
+    raw.write(Buffer.concat(sizes.map((bytes) => frame('x'.repeat(bytes)))))
+    await expect.poll(() => waiting.length, LATER).toBe(1)
+    for (let turns = 0; turns < 50; turns++) await turn()
+    expect(seen).toEqual([])
+    answer()
+    await expect.poll(() => seen, LATER).toEqual(sizes)
+  })
+})
+
+test('the body of a request is charged once, however late its charges are answered', async () => {
+  const taken: number[] = []
+  const charge = async (_address: string, points: number): Promise<Charge> => {
+    for (let turns = 0; turns < 50; turns++) await turn()
+    taken.push(points)
+    return { isAllowed: true, second: 1 }
+  }
+  const limiter = { charge, refund: () => 0, held: () => undefined, owe() {} }
+  const rpc = testRpc({ limiter: { ...createLimiter(FREE), ...limiter } })
+  const { port } = await start({ answer: rpc.answer, limiter })
+  const body = JSON.stringify({
+    id: 1,
+    method: 'web3_clientVersion',
+    params: ['x'.repeat(200_000)],
+  })
+  const raw = connect({ port, host: '127.0.0.1' })
+  onTestFinished(() => void raw.destroy())
+  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+  const head = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
+  const pieces = body
+    .match(/[^]{1,50000}/g)!
+    .map(chunk)
+    .join('')
+  raw.write(
+    `${head}transfer-encoding: chunked\r\n\r\n${pieces}0\r\n\r\n${head}content-length: 2\r\n\r\n{}`,
+  )
+  let said = ''
+  raw.on('data', (data) => {
+    said += data
+  })
+  await expect.poll(() => said.split('HTTP/1.1 200').length, LATER).toBe(3)
+  expect(taken.reduce((a, b) => a + b, 0)).toBe(5)
+})
+const FREE = { perSecond: undefined, keys: 1, now: () => Date.now() }
