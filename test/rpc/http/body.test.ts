@@ -173,7 +173,10 @@ describe('what is refused', () => {
     async function clocked() {
       let time = 1
       const started = await watched({ limits: { cutOffMs: 5_000 }, now: () => time })
-      return { ...started, pass: (ms: number) => void (time += ms) }
+      const pass = (ms: number) => {
+        time += ms
+      }
+      return { ...started, pass }
     }
     async function open(port: number, localAddress?: string): Promise<Socket> {
       const socket = connect({ port, host: '127.0.0.1', ...(localAddress && { localAddress }) })
