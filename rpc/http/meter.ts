@@ -116,27 +116,22 @@ function openBill(
   { address, reading }: Pick<Metered, 'address' | 'reading'>,
   limiter: MeterOptions['limiter'],
 ) {
-  let bytes = 0
-  let pieces = 0
-  /** Those of them that are not of pings and pongs: who only listens sends nothing else, and begins no message with it. */
-  let kept = { bytes: 0, pieces: 0 }
-  let controls = 0
+  const counts = createCounts()
   let bill = newBill()
   /** From the first charge of a message on, until nothing is due. */
   let isCharging = false
   /** The one that the limiter was asked for, and has not answered yet. */
   let asked: Bill | undefined
 
-  const due = () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES)
   function charge(): void {
-    if (!isCharging && due() > bill.paid.points) void pay()
+    if (!isCharging && counts.due() > bill.paid.points) void pay()
   }
   async function pay(): Promise<void> {
     isCharging = true
-    while (due() > bill.paid.points) {
+    while (counts.due() > bill.paid.points) {
       reading.stop('charge')
       const charging = bill
-      const points = due() - charging.paid.points
+      const points = counts.due() - charging.paid.points
       asked = charging
       const charged = await limiter.charge(address, points)
       asked = undefined
@@ -149,21 +144,15 @@ function openBill(
   }
 
   return {
-    /** What it takes of the node's memory. */
     get keptBytes() {
-      return kept.bytes + kept.pieces * PIECE_BYTES
+      return counts.keptBytes
     },
     received(length: number): void {
-      bytes += length
-      pieces++
-      kept = { bytes: kept.bytes + length, pieces: kept.pieces + 1 }
+      counts.received(length)
       charge()
     },
     control(length: number): void {
-      const left = Math.max(0, kept.bytes - length)
-      // No piece is empty.
-      kept = { bytes: left, pieces: Math.min(kept.pieces, left) }
-      controls++
+      counts.control(length)
       charge()
     },
     /**
@@ -173,17 +162,46 @@ function openBill(
      */
     close(least: number): Paid | Promise<Paid> {
       const closed = bill
-      const dueAtClose = due()
-      const paid = () => paidOf(closed, Math.max(least, dueAtClose + 1))
+      const atLeast = Math.max(least, counts.due() + 1)
       bill = newBill()
+      counts.close()
+      if (asked !== closed) return paidOf(closed, atLeast)
+      return new Promise((resolve) => {
+        closed.onSettled = () => resolve(paidOf(closed, atLeast))
+      })
+    },
+  }
+}
+
+/** Bytes, pieces, and the pings and pongs among them. */
+function createCounts() {
+  let bytes = 0
+  let pieces = 0
+  /** Those of them that are not of pings and pongs: who only listens sends nothing else, and begins no message with it. */
+  let kept = { bytes: 0, pieces: 0 }
+  let controls = 0
+  return {
+    /** What they take of the node's memory. */
+    get keptBytes() {
+      return kept.bytes + kept.pieces * PIECE_BYTES
+    },
+    due: () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES),
+    received(length: number): void {
+      bytes += length
+      pieces++
+      kept = { bytes: kept.bytes + length, pieces: kept.pieces + 1 }
+    },
+    control(length: number): void {
+      const left = Math.max(0, kept.bytes - length)
+      // No piece is empty.
+      kept = { bytes: left, pieces: Math.min(kept.pieces, left) }
+      controls++
+    },
+    close(): void {
       bytes = 0
       pieces = 0
       kept = { bytes: 0, pieces: 0 }
       controls %= POINT_CONTROL_FRAMES
-      if (asked !== closed) return paid()
-      return new Promise((resolve) => {
-        closed.onSettled = () => resolve(paid())
-      })
     },
   }
 }

@@ -195,7 +195,6 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   addPages(server, options)
   addEndpoints(server, calls, state)
   const upgrades = serveWebSockets(http, shared)
-
   return controlsOf({ server, short, state, unsent, encoding, sockets, ...upgrades })
 }
 

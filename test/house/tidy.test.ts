@@ -58,6 +58,7 @@ const order: readonly string[] = [
     'wire',
     'page',
     'behind',
+    'sockets',
     'http',
     'feed',
   ].map((name) => `rpc/${name}`),

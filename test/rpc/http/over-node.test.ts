@@ -3,6 +3,6 @@ import { reading } from '../../fixtures/sockets.ts'
 
 reading.http = 'node'
 await import('./body.test.ts')
-await import('./refusals.test.ts')
+await import('../sockets/refusals.test.ts')
 await import('./server.test.ts')
 await import('./sockets.test.ts')
