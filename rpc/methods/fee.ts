@@ -88,14 +88,14 @@ export const eth_feeHistory = poolMethod({
   params: [
     param('Block count', blockCount),
     param('Newest block', blockNumber),
-    optional('Reward percentiles', array(percentile, 'feeHistoryPercentiles')),
+    optional('Reward percentiles', array(percentile, 'feeHistoryPercentiles'), []),
   ],
   result: textResult('Fee history', { type: 'object' }),
   handler({ view, chain, limits, isExpired }, count, newest, percentiles) {
-    for (const [at, one] of (percentiles ?? []).entries())
-      if (at > 0 && one < percentiles![at - 1]!)
+    for (const [at, one] of percentiles.entries())
+      if (at > 0 && one <= percentiles[at - 1]!)
         throw invalidParams(
-          `invalid reward percentile: #${at - 1}:${percentiles![at - 1]} >= #${at}:${one}`,
+          `invalid reward percentile: #${at - 1}:${percentiles[at - 1]} >= #${at}:${one}`,
         )
     const text = feeHistoryText({
       view,

@@ -27,7 +27,8 @@ export function feeHistoryText(options: {
   readonly chain: ChainSpec
   readonly newest: Block
   readonly count: number
-  readonly percentiles: readonly number[] | undefined
+  /** Rising; empty: no rewards are told. */
+  readonly percentiles: readonly number[]
   readonly isExpired: () => boolean
 }): string | undefined {
   const { view, chain, newest, percentiles } = options
@@ -39,7 +40,7 @@ export function feeHistoryText(options: {
   for (let number = oldest; number <= newest.number; number++) {
     if (options.isExpired()) return undefined
     const block = number === newest.number ? newest : view.block({ number })
-    if (block !== undefined) rows.push(rowOf({ view, chain, block }, percentiles ?? []))
+    if (block !== undefined) rows.push(rowOf({ view, chain, block }, percentiles))
   }
   const last = newest.header
   const baseFees = [...rows.map(({ baseFee }) => baseFee), baseFeeAfter(chain, last) ?? 0n]
@@ -47,7 +48,7 @@ export function feeHistoryText(options: {
   const rewards = rows.map((row) => `[${row.rewards.map(quantityText).join(',')}]`).join(',')
   return (
     `{"oldestBlock":${quantityText(oldest)},` +
-    `${percentiles === undefined ? '' : `"reward":[${rewards}],`}` +
+    `${percentiles.length === 0 ? '' : `"reward":[${rewards}],`}` +
     `"baseFeePerGas":[${baseFees.map(quantityText).join(',')}],` +
     `"gasUsedRatio":[${rows.map((row) => row.gasUsedRatio).join(',')}],` +
     `"baseFeePerBlobGas":[${blobFees.map(quantityText).join(',')}],` +

@@ -126,10 +126,33 @@ describe('what the endpoints show', () => {
       -32602,
       'invalid reward percentile: #0:2 >= #1:1',
     ],
+    ...(
+      [
+        [[25.5, 25.5], '#0:25.5 >= #1:25.5'],
+        [[10, 50, 50, 90], '#1:50 >= #2:50'],
+        [[100, 100], '#0:100 >= #1:100'],
+      ] as const
+    ).map(([percentiles, which]): (typeof errors)[number] => [
+      'eth_feeHistory',
+      ['0x1', 'pending', percentiles],
+      -32602,
+      `invalid reward percentile: ${which}`,
+    ]),
     ['eth_subscribe', ['newHeads'], -32601, 'notifications not supported'],
     ['eth_unsubscribe', ['0x1'], -32000, 'subscription not found'],
     ['eth_getFilterChanges', ['zz'], -32000, 'filter not found'],
   ]
+  test.each(['latest', 'pending', '0x1'])(
+    'a fee history of %s has rewards where percentiles ask for them',
+    async (newest) => {
+      for (const percentiles of [[], null, undefined])
+        expect(await result('eth_feeHistory', ['0x2', newest, percentiles])).not.toHaveProperty(
+          'reward',
+        )
+      const { reward } = (await result('eth_feeHistory', ['0x2', newest, [0, 100]])) as Json
+      expect(reward).toHaveLength(2)
+    },
+  )
   test.each(errors)('%s %j is refused', async (method, params, code, message) => {
     expect((await rpc.ask(method, params)).error).toEqual({ code, message })
   })
