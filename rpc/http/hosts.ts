@@ -16,7 +16,7 @@ export const EXPOSED_HEADERS: readonly string[] = [
 
 /**
  * Loopback names, literal addresses (no page can own one) and `names` pass; '*' lets all pass. A request without a Host header
- * (HTTP/1.0) comes from no browser and passes.
+ * (HTTP/1.0), or with an empty one, comes from no browser and passes.
  */
 export function createHostCheck(names: readonly string[]): (host: string | undefined) => boolean {
   if (names.includes('*')) return () => true
@@ -26,7 +26,7 @@ export function createHostCheck(names: readonly string[]): (host: string | undef
   // Clients say the same each time.
   let last = { host: 'localhost', isAllowed: true }
   return (host) => {
-    if (host === undefined) return true
+    if (host === undefined || host === '') return true
     if (host !== last.host) last = { host, isAllowed: isAllowed(nameOf(host)) }
     return last.isAllowed
   }

@@ -55,6 +55,16 @@ export function openHttp(
   return http
 }
 
+/** Media types of JSON-RPC over HTTP, as go-ethereum takes them. */
+export const JSON_TYPES: readonly string[] = [
+  'application/json',
+  'application/json-rpc',
+  'application/jsonrequest',
+]
+/** @param contentType whole header, whose letters and parameters do not matter */
+export const isJsonType = (contentType = ''): boolean =>
+  JSON_TYPES.includes(contentType.split(';', 1)[0]!.trim().toLowerCase())
+
 export const hasUnknownKey = (request: IncomingMessage): boolean =>
   request instanceof Incoming && request.hasUnknownKey
 

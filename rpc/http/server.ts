@@ -36,7 +36,7 @@ import {
   type HttpCalls,
   pathOf,
 } from './http.ts'
-import { openHttp, stopParsing } from './incoming.ts'
+import { isJsonType, JSON_TYPES, openHttp, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
 import { createShortWay, type ShortWay } from './short-way.ts'
@@ -189,7 +189,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   addRefusals(server, { options, held, isHostAllowed, calls })
   await server.register(cors, corsOf(options.cors))
   server.removeAllContentTypeParsers()
-  server.addContentTypeParser('application/json', (_request, payload, done) =>
+  server.addContentTypeParser([...JSON_TYPES], (_request, payload, done) =>
     bodies.read(payload, addressOf(payload, trustedProxies), done),
   )
   addPages(server, options)
@@ -358,7 +358,7 @@ function admit(request: FastifyRequest, reply: FastifyReply, admission: Admissio
     admission.isServed &&
     request.method === 'POST' &&
     ENDPOINTS.has(pathOf(request.url)) &&
-    raw.headers['content-type']?.startsWith('application/json') === true
+    isJsonType(raw.headers['content-type'])
   const purse = isCall ? admission.limiter : admission.visits
   const held = purse.held(address)
   if (held !== undefined) {

@@ -78,6 +78,33 @@ describe('requests', () => {
       403,
       'invalid host specified\n',
     ],
+    ['an empty host', { path: '/', headers: { ...json, host: '' }, body: '1' }, 200, /body/],
+    [
+      'a host that is a port alone',
+      { path: '/', headers: { ...json, host: ':1' }, body: '1' },
+      403,
+      /host/,
+    ],
+    ...[
+      'application/json-rpc',
+      'application/jsonrequest',
+      'Application/JSON',
+      'APPLICATION/JSON-RPC; charset=utf-8',
+      'application/jsonrequest;charset=UTF-8; a=b',
+    ].map((type): (typeof cases)[number] => [
+      type,
+      { path: '/', headers: { 'content-type': type }, body: '1' },
+      200,
+      /"body":"1"/,
+    ]),
+    ...['application/jsonp', 'application/json-seq', 'text/json', 'application/vnd.api+json'].map(
+      (type): (typeof cases)[number] => [
+        type,
+        { path: '/', headers: { 'content-type': type }, body: '1' },
+        415,
+        'invalid content type, only application/json is supported\n',
+      ],
+    ),
     ['an address as host', { path: '/', headers: { ...json, host: '10.0.0.7:8545' } }, 200, /body/],
   ]
   test.each(cases)('%s', async (_, request, status, body) => {

@@ -103,6 +103,15 @@ describe('refused before the handshake', () => {
     await expect(openSocket(`${url}${path}`, headers)).rejects.toThrow(`${status}`)
   })
 
+  test('an empty host is of no browser', async () => {
+    const { port } = await start()
+    const raw = await openRaw(port)
+    raw.write(handshake('/').replace(/host: [^\r]*/i, 'host: '))
+    const [answer] = (await once(raw, 'data')) as [Buffer]
+    expect(String(answer)).toMatch(/^HTTP\/1.1 101 /)
+    raw.destroy()
+  })
+
   test('too many of one address, until one leaves', async () => {
     const { url, server } = await start({ limits: { connectionsPerClient: 2 } })
     const first = await openSocket(url)
