@@ -27,7 +27,7 @@ import {
 import { asciiJson } from '../json/envelope.ts'
 import { simulatedBlockText, simulatedLogText } from '../json/json.ts'
 import { textResult } from '../json/results.ts'
-import { array, boolean, object, type TypeOf } from '../json/schema.ts'
+import { array, boolean, object, strictObject, type TypeOf } from '../json/schema.ts'
 import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../seam/errors.ts'
@@ -35,14 +35,14 @@ import { blockOverridesOf, runLimits, stateOverridesOf } from './shared/call-opt
 import { blockOverrideFields, stateOverride } from './shared/overrides.ts'
 import { withTrie } from './shared/trie.ts'
 
-const withdrawal = object('Withdrawal', {
+const withdrawal = strictObject('Withdrawal', {
   index: uint64,
   validatorIndex: uint64,
   address,
   amount: uint64,
 })
 const blockStateCall = object('BlockStateCall', {
-  blockOverrides: object('BlockOverrides', {
+  blockOverrides: strictObject('BlockOverrides', {
     ...blockOverrideFields,
     beaconRoot: hash,
     withdrawals: array(withdrawal, 1_000, 'Withdrawal'),

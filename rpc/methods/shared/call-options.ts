@@ -33,7 +33,9 @@ export function callOptions(
     gasCap: BigInt(limits.callGas),
     limits: runLimits(context),
     ...(stateOverrides === undefined ? {} : { stateOverrides: stateOverridesOf(stateOverrides) }),
-    ...(blockOverrides === undefined ? {} : { blockOverrides: blockOverridesOf(blockOverrides) }),
+    ...(blockOverrides === undefined
+      ? {}
+      : { blockOverrides: ownBlockOverridesOf(blockOverrides) }),
   }
 }
 
@@ -52,9 +54,21 @@ export const stateOverridesOf = (
 ): CallOptions['stateOverrides'] & object =>
   value.map(([address, account]) => ({ ...account, address }))
 
+/** Of one call, in go-ethereum's words where it cannot follow a member. @throws {RpcError} */
+function ownBlockOverridesOf({
+  beaconRoot,
+  withdrawals,
+  ...others
+}: BlockOverrideValue): CallOptions['blockOverrides'] & object {
+  for (const [name, value] of Object.entries({ beaconRoot, withdrawals }))
+    if (value !== undefined)
+      throw failed(`block override "${name}" is not supported for this RPC method`)
+  return blockOverridesOf(others)
+}
+
 /** Clients write three fields in two ways. */
 export function blockOverridesOf(
-  value: BlockOverrideValue,
+  value: Omit<BlockOverrideValue, 'beaconRoot' | 'withdrawals'>,
 ): CallOptions['blockOverrides'] & object {
   const { coinbase, random, baseFee, ...same } = value
   return {

@@ -1,9 +1,16 @@
 /** State and block overrides of eth_call and eth_estimateGas on the wire. */
 import { address, bytes, hash, uint64, uint256 } from '../../json/codecs.ts'
-import { object, record, refine, SchemaError, type TypeOf } from '../../json/schema.ts'
+import {
+  type Codec,
+  record,
+  refine,
+  SchemaError,
+  strictObject,
+  type TypeOf,
+} from '../../json/schema.ts'
 
 const storage = record({ title: 'storage', key: hash, value: hash, max: 'overrideItems' })
-const account = object('OverrideAccount', {
+const account = strictObject('OverrideAccount', {
   nonce: uint64,
   code: bytes,
   balance: uint256,
@@ -36,6 +43,13 @@ export const stateOverride = refine(
 )
 export type StateOverrideValue = TypeOf<typeof stateOverride>
 
+/** Any JSON. */
+export const anything: Codec<unknown> = {
+  decode: (wire) => wire,
+  encode: (value) => value,
+  schema: {},
+}
+
 const blockHashes = record({ title: 'blockHash', key: uint64, value: hash, max: 256 })
 /** Fields of the block that the call sees otherwise; both spellings that clients use. */
 export const blockOverrideFields = {
@@ -50,7 +64,12 @@ export const blockOverrideFields = {
   baseFeePerGas: uint256,
   baseFee: uint256,
   blobBaseFee: uint256,
-  blockHash: blockHashes,
 } as const
-export const blockOverride = object('BlockOverrides', blockOverrideFields)
+/** Of one call: it follows no block, so that the root and the withdrawals that begin and end one are refused where they are read. */
+export const blockOverride = strictObject('BlockOverrides', {
+  ...blockOverrideFields,
+  blockHash: blockHashes,
+  beaconRoot: anything,
+  withdrawals: anything,
+})
 export type BlockOverrideValue = TypeOf<typeof blockOverride>

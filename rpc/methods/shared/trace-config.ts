@@ -10,10 +10,7 @@ import {
   type TypeOf,
   text,
 } from '../../json/schema.ts'
-import { blockOverride, stateOverride } from './overrides.ts'
-
-/** Any JSON: the tracer decodes it. */
-const anything: Codec<unknown> = { decode: (wire) => wire, encode: (value) => value, schema: {} }
+import { anything, blockOverride, stateOverride } from './overrides.ts'
 
 /** A whole number, as JSON writes it. */
 const count: Codec<number> = {
@@ -58,6 +55,7 @@ export const duration: PlainCodec<number> = {
 
 const shared = {
   tracer: text('tracer', 64),
+  // The tracer decodes it.
   tracerConfig: anything,
   timeout: duration,
   enableMemory: boolean,

@@ -305,3 +305,63 @@ describe('without a block parameter', () => {
     })
   })
 })
+
+describe('members of overrides that are not followed are refused by name', () => {
+  const message = { to: `0x${'77'.repeat(20)}` }
+  const root = `0x${'11'.repeat(32)}`
+  const withdrawals: readonly object[] = []
+  const state = (fields: object) => ({ [PROBE_ADDRESS]: fields })
+  /** Whoever takes overrides of the state and of the block. */
+  const askers: [method: string, params: (so: unknown, bo: unknown) => unknown[]][] = [
+    ['eth_call', (so, bo) => [message, 'latest', so, bo]],
+    ['eth_estimateGas', (so, bo) => [message, 'latest', so, bo]],
+    [
+      'debug_traceCall',
+      (so, bo) => [message, 'latest', { stateOverrides: so, blockOverrides: bo }],
+    ],
+    [
+      'eth_simulateV1',
+      (so, bo) => [
+        { blockStateCalls: [{ stateOverrides: so, blockOverrides: bo, calls: [message] }] },
+      ],
+    ],
+  ]
+  test.each(askers)('%s', async (method, params) => {
+    const refusal = async (so: unknown, bo: unknown) => failure(method, ...params(so, bo))
+    expect(await refusal(state({ balanse: '0x1' }), undefined)).toMatchObject({
+      code: -32602,
+      message: expect.stringMatching(
+        /: unknown field "balanse", expected one of nonce, code, balance, state, stateDiff, movePrecompileToAddress$/,
+      ),
+    })
+    expect(await refusal(undefined, { gaslimit: '0x1' })).toMatchObject({
+      code: -32602,
+      message: expect.stringMatching(/: unknown field "gaslimit", expected one of number, /),
+    })
+    expect(await refusal(undefined, { beaconRoot: null, withdrawals: null })).toBe(undefined)
+  })
+  test.each(askers.slice(0, 3))('%s does not begin or end a block', async (method, params) => {
+    for (const [name, value] of Object.entries({ beaconRoot: root, withdrawals }))
+      expect(await failure(method, ...params(undefined, { [name]: value }))).toEqual({
+        code: -32000,
+        message: `block override "${name}" is not supported for this RPC method`,
+      })
+  })
+  test('eth_createAccessList takes overrides of the state alone', async () => {
+    const params = [message, 'latest', state({ storage: {} })]
+    expect(await failure('eth_createAccessList', ...params)).toMatchObject({ code: -32602 })
+  })
+  test('eth_simulateV1 has blocks, and no hashes of others', async () => {
+    const simulate = (blockOverrides: object) =>
+      failure('eth_simulateV1', { blockStateCalls: [{ blockOverrides }] })
+    expect(await simulate({ beaconRoot: root, withdrawals })).toBe(undefined)
+    expect(await simulate({ blockHash: { '0x1': root } })).toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('unknown field "blockHash"'),
+    })
+  })
+  test('a transaction object may have more than the call takes', async () => {
+    const more = { ...message, type: '0x2', v: '0x0', hash: root, chainId: '0xc4' }
+    expect(await failure('eth_call', more, 'latest')).toBe(undefined)
+  })
+})
