@@ -1,9 +1,8 @@
 /** The kinds of subscriptions to flashblocks: who gets what of an event. One kind is one channel. */
-import type { LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { Flashblock } from './flashblock.ts'
-import { createLogMatcher } from './log-filter.ts'
+import { type AwaitedLogs, createLogMatcher } from './log-filter.ts'
 import type { FlashblockEvent, Gap } from './told.ts'
 
 /** X Layer's filter. Empty addresses: every transaction. */
@@ -16,7 +15,7 @@ export type TransactionFilter = {
 export type FlashblockOptions = {
   readonly flashblocks: TransactionFilter
   readonly newFlashblocks: undefined
-  readonly pendingLogs: LogPattern
+  readonly pendingLogs: AwaitedLogs
   readonly newFlashblockTransactions: { readonly isFull: boolean }
   /** Hashes; empty: of every transaction. */
   readonly transactionReceipts: readonly Bytes[]
@@ -129,22 +128,23 @@ function blocksChannel<S>(): Channel<S, undefined> {
 }
 
 /** Base's: a log in each message; one whose place is gone comes again, with `removed`. */
-function logsChannel<S>(): Channel<S, LogPattern> {
+function logsChannel<S>(): Channel<S, AwaitedLogs> {
   const matcher = createLogMatcher<S>()
   return {
-    add: (subscriber, pattern) => matcher.add(pattern, subscriber),
+    add: (subscriber, awaited) => matcher.add(awaited, subscriber),
     tell(event, send) {
       if (matcher.size === 0) return
       const { flashblock } = event
+      const { number } = flashblock
       if (event.type === 'added') {
         for (const index of indexesOf(flashblock))
           for (const log of flashblock.logs(index))
-            for (const one of matcher.match(log)) send(one, log.bytes)
+            for (const one of matcher.match(log, number)) send(one, log.bytes)
         return
       }
       for (let index = event.end - 1; index >= event.first; index--)
         for (const log of flashblock.logs(index).toReversed())
-          for (const one of matcher.match(log)) send(one, log.removed)
+          for (const one of matcher.match(log, number)) send(one, log.removed)
     },
   }
 }

@@ -8,7 +8,7 @@ import type { Limits } from '../seam/limits.ts'
 import type { TransactionService } from '../seam/ports.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
-import { createLogMatcher, type LogQuery } from './log-filter.ts'
+import { createLogMatcher, heightsOf, type LogQuery } from './log-filter.ts'
 
 export interface Filters {
   /** @throws {RpcError} when the client, or all together, have too many. */
@@ -68,7 +68,7 @@ class PolledFilters implements OwnFilters {
   readonly #filters = new Map<string, Filter>()
   readonly #ofBlocks = new Set<Filter>()
   readonly #ofPending = new Map<Filter, boolean>()
-  readonly #ofLogs = createLogMatcher<{ filter: Filter; isIn: (number: bigint) => boolean }>()
+  readonly #ofLogs = createLogMatcher<Filter>()
   #bytes = 0
   #sweptAt: number
   #stopListening: (() => void) | undefined
@@ -98,8 +98,9 @@ class PolledFilters implements OwnFilters {
   }
 
   addLogs(client: string, query: LogQuery, wire: unknown): string {
+    const heights = heightsOf(query)
     const filter = this.#add(client, wire)
-    filter.detach = this.#ofLogs.add(query, { filter, isIn: rangeOf(query) })
+    filter.detach = this.#ofLogs.add({ ...query, heights }, filter)
     return filter.id
   }
 
@@ -174,8 +175,7 @@ class PolledFilters implements OwnFilters {
     if (type === 'added')
       for (const filter of [...this.#ofBlocks]) this.#put(filter, `"${block.hash}"`)
     for (const log of logsOfEvent(event))
-      for (const { filter, isIn } of [...this.#ofLogs.match(log)])
-        if (isIn(block.number)) this.#put(filter, log.text)
+      for (const filter of [...this.#ofLogs.match(log, block.number)]) this.#put(filter, log.text)
     this.#sweep()
   }
 
@@ -224,11 +224,4 @@ class PolledFilters implements OwnFilters {
     const { now, limits } = this.#options
     return now() - polledAt > limits.filterIdleMs
   }
-}
-
-/** Heights a log filter named by number bound what it gets; tags do not. */
-function rangeOf({ fromBlock, toBlock }: LogQuery): (number: bigint) => boolean {
-  const from = fromBlock !== undefined && 'number' in fromBlock ? fromBlock.number : undefined
-  const to = toBlock !== undefined && 'number' in toBlock ? toBlock.number : undefined
-  return (number) => (from === undefined || number >= from) && (to === undefined || number <= to)
 }

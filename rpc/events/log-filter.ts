@@ -1,10 +1,10 @@
 /** The filter object of eth_getLogs, eth_newFilter and eth_subscribe: one decoder, one matcher for all of them. */
-import type { LogPattern } from '../../engine/chain/types.ts'
+import type { BlockTag, LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { type BlockNumber, blockNumber, bytes, hash } from '../json/codecs.ts'
 import { type Codec, plainObject, SchemaError } from '../json/schema.ts'
-import { failed } from '../seam/errors.ts'
+import { failed, invalidParams } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
 
 export type LogQuery = LogPattern & {
@@ -105,6 +105,43 @@ function sized(wire: string, length: number, name: string, where: string): Bytes
   )
 }
 
+/** The heights of canonical blocks that a filter or a subscription is told of. */
+export type Heights = { readonly from: bigint; readonly to: bigint | undefined }
+
+/**
+ * By go-ethereum's rules for what waits for logs to come: all of them, those of a range of numbers, or those from a number on.
+ * @param pendingIs what the tag stands for: a subscription to preconfirmed logs takes it as latest, go-ethereum not at all
+ * @throws {RpcError}
+ */
+export function heightsOf(
+  { fromBlock, toBlock }: LogQuery,
+  pendingIs: 'refused' | 'latest' = 'refused',
+): Heights {
+  const from = boundOf(fromBlock, pendingIs)
+  const to = boundOf(toBlock, pendingIs)
+  if (from === 'latest' && to === 'latest') return { from: 0n, to: undefined }
+  const first = from === 'earliest' ? 0n : from
+  if (typeof first === 'bigint' && to === 'latest') return { from: first, to: undefined }
+  if (typeof first === 'bigint' && typeof to === 'bigint' && to >= first) return { from: first, to }
+  throw invalidParams('invalid block range params')
+}
+
+function boundOf(
+  at: BlockNumber | undefined,
+  pendingIs: 'refused' | 'latest',
+): bigint | Exclude<BlockTag, 'pending'> {
+  if (at === undefined) return 'latest'
+  if ('number' in at) return at.number
+  if ('flashblock' in at)
+    throw invalidParams('logs to come are of blocks: no flashblock bounds their range')
+  if (at.tag !== 'pending') return at.tag
+  if (pendingIs === 'refused') throw invalidParams('pending logs are not supported')
+  return pendingIs
+}
+
+/** Which logs somebody waits for. */
+export type AwaitedLogs = LogPattern & { readonly heights: Heights }
+
 /** A log as listeners get it: hex to match by, JSON text to send. */
 export type HexLog = {
   readonly address: Hex
@@ -117,21 +154,27 @@ const KEPT_FLAG = '"removed":false}'
 export const removedText = (log: string): string =>
   `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
 
-/** Many pattern at once: a log meets only those that name its address or none. */
+/** Many patterns at once: a log meets only those that name its address or none. */
 export interface LogMatcher<T> {
-  add(pattern: LogPattern, item: T): () => void
-  match(log: HexLog): Iterable<T>
+  add(awaited: AwaitedLogs, item: T): () => void
+  /** @param number of the block that the log is in */
+  match(log: HexLog, number: bigint): Iterable<T>
   readonly size: number
 }
 
 export function createLogMatcher<T>(): LogMatcher<T> {
-  type Entry = { readonly item: T; readonly topics: readonly ReadonlySet<Hex>[] }
+  type Entry = {
+    readonly item: T
+    readonly topics: readonly ReadonlySet<Hex>[]
+    readonly heights: Heights
+  }
   const byAddress = new Map<Hex, Set<Entry>>()
   const ofAnybody = new Set<Entry>()
   let size = 0
   return {
-    add({ addresses, topics }, item) {
-      const entry = { item, topics: topics.map((position) => new Set(position.map(bytesToHex))) }
+    add({ addresses, topics, heights }, item) {
+      const sets = topics.map((position) => new Set(position.map(bytesToHex)))
+      const entry = { item, topics: sets, heights }
       const keys = addresses.map(bytesToHex)
       if (keys.length === 0) ofAnybody.add(entry)
       for (const key of keys) byAddress.set(key, (byAddress.get(key) ?? new Set()).add(entry))
@@ -146,15 +189,19 @@ export function createLogMatcher<T>(): LogMatcher<T> {
         if (isKnown) size--
       }
     },
-    *match(log) {
+    *match(log, number) {
       for (const entries of [byAddress.get(log.address), ofAnybody])
-        for (const { item, topics } of entries ?? []) if (hasTopics(log, topics)) yield item
+        for (const { item, topics, heights } of entries ?? [])
+          if (isWithin(number, heights) && hasTopics(log, topics)) yield item
     },
     get size() {
       return size
     },
   }
 }
+
+const isWithin = (number: bigint, { from, to }: Heights): boolean =>
+  number >= from && (to === undefined || number <= to)
 
 function hasTopics(log: HexLog, topics: readonly ReadonlySet<Hex>[]): boolean {
   return (

@@ -1,6 +1,6 @@
 /** eth_subscribe over WebSocket: canonical heads and logs, pooled transactions, the state of syncing, flashblocks. */
 import { randomBytes } from 'node:crypto'
-import type { Endpoint, LogPattern } from '../../engine/chain/types.ts'
+import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
@@ -13,13 +13,13 @@ import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonica
 import { encoded } from './flashblock.ts'
 import type { FlashblockFeed } from './flashblock-feed.ts'
 import { createFlashblockSubscriptions } from './flashblock-subscriptions.ts'
-import { createLogMatcher } from './log-filter.ts'
+import { type AwaitedLogs, createLogMatcher } from './log-filter.ts'
 import { newSubscriber, Outbox, type Subscriber } from './outbox.ts'
 import type { FlashblockSubscription } from './since.ts'
 
 export type SubscriptionKind =
   | { readonly kind: 'newHeads' }
-  | { readonly kind: 'logs'; readonly pattern: LogPattern }
+  | { readonly kind: 'logs'; readonly awaited: AwaitedLogs }
   | { readonly kind: 'newPendingTransactions'; readonly isFull: boolean }
   | { readonly kind: 'syncing' }
   | FlashblockSubscription
@@ -124,7 +124,7 @@ class LiveSubscriptions implements Subscriptions {
     }
     for (const log of this.#ofLogs.size === 0 ? [] : logsOfEvent(event)) {
       const bytes = encoded(log.text)
-      for (const one of this.#ofLogs.match(log)) this.#send(one, bytes)
+      for (const one of this.#ofLogs.match(log, event.block.number)) this.#send(one, bytes)
     }
     this.#flush()
   }
@@ -203,7 +203,7 @@ class LiveSubscriptions implements Subscriptions {
         this.#ofHeads.add(subscriber)
         return () => this.#ofHeads.delete(subscriber)
       case 'logs':
-        return this.#ofLogs.add(what.pattern, subscriber)
+        return this.#ofLogs.add(what.awaited, subscriber)
       case 'newPendingTransactions':
         this.#ofPending.set(subscriber, what.isFull)
         return () => this.#ofPending.delete(subscriber)

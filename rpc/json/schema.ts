@@ -10,6 +10,8 @@ export interface Codec<T> {
   encode(value: T): unknown // Method syntax, so that a Codec<bigint> is a Codec<unknown>.
   /** A bound may be the name of a limit: `schemaFor` puts its value there. */
   readonly schema: JsonSchema
+  /** An optional parameter that is null is a value to it; otherwise it counts as left out. */
+  readonly takesNull?: true
 }
 /** A codec that no limit bears on. */
 export interface PlainCodec<T> extends Codec<T> {

@@ -289,7 +289,8 @@ function decodeParams(
   return params.map(({ codec, required, fallback }, index) => {
     const value = wire[index]
     if (value === undefined && required) throw words.missing(index, codec)
-    if ((value === undefined || value === null) && !required) return fallback
+    const isLeftOut = value === undefined || (value === null && codec.takesNull !== true)
+    if (isLeftOut && !required) return fallback
     try {
       return codec.decode(value, limits)
     } catch (error) {

@@ -15,7 +15,6 @@ import {
   poolMethod,
 } from '../method/method.ts'
 import {
-  invalidParams,
   type RpcError,
   responseTooLarge,
   timedOut,
@@ -119,18 +118,9 @@ export const eth_newFilter = frontMethod({
   hasEffect: true,
   params: [param('Filter', logQuery)],
   result: filterResult,
-  handler({ services, client }, query) {
-    if (isBackwards(query)) throw invalidParams('invalid block range params')
-    if ([query.fromBlock, query.toBlock].some((bound) => bound && 'flashblock' in bound))
-      throw invalidParams('a filter is of canonical blocks: its bounds are no flashblocks')
-    return services.filters.addLogs(client.address, query, logQuery.encode(query))
-  },
+  handler: ({ services, client }, query) =>
+    services.filters.addLogs(client.address, query, logQuery.encode(query)),
 })
-
-function isBackwards({ fromBlock, toBlock }: LogQuery): boolean {
-  if (fromBlock === undefined || toBlock === undefined) return false
-  return 'number' in fromBlock && 'number' in toBlock && fromBlock.number > toBlock.number
-}
 
 export const eth_newBlockFilter = frontMethod({
   name: 'eth_newBlockFilter',

@@ -11,6 +11,7 @@ const LISTED = ['standard', 'flashblocks'] as const
 const anything: Codec<unknown> = {
   decode: (wire) => wire,
   encode: (value) => value,
+  takesNull: true,
   schema: { title: 'Filter, whether transactions come whole, or {"since":"number:index"}' },
 }
 /** Points of one that says where it was: what it missed is encoded for it alone. */

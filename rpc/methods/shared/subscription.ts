@@ -1,15 +1,26 @@
 /** The parameters of eth_subscribe: what each kind takes, and what it refuses. */
 import type { FlashblockPlace } from '../../../engine/chain/types.ts'
 import type { FlashblockKind } from '../../events/channels.ts'
-import { logQuery } from '../../events/log-filter.ts'
+import { heightsOf, logQuery } from '../../events/log-filter.ts'
 import type { FlashblockSubscription } from '../../events/since.ts'
 import type { SubscriptionKind } from '../../events/subscriptions.ts'
 import { address, hash } from '../../json/codecs.ts'
 import { decodePlaceText } from '../../json/min-flashblock.ts'
-import { array, boolean, type Codec, kindOf, plainObject, SchemaError } from '../../json/schema.ts'
+import {
+  array,
+  boolean,
+  type Codec,
+  kindOf,
+  type PlainCodec,
+  plainObject,
+  refuseUnknown,
+  SchemaError,
+  shownValue,
+} from '../../json/schema.ts'
 import type { Client } from '../../seam/client.ts'
 import {
   invalidArgument,
+  invalidParameter,
   invalidParams,
   missingValue,
   notOnThisEndpoint,
@@ -31,18 +42,36 @@ export function subscriptionOf(kind: string, input: Input): SubscriptionKind {
   if (Object.hasOwn(FLASHBLOCK_KINDS, kind))
     return flashblockSubscription(kind as FlashblockKind, input)
   if (params.some(isSince)) throw invalidParams('"since" is for subscriptions to flashblocks')
-  switch (kind) {
-    case 'newHeads':
-    case 'syncing':
-      return { kind }
-    case 'newPendingTransactions':
-      return { kind, isFull: decoded(boolean, params[0] ?? false, limits) }
-    case 'logs':
-      if (params[0] === undefined || params[0] === null) throw missingValue(1)
-      return { kind, pattern: decoded(logQuery, params[0], limits) }
-    default:
-      throw unknownSubscription(kind)
-  }
+  if (!Object.hasOwn(STANDARD_KINDS, kind)) throw unknownSubscription(kind)
+  const { most, make } = STANDARD_KINDS[kind as StandardKind]
+  if (params.slice(most).some((param) => param !== undefined)) throw tooManyArguments(1 + most)
+  return make(params[0], limits)
+}
+
+type StandardKind = Exclude<SubscriptionKind['kind'], FlashblockKind>
+type StandardRow = {
+  /** Parameters behind the kind at most; a null is one too, as go-ethereum counts them. */
+  readonly most: number
+  readonly make: (param: unknown, limits: Limits) => SubscriptionKind
+}
+const STANDARD_KINDS: Readonly<Record<StandardKind, StandardRow>> = {
+  newHeads: { most: 0, make: () => ({ kind: 'newHeads' }) },
+  syncing: { most: 0, make: () => ({ kind: 'syncing' }) },
+  newPendingTransactions: {
+    most: 1,
+    make: (param, limits) => ({
+      kind: 'newPendingTransactions',
+      isFull: decoded(boolean, param ?? false, limits),
+    }),
+  },
+  logs: {
+    most: 1,
+    make(param, limits) {
+      if (param === undefined || param === null) throw missingValue(1)
+      const query = decoded(logQuery, param, limits)
+      return { kind: 'logs', awaited: { ...query, heights: heightsOf(query) } }
+    },
+  },
 }
 
 /** How the one parameter of a kind becomes its options; without a parameter where there is none. */
@@ -52,15 +81,18 @@ const FLASHBLOCK_KINDS: Readonly<
   flashblocks(param, limits) {
     if (param === undefined)
       throw invalidParams('flashblocks subscription requires filter params, no params specified')
-    return decoded(transactionFilter, param, limits)
+    return decodedOwn(transactionFilter, param, limits)
   },
   newFlashblocks(param) {
     if (param !== undefined) throw tooManyArguments(1)
     return undefined
   },
-  pendingLogs: (param, limits) => decoded(pendingLogsFilter, param ?? {}, limits),
+  pendingLogs(param, limits) {
+    const query = decodedOwn(pendingLogsFilter, param ?? {}, limits)
+    return { ...query, heights: heightsOf(query, 'latest') }
+  },
   newFlashblockTransactions: (param, limits) => ({
-    isFull: decoded(boolean, param ?? false, limits),
+    isFull: decodedOwn(boolean, param ?? false, limits),
   }),
   transactionReceipts: (param, limits) => decoded(receiptsFilter, param ?? {}, limits),
 }
@@ -88,10 +120,13 @@ function placeOf(param: unknown, index: number): FlashblockPlace {
   const { since, ...others } = param as { readonly since: unknown }
   const other = Object.keys(others)[0]
   if (other !== undefined)
-    throw invalidArgument(index, `unknown field ${quoted(other)}: "since" stands alone`)
+    throw invalidParameter(index, `unknown field ${shownValue(other)}: "since" stands alone`)
   const place = decodePlaceText(since)
   if (place === undefined)
-    throw invalidArgument(index, 'since: want "number:index" or "number:index:payload"')
+    throw invalidParameter(
+      index,
+      'expected {"since":"number:index"} or {"since":"number:index:payload"}',
+    )
   return place
 }
 
@@ -100,28 +135,77 @@ const transactionFilter: Codec<
   Extract<FlashblockSubscription, { kind: 'flashblocks' }>['options']
 > = {
   decode(wire, limits) {
-    const { headerInfo, subTxFilter } = strict(wire, ['headerInfo', 'subTxFilter'])
-    const filter = strict(subTxFilter ?? {}, ['subscribeAddresses', 'txInfo', 'txReceipt'])
-    const { subscribeAddresses = [] } = filter
-    if (Array.isArray(subscribeAddresses) && subscribeAddresses.length > limits.subscribeAddresses)
-      throw invalidParams('too many subscribe addresses')
+    const input = strict(wire, ['headerInfo', 'subTxFilter'])
+    const { subTxFilter } = input
+    const given = { subTxFilter: subTxFilter ?? undefined }
+    const filter = fieldOf(given, 'subTxFilter', { codec: addressFilter, limits })
     return {
-      hasHeaders: flag(headerInfo),
-      addresses: array(address, 'subscribeAddresses', 'subscribeAddresses').decode(
-        subscribeAddresses,
-        limits,
-      ),
-      shows: { info: flag(filter['txInfo']), receipt: flag(filter['txReceipt']) },
+      hasHeaders: fieldOf(input, 'headerInfo', { codec: flag, limits }) ?? false,
+      addresses: filter?.addresses ?? [],
+      shows: filter?.shows ?? { info: false, receipt: false },
     }
   },
   encode: (value) => value,
-  schema: { title: 'X Layer filter', type: 'object', additionalProperties: false },
+  schema: {
+    title: 'X Layer filter',
+    type: 'object',
+    properties: { headerInfo: {}, subTxFilter: {} },
+  },
+}
+
+const addressFilter: Codec<
+  Pick<Extract<FlashblockSubscription, { kind: 'flashblocks' }>['options'], 'addresses' | 'shows'>
+> = {
+  decode(wire, limits) {
+    const input = strict(wire, ['subscribeAddresses', 'txInfo', 'txReceipt'])
+    const { subscribeAddresses } = input
+    if (Array.isArray(subscribeAddresses) && subscribeAddresses.length > limits.subscribeAddresses)
+      throw invalidParams('too many subscribe addresses')
+    return {
+      addresses: fieldOf(input, 'subscribeAddresses', { codec: addresses, limits }) ?? [],
+      shows: {
+        info: fieldOf(input, 'txInfo', { codec: flag, limits }) ?? false,
+        receipt: fieldOf(input, 'txReceipt', { codec: flag, limits }) ?? false,
+      },
+    }
+  },
+  encode: (value) => value,
+  schema: {
+    title: 'Transaction filter',
+    type: 'object',
+    properties: { subscribeAddresses: {}, txInfo: {}, txReceipt: {} },
+  },
+}
+const addresses = array(address, 'subscribeAddresses', 'subscribeAddresses')
+const flag: PlainCodec<boolean> = {
+  ...boolean,
+  decode(wire) {
+    if (typeof wire !== 'boolean') throw new SchemaError(kindOf(wire), 'bool')
+    return wire
+  },
+}
+
+/** @throws {SchemaError} that names the key */
+function fieldOf<T>(
+  input: { readonly [key: string]: unknown },
+  key: string,
+  { codec, limits }: { readonly codec: Codec<T>; readonly limits: Limits },
+): T | undefined {
+  const wire = Object.hasOwn(input, key) ? input[key] : undefined
+  if (wire === undefined) return undefined
+  try {
+    return codec.decode(wire, limits)
+  } catch (error) {
+    throw error instanceof SchemaError
+      ? error.refusing(wire, codec).below(key, 'subscription filter')
+      : error
+  }
 }
 
 const pendingLogsFilter: typeof logQuery = {
   ...logQuery,
   decode(wire, limits) {
-    strict(wire, ['address', 'topics', 'fromBlock', 'toBlock', 'blockHash'])
+    strict(wire, ['address', 'topics', 'fromBlock', 'toBlock'])
     try {
       return logQuery.decode(wire, limits)
     } catch (error) {
@@ -148,20 +232,8 @@ function strict<K extends string>(
   keys: readonly K[],
 ): { readonly [key in K]?: unknown } {
   const input = plainObject(wire, 'subscription filter')
-  const known: readonly string[] = keys
-  const other = Object.keys(input).find((key) => !known.includes(key))
-  if (other !== undefined)
-    throw new SchemaError(`unknown field ${quoted(other)}, expected one of ${keys.join(', ')}`)
-  return Object.fromEntries(Object.entries(input)) as { [key in K]?: unknown }
-}
-
-const SHOWN_CHARACTERS = 64
-const quoted = (key: string): string => JSON.stringify(key.slice(0, SHOWN_CHARACTERS))
-
-function flag(wire: unknown): boolean {
-  if (wire === undefined) return false
-  if (typeof wire !== 'boolean') throw new SchemaError(kindOf(wire), 'bool')
-  return wire
+  refuseUnknown(input, keys)
+  return input as { [key in K]?: unknown }
 }
 
 function decoded<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
@@ -169,5 +241,15 @@ function decoded<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
     return codec.decode(wire, limits)
   } catch (error) {
     throw error instanceof SchemaError ? invalidArgument(1, error.describe()) : error
+  }
+}
+
+/** Of a kind that go-ethereum does not have. */
+function decodedOwn<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
+  try {
+    return codec.decode(wire, limits)
+  } catch (error) {
+    if (!(error instanceof SchemaError)) throw error
+    throw invalidParams(error.refusing(wire, codec).describeOwn('params[1]'))
   }
 }

@@ -85,34 +85,31 @@ describe('X Layer: flashblocks', () => {
     [[], 'flashblocks subscription requires filter params, no params specified'],
     [[null], 'flashblocks subscription requires filter params, no params specified'],
     [[{ since: '1:0' }], 'flashblocks subscription requires filter params, no params specified'],
-    [
-      [{ foo: true }],
-      'invalid argument 1: unknown field "foo", expected one of headerInfo, subTxFilter',
-    ],
+    [[{ foo: true }], 'params[1]: unknown field "foo", expected one of headerInfo, subTxFilter'],
     [
       [{ subTxFilter: { foo: 1 } }],
-      'invalid argument 1: unknown field "foo", expected one of subscribeAddresses, txInfo, txReceipt',
+      'params[1].subTxFilter: unknown field "foo", expected one of subscribeAddresses, txInfo, txReceipt',
+    ],
+    [[{ headerInfo: 'yes' }], 'params[1].headerInfo: expected true or false, got "yes"'],
+    [[{ headerInfo: null }], 'params[1].headerInfo: expected true or false, got null'],
+    [
+      [{ subTxFilter: { txInfo: 1 } }],
+      'params[1].subTxFilter.txInfo: expected true or false, got 1',
     ],
     [
-      [{ headerInfo: 'yes' }],
-      'invalid argument 1: json: cannot unmarshal string into Go value of type bool',
+      [{ subTxFilter: { subscribeAddresses: ['0x12'] } }],
+      'params[1].subTxFilter.subscribeAddresses.0: expected hex encoded address, got "0x12"',
     ],
     [
-      [{ headerInfo: null }],
-      'invalid argument 1: json: cannot unmarshal null into Go value of type bool',
+      [{ subTxFilter: [] }],
+      'params[1].subTxFilter: expected an object {subscribeAddresses, txInfo, txReceipt}, got an array',
     ],
-    [
-      [true],
-      'invalid argument 1: json: cannot unmarshal bool into Go value of type subscription filter',
-    ],
+    [[true], 'params[1]: expected an object {headerInfo, subTxFilter}, got true'],
     [[{}, {}], 'too many arguments, want at most 2'],
-    [
-      [{}, { since: '1:0', more: 1 }],
-      'invalid argument 2: unknown field "more": "since" stands alone',
-    ],
+    [[{}, { since: '1:0', more: 1 }], 'params[2]: unknown field "more": "since" stands alone'],
     [
       [{}, { since: '1' }],
-      'invalid argument 2: since: want "number:index" or "number:index:payload"',
+      'params[2]: expected {"since":"number:index"} or {"since":"number:index:payload"}',
     ],
     [
       [{ subTxFilter: { subscribeAddresses: Array(1_001).fill(bytesToHex(CONTRACT)) } }],
@@ -178,11 +175,33 @@ describe("Base's kinds", () => {
     expect(one.of(all)).toEqual(one.of(id))
     expect(one.of(none)).toEqual([])
   })
+  test('pendingLogs of a range of blocks: those within it, also when they are removed', async () => {
+    const { chain, one, subscribe } = start()
+    const all = await subscribe('pendingLogs', { fromBlock: 'pending', toBlock: 'pending' })
+    const [a, b] = chain.transactions(2)
+    chain.payload([a!])
+    chain.publish()
+    const { blockNumber } = (one.of(all) as Json[])[0]!
+    const past = await subscribe('pendingLogs', { fromBlock: '0x0', toBlock: '0x0' })
+    const later = await subscribe('pendingLogs', { fromBlock: '0xffff' })
+    const within = await subscribe('pendingLogs', { fromBlock: blockNumber, toBlock: blockNumber })
+    chain.flashblock([b!])
+    chain.publish()
+    chain.payload([a!])
+    chain.publish()
+    expect((one.of(within) as Json[]).map(({ removed }) => removed)).toEqual([false, true])
+    expect(one.of(all)).toHaveLength(3)
+    expect([...one.of(past), ...one.of(later)]).toEqual([])
+  })
   test.each([
     ['newFlashblocks', [{}], 'too many arguments, want at most 1'],
     ['pendingLogs', [{ adress: '0x' }], 'unknown field "adress"'],
     ['pendingLogs', [{ address: Array(1_001).fill(bytesToHex(CONTRACT)) }], 'exceed max addresses'],
-    ['newFlashblockTransactions', ['yes'], 'cannot unmarshal string'],
+    ['pendingLogs', [{ blockHash: `0x${'11'.repeat(32)}` }], 'unknown field "blockHash"'],
+    ['pendingLogs', [{ fromBlock: '0x5', toBlock: '0x2' }], 'invalid block range params'],
+    ['pendingLogs', [{ toBlock: '0x2' }], 'invalid block range params'],
+    ['newFlashblockTransactions', ['yes'], 'params[1]: expected true or false, got "yes"'],
+    ['newFlashblockTransactions', [true, true], 'too many arguments, want at most 2'],
     ['transactionReceipts', [{ hashes: [] }], 'unknown field "hashes"'],
     ['transactionReceipts', [{ transactionHashes: ['0x12'] }], 'hex string has length 2'],
     [
