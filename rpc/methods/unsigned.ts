@@ -18,6 +18,8 @@ export async function sendUnsigned(
   { from, send }: { readonly from: Bytes; readonly send: SendDeposit },
 ): Promise<Bytes> {
   checkFields(call, context)
+  if (call.authorizationList !== undefined)
+    throw failed('a transaction without a signature has no authorizationList: leave it out')
   const { to, value = 0n, gas } = call
   const gasLimit = gas ?? (await estimated(context, call, from))
   if (gasLimit > MOST_DEPOSIT_GAS)

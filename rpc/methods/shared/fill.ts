@@ -1,6 +1,8 @@
 /** Completes a transaction object of a caller whose key the node holds: nonce, gas and fees left out are filled in. */
 import type { ChainView } from '../../../engine/chain/types.ts'
+import { invalid } from '../../../engine/execution/transaction/invalid.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import {
@@ -16,7 +18,7 @@ import type { transactionCall } from '../../json/codecs.ts'
 import type { TypeOf } from '../../json/schema.ts'
 import type { FrontContext } from '../../method/method.ts'
 import { PENDING, resolveBlock, resolveState } from '../../method/resolve.ts'
-import { failed, unknownAccount } from '../../seam/errors.ts'
+import { failed, invalidTransaction, unknownAccount } from '../../seam/errors.ts'
 import type { AccountService } from '../../seam/ports.ts'
 import { suggestTip } from './gas-price.ts'
 
@@ -34,11 +36,11 @@ export function checkFields(
   call: CallFields,
   { chain: { chainId }, limits: { transactionBytes } }: Pick<FrontContext, 'chain' | 'limits'>,
 ): void {
-  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to, authorizationList } = call
+  const { gasPrice, maxFeePerGas, maxPriorityFeePerGas, data, input, to } = call
   if (gasPrice !== undefined && (maxFeePerGas ?? maxPriorityFeePerGas) !== undefined)
     throw failed('both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified')
-  if (gasPrice !== undefined && authorizationList !== undefined)
-    throw failed('both gasPrice and authorizationList specified')
+  checkAuthorizations(call)
+  checkBlobs(call)
   if (data !== undefined && input !== undefined && !equalBytes(data, input))
     throw failed(
       'both "data" and "input" are set and not equal. Please use "input" to pass transaction call data',
@@ -48,13 +50,31 @@ export function checkFields(
   const content = input ?? data
   if (to === undefined && (content === undefined || content.length === 0))
     throw failed('contract creation without any data provided')
-  if (to === undefined && authorizationList !== undefined && authorizationList.length > 0)
-    throw failed('authorizationList provided for contract creation, but "to" field is missing')
   if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
     throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
   const size = leastSize(call)
   if (size > transactionBytes)
     throw failed(`oversized data: transaction size ${size}, limit ${transactionBytes}`)
+}
+
+/** @throws {RpcError} for a list that no transaction has, or that the transaction would be made without */
+function checkAuthorizations({ from = ZERO_20, to, gasPrice, authorizationList }: CallFields) {
+  if (authorizationList === undefined) return
+  if (gasPrice !== undefined) throw failed('both gasPrice and authorizationList specified')
+  if (authorizationList.length === 0)
+    throw failed(`EIP-7702 transaction with empty auth list (sender ${checksumAddress(from)})`)
+  if (to === undefined)
+    throw failed('authorizationList provided for contract creation, but "to" field is missing')
+}
+
+/** No chain whose accounts the node holds has blobs. @throws {RpcError} */
+function checkBlobs({ to, blobVersionedHashes, maxFeePerBlobGas }: CallFields): void {
+  if (blobVersionedHashes === undefined && maxFeePerBlobGas === undefined) return
+  if (maxFeePerBlobGas === 0n) throw failed('maxFeePerBlobGas, if specified, must be non-zero')
+  if (blobVersionedHashes?.length === 0) throw failed('need at least 1 blob for a blob transaction')
+  if (blobVersionedHashes !== undefined && to === undefined)
+    throw failed('missing "to" in blob transaction')
+  throw invalidTransaction(invalid.type())
 }
 
 /** Bytes that its envelope has at least: what is longer than any pool takes is not encoded, hashed and shown on the front. */

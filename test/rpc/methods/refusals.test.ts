@@ -1,5 +1,6 @@
 /** One refusal has one text and one code, whichever method meets it; what a method cannot apply it says in the words of eth_call. */
 import { describe, expect, test } from 'vitest'
+import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { CONTRACT, SENDER } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
@@ -97,23 +98,39 @@ describe('of the message', () => {
 })
 
 describe('of a transaction object, before anything is estimated or signed', () => {
+  const fees = { maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' }
   test.each<[object, string]>([
     [
       { to, gasPrice: '0x174876e800', authorizationList: [authorization] },
-      'both gasPrice and authorizationList specified',
+      '-32000 both gasPrice and authorizationList specified',
     ],
     [
-      {
-        ...{ data: '0x00', authorizationList: [authorization] },
-        ...{ maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' },
-      },
-      'authorizationList provided for contract creation, but "to" field is missing',
+      { data: '0x00', ...fees, authorizationList: [authorization] },
+      '-32000 authorizationList provided for contract creation, but "to" field is missing',
     ],
+    [
+      { to, ...fees, authorizationList: [] },
+      `-32000 EIP-7702 transaction with empty auth list (sender ${checksumAddress(SENDER)})`,
+    ],
+    [
+      { to, ...fees, blobVersionedHashes: [] },
+      '-32000 need at least 1 blob for a blob transaction',
+    ],
+    [
+      { data: '0x00', ...fees, blobVersionedHashes: [blob] },
+      '-32000 missing "to" in blob transaction',
+    ],
+    [{ to, ...fees, blobVersionedHashes: [blob] }, '-32003 transaction type not supported'],
+    [
+      { to, ...fees, maxFeePerBlobGas: '0x0' },
+      '-32000 maxFeePerBlobGas, if specified, must be non-zero',
+    ],
+    [{ to, ...fees, maxFeePerBlobGas: '0x1' }, '-32003 transaction type not supported'],
   ])('%#: %j', async (fields, message) => {
     const given = { from, gas: '0x30000', nonce: '0x0', ...fields }
     const asked = ['eth_fillTransaction', 'eth_signTransaction', 'eth_sendTransaction'].map(
       (method) => [method, [given]] as const,
     )
-    expect(await refusals(asked)).toEqual(asked.map(() => `-32000 ${message}`))
+    expect(await refusals(asked)).toEqual(asked.map(() => message))
   })
 })

@@ -176,7 +176,17 @@ test('sends for accounts whose keys nobody has', SECONDS, async () => {
   await ask('eth_sendUnsignedTransaction', { from, to, value: '0x6' })
   await ask('evm_mine')
   expect(await ask('eth_getBalance', to, 'latest')).toBe('0xb')
+  const authorized = ask('eth_sendUnsignedTransaction', {
+    from,
+    to,
+    authorizationList: [AUTHORIZATION],
+  })
+  await expect(authorized).rejects.toThrow('has no authorizationList: leave it out')
 })
+const AUTHORIZATION = {
+  ...{ chainId: '0x0', address: `0x${'07'.repeat(20)}`, nonce: '0x0', yParity: '0x0' },
+  ...{ r: '0x1', s: '0x1' },
+}
 
 test('the other engine comes to the same blocks, edits included', SECONDS, async () => {
   await ask('anvil_setBalance', fresh(), '0x1')
