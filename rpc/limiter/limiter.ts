@@ -60,25 +60,82 @@ export type RateOf = (address: string) => number | 'off' | undefined
 
 /** For how many seconds an address may be in debt. */
 const DEBT_SECONDS = 10
-const ALLOWED: Charge = { isAllowed: true, second: 0 }
+/** The answer to an address without a limit. */
+export const ALLOWED: Charge = { isAllowed: true, second: 0 }
 
+/** Sleeps until the lock is free: not for the main thread, which alone frees the lock of a thread that has ended. */
 export const createLimiter = (options: LimiterOptions): Limiter =>
-  options.perSecond === undefined && options.rateOf === undefined ? unlimited() : limited(options)
+  hasLimit(options) ? new Limited(new Counting(options), options) : unlimited()
 
-/** @returns points per second of an address; undefined: it has no limit */
-export const rates =
-  ({ perSecond, rateOf }: Pick<LimiterOptions, 'perSecond' | 'rateOf'>) =>
-  (address: string): number | undefined => {
-    const own = rateOf?.(address)
-    return own === 'off' ? undefined : (own ?? perSecond)
+export const hasLimit = ({ perSecond, rateOf }: Pick<LimiterOptions, 'perSecond' | 'rateOf'>) =>
+  perSecond !== undefined || rateOf !== undefined
+
+/** Sleeps until the lock is free, so that each call has its answer at once. */
+class Limited implements Limiter {
+  readonly #counting: Counting
+  readonly #now: () => number
+
+  constructor(counting: Counting, { now }: Pick<LimiterOptions, 'now'>) {
+    this.#counting = counting
+    this.#now = now
   }
 
-const limited = (options: LimiterOptions): Limiter => new Limited(options)
+  charge(address: string, points: number): Charge {
+    const counting = this.#counting
+    const limit = counting.limitOf(address)
+    if (limit === undefined) return ALLOWED
+    const { rows } = counting
+    rows.lock()
+    try {
+      return counting.charge(address, points, limit)
+    } finally {
+      rows.unlock()
+    }
+  }
+  refund(address: string, paid: Paid): number {
+    return paid.last === 0 ? 0 : this.#locked((counting) => counting.refund(address, paid))
+  }
+  owe(address: string, points: number): void {
+    const limit = this.#counting.limitOf(address)
+    if (limit !== undefined) this.#locked((counting) => counting.owe(address, points, limit))
+  }
+  held(address: string): Refusal | undefined {
+    return this.#locked((counting) => counting.held(address))
+  }
+  async standing(address: string): Promise<Standing | undefined> {
+    const limit = this.#counting.limitOf(address)
+    return limit === undefined
+      ? undefined
+      : this.#locked((counting) => counting.standing(address, limit))
+  }
+  stalled(ms: number): void {
+    const now = this.#now()
+    this.#locked(({ rows }) => rows.addStall(now - ms, now))
+  }
+  #locked<T>(use: (counting: Counting) => T): T {
+    const counting = this.#counting
+    const { rows } = counting
+    rows.lock()
+    try {
+      return use(counting)
+    } finally {
+      rows.unlock()
+    }
+  }
+  get known(): number {
+    return this.#counting.known
+  }
+  get charged(): number {
+    return this.#counting.charged
+  }
+}
 
-class Limited implements Limiter {
+/** Counts in the memory. Whoever calls it has the lock, but for `limitOf` and the two counts. */
+export class Counting {
+  readonly rows: Rows
+  /** Points per second of an address; undefined: it has no limit. */
+  readonly limitOf: (address: string) => number | undefined
   readonly #now: () => number
-  readonly #limitOf: (address: string) => number | undefined
-  readonly #rows: Rows
   readonly #seconds: Seconds
   #charged = 0
 
@@ -90,106 +147,87 @@ class Limited implements Limiter {
     ...options
   }: LimiterOptions) {
     this.#now = now
-    this.#limitOf = rates(options)
-    this.#rows = new Rows(memory, thread)
-    this.#seconds = createSeconds(this.#rows, now)
+    this.limitOf = rates(options)
+    this.rows = new Rows(memory, thread)
+    this.#seconds = createSeconds(this.rows, now)
   }
 
-  charge(address: string, points: number): Charge {
-    const limit = this.#limitOf(address)
-    if (limit === undefined) return ALLOWED
-    const rows = this.#rows
-    rows.lock()
-    try {
-      const row = this.#current(limiterKey(address), limit)
-      const used = rows.used(row)
-      if (used + points <= rows.limit(row)) {
-        rows.setUsed(row, used + points)
-        this.#charged += points
-        return { isAllowed: true, second: rows.end(row) }
-      }
-      rows.addRefused(row)
-      const said = { limit: rows.limit(row), used, cost: points }
-      return { isAllowed: false, ...refusedTo(address, said, this.#leftMs(row)) }
-    } finally {
-      rows.unlock()
+  charge(address: string, points: number, limit: number): Charge {
+    const { rows } = this
+    const row = this.#current(limiterKey(address), limit)
+    const used = rows.used(row)
+    if (used + points <= rows.limit(row)) {
+      rows.setUsed(row, used + points)
+      this.#charged += points
+      return { isAllowed: true, second: rows.end(row) }
     }
+    rows.addRefused(row)
+    const said = { limit: rows.limit(row), used, cost: points }
+    return { isAllowed: false, ...refusedTo(address, said, this.#leftMs(row)) }
   }
   /** The row of a key, with the points of stalls. */
   #current(key: string, limit: number): number {
-    const rows = this.#rows
+    const { rows } = this
     const row = this.#seconds.of(key, limit)
     const grantedMs = rows.stallOf(row)
     if (grantedMs === rows.stalledMs) return row
     const asked = { grantedMs, limit: rows.limit(row), now: this.#now() }
-    rows.setUsed(row, rows.used(row) - stallPoints(rows.stalls, asked))
+    const points = stallPoints(rows.stalls, asked)
+    // A thread that ends between these two stores grants nothing, rather than the same points twice.
     rows.setStall(row, rows.stalledMs)
+    rows.setUsed(row, rows.used(row) - points)
     return row
   }
 
   refund(address: string, { last, second }: Paid): number {
-    if (last === 0) return 0
-    return this.#locked((rows) => {
-      const row = this.#seconds.known(limiterKey(address))
-      if (row === undefined || rows.end(row) !== second) return 0
-      this.#charged -= last
-      rows.setUsed(row, rows.used(row) - last)
-      return last
-    })
+    const { rows } = this
+    const row = this.#seconds.known(limiterKey(address))
+    if (row === undefined || rows.end(row) !== second) return 0
+    this.#charged -= last
+    rows.setUsed(row, rows.used(row) - last)
+    return last
   }
 
-  owe(address: string, points: number): void {
-    const limit = this.#limitOf(address)
-    if (limit === undefined) return
+  owe(address: string, points: number, limit: number): void {
+    const { rows } = this
     this.#charged += points
-    this.#locked((rows) => {
-      const row = this.#current(limiterKey(address), limit)
-      rows.setOwed(row, Math.min(rows.owed(row) + points, DEBT_SECONDS * rows.limit(row)))
-    })
+    const row = this.#current(limiterKey(address), limit)
+    rows.setOwed(row, Math.min(rows.owed(row) + points, DEBT_SECONDS * rows.limit(row)))
   }
 
   held(address: string): Refusal | undefined {
-    return this.#locked((rows) => {
-      const row = this.#seconds.known(limiterKey(address))
-      if (row === undefined || rows.refused(row) < rows.limit(row)) return undefined
-      const limit = rows.limit(row)
-      return refusedTo(address, { limit, used: limit, cost: 1 }, this.#leftMs(row))
-    })
+    const { rows } = this
+    const row = this.#seconds.known(limiterKey(address))
+    if (row === undefined || rows.refused(row) < rows.limit(row)) return undefined
+    const limit = rows.limit(row)
+    return refusedTo(address, { limit, used: limit, cost: 1 }, this.#leftMs(row))
   }
 
-  async standing(address: string): Promise<Standing | undefined> {
-    const limit = this.#limitOf(address)
-    if (limit === undefined) return undefined
-    return this.#locked((rows) => {
-      const row = this.#current(limiterKey(address), limit)
-      const used = Math.max(0, rows.used(row))
-      return { limit: rows.limit(row), used, owed: rows.owed(row), resetMs: this.#leftMs(row) }
-    })
+  standing(address: string, limit: number): Standing {
+    const { rows } = this
+    const row = this.#current(limiterKey(address), limit)
+    const used = Math.max(0, rows.used(row))
+    return { limit: rows.limit(row), used, owed: rows.owed(row), resetMs: this.#leftMs(row) }
   }
   #leftMs(row: number): number {
-    return this.#rows.end(row) - this.#now()
-  }
-  #locked<T>(use: (rows: Rows) => T): T {
-    const rows = this.#rows
-    rows.lock()
-    try {
-      return use(rows)
-    } finally {
-      rows.unlock()
-    }
+    return this.rows.end(row) - this.#now()
   }
 
-  stalled(ms: number): void {
-    const now = this.#now()
-    this.#locked((rows) => rows.addStall(now - ms, now))
-  }
   get known(): number {
-    return this.#rows.size
+    return this.rows.size
   }
   get charged(): number {
     return this.#charged
   }
 }
+
+/** @returns points per second of an address; undefined: it has no limit */
+export const rates =
+  ({ perSecond, rateOf }: Pick<LimiterOptions, 'perSecond' | 'rateOf'>) =>
+  (address: string): number | undefined => {
+    const own = rateOf?.(address)
+    return own === 'off' ? undefined : (own ?? perSecond)
+  }
 
 /** What somebody is told who may not. @param leftMs until its second ends */
 export const refusedTo = (
@@ -202,7 +240,7 @@ export const refusedTo = (
   retryAfterMs: Math.max(1, leftMs),
 })
 
-function unlimited(): Limiter {
+export function unlimited(): Limiter {
   return {
     charge: () => ALLOWED,
     refund: () => 0,

@@ -5,7 +5,6 @@
 import {
   bytesOfRows,
   FIRST_WORD,
-  forgetRows,
   HEAD_BYTES,
   OWN_WORDS,
   openLockOf,
@@ -21,6 +20,15 @@ export type LimiterMemory = {
   readonly buffer: SharedArrayBuffer
   /** Rows beside that of all who have none. */
   readonly most: number
+}
+/** One second of an address. */
+export type Second = {
+  /** At least 1. */
+  readonly limit: number
+  /** Milliseconds since 1970. */
+  readonly end: number
+  readonly used: number
+  readonly owed: number
 }
 /** The row of all who find no room. */
 export const OVERFLOW_ROW = 0
@@ -66,9 +74,10 @@ export class Rows extends SharedRows {
   /** A thread has stood still from one moment to another. */
   addStall(from: number, to: number): void {
     const { totalMs, overMs, endedAt } = plusStall(this.stalls, from, to)
-    this.#times[STALLED] = totalMs
-    this.#times[STALLS_OVER] = overMs
+    // The total is last: a thread that ends between two of these grants nothing, and nobody grants the same time again.
     this.#times[STALL_END] = endedAt
+    this.#times[STALLS_OVER] = overMs
+    this.#times[STALLED] = totalMs
   }
 
   end = (row: number): number => this.#times[FIRST_TIMES + ROW_TIMES * row]!
@@ -91,12 +100,17 @@ export class Rows extends SharedRows {
     this.words[ROW_WORDS * row + REFUSED]!++
   }
 
-  /** Another second: nothing is taken of it and nothing refused; what is owed stays. */
-  begin(row: number, limit: number, end: number): void {
+  /**
+   * Starts another second, of which `used` points are taken and none refused. A thread may end between any two of these stores: the
+   * points of the second before stand until the new ones do, so that nobody has more than the limit.
+   */
+  begin(row: number, { limit, end, used, owed }: Second): void {
     const at = ROW_WORDS * row
     this.#times[FIRST_TIMES + ROW_TIMES * row] = end
-    this.words[at + USED] = 0
+    this.words[at + USED] = used
+    this.words[at + OWED] = owed
     this.words[at + REFUSED] = 0
+    // A row has a limit from here on, which says that it is in use and complete.
     this.words[at + LIMIT] = limit
   }
 
@@ -107,6 +121,7 @@ export class Rows extends SharedRows {
     return row
   }
   override remove(row: number): void {
+    this.words[ROW_WORDS * row + LIMIT] = 0
     this.#unlink(row)
     super.remove(row)
   }
@@ -119,6 +134,19 @@ export class Rows extends SharedRows {
   toNewest(row: number): void {
     this.#unlink(row)
     this.#append(row)
+  }
+
+  /** Finds all rows in use again, in the order in which their seconds end, whatever of that was half done. */
+  mend(): void {
+    const found: number[] = []
+    this.rebuild((row) => {
+      const isInUse = this.limit(row) !== 0
+      if (isInUse) found.push(row)
+      return isInUse
+    })
+    this.head[OLDEST] = 0
+    this.head[NEWEST] = 0
+    for (const row of found.toSorted((a, b) => this.end(a) - this.end(b))) this.#append(row)
   }
 
   #append(row: number): void {
@@ -140,8 +168,8 @@ export class Rows extends SharedRows {
 }
 
 /**
- * After the exit of a thread: had it been ended while it worked on the rows, they may be half of one thing and half of another. All are
- * forgotten then, and every address begins a second. @returns whether it had
+ * Frees the lock after the exit of a thread that may have ended inside. Every row keeps its points: each of them is one word, which is
+ * written or not, and what finds the rows is made again. @returns whether the thread had the lock
  */
-export const clearEnded = ({ buffer }: LimiterMemory, thread: number): boolean =>
-  openLockOf(buffer, thread, () => forgetRows(buffer))
+export const clearEnded = (memory: LimiterMemory, thread: number): boolean =>
+  openLockOf(memory.buffer, thread, () => new Rows(memory, thread).mend())

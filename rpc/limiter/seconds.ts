@@ -1,5 +1,5 @@
 /** The seconds that an address is counted by: they follow each other from its first request, as long as it is remembered. */
-import { OVERFLOW_ROW, type Rows } from './memory.ts'
+import { OVERFLOW_ROW, type Rows, type Second } from './memory.ts'
 
 const WINDOW_MS = 1_000
 /** An address that was silent for longer begins its seconds anew. */
@@ -38,7 +38,8 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
   function shared(limit: number, now: number): number {
     if (!isNow(OVERFLOW_ROW, now)) {
       rows.setStall(OVERFLOW_ROW, rows.stalledMs)
-      begin(rows, OVERFLOW_ROW, { limit, end: now + WINDOW_MS })
+      const end = now + WINDOW_MS
+      begin(rows, OVERFLOW_ROW, { limit, end, owed: rows.owed(OVERFLOW_ROW) })
     }
     return OVERFLOW_ROW
   }
@@ -46,8 +47,8 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
     const silentMs = now - rows.end(row)
     // What was not asked for paid as well.
     const missed = Math.floor(silentMs / WINDOW_MS)
-    rows.setOwed(row, Math.max(0, rows.owed(row) - missed * limit))
-    begin(rows, row, { limit, end: now + WINDOW_MS - (silentMs % WINDOW_MS) })
+    const owed = Math.max(0, rows.owed(row) - missed * limit)
+    begin(rows, row, { limit, end: now + WINDOW_MS - (silentMs % WINDOW_MS), owed })
     rows.toNewest(row)
     return row
   }
@@ -75,7 +76,7 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
       if (rows.isFull) return shared(limit, now)
       const row = rows.add(key)
       rows.setStall(row, rows.stalledMs)
-      begin(rows, row, { limit, end: now + WINDOW_MS })
+      begin(rows, row, { limit, end: now + WINDOW_MS, owed: 0 })
       return row
     },
     known(key) {
@@ -86,11 +87,8 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
   }
 }
 
-type Begun = { readonly limit: number; readonly end: number }
 /** Debts are paid first. */
-function begin(rows: Rows, row: number, { limit, end }: Begun): void {
-  rows.begin(row, limit, end)
-  const due = Math.min(rows.owed(row), limit)
-  rows.setOwed(row, rows.owed(row) - due)
-  rows.setUsed(row, due)
+function begin(rows: Rows, row: number, { owed, ...second }: Omit<Second, 'used'>): void {
+  const due = Math.min(owed, second.limit)
+  rows.begin(row, { ...second, used: due, owed: owed - due })
 }

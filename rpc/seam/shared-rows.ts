@@ -77,7 +77,10 @@ export class SharedRows {
     this.#seeds = seeds
   }
 
-  /** Waits for another thread, which has it for less than a microsecond, but where its core was taken from it. */
+  /**
+   * Sleeps until the lock is free. Another thread has it for less than a microsecond, unless its core was taken from it. The lock of a
+   * thread that has ended is freed by the main thread (`openLockOf`), so the main thread calls `tryLock` alone.
+   */
   lock(): void {
     const { head } = this
     const own = this.#lockWord
@@ -89,6 +92,10 @@ export class SharedRows {
       // Others may wait as well.
       seen = Atomics.compareExchange(head, LOCK, OPEN, own | AWAITED)
     }
+  }
+  /** Takes the lock if it is free, and never waits. */
+  tryLock(): boolean {
+    return Atomics.compareExchange(this.head, LOCK, OPEN, this.#lockWord) === OPEN
   }
   unlock(): void {
     if ((Atomics.exchange(this.head, LOCK, OPEN) & AWAITED) !== 0)

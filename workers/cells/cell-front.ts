@@ -177,7 +177,10 @@ function openRemote(data: CellData, { ask, post }: Link) {
       forward: data.hasForward ? remoteForward(ask) : undefined,
       readiness: async (maxLagMs?: number) =>
         (await ask<'readiness'>({ what: 'readiness', maxLagMs })) ?? UNHEARD,
-      purses: { calls: shared.calls, visits: shared.visits, thread: threadOf(cell) },
+      purses: {
+        ...{ calls: shared.calls, visits: shared.visits },
+        ...{ thread: threadOf(cell), mayWait: true },
+      },
       caps: openSharedCaps(shared.caps, cell),
       shownNotes: openSharedShown(shared.shown, threadOf(cell)),
       filterHome: filterHome(cell, (of, asked) =>

@@ -11,6 +11,7 @@ import type { LimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { RedisStores } from '../../rpc/limiter/redis.ts'
 import { createSharedLimiter, type PointStore } from '../../rpc/limiter/shared.ts'
 import { type Stalls, watchStalls } from '../../rpc/limiter/stalls.ts'
+import { createWaitlessLimiter } from '../../rpc/limiter/waitless.ts'
 import { keyNameOf } from '../../rpc/seam/address.ts'
 import type { ApiKeys } from '../../rpc/seam/api-keys.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
@@ -39,6 +40,8 @@ export type SharedPurses = {
   readonly calls: LimiterMemory
   readonly visits: LimiterMemory
   readonly thread: number
+  /** Whether this thread may sleep for the lock: the main thread may not, because it frees the locks of threads that have ended. */
+  readonly mayWait: boolean
 }
 
 /** What an address may ask for: of JSON-RPC requests, and of whatever else is asked over HTTP. */
@@ -61,11 +64,11 @@ export function openPurses(options: PursesOptions): Purses {
     keys: limits.limiterKeys,
     now: Date.now,
   }
-  const openOf = (what: 'calls' | 'visits') =>
-    openLimiter(
-      { ...purse, ...(shared && { memory: shared[what], thread: shared.thread }) },
-      store?.open(what),
-    )
+  const openOf = (what: 'calls' | 'visits') => {
+    const own = { ...purse, ...(shared && { memory: shared[what], thread: shared.thread }) }
+    const create = shared?.mayWait === false ? createWaitlessLimiter : createLimiter
+    return openLimiter(own, create(own), store?.open(what))
+  }
   const limiter = openOf('calls')
   const visits = openOf('visits')
   const stalls = watchStalls(now, (ms) => {
@@ -85,8 +88,7 @@ export function openPurses(options: PursesOptions): Purses {
 /** `alone`: charges of this process that did not ask the store. */
 type Opened = Limiter & { readonly alone?: number }
 
-function openLimiter(purse: LimiterOptions, store: PointStore | undefined): Opened {
-  const local = createLimiter(purse)
+function openLimiter(purse: LimiterOptions, local: Limiter, store: PointStore | undefined): Opened {
   return store === undefined ? local : createSharedLimiter({ ...purse, local, store })
 }
 

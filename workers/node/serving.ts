@@ -5,11 +5,11 @@ import type { ChainReader } from '../../engine/chain/types.ts'
 import { createWaitingMemory } from '../../engine/txpool/shared/memory.ts'
 import { openWaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import type { ShowPlace } from '../../engine/views/showing.ts'
-import { createShownMemory, openSharedShown } from '../../rpc/events/shared-shown.ts'
+import { createShownMemory } from '../../rpc/events/shared-shown.ts'
 import { createLimiterMemory } from '../../rpc/limiter/memory.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { TransactionService } from '../../rpc/seam/ports.ts'
-import { createCapsMemory, openSharedCaps } from '../../rpc/seam/shared-caps.ts'
+import { createCapsMemory } from '../../rpc/seam/shared-caps.ts'
 import { threadOf } from '../../rpc/seam/shared-rows.ts'
 import { filterHome } from '../cells/filters.ts'
 import type { SharedCounts } from '../cells/messages.ts'
@@ -168,9 +168,11 @@ async function openFront(
     courses: role.tape?.courses,
     requests: role.tape?.type === 'record' ? role.tape.courses : undefined,
     ...(counts && {
-      purses: { calls: counts.calls, visits: counts.visits, thread: threadOf(0) },
-      caps: openSharedCaps(counts.caps, 0),
-      shownNotes: openSharedShown(counts.shown, threadOf(0)),
+      // What the clients of the admin port hold is counted here alone: this thread must not wait for the lock of another.
+      purses: {
+        ...{ calls: counts.calls, visits: counts.visits },
+        ...{ thread: threadOf(0), mayWait: false },
+      },
       filterHome: filterHome(0, async (cell, asked) => later.cells?.filter(cell, asked)),
     }),
   })
