@@ -19,7 +19,7 @@ export type AskSide<All extends Name> = {
   readonly ask: Asker<All>
   /** What the other side has said to one of the questions. */
   answered(request: number, answer: unknown): void
-  /** It has ended: what is open is answered with nothing. */
+  /** It has ended: what is open is answered with nothing, and so is what is asked from now on. */
   close(): void
 }
 
@@ -35,7 +35,9 @@ const PATIENCE_MS = 60_000
 /** As many are open as clients may have: each is of one request that has its place. */
 export function createAsker<All extends Name>(post: Post<All>): AskSide<All> {
   const questions = createQuestions<unknown>(PATIENCE_MS)
+  let isClosed = false
   const ask: Asker<All> = (question, { signal, withinMs = PATIENCE_MS } = {}) => {
+    if (isClosed) return Promise.resolve(undefined)
     let request = 0
     const asked = questions.ask((number) => {
       request = number
@@ -49,7 +51,10 @@ export function createAsker<All extends Name>(post: Post<All>): AskSide<All> {
   return {
     ask,
     answered: (request, answer) => void questions.answer(request, answer),
-    close: questions.close,
+    close() {
+      isClosed = true
+      questions.close()
+    },
   }
 }
 

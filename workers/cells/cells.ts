@@ -86,7 +86,8 @@ type Cell = {
   readonly data: CellData
   readonly asking: AskSide<keyof MainQuestions>
   readonly answering: AnswerSide<keyof CellQuestions>
-  readonly ready: PromiseWithResolvers<void>
+  /** Settles with its first message, or with its end: false. */
+  readonly ready: PromiseWithResolvers<boolean>
   problem: string | undefined
   /** Looks since it has said anything. */
   silent: number
@@ -123,17 +124,47 @@ class RunningCells implements Cells {
     return this.#options.count
   }
 
+  /** Resolves when each number has a thread that can be asked, whichever of them that is. */
   async ready(): Promise<void> {
-    await Promise.all([...this.#cells.values()].map(({ ready }) => ready.promise))
+    const numbers = Array.from({ length: this.count }, (_, index) => index + 1)
+    await Promise.all(numbers.map((number) => this.#readyOf(number)))
+  }
+  /** undefined: no other thread takes the place of one that has ended. */
+  async #readyOf(number: number): Promise<Cell | undefined> {
+    for (;;) {
+      const cell = this.#cells.get(number)
+      if (cell === undefined || (await cell.ready.promise)) return cell
+    }
   }
 
   async listen(port: number): Promise<Place> {
-    const [first, ...others] = [...this.#cells.values()]
-    const place = await listenOf(first!, port)
-    // Also one that takes the place of another meanwhile.
+    const { cell: first, place } = await this.#listenFirst(port)
+    // A thread that takes the place of another from here on listens by itself.
     this.#place = place
-    await Promise.all(others.map((cell) => listenOf(cell, place.port)))
+    const others = [...this.#cells.values()].filter((cell) => cell !== first)
+    await Promise.all(others.map((cell) => this.#listenToo(cell, place.port)))
     return place
+  }
+  /** A thread that ends while it opens the port is replaced, as often as threads may end. */
+  async #listenFirst(port: number): Promise<{ readonly cell: Cell; readonly place: Place }> {
+    for (;;) {
+      const cell = await this.#readyOf(1)
+      if (cell === undefined) throw new Error('no front thread can be started')
+      try {
+        return { cell, place: await listenOf(cell, port) }
+      } catch (error) {
+        if (!cell.hasEnded) throw error
+      }
+    }
+  }
+  async #listenToo(cell: Cell, port: number): Promise<void> {
+    // Its end has started another thread in its place, which listens when it can.
+    if (!(await cell.ready.promise)) return
+    try {
+      await listenOf(cell, port)
+    } catch (error) {
+      if (!cell.hasEnded) throw error
+    }
   }
 
   tell(message: Told): void {
@@ -197,7 +228,7 @@ class RunningCells implements Cells {
       answering: createAnswerSide(answers, post, (err) =>
         report('call_failed', { err, method: 'cell' }),
       ),
-      ready: Promise.withResolvers<void>(),
+      ready: Promise.withResolvers<boolean>(),
     }
     this.#cells.set(number, cell)
     const { threadId } = worker
@@ -220,7 +251,7 @@ class RunningCells implements Cells {
     cell.silent = 0
     switch (message.type) {
       case 'ready':
-        cell.ready.resolve()
+        cell.ready.resolve(true)
         return
       case 'alive':
         return
@@ -264,6 +295,7 @@ class RunningCells implements Cells {
   #ended(cell: Cell, thread: number, why: string): void {
     const { counts, release, report, fail } = this.#options
     cell.hasEnded = true
+    cell.ready.resolve(false)
     cell.stopListening?.()
     cell.answering.close()
     cell.asking.close()
@@ -285,13 +317,13 @@ class RunningCells implements Cells {
 
   async #replace(number: number): Promise<void> {
     const cell = this.#start(number)
-    await cell.ready.promise
+    if (!(await cell.ready.promise)) return
     send(cell, this.#paused)
     if (this.#place === undefined) return
     try {
-      await listenOf(cell, this.#place.port)
+      await this.#listenToo(cell, this.#place.port)
     } catch (error) {
-      if (!cell.hasEnded) this.#options.fail(`cell ${number}: ${(error as Error).message}`)
+      this.#options.fail(`cell ${number}: ${(error as Error).message}`)
     }
   }
 }
