@@ -1,16 +1,20 @@
-/** Waiting for a transaction to become visible: one look at the newest view after each publish, for everybody who waits. */
+/**
+ * Waiting for a transaction to become visible. After each publish the transactions that are new in the view are compared with those that are
+ * waited for, so that a publish costs no read for each of these.
+ */
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
+import type { ChainReader, ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { type Now, ringAfter } from '../seam/patience.ts'
+import { NewTransactions } from './new-transactions.ts'
 
 export type WaitEnd = 'seen' | 'expired' | 'gone'
 export interface ReceiptWaits {
   /**
-   * Ends with the first publish that shows the transaction, after `ms`, with the client, or after `flashblocks` further flashblocks that
-   * carry pool transactions (their index is not 0).
+   * To be called in the turn that has not found the transaction in the newest view. Ends with the first publish that shows it, after
+   * `ms`, with the client, or after `flashblocks` further flashblocks that carry pool transactions (their index is not 0).
    */
   wait(options: {
     readonly hash: Bytes
@@ -21,6 +25,8 @@ export interface ReceiptWaits {
   }): Promise<WaitEnd>
   readonly size: number
 }
+
+const ENDPOINTS = ['flashblocks', 'standard'] as const
 
 type Options = {
   readonly reader: ChainReader
@@ -37,29 +43,16 @@ export function createReceiptWaits({ reader, onPublish, now }: Options): Receipt
   const flashblocksSeen = createFlashblockCount(reader)
   let size = 0
 
+  const look = lookFor(reader, waiting)
   onPublish(() => {
     const ticks = flashblocksSeen.look()
-    for (const endpoint of ['flashblocks', 'standard'] as const) {
+    for (const endpoint of ENDPOINTS) {
       const waiters = waiting[endpoint]
-      if (waiters.size === 0) continue
-      const seen = look(endpoint, [...waiters.keys()])
-      for (const hash of seen) for (const { end } of waiters.get(hash) ?? []) end('seen')
+      for (const hash of look(endpoint)) for (const { end } of waiters.get(hash) ?? []) end('seen')
       for (const set of waiters.values())
         for (const { end, lastTick } of set) if (ticks >= lastTick) end('expired')
     }
   })
-
-  function look(endpoint: Endpoint, hashes: readonly Hex[]): Hex[] {
-    try {
-      return readNewest(reader, endpoint, (view) =>
-        hashes.filter((hash) => view.findTransaction(hexToBytes(hash)) !== undefined),
-      )
-    } catch (error) {
-      // Views come and go faster than they can be read: the next publish looks again.
-      if (error instanceof ViewError) return []
-      throw error
-    }
-  }
 
   return {
     wait({ hash, endpoint, ms, flashblocks, signal }) {
@@ -113,4 +106,40 @@ function createFlashblockCount(reader: ChainReader) {
       return count
     },
   }
+}
+
+type Waiting = Readonly<Record<Endpoint, ReadonlyMap<Hex, unknown>>>
+
+/** @returns gives the hashes waited for that can be found now and could not before */
+function lookFor(reader: ChainReader, waiting: Waiting): (endpoint: Endpoint) => readonly Hex[] {
+  const news = { standard: new NewTransactions(), flashblocks: new NewTransactions() }
+  return (endpoint) => {
+    try {
+      return readNewest(reader, endpoint, (view) => found(view, news[endpoint], waiting[endpoint]))
+    } catch (error) {
+      // Views come and go faster than they can be read: the next publish looks again, from where this one began.
+      if (error instanceof ViewError) return []
+      throw error
+    }
+  }
+}
+
+function found(
+  view: ChainView,
+  news: NewTransactions,
+  waiters: ReadonlyMap<Hex, unknown>,
+): readonly Hex[] {
+  const seen = new Set<Hex>()
+  const wanted = {
+    tell(hash: Bytes) {
+      const key = bytesToHex(hash)
+      if (waiters.has(key)) seen.add(key)
+    },
+    lookUp() {
+      for (const key of waiters.keys())
+        if (view.findTransaction(hexToBytes(key)) !== undefined) seen.add(key)
+    },
+  }
+  news.look(view, waiters.size === 0 ? undefined : wanted)
+  return [...seen]
 }
