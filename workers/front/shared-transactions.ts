@@ -5,11 +5,9 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { MissingError, ViewError } from '../../engine/state/reader.ts'
 import { connectRedis, type RedisClient, sayOnce } from '../../rpc/limiter/redis-client.ts'
-import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
-import type { LazyState, TransactionService } from '../../rpc/seam/ports.ts'
-import type { Report } from '../observe/reporter.ts'
+import type { TransactionService } from '../../rpc/seam/ports.ts'
+import { createHeardTransactions, type HeardOptions } from './heard-transactions.ts'
 
 export interface SharedTransactions {
   /** The others hear of what this service accepts from now on. */
@@ -18,14 +16,10 @@ export interface SharedTransactions {
   close(): void
 }
 
-export type SharedTransactionsOptions = {
+/** The others have told what `transactions` takes. */
+export type SharedTransactionsOptions = HeardOptions & {
   readonly url: string
   readonly chainId: bigint
-  /** Takes what the others have told. */
-  readonly transactions: Pick<TransactionService, 'submit'>
-  /** State that is missing to look at it; undefined: all is here. */
-  readonly lazy: LazyState | undefined
-  readonly report: Report
 }
 
 /** Of the stream, about: the oldest go. With the bound of one they are 80 MB in Redis. */
@@ -40,9 +34,6 @@ const BLOCK_MS = 5_000
 /** Of the past, for who begins: what was sent before that is in a block. */
 const PAST_MS = 15_000
 const RETRY_MS = 500
-/** State is fetched so often for one. */
-const MOST_ROUNDS = 4
-const FETCH_MS = 5_000
 
 export function shareTransactions(options: SharedTransactionsOptions): SharedTransactions {
   const { url, chainId, report } = options
@@ -50,6 +41,7 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
   /** Who hears its own words passes over them. */
   const own = randomBytes(8).toString('hex')
   const counts = { told: 0, untold: 0, heard: 0 }
+  const heard = createHeardTransactions(options)
   let isClosed = false
   const once = sayOnce((reason) => report('transactions_not_shared', { reason }))
   const connect = () => connectRedis(url, { onAway: once.away, onReady: once.back })
@@ -66,7 +58,7 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
           from = id
           if (origin === own || raw === undefined) continue
           counts.heard++
-          await take(options, raw)
+          heard.take(new Uint8Array(raw))
         }
       } catch (error) {
         once.away((error as Error).message)
@@ -80,6 +72,7 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
       sharedTold: counts.told,
       sharedUntold: counts.untold,
       sharedHeard: counts.heard,
+      sharedDropped: heard.dropped,
     }),
     close() {
       isClosed = true
@@ -157,26 +150,4 @@ async function entriesAfter(client: RedisClient, key: string, from: string): Pro
       return { id: id.toString(), origin: found.get('o')?.toString(), raw: found.get('t') }
     }),
   )
-}
-
-/** As one that the sequencer has: its sender's replica has asked that. Whatever is wrong with it is nobody's error here. */
-async function take(
-  { transactions, lazy, report }: SharedTransactionsOptions,
-  raw: Bytes,
-): Promise<void> {
-  for (let round = 0; round < MOST_ROUNDS; round++)
-    try {
-      await transactions.submit(new Uint8Array(raw), OWN_CLIENT, true)
-      return
-    } catch (error) {
-      if (error instanceof ViewError) return
-      if (!(error instanceof MissingError)) {
-        report('call_failed', { err: error, method: 'a shared transaction' })
-        return
-      }
-      const signal = AbortSignal.timeout(FETCH_MS)
-      const asked = { for: 'send', client: OWN_CLIENT.address, signal } as const
-      const { failed } = (await lazy?.fetch(error.missing, asked)) ?? { failed: 'nobody has it' }
-      if (failed !== undefined) return
-    }
 }
