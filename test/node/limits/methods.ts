@@ -117,7 +117,7 @@ export const METHODS = {
   ),
   simulatedCalls: row(
     2,
-    'invalid argument 0: blockStateCalls.0.calls: more than 2 items',
+    'too many calls: 3 > 2',
     said('eth_simulateV1', { blockStateCalls: [{ calls: [{}, {}, {}] }] }),
   ),
   proofBlocks: row(7, [expect.objectContaining({ blocks: 7 })], trieBounds),
