@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { core } from 'zod'
-import { nearest } from './nearest.ts'
+import { hint } from './nearest.ts'
 
 /** Most starts have no file and need not load what checks one: 60 ms (2026-11). */
 function openSchema() {
@@ -35,7 +35,10 @@ export function readConfigFile(path: string, keys: Iterable<string>): FileSettin
   const problems: string[] = []
   for (const [key, value] of Object.entries(parsed.data))
     if (known.has(key)) values.set(key, Array.isArray(value) ? value.join(',') : String(value))
-    else problems.push(`unknown key "${key}" in ${path}; nearest: "${nearest(key, known)}"`)
+    else
+      problems.push(
+        `unknown key "${key}" in ${path}${hint(key, known, 'each flag of --help is one')}`,
+      )
   return { values, problems }
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type Command, ConfigError, kebab } from './command.ts'
 import { parseFlags, show } from './flags.ts'
 import { type Environment, type Resolved, resolve } from './layers.ts'
-import { nearest } from './nearest.ts'
+import { hint } from './nearest.ts'
 
 export type Invocation =
   | {
@@ -55,7 +55,7 @@ export function readInvocation(
   if (known.notYet.includes(name))
     throw new ConfigError(`the command "${name}" is not available in this version (${version()})`)
   const names = listed(known).map((one) => one.name)
-  throw new ConfigError(`unknown command "${name}"; nearest: "${nearest(name, names)}"`)
+  throw new ConfigError(`unknown command "${name}"${hint(name, names, '--help lists them')}`)
 }
 
 /** `help COMMAND` is `COMMAND --help`. */
@@ -80,9 +80,7 @@ function inspect(argv: readonly string[], environment: Environment, known: Known
   const [what = '', ...rest] = argv
   if (what !== 'check' && what !== 'dump') {
     if (what === '--help' || what === '-h') return print(usage(known))
-    throw new ConfigError(
-      `unknown command "config ${what}"; nearest: "config ${nearest(what, ['check', 'dump'])}"`,
-    )
+    throw new ConfigError(`unknown command "config ${what}": expected config check or config dump`)
   }
   const named = find(rest[0] ?? '', known)
   const command = named ?? known.commands[0]

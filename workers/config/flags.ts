@@ -2,7 +2,7 @@
 import { CommanderError, Option, Command as Parser } from 'commander'
 import { type Command, ConfigError, kebab, type Operands } from './command.ts'
 import { headingOf, isLimit, placeOf } from './help-groups.ts'
-import { nearest } from './nearest.ts'
+import { hint } from './nearest.ts'
 
 /** By key, as it was typed; nothing is decoded. */
 export type TypedFlags = ReadonlyMap<string, string>
@@ -135,7 +135,7 @@ function explain(error: CommanderError, argv: readonly string[], flags: readonly
   const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? ''
   if (error.code === 'commander.unknownOption') {
     const [name = ''] = quoted.split('=', 1)
-    return `unknown flag ${name}; nearest: ${nearest(name, flags)}`
+    return `unknown flag ${name}${hint(name, flags, '--help lists the flags of a command')}`
   }
   if (error.code === 'commander.optionMissingArgument')
     return `flag ${quoted.split(' ', 1)[0]} needs a value: ${quoted}`

@@ -2,7 +2,7 @@
 import { type Command, kebab } from './command.ts'
 import { readConfigFile } from './config-file.ts'
 import type { TypedFlags } from './flags.ts'
-import { nearest } from './nearest.ts'
+import { hint } from './nearest.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -74,7 +74,7 @@ function readEnvironment(
     if (key !== undefined) given.set(key, text)
     else
       problems.push(
-        `unknown variable ${name} in the environment; nearest: ${nearest(name, names.keys())}`,
+        `unknown variable ${name} in the environment${hint(name, names.keys(), 'each flag of --help has one')}`,
       )
   }
   return { given, problems }

@@ -90,7 +90,9 @@ export function choice<const T extends string>(...values: readonly T[]): (wire: 
   return (wire) => {
     const found = values.find((value) => value === wire)
     if (found !== undefined) return found
-    throw new Error(`expected ${values.join(', ')}; nearest: ${nearest(wire, values)}`)
+    const meant = nearest(wire, values)
+    const suggested = meant === undefined ? '' : `; nearest: ${meant}`
+    throw new Error(`expected ${values.join(', ')}${suggested}`)
   }
 }
 

@@ -169,6 +169,23 @@ describe('refused in one line', () => {
     [['import', '--histry', '3'], {}, 'unknown flag --histry; nearest: --history-blocks'],
     [['import-state', '--blok', 'b'], {}, 'unknown flag --blok; nearest: --block'],
     [['migrate', '--data', 'x'], {}, 'unknown flag --data; nearest: --datadir'],
+    [
+      ['dev', '--fork-url', 'x'],
+      {},
+      'unknown flag --fork-url; --help lists the flags of a command',
+    ],
+    [['dev', '--zzz'], {}, 'unknown flag --zzz; --help lists the flags of a command'],
+    [['replicate'], {}, 'unknown command "replicate"; --help lists them'],
+    [
+      ['dev', '--methods', 'everything'],
+      {},
+      'flag --methods: "everything": expected all, standard',
+    ],
+    [
+      ['dev'],
+      { FLASHNODE_FORK_URL: 'x' },
+      'unknown variable FLASHNODE_FORK_URL in the environment; each flag of --help has one',
+    ],
     [['dev', '--port'], {}, 'flag --port needs a value: --port <PORT>'],
     [['dev', '--port', '65536'], {}, 'flag --port: "65536": expected an integer from 0 to 65535'],
     [['dev', '--port', '1e3'], {}, 'flag --port: "1e3": expected an integer from 0 to 65535'],
@@ -252,8 +269,8 @@ describe('refused in one line', () => {
       'flag --head: "0x1": expected 0x and 64 hex digits',
     ],
     [['serve', '--chain-id', '5'], {}, 'unknown flag --chain-id; nearest: --chain'],
-    [['deev'], {}, 'unknown command "deev"; nearest: "dev"'],
-    [['config', 'chek'], {}, 'unknown command "config chek"; nearest: "config check"'],
+    [['deev'], {}, 'unknown command "deev"; nearest: dev'],
+    [['config', 'chek'], {}, 'unknown command "config chek": expected config check or config dump'],
     [
       ['dev', 'now'],
       {},
@@ -270,11 +287,11 @@ describe('refused in one line', () => {
         /^unknown flag --limt; nearest: --limit-\w+$/,
       )
     expect(problem(['serve'], { FLASHNODE_LIMT: '3' })).toMatch(/nearest: FLASHNODE_LIMIT_\w+$/)
-    expect(problem(['dev', '--config', file('{"limt": 1}')])).toMatch(/nearest: "limit-\w+"$/)
+    expect(problem(['dev', '--config', file('{"limt": 1}')])).toMatch(/nearest: limit-\w+$/)
   })
 
   const files: [content: string, line: string][] = [
-    ['{"prot": 1}', 'unknown key "prot" in FILE; nearest: "port"'],
+    ['{"prot": 1}', 'unknown key "prot" in FILE; nearest: port'],
     ['{"port": "x"}', 'file FILE, key "port": "x": expected an integer from 0 to 65535'],
     [
       '{"port": {}}',
@@ -390,7 +407,7 @@ describe('people', () => {
     expect(() => ask('echo')).toThrow('echo needs --said-word WORD')
     expect(() => ask('echo --said-word no')).toThrow('nobody says no')
     expect(() => ask('echo --word a')).toThrow('nearest: --said-word')
-    expect(() => ask('ecko')).toThrow('nearest: "echo"')
+    expect(() => ask('ecko')).toThrow('nearest: echo')
     expect(() => ask('shout')).toThrow('not available in this version')
     expect(ask('--help')).toMatchObject({ text: expect.stringMatching(/^ {2}echo +says it/m) })
     expect(ask('config dump --said-word b')).toEqual({
@@ -420,7 +437,7 @@ describe('people', () => {
     expect(
       problem(['config', 'check', '--port', 'x'], { FLASHNODE_HOTS: '1' }).split('\n'),
     ).toEqual([
-      'unknown variable FLASHNODE_HOTS in the environment; nearest: FLASHNODE_HOSTS',
+      'unknown variable FLASHNODE_HOTS in the environment; nearest: FLASHNODE_HOST',
       'flag --port: "x": expected an integer from 0 to 65535',
     ])
   })
@@ -428,5 +445,8 @@ describe('people', () => {
   test('nearest', () => {
     expect(nearest('rate_limit', ['port', 'rate-limit'])).toBe('rate-limit')
     expect(nearest('x', [])).toBe(undefined)
+    expect(nearest('fork-url', ['port', 'host', 'chain', 'datadir'])).toBe(undefined)
+    expect(nearest('fork', ['port', 'cork-size'])).toBe('cork-size')
+    expect(nearest('prot', ['pool', 'port'])).toBe('port')
   })
 })
