@@ -15,6 +15,8 @@ export type ConnectionLimits = Pick<
   | 'silentMs'
   | 'leastRetryMs'
   | 'mostRetryMs'
+  | 'goodRetryMs'
+  | 'goodMs'
   | 'connects'
 >
 /** Calls `run` once in so many milliseconds; the result calls it off. */
@@ -60,6 +62,10 @@ export class FeedConnection {
   #isReading = true
   /** Connections in a row that brought nothing. */
   #failures = 0
+  /** A frame of this connection was what it should be. */
+  #isGood = false
+  /** Until then the peer is expected back. */
+  #expectedUntil = 0
   #callOff: () => void = () => {}
   #tickedAt = 0
   #bytesRead = 0
@@ -81,7 +87,6 @@ export class FeedConnection {
   connect(): void {
     const { limits, open, later, count, onTooLarge } = this.#options
     count('connects', 1)
-    this.#connects.take(1)
     const socket: FeedSocket = open({
       onOpen: (isResumed) => this.#isCurrent(socket) && this.#opened(socket, isResumed),
       onFrame: (packet) => this.#isCurrent(socket) && this.#received(packet),
@@ -105,6 +110,9 @@ export class FeedConnection {
 
   /** A frame was what it should be: the next connection may come soon. */
   decoded(): void {
+    // A frame may be decoded after its connection is lost.
+    if (this.#isOpen) this.#isGood = true
+    else this.#expectBack()
     this.#failures = 0
   }
 
@@ -131,6 +139,7 @@ export class FeedConnection {
   #opened(socket: FeedSocket, isResumed: boolean): void {
     this.#callOff()
     this.#isOpen = true
+    this.#connects.take(1)
     this.#bytesRead = 0
     this.#hear()
     if (!this.#isReading) socket.pause()
@@ -207,6 +216,8 @@ export class FeedConnection {
     if (this.#isStopped) return
     const { later, count, warn, onState } = this.#options
     const wasOpen = this.#isOpen
+    if (this.#isGood) this.#expectBack()
+    this.#isGood = false
     this.#callOff()
     const socket = this.#socket
     this.#socket = undefined
@@ -219,10 +230,15 @@ export class FeedConnection {
     this.#callOff = later(waitMs, () => this.connect())
   }
 
+  #expectBack(): void {
+    this.#expectedUntil = this.#options.now() + this.#options.limits.goodMs
+  }
+
   #retryMs(): number {
-    const { limits, random } = this.#options
+    const { limits, random, now } = this.#options
     const doublings = Math.min(this.#failures++, MOST_DOUBLINGS)
-    const most = Math.min(limits.leastRetryMs * 2 ** doublings, limits.mostRetryMs)
+    const longest = now() < this.#expectedUntil ? limits.goodRetryMs : limits.mostRetryMs
+    const most = Math.min(limits.leastRetryMs * 2 ** doublings, longest)
     // A feed that ends each of its connections after a frame is not asked for one all the time.
     if (this.#connects.owedMs() > 0) return limits.mostRetryMs
     return most * (1 - random() / 2)

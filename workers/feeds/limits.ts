@@ -35,7 +35,10 @@ export type FeedLimits = {
   /** Between two connections: from the first doubled to the last, of which chance takes up to half away. */
   readonly leastRetryMs: number
   readonly mostRetryMs: number
-  /** Connections, however well they begin: beyond them each waits `mostRetryMs`. */
+  /** Between two connections at most, for so long after the loss of one that brought frames: a sequencer that restarts is soon back. */
+  readonly goodRetryMs: number
+  readonly goodMs: number
+  /** Connections that the peer accepts and then ends: beyond them each waits `mostRetryMs`. */
   readonly connects: Rate
   /** From the end of its thread to the next one: from the first doubled to the last; one that has lived so long begins anew. */
   readonly leastReplaceMs: number
@@ -87,6 +90,8 @@ export function feedLimitsOf(given: Partial<FeedBounds>): FeedLimits {
     silentMs: 3_000,
     leastRetryMs: 200,
     mostRetryMs: 10_000,
+    goodRetryMs: 1_000,
+    goodMs: 60_000,
     connects: { perSecond: 0.1, burst: 10 },
     leastReplaceMs: 1_000,
     mostReplaceMs: 60_000,

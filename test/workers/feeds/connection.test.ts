@@ -144,6 +144,58 @@ describe('the back-off', () => {
     feed.peer().onClose('closed with 1013')
     expect(feed.clock.waits()).toEqual([nextMs])
   })
+  test('of a feed that was good is a second at most, for its first minute away', () => {
+    const feed = start({ limits: { ...limits, connects: { perSecond: 0.1, burst: 3 } } })
+    feed.open()
+    feed.frame()
+    const lostAt = feed.clock.now()
+    feed.peer().onClose('closed with 1001')
+    const waits: number[] = []
+    while (feed.clock.now() - lostAt < 60_000) {
+      const [wait] = feed.clock.waits()
+      waits.push(wait!)
+      feed.clock.pass(wait!)
+      feed.peer().onClose('refused')
+    }
+    expect(waits.slice(0, 4)).toEqual([200, 400, 800, 1_000])
+    expect(Math.max(...waits)).toBe(1_000)
+    // Sixty refused connections have spent nothing of the three that the peer may accept and end.
+    expect(waits.length).toBeGreaterThan(60)
+    expect(feed.clock.waits()).toEqual([10_000])
+  })
+  test('of a feed that was good has its chance, and a good frame begins another minute', () => {
+    const feed = start({ random: 0.5 })
+    feed.open()
+    feed.frame()
+    feed.peer().onClose('closed with 1001')
+    for (let failure = 0; failure < 20; failure++) {
+      feed.clock.pass(feed.clock.waits()[0]!)
+      feed.peer().onClose('refused')
+    }
+    expect(feed.clock.waits()).toEqual([750])
+    feed.clock.pass(40_000)
+    feed.open()
+    feed.frame()
+    feed.peer().onClose('closed with 1001')
+    expect(feed.clock.waits()).toEqual([150])
+  })
+  test('of a feed whose last frame is decoded after the loss is that of a good one', () => {
+    const feed = start()
+    for (let failure = 0; failure < 5; failure++) {
+      feed.peer().onClose('refused')
+      feed.clock.pass(feed.clock.waits()[0]!)
+    }
+    feed.open()
+    feed.peer().onFrame(FRAME)
+    feed.peer().onClose('closed with 1001')
+    feed.connection.decoded()
+    feed.clock.pass(feed.clock.waits()[0]!)
+    for (let failure = 0; failure < 9; failure++) {
+      feed.peer().onClose('refused')
+      expect(feed.clock.waits()[0]).toBeLessThanOrEqual(1_000)
+      feed.clock.pass(feed.clock.waits()[0]!)
+    }
+  })
   test('holds where each connection ends after a good frame', () => {
     const feed = start({ limits: { ...limits, connects: { perSecond: 0.1, burst: 3 } } })
     const waits = Array.from({ length: 5 }, () => {
