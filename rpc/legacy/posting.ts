@@ -1,4 +1,4 @@
-/** What every POST to another node takes: where it goes, what comes back within its bound, and why nothing did. */
+/** What every POST to another node takes: where it goes, and what comes back within its bound. */
 import { Buffer } from 'node:buffer'
 
 /** fetch takes no URL with a user and a password in it: they go into a header. @param url valid */
@@ -38,15 +38,4 @@ export async function textWithin(
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
-}
-
-/** fetch says "fetch failed" and why in the cause; several addresses that all fail have one cause each. */
-export function reasonOf(error: unknown): string {
-  const { cause = error } = error as { readonly cause?: unknown }
-  const { errors, code, message } = cause as {
-    readonly errors?: readonly Error[]
-    readonly code?: string
-    readonly message?: string
-  }
-  return errors?.[0]?.message || message || code || String(cause)
 }

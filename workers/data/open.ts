@@ -31,7 +31,7 @@ export type OpenedData = {
 /** What an open directory, which may be empty, is to begin with. @throws {StartError} and whatever reading it throws */
 export type Begin = (
   opened: Opened,
-  context: Pick<NodeContext, 'log' | 'reporter'>,
+  context: Pick<NodeContext, 'log' | 'reporter' | 'lifecycle'>,
 ) => Promise<void>
 export type Opened = {
   readonly database: Database
@@ -74,8 +74,10 @@ export async function openData(
   if (choice.made !== undefined) provideGenesis(directory.path, chain)
   if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))
   lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)
-  if (begin !== undefined) await begin({ database, chain, path: directory.path }, { log, reporter })
-  else {
+  if (begin !== undefined) {
+    const opened = { database, chain, path: directory.path }
+    await begin(opened, { log, reporter, lifecycle })
+  } else {
     refuseLazy(database, directory.path)
     if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
   }

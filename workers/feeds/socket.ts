@@ -5,6 +5,7 @@ import { WebSocket } from 'ws'
 import { placeText } from '../../engine/flashblocks/places.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
 import { isPrivate } from '../../rpc/seam/address.ts'
 
 /** None is called after `onClose`, which is called once. */
@@ -87,9 +88,13 @@ export function openWebSocket(options: SocketOptions): OpenSocket {
     webSocket.on('message', (data) => handlers.onFrame(data as Buffer))
     webSocket.on('ping', handlers.onControl)
     webSocket.on('pong', handlers.onControl)
+    webSocket.on('unexpected-response', (_, response) => {
+      failure = `it answers with ${reasonOfAnswer(response.statusCode ?? 0, '')}`
+      webSocket.terminate()
+    })
     // 'close' follows.
     webSocket.on('error', (error: Error & { readonly code?: string }) => {
-      failure = error.message
+      failure ||= reasonOf(error)
       if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') handlers.onTooLarge()
     })
     webSocket.once('close', (code, reason) =>

@@ -9,6 +9,8 @@ import { paced } from '../../engine/sources/lazy/pace.ts'
 import { type KnownChain, knownStart } from '../../engine/sources/lazy/start.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
+import type { Clock } from '../../engine/sources/upstream/places.ts'
+import type { TrackerStatus } from '../../engine/sources/upstream/tracker-types.ts'
 import type { LazyBeginning } from '../../engine/sources/writer/types.ts'
 import type { StoreReader } from '../../engine/storage/types.ts'
 import { settledHashOf } from './own-chain.ts'
@@ -33,6 +35,44 @@ export function openBeginner(parts: {
     lagBlocks: limits.upstreamLagBlocks,
     known: () => knownNow(reader, store),
   })
+}
+
+/** Between two looks at upstreams that answer and have not said how deep they are. */
+const LATE_MS = 5_000
+/** Between two looks where none gives what is needed, because one may be started again with more. */
+const LACK_MS = 60_000
+
+/** Upstreams that were away at the start, or at the last look, say how deep they are once they answer. */
+export function createLateProbes(parts: {
+  readonly beginner: Beginner
+  readonly depths: Depths
+  /** The upstreams that may be asked now. */
+  readonly told: () => readonly {
+    readonly upstream: Pick<Upstream, 'name'>
+    readonly head: number | undefined
+  }[]
+  readonly clock: Pick<Clock, 'now'>
+}) {
+  const { beginner, depths, told, clock } = parts
+  let lookAtMs = clock.now()
+  return {
+    probe(onBug: (error: unknown) => void): void {
+      const isLate = told().some(
+        ({ upstream, head }) => head !== undefined && !depths.isProbed(upstream.name),
+      )
+      const isLacking = depths.lack() !== undefined
+      if (!(isLate || isLacking) || clock.now() < lookAtMs) return
+      lookAtMs = clock.now() + (isLacking ? LACK_MS : LATE_MS)
+      beginner.look().catch(onBug)
+    },
+    /** The status says as well why no state can be fetched. */
+    statusWith(status: TrackerStatus): TrackerStatus {
+      const lack = depths.lack()
+      if (lack === undefined) return status
+      const doubt = { text: lack, outside: 'no upstream gives the state that is fetched' }
+      return { ...status, degraded: [...status.degraded, doubt] }
+    },
+  }
 }
 
 /** @throws {ViewError} 'void' or 'gone' while blocks are taken back */

@@ -22,7 +22,10 @@ export async function failureOf(
     await fetcher.fetch(keys, { what, client, signal })
     return undefined
   } catch (error) {
-    if (error instanceof FetchError) return error.message
+    if (error instanceof FetchError) return isOfClient(what) ? error.outside : error.message
     throw error
   }
 }
+
+/** Blocks and flashblocks fail into the log, where the host is wanted. */
+const isOfClient = (what: FetchFor): boolean => what === 'call' || what === 'send'

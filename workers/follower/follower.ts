@@ -10,7 +10,6 @@ import { createDepths } from '../../engine/sources/lazy/depth.ts'
 import type { Fetcher } from '../../engine/sources/lazy/fetcher.ts'
 import { paceOf } from '../../engine/sources/lazy/pace.ts'
 import { sealedBlock } from '../../engine/sources/upstream/blocks.ts'
-import { foreignChain } from '../../engine/sources/upstream/check.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import {
   createDriver,
@@ -35,14 +34,14 @@ import type {
   WriterToFollower,
 } from '../thread/follower-messages.ts'
 import type { SharedNode } from '../thread/messages.ts'
-import { openBeginner } from './begin.ts'
+import { createLateProbes, openBeginner } from './begin.ts'
 import { type CheckCount, differenceOf } from './checks.ts'
 import { failureOf } from './fetcher.ts'
 import { createForwarder, type Forwarder } from './forward.ts'
 import { type LazyData, openBudget, openFetcher } from './lazy.ts'
 import { finalizedOf, hashOf, headOf } from './own-chain.ts'
 import { createTraced, type Traced } from './traced.ts'
-import { CLOCK, openUpstream, openUpstreams } from './upstreams.ts'
+import { CLOCK, openSequencer, openUpstreams } from './upstreams.ts'
 
 /** What the follower's thread is started with. */
 export type FollowerData = SharedNode & {
@@ -94,10 +93,11 @@ async function run(main: MessagePort, data: FollowerData): Promise<void> {
     const chain = chainSpec(data.chain)
     const store = openStore(attachDatabase(data.database))
     const reader = openChainReader({ ...data, store, chain, seesAll: true })
-    upstreams.push(...openUpstreams(data.upstreams, data.limits))
+    upstreams.push(...openUpstreams(data.upstreams, data.limits, chain))
     const parts: Parts = { main, data, chain, store, reader, upstreams, tell }
-    const isChecked = await check(parts)
-    if (isChecked !== undefined) await follow(parts, isChecked)
+    const foreign = await foreignAtStart(parts)
+    if (foreign === undefined) await follow(parts)
+    else tell({ type: 'failed', message: foreign })
     tell({ type: 'stopped' })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -128,33 +128,33 @@ function isStarted(main: MessagePort): Promise<boolean> {
 /** Once one upstream has answered, the others have this much longer. */
 const OTHERS_MS = 2_000
 
-/** Of each upstream whether it is known to have the chain; undefined: one has another, and the start is refused. */
-async function check({ upstreams, chain, tell }: Parts): Promise<readonly boolean[] | undefined> {
-  const isChecked = upstreams.map(() => false)
+/**
+ * A whole state is refused where an upstream that answers at the start has another chain. The start of a lazy one has looked before.
+ * @returns what is wrong, or undefined where nothing is known to be
+ */
+async function foreignAtStart({ upstreams, data }: Parts): Promise<string | undefined> {
+  if (data.lazy !== undefined) return undefined
   const foreign = Promise.withResolvers<string>()
   const enough = Promise.withResolvers<void>()
-  const checks = upstreams.map(async (upstream, at) => {
+  const checks = upstreams.map(async (upstream) => {
     try {
-      const message = await foreignChain(upstream, chain)
-      if (message !== undefined) foreign.resolve(message)
-      isChecked[at] = message === undefined
+      await upstream.call('eth_blockNumber', [])
       setTimeout(enough.resolve, OTHERS_MS).unref()
     } catch (error) {
-      // It is asked again before it is used.
+      // An upstream that is away is asked again before it is used.
       if (!(error instanceof UpstreamError)) throw error
+      if (error.kind === 'foreign') foreign.resolve(error.message)
     }
   })
   const wrong = await Promise.race([foreign.promise, enough.promise, Promise.all(checks)])
-  if (typeof wrong !== 'string') return isChecked
-  tell({ type: 'failed', message: wrong })
-  return undefined
+  return typeof wrong === 'string' ? wrong : undefined
 }
 
 /** Until main says stop. @throws what a bug throws */
-async function follow(parts: Parts, isChecked: readonly boolean[]): Promise<void> {
+async function follow(parts: Parts): Promise<void> {
   const { main, tell } = parts
   const ended = Promise.withResolvers<void>()
-  const running = start(parts, isChecked, ended.reject)
+  const running = start(parts, ended.reject)
   const { driver, sequencer, fetcher } = running
   listen(parts, running)
   main.on('message', (message: ToFollower) => {
@@ -173,11 +173,7 @@ async function follow(parts: Parts, isChecked: readonly boolean[]): Promise<void
   }
 }
 
-function start(
-  parts: Parts,
-  isChecked: readonly boolean[],
-  onBug: (error: unknown) => void,
-): Running {
+function start(parts: Parts, onBug: (error: unknown) => void): Running {
   const { data, chain, store, reader, upstreams, tell } = parts
   const { limits, undoBlocks, lazy, keeper } = data
   const depths = lazy && createDepths(lazy.mode, lazy.probed)
@@ -210,16 +206,21 @@ function start(
         toWriter(data, { type: 'begin', ...beginning })
       },
     })
+  const late = beginner && depths && createLateProbes({ beginner, depths, told, clock: CLOCK })
   const driver = createDriver({
-    ...{ tracker, upstreams, isChecked, chain, clock: CLOCK, onBug },
+    ...{ tracker, upstreams, clock: CLOCK, onBug },
     paces: upstreams.map(() => (budget ? paceOf(budget) : createPace(limits.upstreamRate, CLOCK))),
     tell(effect) {
       if (effect.type === 'sealed') traced.sent(effect.block.number, effect.block.hash)
       if (effect.type === 'left') beginner?.look().catch(onBug)
-      else carryOut(effect, data, tell)
+      else if (effect.type === 'status' && late !== undefined) {
+        late.probe(onBug)
+        tell({ type: 'status', status: late.statusWith(effect.status) })
+      } else carryOut(effect, data, tell)
     },
   })
-  const sequencer = data.sequencer === undefined ? undefined : openUpstream(data.sequencer, limits)
+  const sequencer =
+    data.sequencer === undefined ? undefined : openSequencer(data.sequencer, limits, chain)
   const forward = createForwarder({ ...{ limits, sequencer, budget }, upstreams: best })
   const fetcher =
     lazy &&

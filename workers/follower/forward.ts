@@ -2,7 +2,12 @@
 import type { Budget } from '../../engine/sources/lazy/budget.ts'
 import { pay } from '../../engine/sources/lazy/pace.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
-import { UpstreamError } from '../../engine/sources/upstream/error.ts'
+import {
+  outsideText,
+  type RpcFault,
+  UpstreamError,
+  withoutAddresses,
+} from '../../engine/sources/upstream/error.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
 import { createCaps } from '../../rpc/seam/caps.ts'
 import { broken, capReached, overloaded } from '../../rpc/seam/errors.ts'
@@ -21,7 +26,7 @@ type ForwardOptions = {
   readonly upstreams: () => readonly Upstream[]
 }
 
-/** It never rejects. An error of the other node is passed on as it came. */
+/** It never rejects. An error of the other node is passed on as it came, without addresses of nodes. */
 export function createForwarder(options: ForwardOptions): Forwarder {
   const { limits, sequencer, upstreams, budget } = options
   const caps = createCaps({ perClient: limits.forwardsPerClient, total: limits.forwardsTotal })
@@ -33,9 +38,11 @@ export function createForwarder(options: ForwardOptions): Forwarder {
     for (const target of targets) {
       const answer = await askOne(target, call)
       if (!('failure' in answer)) return answer
-      const { kind, message, retryAfterMs } = answer.failure
+      const { kind, retryAfterMs } = answer.failure
+      const message = outsideText(answer.failure, nameOf(target))
       if (kind === 'limited') last = { error: overloaded(message, retryAfterMs).toObject() }
-      else if (kind === 'unreachable') last = { error: broken(message).toObject() }
+      else if (kind === 'unreachable' || kind === 'foreign')
+        last = { error: broken(message).toObject() }
       // It may have taken the transaction: nobody else is asked to.
       else if (isSend || kind === 'silent') return { silent: message }
       else last = { error: broken(message).toObject() }
@@ -56,10 +63,12 @@ export function createForwarder(options: ForwardOptions): Forwarder {
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
       return error.kind === 'refused' && error.fault !== undefined
-        ? { error: error.fault }
+        ? { error: openFault(error.fault, nameOf(target)) }
         : { failure: error }
     }
   }
+
+  const nameOf = (target: Upstream) => (target === sequencer ? 'the sequencer' : 'the upstream')
 
   return async (call) => {
     const giveBack = caps.take(call.client)
@@ -74,3 +83,8 @@ export function createForwarder(options: ForwardOptions): Forwarder {
     }
   }
 }
+
+const openFault = (fault: RpcFault, who: string): RpcFault => ({
+  ...fault,
+  message: withoutAddresses(fault.message, who),
+})

@@ -1,7 +1,8 @@
 /** JSON-RPC over HTTP: one POST for each message, read no further than it may be long. */
-import { UpstreamError } from '../../engine/sources/upstream/error.ts'
+import { isFault, UpstreamError } from '../../engine/sources/upstream/error.ts'
 import type { Transport } from '../../engine/sources/upstream/transport.ts'
-import { addressed, reasonOf, textWithin } from '../../rpc/legacy/posting.ts'
+import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
+import { addressed, textWithin } from '../../rpc/legacy/posting.ts'
 
 /** @param url valid; a user and a password in it go into a header */
 export function openHttp(url: URL, maxBytes: number): Transport {
@@ -27,7 +28,7 @@ export function openHttp(url: URL, maxBytes: number): Transport {
       }
       if (response.status === 429) {
         await response.body?.cancel()
-        throw new UpstreamError('limited', `${origin} answered with HTTP 429`, {
+        throw new UpstreamError('limited', `${origin} answered with ${reasonOfAnswer(429, '')}`, {
           retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
         })
       }
@@ -60,13 +61,26 @@ async function textOf(
 }
 
 function answerOf(text: string, { ok, status }: Response, origin: string): unknown {
+  const answer = parsed(text)
+  if (answer !== undefined && (ok || isRpcAnswer(answer))) return answer
+  throw new UpstreamError('broken', `${origin} answered with ${reasonOfAnswer(status, text)}`)
+}
+
+/** undefined: it is no JSON. */
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    const what = ok ? 'something that is not JSON' : `HTTP ${status}`
-    throw new UpstreamError('broken', `${origin} answered with ${what}`)
+    return undefined
   }
 }
+
+/** A gateway's own error may be JSON as well, such as {"message": "Unauthorized"}. */
+const isRpcAnswer = (answer: unknown): boolean =>
+  Array.isArray(answer) ||
+  (typeof answer === 'object' &&
+    answer !== null &&
+    (('error' in answer && isFault(answer.error)) || 'result' in answer))
 
 /** Nothing of the message has left: no connection came about. */
 const UNSENT = new Set([

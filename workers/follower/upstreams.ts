@@ -1,4 +1,7 @@
 /** The upstreams of a node by their URLs. */
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
+import { foreignChain, foreignId } from '../../engine/sources/upstream/check.ts'
+import { checkedUpstream } from '../../engine/sources/upstream/checked.ts'
 import { createUpstream, type Upstream } from '../../engine/sources/upstream/client.ts'
 import type { RpcFault } from '../../engine/sources/upstream/error.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
@@ -23,6 +26,8 @@ export const CLOCK: Clock = {
     }
   },
 }
+
+export type FollowedChain = Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>
 
 /** http, https, ws or wss. @throws {Error} that says what was expected */
 export function upstreamUrl(text: string): URL {
@@ -58,15 +63,29 @@ const isLimited = (fault: RpcFault): boolean =>
 /** A path or a query may hold a key: messages name the rest. */
 const nameOf = ({ protocol, host }: URL): string => `${protocol}//${host}`
 
-/** In their order, each with a name of its own. */
+/** In their order, each with a name of its own. Each shows its chain before it is asked for anything else. */
 export function openUpstreams(
   urls: readonly string[],
   limits: UpstreamLimits,
+  chain: FollowedChain,
 ): readonly Upstream[] {
   const names = urls.map((url) => nameOf(upstreamUrl(url)))
   return urls.map((url, at) => {
     const name = names[at]!
     const before = names.slice(0, at).filter((one) => one === name).length
-    return openUpstream(url, limits, { name: before === 0 ? name : `${name} (${before + 1})` })
+    const upstream = openUpstream(url, limits, {
+      name: before === 0 ? name : `${name} (${before + 1})`,
+    })
+    return checkedUpstream(upstream, (options) => foreignChain(upstream, chain, options))
   })
+}
+
+/** @returns the node that takes transactions, which gets none where it has another chain */
+export function openSequencer(
+  url: string,
+  limits: UpstreamLimits,
+  chain: Pick<ChainSpec, 'chainId' | 'name'>,
+): Upstream {
+  const sequencer = openUpstream(url, limits)
+  return checkedUpstream(sequencer, (options) => foreignId(sequencer, chain, options))
 }

@@ -2,6 +2,7 @@
 import { type RawData, WebSocket } from 'ws'
 import { UpstreamError } from '../../engine/sources/upstream/error.ts'
 import type { Transport } from '../../engine/sources/upstream/transport.ts'
+import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
 import { addressed } from '../../rpc/legacy/posting.ts'
 
 /** For the connection. */
@@ -106,7 +107,7 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
     handshakeTimeout: HANDSHAKE_MS,
   })
   const life = watchLife(socket)
-  let failure = 'the connection ended'
+  let failure: string | undefined
   let kind: UpstreamError['kind'] = 'unreachable'
   socket.on('open', () => {
     kind = 'broken'
@@ -118,12 +119,20 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
     if (message !== undefined) onMessage(message)
   })
   socket.on('error', (error: Error & { readonly code?: string }) => {
-    failure = error.message
+    failure ??= `cannot be reached: ${reasonOf(error)}`
     if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') kind = 'large'
+  })
+  socket.on('unexpected-response', (_, response) => {
+    failure = `answered with ${reasonOfAnswer(response.statusCode ?? 0, '')}`
+    // The error that follows says no more.
+    socket.terminate()
   })
   socket.on('close', () => {
     life.stop()
-    const error = new UpstreamError(kind, `${url.protocol}//${url.host}: ${failure}`)
+    const error = new UpstreamError(
+      kind,
+      `${url.protocol}//${url.host}: ${failure ?? 'the connection ended'}`,
+    )
     opened.reject(error)
     onEnd(error)
   })

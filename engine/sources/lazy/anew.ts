@@ -38,6 +38,8 @@ export function createBeginner(options: BeginnerOptions): Beginner {
       // Who follows them says that they are silent.
       if (probed.length === 0) return
       depths.set(namedIn(probed))
+      const lack = depths.lack()
+      if (lack !== undefined) return warn(lack)
       const limits = { chain, undoBlocks, lagBlocks }
       const plan = await planLazy(sourcesIn(mode, probed), known(), limits)
       if (plan.status === 'on') return

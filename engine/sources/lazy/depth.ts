@@ -119,25 +119,44 @@ export interface Depths {
   of(name: string): Depth | undefined
   /** How far below its upstreams' head a node can be; undefined: none gives state. */
   deepest(): number | undefined
+  /** Whether an upstream has said how deep it is. */
+  isProbed(name: string): boolean
+  /** Why none of the upstreams that have answered can be asked; undefined: one can, or none has answered. */
+  lack(): string | undefined
   set(probed: readonly Probed[]): void
 }
 
 export function createDepths(mode: LazyMode, probed: readonly Probed[]): Depths {
-  const byName = (list: readonly Probed[]) =>
-    new Map(
-      list.flatMap(({ name, depth }) => (reaches(depth, mode) ? [[name, depth] as const] : [])),
-    )
-  let depths = byName(probed)
+  const byName = (list: readonly Probed[]) => new Map(list.map((one) => [one.name, one]))
+  let all = byName(probed)
+  const depthOf = (name: string) => {
+    const depth = all.get(name)?.depth
+    return depth !== undefined && reaches(depth, mode) ? depth : undefined
+  }
+  const reaching = () => [...all.keys()].flatMap((name) => depthOf(name) ?? [])
   return {
-    of: (name) => depths.get(name),
+    of: depthOf,
     deepest() {
-      if (depths.size === 0) return undefined
-      return Math.max(...[...depths.values()].map((depth) => depthIn(mode, depth)!))
+      const depths = reaching()
+      if (depths.length === 0) return undefined
+      return Math.max(...depths.map((depth) => depthIn(mode, depth)!))
+    },
+    isProbed: (name) => all.has(name),
+    lack() {
+      if (all.size === 0 || reaching().length > 0) return undefined
+      return lackIn(mode, [...all.values()])
     },
     set(newest) {
-      depths = byName(newest)
+      all = byName(newest)
     },
   }
+}
+
+function lackIn(mode: LazyMode, probed: readonly Probed[]): string {
+  const names = probed.map(({ name }) => name).join(' and ')
+  if (mode === 'proven' && probed.some(({ depth }) => reaches(depth, 'trusted')))
+    return `${names} gives no proofs of its state (${proofsText(probed)}), and nothing is taken without: start again with --trust-upstream, or give an --upstream with proofs`
+  return `${names} gives no state ${LEAST_DEPTH} blocks below its head: give an --upstream that does`
 }
 
 /** undefined: it cannot be asked in this mode. */

@@ -8,7 +8,7 @@ import { describeMissing, type MissingKey } from '../../state/reader.ts'
 import { slotKey } from '../../storage/blocks/block-codec.ts'
 import type { FillRow, StoredHead, StoreReader } from '../../storage/types.ts'
 import type { Upstream } from '../upstream/client.ts'
-import { UpstreamError } from '../upstream/error.ts'
+import { outsideText, UpstreamError } from '../upstream/error.ts'
 import type { Clock } from '../upstream/places.ts'
 import type { Call, CallOptions } from '../upstream/transport.ts'
 import { type Budget, BudgetError, type FetchFor, type Payer } from './budget.ts'
@@ -94,6 +94,12 @@ type Read = { readonly block: FetchHead; readonly rows: readonly FillRow[] }
 /** Something is not at hand, and why. */
 export class FetchError extends Error {
   override name = 'FetchError'
+  /** For clients: the message without hosts. */
+  readonly outside: string
+  constructor(message: string, outside = message) {
+    super(message)
+    this.outside = outside
+  }
 }
 
 export const createFetcher = (options: FetcherOptions): Fetcher => new OpenFetcher(options)
@@ -160,11 +166,10 @@ class OpenFetcher implements Fetcher {
 
   #failure(error: unknown): unknown {
     const isOurs =
-      error instanceof UpstreamError ||
-      error instanceof AnswerFault ||
-      error instanceof BudgetError ||
-      error instanceof FetchError
-    return isOurs && !(error instanceof FetchError) ? new FetchError(error.message) : error
+      error instanceof UpstreamError || error instanceof AnswerFault || error instanceof BudgetError
+    if (!isOurs) return error
+    const outside = error instanceof UpstreamError ? outsideText(error) : undefined
+    return new FetchError(error.message, outside)
   }
 
   /** Joins what is under way for the same keys, where that is as urgent; what comes to nothing there is fetched again. */

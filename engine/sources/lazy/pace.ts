@@ -14,6 +14,9 @@ export function paced(upstream: Upstream, budget: Budget, payer: Payer): Upstrea
     get isWatching() {
       return upstream.isWatching
     },
+    get lostConnections() {
+      return upstream.lostConnections
+    },
     async call(method, params, options) {
       await pay(budget, 1, payer)
       return upstream.call(method, params, options)
@@ -39,7 +42,10 @@ export async function pay(budget: Budget, calls: number, payer: Payer): Promise<
       await budget.take(Math.min(left, budget.batch), payer)
   } catch (error) {
     if (!(error instanceof BudgetError)) throw error
-    throw new UpstreamError('limited', error.message, { retryAfterMs: FULL_MS })
+    throw new UpstreamError('limited', error.message, {
+      retryAfterMs: FULL_MS,
+      outside: error.message,
+    })
   }
 }
 

@@ -1,7 +1,6 @@
 /** What all upstreams can be asked of the state, each once. */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import { Refusal } from '../../flashblocks/fields.ts'
-import { foreignChain } from '../upstream/check.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import { headOf } from './agree.ts'
@@ -18,6 +17,7 @@ export type Probing = {
   readonly foreign: string | undefined
 }
 
+/** @param upstreams which fail as `foreign` where they have another chain */
 export async function probeAll(upstreams: readonly Upstream[], chain: ChainSpec): Promise<Probing> {
   const found = await Promise.all(upstreams.map((upstream) => probeOne(upstream, chain)))
   return {
@@ -32,14 +32,14 @@ async function probeOne(
   chain: ChainSpec,
 ): Promise<ProbedUpstream | { readonly silent: string } | { readonly foreign: string }> {
   try {
-    const foreign = await foreignChain(upstream, chain)
-    if (foreign !== undefined) return { foreign }
     const head = await headOf(upstream, 'latest', {})
     if (head === undefined) return { silent: `${upstream.name}: it has no latest block` }
     const first = Number(chain.genesisNumber)
     return { upstream, depth: await probeDepth(upstream, { ...head, first }) }
   } catch (error) {
     if (!(error instanceof UpstreamError || error instanceof Refusal)) throw error
+    if (error instanceof UpstreamError && error.kind === 'foreign')
+      return { foreign: error.message }
     return {
       silent: error instanceof Refusal ? `${upstream.name}: ${error.message}` : error.message,
     }

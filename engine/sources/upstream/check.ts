@@ -45,6 +45,25 @@ export async function foreignChain(
   return `${name} has block ${hash} as ${number}, the first of ${chain.name} is ${ours}: give another --upstream, or another --chain`
 }
 
+/**
+ * For a node that takes transactions and may give no blocks: its chain id alone is looked at, and it need not give that.
+ * @throws {UpstreamError} when it does not answer
+ */
+export async function foreignId(
+  upstream: Upstream,
+  chain: Pick<ChainSpec, 'chainId' | 'name'>,
+  options: CallOptions = {},
+): Promise<string | undefined> {
+  try {
+    const id = String(await upstream.call('eth_chainId', [], options)).toLowerCase()
+    if (!CHAIN_ID.test(id) || id === quantity(chain.chainId)) return undefined
+    return `${upstream.name} has chain ${shown(id)}, not ${chain.chainId} (${chain.name}): give another --sequencer, or another --chain`
+  } catch (error) {
+    if (error instanceof UpstreamError && error.kind === 'refused') return undefined
+    throw error
+  }
+}
+
 /** In lower case, of 64 bits at most. */
 const CHAIN_ID = /^0x[0-9a-f]{1,16}$/
 const HASH = /^0x[0-9a-f]{64}$/i

@@ -12,6 +12,8 @@ export interface Upstream {
   /** Asks to be told of each new head; undefined where the transport cannot be told. Again after the connection has ended. */
   readonly watchHeads: ((listener: (head: unknown) => void) => Promise<void>) | undefined
   readonly isWatching: boolean
+  /** Counts the ends of the one connection that all calls take; 0 where each call has its own. */
+  readonly lostConnections: number
   close(): void
 }
 
@@ -56,6 +58,9 @@ export function createUpstream(options: ClientOptions): Upstream {
     get isWatching() {
       return heads?.isOn() ?? false
     },
+    get lostConnections() {
+      return heads?.lost() ?? 0
+    },
     close: () => transport.close(),
   }
 }
@@ -65,6 +70,7 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
   let listener: ((head: unknown) => void) | undefined
   let subscription: unknown
   let asking: Promise<void> | undefined
+  let lost = 0
   pushes.onMessage((message) => {
     const { method, params } = message as { readonly method?: unknown; readonly params?: unknown }
     if (method !== 'eth_subscription' || typeof params !== 'object' || params === null) return
@@ -76,6 +82,7 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
   })
   pushes.onClose(() => {
     subscription = undefined
+    lost++
   })
   async function ask(): Promise<void> {
     try {
@@ -86,6 +93,7 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
   }
   return {
     isOn: () => subscription !== undefined,
+    lost: () => lost,
     async watch(taker: (head: unknown) => void) {
       listener = taker
       if (subscription !== undefined) return

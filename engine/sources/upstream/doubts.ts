@@ -21,6 +21,7 @@ const DOUBTS: Readonly<Partial<Record<RestWhy, string>>> = {
   contradicts: 'an upstream contradicts the others',
   final: 'an upstream has another chain than what is final here',
   doubted: 'an upstream gives a block that is not what this node computes',
+  foreign: 'an upstream has another chain',
 }
 
 export const haltDoubt = ({ why, message }: Halted): Doubt => ({

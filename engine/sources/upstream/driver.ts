@@ -1,10 +1,8 @@
 /** Carries out what the tracker wants: asks the upstreams, and tells it what they say. */
-import type { ChainSpec } from '../../chainspec/types.ts'
 import { field, isObject, Refusal, readBytes, readObject } from '../../flashblocks/fields.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import type { FetchedBlock } from './block-json.ts'
 import { type BlockReader, createBlockReader } from './blocks.ts'
-import { foreignChain } from './check.ts'
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
 import { decodeHead } from './header-json.ts'
@@ -22,11 +20,8 @@ export type Told = Exclude<Effect, { readonly type: 'poll' | 'fetch' | 'ask' }>
 
 export type DriverOptions = {
   readonly tracker: Tracker<FollowedBlock>
-  /** In the tracker's order. */
+  /** In the tracker's order. Those of another chain fail as `foreign`. */
   readonly upstreams: readonly Upstream[]
-  /** Of each, whether it is known to have the chain. */
-  readonly isChecked: readonly boolean[]
-  readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>
   readonly clock: Clock
   /** Of each upstream, what its calls wait for. */
   readonly paces: readonly Pace[]
@@ -85,18 +80,14 @@ function createAnswerer(
   signal: AbortSignal,
   tell: (event: Event) => void,
 ): (question: Question) => Promise<Event> {
-  const { upstreams, paces, chain, onBug } = options
+  const { upstreams, paces, onBug } = options
   const readers = upstreams.map(createBlockReader)
-  const isChecked = [...options.isChecked]
 
   async function ask(question: Question): Promise<Event> {
     const { request, upstream: at, hasOthers } = question
     const asking: CallOptions = { hasOthers }
     const upstream = upstreams[at]!
     await paces[at]!.take(callsOf(question), signal)
-    const foreign = isChecked[at] ? undefined : await foreignChain(upstream, chain, asking)
-    if (foreign !== undefined) return { type: 'foreign', request, message: foreign }
-    isChecked[at] = true
     if (question.type === 'fetch') {
       const blocks = await fetchBlocks(readers[at]!, question, { ...asking, signal })
       return { type: 'blocks', request, blocks }
@@ -132,6 +123,7 @@ function createAnswerer(
       return await ask(question)
     } catch (error) {
       const { kind, message, retryAfterMs } = failureOf(error, upstreams[upstream]!.name)
+      if (kind === 'foreign') return { type: 'foreign', request, message }
       return { type: 'failed', request, kind, message, retryAfterMs }
     }
   }

@@ -10,7 +10,7 @@ export type RpcFault = {
 /**
  * `refused`: it answered with an error. `limited`: it wants fewer requests. `silent`: no answer in time. `unreachable`: the call never
  * left. `large`: the answer is longer than it may be. `broken`: the connection ended, or what came is no answer. `wrong`: the answer
- * contradicts itself or what was asked.
+ * contradicts itself or what was asked. `foreign`: it has another chain, and the call was not sent.
  */
 export type FailureKind =
   | 'refused'
@@ -20,6 +20,7 @@ export type FailureKind =
   | 'large'
   | 'broken'
   | 'wrong'
+  | 'foreign'
 
 export class UpstreamError extends Error {
   override name = 'UpstreamError'
@@ -28,15 +29,22 @@ export class UpstreamError extends Error {
   readonly fault: RpcFault | undefined
   /** Of `limited`: how long it wants to be left alone. */
   readonly retryAfterMs: number
+  /** For clients, where it says more than the kind; it names no host. */
+  readonly outside: string | undefined
   constructor(
     kind: FailureKind,
     message: string,
-    more: { readonly fault?: RpcFault; readonly retryAfterMs?: number } = {},
+    more: {
+      readonly fault?: RpcFault
+      readonly retryAfterMs?: number
+      readonly outside?: string
+    } = {},
   ) {
     super(message)
     this.kind = kind
     this.fault = more.fault
     this.retryAfterMs = more.retryAfterMs ?? 0
+    this.outside = more.outside
   }
 }
 
@@ -45,3 +53,31 @@ export const isFault = (value: unknown): value is RpcFault => {
   const { code, message } = value as { readonly code?: unknown; readonly message?: unknown }
   return Number.isSafeInteger(code) && typeof message === 'string'
 }
+
+/**
+ * The failure in words for clients, which learn neither the host of an upstream nor what its system says of it.
+ * @param who such as "the upstream" or "the sequencer"
+ */
+export function outsideText({ kind, fault, outside }: UpstreamError, who = 'the upstream'): string {
+  if (outside !== undefined) return outside
+  const said = fault === undefined ? '' : `: ${withoutAddresses(fault.message, who)}`
+  return OUTSIDE[kind](who) + said
+}
+
+const OUTSIDE: Readonly<Record<FailureKind, (who: string) => string>> = {
+  refused: (who) => `${who} refuses the call`,
+  limited: (who) => `${who} wants fewer requests`,
+  silent: (who) => `${who} gave no answer in time`,
+  unreachable: (who) => `${who} cannot be reached`,
+  large: (who) => `the answer of ${who} is too long`,
+  broken: (who) => `${who} gave no answer that can be read`,
+  wrong: (who) => `${who} gave a wrong answer`,
+  foreign: (who) => `${who} has another chain`,
+}
+
+/** Another node's error may quote its own upstream: URLs and addresses with a port are replaced. */
+export const withoutAddresses = (text: string, who = 'the upstream'): string =>
+  text.replace(URL_IN_TEXT, who).replace(ADDRESS_IN_TEXT, who)
+
+const URL_IN_TEXT = /\b(?:https?|wss?):\/\/[^\s"'<>,;)]+/gi
+const ADDRESS_IN_TEXT = /(?:\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*:[0-9a-f:.]*\]):\d{1,5}\b/gi

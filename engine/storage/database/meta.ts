@@ -22,6 +22,8 @@ export const META = {
   importing: name('importing-state'),
   /** encodeLazyStart: the state is fetched as it is needed. */
   lazy: name('lazy-start'),
+  /** Text, `proven` or `trusted`: how state was last fetched. Directories of older versions lack it. */
+  lazyMode: name('lazy-mode'),
   /** Number (8): bytes that rows take which were fetched, or a little more. */
   fetched: name('fetched-bytes'),
   /** A lazy state is being begun anew: what the directory held of the old one may be half gone. */

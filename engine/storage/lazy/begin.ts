@@ -52,6 +52,23 @@ export function lazyDirectory(database: Database): LazyDirectory {
 }
 
 /**
+ * How the state of a lazy directory was last fetched, for a start that can ask nobody.
+ * @returns undefined where an older version has filled the directory
+ */
+export function storedLazyMode(database: Database): 'proven' | 'trusted' | undefined {
+  const row = database.get('meta', META.lazyMode)
+  const text = row && new TextDecoder().decode(row)
+  return text === 'proven' || text === 'trusted' ? text : undefined
+}
+
+export function storeLazyMode(database: Database, mode: 'proven' | 'trusted'): void {
+  if (storedLazyMode(database) === mode) return
+  const batch = database.batch()
+  batch.put('meta', META.lazyMode, new TextEncoder().encode(mode))
+  batch.commit()
+}
+
+/**
  * Begins a lazy state after the newest of `start.blocks`, which becomes the durable and the folded head. On the disk when it returns;
  * a kill leaves the directory empty, as it was, or `cut`. In a directory that was begun before, all of its state goes, and of its
  * blocks those above `keptUpTo`: the newest block of ours that is the upstream's too; undefined: none is known to be.

@@ -17,7 +17,7 @@ const silent = { error: new UpstreamError('silent', 'u is silent') }
 
 function upstreamOf(answers: readonly Settled[]): Upstream {
   return {
-    ...{ name: 'u', isWatching: false, watchHeads: undefined, close() {} },
+    ...{ name: 'u', isWatching: false, lostConnections: 0, watchHeads: undefined, close() {} },
     call: () => Promise.reject(new Error('one batch has to do')),
     async batch(calls) {
       expect(calls.map(({ method, params }) => [method, ...params])).toEqual([

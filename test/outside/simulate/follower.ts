@@ -93,7 +93,7 @@ export function createFollower(options: FollowerOptions): Follower {
       },
     })
   const driver = createDriver({
-    ...{ tracker, upstreams, chain, clock, isChecked: upstreams.map(() => false) },
+    ...{ tracker, upstreams, clock },
     paces: upstreams.map(() => createPace(0, clock)),
     tell(effect) {
       if (effect.type === 'sealed') {

@@ -1,5 +1,7 @@
 /** One random history of a node that follows, all of it from one seed: troubles, then none, and then it must be where the chain is. */
 
+import { foreignChain } from '../../../engine/sources/upstream/check.ts'
+import { checkedUpstream } from '../../../engine/sources/upstream/checked.ts'
 import { createUpstream, type Upstream } from '../../../engine/sources/upstream/client.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { DEFAULT_UPSTREAM_LIMITS } from '../../../engine/sources/upstream/limits.ts'
@@ -243,12 +245,15 @@ export class History {
     const random = this.#random
     const fuse = this.#isTroubled && random.chance(0.05) ? random.below(20) : undefined
     const limits = { ...DEFAULT_UPSTREAM_LIMITS, upstreamRestMs: REST_MS }
-    const upstreams = this.#upstreams.map((transport, at) =>
-      createUpstream({
+    const upstreams = this.#upstreams.map((transport, at) => {
+      const upstream = createUpstream({
         ...{ name: `u${at}`, transport, limits, clock: this.#clock },
         isLimited: ({ message }) => /too many/.test(message),
-      }),
-    )
+      })
+      return checkedUpstream(upstream, (options) =>
+        foreignChain(upstream, this.#chain.spec, options),
+      )
+    })
     try {
       const lazy = this.#isLazy ? await this.#beginLazily(upstreams, fuse) : undefined
       const process = new NodeProcess(

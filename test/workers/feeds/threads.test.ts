@@ -359,7 +359,7 @@ test('a silent feed is connected anew while canonical moves', async () => {
 test('nobody at the other end: it goes on trying, and stops when it is told to', async () => {
   const { feeds, lines, events, connected } = follow(['ws://127.0.0.1:1/'])
   await lines.until((all) =>
-    all.some((line) => line.includes('not connected: connect ECONNREFUSED')),
+    all.some((line) => line.includes('not connected: nothing listens there (ECONNREFUSED)')),
   )
   expect(connected.doubts()).toEqual([
     { text: 'feed 0 (127.0.0.1:1) is not connected', outside: 'feed 0 is not connected' },

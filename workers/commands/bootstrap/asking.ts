@@ -5,7 +5,7 @@ import { type Asked, writeAsked } from '../../../engine/storage/bootstrap/asked.
 import { type Chunk, ChunkError, decodeChunk } from '../../../engine/storage/bootstrap/chunk.ts'
 import { BootstrapError } from '../../../engine/storage/bootstrap/fault.ts'
 import { BOOTSTRAP_HEADER } from '../../../rpc/http/upgrades.ts'
-import { reasonOf } from '../../../rpc/legacy/posting.ts'
+import { reasonOf } from '../../../rpc/legacy/failures.ts'
 import { isPrivate } from '../../../rpc/seam/address.ts'
 
 export interface AskedNode {

@@ -26,6 +26,8 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
   let newest: TrackerStatus | undefined
   let progress: { readonly bar: Progress; readonly to: number } | undefined
   let isDone = false
+  /** An upstream has told its head since the start. */
+  let hasHeard = false
   const end = () => {
     isDone = true
     progress?.bar.stop()
@@ -53,6 +55,7 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
     },
     update(status) {
       newest = status
+      hasHeard ||= status.head !== undefined
       if (isDone || status.head === undefined) return
       if (status.catchUp !== undefined && status.halted === undefined) return show(status.catchUp)
       clearTimeout(silence)
@@ -67,12 +70,12 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
       return { startingBlock: BigInt(from), currentBlock: BigInt(at), highestBlock: BigInt(to) }
     },
     behind() {
-      const { catchUp } = newest ?? {}
-      if (catchUp === undefined)
-        return isDone
-          ? []
-          : [openDoubt('no upstream has told its head yet: answers are those of our own head')]
-      return [openDoubt(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
+      const { catchUp, canonical } = newest ?? {}
+      if (catchUp !== undefined)
+        return [openDoubt(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
+      if (hasHeard) return []
+      const own = canonical === undefined ? 'our own head' : `our own head, block ${canonical}`
+      return [openDoubt(`no upstream has answered since the start: answers are those of ${own}`)]
     },
   }
 }

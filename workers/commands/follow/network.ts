@@ -23,6 +23,8 @@ export type Network = SourceParts & {
   readonly config: FollowConfig
   /** State is fetched as it is read. */
   readonly isLazy: boolean
+  /** No upstream answered before this node goes on: nothing is waited for. */
+  readonly startsAlone: boolean
   readonly context: Pick<NodeContext, 'log' | 'reporter' | 'fail'>
 }
 
@@ -30,7 +32,7 @@ export function connectNetwork(network: Network): ConnectedSource {
   const { thread, feeds, config, metrics, context } = network
   const { log, reporter } = context
   const forwarding = createForwarding((message) => thread.post(message))
-  const catchUp = createCatchUp(log)
+  const catchUp = createCatchUp(log, network.startsAlone ? 0 : undefined)
   const connected = connectFeeds(feeds, {
     ...{ log, report: reporter.report, metrics },
   })

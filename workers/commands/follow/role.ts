@@ -29,7 +29,10 @@ export function followRole(
     chain: followedChain(config),
     async begin(opened, context) {
       if (recorded !== undefined) checkEmpty(opened)
-      begun = await beginFollowing(config, opened, context)
+      begun = await beginFollowing(config, opened, {
+        ...context,
+        isPatient: recorded === undefined,
+      })
       recorded?.onBegun(begun)
     },
     keys: [],

@@ -61,6 +61,7 @@ export function startFollowing(
         context,
         config,
         isLazy: lazy !== undefined,
+        startsAlone: lazy?.probed.length === 0,
       })
     },
   }

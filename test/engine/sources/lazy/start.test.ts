@@ -121,6 +121,7 @@ class ChainUpstream {
     batch: (calls) => this.#batch(calls),
     watchHeads: undefined,
     isWatching: false,
+    lostConnections: 0,
     close() {},
   })
 

@@ -1,0 +1,119 @@
+/** What is said of a node that cannot be used: what happened, and what to do. */
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { outsideText, UpstreamError } from '../../../engine/sources/upstream/error.ts'
+import { DEFAULT_UPSTREAM_LIMITS } from '../../../engine/sources/upstream/limits.ts'
+import { openUpstream } from '../../../workers/follower/upstreams.ts'
+
+const closers: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+async function listening(server: ReturnType<typeof createTcpServer>): Promise<string> {
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {})))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closers.push(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+const answering = (answer: (response: ServerResponse) => void) =>
+  listening(createServer((_, response) => answer(response)))
+const sending = (bytes: Uint8Array | undefined) =>
+  listening(
+    createTcpServer((socket) => {
+      if (bytes === undefined) socket.destroy()
+      else socket.end(bytes)
+    }),
+  )
+const status = (code: number, body: string) =>
+  answering((response) => void response.writeHead(code).end(body))
+
+async function failureOf(url: string): Promise<UpstreamError> {
+  const upstream = openUpstream(url, { ...DEFAULT_UPSTREAM_LIMITS, upstreamCallMs: 400 })
+  closers.push(() => upstream.close())
+  return upstream.call('eth_chainId', [], { hasOthers: true }).then(
+    (result) => {
+      throw new Error(`answered ${JSON.stringify(result)}`)
+    },
+    (error: UpstreamError) => error,
+  )
+}
+
+const ALERT = Uint8Array.of(0x15, 3, 1, 0, 2, 2, 70)
+const gone = async () => {
+  const address = await sending(undefined)
+  for (const close of closers.splice(0)) close()
+  return address
+}
+const cases: [what: string, open: () => Promise<string>, scheme: string, words: RegExp][] = [
+  ['refused', gone, 'http', /nothing listens there \(ECONNREFUSED\): start that node/],
+  ['refused', gone, 'ws', /nothing listens there \(ECONNREFUSED\): start that node/],
+  ['401', () => status(401, '{"message":"no"}'), 'http', /HTTP 401: it wants a key, or a user/],
+  ['401', () => status(401, 'no'), 'ws', /HTTP 401: it wants a key, or a user/],
+  ['403', () => status(403, 'no'), 'http', /HTTP 403: it refuses this client/],
+  ['404', () => status(404, '<html>'), 'http', /HTTP 404: it has no such path/],
+  ['429', () => status(429, ''), 'http', /wants fewer requests/],
+  ['502', () => status(502, '<html>'), 'http', /HTTP 502: the node behind it does not answer/],
+  ['502', () => status(502, '<html>'), 'ws', /HTTP 502: the node behind it does not answer/],
+  ['silence', () => answering(() => {}), 'http', /no answer from .* within 400 ms/],
+  [
+    'HTML',
+    () => status(200, '\n<!doctype html>'),
+    'http',
+    /a web page, and no JSON: look at its URL/,
+  ],
+  ['an empty page', () => status(200, ''), 'http', /answered with nothing: look at its URL/],
+  ['TLS where HTTP is meant', () => sending(ALERT), 'http', /it speaks TLS: say https:/],
+  ['TLS where HTTP is meant', () => sending(ALERT), 'ws', /it speaks TLS: say https:/],
+  [
+    'TLS that says so',
+    () => status(400, 'The plain HTTP request was sent to HTTPS port'),
+    'http',
+    /it speaks TLS/,
+  ],
+  ['HTTP where TLS is meant', () => status(200, '{}'), 'https', /it speaks no TLS: say http:/],
+  ['HTTP where TLS is meant', () => status(200, '{}'), 'wss', /it speaks no TLS: say http:/],
+  [
+    'a connection that is cut',
+    () => sending(undefined),
+    'http',
+    /closed the connection without an answer/,
+  ],
+  [
+    'what is no HTTP',
+    () => sending(Buffer.from('SSH-2.0\r\n')),
+    'http',
+    /what is not HTTP: look at its port/,
+  ],
+]
+describe('the operator is told', () => {
+  test.each(cases)('%s', async (_, open, scheme, words) => {
+    const address = await open()
+    const error = await failureOf(`${scheme}://${address}/path?key=secret`)
+    expect(error.message).toMatch(words)
+    expect(error.message).not.toContain('secret')
+    expect(outsideText(error)).not.toContain(address)
+    expect(outsideText(error)).toMatch(/the upstream/)
+  })
+})
+
+test('clients are told of the kind alone', () => {
+  const refused = { code: -32000, message: 'see https://rpc.host/key or [::1]:8545' }
+  const texts = [
+    outsideText(new UpstreamError('unreachable', 'http://a.host: down'), 'the sequencer'),
+    outsideText(new UpstreamError('refused', 'http://a.host: no', { fault: refused })),
+    outsideText(new UpstreamError('limited', 'full', { outside: 'too much is asked for' })),
+  ]
+  expect(texts).toEqual([
+    'the sequencer cannot be reached',
+    'the upstream refuses the call: see the upstream or the upstream',
+    'too much is asked for',
+  ])
+})
