@@ -16,6 +16,8 @@ export type NamedStatus = FeedStatus & { readonly name: string }
 export interface ConnectedFeeds {
   /** Of each that has said it. */
   readonly statuses: () => readonly NamedStatus[]
+  /** Milliseconds since the newest frame of any of them; undefined: none has said anything. */
+  readonly silentMs: () => number | undefined
   /** Why the node counts as degraded: feeds that are not connected. */
   readonly doubts: () => readonly Doubt[]
 }
@@ -37,6 +39,12 @@ export function connectFeeds(feeds: Feeds, parts: FeedParts): ConnectedFeeds {
         const status = statuses.get(feed)
         return status ? [{ ...status, name, isConnected: isConnected(feed) }] : []
       }),
+    silentMs() {
+      const all = [...statuses].flatMap(([feed, { silentMs }]) =>
+        lost.has(feed) ? [] : [silentMs],
+      )
+      return all.length === 0 ? undefined : Math.min(...all)
+    },
     doubts: () =>
       feeds.names.flatMap((name, feed) => {
         if (isConnected(feed)) return []

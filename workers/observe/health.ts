@@ -26,6 +26,8 @@ export type SourceState = {
   readonly unready: readonly Doubt[]
   /** Somebody has said that its chain is to stand still: the head need not move, and the feed may be silent. */
   readonly isStanding?: boolean
+  /** Milliseconds since the newest frame of any of its feeds; left out: nothing is known of them. */
+  readonly feedSilentMs?: number | undefined
   /** Further keys of the answer. */
   readonly details: Readonly<Record<string, unknown>>
 }
@@ -129,14 +131,12 @@ class NodeHealth implements Health {
   }
 
   readiness(maxLagMs?: number): ToldReadiness {
-    const { now, feedMs, mode, source } = this.#options
+    const { mode, source } = this.#options
     const said = source?.()
     const isStanding = said?.isStanding === true
     const late = maxLagMs === undefined ? [] : this.#lateness(maxLagMs, isStanding)
     const why = [...this.#reasons(isStanding), ...late, ...(said?.unready ?? [])]
-    const silentMs = now() - this.#flashblockAt
-    const isSilent = feedMs !== undefined && silentMs > feedMs && !isStanding
-    const silence = isSilent ? [openDoubt(`the feed is silent for ${seconds(silentMs)}`)] : []
+    const silence = isStanding ? [] : this.#silence(said?.feedSilentMs)
     const doubts = [...silence, ...(said?.degraded ?? [])]
     const all = [...why, ...doubts]
     return {
@@ -150,6 +150,22 @@ class NodeHealth implements Health {
         ...said?.details,
       },
     }
+  }
+
+  /** Frames that come and are not shown are no silence of the feed: they wait for canonical blocks, or are refused. */
+  #silence(feedSilentMs: number | undefined): Doubt[] {
+    const { now, feedMs } = this.#options
+    const silentMs = now() - this.#flashblockAt
+    if (feedMs === undefined || silentMs <= feedMs) return []
+    if (feedSilentMs === undefined || feedSilentMs > feedMs)
+      return [openDoubt(`the feed is silent for ${seconds(feedSilentMs ?? silentMs)}`)]
+    const standsMs = now() - this.#movedAt
+    const why =
+      standsMs > feedMs
+        ? `they are too far ahead of canonical block ${this.#canonical}, which has stood for ${seconds(standsMs)}`
+        : `none of them goes on from canonical block ${this.#canonical}`
+    const text = `no flashblock was shown for ${seconds(silentMs)}: frames come, the newest ${seconds(feedSilentMs)} ago, and ${why}`
+    return [openDoubt(text)]
   }
 
   #lateness(maxLagMs: number, isStanding: boolean): Doubt[] {

@@ -13,21 +13,34 @@ export interface CatchingUp {
   failed(): void
   status(): TrackerStatus | undefined
   readonly syncing: () => Syncing
+  /** That upstreams which have answered tell no new block, and for how long. */
+  silence(): readonly Doubt[]
   /** Why it does not follow, for /readyz. */
   behind(): readonly Doubt[]
 }
 
 /** Statuses that come before anything was asked. */
 const SILENT_MS = 10_000
+/** Without a new block, before it is said of the upstreams: three blocks of the slowest chain that has a name, and a second. */
+const STANDS_MS = 7_000
 
-/** @param patienceMs for the first word of an upstream */
-export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): CatchingUp {
+/**
+ * @param patienceMs for the first word of an upstream
+ * @param now monotonic milliseconds
+ */
+export function createCatchUp(
+  log: NodeContext['log'],
+  patienceMs = SILENT_MS,
+  now = () => performance.now(),
+): CatchingUp {
   const done = Promise.withResolvers<void>()
   let newest: TrackerStatus | undefined
   let progress: { readonly bar: Progress; readonly to: number } | undefined
   let isDone = false
   /** An upstream has told its head since the start. */
   let hasHeard = false
+  /** The newest block that any upstream has told of, and since when. */
+  let told = { number: -1, atMs: now() }
   const end = () => {
     isDone = true
     progress?.bar.stop()
@@ -41,7 +54,6 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
     const { from, at, to, blocksPerSecond, mgasPerSecond } = catchUp
     if (progress === undefined) {
       const isTerminal = process.stderr.isTTY
-      const now = () => performance.now()
       progress = { bar: startProgress(to - from, { log, isTerminal, now }), to }
     }
     const speed = `${blocksPerSecond.toFixed(1)} blocks/s, ${mgasPerSecond.toFixed(1)} Mgas/s`
@@ -56,6 +68,8 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
     update(status) {
       newest = status
       hasHeard ||= status.head !== undefined
+      const number = Math.max(...status.upstreams.map(({ head = -1 }) => head))
+      if (number !== told.number) told = { number, atMs: now() }
       if (isDone || status.head === undefined) return
       if (status.catchUp !== undefined && status.halted === undefined) return show(status.catchUp)
       clearTimeout(silence)
@@ -68,6 +82,16 @@ export function createCatchUp(log: NodeContext['log'], patienceMs = SILENT_MS): 
       if (catchUp === undefined) return false
       const { from, at, to } = catchUp
       return { startingBlock: BigInt(from), currentBlock: BigInt(at), highestBlock: BigInt(to) }
+    },
+    silence() {
+      const silentMs = now() - told.atMs
+      if (!hasHeard || silentMs <= STANDS_MS) return []
+      const seconds = (silentMs / 1_000).toFixed(1)
+      return [
+        openDoubt(
+          `the upstreams have told of no new block for ${seconds} s, the newest is ${told.number}`,
+        ),
+      ]
     },
     behind() {
       const { catchUp, canonical } = newest ?? {}

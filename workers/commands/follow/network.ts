@@ -56,7 +56,9 @@ export function connectNetwork(network: Network): ConnectedSource {
           ...connected.doubts(),
           ...(leaders?.doubts() ?? []),
           ...(status?.degraded ?? []),
+          ...catchUp.silence(),
         ],
+        feedSilentMs: connected.silentMs(),
         unready: status?.halted === undefined ? catchUp.behind() : [status.halted],
         details: {
           feeds: connected.statuses(),

@@ -71,5 +71,6 @@ export const followedChain = ({ chain: asked }: Pick<FollowConfig, 'chain'>): Ch
     place.marker === undefined ? { name: asked ?? DEFAULT_CHAIN } : heldChain(asked, place),
   made: undefined,
   file: asked === undefined || NETWORKS.has(asked) ? undefined : asked,
+  advice: () => (asked === undefined ? '' : 'leave out --chain'),
   check() {},
 })
