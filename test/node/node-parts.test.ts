@@ -97,6 +97,28 @@ describe('health', () => {
     })
   })
 
+  test('the part that is silent is named: the feed, or the upstream that frames wait for', async () => {
+    const clock = { ms: 0 }
+    const said = { degraded: [], unready: [], details: {}, feedSilentMs: 200 }
+    const health = createHealth({
+      ...{ now: () => clock.ms, headMs: 50_000, feedMs: 1_000, probe: async () => {} },
+      source: () => said,
+    })
+    health.started()
+    health.published(3, 4, true)
+    await health.probe()
+    clock.ms = 20_000
+    expect(health.readiness().reasons).toEqual([
+      'no flashblock was shown for 20.0 s: frames come, the newest 0.2 s ago, and they are too far ahead of canonical block 3, which has stood for 20.0 s',
+    ])
+    health.published(4, 4, false)
+    expect(health.readiness().reasons).toEqual([
+      'no flashblock was shown for 20.0 s: frames come, the newest 0.2 s ago, and none of them goes on from canonical block 4',
+    ])
+    said.feedSilentMs = 1_500
+    expect(health.readiness().reasons).toEqual(['the feed is silent for 1.5 s'])
+  })
+
   test('whoever asks says how late is too late', async () => {
     const { clock, health } = start()
     health.published(3, 4, true)
@@ -245,7 +267,20 @@ test.each<[name: string, error: Error, line: string | undefined]>([
   [
     'a full disk',
     new DatabaseError('io', 'IO error: No space left on device'),
-    'storage: IO error: No space left on device; free space on the disk, then start again',
+    'storage: no space left on the device that holds the data directory (IO error: No space left on device); free space on the disk, then start again',
+  ],
+  [
+    'a full disk that RocksDB names',
+    new DatabaseError(
+      'io',
+      'IO error: No space left on device: While appending to file: /data/x y/state/000024.sst: No space left on device',
+    ),
+    'storage: no space left on the device that holds /data/x y/state (IO error: No space left on device: While appending to file: /data/x y/state/000024.sst: No space left on device); free space on the disk, then start again',
+  ],
+  [
+    'a full disk that a journal names',
+    new JournalError('io', '/data/transactions.journal: ENOSPC: no space left on device, write'),
+    'storage: no space left on the device that holds /data (/data/transactions.journal: ENOSPC: no space left on device, write); free space on the disk, then start again',
   ],
   [
     'a disk of others',

@@ -2,12 +2,27 @@
 
 /** By the words that RocksDB and the system have for the fault. */
 export function diskAdvice(message: string): string {
-  if (/No space left|ENOSPC|EDQUOT|quota/i.test(message)) return 'free space on the disk'
+  if (isDiskFull(message)) return 'free space on the disk'
   if (/Permission denied|EACCES|EPERM|EROFS|Read-only/i.test(message))
     return 'make the data directory writable for this user'
   if (isOutOfFiles(message)) return OPEN_FILES_ADVICE
   return 'repair the disk'
 }
+
+const isDiskFull = (message: string): boolean => /No space left|ENOSPC|EDQUOT|quota/i.test(message)
+
+/**
+ * What happened, in words for an operator: a full disk comes first, and the system's words after it.
+ * @param path of the directory; left out: the one that the message names
+ */
+export function diskFault(message: string, path?: string): string {
+  if (!isDiskFull(message)) return message
+  const directory = path ?? FOLDER_IN_TEXT.exec(message)?.[1] ?? 'the data directory'
+  return `no space left on the device that holds ${directory} (${message})`
+}
+
+/** The folder of the first file that a message names. */
+const FOLDER_IN_TEXT = /(?:^|[\s'"(])((?:\/[^/:'"]+)+)\/[^/:'"]+/
 
 /** The process has as many files open as it may. */
 export const isOutOfFiles = (message: string): boolean =>

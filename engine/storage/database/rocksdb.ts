@@ -1,5 +1,5 @@
 /** Typed wrapper of RocksDB; the only file that imports the binding. The native code trusts its caller, so everything is checked here. */
-import { existsSync } from 'node:fs'
+import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -100,6 +100,11 @@ const PAGE = 1000
 /** No key is as long as the upper bound. */
 const ALL_KEYS = { gte: new Uint8Array(0), lt: new Uint8Array(256).fill(0xff) }
 const CLOSE_TIMEOUT_MS = 5000
+
+function diskOf(path: string): { readonly path: string; readonly freeBytes: number } {
+  const { bavail, bsize } = statfsSync(path)
+  return { path, freeBytes: bavail * bsize }
+}
 
 type RocksOptions = {
   readonly context: Context
@@ -227,9 +232,11 @@ class RocksDatabase implements Database {
     return this.#run(() => {
       const number = (name: string) =>
         Number(native.db_get_property(this.#context, `rocksdb.${name}`))
+      const backgroundErrors = number('background-errors')
       return {
         sequence: native.db_get_latest_sequence(this.#context),
-        backgroundErrors: number('background-errors'),
+        backgroundErrors,
+        ...(backgroundErrors > 0 ? { disk: diskOf(native.db_get_location(this.#context)) } : {}),
         isWriteStopped: number('is-write-stopped') === 1,
         delayedWriteRate: number('actual-delayed-write-rate'),
         runningCompactions: number('num-running-compactions'),

@@ -72,6 +72,8 @@ export type DatabaseStats = {
   readonly sequence: number
   /** Above zero: writes fail until the database is opened again. */
   readonly backgroundErrors: number
+  /** The device of the database, looked at where there are background errors. */
+  readonly disk?: { readonly path: string; readonly freeBytes: number }
   readonly isWriteStopped: boolean
   readonly delayedWriteRate: number
   readonly runningCompactions: number

@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { diskAdvice } from '../database/disk-advice.ts'
+import { diskAdvice, diskFault } from '../database/disk-advice.ts'
 import { makeDirectory } from '../database/make-directory.ts'
 
 /** What the marker file says of a directory. */
@@ -90,7 +90,7 @@ export function ioFault(path: string, error: unknown): DirectoryError {
   const { message } = error as Error
   const isNoPlace = /\b(ENOTDIR|EEXIST|ENOENT|ENAMETOOLONG|ELOOP)\b/.test(message)
   const advice = `${isNoPlace ? '' : `${diskAdvice(message)}, or `}give another --datadir`
-  return new DirectoryError('io', `${path} cannot be used: ${message}; ${advice}`)
+  return new DirectoryError('io', `${path} cannot be used: ${diskFault(message, path)}; ${advice}`)
 }
 
 function write(path: string, name: string, text: string): void {

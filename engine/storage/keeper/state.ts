@@ -9,7 +9,6 @@ import { openStore } from '../blocks/store.ts'
 import { UnfoldError, unfoldBlock } from '../blocks/unfold.ts'
 import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
-import { DatabaseError } from '../database/options.ts'
 import type { Database } from '../database/types.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { LEDGER_LIMITS, type LedgerLimits } from '../ledger-types.ts'
@@ -27,7 +26,7 @@ import type {
 } from '../types.ts'
 import { isOn, type KnownBlock, KnownBlocks } from './blocks.ts'
 import { type Chores, createChores } from './chores.ts'
-import { storageFailure } from './failure.ts'
+import { backgroundFailure, storageFailure } from './failure.ts'
 import { type FillRequest, KeeperFills } from './fills.ts'
 import { openPromises, promise } from './promises.ts'
 import { KeeperRoots, type RootRequest } from './roots.ts'
@@ -249,9 +248,7 @@ export class KeeperState {
   }
 
   #checkBackground(): void {
-    const { backgroundErrors } = this.#database.stats()
-    if (backgroundErrors > 0)
-      throw new DatabaseError('io', `RocksDB reports ${backgroundErrors} background errors`)
+    if (this.#database.stats().backgroundErrors > 0) throw backgroundFailure(this.#database)
   }
 
   stats(): KeeperStats {

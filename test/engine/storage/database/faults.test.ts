@@ -93,10 +93,29 @@ describe('when a commit fails', { timeout }, () => {
       const bench = new Bench({ database: { ...database, stats: () => stats } })
       bench.note(await bench.keeper[call]())
       expect(bench.failures()[0]).toMatchObject({
-        message: expect.stringContaining('background errors'),
+        message: expect.stringContaining('background errors; repair the disk'),
       })
     },
   )
+
+  const full = 'IO error: No space left on device: While appending to file: /d/state/000024.sst'
+  test.each([
+    ['the next write says so', full, undefined],
+    ['the device says so', undefined, { path: '/d/state', freeBytes: 4_096 }],
+  ])('a background error of a full disk is one of a full disk: %s', async (_, reason, disk) => {
+    const { database } = failing(memoryDatabase())
+    const stats = { ...database.stats(), backgroundErrors: 1, ...(disk && { disk }) }
+    const flush = () => {
+      if (reason !== undefined) throw new DatabaseError('io', reason)
+    }
+    const bench = new Bench({ database: { ...database, flush, stats: () => stats } })
+    bench.note(await bench.keeper.flush())
+    expect(bench.failures()[0]).toMatchObject({
+      message: expect.stringMatching(
+        /^storage: no space left on the device that holds \/d\/state \(.*\); free space on the disk/,
+      ),
+    })
+  })
 
   test('so does a disk that does not take the log', async () => {
     const { database, state } = failing(memoryDatabase())
