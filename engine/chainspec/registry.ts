@@ -1,10 +1,12 @@
 /** A chain by what the user named: one of the known networks or a genesis.json, as it is or as the base of a development chain. */
 import { readFileSync } from 'node:fs'
 import { hashHeader } from '../primitives/header-codec.ts'
+import { bytesToHex } from '../primitives/hex.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { devChain } from './dev-genesis.ts'
 import { ChainError } from './error.ts'
 import { isOptimismChain, OPTIMISM_FORKS } from './forks.ts'
-import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
+import { type Allocation, allocationRoots, type GenesisFields, genesisHeader } from './genesis.ts'
 import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
 import { NETWORKS, type Network, xlayerParameters } from './networks.ts'
 import { rulesOf } from './rules.ts'
@@ -95,13 +97,27 @@ const allocOf = (path: string | undefined): Allocation =>
   path === undefined ? new Map() : decodeAlloc(parse(path, readText(path)), path)
 
 function baseOfFile(path: string): Pick<Network, 'name' | 'parameters' | 'blockTime'> {
-  const { parameters } = decodeGenesis(readJson(path))
+  const { parameters, fields } = decodeGenesis(readJson(path))
+  refuseLater(path, fields)
   if (!isOptimismChain(parameters.schedule))
     throw new ChainError(
       `${path} is no OP-stack genesis: config.${OPTIMISM_FORKS[0]!.config} expected`,
     )
   return { name: `chain-${parameters.chainId}`, parameters, blockTime: 1 }
 }
+
+/** A development chain begins with nothing before it, so that fields of a later block would be lost. @throws {ChainError} */
+function refuseLater(path: string, fields: GenesisFields): void {
+  const { parentHash = ZERO_32 } = fields
+  for (const key of ['number', 'gasUsed', 'blobGasUsed', 'excessBlobGas'] as const)
+    if ((fields[key] ?? 0n) !== 0n) throw laterError(path, key, `${fields[key]}`)
+  if (!equalBytes(parentHash, ZERO_32)) throw laterError(path, 'parentHash', bytesToHex(parentHash))
+}
+
+const laterError = (path: string, key: keyof GenesisFields, value: string) =>
+  new ChainError(
+    `${path}: genesis.${key} is ${value}, and a development chain begins at block 0 with nothing before it: give one where it is 0, or follow that chain (flashnode follow)`,
+  )
 
 const constantsOf = ({ denominator, laterDenominator, elasticity }: Network['parameters']) => ({
   denominator: laterDenominator ?? denominator,

@@ -311,6 +311,20 @@ describe('development chain', () => {
       'is no OP-stack genesis: config.bedrockBlock expected',
     )
   })
+  test.each([
+    ['number', '0x3e8', '1000'],
+    ['gasUsed', '0x5208', '21000'],
+    ['excessBlobGas', '0x1', '1'],
+    ['parentHash', `0x${'12'.repeat(32)}`, `0x${'12'.repeat(32)}`],
+  ])('refuses a genesis file that begins later, by its %s', (key, value, shown) => {
+    const config = { ...OP_CONFIG, chainId: 77 }
+    const name = file('later.json', JSON.stringify({ config, [key]: value }))
+    expect(() => chainSpec({ name, dev })).toThrow(
+      `${name}: genesis.${key} is ${shown}, and a development chain begins at block 0 with nothing before it`,
+    )
+    const first = file('first.json', JSON.stringify({ config, [key]: `0x${'00'.repeat(32)}` }))
+    if (key === 'parentHash') expect(chainSpec({ name: first, dev }).genesisNumber).toBe(0n)
+  })
 })
 
 const L1_CONFIG = {
