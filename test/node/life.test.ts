@@ -96,7 +96,7 @@ test('refuses a directory that is open', async () => {
   const { code, error } = await refused(dev(path))
   expect(code).toBe(1)
   expect(error.split('\n')).toHaveLength(1)
-  expect(error).toMatch(/open in another process/)
+  expect(error).toContain(`open in another process (pid ${node.pid})`)
   expect(await node.stop()).toBe(0)
 }, 20_000)
 

@@ -53,7 +53,7 @@ describe('a development node', () => {
     expect(locked).toEqual({
       code: 1,
       out: '',
-      errors: `flashnode: ${datadir} is open in another process: stop that flashnode, or give --datadir another directory\n`,
+      errors: `flashnode: ${datadir} is open in another process (pid ${node.pid}): stop that flashnode, or give --datadir another directory\n`,
     })
     expect(await node.stop('SIGTERM')).toBe(0)
     expect((await socket.closed).code).toBe(1001)

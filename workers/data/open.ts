@@ -70,6 +70,7 @@ export async function openData(
     chainName: choice.file === undefined ? option.name : GENESIS_FILE,
     cacheBytes: config.dbCache * MEGABYTE,
     maxThreads: MAX_THREADS,
+    advice: choice.advice,
   })
   if (choice.made !== undefined) provideGenesis(directory.path, chain)
   if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))

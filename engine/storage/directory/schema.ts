@@ -7,6 +7,7 @@ import { columnOptions } from '../database/columns.ts'
 import { DatabaseError } from '../database/options.ts'
 import { openDatabase } from '../database/rocksdb.ts'
 import type { Database } from '../database/types.ts'
+import { holderOf } from './holder.ts'
 import {
   DirectoryError,
   ioFault,
@@ -28,6 +29,8 @@ export type DirectoryOptions = {
   readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisHeader'>
   /** `--chain` as given. */
   readonly chainName: string
+  /** What to do where the directory holds another chain, by the flags that were given; left out: by the chain's name. */
+  readonly advice?: ((held: Marker) => string) | undefined
   /** Bytes of all block caches. */
   readonly cacheBytes?: number
   readonly maxThreads?: number
@@ -46,7 +49,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<Database
   else {
     checkVersion(path, marker, migrations)
     refuseCut(path, marker)
-    checkChain(path, marker, ours)
+    checkChain(path, marker, { ours, advice: options.advice })
   }
   return openState(path, { cacheBytes, maxThreads })
 }
@@ -98,12 +101,19 @@ function checkVersion(path: string, marker: Marker, migrations: Migrations): voi
   )
 }
 
-function checkChain(path: string, marker: Marker, ours: Marker): void {
-  if (marker.chainId !== ours.chainId || marker.genesis !== ours.genesis)
-    throw new DirectoryError(
-      'chain',
-      `${path} holds chain ${marker.chainId} with genesis ${marker.genesis}, not chain ${ours.chainId} with genesis ${ours.genesis}: give --datadir another directory, or --chain ${marker.chain}`,
-    )
+function checkChain(
+  path: string,
+  marker: Marker,
+  { ours, advice }: { readonly ours: Marker; readonly advice: DirectoryOptions['advice'] },
+): void {
+  if (marker.chainId === ours.chainId && marker.genesis === ours.genesis) return
+  const another = 'give --datadir another directory'
+  const what =
+    advice?.(marker) ?? (marker.chain === ours.chain ? '' : `say --chain ${marker.chain}`)
+  throw new DirectoryError(
+    'chain',
+    `${path} holds chain ${marker.chainId} with genesis ${marker.genesis}, not chain ${ours.chainId} with genesis ${ours.genesis}: ${what === '' ? another : `${what}, or ${another}`}`,
+  )
 }
 
 const STATE = 'state'
@@ -117,13 +127,17 @@ const markerOf = ({ chain, chainName }: DirectoryOptions): Marker => ({
   genesisGasLimit: Number(chain.genesisHeader.gasLimit),
 })
 
+function openElsewhere(path: string): string {
+  const pid = holderOf(join(path, STATE, 'LOCK'))
+  if (pid === process.pid)
+    return `${path} is open in this process already (pid ${pid}): close it first, or give --datadir another directory`
+  const who = pid === undefined ? '' : ` (pid ${pid})`
+  return `${path} is open in another process${who}: stop that flashnode, or give --datadir another directory`
+}
+
 function openFault(path: string, error: unknown): unknown {
   if (!(error instanceof DatabaseError)) return ioFault(path, error)
-  if (error.reason === 'locked')
-    return new DirectoryError(
-      'open',
-      `${path} is open in another process: stop that flashnode, or give --datadir another directory`,
-    )
+  if (error.reason === 'locked') return new DirectoryError('open', openElsewhere(path))
   if (error.reason === 'corrupt')
     return new DirectoryError(
       'corrupt',

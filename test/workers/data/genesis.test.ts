@@ -1,12 +1,68 @@
 /** A development chain's directory has the genesis.json that others follow it with. */
-import { statSync } from 'node:fs'
-import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { openDirectory } from '../../../engine/storage/directory/schema.ts'
 import { devChain } from '../../../workers/commands/dev/role.ts'
 import { openChain, provideGenesis } from '../../../workers/data/own-chain.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
+
+describe('a directory that was made with other flags', () => {
+  const flags = {
+    chain: 'xlayer',
+    chainId: undefined,
+    genesisAlloc: undefined,
+    gasLimit: undefined,
+  }
+  type Flags = Partial<Parameters<typeof devChain>[0]>
+  const choiceOf = (more: Flags) => devChain({ ...flags, blockTimeMs: 1_000, ...more })
+  /** Of a directory that was made with the first flags, what a start with the others says. */
+  async function refusal(made: Flags, asked: Flags): Promise<string> {
+    const path = temporaryDirectory()
+    const open = async (more: Flags) => {
+      const choice = choiceOf(more)
+      const { option, chain } = openChain(choice, { path, nowSeconds: 1_700_000_000 }, () => {})
+      const { advice } = choice
+      const database = await openDirectory({ path, chain, chainName: option.name, advice })
+      await database.close()
+    }
+    await open(made)
+    return open(asked).then(
+      () => 'opened',
+      (error: Error) => error.message,
+    )
+  }
+  const another = 'give --datadir another directory'
+  test.each<[made: Flags, asked: Flags, end: string]>([
+    [{}, { chainId: 31_337 }, `: leave out --chain-id, or ${another}`],
+    [
+      {},
+      { chainId: 31_337, gasLimit: 9_000_000 },
+      `: leave out --chain-id and --gas-limit, or ${another}`,
+    ],
+    [{}, { chain: 'xlayer-testnet' }, `: say --chain xlayer, or ${another}`],
+    [{ chainId: 901 }, { chainId: 902 }, `: leave out --chain-id, or ${another}`],
+  ])('%j, then %j', async (made, asked, end) => {
+    const message = await refusal(made, asked)
+    expect(message.slice(message.lastIndexOf(': '))).toBe(end)
+  })
+  test('an id that was given when it was made need not be given again', async () => {
+    expect(await refusal({ chainId: 901 }, {})).toBe('opened')
+  })
+  test('further accounts were given, and are not, or the other way round', async () => {
+    const file = join(temporaryDirectory(), 'alloc.json')
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, JSON.stringify({ [`0x${'12'.repeat(20)}`]: { balance: '0x1' } }))
+    expect(await refusal({}, { genesisAlloc: file })).toContain(
+      `: leave out --genesis-alloc, or ${another}`,
+    )
+    expect(await refusal({ genesisAlloc: file }, {})).toContain(
+      `: give the --genesis-alloc FILE that it was made with, or ${another}`,
+    )
+  })
+})
 
 test('makes the same chain, and is written once', () => {
   const path = temporaryDirectory()

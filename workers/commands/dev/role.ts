@@ -1,8 +1,10 @@
 /** The node of a development network: it makes its chain, has keys that everybody knows, and a sequencer. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import type { Marker } from '../../../engine/storage/directory/marker.ts'
 import { behindOf } from '../../config/serving.ts'
-import { type ChainChoice, given } from '../../data/datadir.ts'
+import { type ChainChoice, GENESIS_FILE, given } from '../../data/datadir.ts'
 import type { Role } from '../../node/role.ts'
 import type { DevConfig } from './flags.ts'
 import { startSequencer } from './sequencer.ts'
@@ -40,7 +42,7 @@ export const devChain = (
   choose: ({ marker, predeploysFile, nowSeconds }) => ({
     name: config.chain,
     dev: {
-      chainId: config.chainId,
+      chainId: config.chainId ?? idOf(marker, config.chain),
       predeploysFile,
       allocFile: config.genesisAlloc,
       genesisTimestamp: given(marker?.genesisTimestamp) ?? nowSeconds,
@@ -49,5 +51,27 @@ export const devChain = (
     },
   }),
   made: { chain: config.chain, chainId: config.chainId },
+  advice: (held) => adviceFor(config, held),
   check() {},
 })
+
+/** The id that the directory was made with, where it is a chain of the same name. */
+const idOf = (marker: Marker | undefined, name: string): number | undefined =>
+  marker?.chain === name ? given(marker.chainId) : undefined
+
+type MadeBy = Pick<DevConfig, 'chain' | 'chainId' | 'genesisAlloc' | 'gasLimit'>
+
+/** Flags that make a chain are for an empty directory: those that differ from what it was made with are named. */
+function adviceFor({ chain, chainId, genesisAlloc, gasLimit }: MadeBy, held: Marker): string {
+  if (chain !== held.chain)
+    return held.chain === GENESIS_FILE
+      ? 'give the genesis.json of the directory to --chain'
+      : `say --chain ${held.chain}`
+  const others = [
+    ...(chainId === undefined || chainId === held.chainId ? [] : ['--chain-id']),
+    ...(gasLimit === undefined || gasLimit === held.genesisGasLimit ? [] : ['--gas-limit']),
+    ...(genesisAlloc === undefined ? [] : ['--genesis-alloc']),
+  ]
+  if (others.length > 0) return `leave out ${others.join(' and ')}`
+  return NETWORKS.has(chain) ? 'give the --genesis-alloc FILE that it was made with' : ''
+}

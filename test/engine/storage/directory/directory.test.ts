@@ -65,11 +65,11 @@ describe('a directory', () => {
       genesisGasLimit: 50_000_000,
     })
     expect(await faultOf(open(path))).toBe(
-      `open: ${path} is open in another process: stop that flashnode, or give --datadir another directory`,
+      `open: ${path} is open in this process already (pid ${process.pid}): close it first, or give --datadir another directory`,
     )
     const other = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1, chainId: 7 } })
     expect(await faultOf(open(path, other))).toBe(
-      `chain: ${path} holds chain 196 with genesis ${bytesToHex(dev.genesisHash)}, not chain 7 with genesis ${bytesToHex(other.genesisHash)}: give --datadir another directory, or --chain xlayer`,
+      `chain: ${path} holds chain 196 with genesis ${bytesToHex(dev.genesisHash)}, not chain 7 with genesis ${bytesToHex(other.genesisHash)}: give --datadir another directory`,
     )
     await database.close()
     const again = await open(path)

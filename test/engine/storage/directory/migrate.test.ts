@@ -180,7 +180,7 @@ describe('a migration', { timeout: 180_000 }, () => {
     )
     const database = await openState(path, {})
     await expect(migrateDirectory({ path, migrations })).rejects.toThrow(
-      'is open in another process: stop that flashnode',
+      `is open in this process already (pid ${process.pid})`,
     )
     await database.close()
     expect(readMarker(path)?.version).toBe(OLDER_VERSION)
