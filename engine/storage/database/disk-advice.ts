@@ -22,7 +22,7 @@ export function diskFault(message: string, path?: string): string {
 }
 
 /** The folder of the first file that a message names. */
-const FOLDER_IN_TEXT = /(?:^|[\s'"(])((?:\/[^/:'"]+)+)\/[^/:'"]+/
+const FOLDER_IN_TEXT = /(?:^|[\s'"(])((?:\/[^/:'"]+)+)\/[^/:'"]*/
 
 /** The process has as many files open as it may. */
 export const isOutOfFiles = (message: string): boolean =>

@@ -43,7 +43,7 @@ export function backgroundFailure(database: Pick<Database, 'flush' | 'stats'>): 
   return new DatabaseError(
     'io',
     disk !== undefined && disk.freeBytes < FULL_BYTES
-      ? `${what}, and No space left on device: ${disk.freeBytes} bytes are free at ${disk.path}`
+      ? `${what}, and No space left on device: ${disk.freeBytes} bytes are free at ${disk.path}/`
       : what,
   )
 }

@@ -37,10 +37,7 @@ export function createCatchUp(
   let newest: TrackerStatus | undefined
   let progress: { readonly bar: Progress; readonly to: number } | undefined
   let isDone = false
-  /** An upstream has told its head since the start. */
-  let hasHeard = false
-  /** The newest block that any upstream has told of, and since when. */
-  let told = { number: -1, atMs: now() }
+  const upstreams = watchUpstreams(now)
   const end = () => {
     isDone = true
     progress?.bar.stop()
@@ -67,9 +64,7 @@ export function createCatchUp(
     },
     update(status) {
       newest = status
-      hasHeard ||= status.head !== undefined
-      const number = Math.max(...status.upstreams.map(({ head = -1 }) => head))
-      if (number !== told.number) told = { number, atMs: now() }
+      upstreams.update(status)
       if (isDone || status.head === undefined) return
       if (status.catchUp !== undefined && status.halted === undefined) return show(status.catchUp)
       clearTimeout(silence)
@@ -83,23 +78,37 @@ export function createCatchUp(
       const { from, at, to } = catchUp
       return { startingBlock: BigInt(from), currentBlock: BigInt(at), highestBlock: BigInt(to) }
     },
-    silence() {
-      const silentMs = now() - told.atMs
-      if (!hasHeard || silentMs <= STANDS_MS) return []
-      const seconds = (silentMs / 1_000).toFixed(1)
-      return [
-        openDoubt(
-          `the upstreams have told of no new block for ${seconds} s, the newest is ${told.number}`,
-        ),
-      ]
-    },
+    silence: upstreams.silence,
     behind() {
       const { catchUp, canonical } = newest ?? {}
       if (catchUp !== undefined)
         return [openDoubt(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
-      if (hasHeard) return []
+      if (upstreams.hasHeard()) return []
       const own = canonical === undefined ? 'our own head' : `our own head, block ${canonical}`
       return [openDoubt(`no upstream has answered since the start: answers are those of ${own}`)]
+    },
+  }
+}
+
+/** What upstreams have told, and when. */
+function watchUpstreams(now: () => number) {
+  /** An upstream has told its head since the start. */
+  let hasHeard = false
+  /** The newest block that any upstream has told of, and since when. */
+  let told = { number: -1, atMs: now() }
+  return {
+    hasHeard: () => hasHeard,
+    update({ head, upstreams }: TrackerStatus): void {
+      hasHeard ||= head !== undefined
+      const number = Math.max(...upstreams.map(({ head = -1 }) => head))
+      if (number !== told.number) told = { number, atMs: now() }
+    },
+    silence(): readonly Doubt[] {
+      const silentMs = now() - told.atMs
+      if (!hasHeard || silentMs <= STANDS_MS) return []
+      const seconds = (silentMs / 1_000).toFixed(1)
+      const text = `the upstreams have told of no new block for ${seconds} s, the newest is ${told.number}`
+      return [openDoubt(text)]
     },
   }
 }
