@@ -6,9 +6,10 @@ import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
 import { limiterKey } from '../seam/address.ts'
 import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
 import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
+import { stopReading } from '../sockets/closing.ts'
 import { dropBody, stopParsing, takeBody } from './incoming.ts'
 import type { Held, Intake } from './intake.ts'
-import { LINGER_BYTES, type Linger } from './linger.ts'
+import { LINGER_BYTES, type Linger, type Rest } from './linger.ts'
 
 export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: number }
 export type BodyOptions = {
@@ -29,20 +30,20 @@ export type Body = {
 export class BodyRefusal extends Error {
   override name = 'BodyRefusal'
   readonly statusCode: number
-  /** How much of the rest is read and thrown away. */
-  readonly linger: Linger
+  /** What becomes of what is still being sent. */
+  readonly rest: Rest
   /** What the client is told: an error, or that it was over its rate. */
   readonly says: RpcError | Refusal
 
-  constructor(statusCode: number, says: BodyRefusal['says'], linger: Linger = FREE_LINGER) {
+  constructor(statusCode: number, says: BodyRefusal['says'], rest: Rest) {
     super(says instanceof Error ? says.message : 'request rate limit exceeded')
     this.statusCode = statusCode
-    this.linger = linger
+    this.rest = rest
     this.says = says
   }
 }
 
-/** What is refused by the rate costs nothing. */
+/** Of what is not long. */
 const FREE_LINGER: Linger = { bytes: POINT_BYTES, charge: undefined }
 const NO_LINGER: Linger = { bytes: 0, charge: undefined }
 
@@ -116,8 +117,8 @@ class Reading {
     const { bodyBytes } = this.#options.limits
     const { 'content-encoding': encoding = 'identity' } = this.#request.headers
     if (encoding !== 'identity') {
-      const linger = isLong(this.#request) ? NO_LINGER : FREE_LINGER
-      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), linger)
+      const rest = isLong(this.#request) ? NO_LINGER : FREE_LINGER
+      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), rest)
     }
     const declared = this.#declared ?? 0
     if (declared <= bodyBytes) return undefined
@@ -213,9 +214,13 @@ class Reading {
       return
     }
     this.#paying = points
+    // What cannot be paid is not read, and whether it can is not known yet.
+    const { socket } = this.#request
+    stopReading(socket, () => this.#paying > 0)
     void charge.then((one) => {
       this.#paying = 0
       this.#unasked = 0
+      if (one.isAllowed && !this.#isOver) socket.resume()
       this.#judge(one, points)
       this.#pay()
       this.#finish()
@@ -228,7 +233,9 @@ class Reading {
     }
     if (this.#isOver) return
     this.#giveBack()
-    this.#end(new BodyRefusal(429, charge))
+    dropBody(this.#request, this.#take)
+    // By its announced length before any of it is read, or in its middle.
+    this.#end(new BodyRefusal(429, charge, 'unread'))
   }
   /** What is refused by the rate, before it began or in its middle, costs nothing. */
   #giveBack(): void {
@@ -249,7 +256,7 @@ class Reading {
   #refuse(refusal: BodyRefusal): void {
     this.#isOver = true
     dropBody(this.#request, this.#take)
-    const isUnread = refusal.linger.bytes === 0
+    const isUnread = refusal.rest === NO_LINGER
     if (isUnread) stopParsing(this.#request.socket)
     this.#release()
     const { limiter, done } = this.#options
@@ -290,7 +297,7 @@ const BUSY_MS = 1_000
 export const UNSUPPORTED_ENCODING = 'content encoding is not supported'
 
 const noRoom = (): BodyRefusal =>
-  new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS))
+  new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS), 'unread')
 const tooManyPieces = (limit: number): BodyRefusal =>
   new BodyRefusal(
     413,

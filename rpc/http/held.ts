@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import { errorText } from '../json/envelope.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import { type Refusal, rateLimited } from '../seam/errors.ts'
+import { createClosing } from '../sockets/closing.ts'
 import { isLong } from './body.ts'
 import { stopParsing, takeBody } from './incoming.ts'
 
@@ -26,6 +27,8 @@ export interface Held {
  */
 export function createHeld(strike: (socket: Socket) => void): Held {
   const waiting = new WeakSet<Socket>()
+  // Those of an address wait for the same moment.
+  const answerSoon = createClosing()
   return {
     hold(refusal, { request, response, headers }) {
       const { socket } = request
@@ -38,7 +41,8 @@ export function createHeld(strike: (socket: Socket) => void): Held {
       }
       waiting.add(socket)
       const text = errorText('null', rateLimited(refusal).toObject())
-      const timer = setTimeout(() => {
+      const answer = () => {
+        if (response.destroyed) return
         response.writeHead(429, {
           ...headers,
           ...headersOfRefusal(refusal),
@@ -46,7 +50,8 @@ export function createHeld(strike: (socket: Socket) => void): Held {
           'content-length': text.length,
         })
         response.end(text, 'latin1')
-      }, refusal.retryAfterMs)
+      }
+      const timer = setTimeout(() => answerSoon(answer), refusal.retryAfterMs)
       response.once('close', () => {
         clearTimeout(timer)
         waiting.delete(socket)

@@ -13,6 +13,7 @@ import type { ApiKeys } from '../seam/api-keys.ts'
 import type { Client } from '../seam/client.ts'
 import { RpcError, rateLimited } from '../seam/errors.ts'
 import type { Answer, Answerer, Part } from '../seam/exchange.ts'
+import { createClosing } from '../sockets/closing.ts'
 import { type Bodies, type Body, BodyRefusal } from './body.ts'
 import { readKey } from './callers.ts'
 import type { Encoding } from './encoding.ts'
@@ -20,7 +21,7 @@ import type { createTurns, Floods } from './floods.ts'
 import type { Held } from './held.ts'
 import { hasTwoHosts } from './hosts.ts'
 import { hasUnknownKey, Incoming, isExpectationKnown } from './incoming.ts'
-import { endAtOnce, endBeforeRequest } from './linger.ts'
+import { createUnreadEnding, endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { Sockets } from './sockets.ts'
 import type { ServerState } from './state.ts'
@@ -70,6 +71,9 @@ export type HttpExchange = {
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
   const { state, trustedProxies, headersWithoutOrigin } = options
   const end = createEnding(options)
+  const endUnread = createUnreadEnding(createClosing())
+  const refuse: HttpCalls['refuse'] = (refusal, exchange) =>
+    refuseBody(refusal, exchange, endUnread)
 
   function answer({ text, address, paid }: Body, exchange: HttpExchange): void {
     state.begun()
@@ -80,7 +84,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
 
   return {
     answer,
-    refuse: refuseBody,
+    refuse,
     take(request, response) {
       const endpoint = ENDPOINTS.get(request.url ?? '')
       if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
@@ -94,7 +98,7 @@ export function createHttpCalls(options: HttpCallOptions): HttpCalls {
       }
       options.bodies.read(request, address, (error, body) => {
         if (body !== undefined) answer(body, exchange)
-        else if (error instanceof BodyRefusal) refuseBody(error, exchange)
+        else if (error instanceof BodyRefusal) refuse(error, exchange)
         // A body that did not come whole has nobody left to be answered.
       })
       return true
@@ -217,9 +221,11 @@ function isUsual(
   )
 }
 
+/** @param endUnread for one whose rest is not read */
 function refuseBody(
-  { statusCode, says, linger }: BodyRefusal,
+  { statusCode, says, rest }: BodyRefusal,
   { request, response, headers }: Omit<HttpExchange, 'endpoint'>,
+  endUnread: ReturnType<typeof createUnreadEnding>,
 ): void {
   if (response.destroyed) return
   const isRate = !(says instanceof RpcError)
@@ -232,12 +238,12 @@ function refuseBody(
     'content-length': Buffer.byteLength(text),
     connection: 'close',
   })
-  if (linger.bytes === 0) {
-    endAtOnce(request, response, text)
-    return
+  if (rest === 'unread') endUnread(request, response, text)
+  else if (rest.bytes === 0) endAtOnce(request, response, text)
+  else {
+    response.write(text)
+    endBeforeRequest(request, response, rest)
   }
-  response.write(text)
-  endBeforeRequest(request, response, linger)
 }
 
 /**

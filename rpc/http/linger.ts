@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Charge } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
+import { stopReading } from '../sockets/closing.ts'
 import { dropBody, stopParsing, type TakePiece, takeBody } from './incoming.ts'
 
 export type Linger = {
@@ -10,6 +11,9 @@ export type Linger = {
   /** Takes points for what has come beyond the first 64 kB, or pieces; undefined: it is free. */
   readonly charge: ((points: number) => Charge | Promise<Charge>) | undefined
 }
+
+/** 'unread': nothing more is read of it, and its connection is closed when the answer has had time to be read. */
+export type Rest = Linger | 'unread'
 
 /** How long, and for how many bytes and pieces, a client may go on sending. */
 const LINGER_MS = 2_000
@@ -53,6 +57,26 @@ export function endBeforeRequest(
   request.once('close', end)
   if (request.complete) end()
   else takeBody(request, count)
+}
+
+/** Until the connection of a request that is not read any more is closed. */
+const UNREAD_MS = 1_000
+
+/**
+ * Answers a request whose rest is not read, and closes its connection a second later: by then the answer has been read, which a reset would
+ * take along. What is not read stays where it is: the system takes some 100 kB of a connection, whatever its client would like to send.
+ * @param closeSoon runs what it is given in a later turn of the loop, for many of them may be due at once
+ */
+export function createUnreadEnding(
+  closeSoon: (close: () => void) => void,
+): (request: IncomingMessage, response: ServerResponse, text: string) => void {
+  return ({ socket }, response, text) => {
+    stopParsing(socket)
+    stopReading(socket)
+    response.write(text)
+    const timer = setTimeout(() => closeSoon(() => socket.destroy()), UNREAD_MS)
+    response.once('close', () => clearTimeout(timer))
+  }
 }
 
 /** Charges for what has become due, one charge after the other. */

@@ -7,9 +7,9 @@ import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
 import { createClosing, endBroken } from '../sockets/closing.ts'
 import { createCutOffs } from '../sockets/cut-offs.ts'
+import { createRefusals, type RefusalLimits, type Refusals } from '../sockets/refusals.ts'
 import { Incoming } from './incoming.ts'
 import { type Activity, createPlaces, type Place, type Places } from './places.ts'
-import { createRefusals, type RefusalLimits, type Refusals } from '../sockets/refusals.ts'
 
 export interface Sockets {
   /** The headers of a request are here. */

@@ -26,6 +26,27 @@ export function createClosing(perTurn = CLOSED_PER_TURN): (close: () => void) =>
   }
 }
 
+type Handle = { reading: boolean; readStop?(): number }
+/**
+ * A socket reads from the moment that Node makes it, up to 64 kB whether or not anybody listens, and `pause` stops it only after that. A
+ * `resume` of before comes about in a later tick whether or not it was paused since, so that it is stopped then once more.
+ * @param isStopped asked in that tick: it is to stay so
+ */
+export function stopReading(socket: Socket, isStopped = () => true): void {
+  socket.pause()
+  stopHandle(socket)
+  process.nextTick(() => {
+    if (isStopped()) stopHandle(socket)
+  })
+}
+function stopHandle(socket: Socket): void {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null }
+  if (handle == null) return
+  // As Node notes it, which starts it again by `resume` where this is false.
+  handle.reading = false
+  handle.readStop?.()
+}
+
 const REASONS = {
   400: 'Bad Request',
   408: 'Request Timeout',

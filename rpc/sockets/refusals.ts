@@ -9,7 +9,7 @@ import { openOwnCaps } from '../seam/caps.ts'
 import { capReached, overloaded, type RpcError } from '../seam/errors.ts'
 import type { Limits } from '../seam/limits.ts'
 import type { OpenCaps } from '../seam/shared-caps.ts'
-import { createClosing } from './closing.ts'
+import { createClosing, stopReading } from './closing.ts'
 
 export type RefusalLimits = Pick<
   Limits,
@@ -88,12 +88,4 @@ function textOf(error: RpcError, headers: OutgoingHttpHeaders): string {
   const body = errorText('null', error.toObject())
   const own = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n${own.join('')}Retry-After: ${RETRY_SECONDS}\r\nConnection: close\r\n\r\n${body}`
-}
-
-/** A socket begins to read when Node makes it, up to 64 kB, whether or not anybody listens; `pause` stops it only after that. */
-function stopReading(socket: Socket): void {
-  const { _handle: handle } = socket as Socket & {
-    readonly _handle?: { readStop?(): number } | null
-  }
-  handle?.readStop?.()
 }

@@ -59,6 +59,13 @@ const UNLOCKED = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 const hashed: Row = longRow('web3_sha3 of 1 MB, 80/s', 80, () => [
   { what: 'web3_sha3', head: head('web3_sha3', '"0x'), rest: `${HEX}"]}` },
 ])
+const longSends: Row = longRow('eth_sendRawTransaction of a megabyte, 60/s', 60, () => [
+  {
+    what: 'eth_sendRawTransaction',
+    head: head('eth_sendRawTransaction', '"0x02'),
+    rest: `${HEX.slice(0, 1_000_000)}"]}`,
+  },
+])
 const longParams: Row = longRow('a megabyte for other methods, 20/s', 20, () => [
   fixed('eth_sendRawTransaction', `0x02${HEX}`),
   fixed('eth_sendRawTransaction', `0x02fa0fffff${'c0'.repeat(980_000)}`),
@@ -169,6 +176,7 @@ const endless: Row = {
 
 export const CALL_ROWS: readonly Row[] = [
   hashed,
+  longSends,
   longParams,
   endless,
   { ...callRow('other endless work, much and little gas, 20/s', 20, relative), times: 2 },

@@ -129,6 +129,21 @@ const announced: Row = {
   },
 }
 
+/** Nearly all of a body, and nothing after it: most of them cannot be paid for. */
+const stopped = (name: string, bytes: () => Buffer): Row => ({
+  name,
+  addresses: 3,
+  make(target) {
+    const begun = bytes()
+    return () =>
+      crowd(target, { count: 200, perSecond: 4_000, again: 100 }, (socket) => {
+        listen(target, socket)
+        socket.write(begun)
+      })
+  },
+})
+const NEARLY = 1_800_000
+
 /** Over sockets that stay, those requests so often a second. */
 function flood(target: Target, perSecond: number, requests: readonly Buffer[]): void {
   const sockets: Socket[] = []
@@ -253,6 +268,15 @@ export const HTTP_ROWS: readonly Row[] = [
   bytePieces,
   byteASecond,
   announced,
+  stopped('1.8 MB of 2 and no more, 200 sockets of three addresses', () =>
+    Buffer.concat([headOf(2_000_000), longBody().subarray(0, NEARLY)]),
+  ),
+  stopped('1.8 MB in chunks and no more, 200 sockets of three addresses', () =>
+    Buffer.concat([
+      headOf(CHUNKED),
+      chunked(longBody().subarray(0, NEARLY), 60_000).subarray(0, NEARLY),
+    ]),
+  ),
   floodRow('2,000 requests/s beyond the limit, 50 sockets', 2_000, usual),
   newConnections,
   floodRow('batches of 100 to 1,000, 60/s', 60, batches),

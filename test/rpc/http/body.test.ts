@@ -1,8 +1,9 @@
 /** Bodies on their way in, over real sockets: what they are charged, in what they are bounded, and what is done with who sends too much. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
 import type { Answerer } from '../../../rpc/seam/exchange.ts'
@@ -10,12 +11,24 @@ import type { Paid } from '../../../rpc/seam/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
+async function later<T>(value: T): Promise<Awaited<T>> {
+  for (let turns = 0; turns < 50; turns++) await new Promise((resolve) => setImmediate(resolve))
+  return await value
+}
 type Charged = { address: string; points: number }
 const open: Server[] = []
 afterAll(() => Promise.all(open.map((server) => server.close())))
 
 /** A server that answers with what was paid for a body, and what its limiter was asked. */
-async function watched(options: { perSecond?: number; limits?: object; now?: () => number } = {}) {
+async function watched(
+  options: {
+    perSecond?: number
+    limits?: object
+    now?: () => number
+    /** The limiter answers some turns of the loop later. */
+    isLate?: boolean
+  } = {},
+) {
   const charges: Charged[] = []
   const refunds: Paid[] = []
   const limiter = createLimiter({
@@ -28,7 +41,8 @@ async function watched(options: { perSecond?: number; limits?: object; now?: () 
     held: (address) => limiter.held(address),
     charge(address, points) {
       charges.push({ address, points })
-      return limiter.charge(address, points)
+      const charged = limiter.charge(address, points)
+      return options.isLate === true ? later(charged) : charged
     },
     refund(address, paid) {
       refunds.push(paid)
@@ -153,6 +167,41 @@ describe('what is refused', () => {
     expect(said).toContain('connection: close')
     expect(refunds).toEqual([])
     expect(limiter.charged).toBe(0)
+  })
+  /** What the server reads of the connections that it accepts from now on. */
+  function accepted(): Socket[] {
+    const sockets: Socket[] = []
+    const note = (message: unknown) => void sockets.push((message as { socket: Socket }).socket)
+    subscribe('net.server.socket', note)
+    onTestFinished(() => void unsubscribe('net.server.socket', note))
+    return sockets
+  }
+  const TWO_READS = 2 * 65_536
+  test.each([
+    ['at once', false],
+    ['by a store that answers later', true],
+  ])('a body that its client cannot pay for stays unread, refused %s', async (_name, isLate) => {
+    const sockets = accepted()
+    const { port, limiter } = await watched({ perSecond: 20, isLate })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(`${HEAD}content-length: 2000000\r\n\r\n`)
+    socket.write(Buffer.alloc(2_000_000, ' '))
+    const said = await heard(socket)
+    expect(said).toMatch(/^HTTP\/1.1 429 /)
+    expect(said).toContain('"reason":"rate"')
+    expect(sockets).toHaveLength(1)
+    expect(sockets[0]!.bytesRead).toBeLessThanOrEqual(TWO_READS)
+    expect(limiter.charged).toBe(0)
+  })
+  test('a body in chunks is not read any further than it can be paid for', async () => {
+    const sockets = accepted()
+    const { port } = await watched({ perSecond: 4 })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(chunked('x'.repeat(1_900_000), 50_000))
+    expect(await heard(socket)).toMatch(/^HTTP\/1.1 429 /)
+    expect(sockets[0]!.bytesRead).toBeLessThanOrEqual(5 * 65_536 + TWO_READS)
   })
   test('one that became too dear on its way gets back what it paid', async () => {
     const { port, limiter } = await watched({ perSecond: 5 })
