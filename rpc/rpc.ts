@@ -123,7 +123,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const { onArrival = onPublish, shownNotes: notes, filterHome } = options
   const reader = shareViews(options.reader, onPublish)
   const canonical = createCanonicalFeed({ reader, onPublish })
-  const waits = createReceiptWaits({ reader, onPublish, now })
+  const waits = createReceiptWaits({ reader, onPublish, now, onDeparted: transactions.onDeparted })
   const shown = createShownReceipts({ reader, onPublish, limits, caps, notes, now })
   const places = createPlaceWaits({ reader, onArrival, limits, caps, now })
   const { idPrefix } = filterHome ?? {}

@@ -1,5 +1,6 @@
 /** Transactions that left the txpool without a block: what became of them, for whoever asks. */
 import type { Bytes } from '../primitives/bytes.ts'
+import { bytesToHex } from '../primitives/hex.ts'
 
 /** `by`: hash of the one with its nonce, where that is known. */
 export type Departure =
@@ -23,15 +24,30 @@ export type Departed = {
   of(key: string): Departure | undefined
 }
 
-/** The newest `departed` of them. */
-export function createDeparted({ departed }: { readonly departed: number }): Departed {
+/**
+ * Remembers the newest `departed` of them.
+ * @param onDeparted called with the hash of each, when nothing holds it any more
+ */
+export function createDeparted(
+  { departed }: { readonly departed: number },
+  onDeparted: (hash: Bytes) => void = () => {},
+): Departed {
   const known = new Map<string, Departure>()
   return {
     add(key, departure) {
       known.delete(key)
       known.set(key, departure)
       if (known.size > departed) known.delete(known.keys().next().value!)
+      onDeparted(Uint8Array.from(Buffer.from(key, 'latin1')))
     },
     of: (key) => known.get(key),
   }
+}
+
+/** Why a transaction that left is in no block. */
+export function departureReason(departure: Departure): string {
+  if (departure.why === 'dropped') return departure.reason
+  return departure.by === undefined
+    ? 'another transaction has used its nonce'
+    : `it was replaced by ${bytesToHex(departure.by)}`
 }

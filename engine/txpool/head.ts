@@ -11,12 +11,12 @@ import {
 } from '../chainspec/l1-fee.ts'
 import type { ChainSpec, Rules } from '../chainspec/types.ts'
 import { gasOfCounts, intrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
-import { intrinsicInput } from '../execution/transaction/validation.ts'
+import { intrinsicInput, isDelegation } from '../execution/transaction/validation.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { bigintToBytes, equalBytes } from '../primitives/words.ts'
-import { readAccount, readSlot } from '../state/read.ts'
+import { readAccount, readCode, readSlot } from '../state/read.ts'
 import type { StateReader } from '../state/reader.ts'
 import { pendingBlock } from './follow.ts'
 import type { TxpoolHead } from './types.ts'
@@ -29,6 +29,10 @@ export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
   const state = view.state(block)
   let parameters: L1FeeParameters | undefined
   const account = (address: Bytes) => readAccount(state, address)
+  const hasCode = (address: Bytes) => {
+    const found = account(address)
+    return found !== undefined && !equalBytes(found.codeHash, EMPTY_HASH)
+  }
   return {
     rules,
     gasLimit: header.gasLimit,
@@ -49,10 +53,8 @@ export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
       const { gas, floor } = gasOfCounts(counts, rules)
       return { intrinsic: gas, floor }
     },
-    hasCode(address) {
-      const found = account(address)
-      return found !== undefined && !equalBytes(found.codeHash, EMPTY_HASH)
-    },
+    hasCode,
+    isContract: (address) => hasCode(address) && !isDelegation(readCode(state, address)),
   }
 }
 

@@ -12,6 +12,7 @@ import { createIncluded, type Included } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { createKept, type Kept } from './kept.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
+import { refusal } from './refusal.ts'
 import { createRefusals, type Refusals } from './refusals.ts'
 import { countsOf, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
@@ -41,7 +42,6 @@ import {
   checkReserved,
   checkTransaction,
   decodeSubmitted,
-  invalid,
   isFree,
   openSubmitted,
   RESTORED,
@@ -76,7 +76,7 @@ export class Txpool {
     this.#journal = createJournalWriter(journal, this.#kept.transactions, this.limits.journalSlack)
     this.#now = options.now
     this.#refusals = createRefusals(this.limits, options.now)
-    this.#departed = createDeparted(this.limits)
+    this.#departed = createDeparted(this.limits, options.onDeparted)
     this.#onNews = options.onNews ?? (() => {})
     this.#announcements = createAnnouncements(this.#onNews)
     this.#unwanted = createUnwanted(this.limits.unwanted)
@@ -99,9 +99,10 @@ export class Txpool {
       return { undigested: envelope }
     const key = keyOf(digest?.hash ?? keccak256(envelope))
     const known = this.#kept.get(key)
-    if (known !== undefined && known.place.status !== 'included') return refuse('already known')
+    if (known !== undefined && known.place.status !== 'included')
+      return { error: refusal.alreadyKnown() }
     const reason = this.#refusals.reasonOf(key)
-    if (reason !== undefined) return refuse(`transaction was dropped: ${reason}`, 'rejected')
+    if (reason !== undefined) return { error: refusal.dropped(reason) }
     const decoded = decodeSubmitted(envelope, digest)
     this.#unwanted.delete(key)
     if ('error' in decoded) return decoded
@@ -322,15 +323,13 @@ export class Txpool {
     const { total, totalBytes } = this.limits
     const newcomer = candidate(sender, entry, baseFee)
     const isQueued = newcomer.distance > 0n
-    if (!hasShare(sender, newcomer, this.limits))
-      return invalid(`account limit exceeded: pooled ${sender.entries.size} txs`)
+    if (!hasShare(sender, newcomer, this.limits)) return refusal.accountLimit(sender.entries.size)
     const bytes = entry.transaction.raw.length
     while (this.#open >= total || this.#bytes + bytes > totalBytes) {
       // In bulk, so that a full txpool does not look at every sender for each newcomer.
       const count = Math.max(1, total >> 7)
       const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
-      if (worse.length === 0)
-        return isQueued ? invalid('txpool is full', 'rejected') : invalid('transaction underpriced')
+      if (worse.length === 0) return isQueued ? refusal.full() : refusal.underpriced()
       for (const victim of worse) this.#remove(victim, LEFT.full)
     }
     return undefined
@@ -396,5 +395,3 @@ export class Txpool {
       else if (this.#kept.delete(entry)) this.#included.drop(entry)
   }
 }
-
-const refuse = (...said: Parameters<typeof invalid>) => ({ error: invalid(...said) })

@@ -34,6 +34,8 @@ export type TxpoolHead = {
   ): { readonly intrinsic: bigint; readonly floor: bigint }
   /** Whether code stands at an address. */
   hasCode(address: Bytes): boolean
+  /** Whether that code is no delegation (EIP-7702): such an account sends nothing (EIP-3607). */
+  isContract(address: Bytes): boolean
 }
 
 /** Hands the newest head to `use`, for as long as that runs; nothing is read before. */
@@ -159,6 +161,8 @@ export type TxpoolOptions = {
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly watcher?: Watcher
+  /** A transaction has left without a block; `standingOf` says why. */
+  readonly onDeparted?: (hash: Bytes) => void
   /** `best` may give something that it did not give before. */
   readonly onNews?: () => void
 }

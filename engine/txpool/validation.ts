@@ -1,5 +1,4 @@
-/** What the txpool refuses, in geth's words. */
-import { invalid as reasons } from '../execution/transaction/invalid.ts'
+/** Checks of the txpool: which transactions it refuses. */
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { blobGasOf, isTypeKnown } from '../execution/transaction/validation.ts'
 import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
@@ -12,13 +11,9 @@ import {
 } from '../primitives/transaction-codec.ts'
 import { checkBlobReplacement, checkSidecar } from './blob-rules.ts'
 import { bumpedFee, type TxpoolLimits } from './limits.ts'
+import { refusal } from './refusal.ts'
 import type { Sender } from './sender.ts'
 import type { Digest, Entry, TxpoolHead } from './types.ts'
-
-export const invalid = (
-  message: string,
-  why: InvalidTransaction['why'] = 'input',
-): InvalidTransaction => ({ why, message })
 
 type Refused = { readonly error: InvalidTransaction }
 
@@ -29,11 +24,13 @@ export function openSubmitted(
 ): { readonly envelope: Bytes; readonly sidecar: BlobSidecar | undefined } | Refused {
   const { transactionBytes, blobTransactionBytes } = limits
   const most = raw[0] === 3 ? blobTransactionBytes : transactionBytes
-  if (raw.length > most) return oversized(raw.length, most)
+  if (raw.length > most) return { error: refusal.oversized(raw.length, most) }
   return orRefused(() => {
     const opened = splitSidecar(raw)
     const { length } = opened.envelope
-    return length > transactionBytes ? oversized(length, transactionBytes) : opened
+    return length > transactionBytes
+      ? { error: refusal.oversized(length, transactionBytes) }
+      : opened
   })
 }
 
@@ -45,7 +42,7 @@ export function decodeSubmitted(
   return orRefused(() => {
     if (digest !== undefined) return { transaction: openTransaction(envelope, digest) }
     const transaction = decodeTransaction(envelope)
-    return transaction.type === 0x7e ? { error: typeNotSupported() } : { transaction }
+    return transaction.type === 0x7e ? { error: refusal.type() } : { transaction }
   })
 }
 
@@ -90,10 +87,10 @@ export function checkTransaction(
     checkGas(transaction, context) ??
     checkLists(transaction, context)
   if (error !== undefined) return { error }
-  if (transaction.nonce < nonce) return { error: nonceTooLow(transaction.nonce, nonce) }
+  if (transaction.nonce < nonce) return { error: refusal.nonceTooLow(nonce, transaction.nonce) }
   const { fee, daFootprint } = head.rollup(transaction, digest)
   if (daFootprint > head.gasLimit)
-    return { error: reasons.daFootprintTooLarge(daFootprint, head.gasLimit) }
+    return { error: refusal.daFootprintTooLarge(daFootprint, head.gasLimit) }
   const isGasless = isGaslessCandidate(transaction, head)
   const fees = isGasless
     ? 0n
@@ -108,18 +105,14 @@ export function checkFunds(sums: {
   readonly spent: bigint
 }): InvalidTransaction | undefined {
   const want = sums.cost + sums.spent
-  if (want <= sums.balance) return undefined
-  return invalid(
-    `insufficient funds for gas * price + value: have ${sums.balance} want ${want}`,
-    'rejected',
-  )
+  return want <= sums.balance ? undefined : refusal.funds(sums.balance, want)
 }
 
 /** As in geth, whose txpool of blob transactions and whose other txpool share no sender. */
 export function checkReserved(sender: Sender, { type }: SignedTransaction) {
   const [other] = sender.entries.values()
   if (other === undefined || (other.transaction.type === 3) === (type === 3)) return undefined
-  return invalid('address already reserved')
+  return refusal.reserved()
 }
 
 /** All fee fields must rise by the bump, and at all; what the sequencer has is as good as included, unless it was stopped before. */
@@ -133,14 +126,11 @@ export function checkReplacement(
   const isEnough = (now: bigint, before: bigint) =>
     now > before && now >= bumpedFee(before, limits.priceBumpPercent)
   if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
-    return invalid('replacement transaction underpriced')
+    return refusal.replacementUnderpriced()
   const { nonce } = entry.transaction
   const isTaken = old.place.status === 'handed' && !old.isStopped
-  return isTaken ? nonceTooLow(nonce, nonce + 1n) : undefined
+  return isTaken ? refusal.nonceTooLow(nonce + 1n, nonce) : undefined
 }
-
-const nonceTooLow = (nonce: bigint, next: bigint) =>
-  invalid(`nonce too low: next nonce ${next}, tx nonce ${nonce}`)
 
 /** What the RPC side of geth refuses before its txpool sees the transaction. */
 function checkSubmission(
@@ -148,10 +138,8 @@ function checkSubmission(
   feeCap: bigint,
 ): InvalidTransaction | undefined {
   const fee = transaction.gasLimit * feeCapOf(transaction)
-  if (feeCap > 0n && fee > feeCap)
-    return invalid(`tx fee (${fee} wei) exceeds the configured cap (${feeCap} wei)`)
-  if (transaction.type === 0 && transaction.chainId === undefined)
-    return invalid('only replay-protected (EIP-155) transactions allowed over RPC')
+  if (feeCap > 0n && fee > feeCap) return refusal.feeAboveCap(fee, feeCap)
+  if (transaction.type === 0 && transaction.chainId === undefined) return refusal.unprotected()
   return undefined
 }
 
@@ -159,18 +147,17 @@ function checkForm(
   transaction: SignedTransaction,
   head: TxpoolHead,
 ): InvalidTransaction | undefined {
-  if (!isTypeKnown(transaction, head.rules)) return typeNotSupported()
+  if (!isTypeKnown(transaction, head.rules)) return refusal.type()
   const { gas, maxInitCodeBytes: most, isOptimism } = head.rules
   const size = transaction.input.length
   if (transaction.to === undefined && most !== undefined && size > most)
-    return invalid(`max initcode size exceeded: code size ${size} limit ${most}`)
+    return refusal.initCodeSize(size, most)
   if (gas.limit !== undefined && transaction.gasLimit > gas.limit)
-    return reasons.exceedsGasCap(gas.limit, transaction.gasLimit)
+    return refusal.exceedsGasCap(gas.limit, transaction.gasLimit)
   const attributesGas = isOptimism ? ATTRIBUTES_GAS : 0n
-  if (transaction.gasLimit > head.gasLimit - attributesGas)
-    return invalid('exceeds block gas limit')
+  if (transaction.gasLimit > head.gasLimit - attributesGas) return refusal.exceedsBlockGasLimit()
   if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
-    return invalid('max priority fee per gas higher than max fee per gas', 'rejected')
+    return refusal.tipAboveFee()
   return undefined
 }
 
@@ -180,11 +167,9 @@ function checkSigner(
 ): InvalidTransaction | undefined {
   const { chainId } = head.rules
   if (transaction.chainId !== undefined && transaction.chainId !== chainId)
-    return invalid(
-      `invalid sender: invalid chain id for signer: have ${transaction.chainId} want ${chainId}`,
-    )
-  if (transaction.nonce >= MAX_NONCE) return invalid('nonce has max value', 'rejected')
-  return undefined
+    return refusal.chainId(transaction.chainId, chainId)
+  if (transaction.nonce >= MAX_NONCE) return refusal.nonceMax()
+  return head.isContract(transaction.from) ? refusal.senderIsContract() : undefined
 }
 
 function checkGas(
@@ -193,16 +178,12 @@ function checkGas(
 ): InvalidTransaction | undefined {
   const { gasLimit } = transaction
   const { intrinsic, floor } = head.leastGas(transaction, digest)
-  if (gasLimit < intrinsic)
-    return invalid(`intrinsic gas too low: gas ${gasLimit}, minimum needed ${intrinsic}`)
-  if (gasLimit < floor)
-    return invalid(
-      `insufficient gas for floor data gas cost: gas ${gasLimit}, minimum needed ${floor}`,
-    )
+  if (gasLimit < intrinsic) return refusal.intrinsicGasTooLow(gasLimit, intrinsic)
+  if (gasLimit < floor) return refusal.floorGasTooLow(gasLimit, floor)
   const tip =
     'maxFeePerGas' in transaction ? transaction.maxPriorityFeePerGas : transaction.gasPrice
   if (tip < minimumTip && !isGaslessCandidate(transaction, head))
-    return invalid(`transaction underpriced: gas tip cap ${tip}, minimum needed ${minimumTip}`)
+    return refusal.tipTooLow(tip, minimumTip)
   return undefined
 }
 
@@ -214,7 +195,7 @@ function checkLists(
     transaction.type === 4 &&
     (digest?.intrinsic.authorizations ?? transaction.authorizationList.length) === 0
   )
-    return invalid('set code tx must have at least one authorization tuple')
+    return refusal.noAuthorization()
   if (transaction.type !== 3 || sidecar === 'proven') return undefined
   return checkSidecar(transaction, sidecar, head.rules)
 }
@@ -235,16 +216,11 @@ const isGaslessCandidate = (transaction: SignedTransaction, head: TxpoolHead) =>
 const feeCapOf = (transaction: SignedTransaction) =>
   'maxFeePerGas' in transaction ? transaction.maxFeePerGas : transaction.gasPrice
 
-const typeNotSupported = () => invalid('transaction type not supported')
-const oversized = (size: number, limit: number): Refused => ({
-  error: invalid(`oversized data: transaction size ${size}, limit ${limit}`),
-})
-
 function orRefused<T>(decode: () => T): T | Refused {
   try {
     return decode()
   } catch (error) {
-    if (error instanceof TransactionError) return { error: invalid(error.message) }
+    if (error instanceof TransactionError) return { error: refusal.undecodable(error.message) }
     throw error
   }
 }

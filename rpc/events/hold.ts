@@ -25,6 +25,8 @@ export type HoldStats = {
   readonly seen: number
   readonly expired: number
   readonly gone: number
+  /** The transaction has left the txpool without a block. */
+  readonly departed: number
   /** Not held because of a cap. */
   readonly refused: number
 }
@@ -53,7 +55,7 @@ export function createReceiptHold(options: {
     perClient: limits.holdsPerClient,
     total: limits.holdsTotal,
   })
-  const stats = { held: 0, seen: 0, expired: 0, gone: 0, refused: 0 }
+  const stats = { held: 0, seen: 0, expired: 0, gone: 0, departed: 0, refused: 0 }
 
   return {
     stats,

@@ -8,13 +8,16 @@ import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { type Now, ringAfter } from '../seam/patience.ts'
+import type { TransactionService } from '../seam/ports.ts'
 import { NewTransactions } from './new-transactions.ts'
 
-export type WaitEnd = 'seen' | 'expired' | 'gone'
+/** `departed`: the transaction has left the txpool without a block. */
+export type WaitEnd = 'seen' | 'expired' | 'gone' | 'departed'
 export interface ReceiptWaits {
   /**
-   * To be called in the turn that has not found the transaction in the newest view. Ends with the first publish that shows it, after
-   * `ms`, with the client, or after `flashblocks` further flashblocks that carry pool transactions (their index is not 0).
+   * To be called in the turn that has not found the transaction in the newest view. Ends with the first publish that shows it, when it
+   * leaves the txpool, after `ms`, with the client, or after `flashblocks` further flashblocks that carry pool transactions (their index is
+   * not 0).
    */
   wait(options: {
     readonly hash: Bytes
@@ -31,11 +34,13 @@ const ENDPOINTS = ['flashblocks', 'standard'] as const
 type Options = {
   readonly reader: ChainReader
   readonly onPublish: (listener: () => void) => () => void
+  readonly onDeparted: TransactionService['onDeparted']
   readonly now: Now
 }
 type Waiter = { readonly end: (how: WaitEnd) => void; readonly lastTick: number }
+type Ending = Readonly<Record<Endpoint, ReadonlyMap<Hex, ReadonlySet<Waiter>>>>
 
-export function createReceiptWaits({ reader, onPublish, now }: Options): ReceiptWaits {
+export function createReceiptWaits({ reader, onPublish, onDeparted, now }: Options): ReceiptWaits {
   const waiting: Record<Endpoint, Map<Hex, Set<Waiter>>> = {
     standard: new Map(),
     flashblocks: new Map(),
@@ -53,6 +58,8 @@ export function createReceiptWaits({ reader, onPublish, now }: Options): Receipt
         for (const { end, lastTick } of set) if (ticks >= lastTick) end('expired')
     }
   })
+
+  onDeparted((hashes) => endDeparted(waiting, hashes))
 
   return {
     wait({ hash, endpoint, ms, flashblocks, signal }) {
@@ -86,6 +93,14 @@ export function createReceiptWaits({ reader, onPublish, now }: Options): Receipt
     get size() {
       return size
     },
+  }
+}
+
+function endDeparted(waiting: Ending, hashes: readonly Bytes[]): void {
+  for (const waiters of Object.values(waiting)) {
+    if (waiters.size === 0) continue
+    for (const hash of hashes)
+      for (const { end } of waiters.get(bytesToHex(hash)) ?? []) end('departed')
   }
 }
 

@@ -1,13 +1,19 @@
 /** Sending signed transactions. */
+import { splitSidecar } from '../../engine/primitives/blob-sidecar.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { decodeTransaction } from '../../engine/primitives/transaction-codec.ts'
+import { readAccount } from '../../engine/state/read.ts'
+import { MissingError, ViewError } from '../../engine/state/reader.ts'
+import { type Departure, departureReason } from '../../engine/txpool/departed.ts'
 import { noteShown } from '../events/shown.ts'
 import { bytes, uint64 } from '../json/codecs.ts'
 import { receiptAt } from '../json/json.ts'
 import { hashResult, textResult } from '../json/results.ts'
 import { type PlainCodec, SchemaError } from '../json/schema.ts'
 import { type FrontContext, frontMethod, optional, param } from '../method/method.ts'
-import { overloaded, syncTimeout } from '../seam/errors.ts'
+import { resolveState } from '../method/resolve.ts'
+import { overloaded, syncTimeout, transactionDropped } from '../seam/errors.ts'
 import { submit } from './shared/submission.ts'
 
 const envelope = param('Transaction', bytes)
@@ -35,6 +41,7 @@ const milliseconds: PlainCodec<number> = {
 }
 
 const RETRY_MS = 1_000
+const PENDING = { tag: 'pending' } as const
 export const eth_sendRawTransactionSync = frontMethod({
   name: 'eth_sendRawTransactionSync',
   summary: 'Takes a signed transaction into the txpool and answers with its receipt.',
@@ -63,6 +70,7 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
   const startedAt = services.now()
   const hash = await submit(context, raw)
   for (;;) {
+    const departure = await departureOf(context, hash)
     const receipt = context.readNewest((view) => {
       const place = view.findTransaction(hash)
       if (place === undefined) return undefined
@@ -70,8 +78,42 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
       return receiptAt(place.block, place.index)
     })
     if (receipt !== undefined) return receipt
-    const left = startedAt + ms - services.now()
-    const end = await services.waits.wait({ hash, endpoint, ms: Math.max(0, left), signal })
-    if (end !== 'seen') throw syncTimeout(bytesToHex(hash), ms)
+    if (departure !== undefined && isForGood(context, raw, departure))
+      throw transactionDropped(bytesToHex(hash), departureReason(departure))
+    const left = Math.max(0, startedAt + ms - services.now())
+    const further = departure === undefined ? {} : { flashblocks: 1 }
+    const end = await services.waits.wait({ hash, endpoint, ms: left, signal, ...further })
+    const isLate = end === 'expired' && (departure === undefined || left === 0)
+    if (end === 'gone' || isLate) throw syncTimeout(bytesToHex(hash), ms)
   }
+}
+
+/**
+ * Whether no block that the client can see later has it. A used nonce says so only where this client's view has used it too, because
+ * the txpool may have read a newer view, which includes the transaction.
+ */
+function isForGood({ readNewest }: FrontContext, raw: Bytes, departure: Departure): boolean {
+  if (departure.why === 'dropped' || departure.by !== undefined) return true
+  const transaction = decodeTransaction(splitSidecar(raw).envelope)
+  if (transaction.type === 0x7e) return true
+  const { from, nonce } = transaction
+  try {
+    return readNewest(
+      (view) => (readAccount(resolveState(view, PENDING), from)?.nonce ?? 0n) > nonce,
+    )
+  } catch (error) {
+    if (error instanceof MissingError || error instanceof ViewError) return false
+    throw error
+  }
+}
+
+/** Why it is not in the txpool any more, without a block; undefined: it is expected, or nothing is known of it. */
+async function departureOf(
+  { services: { transactions } }: FrontContext,
+  hash: Bytes,
+): Promise<Departure | undefined> {
+  // Asked first, because another thread may have the txpool and takes a while to answer.
+  if (transactions.isExpected(hash)) return undefined
+  const standing = await transactions.standingOf(hash)
+  return standing?.why === 'waits' ? undefined : standing
 }

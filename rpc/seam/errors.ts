@@ -9,6 +9,7 @@ import {
   type MissingKey,
   type PlaceError,
 } from '../../engine/state/reader.ts'
+import { refusal } from '../../engine/txpool/refusal.ts'
 
 /** As JSON-RPC 2.0, EIP-1474 and go-ethereum have them. */
 export const CODES = {
@@ -210,6 +211,11 @@ export const syncTimeout = (hash: string, waitedMs: number): RpcError =>
     `Transaction ${hash} was added to the mempool but wasn't confirmed within ${waitedMs}ms.`,
     hash,
   )
+/** eth_sendRawTransactionSync: accepted, and gone again. */
+export const transactionDropped = (hash: string, reason: string): RpcError => {
+  const { why, message } = refusal.dropped(reason)
+  return new RpcError(why, message, hash)
+}
 
 // Limits.
 export type Refusal = {

@@ -36,6 +36,8 @@ export interface TransactionService {
   counts(): Counts | Promise<Counts>
   /** Every transaction when it becomes pending (executable). */
   onPending(listener: (hash: Bytes, transaction: SignedTransaction) => void): () => void
+  /** Hashes of transactions that have left without a block, once a turn of the event loop; `standingOf` says why. */
+  onDeparted(listener: (hashes: readonly Bytes[]) => void): void
 }
 
 /** What flashblocks promised, and what became of it. */

@@ -13,7 +13,7 @@ import type { Called } from './carried.ts'
 import type { CellQuestions, FilterAsked, Undone } from './messages.ts'
 
 export type Answering = {
-  readonly transactions: Omit<TransactionService, 'onPending'>
+  readonly transactions: Omit<TransactionService, 'onPending' | 'onDeparted'>
   readonly lazy: LazyState | undefined
   readonly forward: Forward | undefined
   /** undefined: nobody copies this node. */

@@ -138,6 +138,9 @@ function hear(message: Told, { front, feed, remote, opened, probe }: Heard): voi
     case 'pending':
       remote.transactions.pending(message.hash, message.transaction)
       return
+    case 'departed':
+      remote.transactions.departed(message.hashes)
+      return
     case 'cancel':
       opened.pool.cancel(message.record)
       return

@@ -154,6 +154,8 @@ export type ToCell =
   | { readonly type: 'changes'; readonly changes: Changes }
   /** A transaction has become executable: said to those who listen. */
   | { readonly type: 'pending'; readonly hash: Bytes; readonly transaction: SignedTransaction }
+  /** Transactions have left the txpool without a block. */
+  | { readonly type: 'departed'; readonly hashes: readonly Bytes[] }
   /** Calls that may read this record, or an older one, end. */
   | { readonly type: 'cancel'; readonly record: number }
   | { readonly type: 'paused'; readonly reason: 'starting' | 'draining' | undefined }

@@ -17,6 +17,8 @@ const LONG_BYTES = 16_384
 export type RemoteTransactions = TransactionService & {
   /** The main thread says that it has become executable. */
   pending(hash: Bytes, transaction: SignedTransaction): void
+  /** The main thread says that they have left without a block. */
+  departed(hashes: readonly Bytes[]): void
 }
 
 /** @param waiting what the txpool of the main thread has, in shared memory */
@@ -27,6 +29,7 @@ export function remoteTransactions(
 ): RemoteTransactions {
   type Listener = Parameters<TransactionService['onPending']>[0]
   const listeners = new Set<Listener>()
+  const departureListeners: ((hashes: readonly Bytes[]) => void)[] = []
   return {
     async submit(raw, client, isTaken = false) {
       const { address } = client
@@ -51,6 +54,10 @@ export function remoteTransactions(
         if (listeners.delete(listener) && listeners.size === 0)
           post({ type: 'listens', toPending: false })
       }
+    },
+    onDeparted: (listener) => void departureListeners.push(listener),
+    departed(hashes) {
+      for (const listener of departureListeners) listener(hashes)
     },
     pending(hash, transaction) {
       for (const listener of listeners) listener(hash, transaction)

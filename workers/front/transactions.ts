@@ -20,6 +20,7 @@ import {
 } from '../../engine/txpool/follow.ts'
 import { headOf } from '../../engine/txpool/head.ts'
 import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
+import { refusal } from '../../engine/txpool/refusal.ts'
 import { SharedTxpool } from '../../engine/txpool/shared/txpool.ts'
 import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { Txpool } from '../../engine/txpool/txpool.ts'
@@ -33,7 +34,6 @@ import {
   type Unlisted,
   type Unproven,
 } from '../../engine/txpool/types.ts'
-import { invalid } from '../../engine/txpool/validation.ts'
 import { broken, invalidTransaction } from '../../rpc/seam/errors.ts'
 import type { PoolClient } from '../../rpc/seam/executor.ts'
 import type { Submission, TransactionService } from '../../rpc/seam/ports.ts'
@@ -84,10 +84,12 @@ export function createTransactions(options: Options): Transactions {
   const { reader, chain, journal, limits, waiting, now } = options
   let onNews = () => {}
   let isTold = false
+  const departures = collectDepartures()
   const txpool = openTxpool(waiting, {
     journal,
     now,
     limits,
+    onDeparted: departures.add,
     onNews() {
       if (isTold) return
       isTold = true
@@ -106,6 +108,7 @@ export function createTransactions(options: Options): Transactions {
       standingOf: (hash) => txpool.standingOf(hash),
       counts: () => txpool.counts(),
       onPending: (listener) => txpool.onPending(listener),
+      onDeparted: departures.listen,
     },
     restore: (journalled) => {
       const raws = [...journalled]
@@ -151,6 +154,24 @@ export function createTransactions(options: Options): Transactions {
   }
 }
 
+/** Departures of one turn of the event loop are reported together, because a full txpool loses many at once. */
+function collectDepartures() {
+  const listeners: ((hashes: readonly Bytes[]) => void)[] = []
+  let departed: Bytes[] = []
+  return {
+    listen: (listener: (hashes: readonly Bytes[]) => void) => void listeners.push(listener),
+    add(hash: Bytes) {
+      departed.push(hash)
+      if (departed.length > 1) return
+      setImmediate(() => {
+        const hashes = departed
+        departed = []
+        for (const listener of listeners) listener(hashes)
+      })
+    },
+  }
+}
+
 const openTxpool = (waiting: WaitingWriter | undefined, options: TxpoolOptions): Txpool =>
   waiting === undefined ? new Txpool(options) : new SharedTxpool(options, waiting)
 
@@ -166,7 +187,7 @@ function createSubmit(txpool: Txpool, options: Options): TransactionService['sub
       return 'error' in submitted ? refused(submitted.error) : submitted
     } catch (error) {
       if (!(error instanceof JournalError)) throw error
-      if (error.reason === 'full') return refused(invalid('txpool is full', 'rejected'))
+      if (error.reason === 'full') return refused(refusal.full())
       onFailure(storageFailure(error)!)
       return { error: broken('the transaction cannot be stored: the disk fails').toObject() }
     }

@@ -83,6 +83,7 @@ export async function cellDoors(
       parts.later.cells = started
     },
   })
+  own.service.onDeparted((hashes) => cells.tell({ type: 'departed', hashes }))
   lifecycle.onStop('what cells are told of syncing', tellSyncing(own.syncing, cells))
   return doorsOf(cells, own, config)
 }

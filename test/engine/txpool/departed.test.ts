@@ -16,6 +16,22 @@ test('what waits says for how long; what was refused for good says why, the newe
   ])
 })
 
+test('whoever listens hears of each that leaves without a block, when its standing says why', () => {
+  const heard: unknown[] = []
+  const { pool, head } = testPool({}, undefined, (hash) =>
+    heard.push([hash, pool.standingOf(hash)]),
+  )
+  const [old, next, included] = [transfer(0, 0), transfer(1, 0), transfer(2, 0)]
+  const dearer = transfer(0, 0, { maxFeePerGas: 5_000n, maxPriorityFeePerGas: 50n })
+  for (const one of [old, dearer, next, included]) pool.submit(one.raw, at(head))
+  pool.rejected([{ hash: next.hash, reason: 'sender is not an EOA' }])
+  pool.include(included, 1)
+  expect(heard).toEqual([
+    [old.hash, { why: 'replaced', by: dearer.hash }],
+    [next.hash, { why: 'dropped', reason: 'sender is not an EOA' }],
+  ])
+})
+
 test('one that is in a block has no standing, one whose nonce is used was replaced', () => {
   const { pool, head } = testPool()
   const [included, late] = [transfer(0, 0), transfer(0, 1)]

@@ -7,7 +7,7 @@ import { openChainReader } from '../../../engine/chain/reader.ts'
 import { L1_BLOCK } from '../../../engine/chainspec/l1-attributes.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { openBlock } from '../../../engine/execution/block/block.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
@@ -22,7 +22,11 @@ import { addressOfSender, at, testPool, transfer } from '../../fixtures/txpool.t
 
 const word = (hex: string) => `0x${hex.padStart(64, '0')}`
 const BALANCE = 10n ** 15n
+const CONTRACT = '0x00000000000000000000000000000000000000c1'
+const DELEGATING = '0x00000000000000000000000000000000000000d1'
 const alloc = {
+  [CONTRACT]: { balance: '0x1', code: '0x5f5ffd' },
+  [DELEGATING]: { balance: '0x1', code: `0xef0100${'11'.repeat(20)}` },
   [bytesToHex(addressOfSender(0))]: { balance: `0x${BALANCE.toString(16)}` },
   [L1_BLOCK]: {
     balance: '0x0',
@@ -130,6 +134,13 @@ test('a digest is taken as it is given: the bytes are not walked again', () => {
   const other = { ...digest, rollup, intrinsic }
   expect(head.rollup(sent, other).daFootprint).toBe(2n * head.rollup(sent).daFootprint)
   expect(head.leastGas(sent, other).intrinsic).toBe(head.leastGas(sent).intrinsic + 1_900n)
+})
+
+test('an account with code is a contract, unless that code is a delegation', () => {
+  const { head } = openHead()
+  const accounts = [hexToBytes(CONTRACT), hexToBytes(DELEGATING), addressOfSender(0)]
+  expect(accounts.map((address) => head.isContract(address))).toEqual([true, false, false])
+  expect(accounts.map((address) => head.hasCode(address))).toEqual([true, true, false])
 })
 
 test('least gas and the whitelist contract are those of the chain', () => {

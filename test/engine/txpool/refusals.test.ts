@@ -181,6 +181,16 @@ describe('refusals', () => {
     expect(pool.counts()).toEqual({ pending: 0, queued: 0 })
   })
 
+  test('an account with code that is no delegation sends nothing', () => {
+    const { pool, head } = testPool()
+    head.contracts.add(keyOf(addressOfSender(0)))
+    for (const nonce of [0, 3])
+      expect(pool.submit(transfer(0, nonce).raw, at(head))).toEqual({
+        error: { why: 'rejected', message: 'sender is not an EOA' },
+      })
+    expect(pool.submit(transfer(1, 0).raw, at(head))).toHaveProperty('hash')
+  })
+
   test('all the gas that a block has for it', () => {
     const { pool, head } = testPool()
     expect(pool.submit(transfer(0, 0, { gasLimit: 29_930_000n }).raw, at(head))).toHaveProperty(

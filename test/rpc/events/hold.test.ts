@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import type { Departure } from '../../../engine/txpool/departed.ts'
 import { createReceiptWaits } from '../../../rpc/events/receipt-waits.ts'
+import { elsewhere } from '../../fixtures/elsewhere.ts'
 import { execute, transfer } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { type Reply, testRpc } from '../../fixtures/rpc.ts'
+import { type SmallPool, smallPool } from '../../fixtures/small-pool.ts'
 
 const LONG = 5_000
 type Rpc = ReturnType<typeof testRpc>
@@ -45,7 +49,14 @@ describe('the receipt hold', () => {
     expect(rpc.memory.leaks()).toBe(0)
     flashblock(rpc, 1, [transaction])
     expect((await asked).result).toMatchObject({ blockNumber: '0x1', status: '0x1' })
-    expect(rpc.stats().hold).toEqual({ held: 1, seen: 1, expired: 0, gone: 0, refused: 0 })
+    expect(rpc.stats().hold).toEqual({
+      held: 1,
+      seen: 1,
+      expired: 0,
+      gone: 0,
+      departed: 0,
+      refused: 0,
+    })
   })
   test('holds the whole of a batch of four with one receipt, over one view', async () => {
     const rpc = testRpc({ receiptHoldMs: LONG })
@@ -83,6 +94,18 @@ describe('the receipt hold', () => {
     const transaction = await accepted(rpc)
     expect((await rpc.ask('eth_getTransactionReceipt', [receiptOf(transaction)])).result).toBe(null)
     expect(rpc.stats().hold).toMatchObject({ held: 1, expired: 1 })
+  })
+  test('ends with null when the transaction leaves the txpool', async () => {
+    const rpc = testRpc({ receiptHoldMs: LONG })
+    const [gone, other] = [await accepted(rpc), await accepted(rpc, 1n)]
+    const asked = rpc.ask('eth_getTransactionReceipt', [receiptOf(gone)])
+    const stays = rpc.ask('eth_getTransactionReceipt', [receiptOf(other)])
+    await held(rpc, 2)
+    rpc.pool.drop(gone.hash, { why: 'dropped', reason: 'sender is not an EOA' })
+    expect((await asked).result).toBe(null)
+    expect(rpc.stats()).toMatchObject({ receiptWaits: 1, hold: { departed: 1 } })
+    flashblock(rpc, 1, [other])
+    expect((await stays).result).toMatchObject({ blockNumber: '0x1' })
   })
   test('ends with its client', async () => {
     const rpc = testRpc({ receiptHoldMs: LONG })
@@ -188,6 +211,67 @@ describe('eth_sendRawTransactionSync', () => {
     const longest = await rpc.ask('eth_sendRawTransactionSync', [raw(transfer(1n)), 1e9])
     expect(longest.error?.message).toMatch(/within 50ms/)
   })
+  const departures: [name: string, departure: Departure, reason: string][] = [
+    ['dropped', { why: 'dropped', reason: 'sender is not an EOA' }, 'sender is not an EOA'],
+    [
+      'replaced',
+      { why: 'replaced', by: new Uint8Array(32).fill(7) },
+      `it was replaced by 0x${'07'.repeat(32)}`,
+    ],
+  ]
+  test.each(departures)('ends with the reason when it is %s', async (_name, departure, reason) => {
+    const rpc = testRpc()
+    const transaction = transfer(0n)
+    const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction)])
+    await held(rpc, 1)
+    rpc.pool.drop(transaction.hash, departure)
+    const message = `transaction was dropped: ${reason}`
+    const data = bytesToHex(transaction.hash)
+    expect((await asked).error).toEqual({ code: -32003, message, data })
+    expect(rpc.stats().receiptWaits).toBe(0)
+  })
+  test('one that had left before the wait began ends with the reason as well', async () => {
+    const pool = smallPool()
+    const submit: SmallPool['submit'] = (raw, client) => {
+      const submitted = pool.submit(raw, client)
+      if (!(submitted instanceof Promise) && 'hash' in submitted)
+        pool.drop(submitted.hash, { why: 'dropped', reason: 'it was dropped' })
+      return submitted
+    }
+    const rpc = testRpc({ transactions: elsewhere({ ...pool, submit }) })
+    const said = await rpc.ask('eth_sendRawTransactionSync', [raw(transfer(0n))])
+    expect(said.error?.message).toBe('transaction was dropped: it was dropped')
+  })
+  test('a nonce is used for good where the view of the client has used it', async () => {
+    const rpc = testRpc()
+    const transaction = transfer(0n)
+    const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction)])
+    await held(rpc, 1)
+    rpc.pool.drop(transaction.hash, { why: 'replaced', by: undefined })
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+    expect(rpc.stats().receiptWaits).toBe(1)
+    const { memory } = rpc
+    const { canonical } = memory.heads
+    const after = { nonce: 1n, balance: 1n, codeHash: EMPTY_HASH }
+    const diff = [
+      { address: transaction.from, before: undefined, after, slots: [], code: undefined },
+    ]
+    const executed = execute([transfer(0n, { value: 6n })])
+    const pending = memory.make(canonical, { executed, index: 1, diff })
+    memory.publish({ canonical, complete: canonical, pending })
+    expect((await asked).error?.message).toBe(
+      'transaction was dropped: another transaction has used its nonce',
+    )
+  })
+  test('a transaction that a newer view includes gets its receipt', async () => {
+    const rpc = testRpc()
+    const transaction = transfer(0n)
+    const asked = rpc.ask('eth_sendRawTransactionSync', [raw(transaction)])
+    await held(rpc, 1)
+    rpc.pool.drop(transaction.hash, { why: 'replaced', by: undefined })
+    flashblock(rpc, 1, [transaction])
+    expect((await asked).result).toMatchObject({ blockNumber: '0x1' })
+  })
   const refused: [name: string, params: unknown[], code: number][] = [
     ['no transaction', [], -32602],
     ['garbage', ['0x1234'], -32000],
@@ -230,7 +314,7 @@ describe('eth_sendRawTransactionSync', () => {
 test('a wait whose client has gone before it began', async () => {
   const memory = memoryChain()
   const waits = createReceiptWaits({
-    ...{ reader: memory, onPublish: memory.onPublish },
+    ...{ reader: memory, onPublish: memory.onPublish, onDeparted: () => {} },
     now: () => performance.now(),
   })
   const { hash } = transfer(0n)

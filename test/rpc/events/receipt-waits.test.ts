@@ -51,7 +51,8 @@ function world() {
     listeners.add(listener)
     return () => listeners.delete(listener)
   }
-  const waits = createReceiptWaits({ reader, onPublish, now: () => performance.now() })
+  const now = () => performance.now()
+  const waits = createReceiptWaits({ reader, onPublish, onDeparted: () => {}, now })
   const canRead = (endpoint: Endpoint, { hash }: SignedTransaction) =>
     readNewest(chain, endpoint, (view) => view.findTransaction(hash) !== undefined)
   return {
