@@ -7,11 +7,15 @@ export type Chosen = {
   readonly entries: readonly Entry[]
   /** Others pay enough, and did not fit the gas or the count. */
   readonly hasMore: boolean
+  /** The best of those whose gas limit is above `gas` and fits the block: its gas is left for it. */
+  readonly reserved: Entry | undefined
 }
 
 /**
- * `refresh` is called with each sender before its first entry is taken; true says that
- * its nonce had moved and that it must be looked at again.
+ * Chooses by tip within the gas and the count. A transaction that does not fit the gas of this flashblock waits for a later one; the
+ * best-paying of them has its gas reserved in the block, so that only transactions which pay more can use it up.
+ * @param refresh called with each sender before its first entry is taken; true says that
+ * its nonce had moved and that it must be looked at again
  */
 export function chooseBest(
   senders: Iterable<Sender>,
@@ -30,9 +34,10 @@ export function chooseBest(
   for (const sender of senders) offer(sender)
 
   const entries: Entry[] = []
-  let gas = wanted.gas
+  let { gas, blockGas } = wanted
+  let reserved: Entry | undefined
   let isFull = false
-  while (entries.length < wanted.count && heap.length > 0) {
+  while (entries.length < wanted.count && heap.length > 0 && gas > 0n) {
     const { sender, entry } = pop(heap)
     if (!fresh.has(sender)) {
       fresh.add(sender)
@@ -42,17 +47,24 @@ export function chooseBest(
       }
     }
     // Later nonces of this sender must wait with it.
-    if (entry.transaction.gasLimit > gas) {
+    const { gasLimit } = entry.transaction
+    if (gasLimit > gas) {
       isFull = true
+      if (reserved !== undefined || gasLimit > blockGas) continue
+      reserved = entry
+      gas = min(gas, blockGas - gasLimit)
       continue
     }
-    gas -= entry.transaction.gasLimit
+    gas -= gasLimit
+    blockGas -= gasLimit
     entries.push(entry)
     taken.add(entry.key)
     offer(sender)
   }
-  return { entries, hasMore: isFull || heap.length > 0 }
+  return { entries, hasMore: isFull || heap.length > 0, reserved }
 }
+
+const min = (a: bigint, b: bigint) => (a < b ? a : b)
 
 type Candidate = { readonly sender: Sender; readonly entry: Entry; readonly tip: bigint }
 

@@ -185,12 +185,13 @@ export class Txpool {
       const entry = this.#kept.get(key)
       if (entry !== undefined) entry.isStopped = true
     }
-    const { entries, hasMore } = chooseBest(this.#senders.values(), wanted, (sender) =>
+    const { entries, hasMore, reserved } = chooseBest(this.#senders.values(), wanted, (sender) =>
       this.#moveNonce(sender, wanted.nonceOf(sender.address, sender.nonce)),
     )
     const atMs = this.#now()
     for (const entry of entries) entry.place = { status: 'handed', target: wanted.target, atMs }
-    return { transactions: entries.map(({ transaction }) => transaction), hasMore }
+    const transactions = entries.map(({ transaction }) => transaction)
+    return { transactions, hasMore, reserved: reserved?.transaction }
   }
 
   /** Handed out and not executed: may be handed out again at once. */

@@ -112,6 +112,8 @@ export type Place =
 export type Wanted = {
   /** Sum of gas limits. */
   readonly gas: bigint
+  /** Gas that the whole block has left: a transaction above `gas` may be reserved within it. */
+  readonly blockGas: bigint
   readonly count: number
   readonly baseFee: bigint
   /** The flashblock they are for. */
@@ -129,6 +131,8 @@ export type Offered = {
   readonly transactions: readonly SignedTransaction[]
   /** Others pay enough, and did not fit the gas or the count. */
   readonly hasMore: boolean
+  /** The best-paying one that waits for a later flashblock of this block, because its gas limit is above `gas`. */
+  readonly reserved: SignedTransaction | undefined
 }
 
 export type RejectedTransaction = {

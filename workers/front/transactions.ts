@@ -127,12 +127,12 @@ export function createTransactions(options: Options): Transactions {
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
       return waited
     },
-    wanted({ gas, count, baseFee, number, index, excluded }) {
+    wanted({ gas, blockGas, count, baseFee, number, index, excluded }) {
       isTold = false
-      const best = passOver(() =>
+      return offeredBy(() =>
         readNewest(reader, 'flashblocks', (view) =>
           txpool.best({
-            gas,
+            ...{ gas, blockGas },
             count,
             baseFee,
             target: { number, index },
@@ -141,9 +141,6 @@ export function createTransactions(options: Options): Transactions {
           }),
         ),
       )
-      // A view that vanished under it: the next question reads another.
-      if (best === undefined) return { transactions: [], hasMore: true }
-      return { transactions: best.transactions.map(envelopeOf), hasMore: best.hasMore }
     },
     rejected: ({ transactions }) => txpool.rejected(transactions),
     returned: (transactions) => txpool.takeBack(transactions),
@@ -151,6 +148,18 @@ export function createTransactions(options: Options): Transactions {
       onNews = listener
     },
     stats: () => ({ ...txpool.stats(), ...txpool.counts() }),
+  }
+}
+
+/** What the sequencer is given. A view that vanished under the question gives nothing: the next question reads another. */
+function offeredBy(choose: () => ReturnType<Txpool['best']>): Offered {
+  const best = passOver(choose)
+  if (best === undefined) return { transactions: [], hasMore: true }
+  const { transactions, hasMore, reserved } = best
+  return {
+    transactions: transactions.map(envelopeOf),
+    hasMore,
+    reserved: reserved && { hash: reserved.hash, gasLimit: reserved.gasLimit },
   }
 }
 

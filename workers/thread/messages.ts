@@ -172,6 +172,7 @@ export type FromSequencer =
       readonly number: number
       readonly index: number
       readonly gas: bigint
+      readonly blockGas: bigint
       readonly count: number
       readonly baseFee: bigint
       readonly excluded: readonly Bytes[]

@@ -6,7 +6,7 @@ import { keccak256 } from '../../primitives/keccak.ts'
 import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
 import { createStops, LAST, SLICES, type Stops } from './stops.ts'
-import type { Rejected } from './types.ts'
+import type { Rejected, Reserved } from './types.ts'
 
 export type Filled = {
   readonly executed: number
@@ -85,6 +85,8 @@ export interface Filling {
    * later.
    */
   offer(transactions: readonly SignedEnvelope[], part?: number): Promise<Tried>
+  /** From here on all others leave this one its gas, in the block; undefined: none has any. */
+  reserve(reserved: Reserved | undefined): void
   /** Tries those that were stopped, now or before. */
   finish(): Promise<Filled>
   /** Milliseconds spent in both. */
@@ -129,6 +131,7 @@ class SlicedFilling implements Filling {
   #executed = 0
   #isOutOfTime = false
   #long: Long | undefined
+  #reserved: { readonly hash: string; readonly gasLimit: bigint } | undefined
   #spentMs = 0
   /** When the work in progress began. */
   #since = 0
@@ -146,6 +149,10 @@ class SlicedFilling implements Filling {
 
   offer(transactions: readonly SignedEnvelope[], part = 1): Promise<Tried> {
     return this.#timed(() => this.#offer(transactions, part))
+  }
+
+  reserve(reserved: Reserved | undefined): void {
+    this.#reserved = reserved && { hash: bytesToHex(reserved.hash), gasLimit: reserved.gasLimit }
   }
 
   finish(): Promise<Filled> {
@@ -238,8 +245,16 @@ class SlicedFilling implements Filling {
     }
     // Until something else is known of it.
     this.#waiting.add(sender)
-    if (transaction.gasLimit <= this.#quota.gas - this.#execution.gasUsed)
+    if (transaction.gasLimit <= this.#gasLimitFor(hash) - this.#execution.gasUsed)
       await this.#execute(candidate, { level, isWhole, isLong })
+  }
+
+  /** Gas that the block may have used after the transaction with this hash. */
+  #gasLimitFor(hash: string): bigint {
+    const { gas } = this.#quota
+    if (this.#reserved === undefined || this.#reserved.hash === hash) return gas
+    const others = this.#execution.attributes.gasLimit - this.#reserved.gasLimit
+    return others < gas ? others : gas
   }
 
   async #execute(candidate: Candidate, by: Try): Promise<void> {

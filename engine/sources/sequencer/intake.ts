@@ -1,8 +1,15 @@
 /**
  * What goes into the next flashblock: the txpool's transactions are executed as they arrive, so that little is left to do at the tick.
  * Half of the flashblock's gas and time is for those before the tick; the rest is for the best that wait then.
+ *
+ * A flashblock has a budget of gas, as op-rbuilder's batches have: after index k of n the block may have used k/n of its gas. A transaction
+ * whose gas limit is above what its flashblock has left waits for a later index, where the budget is larger. Among those the one that pays
+ * best has its gas reserved in the block, so that cheaper ones cannot use it up before. It is included by the last index of the block in
+ * progress, or of the next one; if it then uses little, the others have the rest of its gas in the same flashblock.
  */
+import type { ExecutedTransaction } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
+import { equalBytes } from '../../primitives/words.ts'
 import { createFiller, type Filling, type Long } from './fill.ts'
 import type { Payload } from './payload.ts'
 import { type ChainClock, gasQuota } from './schedule.ts'
@@ -35,6 +42,8 @@ export class Intake {
   #askedAheadAt = Number.NEGATIVE_INFINITY
   /** Hashes that the time before the tick did not reach. */
   #unreached: readonly Bytes[] = []
+  /** Hash of the newest one whose gas was reserved because no flashblock had as much until then. */
+  #large: Bytes | undefined
 
   constructor(options: {
     readonly ports: SequencerPorts
@@ -84,8 +93,13 @@ export class Intake {
     this.#askedAheadAt = this.#clock.now()
     const limit = aheadLimit(payload, targetIndex)
     const excluded = this.#filler.stopped()
-    const offered = await this.#ask(payload, { limit, excluded, isPatient: false })
     const work = this.#begun(payload, gasLimit(payload, targetIndex))
+    const offered = await this.#ask(payload, work, {
+      targetIndex,
+      limit,
+      excluded,
+      isPatient: false,
+    })
     const tried = await work.offer(offered, AHEAD)
     this.#unreached = [...this.#unreached, ...tried.unreached]
   }
@@ -106,12 +120,19 @@ export class Intake {
     // Whoever was stopped comes last, and takes none of the others' gas in the list.
     let isMoreWanted = this.#hasMore || ports.hasNews()
     for (let asked = 0; isMoreWanted && asked < MAX_ASKED; asked++) {
-      const question = { limit, excluded: filler.stopped(), isPatient }
-      const offered = await this.#ask(payload, question)
-      isMoreWanted = (await work.offer(offered)).isMoreWanted
+      const question = { targetIndex, limit, excluded: filler.stopped(), isPatient }
+      const before = payload.execution.executed.length
+      const offered = await this.#ask(payload, work, question)
+      const tried = await work.offer(offered)
+      // Others waited for it, and have the gas that it claimed and did not use.
+      const hasWaited =
+        this.#hasMore && this.#isLargeAmong(payload.execution.executed.slice(before))
+      isMoreWanted = tried.isMoreWanted || hasWaited
     }
     if (filler.stopped().length > 0)
-      await work.offer(await this.#ask(payload, { limit, excluded: [], isPatient }))
+      await work.offer(
+        await this.#ask(payload, work, { targetIndex, limit, excluded: [], isPatient }),
+      )
     const { rejected, left, isOutOfTime, long } = await work.finish()
     this.#next()
     this.#giveBack(left)
@@ -140,6 +161,12 @@ export class Intake {
     return hashes
   }
 
+  #isLargeAmong(executed: readonly ExecutedTransaction[]): boolean {
+    const large = this.#large
+    if (large === undefined) return false
+    return executed.some(({ transaction }) => equalBytes(transaction.hash, large))
+  }
+
   #next(): void {
     this.#filling = undefined
     this.#hasAskedAhead = false
@@ -159,23 +186,35 @@ export class Intake {
     this.#ports.giveBack(transactions)
   }
 
-  /** Up to `limit` of the block's gas. */
+  /** Up to `limit` of the block's gas, without what is reserved for one that waits for a later flashblock. */
   async #ask(
     payload: Payload,
+    work: Filling,
     {
+      targetIndex,
       limit,
       excluded,
       isPatient,
-    }: { readonly limit: bigint; readonly excluded: readonly Bytes[]; readonly isPatient: boolean },
+    }: {
+      readonly targetIndex: number
+      readonly limit: bigint
+      readonly excluded: readonly Bytes[]
+      readonly isPatient: boolean
+    },
   ) {
     const { attributes, gasUsed } = payload.execution
     const { number, baseFee } = attributes
     const gas = limit - gasUsed
+    const blockGas = attributes.gasLimit - gasUsed
     if (gas <= 0n) return []
     const index = payload.index + 1
-    const wanted = { number, index, gas, count: MAX_WANTED, baseFee, excluded }
+    const wanted = { number, index, gas, blockGas, count: MAX_WANTED, baseFee, excluded }
     const offered = await this.#ports.transactions(wanted, isPatient)
     this.#hasMore = offered.hasMore
+    const { reserved } = offered
+    work.reserve(reserved)
+    const added = gasLimit(payload, targetIndex) - payload.cutGasUsed
+    if (reserved !== undefined && reserved.gasLimit > added) this.#large = reserved.hash
     return offered.transactions
   }
 }

@@ -31,6 +31,8 @@ export type Wanted = {
   readonly index: number
   /** Bound of the sum of gas limits. */
   readonly gas: bigint
+  /** Gas that the whole block has left. */
+  readonly blockGas: bigint
   readonly count: number
   readonly baseFee: bigint
   /** Hashes of those that were stopped and are not wanted now. */
@@ -41,7 +43,11 @@ export type Offered = {
   readonly transactions: readonly SignedEnvelope[]
   /** Others wait that did not fit the gas or the count. */
   readonly hasMore: boolean
+  /** The best-paying one that waits for a later flashblock of this block; undefined: none does. */
+  readonly reserved?: Reserved | undefined
 }
+/** A transaction whose gas others leave to it. */
+export type Reserved = { readonly hash: Bytes; readonly gasLimit: bigint }
 export type Rejected = {
   readonly hash: Bytes
   readonly reason: string

@@ -39,7 +39,14 @@ test('all that are open are given up where the other thread has ended', async ()
 
 describe('questions to the pool', () => {
   const NOTHING = { transactions: [], hasMore: true }
-  const flashblock = { number: 7n, gas: 30_000_000n, count: 10, baseFee: 1n, excluded: [] }
+  const flashblock = {
+    number: 7n,
+    gas: 30_000_000n,
+    blockGas: 30_000_000n,
+    count: 10,
+    baseFee: 1n,
+    excluded: [],
+  }
   const wantedFor = (index: number) => ({ ...flashblock, index })
   const offered = (byte: number) => ({
     transactions: [{ raw: new Uint8Array([byte]) }],
