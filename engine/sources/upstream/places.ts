@@ -77,7 +77,12 @@ export function openEnd(
 ): End {
   const own = new AbortController()
   const cancel = clock.after(ms, () =>
-    own.abort(new UpstreamError('silent', `no answer from ${name} within ${ms} ms`)),
+    own.abort(
+      new UpstreamError(
+        'silent',
+        `no answer from ${name} within ${ms} ms: look at that node and the network between, or allow it more with --upstream-call-ms`,
+      ),
+    ),
   )
   const gone = () => own.abort(new UpstreamError('broken', `the call of ${name} was given up`))
   if (signal?.aborted === true) gone()

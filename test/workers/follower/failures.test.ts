@@ -62,7 +62,12 @@ const cases: [what: string, open: () => Promise<string>, scheme: string, words: 
   ['429', () => status(429, ''), 'http', /wants fewer requests/],
   ['502', () => status(502, '<html>'), 'http', /HTTP 502: the node behind it does not answer/],
   ['502', () => status(502, '<html>'), 'ws', /HTTP 502: the node behind it does not answer/],
-  ['silence', () => answering(() => {}), 'http', /no answer from .* within 400 ms/],
+  [
+    'silence',
+    () => answering(() => {}),
+    'http',
+    /no answer from .* within 400 ms: look at that node/,
+  ],
   [
     'HTML',
     () => status(200, '\n<!doctype html>'),
