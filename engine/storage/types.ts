@@ -152,7 +152,8 @@ export type KeeperRequest =
     }
   /** State root of the block as advanced so far, and the storage root of the message passer. */
   | { readonly type: 'root'; readonly id: BlockId }
-  | { readonly type: 'append'; readonly block: AppendBlock }
+  /** `marks` are stored in the commit of the block; undefined: they stay what they are. */
+  | { readonly type: 'append'; readonly block: AppendBlock; readonly marks?: Marks }
   /** The newest block is this one again, which is durable; nothing is on its way. Answered with `rewound`, or `unfolded`. */
   | { readonly type: 'rewind'; readonly to: StoredHead }
   /** A block that the keeper listed at open has a table now, of this id; in order, parents first. */
@@ -187,8 +188,8 @@ export type KeeperRequest =
   | { readonly type: 'payload'; readonly number: number; readonly payloadId: Bytes }
   /** One of its flashblocks was told in two ways. */
   | { readonly type: 'doubt'; readonly number: number; readonly payloadId: Bytes }
-  /** Safe and finalized, stored with the head. */
-  | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
+  /** Safe and finalized, for a commit of their own. Answered with 'labelled'. */
+  | ({ readonly type: 'marks' } & Marks)
   /**
    * Roots of a diff laid over a block, nothing kept: the sequencer's question. The block is named by its state root (equal roots,
    * equal states), because the sequencer knows no block ids. Answered on the port it came from.
@@ -286,7 +287,14 @@ export type KeeperAnswer =
       readonly kept: number
       readonly dropped: number
     }
-  | { readonly type: 'appended'; readonly id: BlockId; readonly number: number }
+  /** `marks`: stored with the block. */
+  | {
+      readonly type: 'appended'
+      readonly id: BlockId
+      readonly number: number
+      readonly marks?: Marks
+    }
+  | { readonly type: 'labelled'; readonly marks: Marks }
   | { readonly type: 'folded'; readonly id: BlockId; readonly number: number; readonly hash: Bytes }
   | {
       readonly type: 'unfolded'

@@ -73,8 +73,8 @@ export const STORE_RULES: readonly Rule[] = [
       ),
       edit(
         'engine/sources/writer/hand-over',
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n    onAppended(state, block)\n",
       ),
       edit(
         'engine/sources/writer/answers',
@@ -85,8 +85,8 @@ export const STORE_RULES: readonly Rule[] = [
     race: [
       edit(
         KEEPER,
-        '        if (this.#unfold === undefined) return this.#append(request.block)\n',
-        `        ${pause(1, 800)}\n        if (this.#unfold === undefined) return this.#append(request.block)\n`,
+        '        if (this.#unfold === undefined) return this.#commit(request)\n',
+        `        ${pause(1, 800)}\n        if (this.#unfold === undefined) return this.#commit(request)\n`,
       ),
     ],
     expect: ['histories', 'model'],
@@ -221,13 +221,13 @@ export const STORE_RULES: readonly Rule[] = [
     edits: [
       edit(
         KEEPER,
-        '    this.#makeDurable(block)\n',
-        '    if (to === undefined) this.#makeDurable(block)\n',
+        '    this.#makeDurable(append)\n',
+        '    if (to === undefined) this.#makeDurable(append)\n',
       ),
       edit(
         KEEPER,
         '    this.#trie.reload()\n',
-        '    this.#makeDurable(block)\n    this.#trie.reload()\n',
+        '    this.#makeDurable(append!)\n    this.#trie.reload()\n',
       ),
       edit(
         UNFOLD,

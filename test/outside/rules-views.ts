@@ -58,7 +58,7 @@ const lateFrontRow = before(
 /** The keeper is slow to take a block. */
 const lateAppend = before(
   'storage/keeper/state',
-  '        if (this.#unfold === undefined) return this.#append(request.block)\n',
+  '        if (this.#unfold === undefined) return this.#commit(request)\n',
   pause(0.5, 60),
 )
 

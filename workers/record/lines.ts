@@ -173,6 +173,8 @@ export const nameOf = (answer: KeeperAnswer): AnswerName => {
       return { type, of: answer.toId }
     case 'rewound':
       return { type, of: answer.hash }
+    case 'labelled':
+      return { type, of: answer.marks }
     case 'failed':
       return { type, of: answer.message }
     default:

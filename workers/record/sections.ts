@@ -10,7 +10,7 @@ import { checksum } from '../../engine/primitives/checksum.ts'
 const MAGIC = 0x184d2a5f
 /** Magic, length of the rest; version, length of the frame behind it, xxh3 of that. */
 const HEAD_BYTES = 8 + 4 + 4 + 8
-export const VERSION = 2
+export const VERSION = 3
 /** Of a section, before and after it is unpacked: what is longer was not made here. */
 export const SECTION_BYTES = 64 * 2 ** 20
 /** zstd's own default. */

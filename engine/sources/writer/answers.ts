@@ -5,7 +5,16 @@ import { onRoot } from './ends.ts'
 import type { LiveBlock } from './live-block.ts'
 import { onBegun, onNotBegun, onRewound, rewound } from './moves.ts'
 import { storedBlock } from './recover.ts'
-import { count, emit, flush, isReplaced, publish, type WriterState, writeRecord } from './state.ts'
+import {
+  count,
+  emit,
+  flush,
+  isReplaced,
+  publish,
+  relabel,
+  type WriterState,
+  writeRecord,
+} from './state.ts'
 
 /** @throws {Error} for an answer about a block that is not held: a broken invariant of our own memory. */
 export function onAnswer(state: WriterState, answer: KeeperAnswer): void {
@@ -18,7 +27,13 @@ export function onAnswer(state: WriterState, answer: KeeperAnswer): void {
       return
     }
     case 'appended':
+      if (answer.marks !== undefined) state.labels.stored = answer.marks
       onAppended(state, expected(state, answer.id, 'appended'))
+      return
+    case 'labelled':
+      relabel(state, () => {
+        state.labels.stored = answer.marks
+      })
       return
     case 'folded': {
       const block = expected(state, answer.id, 'folded')

@@ -11,6 +11,7 @@ import {
   emit,
   freeMemory,
   isReplaced,
+  labelsWith,
   publish,
   type WriterState,
   wakeAt,
@@ -34,7 +35,8 @@ export function handOver(state: WriterState, block: LiveBlock, sealed: SealedBlo
     step(block, 'handOver')
     state.handed = block
     if (isReplaced(state, state.chain.pending)) state.sequence = dropPayload(state.sequence)
-    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })
+    const marks = labelsWith(state, block.handle.number)
+    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })
   } else {
     if (block.isWhole) state.chain.drop(block)
     // What was not executed here is no word of ours: it is executed now.

@@ -87,6 +87,8 @@ export function onBegun(
   state.retryAtMs = 0
   state.blocksWithoutFeed = 0
   if (options.hasMarks === true) state.marks = { safe, finalized }
+  state.labels.submitted = { safe, finalized }
+  state.labels.stored = { safe, finalized }
   forgetTold(state.told)
   count(state, 'begun_anew')
   publish(state)

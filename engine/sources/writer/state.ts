@@ -9,7 +9,7 @@ import {
 } from '../../flashblocks/sequence.ts'
 import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { BlockId, StoredHead } from '../../storage/types.ts'
+import type { BlockId, Marks, StoredHead } from '../../storage/types.ts'
 import { Applying } from '../applying/applying.ts'
 import type { DiffPlace } from '../applying/types.ts'
 import { nothingTold, type Told, takeChanges } from './changes.ts'
@@ -43,6 +43,17 @@ export type Wait<Event> = {
   readonly isOver: boolean
 }
 
+/**
+ * Labelled heads: safe and finalized. A label is visible only once it is stored, because the next start lets no block be replaced that the
+ * store calls final, and knows of no other.
+ */
+type Labels = {
+  /** In the newest request to the persistence thread. */
+  submitted: Marks
+  /** Committed, as its newest answer says. */
+  stored: Marks
+}
+
 export type WriterState = {
   readonly options: WriterOptions
   readonly limits: WriterLimits
@@ -74,7 +85,8 @@ export type WriterState = {
   /** Hashes of canonical blocks that were refused, oldest first. */
   readonly refused: string[]
   /** As the source says. */
-  marks: { readonly safe: number; readonly finalized: number } | undefined
+  marks: Marks | undefined
+  readonly labels: Labels
   /** Height that was finalized: it stays so where canonical goes back. */
   final: number
   /** What stands on this block is not to become final. */
@@ -139,6 +151,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     newestRequest: 0,
     refused: [],
     marks: options.hasMarks === true ? options.store.marks() : undefined,
+    labels: { submitted: options.store.marks(), stored: options.store.marks() },
     final: options.store.marks().finalized,
     pinned: undefined,
     sealed: [],
@@ -224,7 +237,7 @@ export function publish(state: WriterState, shown: Shown = NOTHING_SHOWN): void 
     ...shown,
   })
   if (state.options.tellsChanges !== true) return
-  const changes = takeChanges(state.told, state.chain, marksOf(state))
+  const changes = takeChanges(state.told, state.chain, visibleLabels(state))
   if (changes !== undefined) emit(state, { type: 'changes', changes })
 }
 
@@ -234,7 +247,7 @@ export function writeRecord(state: WriterState): number {
   assertShown('canonical', canonical.state)
   assertShown('complete', complete.state)
   assertShown('pending', pending.state)
-  const marks = marksOf(state)
+  const marks = visibleLabels(state)
   state.final = Math.max(state.final, marks.finalized)
   return state.options.publisher.publish({
     canonical: canonical.handle,
@@ -244,13 +257,41 @@ export function writeRecord(state: WriterState): number {
   })
 }
 
-/** Never above canonical. Where no source says them they trail it by a fixed number of blocks, and what was final stays so. */
-export function marksOf({ options, limits, chain, marks, final, pinned }: WriterState): {
-  readonly safe: number
-  readonly finalized: number
-} {
+/** Never above canonical, which may have gone back since they were stored. */
+function visibleLabels(state: WriterState): Marks {
+  const { stored } = state.labels
+  const wanted = wantedLabels(state, state.chain.canonical.handle.number)
+  return {
+    safe: Math.min(stored.safe, wanted.safe),
+    finalized: Math.min(stored.finalized, wanted.finalized),
+  }
+}
+
+/** Labels for the commit of a block that becomes canonical. */
+export function labelsWith(state: WriterState, number: number): Marks {
+  state.labels.submitted = wantedLabels(state, number)
+  return state.labels.submitted
+}
+
+/** Asks for a commit of their own where they are not what was submitted last. */
+export function submitLabels(state: WriterState): void {
+  const { submitted } = state.labels
+  const { handle } = state.handed ?? state.chain.canonical
+  const wanted = wantedLabels(state, handle.number)
+  if (isSame(wanted, submitted)) return
+  state.labels.submitted = wanted
+  emit(state, { type: 'keeper', request: { type: 'marks', ...wanted } })
+}
+
+const isSame = (one: Marks, other: Marks): boolean =>
+  one.safe === other.safe && one.finalized === other.finalized
+
+/** At most `canonical`. Where no source says them they trail it by a fixed number of blocks, and what was final stays so. */
+function wantedLabels(
+  { options, limits, marks, final, pinned }: WriterState,
+  canonical: number,
+): Marks {
   const first = Number(options.chain.genesisNumber)
-  const canonical = chain.canonical.handle.number
   if (marks === undefined) {
     const isPinned = pinned !== undefined && pinned >= canonical - limits.pinBlocks
     const due = Math.min(canonical - limits.finalizedLag, isPinned ? pinned : canonical)
@@ -258,6 +299,14 @@ export function marksOf({ options, limits, chain, marks, final, pinned }: Writer
     return { safe: Math.max(finalized, canonical - limits.safeLag), finalized }
   }
   return { safe: Math.min(marks.safe, canonical), finalized: Math.min(marks.finalized, canonical) }
+}
+
+/** Publishes where the visible labels change. */
+export function relabel(state: WriterState, change: () => void): void {
+  const before = visibleLabels(state)
+  change()
+  // While blocks are replaced below the tables there is no state in between to show.
+  if (state.handed === undefined && !isSame(before, visibleLabels(state))) publish(state)
 }
 
 /** Pending goes back to the complete head, or to one below it, and the rest of its payload is stale. */

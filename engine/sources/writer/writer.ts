@@ -1,7 +1,7 @@
 /** The writer: decides what readers see. Events in, effects out; one event at a time. */
 import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import { ViewError } from '../../state/reader.ts'
-import type { OpenedChain } from '../../storage/types.ts'
+import type { Marks, OpenedChain } from '../../storage/types.ts'
 import { onAnswer } from './answers.ts'
 import { onDiff, onLeader } from './apply.ts'
 import { nameEnd } from './ends.ts'
@@ -16,8 +16,9 @@ import {
   emit,
   flush,
   giveUp,
-  marksOf,
   publish,
+  relabel,
+  submitLabels,
   type WriterState,
   warn,
 } from './state.ts'
@@ -56,6 +57,7 @@ export function openWriter(
   const state = createState(options, base)
   recoverBlocks(state, opened)
   publish(state)
+  submitLabels(state)
   const writer: ChainWriter = {
     async apply(event) {
       await applyEvent(state, event)
@@ -123,8 +125,7 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
     while ((await trySealed(state)) || (await nameEnd(state)) || (await resumePackets(state))) {}
     tryRewind(state)
   })
-  if (state.chain.canonical !== canonical)
-    emit(state, { type: 'keeper', request: { type: 'marks', ...marksOf(state) } })
+  if (state.chain.canonical !== canonical) submitLabels(state)
 }
 
 /** Heard while a lazy state begins anew. */
@@ -145,18 +146,12 @@ async function runAhead(state: WriterState): Promise<void> {
   if (missing !== undefined) need(state, missing, 'flashblock')
 }
 
-/** Whoever reads sees them at once; the keeper hears of them as it does when canonical moves. */
-function onMarks(
-  state: WriterState,
-  { safe, finalized }: { readonly safe: number; readonly finalized: number },
-): void {
-  const before = marksOf(state)
-  state.marks = { safe, finalized }
-  const after = marksOf(state)
-  if (after.safe === before.safe && after.finalized === before.finalized) return
-  emit(state, { type: 'keeper', request: { type: 'marks', ...after } })
-  // While blocks are replaced below the tables there is no state in between to show.
-  if (state.handed === undefined) publish(state)
+/** A label that goes back is visible at once, one that goes on when it is stored. */
+function onMarks(state: WriterState, { safe, finalized }: Marks): void {
+  relabel(state, () => {
+    state.marks = { safe, finalized }
+  })
+  submitLabels(state)
 }
 
 async function onFetched(

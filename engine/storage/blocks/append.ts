@@ -3,7 +3,7 @@ import { codesOf } from '../../state/encoded-diff.ts'
 import { encodeList } from '../database/lists.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
-import type { AppendBlock, StoredHead } from '../types.ts'
+import type { AppendBlock, Marks, StoredHead } from '../types.ts'
 import {
   encodeBody,
   encodeHead,
@@ -58,15 +58,14 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
 }
 
 /** Safe and finalized. */
-export function writeMarks(
-  database: Database,
-  marks: { readonly safe: number; readonly finalized: number },
-): void {
+export function putMarks(batch: WriteBatch, { safe, finalized }: Marks): void {
+  batch.put('meta', META.marks, numberThen(safe, encodeNumber(finalized)))
+}
+
+/** The same in a commit of its own. */
+export function writeMarks(database: Database, marks: Marks): void {
   const batch = database.batch()
-  const row = new Uint8Array(16)
-  row.set(encodeNumber(marks.safe))
-  row.set(encodeNumber(marks.finalized), 8)
-  batch.put('meta', META.marks, row)
+  putMarks(batch, marks)
   batch.commit()
 }
 

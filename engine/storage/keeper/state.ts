@@ -1,7 +1,7 @@
 /** What the keeper knows between two requests, and the work that waits; keeper.ts says who calls it and when. */
 import type { EncodedDiff } from '../../state/diff.ts'
 import { rowsOf } from '../../state/encoded-diff.ts'
-import { appendBlock, writeDurableHead, writeMarks } from '../blocks/append.ts'
+import { appendBlock, putMarks, writeDurableHead, writeMarks } from '../blocks/append.ts'
 import { foldBlock } from '../blocks/fold.ts'
 import { type PruneLimits, prune } from '../blocks/prune.ts'
 import { nearestFolded, recover } from '../blocks/recover.ts'
@@ -67,8 +67,11 @@ const STAMPED_IN_STEP = 1_024
 
 type Fold = { readonly block: KnownBlock; readonly pieces: Iterator<undefined, void> }
 
-/** `block` is durable, and stands on `to`; undefined: nothing does. */
-type Unfold = { readonly to: StoredHead; readonly block: AppendBlock | undefined }
+/** The block of `append` is durable, and stands on `to`; undefined: nothing does. */
+type Unfold = { readonly to: StoredHead; readonly append: AppendRequest | undefined }
+
+type AppendRequest = KeeperRequest & { readonly type: 'append' }
+type MarksRequest = KeeperRequest & { readonly type: 'marks' }
 
 export class KeeperState {
   readonly opened: OpenedChain
@@ -87,8 +90,8 @@ export class KeeperState {
   readonly #fills: KeeperFills
   readonly ledger: Ledger
   readonly #queue: (RootRequest | FillRequest)[] = []
-  /** Appends that came while an unfold was going on. */
-  readonly #waiting: AppendBlock[] = []
+  /** Commits that were asked for while an unfold was going on, in order. */
+  readonly #waiting: (AppendRequest | MarksRequest)[] = []
   #durable: KnownBlock
   #fold: Fold | undefined
   #unfold: Unfold | undefined
@@ -153,14 +156,12 @@ export class KeeperState {
   handle(request: Exclude<KeeperRequest, { readonly type: 'begin' }>): readonly KeeperAnswer[] {
     switch (request.type) {
       case 'append':
-        if (this.#unfold === undefined) return this.#append(request.block)
-        this.#waiting.push(request.block)
+      case 'marks':
+        if (this.#unfold === undefined) return this.#commit(request)
+        this.#waiting.push(request)
         break
       case 'rewind':
         return this.#rewind(request.to)
-      case 'marks':
-        writeMarks(this.#database, request)
-        break
       case 'adopt':
         this.#blocks.adopt(request)
         break
@@ -259,14 +260,23 @@ export class KeeperState {
     return { ...this.#database.stats(), ...lag, queuedRequests }
   }
 
-  #append(block: AppendBlock): readonly KeeperAnswer[] {
+  #commit(request: AppendRequest | MarksRequest): readonly KeeperAnswer[] {
+    if (request.type === 'append') return this.#append(request)
+    const { type: _, ...marks } = request
+    writeMarks(this.#database, marks)
+    this.#isDirty = true
+    return [{ type: 'labelled', marks }]
+  }
+
+  #append(append: AppendRequest): readonly KeeperAnswer[] {
+    const { block } = append
     const parent = this.#blocks.byHash(block.parentHash)
     const isOnFold = parent !== undefined && isOn(parent, this.#fold?.block ?? this.#blocks.base)
     const to = isOnFold ? undefined : this.#forkPoint(block)
-    this.#makeDurable(block)
+    this.#makeDurable(append)
     this.#isDirty = true
-    if (to === undefined) return this.#appended(block, parent!)
-    return this.#beginUnfold({ to, block })
+    if (to === undefined) return this.#appended(append, parent!)
+    return this.#beginUnfold({ to, append })
   }
 
   /** @throws {UnfoldError} below the undo window */
@@ -277,7 +287,7 @@ export class KeeperState {
     if (!isOnFold && !this.#store.isUnfoldable(to.number)) throw new UnfoldError(to)
     writeDurableHead(this.#database, to, (batch) => this.ledger.rewind(batch, to.number))
     this.#isDirty = true
-    if (!isOnFold) return this.#beginUnfold({ to, block: undefined })
+    if (!isOnFold) return this.#beginUnfold({ to, append: undefined })
     this.#durable = block
     return [{ type: 'rewound', hash: to.hash }]
   }
@@ -291,14 +301,17 @@ export class KeeperState {
     return []
   }
 
-  #makeDurable(block: AppendBlock): void {
+  #makeDurable({ block, marks }: AppendRequest): void {
     const isReorg = block.number <= this.#durable.appended!.number
-    appendBlock(this.#database, block, (batch) => this.ledger.decide(batch, block, isReorg))
+    appendBlock(this.#database, block, (batch) => {
+      this.ledger.decide(batch, block, isReorg)
+      if (marks !== undefined) putMarks(batch, marks)
+    })
   }
 
-  #appended(block: AppendBlock, parent: KnownBlock): readonly KeeperAnswer[] {
+  #appended({ block, marks }: AppendRequest, parent: KnownBlock): readonly KeeperAnswer[] {
     this.#durable = this.#blocks.append(block, parent)
-    return [{ type: 'appended', id: block.id, number: block.number }]
+    return [{ type: 'appended', id: block.id, number: block.number, ...(marks && { marks }) }]
   }
 
   /** The folded block that a branch leaves from: its parent. */
@@ -310,7 +323,7 @@ export class KeeperState {
     return to
   }
 
-  #stepUnfold({ to, block }: Unfold): readonly KeeperAnswer[] {
+  #stepUnfold({ to, append }: Unfold): readonly KeeperAnswer[] {
     const isBegun = this.#database.get('meta', META.folding) !== undefined
     if (isBegun || this.#store.foldHead().number > to.number) {
       unfoldBlock(this.#database)
@@ -323,11 +336,11 @@ export class KeeperState {
     const unfolds = this.#words.unfolds()
     const answers: KeeperAnswer[] = [
       { type: 'unfolded', toNumber: to.number, toHash: to.hash, toId, unfolds },
-      ...(block === undefined ? [] : this.#appended(block, this.#blocks.base)),
+      ...(append === undefined ? [] : this.#appended(append, this.#blocks.base)),
     ]
-    if (block === undefined) this.#durable = this.#blocks.base
+    if (append === undefined) this.#durable = this.#blocks.base
     while (this.#waiting.length > 0 && this.#unfold === undefined)
-      answers.push(...this.#append(this.#waiting.shift()!))
+      answers.push(...this.#commit(this.#waiting.shift()!))
     return answers
   }
 

@@ -109,28 +109,6 @@ test('a block that ends the pending one too early is refused before that ends', 
   expect(world.heads().complete).toEqual(at(a[1]!))
 })
 
-test("marks are the source's, never above canonical, and shown at once", async () => {
-  const world = await worldAt(3)
-  const marks = () => {
-    const lease = world.reader.lease('standard')
-    const number = (tag: 'safe' | 'finalized') => Number(lease.view.block({ tag })!.number)
-    const found = [number('safe'), number('finalized')]
-    lease.release()
-    return found
-  }
-  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
-  expect([marks(), told(world, 'published').length]).toEqual([[2, 1], 1])
-  expect(world.requests).toMatchObject([{ type: 'marks', safe: 2, finalized: 1 }])
-  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
-  expect(told(world, 'published')).toHaveLength(1)
-  await world.apply({ type: 'marks', safe: 9, finalized: 2 })
-  expect(marks()).toEqual([3, 2])
-  expect(world.requests.at(-1)).toMatchObject({ type: 'marks', safe: 3, finalized: 2 })
-  await seal(world, a[3]!)
-  await world.settle({ ticks: true })
-  expect(marks()).toEqual([4, 2])
-})
-
 test('a block that replaces what was promised says which, and what was lost', async () => {
   const world = await worldAt(1)
   await show(world, a[1]!)

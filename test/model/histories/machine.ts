@@ -10,8 +10,8 @@ import { recoverBlocks, storedBlock } from '../../../engine/sources/writer/recov
 import { trySealed } from '../../../engine/sources/writer/sealed.ts'
 import {
   createState,
-  marksOf,
   publish,
+  submitLabels,
   type WriterState,
 } from '../../../engine/sources/writer/state.ts'
 import type { WriterOptions } from '../../../engine/sources/writer/types.ts'
@@ -225,8 +225,7 @@ export class Machine {
     if (answer === undefined) return false
     const { canonical } = this.state.chain
     onAnswer(this.state, answer)
-    if (this.state.chain.canonical !== canonical)
-      this.requests.push({ type: 'marks', ...marksOf(this.state) })
+    if (this.state.chain.canonical !== canonical) submitLabels(this.state)
     this.take()
     return true
   }
