@@ -33,6 +33,8 @@ const MET: readonly string[] = [
   ...(['promises kept', 'promises reordered', 'promises dropped', 'promises open'] as const),
   ...(['promises for secondPayload', 'promises for reorg'] as const),
   ...(['enriched looks', 'enriched removed'] as const),
+  ...(['poll head', 'poll failed', 'poll foreign', 'fetch blocks', 'fetch failed'] as const),
+  ...(['ask hash', 'ask failed', 'ask foreign', 'leaves the chain'] as const),
   'flashblocks read',
 ]
 

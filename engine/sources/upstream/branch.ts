@@ -87,19 +87,17 @@ function askDown<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<
   emit(state, { type: 'fetch', ...question, first, count: number - first + 1 })
 }
 
-/** Blocks that are not what their children say end it: its upstream has gone on to yet another chain, and is asked for its head anew. */
+/** Blocks that are not what their children say end it, and so does an answer without any. */
 export function onBranchBlocks<B extends TrackedBlock>(
   state: TrackerState<B>,
   branch: Branch<B>,
   blocks: readonly B[],
 ): void {
   branch.isAsked = false
+  if (blocks.length === 0) giveUpBranch(state, branch)
   for (const block of blocks.toReversed()) {
     if (block.number !== branch.number || block.hash !== branch.hash) {
-      const { now, times } = state.options
-      state.branch = undefined
-      state.holdUntilMs = now() + times.pollMs
-      branch.source.pollAtMs = now()
+      giveUpBranch(state, branch)
       return
     }
     branch.blocks.unshift(block)
@@ -107,6 +105,14 @@ export function onBranchBlocks<B extends TrackedBlock>(
     branch.hash = block.parentHash
     if (lineHash(state, branch.number) === branch.hash) return
   }
+}
+
+/** Its upstream has gone on to yet another chain, and is asked for its head again. */
+function giveUpBranch<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<B>): void {
+  const { now, times } = state.options
+  state.branch = undefined
+  state.holdUntilMs = now() + times.pollMs
+  branch.source.pollAtMs = now()
 }
 
 function takeBranch<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<B>): void {

@@ -133,7 +133,7 @@ export function onClaim<B extends TrackedBlock>(
 function settle<B extends TrackedBlock>(state: TrackerState<B>, vote: Vote): void {
   if (state.vote === vote) state.vote = undefined
   const claims = state.sources.flatMap((source) => {
-    const hash = vote.claims.get(source)
+    const hash = source.rest?.why === 'foreign' ? undefined : vote.claims.get(source)
     return hash === undefined ? [] : [[source, hash] as const]
   })
   if (claims.length === 0) return

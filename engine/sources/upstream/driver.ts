@@ -60,8 +60,13 @@ export function createDriver(options: DriverOptions): Driver {
 
   function carryOut(effect: Effect): void {
     if (effect.type === 'poll' || effect.type === 'fetch' || effect.type === 'ask')
-      void answerer(effect).then(apply, onBug)
+      void answerer(effect).then(apply, onFault)
     else options.tell(effect)
+  }
+
+  /** Whatever waits when the driver stops is given up, which is no bug. */
+  function onFault(error: unknown): void {
+    if (!gone.signal.aborted) onBug(error)
   }
 
   return {

@@ -176,6 +176,7 @@ function onAnswer<B extends TrackedBlock>(
     case 'foreign': {
       const { message } = event
       rest(state, source, { why: 'foreign', message, ms: Number.POSITIVE_INFINITY })
+      goOnWithout(state, asked)
     }
   }
 }
@@ -235,8 +236,24 @@ function onFailed<B extends TrackedBlock>(
       ? { why: 'limited', message, ms: Math.max(retryAfterMs, backoffMs) }
       : { why: 'errs', message },
   )
-  if (asked.type === 'vote') onClaim(state, asked, undefined)
-  if (asked.type === 'range' && asked.plan === state.plan) replan(state)
+  goOnWithout(state, asked)
+}
+
+/** Settles a question that has no answer: nothing waits for it any more. */
+function goOnWithout<B extends TrackedBlock>(state: TrackerState<B>, asked: Asked): void {
+  switch (asked.type) {
+    case 'vote':
+      onClaim(state, asked, undefined)
+      return
+    case 'range':
+      if (asked.plan === state.plan) replan(state)
+      return
+    case 'branch':
+      if (state.branch === asked.branch) state.branch = undefined
+      return
+    case 'poll':
+      return
+  }
 }
 
 function onPublished<B extends TrackedBlock>(state: TrackerState<B>, head: Point): void {

@@ -13,6 +13,7 @@ function history(seed: number): UpstreamWorld {
     world.run(world.now + 5_000)
     for (const at of upstreams.keys())
       if (world.below(4) === 0) world.fault(at, faultFor(world, at))
+    if (seed % 3 === 0 && step >= seed % 20) leaveChain(world, (seed / 3) % upstreams.length)
     if (world.below(6) === 0) world.reorg(1 + world.below(world.below(4) === 0 ? 70 : 8))
     if (world.below(20) === 0) world.start()
   }
@@ -21,13 +22,26 @@ function history(seed: number): UpstreamWorld {
   return world
 }
 
+const isLie = (one: string) => ['forks', 'spoils', 'leaves', 'foreign'].includes(one)
+
 /** Fewer than half of them lie at a time, and not the first of two: then nobody could tell. */
 function faultFor(world: UpstreamWorld, at: number) {
   const fault = FAULTS[world.below(FAULTS.length)]!
-  const isLie = (one: string) => one === 'forks' || one === 'spoils'
   const liars = world.upstreams.filter((one, index) => index !== at && isLie(one.fault)).length
   const isTold = world.upstreams.length === 3 ? liars === 0 : at === 1
   return isLie(fault) && !isTold ? 'none' : fault
+}
+
+/**
+ * One of three is of another chain from now on, while neither of the others lies: they can tell who is right. A reorg has all of them
+ * asked.
+ */
+function leaveChain(world: UpstreamWorld, at: number): void {
+  const others = world.upstreams.filter((_, index) => index !== at)
+  const isLeft = ['leaves', 'foreign'].includes(world.upstreams[at]!.fault)
+  if (isLeft || others.length < 2 || others.some(({ fault }) => isLie(fault))) return
+  world.fault(at, 'leaves')
+  world.reorg(1 + world.below(8))
 }
 
 /** Blocks of ours that the chain does not have. */
@@ -56,6 +70,12 @@ describe('histories', () => {
     for (const what of [
       ...(['upstream_rests', 'upstream_limited', 'upstream_disagrees', 'upstream_reorgs'] as const),
       ...(['upstream_refused_blocks', 'deep', 'refused'] as const),
+      ...(['poll', 'fetch', 'ask'] as const).flatMap((question) =>
+        ['foreign', 'silent', 'broken', 'unreachable', 'limited'].map(
+          (end) => `${question} ${end}`,
+        ),
+      ),
+      ...(['poll head', 'fetch blocks', 'ask hash'] as const),
     ])
       expect(seen.get(what) ?? 0, what).toBeGreaterThan(0)
   })

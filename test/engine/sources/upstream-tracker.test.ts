@@ -446,7 +446,7 @@ describe('another chain', () => {
     source.isHeld = false
     trial.apply(trial.answerOf(walked))
     trial.pass(3_000)
-    expect(trial.canonical).toBe(source.head)
+    expect(trial.canonical.hash).toBe(source.head.hash)
     expect(trial.sent.every(({ hash }) => hash.startsWith('0xcc'))).toBe(true)
   })
 
@@ -578,7 +578,7 @@ describe('rests', () => {
     source.fails = undefined
     source.head = grow(MAIN, 5, 'aa')
     trial.pass(8_500)
-    expect(trial.canonical).toBe(source.head)
+    expect(trial.canonical.hash).toBe(source.head.hash)
     expect(trial.status.degraded).toEqual([])
     expect(trial.warnings.length).toBe(1)
   })
@@ -715,6 +715,123 @@ describe('rests', () => {
     trial.pass(200_000)
     expect(first.asked.length).toBe(1)
     expect(trial.warnings).toEqual(['u0 is not asked for a while: it has chain 1'])
+  })
+})
+
+describe('every ending of a question settles it', () => {
+  const kinds: readonly FailureKind[] = [
+    ...(['refused', 'limited', 'silent', 'unreachable', 'large', 'broken', 'wrong'] as const),
+  ]
+  type Ending = (question: Question) => TrackerEvent<Block>
+  const endings: readonly (readonly [name: string, ending: Ending])[] = [
+    ['foreign', ({ request }) => ({ type: 'foreign', request, message: 'it has chain 1' })],
+    ...kinds.map((kind) => {
+      const ending: Ending = ({ request }) => ({
+        ...{ type: 'failed', request, kind, message: kind, retryAfterMs: 60_000 },
+      })
+      return [kind, ending] as const
+    }),
+  ]
+
+  test.each(endings)('a poll: %s', (_, ending) => {
+    const trial = new Trial(2)
+    const [held, other] = trial.sources as [Source, Source]
+    held.isHeld = true
+    trial.tick()
+    trial.apply(ending(held.asked[0]!))
+    other.head = grow(MAIN, 3, 'aa')
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe(other.head.hash)
+  })
+
+  test.each(endings)('a range: %s', (_, ending) => {
+    const trial = new Trial(2).tick()
+    const [held, other] = trial.sources as [Source, Source]
+    held.head = grow(MAIN, 3, 'aa')
+    other.head = held.head
+    trial.pass(490)
+    held.isHeld = true
+    trial.push(0)
+    expect(trial.fetches(0)).toHaveLength(1)
+    trial.apply(ending(trial.fetches(0)[0]!))
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe(other.head.hash)
+  })
+
+  test.each(endings)('a branch: %s', (_, ending) => {
+    const trial = new Trial(2).tick()
+    const [held, other] = trial.sources as [Source, Source]
+    held.head = grow(at(MAIN, 60), 40, 'bb')
+    other.head = held.head
+    trial.pass(490)
+    held.isHeld = true
+    trial.push(0)
+    const walked = trial.fetches(0).at(-1)!
+    expect(walked.first + walked.count).toBe(101)
+    trial.apply(ending(walked))
+    trial.pass(20_000)
+    expect(trial.canonical.hash).toBe(other.head.hash)
+  })
+
+  test.each(endings)('a vote: %s', (_, ending) => {
+    const trial = new Trial(3)
+    const [leader, other, held] = trial.sources as [Source, Source, Source]
+    held.isHeld = true
+    trial.tick()
+    leader.head = grow(at(MAIN, 98), 5, 'bb')
+    other.head = leader.head
+    trial.pass(600)
+    expect(held.asked.map(({ type }) => type)).toEqual(['poll', 'ask'])
+    for (const question of held.asked) trial.apply(ending(question))
+    trial.pass(20_000)
+    expect(trial.canonical.hash).toBe(leader.head.hash)
+  })
+
+  test('a vote: no block at that height', () => {
+    const trial = new Trial(2)
+    const [leader, held] = trial.sources as [Source, Source]
+    held.isHeld = true
+    trial.tick()
+    leader.head = grow(at(MAIN, 98), 5, 'bb')
+    trial.pass(600)
+    trial.apply({ type: 'hash', request: held.asked.at(-1)!.request, hash: undefined })
+    trial.pass(1_000)
+    expect(trial.canonical.hash).toBe(leader.head.hash)
+  })
+
+  test('a branch: no block, and it is not asked again at once', () => {
+    const trial = new Trial(1).tick()
+    const [source] = trial.sources as [Source]
+    source.head = grow(at(MAIN, 60), 40, 'bb')
+    trial.pass(490)
+    source.isHeld = true
+    trial.push(0)
+    trial.apply({ type: 'blocks', request: trial.fetches(0).at(-1)!.request, blocks: [] })
+    expect(trial.fetches(0)).toHaveLength(1)
+    source.isHeld = false
+    trial.apply(trial.answerOf(source.asked.at(-1)!))
+    trial.pass(2_000)
+    expect(trial.canonical.hash).toBe(source.head.hash)
+  })
+
+  test('a claim of one that turns out to be of another chain counts for nothing', () => {
+    const trial = new Trial(2)
+    const [foreign, held] = trial.sources as [Source, Source]
+    trial.tick()
+    held.isHeld = true
+    foreign.head = grow(at(MAIN, 98), 2, 'bb')
+    trial.pass(490)
+    trial.push(0)
+    foreign.isHeld = true
+    trial.pass(3_000)
+    const poll = foreign.asked.at(-1)!
+    trial.apply({ type: 'foreign', request: poll.request, message: 'it has chain 1' })
+    held.isHeld = false
+    held.head = grow(MAIN, 2, 'aa')
+    for (const question of held.asked) trial.apply(trial.answerOf(question))
+    trial.pass(2_000)
+    expect(trial.status.upstreams.map(({ rests }) => rests)).toEqual(['it has chain 1', undefined])
+    expect(trial.canonical.hash).toBe(held.head.hash)
   })
 })
 

@@ -10,7 +10,7 @@ import type { Upstream } from '../../../engine/sources/upstream/client.ts'
 import { createDriver, type FollowedBlock } from '../../../engine/sources/upstream/driver.ts'
 import type { UpstreamLimits } from '../../../engine/sources/upstream/limits.ts'
 import { createPace } from '../../../engine/sources/upstream/pace.ts'
-import { createTracker } from '../../../engine/sources/upstream/tracker.ts'
+import { createTracker, type Tracker } from '../../../engine/sources/upstream/tracker.ts'
 import type { TrackerStatus, TrackerTimes } from '../../../engine/sources/upstream/tracker-types.ts'
 import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer/types.ts'
 import type { StoreReader } from '../../../engine/storage/types.ts'
@@ -37,6 +37,8 @@ export type FollowerOptions = {
   readonly toWriter: (event: WriterEvent) => void
   /** It looks for another beginning of its state, or has looked. */
   readonly onLook: (isLooking: boolean) => void
+  /** A question of the tracker has ended, and how. */
+  readonly onEnding: (what: string) => void
 }
 
 /** Effects of the writer that are for the follower. */
@@ -51,13 +53,34 @@ export interface Follower {
   stop(): void
 }
 
+/** The real tracker. @param note hears of each ending: the question and what it brought */
+function noting(
+  note: (what: string) => void,
+  options: Parameters<typeof createTracker>[0],
+): Tracker<FollowedBlock> {
+  const tracker = createTracker<FollowedBlock>(options)
+  const asked = new Map<number, string>()
+  return {
+    ...tracker,
+    apply(event) {
+      if ('request' in event && event.request !== undefined) {
+        note(`${asked.get(event.request)} ${event.type}`)
+        asked.delete(event.request)
+      }
+      const effects = tracker.apply(event)
+      for (const effect of effects) if ('request' in effect) asked.set(effect.request, effect.type)
+      return effects
+    },
+  }
+}
+
 export function createFollower(options: FollowerOptions): Follower {
   const { clock, chain, reader, limits, toWriter, upstreams, lazy } = options
   const counts = new Map<string, number>()
   const count = (what: string, by: number) => counts.set(what, (counts.get(what) ?? 0) + by)
   let halted: Follower['halted']
   const depths = lazy && createDepths(lazy.mode, lazy.probed)
-  const tracker = createTracker<FollowedBlock>({
+  const tracker = noting(options.onEnding, {
     ...{ upstreams, now: clock.now, undoBlocks: options.undoBlocks, times: options.times, limits },
     lazyStart: options.store.lazyStart()?.block.number,
     stateDepth: depths?.deepest,

@@ -160,6 +160,7 @@ export class History {
       random.chance(this.#isLazy ? 0.3 : 0.05) ? this.#deepest + random.between(1, 12) : 0,
     )
     this.#database = this.#emptyDatabase()
+    await this.#leaveChain()
     this.#restart(0)
     const rounds = random.between(6, 12)
     this.#after(500, () => this.#troubleUpstream())
@@ -265,6 +266,7 @@ export class History {
           onKept: (request) => this.#kept(request),
           onDied: (message) => this.#died(message),
           onLook: (isLooking) => this.#looksForBeginning(isLooking),
+          onEnding: (what) => this.#watch.note(what),
         },
         fuse,
       )
@@ -369,6 +371,27 @@ export class History {
     if (upstream.fault === 'none' && mayFail && random.chance(0.7)) await upstream.trouble(mayLie)
     else upstream.mend()
     this.#after(random.between(300, 2_500), () => this.#troubleUpstream())
+  }
+
+  /** One is of another chain, from the start or from a moment on: the others can tell, and nobody else lies any more. */
+  async #leaveChain(): Promise<void> {
+    const random = this.#stream('leaves')
+    const { length } = this.#upstreams
+    if (length === 1 || random.chance(0.4)) return
+    const at = length === 2 ? 1 : random.below(length)
+    // A lazy state that is proven goes on with those alone that give proofs.
+    const others = this.#upstreams.filter((_, other) => other !== at)
+    if (this.#upstreams[at]!.hasProofs && !others.some(({ hasProofs }) => hasProofs)) return
+    const leave = async (awayMs: number) => {
+      this.#watch.note('leaves the chain')
+      for (const one of this.#upstreams) if (one.isLiar) one.mend()
+      await this.#upstreams[at]!.leaveChain(awayMs)
+    }
+    if (random.chance(0.8)) await leave(0)
+    else
+      this.#after(random.between(300, 6_000), () =>
+        this.#isBeginning ? undefined : leave(random.below(1_500)),
+      )
   }
 
   /** Some steps from now the process is dead. */

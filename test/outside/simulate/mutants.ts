@@ -93,6 +93,11 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [edit('flashblocks/sequence', "      ? 'duplicate'\n", "      ? 'equivocation'\n")],
   },
   {
+    name: 'endingSettles',
+    rule: 'a question that one of another chain answers is settled like any other',
+    edits: [edit(`${UPSTREAM}/tracker`, '      goOnWithout(state, asked)\n    }\n', '    }\n')],
+  },
+  {
     name: 'oldestFirst',
     rule: 'a branch goes to the writer oldest first',
     edits: [
@@ -131,13 +136,35 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'finalIsStored',
+    rule: 'safe and final are visible only once they are stored: a start after a crash protects no other',
+    edits: [
+      edit(
+        `${WRITER}/state`,
+        '    safe: Math.min(stored.safe, wanted.safe),\n    finalized: Math.min(stored.finalized, wanted.finalized),\n',
+        '    safe: Math.max(0 * stored.safe, wanted.safe),\n    finalized: wanted.finalized,\n',
+      ),
+    ],
+  },
+  {
+    name: 'finalWithBlock',
+    rule: 'and those of a block are in its commit',
+    edits: [
+      edit(
+        'storage/keeper/state',
+        '      if (marks !== undefined) putMarks(batch, marks)\n',
+        '      if (marks === undefined) putMarks(batch, { safe: 0, finalized: 0 })\n',
+      ),
+    ],
+  },
+  {
     name: 'durableFirst',
     rule: 'a block is canonical only when it is durable',
     edits: [
       edit(
         `${WRITER}/hand-over`,
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n",
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block) } })\n    onAppended(state, block)\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n",
+        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n    onAppended(state, block)\n",
       ),
       edit(
         `${WRITER}/hand-over`,
@@ -277,8 +304,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         'storage/keeper/state',
-        '    appendBlock(this.#database, block, (batch) => this.ledger.decide(batch, block, isReorg))\n',
-        '    const batch = this.#database.batch()\n    this.ledger.decide(batch, block, isReorg)\n    batch.commit()\n    appendBlock(this.#database, block)\n',
+        '      this.ledger.decide(batch, block, isReorg)\n',
+        '      const own = this.#database.batch()\n      this.ledger.decide(own, block, isReorg)\n      own.commit()\n',
       ),
       // A start would set it right.
       edit(

@@ -21,6 +21,7 @@ import type {
   FillRow,
   KeeperAnswer,
   KeeperRequest,
+  Marks,
   StoredHead,
   StoreReader,
 } from '../../../engine/storage/types.ts'
@@ -45,7 +46,7 @@ export type Setup = {
 }
 export type ProcessOptions = Pick<
   FollowerOptions,
-  'upstreams' | 'times' | 'limits' | 'lazy' | 'onLook'
+  'upstreams' | 'times' | 'limits' | 'lazy' | 'onLook' | 'onEnding'
 > & {
   readonly chain: TrueChain
   readonly clock: VirtualClock
@@ -171,6 +172,7 @@ export class NodeProcess implements FeedListener {
     this.follower = createFollower({
       ...{ upstreams, times, limits, lazy, store, clock, chain: chain.spec },
       onLook: options.onLook,
+      onEnding: options.onEnding,
       reader: open(FOLLOWER_ROW),
       undoBlocks: setup.undoBlocks,
       fill: (block, rows) => this.#fill(block, rows),
@@ -190,6 +192,11 @@ export class NodeProcess implements FeedListener {
 
   get extent(): Extent {
     return extentOf(this.#options.chain, this.#store)
+  }
+
+  /** Safe and finalized, as a start after a crash would find them. */
+  get stored(): Marks {
+    return this.#store.marks()
   }
 
   /** What is shown now is void while the keeper takes folded blocks out again. */

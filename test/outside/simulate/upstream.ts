@@ -12,7 +12,10 @@ import type { Network } from './network.ts'
 import type { Random } from './random.ts'
 import { STATE_METHODS, stateAnswer } from './upstream-state.ts'
 
-/** `forks`: a chain of its own. `spoils`: a block that nobody can execute. `garbage`: blocks that are not what their hash says. */
+/**
+ * `forks`: a chain of its own. `spoils`: a block that nobody can execute. `garbage`: blocks that are not what their hash says. `foreign`: it is
+ * of another chain for good, and slow to say so.
+ */
 export type Fault =
   | 'none'
   | 'lags'
@@ -23,7 +26,8 @@ export type Fault =
   | 'errs'
   | 'limits'
   | 'flickers'
-const LIES: readonly Fault[] = ['forks', 'spoils']
+  | 'foreign'
+const LIES: readonly Fault[] = ['forks', 'spoils', 'foreign']
 const FAULTS: readonly Fault[] = [
   ...(['lags', 'forks', 'forks', 'spoils', 'spoils', 'garbage', 'hangs'] as const),
   ...(['errs', 'limits', 'flickers'] as const),
@@ -58,6 +62,9 @@ export class SimulatedUpstream implements Transport {
   readonly #options: UpstreamOptions
   /** Its own head while it lags or is on a chain of its own. */
   #own: TrueBlock | undefined
+  /** What says that it is of another chain. */
+  #foreign: 'id' | 'genesis' | undefined
+  #awayUntilMs = 0
   #onPush = (_: unknown) => {}
   #subscriptions = 0
   #told: TrueBlock | undefined
@@ -81,6 +88,10 @@ export class SimulatedUpstream implements Transport {
     this.#onPush = () => {}
   }
 
+  get hasProofs(): boolean {
+    return this.#options.hasProofs
+  }
+
   get stateDepth(): number {
     return this.#options.stateDepth
   }
@@ -89,9 +100,23 @@ export class SimulatedUpstream implements Transport {
     return LIES.includes(this.fault)
   }
 
+  /** From now on it is of another chain. @param awayMs in which it does not answer before */
+  async leaveChain(awayMs: number): Promise<void> {
+    const { random, chain, network, clock } = this.#options
+    this.fault = 'foreign'
+    this.#foreign = random.pick(['id', 'genesis'] as const)
+    this.#awayUntilMs = clock.now() + awayMs
+    const from = Math.max(chain.genesis.number + 1, network.head.number - random.below(12))
+    let own = ancestorAt(network.head, from)!
+    for (let at = random.between(1, 4); at > 0; at--)
+      own = await clock.during(chain.build(own, 1, () => []))
+    this.#own = own
+  }
+
   /** Another fault for a while; `mayLie`: the others can tell that it does. */
   async trouble(mayLie: boolean): Promise<void> {
     const { random, chain, network, clock, forksBelowFinal } = this.#options
+    if (this.fault === 'foreign') return
     const fault = random.pick(FAULTS)
     if (LIES.includes(fault) && !mayLie) return
     this.fault = fault
@@ -121,6 +146,7 @@ export class SimulatedUpstream implements Transport {
   }
 
   mend(): void {
+    if (this.fault === 'foreign') return
     this.fault = 'none'
     this.#own = undefined
   }
@@ -139,9 +165,12 @@ export class SimulatedUpstream implements Transport {
     const wire: Call | Call[] = JSON.parse(message)
     return new Promise((resolve, reject) => {
       if (fault === 'hangs' && random.chance(0.9)) return
-      clock.after(random.between(3, 120), () => {
+      const isAway = clock.now() < this.#awayUntilMs
+      const isIdSlow = fault === 'foreign' && !isAway && message.includes('eth_chainId')
+      const ms = isIdSlow ? random.between(100, 7_000) : random.between(3, 120)
+      clock.after(ms, () => {
         try {
-          if (fault === 'errs') throw brokenAnswer(random)
+          if (fault === 'errs' || isAway) throw brokenAnswer(random)
           if (fault === 'limits')
             throw new UpstreamError('limited', 'too many', { retryAfterMs: random.below(2_500) })
           resolve(Array.isArray(wire) ? wire.map((one) => this.#answer(one)) : this.#answer(wire))
@@ -163,11 +192,13 @@ export class SimulatedUpstream implements Transport {
     const { chain, hasRawBlocks, hasBlockReceipts } = this.#options
     switch (method) {
       case 'eth_chainId':
-        return quantity(chain.spec.chainId)
+        return quantity(chain.spec.chainId + (this.#foreign === 'id' ? 1n : 0n))
       case 'eth_subscribe':
         return `0x${(++this.#subscriptions).toString(16)}`
       case 'eth_getBlockByNumber': {
         const block = this.#find(String(params[0]))
+        if (block === chain.genesis && this.#foreign === 'genesis')
+          return { number: quantity(block.number), hash: `0x${'77'.repeat(32)}` }
         return block === undefined ? null : this.#jsonOf(block, params[1] === true)
       }
       case 'debug_getRawBlock': {

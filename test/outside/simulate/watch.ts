@@ -252,6 +252,11 @@ export class Watch {
     const [safe, finalized] = [find('safe'), find('finalized')]
     if (finalized.number > this.#options.finalized())
       throw new Mismatch(`block ${finalized.number} is said to be final, and is not`)
+    const { stored } = this.#process!
+    if (finalized.number > stored.finalized || safe.number > stored.safe)
+      throw new Mismatch(
+        `safe is ${safe.number} and final ${finalized.number}, and ${stored.safe} and ${stored.finalized} in the store`,
+      )
     if (finalized.number > safe.number)
       throw new Mismatch(`finalized ${finalized.number} is above safe ${safe.number}`)
     if (!isAncestor(this.#finalized, canonical.block))
