@@ -19,7 +19,7 @@ export interface BootstrapService {
   answer(url: string): Promise<BootstrapAnswer>
   /** Counts for metrics: copies at the moment, answers, bytes that were sent, questions that were refused. */
   stats(): Readonly<Record<string, number>>
-  close(): Promise<void>
+  close(withinMs?: number): Promise<void>
 }
 
 export type ServiceOptions = {
@@ -107,11 +107,11 @@ function openReading({ config, limits, database, path, report }: ServiceOptions)
   const questions = createQuestions<Read>(PATIENCE_MS)
   let thread: Thread<ToReader> | undefined
   let idle: NodeJS.Timeout | undefined
-  const stop = async () => {
+  const stop = async (withinMs = STOP_MS) => {
     clearTimeout(idle)
     const ended = thread
     thread = undefined
-    await ended?.stop({ type: 'stop' }, STOP_MS)
+    await ended?.stop({ type: 'stop' }, withinMs)
   }
   const start = (): Thread<ToReader> => {
     const data: ReaderData = {

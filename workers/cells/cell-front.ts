@@ -20,6 +20,7 @@ import { type OpenedPool, openPool } from '../pool/open.ts'
 import { probePool } from '../pool/probe.ts'
 import { openReading } from '../pool/reading.ts'
 import type { NodeContext } from '../process/context.ts'
+import { SERVER_MS } from '../process/lifecycle.ts'
 import { watchHeaps } from '../thread/heaps.ts'
 import { type Clock, openClock } from '../thread/running-clock.ts'
 import type { Asker } from './asking.ts'
@@ -101,7 +102,7 @@ export async function openCellFront(
   later.front = front
   opened.spent.open(front.spent)
   front.server.setPaused('starting')
-  context.lifecycle.onStop('the server', front.close)
+  context.lifecycle.onStop('the server', front.close, { leastMs: SERVER_MS })
   const probe = () => void tellProbe(opened, link, now)
   watchFromNowOn(context, { probe, tellLoad })
   loadLater(context, opened)

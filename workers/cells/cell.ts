@@ -36,9 +36,9 @@ async function start(data: CellData): Promise<void> {
 function openContext({ config, log: logOptions, mishaps }: CellData): NodeContext {
   const log = createLog(logOptions)
   const reporter = createReporter(log, mishaps)
-  const lifecycle = createLifecycle((part, reason) =>
-    reporter.report('part_not_stopped', { part, reason }),
-  )
+  const lifecycle = createLifecycle({
+    onProblem: (part, reason) => reporter.report('part_not_stopped', { part, reason }),
+  })
   const fail = (message: string) => post({ type: 'failed', message })
   return { config, log, reporter, logOptions, lifecycle, fail }
 }
@@ -60,8 +60,8 @@ function answersOf(cell: CellFront, { lifecycle }: NodeContext): Answers<keyof M
       await front.server.drain(withinMs)
       return {}
     },
-    async close() {
-      await lifecycle.stop()
+    async close({ withinMs }) {
+      await lifecycle.stop(withinMs)
       return {}
     },
     reloadKeys: () => ({ count: front.reloadKeys?.() }),

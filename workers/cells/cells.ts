@@ -46,7 +46,7 @@ export interface Cells {
   /** Of those that are not as they should be. */
   doubts(): readonly Doubt[]
   readonly count: number
-  close(): Promise<void>
+  close(withinMs: number): Promise<void>
 }
 
 export type CellLoad = { readonly busy: number; readonly threads: number }
@@ -75,7 +75,8 @@ const YOUNG_HEAP_MB = 48
 /** A cell that ends again and again would do nothing else. */
 const MOST_ENDS = 5
 const ENDS_MS = 30_000
-const CLOSE_MS = 9_000
+/** Of the time for closing: for the way there and back, and for ending those that do not answer. */
+const SPARE_MS = 200
 /** Looks after which one that has said nothing is ended: they tell once a second that they live. Looks, since the process may have been stopped. */
 const MOST_SILENT = 20
 const LOOK_MS = 1_000
@@ -202,10 +203,11 @@ class RunningCells implements Cells {
     return found
   }
 
-  async close(): Promise<void> {
+  async close(withinMs: number): Promise<void> {
     this.#isClosing = true
     clearInterval(this.#watch)
-    await this.askAll<'close'>({ what: 'close' }, CLOSE_MS)
+    const answerMs = Math.max(0, withinMs - SPARE_MS)
+    await this.askAll<'close'>({ what: 'close', withinMs: answerMs }, answerMs)
     await Promise.all([...this.#cells.values()].map(({ worker }) => worker.terminate()))
   }
 

@@ -115,7 +115,8 @@ export type MainQuestions = {
   ownFilter: [ask: FilterAsked, answer: Called]
   /** Requests in flight may finish within so many milliseconds. */
   drain: [ask: { readonly withinMs: number }, answer: object]
-  close: [ask: object, answer: object]
+  /** It ends by itself within so many milliseconds, or is ended. */
+  close: [ask: { readonly withinMs: number }, answer: object]
   /** The keys of callers; undefined: their file has a problem. */
   reloadKeys: [ask: object, answer: { readonly count: number | undefined }]
   /** In the form of Prometheus. */

@@ -42,7 +42,8 @@ export type Opened = {
 
 /** Threads of one process at a time, those that are being replaced included. */
 const MAX_THREADS = 256
-const CLOSE_MS = 3_000
+/** Kept for the close, whatever the parts before it take. */
+const CLOSE_MS = 200
 const MEGABYTE = 1024 * 1024
 /** It also has what is included and not yet final, beside all that the pool may hold. */
 const JOURNAL_BYTES = 512 * MEGABYTE
@@ -74,7 +75,7 @@ export async function openData(
   })
   if (choice.made !== undefined) provideGenesis(directory.path, chain)
   if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))
-  lifecycle.onStop('the database', () => database.close(CLOSE_MS), CLOSE_MS + 1_000)
+  lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { leastMs: CLOSE_MS })
   if (begin !== undefined) {
     const opened = { database, chain, path: directory.path }
     await begin(opened, { log, reporter, lifecycle })

@@ -30,7 +30,7 @@ export interface Feeds {
   /** The canonical head has moved. */
   canonicalMoved(): void
   /** Resolves when all threads have ended. */
-  stop(): Promise<void>
+  stop(withinMs?: number): Promise<void>
 }
 
 const STOP_MS = 3_000
@@ -50,8 +50,8 @@ export function startFeeds(options: FeedsOptions): Feeds {
       const atMs = performance.now()
       for (const thread of threads) thread.canonicalMoved(atMs)
     },
-    async stop() {
-      await Promise.all(threads.map((thread) => thread.stop()))
+    async stop(withinMs = STOP_MS) {
+      await Promise.all(threads.map((thread) => thread.stop(withinMs)))
     },
   }
 }
@@ -78,7 +78,7 @@ function keepFeed(options: FeedsOptions, which: Which, hear: Hear) {
   })
   return {
     canonicalMoved: (atMs: number) => thread.post({ type: 'canonical', atMs }),
-    stop: () => thread.stop({ type: 'stop' }, STOP_MS),
+    stop: (withinMs: number) => thread.stop({ type: 'stop' }, withinMs),
   }
 }
 

@@ -21,7 +21,7 @@ export interface LeadersThread {
   /** What the thread says from the start on, once. */
   listen(receiver: (message: FromLeaders) => void): void
   drop(leader: number): void
-  stop(): Promise<void>
+  stop(withinMs?: number): Promise<void>
 }
 
 const STOP_MS = 3_000
@@ -55,7 +55,7 @@ export function startLeaders(options: LeadersOptions): LeadersThread {
       dropped.add(leader)
       thread.post({ type: 'drop', leader })
     },
-    stop: () => thread.stop({ type: 'stop' }, STOP_MS),
+    stop: (withinMs = STOP_MS) => thread.stop({ type: 'stop' }, withinMs),
   }
 }
 

@@ -23,7 +23,8 @@ export interface ChainThreads {
   readonly ready: Promise<void>
 }
 
-const STOP_MS = 3_000
+/** Kept for each, whatever the parts before it take: the keeper finishes what is due, and what it cannot finish is made again at the next start. */
+const [WRITER_MS, KEEPER_MS] = [300, 700] as const
 /** Of the database's block caches: what trie nodes may take beside them. */
 const TRIE_CACHE_SHARE = 1 / 4
 
@@ -129,7 +130,9 @@ function startKeeper(
     transfer: given([ports.writer, ports.source]),
     onMessage,
   })
-  lifecycle.onStop('the keeper', () => keeper.stop({ type: 'stop' }, STOP_MS))
+  lifecycle.onStop('the keeper', (withinMs) => keeper.stop({ type: 'stop' }, withinMs), {
+    leastMs: KEEPER_MS,
+  })
   return keeper
 }
 
@@ -168,7 +171,9 @@ function startWriter(
     transfer: given([keeper, source, ...(feeds ?? [])]),
     onMessage,
   })
-  lifecycle.onStop('the writer', () => writer.stop({ type: 'stop' }, STOP_MS))
+  lifecycle.onStop('the writer', (withinMs) => writer.stop({ type: 'stop' }, withinMs), {
+    leastMs: WRITER_MS,
+  })
   return writer
 }
 

@@ -22,7 +22,9 @@ export interface Doors {
   listen(port: number): Promise<Place>
   setPaused(reason: 'starting' | 'draining' | undefined): void
   drain(withinMs: number): Promise<void>
-  close(): Promise<void>
+  close(withinMs: number): Promise<void>
+  /** What a drain waits for at the moment. */
+  waitsFor(): string
   /** Reads the API keys again, and gives their number; undefined: their file has a problem. Left out: there are none. */
   readonly reloadKeys?: (() => Promise<number | undefined>) | undefined
 }
@@ -33,9 +35,13 @@ export function ownDoors({ server, listen, close, reloadKeys }: Front): Doors {
     setPaused: (reason) => server.setPaused(reason),
     drain: (withinMs) => server.drain(withinMs),
     close,
+    waitsFor: () => unfinished(server),
     reloadKeys: reloadKeys && (async () => reloadKeys()),
   }
 }
+
+const unfinished = ({ inFlight, webSockets, unsent }: Front['server']): string =>
+  `${inFlight} requests and messages, ${webSockets} WebSockets, ${unsent.answers} answers that are not read`
 
 export type CellParts = {
   readonly front: Front
@@ -48,8 +54,11 @@ export type CellParts = {
   readonly service: TransactionService
 }
 
+/** Kept for closing their connections and ending them, whatever the requests in flight take. */
+export const FRONT_THREADS_MS = 1_300
 /** For the way there and back. */
-const DRAIN_SPARE_MS = 1_000
+const DRAIN_SPARE_MS = 300
+const drainedMs = (withinMs: number) => Math.max(0, withinMs - DRAIN_SPARE_MS)
 const SYNCING_MS = 250
 
 /** Resolves when the cells can listen. @throws the system's error */
@@ -105,12 +114,13 @@ function doorsOf(
     async drain(withinMs) {
       await Promise.all([
         front.server.drain(withinMs),
-        cells.askAll<'drain'>({ what: 'drain', withinMs }, withinMs + DRAIN_SPARE_MS),
+        cells.askAll<'drain'>({ what: 'drain', withinMs: drainedMs(withinMs) }, withinMs),
       ])
     },
-    async close() {
-      await Promise.all([front.close(), cells.close()])
+    async close(withinMs) {
+      await Promise.all([front.close(), cells.close(withinMs)])
     },
+    waitsFor: () => `${cells.count} front threads`,
     reloadKeys:
       apiKeys === undefined
         ? undefined

@@ -26,18 +26,16 @@ import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { modeOf } from '../observe/live.ts'
 import { loadLater } from '../pool/later.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
+import { SERVER_MS } from '../process/lifecycle.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
-import { type CellParts, cellDoors, type Doors, ownDoors } from './doors.ts'
+import { type CellParts, cellDoors, type Doors, FRONT_THREADS_MS, ownDoors } from './doors.ts'
 import { openParts, type Parts, type StartedNode } from './parts.ts'
 import type { ConnectedSource, Role } from './role.ts'
 
-/** Requests in flight may finish within this; the rest of the promised ten seconds is for closing. */
-const DRAIN_MS = 8_000
 /** For the first answer of the pool. */
 const START_MS = 30_000
 /** For a cell that is busy. */
 const STATS_MS = 2_000
-const CLOSE_MS = 10_000
 const PAGE_TYPE = 'application/json'
 
 /** A node as its own process asks it. */
@@ -70,7 +68,9 @@ export async function serve(
       : await cellDoors(context, parts, { front, source, role, counts, keys, syncing, service })
   if (doors.reloadKeys !== undefined && role.isGuest !== true) onHangUp(log, doors.reloadKeys)
   doors.setPaused('starting')
-  lifecycle.onStop('the server', doors.close, CLOSE_MS)
+  lifecycle.onStop('the server', doors.close, {
+    leastMs: config.frontThreads > 1 ? FRONT_THREADS_MS : SERVER_MS,
+  })
   const url = role.hasNoPort === true ? '' : (await listen(config, doors)).url
   await openAdmin(context, parts)
   await openAgent(context, parts)
@@ -214,14 +214,14 @@ async function becomeReady(
   const probes = setInterval(() => void health.probe(), HEALTH_PROBE_MS).unref()
   lifecycle.onStop(
     'the requests in flight',
-    async () => {
+    async (withinMs) => {
       clearInterval(probes)
       health.stopping()
       // Who asks for readiness or weight has to ask once more before nobody is answered.
       if (config.drainMs > 0) await sleep(config.drainMs)
-      await doors.drain(DRAIN_MS)
+      await doors.drain(withinMs - config.drainMs)
     },
-    config.drainMs + DRAIN_MS + 1_000,
+    { extraMs: config.drainMs, about: doors.waitsFor },
   )
   if (lifecycle.isStopping) return
   if (problem !== undefined) throw new StartError(`cannot answer requests: ${problem}`)

@@ -16,9 +16,9 @@ export async function startInProcess({ argv, hasPort, tell }: StartOptions): Pro
   const logOptions = { level: config.logLevel, isPretty: config.logFormat === 'pretty' }
   const log = createLog(logOptions)
   const reporter = createReporter(log)
-  const lifecycle = createLifecycle((part, reason) =>
-    reporter.report('part_not_stopped', { part, reason }),
-  )
+  const lifecycle = createLifecycle({
+    onProblem: (part, reason) => reporter.report('part_not_stopped', { part, reason }),
+  })
   let ended: Error | undefined
   const failed = Promise.withResolvers<never>()
   // Nobody may wait for it any more.

@@ -15,6 +15,9 @@ import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
 import type { Near, NearStats } from './near.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
 
+/** Kept for the end of its threads, whatever the parts before it take. */
+const STOP_MS = 300
+
 /** What a client's call took of a worker's processor. */
 export type Spent = { readonly address: string; readonly cpuMs: number }
 export type OpenedPool = {
@@ -92,7 +95,7 @@ export function openPool(
   const isIdle = () => pool.stats().busy === 0
   const collecting = createCollecting(pool.collect, isIdle)
   lifecycle.onStop('the collecting', collecting.stop)
-  lifecycle.onStop('the pool', pool.stop)
+  lifecycle.onStop('the pool', pool.stop, { leastMs: STOP_MS })
   return {
     ...{ pool, jobs, spent },
     keptLogs: () => readKeptLogs(keptLogs),

@@ -76,8 +76,10 @@ describe('questions between the main thread and a cell', () => {
 
   test('what is open when the other side ends is answered with nothing', async () => {
     const { asking } = pair({ close: () => new Promise(() => {}) })
-    const open = asking.ask<'close'>({ what: 'close' })
+    const open = asking.ask<'close'>({ what: 'close', withinMs: 1_000 })
     asking.close()
     expect(await open).toBeUndefined()
+    // Nobody is left who could answer.
+    expect(await asking.ask<'close'>({ what: 'close', withinMs: 1_000 })).toBeUndefined()
   })
 })

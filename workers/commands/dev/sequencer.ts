@@ -7,7 +7,8 @@ import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
 import { startThread } from '../../thread/thread.ts'
 import type { DevConfig } from './flags.ts'
 
-const STOP_MS = 3_000
+/** Kept for its end, whatever the parts before it take. */
+const STOP_MS = 300
 
 export function startSequencer(config: DevConfig, link: SourceLink): Source {
   const { context, keeper, writer, onLost, onEnded } = link
@@ -31,7 +32,8 @@ export function startSequencer(config: DevConfig, link: SourceLink): Source {
     onMessage: inbox.push,
     ...{ onLost, onEnded },
   })
-  context.lifecycle.onStop('the sequencer', () => thread.stop({ type: 'stop' }, STOP_MS))
+  const stop = (withinMs: number) => thread.stop({ type: 'stop' }, withinMs)
+  context.lifecycle.onStop('the sequencer', stop, { leastMs: STOP_MS })
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')

@@ -5,6 +5,9 @@ import type { Role, SourceLink } from '../../node/role.ts'
 import { StartError } from '../../process/context.ts'
 import type { FollowConfig } from './flags.ts'
 
+/** Kept for their end, whatever the parts before it take. */
+const STOP_MS = 200
+
 export const applyingOf = ({
   apply,
   applyMs,
@@ -26,6 +29,6 @@ export function startApplying(config: FollowConfig, link: SourceLink): LeadersTh
     messageBytes: applyMessageBytes,
     heldDiffs: applyHeldDiffs,
   })
-  link.context.lifecycle.onStop('the leaders', leaders.stop)
+  link.context.lifecycle.onStop('the leaders', leaders.stop, { leastMs: STOP_MS })
   return leaders
 }

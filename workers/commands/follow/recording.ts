@@ -41,7 +41,7 @@ export function runRecord(config: RecordConfig): Promise<void> {
       if (recorded.bytes === 0) rmSync(config.out, { force: true })
       await said(config, recorded)
     }
-    lifecycle.onStop('the record', close, CLOSE_MS)
+    lifecycle.onStop('the record', close, { leastMs: CLOSE_MS })
     log.info({ file: config.out, seconds: config.seconds }, 'what the node is told is recorded')
     await start(config, process, { recorder, bounds, requests })
     const { seconds, megabytes } = config
@@ -51,7 +51,8 @@ export function runRecord(config: RecordConfig): Promise<void> {
 }
 
 const isOnTerminal = (): boolean => process.stderr.isTTY === true
-const CLOSE_MS = 30_000
+/** Kept for what is still to be written, whatever the parts before it take. */
+const CLOSE_MS = 700
 const WHY = {
   slow: 'the disk or the processor is too slow for what comes',
   failed: 'its file cannot be written',

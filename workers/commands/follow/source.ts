@@ -11,7 +11,8 @@ import type { LazyBegin } from './begin.ts'
 import { type FollowConfig, upstreamLimitsOf } from './flags.ts'
 import { startApplying } from './leaders.ts'
 
-const STOP_MS = 3_000
+/** Kept for its end, whatever the parts before it take. */
+const STOP_MS = 300
 
 /** @param how `lazy`: how state is fetched; undefined: it is whole */
 export function startFollowing(
@@ -38,7 +39,8 @@ export function startFollowing(
     onMessage: inbox.push,
     ...{ onLost, onEnded },
   })
-  context.lifecycle.onStop('the follower', () => thread.stop({ type: 'stop' }, STOP_MS))
+  const stop = (withinMs: number) => thread.stop({ type: 'stop' }, withinMs)
+  context.lifecycle.onStop('the follower', stop, { leastMs: STOP_MS })
   const feeds = startFeeds({
     urls: config.feed,
     writerPorts: link.feeds,
@@ -47,7 +49,7 @@ export function startFollowing(
     blockTimeMs: data.chain.blockTime * 1_000,
     onEnded,
   })
-  context.lifecycle.onStop('the feeds', feeds.stop)
+  context.lifecycle.onStop('the feeds', feeds.stop, { leastMs: STOP_MS })
   const leaders = startApplying(config, link)
   return {
     async connect(parts) {

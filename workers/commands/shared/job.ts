@@ -30,7 +30,9 @@ export function runJob(
       isStopped: () => lifecycle.isStopping,
     })
     // A signal waits for the block in hand and the closing of the directory.
-    lifecycle.onStop('the command', async () => void (await running.catch(() => {})), STOP_MS)
+    lifecycle.onStop('the command', async () => void (await running.catch(() => {})), {
+      extraMs: STOP_MS,
+    })
     await end(await running)
   })
 }

@@ -37,7 +37,10 @@ export async function runProcess(
   const log = createLog(logOptions)
   const reporter = createReporter(log)
   const { report } = reporter
-  const lifecycle = createLifecycle((part, reason) => report('part_not_stopped', { part, reason }))
+  const lifecycle = createLifecycle({
+    onProblem: (part, reason) => report('part_not_stopped', { part, reason }),
+    onWait: (what, leftMs) => log.info({ leftMs }, `the stop waits for ${what}`),
+  })
   let status = 0
   const end = async (failure?: string): Promise<void> => {
     // What goes wrong while everything is being closed is a consequence, not a reason.
