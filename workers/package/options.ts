@@ -4,7 +4,10 @@ import type { NodeOptions } from './types.ts'
 /** What a node in a test has, and `dev` has not: one address sends all of a test's requests, and nobody reads along. */
 const DEFAULTS = { port: 0, adminPort: 0, rateLimit: 'off', logLevel: 'warn' } as const
 
-export function argvOf({ port, feed: _, ...options }: NodeOptions): string[] {
+/** @throws {Error} that names the option and what it takes */
+export function argvOf(given: NodeOptions): string[] {
+  checkOptions(given)
+  const { port, feed: _, ...options } = given
   const own = {
     ...DEFAULTS,
     ...(options.datadir === undefined ? { ephemeral: true } : {}),
@@ -21,4 +24,40 @@ function flagOf(name: string, value: unknown): string[] {
   // An empty list is what is there without the flag.
   if (Array.isArray(value)) return value.length === 0 ? [] : [`${flag}=${value.join(',')}`]
   return [`${flag}=${String(value)}`]
+}
+
+/** The values that no flag can say are wrong. */
+function checkOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw new Error(`createNode: expected an object of options, got ${shown(options)}`)
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined) continue
+    const expected = EXPECTED[name] ?? ANY
+    if (!expected.takes(value))
+      throw new Error(`option ${name}: expected ${expected.what}, got ${shown(value)}`)
+  }
+}
+
+type Expected = { readonly takes: (value: unknown) => boolean; readonly what: string }
+const isText = (value: unknown) => typeof value === 'string' || typeof value === 'number'
+const EXPECTED: Readonly<Record<string, Expected>> = {
+  port: {
+    takes: (value) => value === 'none' || typeof value === 'number',
+    what: "a port number or 'none'",
+  },
+  feed: {
+    takes: (value) => value === 'clock' || value === 'scripted',
+    what: "'clock' or 'scripted'",
+  },
+}
+const ANY: Expected = {
+  takes: (value) =>
+    isText(value) || typeof value === 'boolean' || (Array.isArray(value) && value.every(isText)),
+  what: 'a text, a number, true, false, or a list of texts',
+}
+
+const shown = (value: unknown): string => {
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value)
 }

@@ -1,7 +1,7 @@
 /** What only a development chain has: it breaks its promises on demand. */
 import { hashesText } from '../../json/json.ts'
 import { booleanResult, textResult } from '../../json/results.ts'
-import { boolean, object } from '../../json/schema.ts'
+import { boolean, strictObject } from '../../json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../method/method.ts'
 import { invalidArgument } from '../../seam/errors.ts'
 import { CONTROL, headText, natural, placeText, type SendControl } from './controls.ts'
@@ -10,9 +10,9 @@ import { CONTROL, headText, natural, placeText, type SendControl } from './contr
 const MOST_MS = 600_000n
 const MOST_DEPTH = 100_000n
 
-const reorgOptions = object('ReorgOptions', { depth: natural, keep: boolean })
-const keepOptions = object('EquivocateOptions', { keep: boolean })
-const silenceOptions = object('SilenceOptions', { ms: natural })
+const reorgOptions = strictObject('ReorgOptions', { depth: natural, keep: boolean })
+const keepOptions = strictObject('EquivocateOptions', { keep: boolean })
+const silenceOptions = strictObject('SilenceOptions', { ms: natural })
 
 /** `keep`: what is taken back waits in the txpool again; otherwise it is gone. */
 export const breakControls = (send: SendControl): readonly Method[] => [

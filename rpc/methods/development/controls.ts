@@ -1,10 +1,10 @@
 /** What only a development chain has: it stands still, makes blocks at a word, and has the time that it is told. */
 
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
 import type { Control, Controlled } from '../../../engine/sources/sequencer/controls.ts'
-import { quantityText, uint64 } from '../../json/codecs.ts'
+import { quantityText } from '../../json/codecs.ts'
 import { booleanResult, quantityResult, textResult } from '../../json/results.ts'
-import { boolean, type PlainCodec, SchemaError } from '../../json/schema.ts'
+import { boolean, kindOf, type PlainCodec, refuseUnknown, SchemaError } from '../../json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../method/method.ts'
 import { invalidArgument } from '../../seam/errors.ts'
 import type { Limits } from '../../seam/limits.ts'
@@ -18,17 +18,31 @@ const MOST_GAS = 1_000_000_000n
 /** Seconds between two of them at most: a day. */
 const MOST_INTERVAL = 86_400n
 
-/** A number, or hex as most clients send it. */
-export const natural: PlainCodec<bigint> = {
-  decode(wire) {
-    if (typeof wire !== 'number') return uint64.decode(wire)
-    if (!Number.isSafeInteger(wire) || wire < 0)
-      throw new SchemaError('number must be a whole one, not below 0')
-    return BigInt(wire)
-  },
-  encode: (value) => uint64.encode(value),
-  schema: { title: 'Whole number', oneOf: [uint64.schema, { type: 'integer', minimum: 0 }] },
+/** A whole number as anvil takes it: a JSON number, decimal text, or hex with or without leading zeros. */
+function whole(bits: number): PlainCodec<bigint> {
+  return {
+    decode(wire) {
+      if (typeof wire === 'number' && (!Number.isSafeInteger(wire) || wire < 0))
+        throw new SchemaError('number must be a whole one, not below 0')
+      if (typeof wire !== 'number' && (typeof wire !== 'string' || !WHOLE.test(wire)))
+        throw new SchemaError(kindOf(wire), `uint${bits}`)
+      const value = BigInt(wire)
+      if (value >> BigInt(bits) !== 0n) throw new SchemaError(`number must be below 2^${bits}`)
+      return value
+    },
+    encode: (value) => quantity(value),
+    schema: {
+      title: `Whole number below 2^${bits}: a JSON number, decimal text or hex`,
+      anyOf: [
+        { type: 'string', pattern: WHOLE.source },
+        { type: 'integer', minimum: 0 },
+      ],
+    },
+  }
 }
+const WHOLE = /^(0[xX][0-9a-fA-F]{1,64}|[0-9]{1,78})$/
+export const natural = whole(64)
+export const wei = whole(256)
 
 export const headResult = textResult('Newest block', {
   type: 'object',
@@ -197,6 +211,7 @@ type MineOptions = { readonly timestamp?: bigint; readonly blocks?: bigint }
 const mineOptions: PlainCodec<MineOptions> = {
   decode(wire) {
     if (typeof wire !== 'object' || wire === null) return { timestamp: natural.decode(wire) }
+    refuseUnknown(wire, ['timestamp', 'blocks'])
     const { timestamp, blocks } = wire as Record<string, unknown>
     return {
       ...(timestamp === undefined ? {} : { timestamp: natural.decode(timestamp) }),

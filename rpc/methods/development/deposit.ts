@@ -1,19 +1,20 @@
 /** What only a development chain has. */
-import { address, bytes, uint64, uint256 } from '../../json/codecs.ts'
+import { address, bytes } from '../../json/codecs.ts'
 import { hashResult } from '../../json/results.ts'
-import { object } from '../../json/schema.ts'
+import { strictObject } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
 import { invalidArgument } from '../../seam/errors.ts'
 import type { SendDeposit } from '../../seam/ports.ts'
 import { MOST_DEPOSIT_GAS } from '../unsigned.ts'
+import { natural, wei } from './controls.ts'
 
 const DEFAULT_GAS = 200_000n
-const depositArguments = object('DepositArgs', {
+const depositArguments = strictObject('DepositArgs', {
   from: address,
   to: address,
-  mint: uint256,
-  value: uint256,
-  gas: uint64,
+  mint: wei,
+  value: wei,
+  gas: natural,
   data: bytes,
 })
 

@@ -6,14 +6,14 @@ import {
 } from '../../../engine/execution/transaction/edits.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { address, bytes, uint256 } from '../../json/codecs.ts'
+import { address, bytes } from '../../json/codecs.ts'
 import { booleanResult } from '../../json/results.ts'
 import { type Codec, refine, text } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
 import { invalidArgument } from '../../seam/errors.ts'
 import { type StateOverrideValue, stateOverride } from '../shared/overrides.ts'
 import { slotKey } from '../shared/slot-key.ts'
-import { CONTROL, headResult, headText, named, natural, type SendControl } from './controls.ts'
+import { CONTROL, headResult, headText, named, natural, type SendControl, wei } from './controls.ts'
 
 /** As every chain has it (EIP-170). */
 const MAX_CODE_BYTES = 24_576
@@ -60,7 +60,7 @@ export function editControls(send: SendControl): readonly Method[] {
         ...CONTROL,
         name,
         summary: 'The account has this balance from a block of its own on.',
-        params: [param('Address', address), param('Wei', uint256)],
+        params: [param('Address', address), param('Wei', wei)],
         result: booleanResult('Done'),
         handler: (_context, who, balance) => edit([{ address: who, balance }]),
       }),
