@@ -147,17 +147,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'finalWithBlock',
-    rule: 'and those of a block are in its commit',
-    edits: [
-      edit(
-        'storage/keeper/state',
-        '      if (marks !== undefined) putMarks(batch, marks)\n',
-        '      if (marks === undefined) putMarks(batch, { safe: 0, finalized: 0 })\n',
-      ),
-    ],
-  },
-  {
     name: 'durableFirst',
     rule: 'a block is canonical only when it is durable',
     edits: [
