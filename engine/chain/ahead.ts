@@ -13,8 +13,13 @@ export function leaseAhead(
   for (let record = reader.newestRecord() + 1; record <= newest; record++) {
     const lease = reader.adopt(record, endpoint)
     if (lease === undefined) continue
-    if (isWantedOf(lease, isWanted)) return lease
-    lease.release()
+    let isTaken = false
+    try {
+      isTaken = isWantedOf(lease, isWanted)
+      if (isTaken) return lease
+    } finally {
+      if (!isTaken) lease.release()
+    }
   }
   return undefined
 }

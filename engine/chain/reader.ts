@@ -61,11 +61,15 @@ export function openChainReader(options: {
     ...{ thread, decoded, logRows, chain, latest },
     ...{ foldedHashes: keepFoldedHashes(), foldedPlaces: keepFoldedPlaces() },
   }
-  const open = (lease: Lease, endpoint: Endpoint) => ({
-    view: openView({ ...shared, lease, endpoint }),
-    record: lease.record.number,
-    release: lease.release,
-  })
+  const open = (lease: Lease, endpoint: Endpoint) => {
+    try {
+      const view = openView({ ...shared, lease, endpoint })
+      return { view, record: lease.record.number, release: lease.release }
+    } catch (error) {
+      lease.release()
+      throw error
+    }
+  }
   return {
     newestRecord: () => thread.leases.newest(),
     newestOfAll: () => thread.leases.newestOfAll(),

@@ -43,23 +43,26 @@ export function openLeases(
   const row = rowAt(thread)
   const counts = new Map<number, number>()
 
+  /** The row covers the record. */
   function hold(number: number): Lease {
     counts.set(number, (counts.get(number) ?? 0) + 1)
-    const record = readRecord(arena, number)
     let isHeld = true
-    return {
-      record,
-      isHeld: () => isHeld,
-      release() {
-        if (!isHeld) return
-        isHeld = false
-        const left = counts.get(number)! - 1
-        if (left > 0) counts.set(number, left)
-        else {
-          counts.delete(number)
-          Atomics.store(words, row, leastOf(counts.keys()))
-        }
-      },
+    const release = () => {
+      if (!isHeld) return
+      isHeld = false
+      const left = counts.get(number)! - 1
+      if (left > 0) counts.set(number, left)
+      else {
+        counts.delete(number)
+        Atomics.store(words, row, leastOf(counts.keys()))
+      }
+    }
+    try {
+      return { record: readRecord(arena, number), isHeld: () => isHeld, release }
+    } catch (error) {
+      // Nobody holds it: a row that stayed at it would pin every page from there on.
+      release()
+      throw error
     }
   }
   /** The row covers the record, or is set to it and then no recycler has passed it. */
@@ -75,11 +78,8 @@ export function openLeases(
   /** After the row is set: either the recycler sees the row, or we see its floor. */
   function mayEnter(number: number): boolean {
     if (Atomics.load(words, FLOOR) <= number) return true
-    if (thread !== front) {
-      const covered = Atomics.load(words, rowAt(front))
-      if (covered > 0 && covered <= number) return true
-    }
-    return false
+    const covered = thread === front ? 0 : Atomics.load(words, rowAt(front))
+    return covered > 0 && covered <= number
   }
   return {
     newest: () => Atomics.load(words, top),

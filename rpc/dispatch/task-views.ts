@@ -50,13 +50,18 @@ export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
       const { endpoint, record } = place
       const leased = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
       if (leased === undefined) return undefined
-      const view = kept?.view(leased.view) ?? leased.view
-      const fresh = {
-        ...{ view, record: leased.record, states: callStates(view, parts) },
-        release: () => leased.release(),
+      try {
+        const view = kept?.view(leased.view) ?? leased.view
+        const fresh = {
+          ...{ view, record: leased.record, states: callStates(view, parts) },
+          release: () => leased.release(),
+        }
+        views.set(key, fresh)
+        return fresh
+      } catch (error) {
+        leased.release()
+        throw error
       }
-      views.set(key, fresh)
-      return fresh
     },
     /** Gives it back: who asks again gets a newer one. */
     drop: (place: Place) => endOne(keyOf(place)),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { StateDiff } from '../../../engine/state/diff.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
-import { clearThread, FLOOR } from '../../../engine/views/arena.ts'
+import { clearThread, FLOOR, recordAt } from '../../../engine/views/arena.ts'
 import { chosenMemory, MOST_HELD_BLOCKS, viewMemory } from '../../../engine/views/memory.ts'
 import { openState } from '../../../engine/views/reader.ts'
 import { prefixOf } from '../../../engine/views/walk.ts'
@@ -232,6 +232,33 @@ describe('memory', () => {
 })
 
 describe('leases', () => {
+  test('one that cannot be read pins nothing', () => {
+    const { publisher, thread, views } = open(8)
+    const [front, other] = [thread(0), thread(1)]
+    const publish = () => publisher.publish(heads(publisher.base))
+    const oldest = () => {
+      publish()
+      return publisher.stats().oldestLease
+    }
+    for (let n = 0; n < 3; n++) publish()
+    const words = new Int32Array(views.buffer)
+    const spoil = (number: number) => {
+      words[recordAt(front.arena, number)] = 77
+    }
+    spoil(2)
+    expect(() => front.leases.adopt(2)).toThrow('record 2 was overwritten by 77')
+    expect(oldest()).toBe(publisher.stats().records)
+    // What the thread holds besides stays held.
+    const held = other.leases.lease()
+    const { number } = held.record
+    publish()
+    spoil(number + 1)
+    expect(() => other.leases.adopt(number + 1)).toThrow('was overwritten by 77')
+    expect(oldest()).toBe(number)
+    held.release()
+    expect(oldest()).toBe(publisher.stats().records)
+  })
+
   test('a worker adopts below the floor while the front holds the record, not otherwise', () => {
     const { publisher, thread } = open(8)
     const { base } = publisher
