@@ -2,7 +2,8 @@
  * Flat values that the threads of the process have read, below the tables: a publish changes nothing in it. One for all threads, in shared
  * memory: what one thread has read the others find, and V8 does not count it as memory of each of them (2026-11: with 19 MB in a thread's
  * own typed arrays its collections took longer than the reads had). Full keys compared, newest read wins (ADR 3). Whether a value still
- * holds is the reader's question: it knows stamps and view.
+ * holds is the reader's question: it knows stamps and view. Every word is an Atomics one, on both sides: a plain read may be made before
+ * the look at the turn that stands above it, or after the one below it, on a processor whose memory is ordered less than that of x64.
  */
 import type { BlockId } from '../storage/types.ts'
 import { CACHE_ENTRY_BYTES, CACHE_WAYS } from './arena.ts'
@@ -44,7 +45,6 @@ export type FlatCache = {
 /** The cache as seen by this thread. */
 export function openCache(memory: SharedArrayBuffer): FlatCache {
   const words = new Int32Array(memory)
-  const values = new Uint32Array(memory)
   const sets = words.length / ENTRY_WORDS / CACHE_WAYS
   const found = { block: 0, height: 0, unfolds: 0, count: 0, value: new Uint32Array(VALUE_WORDS) }
   let writes = 0
@@ -54,11 +54,12 @@ export function openCache(memory: SharedArrayBuffer): FlatCache {
   function take(entry: number, query: Query): boolean {
     const turn = Atomics.load(words, entry + TURN)
     if ((turn & 1) === 1 || !isOf(words, entry, query)) return false
-    const count = words[entry + COUNT]!
-    found.block = words[entry + BLOCK]!
-    found.height = words[entry + HEIGHT]!
-    found.unfolds = words[entry + UNFOLDED]!
-    for (let i = 0; i < count && i < VALUE_WORDS; i++) found.value[i] = values[entry + VALUE + i]!
+    const count = Atomics.load(words, entry + COUNT)
+    found.block = Atomics.load(words, entry + BLOCK)
+    found.height = Atomics.load(words, entry + HEIGHT)
+    found.unfolds = Atomics.load(words, entry + UNFOLDED)
+    for (let i = 0; i < count && i < VALUE_WORDS; i++)
+      found.value[i] = Atomics.load(words, entry + VALUE + i)
     found.count = count
     return Atomics.load(words, entry + TURN) === turn
   }
@@ -89,21 +90,21 @@ export function openCache(memory: SharedArrayBuffer): FlatCache {
       // Another thread writes it: that value is as good. One that was ended in the middle leaves the entry unused for good.
       if ((turn & 1) === 1) return
       if (Atomics.compareExchange(words, entry + TURN, turn, turn + 1) !== turn) return
-      words[entry + KIND] = query.kind
-      words[entry + COUNT] = value.length
-      words[entry + BLOCK] = id
-      words[entry + HEIGHT] = height
-      words[entry + UNFOLDED] = unfolds
-      for (let i = 0; i < query.kind >> 8; i++) words[entry + KEY + i] = query.key[i]!
-      for (let i = 0; i < value.length; i++) values[entry + VALUE + i] = value[i]!
+      Atomics.store(words, entry + KIND, query.kind)
+      Atomics.store(words, entry + COUNT, value.length)
+      Atomics.store(words, entry + BLOCK, id)
+      Atomics.store(words, entry + HEIGHT, height)
+      Atomics.store(words, entry + UNFOLDED, unfolds)
+      for (let i = 0; i < query.kind >> 8; i++) Atomics.store(words, entry + KEY + i, query.key[i]!)
+      for (let i = 0; i < value.length; i++) Atomics.store(words, entry + VALUE + i, value[i]!)
       Atomics.store(words, entry + TURN, turn + 2)
     },
   }
 }
 
 function isOf(words: Int32Array, entry: number, query: Query): boolean {
-  if (words[entry + KIND] !== query.kind) return false
+  if (Atomics.load(words, entry + KIND) !== query.kind) return false
   for (let i = (query.kind >> 8) - 1; i >= 0; i--)
-    if (words[entry + KEY + i] !== query.key[i]) return false
+    if (Atomics.load(words, entry + KEY + i) !== query.key[i]) return false
   return true
 }

@@ -176,21 +176,21 @@ export function writeReply(
 ): LongReply | undefined {
   const { words } = memory
   const line = lineOf(index)
-  words[line + MICROS] = Math.min(micros, 2 ** 31 - 1)
+  Atomics.store(words, line + MICROS, Math.min(micros, 2 ** 31 - 1))
   if ('stale' in reply) {
     const { missing } = reply
     if (missing !== undefined) return writeText(memory, line, MISSING, missingText(missing))
-    words[line + STATUS] = STALE
+    setStatus(words, line, STALE)
     return undefined
   }
   writeReadFrom(memory, line, reply)
   if ('written' in reply) {
     words[line + REPLY_BYTES] = reply.written
-    words[line + STATUS] = WRITTEN
+    setStatus(words, line, WRITTEN)
     return undefined
   }
   if ('pieces' in reply) {
-    words[line + STATUS] = PIECES
+    setStatus(words, line, PIECES)
     return reply.pieces
   }
   writeReads(memory, line, reply.reads)
@@ -265,9 +265,9 @@ function writeText(
   const size = Buffer.byteLength(text)
   words[line + REPLY_START] = used
   words[line + REPLY_BYTES] = size
-  words[line + STATUS] = status
+  setStatus(words, line, status)
   if (size > TASK_BYTES - used) {
-    words[line + STATUS] = LONG + status
+    setStatus(words, line, LONG + status)
     return text
   }
   words[USED] = used + bytes.write(text, used, size === text.length ? 'latin1' : 'utf8')
@@ -308,6 +308,10 @@ export function readReply(
 const carriedOf = (long: LongReplies, index: number): LongReply =>
   long.find(([at]) => at === index)?.[1] ?? ''
 
+/** After all that the front reads beside it while the task runs. */
+const setStatus = (words: TaskMemory['words'], line: number, status: number): void =>
+  void Atomics.store(words, line + STATUS, status)
+
 /** How many calls the worker is through with, from the first on. */
 export function answeredOf({ words }: TaskMemory): number {
   const count = words[COUNT]!
@@ -318,7 +322,7 @@ export function answeredOf({ words }: TaskMemory): number {
 
 /** Microseconds of its worker's processor that the call has taken. */
 export const microsOf = (memory: TaskMemory, index: number): number =>
-  memory.words[lineOf(index) + MICROS]!
+  Atomics.load(memory.words, lineOf(index) + MICROS)
 
 const lineOf = (index: number) => HEADER_WORDS + index * LINE_WORDS
 /** Before the reply: asked for; in the reply: read. No record has the number 0. */

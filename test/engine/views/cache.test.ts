@@ -5,7 +5,8 @@ import { createViews } from '../../../engine/views/arena.ts'
 import { openCache } from '../../../engine/views/cache.ts'
 import { type CacheThread, cacheQuery } from '../../fixtures/cache-key.ts'
 
-const FINDS = 300_000
+/** A look fails while a writer is at work, which is most of the time here. */
+const FINDS = 100_000
 const LEAST_SEEN = 100
 const memoryOf = (cacheEntries: number) =>
   createViews({ bytes: 1 << 20, threads: 1, seed: 1, cacheEntries }).cache
@@ -36,7 +37,7 @@ test('a value is all of one write, whoever writes it meanwhile', async () => {
   Atomics.store(control, 0, 1)
   await Promise.all(writers.map((writer) => once(writer, 'exit')))
   expect(mixed).toEqual([])
-})
+}, 120_000)
 
 test('two keys of one place are both there, and a third takes the place of one', () => {
   const cache = openCache(memoryOf(2))
