@@ -14,13 +14,13 @@ import {
   type FetchCount,
   type Fetcher,
 } from '../../engine/sources/lazy/fetcher.ts'
+import { createFillGate } from '../../engine/sources/lazy/fill-gate.ts'
 import { createGuesses } from '../../engine/sources/lazy/guesses.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
 import type { KeeperAnswer, StoreReader } from '../../engine/storage/types.ts'
 import { postRequest } from '../keeper/request.ts'
 import type { FollowerToWriter, WriterToFollower } from '../thread/follower-messages.ts'
-import { createQuestions } from '../thread/questions.ts'
 import { headAt } from './own-chain.ts'
 import { CLOCK } from './upstreams.ts'
 
@@ -57,6 +57,8 @@ export type LazyParts = {
 
 /** The keeper answers within a fold. */
 const KEEPER_MS = 8_000
+/** Requests with state that the keeper has not answered yet: of up to 2,048 rows each. Further ones wait here. */
+const MAX_OPEN_FILLS = 256
 
 /** Of all that is asked of upstreams, whoever asks. */
 export const openBudget = ({ rate }: LazyData): Budget =>
@@ -64,10 +66,17 @@ export const openBudget = ({ rate }: LazyData): Budget =>
 
 export function openFetcher(parts: LazyParts): Fetcher {
   const { mode, depths, limits, keeper, recorder, reader, store } = parts
-  const filled = createQuestions<{ readonly kept: number }>(KEEPER_MS)
+  const gate = createFillGate({
+    ...{ maxOpen: MAX_OPEN_FILLS, waitMs: KEEPER_MS, after: CLOCK.after },
+    send(request, block, rows) {
+      const fill = { type: 'fill', request, block, rows } as const
+      if (recorder === undefined) postRequest(keeper, fill)
+      else recorder.postMessage(fill satisfies FollowerToWriter)
+    },
+  })
   const from = recorder ?? keeper
   from.on('message', (answer: KeeperAnswer | WriterToFollower) => {
-    if (answer.type === 'filled') filled.answer(answer.request, answer)
+    if (answer.type === 'filled') gate.answered(answer.request, answer)
   })
   return createFetcher({
     mode,
@@ -78,14 +87,7 @@ export function openFetcher(parts: LazyParts): Fetcher {
       }),
     head: (most) => headAt(reader, store, Math.min(parts.shared(), most)),
     store,
-    async fill(block, rows) {
-      const answer = await filled.ask((request) => {
-        const fill = { type: 'fill', request, block, rows } as const
-        if (recorder === undefined) postRequest(keeper, fill)
-        else recorder.postMessage(fill satisfies FollowerToWriter)
-      })
-      return answer ?? { kept: 0 }
-    },
+    fill: gate.fill,
     budget: parts.budget,
     guesses: createGuesses(store),
     clock: CLOCK,

@@ -67,10 +67,14 @@ export function createKeeper(options: KeeperOptions): Keeper {
   function handle(request: KeeperRequest): readonly KeeperAnswer[] {
     if (beginning === undefined)
       return request.type === 'begin' ? begin(request) : state.handle(request)
-    if (request.type === 'begin' || beginning.waiting.length === MAX_QUEUED)
-      throw new Error(`keeper: ${request.type}, while a lazy state begins anew`)
-    beginning.waiting.push(request)
-    return []
+    if (request.type === 'begin') throw new Error('keeper: begin, while a lazy state begins anew')
+    if (beginning.waiting.length < MAX_QUEUED) {
+      beginning.waiting.push(request)
+      return []
+    }
+    const answers: KeeperAnswer[] = []
+    while (beginning !== undefined) answers.push(...stepBegin(beginning))
+    return [...answers, ...handle(request)]
   }
 
   return {

@@ -61,6 +61,7 @@ export type KeeperOptions = {
   readonly wallMs?: () => number
 }
 
+/** Requests that wait. */
 export const MAX_QUEUED = 10_000
 export const SLICE_MS = 2
 const STAMPED_IN_STEP = 1_024
@@ -177,9 +178,17 @@ export class KeeperState {
       default:
         this.#queue.push(request)
     }
-    if (this.#queue.length + this.#waiting.length > MAX_QUEUED)
-      throw new Error(`keeper: ${MAX_QUEUED} requests wait`)
-    return []
+    return this.#workOff()
+  }
+
+  /**
+   * At the bound the oldest requests are answered before a further one is taken: whoever sends waits in its port meanwhile. None is
+   * refused, because a diff that is missing makes every later root wrong.
+   */
+  #workOff(): readonly KeeperAnswer[] {
+    const answers: KeeperAnswer[] = []
+    while (this.#queue.length + this.#waiting.length > MAX_QUEUED) answers.push(...this.step())
+    return answers
   }
 
   /** Nobody asks it any more: what waits is answered. */

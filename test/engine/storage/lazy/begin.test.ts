@@ -16,6 +16,7 @@ import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
 import { storageFailure } from '../../../../engine/storage/keeper/failure.ts'
 import { createKeeper, type Keeper } from '../../../../engine/storage/keeper/keeper.ts'
+import { MAX_QUEUED } from '../../../../engine/storage/keeper/state.ts'
 import { beginLazy, lazyDirectory } from '../../../../engine/storage/lazy/begin.ts'
 import { LazyStartError } from '../../../../engine/storage/lazy/start.ts'
 import type { FillRow, KeeperAnswer } from '../../../../engine/storage/types.ts'
@@ -366,6 +367,39 @@ describe('while it runs, its keeper', () => {
     follow(other, source.slice(HEAD + 1 - FIRST, HEAD + 9 - FIRST), at(HEAD))
     beginLazy(restarted, chain, { ...startAt(upTo(HEAD + 80)), keptUpTo: HEAD + 8 })
     expect(rowsOf(database)).toEqual(rowsOf(restarted))
+  })
+
+  test('answers each of more fills than may wait, and goes on', () => {
+    const { keeper } = begun()
+    const answers = new Map<number, number>()
+    const note = (all: readonly KeeperAnswer[]) => {
+      for (const answer of all) {
+        if (answer.type !== 'filled') throw new Error(`it says ${answer.type}`)
+        answers.set(answer.request, (answers.get(answer.request) ?? 0) + 1)
+      }
+    }
+    const count = MAX_QUEUED + 500
+    for (let request = 0; request < count; request++) {
+      note(keeper.handle({ type: 'fill', request, block: at(HEAD + 8), rows: [FILLED] }))
+      expect(keeper.stats().queuedRequests).toBeLessThanOrEqual(MAX_QUEUED)
+    }
+    expect(answers.size).toBe(500)
+    while (keeper.stats().queuedRequests > 0) note(keeper.step())
+    expect([answers.size, new Set(answers.values())]).toEqual([count, new Set([1])])
+  })
+
+  test('begins anew under more fills than may wait', () => {
+    const { keeper } = begun()
+    const answers = [...keeper.handle(request(startAt(upTo(HEAD + 80)), HEAD + 8))]
+    const count = MAX_QUEUED + 500
+    for (let number = 0; number < count; number++)
+      answers.push(
+        ...keeper.handle({ type: 'fill', request: number, block: at(HEAD + 80), rows: [FILLED] }),
+      )
+    while (keeper.hasWork()) answers.push(...keeper.step())
+    expect(answers.filter(({ type }) => type === 'begun')).toHaveLength(1)
+    const filled = answers.flatMap((answer) => (answer.type === 'filled' ? [answer.request] : []))
+    expect(filled.sort((a, b) => a - b)).toEqual([...Array(count).keys()])
   })
 
   test('does it in slices, and answers afterwards what it is asked meanwhile', () => {
