@@ -89,7 +89,7 @@ export type Limits = {
    * The reference engine looks at `isExpired` alone.
    */
   readonly isShort?: boolean
-  /** Bytes of EVM memory of one frame. */
+  /** Bytes of EVM memory of one frame of a call. undefined, as in a block: what its gas can buy. */
   readonly memoryBytes?: number
   /**
    * True: nobody will believe what comes out of the run, which only goes on to tell what it reads. It gets LOST_GAS more at most, each frame,

@@ -25,7 +25,7 @@ import { writtenResult } from '../json/results.ts'
 import { type Method, optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed, invalidParams, timedOut } from '../seam/errors.ts'
-import { callOptions, failureOf, runLimits } from './shared/call-options.ts'
+import { callOptions, failureOf } from './shared/call-options.ts'
 import type { CallFields } from './shared/fill.ts'
 import {
   choiceOf,
@@ -259,7 +259,8 @@ async function traced(
       choice: choiceOf(config),
       budget: budgetOf(context),
       output: context.output,
-      limits: runLimits({ ...context, isExpired }),
+      // Gas bounds the memory of what stands in a block; the limit of calls is not for it.
+      limits: { isExpired, isLost: context.isLost },
       ...rest,
     }),
   )

@@ -24,8 +24,6 @@ export type HostCalls = Readonly<{
 /** A test's: host calls that fail, or are counted. */
 export type AroundHost = (calls: HostCalls) => HostCalls
 
-/** Of the linear memory of one instance: entries, journal, logs, stacks, memories of all frames. */
-const MOST_BYTES = 256 << 20
 /** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
 const KEPT_BYTES = 32 << 20
 
@@ -68,7 +66,7 @@ export class Instance {
     this.#asked = { address: this.#words, key: this.#words, hash: this.#bytes }
     this.#look()
     getRandomValues(this.#bytes.subarray(this.layout.ASKED, this.layout.ASKED + 16))
-    this.exports.initialize(MOST_BYTES)
+    this.exports.initialize()
     this.exports.setStreamRuns(STREAM_RUNS[tier])
   }
 

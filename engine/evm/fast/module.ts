@@ -42,7 +42,7 @@ type Register<T> = { value: T }
 /** Pointers and sizes are 32-bit numbers. */
 export type Exports = {
   readonly memory: WebAssembly.Memory
-  initialize(mostBytes: number): void
+  initialize(): void
   reset(): void
   setRules(hasDelegations: number, hasLeadingZeros: number): void
   setStreamRuns(runs: number): void
@@ -67,7 +67,7 @@ export type Exports = {
   newCode(length: number): number
   returnArea(length: number): number
   setReturnLength(length: number): void
-  prepare(fuel: number, frameBytes: number, allBytes: number): void
+  prepare(fuel: number, frameBytes: number, allBytes: number, linearBytes: number): void
   runCall(length: number, isTraced: number): number
   runCreate(length: number, isTraced: number): number
   readonly gas: Register<bigint>

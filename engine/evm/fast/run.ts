@@ -5,13 +5,17 @@ import type { CodeCache } from '../code-cache.ts'
 import { type Limits, type Message, missingOf, type Outcome, type TraceSink } from '../engine.ts'
 import { haltWords } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
+import { memoryOfGas } from './memory-bound.ts'
 import { Ended, makeReads } from './reads.ts'
 import type { FastRules } from './rules.ts'
 import { writeSteps } from './step-texts.ts'
 import { logsOf, tellerOf } from './tell.ts'
 
-/** Of all frames of a run together, and of one where the limits say nothing. */
-export const MOST_MEMORY_BYTES = 64 << 20
+/** Memory of all frames of a call together, and of one of them. */
+const CALL_MEMORY_BYTES = 64 << 20
+/** What a run may make the linear memory of its instance grow to: that of a call, and that of a transaction in a block. */
+const CALL_LINEAR_BYTES = 256 << 20
+const BLOCK_LINEAR_BYTES = 1 << 30
 /** Of a frame: what it returns is text within 0.1 ms. */
 const SHORT_MEMORY_BYTES = 65_536
 /** Of what a precompiled contract hashes or copies in a short run: some 10 µs. */
@@ -70,7 +74,7 @@ export function makeRunner(
       let missing: readonly MissingKey[] = []
       try {
         putMessage(instance, message, baseFee)
-        prepare(instance, limits)
+        prepare(instance, message.gas, limits)
         exports.refund.value = message.refund ?? 0n
         // The look before the first opcode is not one of its time.
         running.isShort = limits?.isShort === true
@@ -99,11 +103,17 @@ export function makeRunner(
   }
 }
 
-function prepare({ exports }: Instance, limits: Limits = {}): void {
-  const { fuel = Number.POSITIVE_INFINITY, memoryBytes = MOST_MEMORY_BYTES } = limits
-  const most = limits.isShort === true ? SHORT_MEMORY_BYTES : MOST_MEMORY_BYTES
-  const frameBytes = Math.min(memoryBytes, most)
-  exports.prepare(fuel, frameBytes, MOST_MEMORY_BYTES)
+/** In a block nothing but gas bounds the memory of frames, so that no block is left to the reference engine for want of it. */
+function prepare({ exports }: Instance, gas: bigint, limits: Limits = {}): void {
+  const { fuel = Number.POSITIVE_INFINITY, memoryBytes, isShort = false } = limits
+  if (memoryBytes === undefined && !isShort) {
+    const bytes = Math.min(memoryOfGas(gas), BLOCK_LINEAR_BYTES)
+    exports.prepare(fuel, bytes, bytes, BLOCK_LINEAR_BYTES)
+    return
+  }
+  const most = isShort ? SHORT_MEMORY_BYTES : CALL_MEMORY_BYTES
+  const frameBytes = Math.min(memoryBytes ?? most, most)
+  exports.prepare(fuel, frameBytes, CALL_MEMORY_BYTES, CALL_LINEAR_BYTES)
 }
 
 /** SUCCESS, REVERTED or HALTED (asm/loop.ts). */

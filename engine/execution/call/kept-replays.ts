@@ -20,8 +20,8 @@ export type ReplayOptions = {
   readonly header: Header
   readonly hash: Bytes
   readonly transactions: readonly Transaction[]
-  /** One deadline for all of it. */
-  readonly limits: Limits
+  /** One deadline for all of it. Memory has none: what a block has executed is bounded by its gas. */
+  readonly limits: Omit<Limits, 'memoryBytes'>
   /** Those of this thread; undefined: none are kept. */
   readonly kept?: KeptReplays
 }
@@ -116,7 +116,7 @@ function goBack({ block, marks }: Replay, to: number): void {
 export async function execute(
   replay: Replay,
   transaction: Transaction,
-  limits: Limits,
+  limits: ReplayOptions['limits'],
   tracer?: Observer,
 ): Promise<void> {
   if (limits.isExpired?.() === true) throw new ReplayStopped('the deadline has passed')

@@ -49,8 +49,8 @@ export let frames: usize = 0
 /** Stacks by depth; 0: nobody was that deep yet. */
 const STACKS: usize = memory.data(1025 * 4, 4)
 export const STACK_BYTES: usize = 1024 * 32
-/** Blocks of memory: where, how many bytes. */
-const BLOCKS: usize = memory.data(1026 * 8, 8)
+/** Blocks of memory: where, how many bytes. A frame begins two at most, one for init code and one for its memory; a last one stays empty. */
+const BLOCKS: usize = memory.data((2 * 1025 + 2) * 8, 8)
 const LEAST_BLOCK: usize = 1 << 18
 /** What a run leaves to the next. */
 const KEPT_BLOCK: usize = 1 << 20

@@ -13,7 +13,7 @@ const GROWTH_PAGES: i32 = 16
 let top: usize = 0
 let mostBytes: usize = 256 << 20
 
-/** @param bytes at most for the whole linear memory */
+/** @param bytes at most for the whole linear memory, up to 2 GB: positions are numbers with a sign for the host */
 export function setMostBytes(bytes: usize): void {
   mostBytes = bytes
 }

@@ -47,8 +47,7 @@ export let transactionStart: usize = 0
 let touchedStart: usize = 0
 
 /** Once. Two random words stand at ASKED. */
-export function initialize(mostBytes: u32): void {
-  setMostBytes(mostBytes)
+export function initialize(): void {
   setSeed(load<u64>(ASKED), load<u64>(ASKED, 8))
   makeFrames()
   makeMemo()
@@ -169,9 +168,10 @@ export function inputArea(bytes: u32): usize {
   return areaOf(INPUT)
 }
 
-/** Before a run: its bounds, in bytes and in steps of fuel. */
-export function prepare(fuel: f64, ofFrame: u32, ofAll: u32): void {
+/** Before a run: its bounds, in steps of fuel and in bytes: of a frame, of all frames, of the linear memory. */
+export function prepare(fuel: f64, ofFrame: u32, ofAll: u32, linear: u32): void {
   trimMemory()
+  setMostBytes(linear)
   startBounds(fuel < 9e15 ? <i64>fuel : i64.MAX_VALUE)
   startMemory(ofFrame, ofAll)
   startLogs()

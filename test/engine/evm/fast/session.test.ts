@@ -85,10 +85,11 @@ describe('tables grow', () => {
 })
 
 describe('memory', () => {
-  test('of all frames together is bounded, and the contract does not see it', () => {
+  test('of all frames of a call together is bounded, and the contract does not see it', () => {
     // Each frame takes 2 MB and calls itself.
     const session = open('6001 621fffff 53 60015f55 5f5f5f5f5f 30 5af1 00')
-    expect(run(session, { gas: 10n ** 12n })).toEqual({ status: 'stopped', why: 'memory' })
+    const limits = { memoryBytes: 64 << 20 }
+    expect(run(session, { gas: 10n ** 12n }, limits)).toEqual({ status: 'stopped', why: 'memory' })
     expect(session.diff(0)).toEqual([])
     expect(run(session, { gas: 100n })).toMatchObject({ status: 'halt' })
     session.close()

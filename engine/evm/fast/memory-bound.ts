@@ -1,0 +1,22 @@
+/** Memory that the gas of a message can buy. */
+
+const WORD_BYTES = 32
+const MAX_DEPTH = 1_024
+
+/**
+ * Bytes that the frames of one run can have at one moment at most. A frame of w words has paid c(w) = 3w + w²/512, less one gas of rounding,
+ * and gives its callee at most 63/64 of what it has left (EIP-150), of which the price of the call pays for both roundings. So
+ * Σ c(w) · (64/63)^depth ≤ gas + 1 over the frames that are open. For every price μ > 0 of a word, Σ w ≤ (gas + 1)/μ + Σ max over w of
+ * (w − c(w)/m) with m = μ · (63/64)^depth, and that maximum is 128 (m − 3)²/m where m > 3, or else 0. μ below is near the best one.
+ */
+export function memoryOfGas(gas: bigint): number {
+  const all = Number(gas) + 1
+  const price = Math.sqrt(all / (64 * 128)) + 3
+  let words = all / price
+  let atDepth = price
+  for (let depth = 0; depth <= MAX_DEPTH && atDepth > 3; depth++) {
+    words += (128 * (atDepth - 3) ** 2) / atDepth
+    atDepth *= 63 / 64
+  }
+  return Math.ceil(words) * WORD_BYTES
+}
