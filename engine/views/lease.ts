@@ -43,7 +43,6 @@ export function openLeases(
   const row = rowAt(thread)
   const counts = new Map<number, number>()
 
-  /** The row covers the record. */
   function hold(number: number): Lease {
     counts.set(number, (counts.get(number) ?? 0) + 1)
     let isHeld = true
@@ -78,8 +77,11 @@ export function openLeases(
   /** After the row is set: either the recycler sees the row, or we see its floor. */
   function mayEnter(number: number): boolean {
     if (Atomics.load(words, FLOOR) <= number) return true
-    const covered = thread === front ? 0 : Atomics.load(words, rowAt(front))
-    return covered > 0 && covered <= number
+    if (thread !== front) {
+      const covered = Atomics.load(words, rowAt(front))
+      if (covered > 0 && covered <= number) return true
+    }
+    return false
   }
   return {
     newest: () => Atomics.load(words, top),
