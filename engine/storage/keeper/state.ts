@@ -178,14 +178,7 @@ export class KeeperState {
       default:
         this.#queue.push(request)
     }
-    return this.#workOff()
-  }
-
-  /**
-   * At the bound the oldest requests are answered before a further one is taken: whoever sends waits in its port meanwhile. None is
-   * refused, because a diff that is missing makes every later root wrong.
-   */
-  #workOff(): readonly KeeperAnswer[] {
+    // At the bound the oldest are answered first: none is refused, because a diff that is missing makes every later root wrong.
     const answers: KeeperAnswer[] = []
     while (this.#queue.length + this.#waiting.length > MAX_QUEUED) answers.push(...this.step())
     return answers
