@@ -17,8 +17,8 @@ import { openSocket } from '../fixtures/sockets.ts'
 import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const run = promisify(execFile)
-const PAGES = ['docs/start.md']
-const PAGES_OF_PARTS = ['README.md', 'docs/testing.md']
+const PAGES = ['README.md', 'docs/start.md']
+const PAGES_OF_PARTS = ['docs/install.md', 'docs/testing.md']
 /** `cast` is there after `npm ci --prefix bench`. */
 const PATH = [process.env['PATH'], resolve('bench/node_modules/.bin')].join(delimiter)
 const env = { ...process.env, PATH }
@@ -40,8 +40,9 @@ describe.each(PAGES)('%s', (page) => {
   }))
 
   // The page says how it is run, which is beside the modules that it imports.
-  test('the first one runs as a file, as the page says', { timeout: 60_000 }, async () => {
-    const [, command] = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)!
+  const asFile = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)
+  test.runIf(asFile !== null)('the first one runs as a file', { timeout: 60_000 }, async () => {
+    const [, command] = asFile!
     const folder = mkdtempSync(join(tmpdir(), 'flashnode-first-'))
     symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
     const [program, file] = command!.split(' ')
@@ -86,7 +87,7 @@ describe.each(PAGES_OF_PARTS)('%s', (page) => {
   // A part may leave the chain paused.
   afterEach(async () => void (await call(`${node.url}/flashblocks`, 'dev_resume')))
 
-  test('has parts of programs', () => expect(parts.length).toBeGreaterThan(1))
+  test('has parts of programs', () => expect(parts.length).toBeGreaterThan(0))
   test.for(parts)('part $at', { timeout: 60_000 }, async ({ code }, { expect: own }) => {
     own.hasAssertions()
     await runPart(code)
