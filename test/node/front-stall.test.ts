@@ -36,8 +36,8 @@ const sent = signTransaction(
 /** At the signal the front takes a transaction into its pool, and then does nothing but look at the shared views. */
 const stall: Edit = {
   file: 'workers/node/serving.ts',
-  find: 'await becomeReady(context, parts, { doors, url, source, isQuiet: role.isQuiet === true })',
-  replace: `await becomeReady(context, parts, { doors, url, source, isQuiet: role.isQuiet === true })
+  find: 'await becomeReady(context, parts, { doors, url, source, startHead, isQuiet })',
+  replace: `await becomeReady(context, parts, { doors, url, source, startHead, isQuiet })
   process.once('SIGUSR2', () => {
     const taken = parts.transactions.service.submit(hexToBytes('${bytesToHex(sent.raw)}'), { address: '', isGone: false })
     const word = new Int32Array(new SharedArrayBuffer(4))

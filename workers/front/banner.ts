@@ -5,6 +5,44 @@ import type { FromWriter } from '../thread/messages.ts'
 export const readyLine = (url: string, chainId: bigint, head: bigint): string =>
   `flashnode ready ${url} chain ${chainId} head ${head}\n`
 
+/** What is known of a node when it is ready. */
+export type Addresses = {
+  readonly url: string
+  readonly hasFeed: boolean
+  readonly hasPage: boolean
+  readonly rateLimit: number | 'off'
+  /** The chain that was in the directory before this start. */
+  readonly continued:
+    | { readonly path: string; readonly block: number; readonly hint: string }
+    | undefined
+}
+
+/** What can be asked where, for a person: printed before the ready line, which programs read. */
+export function addressLines({ url, hasFeed, hasPage, rateLimit, continued }: Addresses): string {
+  const socket = url.replace(/^http/, 'ws')
+  const rows: readonly (readonly [address: string, words: string])[] = [
+    [`${url}/`, 'sealed blocks only'],
+    [`${url}/flashblocks`, 'pending from flashblocks'],
+    [`${socket}/flashblocks`, 'the same, WebSocket'],
+    ...(hasFeed ? ([[`${socket}/feed`, 'raw flashblocks feed']] as const) : []),
+    ...(hasPage ? ([[`${url}/`, 'browser: status page']] as const) : []),
+  ]
+  const width = Math.max(...rows.map(([address]) => address.length))
+  return [
+    ...(continued === undefined
+      ? []
+      : [`continues ${continued.path} at block ${continued.block}${continued.hint}`]),
+    ...rows.map(([address, words]) => `  ${address.padEnd(width)} ${words}`),
+    ...(rateLimit === 'off'
+      ? []
+      : [
+          `  ${rateLimit} requests/s for each address; a test suite lifts it with --rate-limit off`,
+        ]),
+    '',
+    '',
+  ].join('\n')
+}
+
 type Sealed = Extract<FromWriter, { readonly type: 'sealed' }>
 export function sealedLine({ number, flashblocks, transactions, gasUsed, ms }: Sealed): string {
   const gas = (Number(gasUsed) / 1e6).toFixed(2)

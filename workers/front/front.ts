@@ -11,7 +11,13 @@ import type { StatusPage } from '../../rpc/http/status-page.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
-import { createRpc, type FilterHome, type Rpc, type RpcStats } from '../../rpc/rpc.ts'
+import {
+  createRpc,
+  type FilterHome,
+  type Rpc,
+  type RpcOptions,
+  type RpcStats,
+} from '../../rpc/rpc.ts'
 import { trustedProxies } from '../../rpc/seam/address.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
 import type { Executor } from '../../rpc/seam/executor.ts'
@@ -243,10 +249,19 @@ function openRpc(
     syncing: parts.syncing,
     now: parts.now,
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
-    onCall: parts.metrics.call,
+    onCall: onCallOf(parts),
     slowCalls: slowCallsOf(parts),
     provenance: parts.courses?.provenance,
   })
+}
+
+/** Counts each call, and logs it at the levels at which somebody looks for one request. */
+function onCallOf({ log, metrics }: FrontParts): NonNullable<RpcOptions['onCall']> {
+  if (log.isLevelEnabled?.('debug') !== true) return metrics.call
+  return (method, ms, code) => {
+    metrics.call(method, ms, code)
+    log.debug({ method: loggable(method), ms: Math.round(ms), status: code ?? 'ok' }, 'request')
+  }
 }
 
 function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { createWaitingMemory } from '../../engine/txpool/shared/memory.ts'
 import { openWaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import type { ShowPlace } from '../../engine/views/showing.ts'
@@ -15,7 +16,7 @@ import { filterHome } from '../cells/filters.ts'
 import type { SharedCounts } from '../cells/messages.ts'
 import type { NodeConfig } from '../config/serving.ts'
 import { accountsOf, openKeys } from '../front/accounts.ts'
-import { readyLine } from '../front/banner.ts'
+import { type Addresses, addressLines, readyLine } from '../front/banner.ts'
 import { bringBack } from '../front/bring-back.ts'
 import { bootstrapDoor } from '../front/feed-gate.ts'
 import { createFront, type Front } from '../front/front.ts'
@@ -75,6 +76,7 @@ export async function serve(
   await openAdmin(context, parts)
   await openAgent(context, parts)
   await parts.threads.ready
+  const startHead = headsOf(parts.reader).canonical
   const found = transactions.restore(parts.journal.found)
   tellRestored(log, found.restored)
   await source?.start(front.answer)
@@ -83,7 +85,8 @@ export async function serve(
       (restored) => tellRestored(log, restored),
       (error: Error) => context.fail(`journalled transactions: ${error.message}`),
     )
-  await becomeReady(context, parts, { doors, url, source, isQuiet: role.isQuiet === true })
+  const isQuiet = role.isQuiet === true
+  await becomeReady(context, parts, { doors, url, source, startHead, isQuiet })
   return { url, answer: front.answer }
 }
 
@@ -197,6 +200,8 @@ type Opened = {
   readonly doors: Doors
   readonly url: string
   readonly source: ConnectedSource | undefined
+  /** Canonical height when the directory was opened. */
+  readonly startHead: number
   readonly isQuiet: boolean
 }
 
@@ -204,7 +209,7 @@ type Opened = {
 async function becomeReady(
   context: NodeContext,
   parts: Parts,
-  { doors, url, source, isQuiet }: Opened,
+  { doors, url, source, startHead, isQuiet }: Opened,
 ): Promise<void> {
   const { config, lifecycle, log } = context
   const { reader, health, chain, pool } = parts
@@ -234,6 +239,13 @@ async function becomeReady(
   }
   if (!isQuiet) {
     if (source !== undefined) process.stdout.write(source.banner(chain))
+    if (url !== '') {
+      const makesChain = source !== undefined && source.caughtUp === undefined
+      const continued = continuedChain(config, chain, { startHead, makesChain })
+      const { page, rateLimit } = config
+      const [hasFeed, hasPage] = [source !== undefined, page === 'on']
+      process.stdout.write(addressLines({ url, hasFeed, hasPage, rateLimit, continued }))
+    }
     process.stdout.write(readyLine(url, chain.chainId, BigInt(headsOf(reader).canonical)))
   }
   pool.saveCompiled()
@@ -243,6 +255,17 @@ async function becomeReady(
     { config, lifecycle },
     { pool, openNear: config.frontThreads > 1 ? undefined : parts.openNear },
   )
+}
+
+/** undefined: the chain starts with this start, or its directory ends with it. */
+function continuedChain(
+  { datadir }: Pick<NodeConfig, 'datadir'>,
+  { genesisHeader }: Pick<ChainSpec, 'genesisHeader'>,
+  { startHead, makesChain }: { readonly startHead: number; readonly makesChain: boolean },
+): Addresses['continued'] {
+  if (datadir === undefined || BigInt(startHead) === genesisHeader.number) return undefined
+  const hint = makesChain ? '; --ephemeral starts a new one' : ''
+  return { path: datadir, block: startHead, hint }
 }
 
 const headsOf = (reader: ChainReader) =>

@@ -2,7 +2,8 @@
 import { createRequire } from 'node:module'
 import { type Logger, pino } from 'pino'
 
-export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> &
+  Partial<Pick<Logger, 'isLevelEnabled'>>
 
 /** Plain data, so that every thread logs alike. */
 export type LogOptions = { readonly level: string; readonly isPretty: boolean }

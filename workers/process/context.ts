@@ -7,7 +7,7 @@ import type { Lifecycle } from './lifecycle.ts'
 export type NodeContext = {
   readonly config: NodeConfig
   /** For what is as it should be. */
-  readonly log: Pick<Log, 'debug' | 'info'>
+  readonly log: Pick<Log, 'debug' | 'info' | 'isLevelEnabled'>
   readonly reporter: Reporter
   readonly logOptions: LogOptions
   readonly lifecycle: Lifecycle
