@@ -29,6 +29,8 @@ export type TxpoolLimits = {
   readonly expiryMs: number
   /** Milliseconds after which a transaction that was handed out is taken for lost. */
   readonly handedMs: number
+  /** Senders that each canonical block looks at for a nonce that has risen without a transaction of theirs. */
+  readonly gapSenders: number
   /** Transactions whose refusal by the sequencer is remembered, and for how many milliseconds. */
   readonly refused: number
   readonly refusedMs: number
@@ -59,6 +61,7 @@ export const TXPOOL_LIMITS: TxpoolLimits = {
   minimumTip: 0n,
   expiryMs: 3 * 60 * 60 * 1000,
   handedMs: 10_000,
+  gapSenders: 1_000,
   refused: 1_000,
   refusedMs: 10 * 60_000,
   departed: 4_096,

@@ -73,7 +73,7 @@ export function spending(sender: Sender, nonce: bigint, except: bigint): bigint 
 export function takeBackUnused(
   senders: Iterable<Sender>,
   of?: { readonly pending: Position; readonly handedBeforeMs: number },
-): ReadonlySet<Sender> {
+): Set<Sender> {
   const returned = new Set<Sender>()
   for (const sender of senders)
     for (const entry of sender.entries.values()) {

@@ -8,6 +8,7 @@ import { chooseBest } from './best.ts'
 import { createDeparted, type Departure, LEFT, type Standing } from './departed.ts'
 import { candidate, hasShare, victims } from './eviction.ts'
 import { outdated } from './expiry.ts'
+import { createGapRound } from './gap-round.ts'
 import { createIncluded, type Included } from './included.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { createKept, type Kept } from './kept.ts'
@@ -23,9 +24,9 @@ import {
   newEntry,
   type Offered,
   type PendingListener,
-  type Position,
   type ReadHead,
   type RejectedTransaction,
+  type SettledHeads,
   type Submitted,
   type TxpoolHead,
   type TxpoolOptions,
@@ -66,6 +67,7 @@ export class Txpool {
   #open = 0
   #dropped = 0
   #canonical = -1
+  readonly #gapped: () => readonly Sender[]
 
   constructor(options: TxpoolOptions) {
     this.limits = { ...TXPOOL_LIMITS, ...options.limits }
@@ -80,6 +82,7 @@ export class Txpool {
     this.#onNews = options.onNews ?? (() => {})
     this.#announcements = createAnnouncements(this.#onNews)
     this.#unwanted = createUnwanted(this.limits.unwanted)
+    this.#gapped = createGapRound(this.#senders, this.limits.gapSenders)
   }
 
   /**
@@ -255,20 +258,16 @@ export class Txpool {
   }
 
   /** After each publish: frees what was handed out for flashblocks up to `pending` and is not in them, and forgets what is old. */
-  settle(heads: {
-    readonly pending: Position
-    readonly canonical: number
-    readonly nonceOf: NonceOf
-  }): void {
+  settle(heads: SettledHeads): void {
     const now = this.#now()
-    const returned = takeBackUnused(this.#senders.values(), {
-      pending: heads.pending,
-      handedBeforeMs: now - this.limits.handedMs,
-    })
-    for (const sender of returned)
-      this.#moveNonce(sender, heads.nonceOf(sender.address, sender.nonce))
-    if (returned.size > 0) this.#onNews()
-    if (heads.canonical === this.#canonical) return
+    const handedBeforeMs = now - this.limits.handedMs
+    const stale = takeBackUnused(this.#senders.values(), { pending: heads.pending, handedBeforeMs })
+    if (stale.size > 0) this.#onNews()
+    const isNewBlock = heads.canonical !== this.#canonical
+    for (const sender of isNewBlock ? [...stale, ...this.#gapped()] : stale)
+      if (this.#moveNonce(sender, heads.nonceOf(sender.address, sender.nonce)))
+        this.#announce(sender.address)
+    if (!isNewBlock) return
     this.#canonical = heads.canonical
     this.#forget({ canonical: heads.canonical, nowMs: now, limits: this.limits })
     this.#journal.rewriteWhenDue()

@@ -181,3 +181,11 @@ export function effectiveTip(entry: Entry, baseFee: bigint): bigint {
   const room = entry.feeCap - baseFee
   return room < entry.tipCap ? room : entry.tipCap
 }
+
+/** Where the chain stands after a publish. */
+export type SettledHeads = {
+  readonly pending: Position
+  /** Number of the canonical head. */
+  readonly canonical: number
+  readonly nonceOf: NonceOf
+}

@@ -408,6 +408,36 @@ describe('included', () => {
     expect(journal).toEqual([b.raw, c.raw])
   })
 
+  test.each<[string, bigint, 'left' | 'offered']>([
+    ['past it', 3n, 'left'],
+    ['to it', 2n, 'offered'],
+  ])('a nonce that rises without a transaction of the sender is seen, %s', (_name, nonce, then) => {
+    const { pool, head } = testPool()
+    const gapped = transfer(0, 2)
+    pool.submit(gapped.raw, at(head))
+    pool.settle(settled({ number: 8, index: 1 }, 7, movedTo(0n)))
+    expect(pool.standingOf(gapped.hash)).toMatchObject({ why: 'waits' })
+    const told: Uint8Array[] = []
+    pool.onPending((hash) => told.push(hash))
+    pool.settle(settled({ number: 9, index: 1 }, 8, movedTo(nonce)))
+    if (then === 'left') {
+      expect(pool.standingOf(gapped.hash)).toEqual({ why: 'replaced', by: undefined })
+      expect(told).toEqual([])
+    } else expect(told).toEqual([gapped.hash])
+  })
+
+  test('each block looks at some of the senders behind a missing nonce, in turn', () => {
+    const { pool, head } = testPool({ gapSenders: 2 })
+    const gapped = [0, 1, 2].map((sender) => transfer(sender, 2))
+    for (const { raw } of gapped) pool.submit(raw, at(head))
+    const waiting = (canonical: number): number => {
+      const pending = { number: canonical, index: 1 }
+      pool.settle({ pending, canonical, nonceOf: () => 9n })
+      return pool.counts().queued
+    }
+    expect([waiting(1), waiting(2)]).toEqual([1, 0])
+  })
+
   test('one that this pool never saw comes back too', () => {
     const { pool } = testPool()
     pool.include(transfer(0, 0), 7)
