@@ -27,7 +27,9 @@ export function createHostCheck(names: readonly string[]): (host: string | undef
   let last = { host: 'localhost', isAllowed: true }
   return (host) => {
     if (host === undefined || host === '') return true
-    if (host !== last.host) last = { host, isAllowed: isAllowed(nameOf(host)) }
+    if (host !== last.host)
+      // An IPv6 address may stand without brackets, as in go-ethereum.
+      last = { host, isAllowed: isIP(host) !== 0 || isAllowed(nameOf(host)) }
     return last.isAllowed
   }
 }

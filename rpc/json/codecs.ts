@@ -92,6 +92,8 @@ function unsigned(type: string, bits: number): PlainCodec<bigint> {
 }
 export const uint256 = unsigned('*hexutil.Big', 256)
 export const uint64 = unsigned('hexutil.Uint64', 64)
+/** A field of one byte in an envelope. */
+const uint8 = unsigned('hexutil.Uint64', 8)
 const index64 = unsigned('hexutil.Uint', 64)
 /** Position in a block; one that no block has reads as the greatest safe number. */
 export const index: PlainCodec<number> = {
@@ -239,12 +241,15 @@ const authorizationList = array(
     chainId: uint256,
     address,
     nonce: uint64,
-    yParity: uint64,
+    yParity: uint8,
     r: uint256,
     s: uint256,
   }),
   1_000,
 )
+
+/** A member whose value no method reads: it is refused, or ignored, for being there. */
+const present: Codec<true> = { decode: () => true, encode: (value) => value, schema: {} }
 
 /** The transaction object of eth_call, eth_estimateGas and eth_sendTransaction. */
 export const transactionCall = object('TransactionArgs', {
@@ -263,6 +268,9 @@ export const transactionCall = object('TransactionArgs', {
   maxFeePerBlobGas: uint256,
   blobVersionedHashes: array(hash, 64),
   authorizationList,
+  blobs: present,
+  commitments: present,
+  proofs: present,
 })
 
 /** An object all of whose fields must be there. */

@@ -62,8 +62,9 @@ const blockCount: PlainCodec<bigint> = {
   decode(wire) {
     if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
     if (typeof wire !== 'string') throw new SchemaError('invalid hex or decimal integer')
-    if (wire.startsWith('0x')) return uint64.decode(wire)
-    if (!/^[0-9]{1,19}$/.test(wire)) throw new SchemaError('invalid hex or decimal integer')
+    const isNumber = /^(0[xX][0-9a-fA-F]{1,64}|[0-9]{1,64})$/.test(wire)
+    if (!isNumber || BigInt(wire) >> 64n !== 0n)
+      throw new SchemaError('invalid hex or decimal integer')
     return BigInt(wire)
   },
   encode: (value) => `0x${value.toString(16)}`,

@@ -3,7 +3,7 @@ import { hashesText } from '../../json/json.ts'
 import { booleanResult, textResult } from '../../json/results.ts'
 import { boolean, strictObject } from '../../json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../method/method.ts'
-import { invalidArgument } from '../../seam/errors.ts'
+import { invalidParameter } from '../../seam/errors.ts'
 import { CONTROL, headText, natural, placeText, type SendControl } from './controls.ts'
 
 /** Of silence: ten minutes. */
@@ -23,7 +23,7 @@ export const breakControls = (send: SendControl): readonly Method[] => [
     params: [optional('Options', reorgOptions, {})],
     result: textResult('Head, removed blocks, dropped transactions', { type: 'object' }),
     async handler(_context, { depth = 1n, keep = false }) {
-      if (depth > MOST_DEPTH) throw invalidArgument(0, `depth is at most ${MOST_DEPTH}`)
+      if (depth > MOST_DEPTH) throw invalidParameter(0, `depth is at most ${MOST_DEPTH}`)
       const done = await send({ type: 'reorg', depth: Number(depth), isKept: keep })
       const { removed = [], dropped = [] } = done
       return `{"head":${headText(done)},"removed":${hashesText(removed)},"dropped":${hashesText(dropped)}}`
@@ -55,8 +55,8 @@ export const breakControls = (send: SendControl): readonly Method[] => [
     params: [param('Options', silenceOptions)],
     result: booleanResult('Done'),
     async handler(_context, { ms }) {
-      if (ms === undefined) throw invalidArgument(0, 'ms is missing')
-      if (ms > MOST_MS) throw invalidArgument(0, `ms is at most ${MOST_MS}`)
+      if (ms === undefined) throw invalidParameter(0, 'expected a whole number, got nothing', '.ms')
+      if (ms > MOST_MS) throw invalidParameter(0, `ms is at most ${MOST_MS}`)
       await send({ type: 'silence', ms: Number(ms) })
       return true
     },

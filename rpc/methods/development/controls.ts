@@ -6,7 +6,7 @@ import { quantityText } from '../../json/codecs.ts'
 import { booleanResult, quantityResult, textResult } from '../../json/results.ts'
 import { boolean, kindOf, type PlainCodec, refuseUnknown, SchemaError } from '../../json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../method/method.ts'
-import { invalidArgument } from '../../seam/errors.ts'
+import { invalidParameter } from '../../seam/errors.ts'
 import type { Limits } from '../../seam/limits.ts'
 
 /** Resolves when it is done. @throws {RpcError} */
@@ -23,7 +23,9 @@ function whole(bits: number): PlainCodec<bigint> {
   return {
     decode(wire) {
       if (typeof wire === 'number' && (!Number.isSafeInteger(wire) || wire < 0))
-        throw new SchemaError('number must be a whole one, not below 0')
+        throw new SchemaError(
+          'JSON number must be a whole one from 0 to 2^53 - 1; greater ones are written as text',
+        )
       if (typeof wire !== 'number' && (typeof wire !== 'string' || !WHOLE.test(wire)))
         throw new SchemaError(kindOf(wire), `uint${bits}`)
       const value = BigInt(wire)
@@ -102,7 +104,7 @@ export function chainControls(send: SendControl, isRunning: () => boolean): read
         result: booleanResult('Done'),
         handler(_context, gasLimit) {
           if (gasLimit < LEAST_GAS || gasLimit > MOST_GAS)
-            throw invalidArgument(0, `a block has ${LEAST_GAS} to ${MOST_GAS} gas`)
+            throw invalidParameter(0, `a block has ${LEAST_GAS} to ${MOST_GAS} gas`)
           return send({ type: 'gasLimit', gasLimit }).then(() => true)
         },
       }),
@@ -148,7 +150,7 @@ function automine(
         handler(context, seconds) {
           const blockTime = BigInt(context.chain.blockTime)
           if (seconds !== 0n && seconds !== blockTime)
-            throw invalidArgument(
+            throw invalidParameter(
               0,
               `blocks of this chain come every ${blockTime} s (--block-time-ms), or not at all (0)`,
             )
@@ -165,11 +167,11 @@ export const CONTROL = { hasEffect: true, isWaiting: true } as const
 function mining(send: SendControl): readonly Method[] {
   function checkBlocks({ minedBlocks }: Limits, blocks: bigint): void {
     if (blocks > minedBlocks)
-      throw invalidArgument(0, `at most ${minedBlocks} blocks at a time (--limit-mined-blocks)`)
+      throw invalidParameter(0, `at most ${minedBlocks} blocks at a time (--limit-mined-blocks)`)
   }
   async function mine(blocks: bigint, interval?: bigint): Promise<void> {
     if (interval !== undefined && interval > MOST_INTERVAL)
-      throw invalidArgument(1, `blocks are at most ${MOST_INTERVAL} s apart`)
+      throw invalidParameter(1, `blocks are at most ${MOST_INTERVAL} s apart`)
     if (blocks === 0n) return
     await send({
       type: 'mine',
@@ -266,7 +268,7 @@ function times(send: SendControl): readonly Method[] {
       result: textResult('Done', { type: 'null' }),
       handler(_context, every) {
         if (every === 0n || every > MOST_INTERVAL)
-          throw invalidArgument(0, `blocks are 1 to ${MOST_INTERVAL} s apart`)
+          throw invalidParameter(0, `blocks are 1 to ${MOST_INTERVAL} s apart`)
         return send({ type: 'time', every }).then(() => undefined)
       },
     }),

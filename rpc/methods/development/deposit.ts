@@ -3,7 +3,7 @@ import { address, bytes } from '../../json/codecs.ts'
 import { hashResult } from '../../json/results.ts'
 import { strictObject } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { invalidArgument } from '../../seam/errors.ts'
+import { invalidParameter } from '../../seam/errors.ts'
 import type { SendDeposit } from '../../seam/ports.ts'
 import { MOST_DEPOSIT_GAS } from '../unsigned.ts'
 import { natural, wei } from './controls.ts'
@@ -28,9 +28,10 @@ export const depositMethod = (send: SendDeposit): Method =>
     params: [param('Deposit', depositArguments)],
     result: hashResult('Transaction hash'),
     async handler(_context, { from, to, mint, value, gas, data }) {
-      if (from === undefined) throw invalidArgument(0, 'from is missing')
+      if (from === undefined)
+        throw invalidParameter(0, 'expected hex encoded address, got nothing', '.from')
       if (gas !== undefined && gas > MOST_DEPOSIT_GAS)
-        throw invalidArgument(0, `gas is at most ${MOST_DEPOSIT_GAS} in a deposit`)
+        throw invalidParameter(0, `a deposit has at most ${MOST_DEPOSIT_GAS}`, '.gas')
       const input = data ?? new Uint8Array(0)
       const gasLimit = gas ?? DEFAULT_GAS
       return send({ from, to, mint: mint ?? 0n, value: value ?? 0n, gasLimit, input })

@@ -6,11 +6,12 @@ import {
 } from '../../../engine/execution/transaction/edits.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { bigintToBytes, bytesToBigint } from '../../../engine/primitives/words.ts'
 import { address, bytes } from '../../json/codecs.ts'
 import { booleanResult } from '../../json/results.ts'
 import { type Codec, refine, text } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { invalidArgument } from '../../seam/errors.ts'
+import { invalidParameter } from '../../seam/errors.ts'
 import { type StateOverrideValue, stateOverride } from '../shared/overrides.ts'
 import { slotKey } from '../shared/slot-key.ts'
 import { CONTROL, headResult, headText, named, natural, type SendControl, wei } from './controls.ts'
@@ -24,6 +25,12 @@ const word: Codec<Bytes> = refine(
   text('hex encoded word', 66),
   (wire) => slotKey(wire).key,
   bytesToHex,
+)
+/** A number, as anvil takes it: decimal text is no hex. */
+const slot: Codec<Bytes> = refine(
+  wei,
+  (value) => bigintToBytes(value, 32),
+  (key) => bytesToBigint(key),
 )
 const code: Codec<Bytes> = refine(
   bytes,
@@ -51,7 +58,7 @@ export function editControls(send: SendControl): readonly Method[] {
         const edits = editsOf(state)
         const { length } = encodeEdits(edits)
         if (length > MAX_EDIT_BYTES)
-          throw invalidArgument(0, `${length} bytes of edits, at most ${MAX_EDIT_BYTES} at a time`)
+          throw invalidParameter(0, `${length} bytes of edits, at most ${MAX_EDIT_BYTES} at a time`)
         return headText(await send({ type: 'edit', edits }))
       },
     }),
@@ -73,7 +80,7 @@ export function editControls(send: SendControl): readonly Method[] {
         params: [param('Address', address), param('Nonce', natural)],
         result: booleanResult('Done'),
         handler(_context, who, nonce) {
-          if (nonce > MAX_NONCE) throw invalidArgument(1, `a nonce is at most ${MAX_NONCE}`)
+          if (nonce > MAX_NONCE) throw invalidParameter(1, `a nonce is at most ${MAX_NONCE}`)
           return edit([{ address: who, nonce }])
         },
       }),
@@ -93,7 +100,7 @@ export function editControls(send: SendControl): readonly Method[] {
         ...CONTROL,
         name,
         summary: 'The slot has this value from a block of its own on.',
-        params: [param('Address', address), param('Slot', word), param('Value', word)],
+        params: [param('Address', address), param('Slot', slot), param('Value', word)],
         result: booleanResult('Done'),
         handler: (_context, who, key, value) => edit([{ address: who, slots: [[key, value]] }]),
       }),
@@ -105,7 +112,7 @@ function editsOf(state: StateOverrideValue): readonly AccountEdit[] {
   return state.map(([who, { balance, nonce, code, stateDiff, ...others }]) => {
     for (const [field, value] of Object.entries(others))
       if (value !== undefined)
-        throw invalidArgument(0, `${field} cannot be set: balance, nonce, code and stateDiff can`)
+        throw invalidParameter(0, `${field} cannot be set: balance, nonce, code and stateDiff can`)
     if (code !== undefined) checkCode(0, code)
     return { address: who, balance, nonce, code, slots: stateDiff }
   })
@@ -113,5 +120,5 @@ function editsOf(state: StateOverrideValue): readonly AccountEdit[] {
 
 function checkCode(argument: number, { length }: Bytes): void {
   if (length > MAX_CODE_BYTES)
-    throw invalidArgument(argument, `code of ${length} bytes, at most ${MAX_CODE_BYTES}`)
+    throw invalidParameter(argument, `code of ${length} bytes, at most ${MAX_CODE_BYTES}`)
 }

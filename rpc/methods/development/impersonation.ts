@@ -7,7 +7,7 @@ import { address, transactionCall } from '../../json/codecs.ts'
 import { booleanResult, hashResult } from '../../json/results.ts'
 import { boolean } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { failed, invalidArgument } from '../../seam/errors.ts'
+import { failed, invalidParameter } from '../../seam/errors.ts'
 import type { Impersonation, SendDeposit } from '../../seam/ports.ts'
 import { sendUnsigned } from '../unsigned.ts'
 import { CONTROL, named } from './controls.ts'
@@ -73,7 +73,8 @@ export function impersonation(send: SendDeposit): {
       params: [param('Transaction', transactionCall)],
       result: hashResult('Transaction hash'),
       handler(context, call) {
-        if (call.from === undefined) throw invalidArgument(0, 'from is missing')
+        if (call.from === undefined)
+          throw invalidParameter(0, 'expected hex encoded address, got nothing', '.from')
         return sendUnsigned(context, call, { from: call.from, send })
       },
     }),

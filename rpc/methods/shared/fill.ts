@@ -3,7 +3,7 @@ import type { ChainView } from '../../../engine/chain/types.ts'
 import { invalid } from '../../../engine/execution/transaction/invalid.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
-import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import {
   decodeTransaction,
@@ -51,7 +51,9 @@ export function checkFields(
   if (to === undefined && (content === undefined || content.length === 0))
     throw failed('contract creation without any data provided')
   if (maxFeePerGas !== undefined && (maxPriorityFeePerGas ?? 0n) > maxFeePerGas)
-    throw failed(`maxFeePerGas (${maxFeePerGas}) < maxPriorityFeePerGas (${maxPriorityFeePerGas})`)
+    throw failed(
+      `maxFeePerGas (${quantity(maxFeePerGas)}) < maxPriorityFeePerGas (${quantity(maxPriorityFeePerGas!)})`,
+    )
   const size = leastSize(call)
   if (size > transactionBytes)
     throw failed(`oversized data: transaction size ${size}, limit ${transactionBytes}`)
@@ -68,8 +70,10 @@ function checkAuthorizations({ from = ZERO_20, to, gasPrice, authorizationList }
 }
 
 /** No chain whose accounts the node holds has blobs. @throws {RpcError} */
-function checkBlobs({ to, blobVersionedHashes, maxFeePerBlobGas }: CallFields): void {
-  if (blobVersionedHashes === undefined && maxFeePerBlobGas === undefined) return
+function checkBlobs(call: CallFields): void {
+  const { to, blobVersionedHashes, maxFeePerBlobGas } = call
+  const sidecar = call.blobs ?? call.commitments ?? call.proofs
+  if ((blobVersionedHashes ?? maxFeePerBlobGas ?? sidecar) === undefined) return
   if (maxFeePerBlobGas === 0n) throw failed('maxFeePerBlobGas, if specified, must be non-zero')
   if (blobVersionedHashes?.length === 0) throw failed('need at least 1 blob for a blob transaction')
   if (blobVersionedHashes !== undefined && to === undefined)

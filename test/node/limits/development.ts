@@ -54,9 +54,5 @@ export const DEVELOPMENT = {
     'server busy: too many deposits wait (--limit-deposits-waiting)',
     secondDeposit,
   ),
-  minedBlocks: row(
-    1,
-    'invalid argument 0: at most 1 blocks at a time (--limit-mined-blocks)',
-    mined,
-  ),
+  minedBlocks: row(1, 'params[0]: at most 1 blocks at a time (--limit-mined-blocks)', mined),
 } satisfies Some

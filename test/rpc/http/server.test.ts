@@ -80,6 +80,12 @@ describe('requests', () => {
     ],
     ['an empty host', { path: '/', headers: { ...json, host: '' }, body: '1' }, 200, /body/],
     [
+      'an IPv6 address without brackets',
+      { path: '/', headers: { ...json, host: '::1' }, body: '1' },
+      200,
+      /body/,
+    ],
+    [
       'a host that is a port alone',
       { path: '/', headers: { ...json, host: ':1' }, body: '1' },
       403,

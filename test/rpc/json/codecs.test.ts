@@ -386,7 +386,7 @@ describe('properties', () => {
           chainId: big,
           address: someAddress,
           nonce: small,
-          yParity: small,
+          yParity: fc.bigInt({ min: 0n, max: 255n }),
           r: big,
           s: big,
         }),

@@ -153,6 +153,10 @@ describe('what the endpoints show', () => {
       expect(reward).toHaveLength(2)
     },
   )
+  test.each([2, '2', '0x2', '0x02', '0X2'])('a fee history of %j blocks has two', async (count) => {
+    const { gasUsedRatio } = (await result('eth_feeHistory', [count, 'latest'])) as Json
+    expect(gasUsedRatio).toHaveLength(2)
+  })
   test.each(errors)('%s %j is refused', async (method, params, code, message) => {
     expect((await rpc.ask(method, params)).error).toEqual({ code, message })
   })

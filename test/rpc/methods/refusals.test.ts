@@ -97,6 +97,15 @@ describe('of the message', () => {
   })
 })
 
+test('the last nonce is refused with the code of eth_call where nonces are checked', async () => {
+  const stateOverrides = { [from]: { nonce: '0xffffffffffffffff' } }
+  const block = { stateOverrides, calls: [{ from, to, maxFeePerGas: '0x174876e800' }] }
+  const payload = { validation: true, blockStateCalls: [block] }
+  expect(await refusals([['eth_simulateV1', [payload, 'latest']]])).toEqual([
+    expect.stringMatching(/^-32000 err: nonce has max value: address 0x/),
+  ])
+})
+
 describe('of a transaction object, before anything is estimated or signed', () => {
   const fees = { maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' }
   test.each<[object, string]>([
@@ -121,6 +130,18 @@ describe('of a transaction object, before anything is estimated or signed', () =
       '-32000 missing "to" in blob transaction',
     ],
     [{ to, ...fees, blobVersionedHashes: [blob] }, '-32003 transaction type not supported'],
+    [{ to, ...fees, blobs: ['0x00'] }, '-32003 transaction type not supported'],
+    [{ to, ...fees, blobs: [] }, '-32003 transaction type not supported'],
+    [{ to, ...fees, commitments: [] }, '-32003 transaction type not supported'],
+    [{ to, ...fees, proofs: ['0x00'] }, '-32003 transaction type not supported'],
+    [
+      { to, maxFeePerGas: '0xa', maxPriorityFeePerGas: '0xb' },
+      '-32000 maxFeePerGas (0xa) < maxPriorityFeePerGas (0xb)',
+    ],
+    [
+      { to, ...fees, authorizationList: [{ ...authorization, yParity: '0x100' }] },
+      '-32602 invalid argument 0: json: cannot unmarshal hex number > 8 bits into Go struct field TransactionArgs.authorizationList.0.yParity of type hexutil.Uint64',
+    ],
     [
       { to, ...fees, maxFeePerBlobGas: '0x0' },
       '-32000 maxFeePerBlobGas, if specified, must be non-zero',

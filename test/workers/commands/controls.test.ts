@@ -116,13 +116,13 @@ test('says what is wrong', SECONDS, async () => {
     `-32000 the newest block has timestamp ${newest}: give a later one`,
   )
   await expect(ask('evm_increaseTime', -1)).rejects.toThrow(
-    '-32602 params[0]: number must be a whole one, not below 0',
+    '-32602 params[0]: JSON number must be a whole one from 0 to 2^53 - 1; greater ones are written as text',
   )
   await expect(ask('anvil_mine', 1_001)).rejects.toThrow(
-    '-32602 invalid argument 0: at most 1000 blocks at a time (--limit-mined-blocks)',
+    '-32602 params[0]: at most 1000 blocks at a time (--limit-mined-blocks)',
   )
   await expect(ask('evm_setIntervalMining', 2)).rejects.toThrow(
-    '-32602 invalid argument 0: blocks of this chain come every 1 s (--block-time-ms), or not at all (0)',
+    '-32602 params[0]: blocks of this chain come every 1 s (--block-time-ms), or not at all (0)',
   )
   await ask('dev_resume')
   await expect(ask('dev_step')).rejects.toThrow('-32000 the chain is not paused: dev_pause first')

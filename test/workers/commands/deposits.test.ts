@@ -88,9 +88,9 @@ test('two of one kind are two, in one block too', SECONDS, async () => {
 
 test('says what is wrong with one', SECONDS, async () => {
   await expect(deposit({ to: fresh() })).rejects.toThrow(
-    '-32602 invalid argument 0: from is missing',
+    '-32602 params[0].from: expected hex encoded address, got nothing',
   )
   await expect(deposit({ from: fresh(), gas: '0x1312d01' })).rejects.toThrow(
-    '-32602 invalid argument 0: gas is at most 20000000 in a deposit',
+    '-32602 params[0].gas: a deposit has at most 20000000',
   )
 })

@@ -98,15 +98,24 @@ test('an edit is in a block of its own, proven by its root', SECONDS, async () =
   expect(traced).toHaveLength(2)
 })
 
+test('a slot is a number: JSON, decimal text, hex with leading zeros', SECONDS, async () => {
+  const who = fresh()
+  await ask('anvil_setBalance', who, '0x1')
+  for (const [at, slot] of [10, '11', '0x0c', word(13)].entries()) {
+    await ask('anvil_setStorageAt', who, slot, word(at + 1))
+    expect(await ask('eth_getStorageAt', who, word(at + 10), 'latest')).toBe(word(at + 1))
+  }
+})
+
 test('says what cannot be', SECONDS, async () => {
   await expect(ask('anvil_setStorageAt', fresh(), '0x1', word(1))).rejects.toThrow(
     '-32000 an account without balance, nonce and code is none and has no storage: give it one of them first',
   )
   await expect(ask('anvil_setCode', fresh(), `0x${'00'.repeat(24_577)}`)).rejects.toThrow(
-    '-32602 invalid argument 1: code of 24577 bytes, at most 24576',
+    '-32602 params[1]: code of 24577 bytes, at most 24576',
   )
   await expect(ask('dev_setState', { [fresh()]: { state: {} } })).rejects.toThrow(
-    '-32602 invalid argument 0: state cannot be set: balance, nonce, code and stateDiff can',
+    '-32602 params[0]: state cannot be set: balance, nonce, code and stateDiff can',
   )
   // The chain goes on.
   const head = await headOf()
