@@ -59,7 +59,7 @@ export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
     readonly forward?: Forward | undefined
     /** What its state is worth; undefined: nothing is said of it. */
     readonly mode?: StateMode | undefined
-    readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'standing'>
+    readonly limiter: Pick<Limiter, 'charge' | 'held' | 'standing'>
     readonly limitBy: LimitBy
     /** undefined: nobody is told of calls that are slow. */
     readonly slowCalls?: SlowCallOptions | undefined

@@ -35,7 +35,7 @@ import { Slices } from './slices.ts'
 
 export type AnswererOptions = Omit<BodyRunnerOptions, 'slices'> & {
   readonly methods: Readonly<Record<Endpoint, Methods>>
-  readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held'>
+  readonly limiter: Pick<Limiter, 'charge' | 'held'>
   /** Points of a call. */
   readonly price: Price
   /** For views that are as new as a request asks for. */
@@ -188,7 +188,7 @@ class Bodies {
     return isRead && looked.items <= this.#options.limits.batchItems
   }
 
-  /** `paid` of the cost was taken while the body came in; a request that is refused gets that back. */
+  /** `paid` of the cost was taken while the body came in. */
   #charged(
     { cost, paid }: Points,
     client: Client,
@@ -196,7 +196,7 @@ class Bodies {
   ): Answer | Promise<Answer> {
     if (cost <= paid.points) return go(undefined)
     const judge = (charge: Charge) =>
-      go(charge.isAllowed ? undefined : this.#refused(charge, { cost, paid }, client))
+      go(charge.isAllowed ? undefined : this.#refused(charge, cost, client))
     const charge = this.#options.limiter.charge(client.address, cost - paid.points)
     return charge instanceof Promise ? charge.then(judge) : judge(charge)
   }
@@ -208,13 +208,13 @@ class Bodies {
     const points = cost - paid.points
     if (points <= 0) return { paid }
     const charge = await this.#options.limiter.charge(client.address, points)
-    if (!charge.isAllowed) return { refused: this.#refused(charge, { cost, paid }, client) }
-    return { paid: paidMore(paid, points, charge.second) }
+    if (!charge.isAllowed) return { refused: this.#refused(charge, cost, client) }
+    return { paid: paidMore(paid, points) }
   }
-  #refused(refusal: Refusal, { cost, paid }: Points, { address }: Client): Refused {
-    const { limiter } = this.#options
-    const used = refusal.used - (paid.points > 0 ? limiter.refund(address, paid) : 0)
-    return { ...refusal, cost, used, holdMs: limiter.held(address)?.retryAfterMs }
+  /** What was paid for the bytes that came in stays paid: they were read. */
+  #refused(refusal: Refusal, cost: number, { address }: Client): Refused {
+    const holdMs = this.#options.limiter.held(address)?.retryAfterMs
+    return { ...refusal, cost, holdMs }
   }
 
   #run(items: readonly Item[], isBatch: boolean, client: Client): Answer | Promise<Answer> {

@@ -15,7 +15,7 @@ export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: numb
 export type BodyOptions = {
   readonly limits: BodyLimits
   readonly intake: Intake
-  readonly limiter: Pick<Limiter, 'charge' | 'refund'>
+  readonly limiter: Pick<Limiter, 'charge'>
   /** A body came in too many pieces; the second time its client is not to be heard for a while. */
   readonly strike: (socket: Socket) => void
 }
@@ -228,19 +228,13 @@ class Reading {
   }
   #judge(charge: Charge, points: number): void {
     if (charge.isAllowed) {
-      this.#paid = paidMore(this.#paid, points, charge.second)
+      this.#paid = paidMore(this.#paid, points)
       return
     }
     if (this.#isOver) return
-    this.#giveBack()
     dropBody(this.#request, this.#take)
-    // By its announced length before any of it is read, or in its middle.
+    // By its announced length before any of it is read, which costs nothing, or in its middle: what was read stays paid.
     this.#end(new BodyRefusal(429, charge, 'unread'))
-  }
-  /** What is refused by the rate, before it began or in its middle, costs nothing. */
-  #giveBack(): void {
-    if (this.#paid.points > 0) this.#options.limiter.refund(this.#address, this.#paid)
-    this.#paid = UNPAID
   }
 
   #finish(): void {
@@ -261,10 +255,8 @@ class Reading {
     this.#release()
     const { limiter, done } = this.#options
     // Charges are answered in their order: all that was paid for this body is known by then.
-    const judge = (charge: Charge) => {
-      if (!charge.isAllowed) this.#giveBack()
+    const judge = (charge: Charge) =>
       done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, NO_LINGER))
-    }
     const points = (isUnread ? UNREAD_POINTS : 1) + this.#unasked
     const charge = limiter.charge(this.#address, points)
     if (charge instanceof Promise) void charge.then(judge)

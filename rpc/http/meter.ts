@@ -135,7 +135,7 @@ function openBill(
       asked = charging
       const charged = await limiter.charge(address, points)
       asked = undefined
-      if (charged.isAllowed) charging.paid = paidMore(charging.paid, points, charged.second)
+      if (charged.isAllowed) charging.paid = paidMore(charging.paid, points)
       charging.onSettled?.()
       if (!charged.isAllowed) await later(charged.retryAfterMs)
     }

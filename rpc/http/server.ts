@@ -83,7 +83,7 @@ export type ServerOptions = {
   readonly apiKeys?: ApiKeys | undefined
   readonly answer: Answerer
   /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
-  readonly limiter: Pick<Limiter, 'charge' | 'refund' | 'held' | 'owe'>
+  readonly limiter: Pick<Limiter, 'charge' | 'held' | 'owe'>
   readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
   /** The answer could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void

@@ -1,7 +1,6 @@
 /** The rate limit: one bucket per client address for HTTP and WebSocket on both endpoints, exact over all threads that share its memory. */
 import { bucketOf, limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
-import type { Paid } from '../seam/paid.ts'
 import { createLimiterMemory, type LimiterMemory, Rows } from './memory.ts'
 import { createSeconds, type Seconds } from './seconds.ts'
 import { stallPoints } from './stalls.ts'
@@ -22,11 +21,6 @@ export type Standing = {
 export interface Limiter {
   /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
   charge(address: string, points: number): Charge | Promise<Charge>
-  /**
-   * Gives back what was taken for the first part of a request that is refused because of the rest, as far as its second is not over: points
-   * of another one would be more than the limit in this. Returns how many.
-   */
-  refund(address: string, paid: Paid): number
   /** Points that a request turned out to cost when it was done: taken from the seconds that follow, ten at most. */
   owe(address: string, points: number): void
   /** Of an address that was refused as often in this second as it has points: until it is over, nothing that it sends is read. */
@@ -91,9 +85,6 @@ class Limited implements Limiter {
     } finally {
       rows.unlock()
     }
-  }
-  refund(address: string, paid: Paid): number {
-    return paid.last === 0 ? 0 : this.#locked((counting) => counting.refund(address, paid))
   }
   owe(address: string, points: number): void {
     const limit = this.#counting.limitOf(address)
@@ -179,15 +170,6 @@ export class Counting {
     return row
   }
 
-  refund(address: string, { last, second }: Paid): number {
-    const { rows } = this
-    const row = this.#seconds.known(limiterKey(address))
-    if (row === undefined || rows.end(row) !== second) return 0
-    this.#charged -= last
-    rows.setUsed(row, rows.used(row) - last)
-    return last
-  }
-
   owe(address: string, points: number, limit: number): void {
     const { rows } = this
     this.#charged += points
@@ -243,7 +225,6 @@ export const refusedTo = (
 export function unlimited(): Limiter {
   return {
     charge: () => ALLOWED,
-    refund: () => 0,
     owe() {},
     held: () => undefined,
     standing: async () => undefined,

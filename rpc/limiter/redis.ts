@@ -8,8 +8,7 @@ const LATE = 2_000_000_000
 
 /**
  * The library's script in place of its own: seconds follow each other from the first request as those in memory do (seconds.ts), all points
- * are taken or none, debts are paid by the seconds that follow, and points go back to the second they are from or to none. One hash for each
- * address: `e` when its second ends, `n` points taken of it, `o` points owed; by the clock of Redis, so that processes need not agree on one.
+ * are taken or none, and debts are paid by the seconds that follow. One hash for each address: `e` when its second ends, `n` points taken of it, `o` points owed; by the clock of Redis, so that processes need not agree on one.
  * ARGV: points, 4 × time + what to do + 1, points of a second. The second stands where the library has a duration: it has another way for 0, and
  * multiplies by 1,000, which is exact until 2041. Gives the points taken with these, and 1,024 × end + what is left of the second.
  */
@@ -38,14 +37,14 @@ elseif what == 0 then
 elseif what == 1 then
   o = math.min(o + points, 10 * limit)
   used = n
-elseif what == 2 or at == e then
+else
   n = used
 end
 redis.call('hset', KEYS[1], 'e', e, 'n', n, 'o', o)
 redis.call('pexpire', KEYS[1], 11000)
 return {used, e * 1024 + e - now}
 `
-const [TAKE, OWE, GRANT, RETURN] = [0, 1, 2, 3] as const
+const [TAKE, OWE, GRANT] = [0, 1, 2] as const
 /** For an answer. Nobody waits for longer before the limits of this process decide, and who waited is not kept waiting again. */
 const ANSWER_MS = 1_000
 /** Different rates at a time: each is a limiter of the library. */
@@ -158,8 +157,6 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
       ask(limiterFor(limit).consume(key, points, doing(TAKE, latest()))),
     owe: (key, points, limit) => ask(limiterFor(limit).penalty(key, points, doing(OWE, latest()))),
     grant: (key, points, limit) => ask(limiterFor(limit).reward(key, points, doing(GRANT))),
-    giveBack: (key, { points, second, limit }) =>
-      ask(limiterFor(limit).reward(key, points, doing(RETURN, second))),
     async look(key, limit) {
       const limiter = limiterFor(limit)
       const [points, owed] = await Promise.all([

@@ -4,7 +4,6 @@
  */
 import { limiterKey } from '../seam/address.ts'
 import type { Refusal } from '../seam/errors.ts'
-import type { Paid } from '../seam/paid.ts'
 import {
   type Charge,
   type Limiter,
@@ -29,11 +28,6 @@ export interface PointStore {
   readonly isUp: boolean
   /** All of them, or none where that is more than the limit. Never twice, and not once it is too late for an answer. */
   take(key: string, points: number, limit: number): Promise<Points>
-  /** To the second that they were taken from, if that is not over. */
-  giveBack(
-    key: string,
-    taken: { readonly points: number; readonly second: number; readonly limit: number },
-  ): Promise<Points>
   /** Off the seconds that follow. */
   owe(key: string, points: number, limit: number): Promise<Points>
   /** Points beside those of the second. */
@@ -128,18 +122,6 @@ class Shared implements SharedLimiter {
     known.stalledMs = this.#stalls.totalMs
     // In the order of the connection: before what is asked next.
     if (points > 0) this.#store.grant(key, points, limit).catch(() => {})
-  }
-
-  refund(address: string, paid: Paid): number {
-    if (paid.second >= 0) return this.#local.refund(address, paid)
-    const key = limiterKey(address)
-    const known = this.#recent.get(key)
-    if (paid.last === 0 || known === undefined || nameOf(known.second) !== paid.second) return 0
-    if (known.until <= this.#now()) return 0
-    const { second, limit } = known
-    this.#charged -= paid.last
-    this.#store.giveBack(key, { points: paid.last, second, limit }).catch(() => {})
-    return paid.last
   }
 
   owe(address: string, points: number): void {

@@ -4,7 +4,6 @@
  */
 import type { Refusal } from '../seam/errors.ts'
 import { createFifo } from '../seam/fifo.ts'
-import type { Paid } from '../seam/paid.ts'
 import {
   ALLOWED,
   type Charge,
@@ -35,15 +34,6 @@ function waitless(counting: Counting, { now }: Pick<LimiterOptions, 'now'>): Lim
       const charge = answer(() => counting.charge(address, points, limit))
       const refusal = { limit, used: limit, cost: points }
       return charge ?? { isAllowed: false, ...refusedTo(address, refusal, REFUSED_MS) }
-    },
-    /** Where it has to wait, the answer is what is given back as long as the second lasts. */
-    refund(address: string, paid: Paid): number {
-      if (paid.last === 0) return 0
-      let back = paid.last
-      soon(() => {
-        back = counting.refund(address, paid)
-      })
-      return back
     },
     owe(address, points) {
       const limit = limitOf(address)

@@ -76,7 +76,7 @@ async function orUndone<T>(work: () => T | Promise<T>): Promise<T | Undone> {
 }
 
 /** The cell has charged for it. */
-const PAID: Paid = { points: Number.MAX_SAFE_INTEGER, last: 0, second: 0, least: 0 }
+const PAID: Paid = { points: Number.MAX_SAFE_INTEGER, least: 0 }
 const HEAD = '{"jsonrpc":"2.0","id":1,"result":'
 
 type CallAsked = {

@@ -112,10 +112,9 @@ function rateOf(
 }
 
 /** Notices a stall before it judges: what waited comes before the timer that was late. */
-type Charging = Pick<Limiter, 'charge' | 'refund' | 'held' | 'owe' | 'standing'>
+type Charging = Pick<Limiter, 'charge' | 'held' | 'owe' | 'standing'>
 function counted(limiter: Limiter, onRefused: (points: number) => void, stalls: Stalls): Charging {
   return {
-    refund: (address, paid) => limiter.refund(address, paid),
     held: (address) => limiter.held(address),
     owe: (address, points) => limiter.owe(address, points),
     standing: (address) => limiter.standing(address),

@@ -1,8 +1,8 @@
 /** What a request costs in the rate limit, seen from the answerer. */
 import { describe, expect, test } from 'vitest'
-import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { keyedAddress } from '../../../rpc/seam/address.ts'
-import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
+import { type Paid, UNPAID } from '../../../rpc/seam/paid.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const call = (id: number | string = 1, params = '[]') =>
@@ -161,7 +161,7 @@ describe('refused', () => {
 
 describe('what was paid on its way in', () => {
   const client = { address: '10.0.0.1' }
-  const THREE: Paid = { points: 3, last: 3, second: 1, least: 4 }
+  const THREE: Paid = { points: 3, least: 4 }
   test('is not paid again', async () => {
     const rpc = testRpc({ perSecond: 1 })
     const whole = { ...client, endpoint: 'standard', notify: () => true, isGone: false } as const
@@ -191,7 +191,7 @@ describe('what was paid on its way in', () => {
     await rpc.answer(body, whole, paid)
     expect(limiter.charged).toBe(rest)
   })
-  test('comes back with the refusal', async () => {
+  test('stays paid with the refusal, because the bytes were read', async () => {
     const limiter = createLimiter({ perSecond: 10, keys: 10, now: () => Date.now() })
     const rpc = testRpc({ limiter })
     const { signal } = new AbortController()
@@ -203,11 +203,12 @@ describe('what was paid on its way in', () => {
       signal,
     } as const
     await rpc.answer(batch(7), whole)
-    const charge = (await limiter.charge(client.address, 3)) as Allowed
-    const paid = { ...paidMore(UNPAID, 3, charge.second), least: 4 }
+    await limiter.charge(client.address, 3)
+    const paid = { ...UNPAID, points: 3, least: 4 }
     const refused = await rpc.answer(text(250_000), whole, paid)
     expect(refused.status).toBe(429)
     const { error } = JSON.parse(refused.text!) as { error: { data: object } }
-    expect(error.data).toMatchObject({ used: 7, cost: 4 })
+    expect(error.data).toMatchObject({ used: 10, cost: 4 })
+    expect(limiter.charged).toBe(10)
   })
 })

@@ -167,7 +167,7 @@ test('a message is charged while it comes in, and waits where it is refused', as
     return reply(String(body.length))
   }
   const { port } = await start({
-    limiter: { charge, refund: () => 0, owe() {}, held: () => undefined },
+    limiter: { charge, owe() {}, held: () => undefined },
     answer,
   })
   const socket = await openSocket(`ws://127.0.0.1:${port}`)
@@ -404,7 +404,6 @@ describe('a message that is whole before its charge is answered', () => {
         taken.push(asked)
         return points(asked)
       },
-      giveBack: async () => points(0),
       owe: async () => points(0),
       grant: async () => points(0),
       look: async () => ({ ...points(0), owed: 0 }),
@@ -472,7 +471,7 @@ test('the body of a request is charged once, however late its charges are answer
     taken.push(points)
     return { isAllowed: true, second: 1 }
   }
-  const limiter = { charge, refund: () => 0, held: () => undefined, owe() {} }
+  const limiter = { charge, held: () => undefined, owe() {} }
   const rpc = testRpc({ limiter: { ...createLimiter(FREE), ...limiter } })
   const { port } = await start({ answer: rpc.answer, limiter })
   const body = JSON.stringify({

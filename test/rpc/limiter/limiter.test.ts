@@ -2,9 +2,8 @@
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { addressRates } from '../../../rpc/limiter/address-rates.ts'
-import { type Allowed, createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
+import { createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { clientAddress, isLoopback, limiterKey, trustedProxies } from '../../../rpc/seam/address.ts'
-import { type Paid, paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 
 describe('limiter', () => {
   beforeEach(() => {
@@ -16,11 +15,6 @@ describe('limiter', () => {
   const allowed = async (limiter: ReturnType<typeof createLimiter>, address: string, n: number) => {
     const charges = await Promise.all(Array.from({ length: n }, () => limiter.charge(address, 1)))
     return charges.filter((charge) => charge.isAllowed).length
-  }
-
-  const pay = async (limiter: Limiter, address: string, points: number): Promise<Paid> => {
-    const charge = (await limiter.charge(address, points)) as Allowed
-    return paidMore(UNPAID, points, charge.second)
   }
 
   test('100 in each second counted from the first request, the rest refused', async () => {
@@ -181,59 +175,20 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'a', 1_000)).toBe(300)
   })
 
-  test('what was taken for a request that is refused after all comes back', async () => {
-    const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
-    expect(limiter.refund('a', await pay(limiter, 'a', 30))).toBe(30)
-    expect(await allowed(limiter, 'a', 150)).toBe(100)
-    expect(limiter.charged).toBe(100)
-  })
-
-  test('a refund that is late takes nothing from the seconds that follow, and adds nothing to them', async () => {
-    const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
-    const paid = await pay(limiter, 'a', 30)
-    vi.advanceTimersByTime(1_350)
-    expect(limiter.refund('a', paid)).toBe(0)
-    expect(await allowed(limiter, 'a', 200)).toBe(100)
-    vi.advanceTimersByTime(650)
-    expect(await allowed(limiter, 'a', 200)).toBe(100)
-    expect(limiter.charged).toBe(230)
-  })
-
-  test('points paid over seconds cannot be had all in one', async () => {
-    const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
-    let paid = UNPAID
-    for (let second = 0; second < 3; second++) {
-      if (second > 0) vi.advanceTimersByTime(1_000)
-      for (let time = 0; time < 2; time++) {
-        const charge = (await limiter.charge('a', 45)) as Allowed
-        paid = paidMore(paid, 45, charge.second)
-      }
-    }
-    expect(paid).toMatchObject({ points: 270, last: 90 })
-    expect(limiter.refund('a', paid)).toBe(90)
-    expect(await allowed(limiter, 'a', 400)).toBe(100)
-  })
-
-  test('charges, refunds and time in any order: at most the limit in a second, and all of it in the next', async () => {
+  test('charges and time in any order: at most the limit in a second, and all of it in the next', async () => {
     const step = fc.record({
       points: fc.integer({ min: 1, max: 60 }),
-      isRefund: fc.boolean(),
       ms: fc.constantFrom(0, 0, 130, 400, 1_001),
     })
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
         const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
-        const all: Paid[] = []
         const used = new Map<number, number>()
-        for (const { points, isRefund, ms } of steps) {
+        for (const { points, ms } of steps) {
           vi.advanceTimersByTime(ms)
-          const one = isRefund ? all.shift() : undefined
-          if (one === undefined) {
-            const charge = await limiter.charge('a', points)
-            if (!charge.isAllowed) continue
-            all.push(paidMore(UNPAID, points, charge.second))
-            used.set(charge.second, (used.get(charge.second) ?? 0) + points)
-          } else used.set(one.second, used.get(one.second)! - limiter.refund('a', one))
+          const charge = await limiter.charge('a', points)
+          if (!charge.isAllowed) continue
+          used.set(charge.second, (used.get(charge.second) ?? 0) + points)
         }
         for (const points of used.values()) expect(points).toBeLessThanOrEqual(100)
         vi.advanceTimersByTime(1_000)

@@ -1,8 +1,7 @@
 /** The limit over several processes, with a store that answers, fails and comes back when the test says so. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type Allowed, createLimiter } from '../../../rpc/limiter/limiter.ts'
+import { createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { createSharedLimiter, type PointStore } from '../../../rpc/limiter/shared.ts'
-import { paidMore, UNPAID } from '../../../rpc/seam/paid.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 1_000_000, toFake: ['Date', 'setTimeout', 'clearTimeout'] })
@@ -29,11 +28,6 @@ function fakeStore() {
     async take(key, more, limit) {
       const said = await answer(key, more)
       if (said.used <= limit) points.set(key, said.used)
-      return said
-    },
-    async giveBack(key, taken) {
-      const said = await answer(key, -taken.points)
-      if (taken.second === state.second) points.set(key, said.used)
       return said
     },
     async grant(key, more) {
@@ -90,26 +84,6 @@ test('without an answer this process decides, and charges once', async () => {
   expect(await allowed(15)).toBe(6)
   expect(limiter.charged).toBe(20)
   expect(limiter.alone).toBe(18)
-})
-
-test('points go back to where they were taken from', async () => {
-  const { limiter, state, points, local } = newShared()
-  const taken = (await limiter.charge('a', 6)) as Allowed
-  const shared = paidMore(UNPAID, 6, taken.second)
-  state.isFailing = true
-  const alone = paidMore(UNPAID, 4, ((await limiter.charge('a', 4)) as Allowed).second)
-  state.isFailing = false
-  expect(limiter.refund('a', alone)).toBe(4)
-  expect(local.charged).toBe(0)
-  expect(points.get('a')).toBe(6)
-  expect(limiter.refund('a', shared)).toBe(6)
-  await Promise.resolve()
-  await Promise.resolve()
-  expect(points.get('a')).toBe(0)
-  // Its second is over: another one is not given more.
-  const late = paidMore(UNPAID, 5, ((await limiter.charge('a', 5)) as Allowed).second)
-  vi.advanceTimersByTime(500)
-  expect(limiter.refund('a', late)).toBe(0)
 })
 
 test('debts and stalls reach the store, and stay here while it is away', async () => {
