@@ -298,6 +298,7 @@ export class History {
       `${this.#clock.now()} lazy: ${begun.status} at ${begun.head.number} ${begun.why ?? ''}`,
     )
     this.#watch.begun(begun)
+    for (const one of this.#upstreams) one.areProofsChecked = lazy.mode === 'proven'
     return { ...lazy, begun }
   }
 

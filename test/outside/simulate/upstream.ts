@@ -59,6 +59,8 @@ export type UpstreamOptions = {
 
 export class SimulatedUpstream implements Transport {
   fault: Fault = 'none'
+  /** A follower that starts again while nobody gives proofs believes what it is told: a wrong value is no fault of it then. */
+  areProofsChecked = true
   readonly #options: UpstreamOptions
   /** Its own head while it lags or is on a chain of its own. */
   #own: TrueBlock | undefined
@@ -245,7 +247,8 @@ export class SimulatedUpstream implements Transport {
     // It has what its own chain has.
     if (block === undefined || ancestorAt(head, block.number) !== block) return undefined
     if (head.number - block.number > stateDepth) return undefined
-    const isWrong = this.fault === 'garbage' && hasProofs && random.chance(0.5)
+    const mayBeWrong = this.fault === 'garbage' && hasProofs && random.chance(0.5)
+    const isWrong = mayBeWrong && this.areProofsChecked
     return stateAnswer(method, params, { chain, block: isWrong ? (block.parent ?? block) : block })
   }
 
