@@ -135,6 +135,7 @@ function explain(error: CommanderError, argv: readonly string[], flags: readonly
   const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? ''
   if (error.code === 'commander.unknownOption') {
     const [name = ''] = quoted.split('=', 1)
+    if (flags.includes(name)) return `flag ${name} takes no value: it is given, or left out`
     return `unknown flag ${name}${hint(name, flags, '--help lists the flags of a command')}`
   }
   if (error.code === 'commander.optionMissingArgument')

@@ -32,7 +32,7 @@ function checkOptions(options: unknown): void {
     throw new Error(`createNode: expected an object of options, got ${shown(options)}`)
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue
-    const expected = EXPECTED[name] ?? ANY
+    const expected = expectedOf(name)
     if (!expected.takes(value))
       throw new Error(`option ${name}: expected ${expected.what}, got ${shown(value)}`)
   }
@@ -50,12 +50,62 @@ const EXPECTED: Readonly<Record<string, Expected>> = {
     what: "'clock' or 'scripted'",
   },
 }
-const ANY: Expected = {
-  takes: (value) =>
-    isText(value) || typeof value === 'boolean' || (Array.isArray(value) && value.every(isText)),
-  what: 'a text, a number, true, false, or a list of texts',
+type NamesOf<T> = {
+  readonly [Name in keyof NodeOptions]-?: NonNullable<NodeOptions[Name]> extends T ? Name : never
+}[keyof NodeOptions]
+/** The flags are not loaded here, so their forms stand here once more, and the types see to it that none is missing. */
+const SWITCHES: Readonly<Record<NamesOf<boolean>, true>> = {
+  allowInsecureUnlock: true,
+  ephemeral: true,
+  slowCallParams: true,
+  traceModeOptional: true,
+}
+const LISTS: Readonly<Record<NamesOf<readonly string[]>, true>> = {
+  rateLimitOf: true,
+  trustProxy: true,
+  proxyProtocol: true,
+  cors: true,
+  hosts: true,
+  unlock: true,
+}
+const TEXTS: Readonly<Record<NamesOf<string>, true>> = {
+  chain: true,
+  datadir: true,
+  host: true,
+  http: true,
+  apiKeys: true,
+  enrichTokenFile: true,
+  bootstrapTokenFile: true,
+  limitStore: true,
+  limitBy: true,
+  agentHost: true,
+  methods: true,
+  page: true,
+  keystore: true,
+  passwordFile: true,
+  latest: true,
+  engine: true,
+  config: true,
+  logLevel: true,
+  logFormat: true,
+  feedForm: true,
+  genesisAlloc: true,
+  feed: true,
 }
 
+function expectedOf(name: string): Expected {
+  if (Object.hasOwn(EXPECTED, name)) return EXPECTED[name]!
+  if (Object.hasOwn(SWITCHES, name)) return SWITCH
+  if (Object.hasOwn(LISTS, name)) return LIST
+  return Object.hasOwn(TEXTS, name) ? TEXT : VALUE
+}
+const SWITCH: Expected = { takes: (value) => typeof value === 'boolean', what: 'true or false' }
+const TEXT: Expected = { takes: (value) => typeof value === 'string', what: 'a text' }
+const LIST: Expected = {
+  takes: (value) => isText(value) || (Array.isArray(value) && value.every(isText)),
+  what: 'a text, or a list of texts',
+}
+const VALUE: Expected = { takes: isText, what: 'a text or a number' }
 const shown = (value: unknown): string => {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'

@@ -55,9 +55,10 @@ describe('values', () => {
       receiptHold: 300,
       blockTimeMs: 1000,
       flashblockTimeMs: 200,
-      limits: DEFAULT_LIMITS,
+      limits: { ...DEFAULT_LIMITS, socketsPerClient: 4_096 },
     })
-    expect(read(['serve'])).toMatchObject({ chain: undefined, adminPort: 0 })
+    const serve = read(['serve'])
+    expect(serve).toMatchObject({ chain: undefined, adminPort: 0, limits: DEFAULT_LIMITS })
     expect(read(['dev', '--chain', 'x/my-chain.json']).datadir).toBe('.flashnode/dev-my-chain')
     expect(read(['dev', '--ephemeral']).datadir).toBe(undefined)
   })
@@ -162,6 +163,7 @@ describe('refused in one line', () => {
   const cases: [argv: string[], environment: Environment, line: string][] = [
     [['dev', '--prot', '1'], {}, 'unknown flag --prot; nearest: --port'],
     [['dev', '--prot=1'], {}, 'unknown flag --prot; nearest: --port'],
+    [['dev', '--ephemeral=yes'], {}, 'flag --ephemeral takes no value: it is given, or left out'],
     [['serve', '--limt-cal-ms'], {}, 'unknown flag --limt-cal-ms; nearest: --limit-call-ms'],
     [['serve', '--limit-cal'], {}, 'unknown flag --limit-cal; nearest: --limit-call-ms'],
     [['serve', '--hold', '3'], {}, 'unknown flag --hold; nearest: --receipt-hold'],

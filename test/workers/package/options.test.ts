@@ -8,14 +8,14 @@ const wrong: [options: unknown, message: string][] = [
   [{ port: true }, "option port: expected a port number or 'none', got true"],
   [{ feed: 'script' }, "option feed: expected 'clock' or 'scripted', got \"script\""],
   [{ feed: null }, "option feed: expected 'clock' or 'scripted', got null"],
-  [
-    { datadir: null },
-    'option datadir: expected a text, a number, true, false, or a list of texts, got null',
-  ],
-  [
-    { cors: [{}] },
-    'option cors: expected a text, a number, true, false, or a list of texts, got an array',
-  ],
+  [{ datadir: null }, 'option datadir: expected a text, got null'],
+  [{ datadir: 5 }, 'option datadir: expected a text, got 5'],
+  [{ chain: 5 }, 'option chain: expected a text, got 5'],
+  [{ ephemeral: 'yes' }, 'option ephemeral: expected true or false, got "yes"'],
+  [{ cors: [{}] }, 'option cors: expected a text, or a list of texts, got an array'],
+  [{ blockTimeMs: false }, 'option blockTimeMs: expected a text or a number, got false'],
+  [{ bogus: false }, 'option bogus: expected a text or a number, got false'],
+  [{ bogus: [] }, 'option bogus: expected a text or a number, got an array'],
   [null, 'createNode: expected an object of options, got null'],
   ['x', 'createNode: expected an object of options, got "x"'],
 ]
