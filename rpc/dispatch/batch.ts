@@ -21,7 +21,7 @@ export type BatchOptions = {
   readonly slices: Slices
   /** Runs an item over the view of the batch. */
   readonly call: Caller
-  /** Runs an item over a view of its own, as often as that vanishes. */
+  /** Runs an item with a lease of its own, as often as its view vanishes. */
   readonly callApart: (item: Ready, scope: Scope) => Promise<PoolReply>
   /** The answer takes another node. */
   readonly isRouted: (item: Ready, scope: Scope) => boolean
@@ -40,6 +40,8 @@ export class Batch {
   readonly #replies: (PoolReply | undefined)[]
   /** Of what runs apart, by the place in the batch. */
   readonly #apart = new Map<number, Promise<PoolReply>>()
+  /** Questions to the other node that an older view of this batch has sent there. */
+  readonly #asked = new Map<number, Promise<PoolReply>>()
   /** Of what has missed state. */
   readonly #tries = new Map<number, Tries>()
   /** What stays without the state that it reads. */
@@ -101,7 +103,19 @@ export class Batch {
     }
   }
   #callApart(item: Ready, at: number): void {
-    this.#apart.set(at, this.#options.callApart(item, this.#scope))
+    const asked = this.#asked.get(at)
+    this.#apart.set(at, asked ?? this.#options.callApart(item, this.#scope))
+  }
+
+  /**
+   * A newer view may have what the other node was asked for, and its place is named then: the route is looked up again. Where that is the
+   * one of before, nobody asks twice, but for logs, a part of which was read here.
+   */
+  #routeAgain(at: number, item: Ready): void {
+    const running = this.#apart.get(at)
+    if (running === undefined || item.found.isWaiting) return
+    this.#apart.delete(at)
+    if (item.found.about?.is !== 'query') this.#asked.set(at, running)
   }
 
   /**
@@ -121,16 +135,15 @@ export class Batch {
       if (!mayGoOn) return
       this.#scope.release()
       for (const [at, item] of this.#items.entries())
-        if (
-          isReady(item) &&
-          !item.found.hasEffect &&
-          !this.#apart.has(at) &&
-          !this.#without.has(at)
-        )
-          this.#replies[at] = this.#hasTime(item, time)
-            ? undefined
-            : this.#lateReply(at, item, time)
+        if (isReady(item) && !item.found.hasEffect && !this.#without.has(at))
+          this.#runAgain(at, item, time)
     }
+  }
+  #runAgain(at: number, item: Ready, now: number): void {
+    const hasTime = this.#hasTime(item, now)
+    if (hasTime) this.#routeAgain(at, item)
+    if (!this.#apart.has(at))
+      this.#replies[at] = hasTime ? undefined : this.#lateReply(at, item, now)
   }
 
   /** undefined: it is over, for nothing had to be waited for. */

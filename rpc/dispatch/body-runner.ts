@@ -1,6 +1,6 @@
 /** Runs the calls of one body, single or batch, and makes its answer. */
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainView, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
+import type { Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ViewError } from '../../engine/state/reader.ts'
@@ -19,7 +19,7 @@ import type { ResultCache } from './cache.ts'
 import { type Caller, createCaller, type Legacy, outOfTime } from './call.ts'
 import { type Item, isReady, type Ready } from './items.ts'
 import { noTries, type Rounds } from './rounds.ts'
-import { Scope, type ScopeOptions } from './scope.ts'
+import { type Read, Scope, type ScopeOptions } from './scope.ts'
 import type { Slices } from './slices.ts'
 import type { SlowCalls } from './slow-calls.ts'
 
@@ -88,7 +88,7 @@ export class BodyRunner {
       isRouted: (item, scope) => legacy !== undefined && isRouted(legacy, item, scope),
       headersOf: (scope) => {
         this.#options.provenance?.read(scope.held?.record)
-        return this.#headersOf(scope)
+        return this.#headersOf(scope, scope.held)
       },
       onReply: (reply, item, ms) => this.#count(reply, item, ms),
     }
@@ -104,7 +104,7 @@ export class BodyRunner {
     client: Client,
     needed?: Needed,
   ): Answer | Promise<Answer> {
-    const scope = new Scope(this.#scopes, client, this.#options.services.now(), needed)
+    const scope = new Scope(this.#scopes, client, this.#options.services.now(), { needed })
     if (isBatch) return new Batch(this.#batches, items, scope).answer()
     try {
       return this.#runSingle(items[0]!, scope)
@@ -130,15 +130,14 @@ export class BodyRunner {
   async #later(item: Item, waited: Promise<PoolReply>, scope: Scope): Promise<Answer> {
     try {
       const reply = await waited
-      // A worker read what was the newest by then, whatever was looked at before.
-      return this.#single(item, reply, scope, readBy(reply) ?? scope.held)
+      return this.#single(item, reply, scope, readFor(reply, scope))
     } finally {
       scope.release()
     }
   }
 
   /** @param read what it was read from, where that is known */
-  #single(item: Item, reply: PoolReply, scope: Scope, read: Read | undefined = scope.held): Answer {
+  #single(item: Item, reply: PoolReply, scope: Scope, read: Read | undefined = scope.read): Answer {
     this.#options.provenance?.read(read?.record)
     scope.answered()
     const headers = this.#headersOf(scope, read)
@@ -146,13 +145,18 @@ export class BodyRunner {
     return singleAnswer(item, reply, headers)
   }
 
-  /** Of a batch, but over a view of its own. */
-  async #callApart(item: Ready, { client, startedAt }: Scope): Promise<PoolReply> {
-    const scope = new Scope(this.#scopes, client, startedAt)
+  /**
+   * Of a batch, but with a lease of its own.
+   * @param batch what waits for an event reads newer views; all else reads the view of the batch, whose place is named
+   */
+  async #callApart(item: Ready, batch: Scope): Promise<PoolReply> {
+    const { client, startedAt, needed } = batch
+    const record = item.found.isWaiting ? undefined : batch.held?.record
+    const scope = new Scope(this.#scopes, client, startedAt, { needed, record })
     try {
       const call = item.id === undefined ? this.#local : this.#call
       const reply = await this.#retried(item, scope, call)
-      const read = readBy(reply) ?? scope.held
+      const read = readFor(reply, scope)
       if (read !== undefined) this.#options.provenance?.read(read.record)
       return reply
     } finally {
@@ -164,7 +168,7 @@ export class BodyRunner {
   #retried(item: Ready, scope: Scope, call: Caller): PoolReply | Promise<PoolReply> {
     const { now } = this.#options.services
     const startedAt = now()
-    const reply = call(item, scope, isPinned(scope))
+    const reply = call(item, scope, scope.isPinned)
     if (reply instanceof Promise || 'stale' in reply)
       return this.#again(reply, { item, scope, startedAt, call })
     this.#count(reply, item, now() - startedAt)
@@ -188,7 +192,7 @@ export class BodyRunner {
       const problem = missing && (await this.#rounds.fetchFor(missing, tries, waiting))
       if (problem !== undefined) reply = { error: problem }
       else if (now > deadline) reply = { error: outOfTime({ scope, now, limitMs }).toObject() }
-      else reply = await call(item, scope, isPinned(scope))
+      else reply = await call(item, scope, scope.isPinned)
     }
     this.#count(reply, item, services.now() - startedAt)
     return reply
@@ -203,23 +207,29 @@ export class BodyRunner {
   }
 
   /**
-   * Where the answer stands in the flashblocks: what it was read from.
-   * @param read by a worker, where no view is held; undefined: nothing, or the newest
+   * Where the answer stands in the flashblocks.
+   * @param read what it was read from; undefined: nothing was read
    */
-  #headersOf({ held, client }: Scope, read?: Read): Answer['headers'] {
+  #headersOf({ client }: Scope, read: Read | undefined): Answer['headers'] {
     const endpoint = this.#endpoint
     if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
     const { reader } = this.#options.services
-    const known = held ?? read
-    if (this.#place?.record !== (known?.record ?? reader.newestRecord()))
-      this.#place = known === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(known)
+    if (this.#place?.record !== (read?.record ?? reader.newestRecord()))
+      this.#place = read === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(read)
     return this.#place.headers
   }
 }
 
-type Read = Pick<ChainView, 'record'> & { readonly pending: FlashblockPlace }
+/**
+ * The view that a reply was made from, after a wait. A worker, or the question to another node, may have read another one than is held,
+ * unless the scope is pinned.
+ */
+function readFor(reply: PoolReply, scope: Scope): Read | undefined {
+  const { held, isPinned, read } = scope
+  return (isPinned ? held : undefined) ?? readBy(reply) ?? read
+}
 
-/** undefined: no worker has read anything for it. */
+/** undefined: the reply does not say. */
 function readBy(reply: PoolReply): Read | undefined {
   if ('stale' in reply) return undefined
   const { record, pending } = reply
@@ -231,9 +241,6 @@ const placeOf = ({ record, pending }: Read): Place => ({
   record,
   headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
 })
-
-/** A worker reads the record that was looked at: the newest may be an older place by then. */
-const isPinned = ({ needed }: Scope): boolean => needed !== undefined
 
 /** A view that is not as new as it has to be is an answer, wherever it is asked for. */
 const neverThrowing =
@@ -249,7 +256,8 @@ const neverThrowing =
   }
 function isRouted(legacy: Legacy, item: Ready, scope: Scope): boolean {
   try {
-    return legacy.isRouted(item, scope)
+    // The question has the view of the batch, which is leased here where no hash was looked up.
+    return legacy.isRouted(item, scope) && scope.view !== undefined
   } catch (error) {
     if (error instanceof RpcError || error instanceof ViewError) return false
     throw error

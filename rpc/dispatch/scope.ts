@@ -1,7 +1,13 @@
 /** What one request, or one batch, runs in: its view leased at the first use and given back at its end. */
 import { leaseAhead } from '../../engine/chain/ahead.ts'
 import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainReader, ChainView, Endpoint, LeasedView } from '../../engine/chain/types.ts'
+import type {
+  ChainReader,
+  ChainView,
+  Endpoint,
+  FlashblockPlace,
+  LeasedView,
+} from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { MissingError } from '../../engine/state/reader.ts'
@@ -30,6 +36,11 @@ export type ScopeOptions = {
   ) => Promise<PoolReply>
 }
 
+/** The view that an answer was read from. */
+export type Read = { readonly record: number; readonly pending: FlashblockPlace }
+/** The view that a scope has to have: one that has reached the places, or that of the record. */
+export type Pin = { readonly needed?: Needed | undefined; readonly record?: number | undefined }
+
 /** A class, and its functions made when they are asked for: most requests use none of them, and there are many requests. */
 export class Scope implements FrontContext {
   readonly client: Client
@@ -37,15 +48,23 @@ export class Scope implements FrontContext {
   readonly startedAt: number
   /** Every view that it leases has reached these; undefined: the newest will do. */
   readonly needed: Needed | undefined
+  /** A worker has to read the record that is leased: the newest may be another place. */
+  readonly isPinned: boolean
   readonly #options: ScopeOptions
   #lease: LeasedView | undefined
+  /** The newest view that was read for the length of a call. */
+  #newestRead: Read | undefined
+  /** Leased first, because a batch has it; undefined: leased already, or there is none. */
+  #record: number | undefined
   #later: (() => void)[] | undefined
 
-  constructor(options: ScopeOptions, client: Client, startedAt: number, needed?: Needed) {
+  constructor(options: ScopeOptions, client: Client, startedAt: number, pin: Pin = {}) {
     this.#options = options
     this.client = client
     this.startedAt = startedAt
-    this.needed = needed
+    this.needed = pin.needed
+    this.#record = pin.record
+    this.isPinned = pin.needed !== undefined || pin.record !== undefined
   }
 
   get view(): ChainView {
@@ -58,6 +77,10 @@ export class Scope implements FrontContext {
   /** The leased view, if there is one. */
   get held(): ChainView | undefined {
     return this.#lease?.view
+  }
+  /** The view that was read last; undefined: none was read since the last release. */
+  get read(): Read | undefined {
+    return this.#newestRead ?? this.held
   }
   get chain(): ChainSpec {
     return this.#options.chain
@@ -79,7 +102,12 @@ export class Scope implements FrontContext {
   }
   get readNewest(): FrontContext['readNewest'] {
     const { services, endpoint } = this.#options
-    return (read) => readNewest(services.reader, endpoint, read)
+    return (read) =>
+      readNewest(services.reader, endpoint, (view) => {
+        const { record, pending } = view
+        this.#newestRead = { record, pending }
+        return read(view)
+      })
   }
   get callPool(): FrontContext['callPool'] {
     return (method, params) => this.#options.callPool(this, method, params)
@@ -117,6 +145,7 @@ export class Scope implements FrontContext {
   release(): void {
     const lease = this.#lease
     this.#lease = undefined
+    this.#newestRead = undefined
     lease?.release()
   }
 
@@ -135,7 +164,10 @@ export class Scope implements FrontContext {
   #leased(): LeasedView {
     if (this.#lease !== undefined) return this.#lease
     const { endpoint, services } = this.#options
-    const shown = services.reader.lease(endpoint)
+    const record = this.#record
+    this.#record = undefined
+    const shared = record === undefined ? undefined : services.reader.adopt(record, endpoint)
+    const shown = shared ?? services.reader.lease(endpoint)
     const lack = this.needed && lackOf(shown, this.needed)
     const lease = lack === undefined ? shown : leaseReaching(services.reader, endpoint, this.needed)
     if (lease === undefined) throw lack

@@ -47,35 +47,6 @@ export function createLegacy(options: LegacyOptions): OlderChain {
       },
     )
 
-  /** Logs of both chains. This one's come first, so that a query that cannot be answered asks nobody. */
-  async function both(
-    local: Caller,
-    scope: Scope,
-    { call, fromBlock }: { readonly call: Call; readonly fromBlock: bigint },
-  ): Promise<PoolReply> {
-    const query = call.params[0] as object
-    const later = [{ ...query, fromBlock: quantity(cutoff) }]
-    const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, false)
-    scope.release()
-    if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }) }
-    if ('stale' in ours) return ours
-    const earlier = { ...query, fromBlock: quantity(fromBlock), toBlock: quantity(cutoff - 1n) }
-    const theirs = await ask({ method: call.found.name, params: [earlier] }, scope)
-    if ('error' in theirs) return theirs
-    try {
-      return capped(mergedLogs(theirs.result, resultText(ours), { fromBlock, cutoff }))
-    } catch (error) {
-      if (error instanceof RpcError) return refused(error)
-      throw error
-    }
-  }
-
-  function capped(result: string): PoolReply {
-    const { responseBytes } = limits
-    if (result.length <= responseBytes) return { result }
-    return refused(responseTooLarge(result.length, responseBytes))
-  }
-
   return {
     isRouted: (call, scope) => route(call, scope).to !== 'here',
     isByHash(call, scope) {
@@ -85,23 +56,65 @@ export function createLegacy(options: LegacyOptions): OlderChain {
     callerOver: (local) => (call, scope, isPinned) => {
       const where = route(call, scope)
       if (where.to === 'here') return local(call, scope, isPinned)
-      // The other node takes its time, and reads no view.
-      scope.release()
+      // A hash was looked up in this view. The other node takes its time, and reads none.
+      const { read } = scope
+      if (where.to !== 'both') scope.release()
       try {
         call.found.decode(call.params, limits)
       } catch (error) {
         if (error instanceof RpcError) return refused(error)
         throw error
       }
-      if (where.to === 'both') return both(local, scope, { call, fromBlock: where.fromBlock })
-      return ask(where, scope).then((reply) =>
-        'error' in reply ? reply : capped(asciiJson(reply.result)),
-      )
+      if (where.to === 'both')
+        return both({ ask, local, call, scope, isPinned, limits }, where.fromBlock, cutoff)
+      return ask(where, scope).then((reply) => {
+        const settled = 'error' in reply ? reply : capped(asciiJson(reply.result), limits)
+        return { ...settled, ...read }
+      })
     },
     get stats() {
       return stats()
     },
   }
+}
+
+type Asked = Pick<ReturnType<typeof createAsking>, 'ask'> & {
+  readonly local: Caller
+  readonly call: Call
+  readonly scope: Scope
+  readonly isPinned: boolean
+  readonly limits: MethodLimits
+}
+
+/** Logs of both chains. This one's come first, so that a query that cannot be answered asks nobody. */
+async function both(
+  { ask, local, call, scope, isPinned, limits }: Asked,
+  fromBlock: bigint,
+  cutoff: bigint,
+): Promise<PoolReply> {
+  const query = call.params[0] as object
+  const later = [{ ...query, fromBlock: quantity(cutoff) }]
+  const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, isPinned)
+  scope.release()
+  if ('stale' in ours) return ours
+  const { record, pending } = ours
+  const read = { record, pending }
+  if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }), ...read }
+  const earlier = { ...query, fromBlock: quantity(fromBlock), toBlock: quantity(cutoff - 1n) }
+  const theirs = await ask({ method: call.found.name, params: [earlier] }, scope)
+  if ('error' in theirs) return { ...theirs, ...read }
+  try {
+    const merged = mergedLogs(theirs.result, resultText(ours), { fromBlock, cutoff })
+    return { ...capped(merged, limits), ...read }
+  } catch (error) {
+    if (error instanceof RpcError) return refused(error)
+    throw error
+  }
+}
+
+function capped(result: string, { responseBytes }: MethodLimits): PoolReply {
+  if (result.length <= responseBytes) return { result }
+  return refused(responseTooLarge(result.length, responseBytes))
 }
 
 /** Asks the other node, as often at a time as a client and all may. */

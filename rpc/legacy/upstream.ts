@@ -4,7 +4,7 @@
  */
 import { quantity } from '../../engine/primitives/hex.ts'
 import type { Call, Caller, Legacy } from '../dispatch/call.ts'
-import type { Scope } from '../dispatch/scope.ts'
+import type { Read, Scope } from '../dispatch/scope.ts'
 import { asciiJson, asciiText } from '../json/envelope.ts'
 import type { MethodLimits } from '../method/method.ts'
 import { unlessAborted } from '../seam/aborted.ts'
@@ -39,6 +39,8 @@ type Question = {
   readonly params: readonly unknown[]
   readonly oldest: bigint
   readonly newest: bigint
+  /** The view that sent the call there: by the time of the answer a newer one may have what was asked for. */
+  readonly read: Read
 }
 
 export function createUpstream(options: Options): Legacy {
@@ -56,7 +58,7 @@ export function createUpstream(options: Options): Legacy {
         if (error instanceof RpcError) return refused(error)
         throw error
       }
-      return new Asked({ ...asking, limits, local, call, scope }).answer(where)
+      return new Asked({ ...asking, limits, local, call, scope, isPinned }).answer(where)
     },
     get stats() {
       return asking.stats()
@@ -75,6 +77,7 @@ type AskedParts = Pick<ReturnType<typeof createAsking>, 'ask'> & {
   readonly local: Caller
   readonly call: Call
   readonly scope: Scope
+  readonly isPinned: boolean
 }
 
 /** A call that takes the upstream. */
@@ -94,13 +97,14 @@ class Asked {
     const { ask, call, scope } = this.#parts
     const question = questionOf(call, params, scope)
     scope.release()
-    return newerLeftOut(this.#capped(await ask(question, scope)), call, question)
+    const reply = newerLeftOut(this.#capped(await ask(question, scope)), call, question)
+    return { ...reply, ...question.read }
   }
 
   /** Below the state a block may have been kept, or its header. */
   async #hereFirst(params: readonly unknown[]): Promise<PoolReply> {
-    const { local, call, scope } = this.#parts
-    const reply = await local(call, scope, false)
+    const { local, call, scope, isPinned } = this.#parts
+    const reply = await local(call, scope, isPinned)
     const isAway =
       'error' in reply
         ? isBecause(reply.error, 'pruned', 'input')
@@ -110,21 +114,24 @@ class Asked {
 
   /** Logs of both sides. Those that are here come first, so that a query that cannot be answered asks nobody. */
   async #both(fromBlock: bigint): Promise<PoolReply> {
-    const { ask, local, call, scope } = this.#parts
+    const { ask, local, call, scope, isPinned } = this.#parts
     const query = call.params[0] as object
     const cutoff = scope.view.oldestState
     const later = [{ ...query, fromBlock: quantity(cutoff) }]
     const earlier = { ...query, fromBlock: quantity(fromBlock), toBlock: quantity(cutoff - 1n) }
     const question = questionOf(call, [earlier], scope)
-    const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, false)
+    const ours = await local({ ...call, params: later, text: asciiJson(later) }, scope, isPinned)
     scope.release()
-    if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }) }
     if ('stale' in ours) return ours
+    const { record, pending } = ours
+    const read = { record, pending }
+    if ('error' in ours) return { error: rangeError(ours.error, { fromBlock, cutoff }), ...read }
     const theirs = await ask(question, scope)
-    if (!('result' in theirs)) return theirs
+    if (!('result' in theirs)) return { ...theirs, ...read }
     try {
       const logs: unknown = JSON.parse(theirs.result)
-      return this.#capped({ result: mergedLogs(logs, resultText(ours), { fromBlock, cutoff }) })
+      const merged = mergedLogs(logs, resultText(ours), { fromBlock, cutoff })
+      return { ...this.#capped({ result: merged }), ...read }
     } catch (error) {
       if (error instanceof RpcError) return away(question, error.message)
       throw error
@@ -143,6 +150,7 @@ const questionOf = (
   params: readonly unknown[],
   { view }: Scope,
 ): Question => ({
+  read: { record: view.record, pending: view.pending },
   method: about?.elsewhere ?? name,
   params,
   oldest: view.oldestState,

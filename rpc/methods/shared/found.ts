@@ -2,6 +2,7 @@
 import type { ChainView } from '../../../engine/chain/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { ViewError } from '../../../engine/state/reader.ts'
 import type { FrontContext } from '../../method/method.ts'
 
 type Place = NonNullable<ReturnType<ChainView['findTransaction']>>
@@ -19,16 +20,15 @@ export function found<T>(
 ): T | undefined | Promise<T | undefined> {
   const place = view.findTransaction(wanted)
   if (place !== undefined) return ofPlace(place)
-  const shown = (newest: ChainView) => {
-    const later = newest.findTransaction(wanted)
-    return later && ofPlace(later)
-  }
   const waiting = services.transactions.get(wanted)
   if (!(waiting instanceof Promise)) return waiting && ofWaiting(waiting)
-  return waiting.then((transaction) =>
-    // While it was asked for it may have come into a block that the view does not have.
-    transaction === undefined ? readNewest(shown) : ofWaiting(transaction),
-  )
+  return waiting.then((transaction) => {
+    if (transaction !== undefined) return ofWaiting(transaction)
+    // It may have left the txpool for a block that the view does not have: that is no answer of this view.
+    const isLater = readNewest((newest) => newest.findTransaction(wanted) !== undefined)
+    if (isLater) throw new ViewError('void', 'the transaction is in a block of a newer view')
+    return undefined
+  })
 }
 
 /** The envelope, wherever it is. @throws {ViewError} {MissingError} */
