@@ -8,13 +8,14 @@ import { ENRICHED } from './follow/enriched.ts'
 import { FAULTS, someFaults } from './follow/faults.ts'
 import { MODES } from './follow/modes.ts'
 import { startLeader } from './follow/nodes.ts'
+import { RECEIPTS } from './follow/receipts.ts'
 import { RELAYS } from './follow/relays.ts'
 import type { Section } from './follow/section.ts'
 import { STARTS } from './follow/starts.ts'
 import { runOptions } from './run-options.ts'
 
 const SECTIONS: Readonly<Record<string, Section>> = {
-  ...{ ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...FAULTS, ...CHECKERS },
+  ...{ ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...FAULTS, ...CHECKERS, ...RECEIPTS },
 }
 const sectionOf = (name: string): Section | undefined => SECTIONS[name] ?? someFaults(name)
 /** A second. */

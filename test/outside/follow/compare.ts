@@ -128,7 +128,8 @@ function masked(replies: readonly Reply[], { isLazy }: Options): readonly Reply[
   return replies.map((reply) => ({ ...reply, result: withoutHashes(reply.result) }))
 }
 
-function withoutHashes(value: unknown): unknown {
+/** Without what a node of lazy state does not know before a block is canonical. */
+export function withoutHashes(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutHashes)
   if (typeof value !== 'object' || value === null) return value
   const isBlock = 'stateRoot' in value

@@ -59,7 +59,7 @@ async function serve(incoming: IncomingMessage, response: ServerResponse): Promi
     response.writeHead(429, { 'retry-after': '1', 'content-type': 'text/plain' }).end('slow down')
     return
   }
-  if (options.delayMs !== undefined)
+  if (options.delayMs !== undefined && calls.some(isDelayed))
     await new Promise((resolve) => setTimeout(resolve, options.delayMs))
   const answers: unknown[] = []
   const passed: Call[] = []
@@ -77,6 +77,8 @@ async function serve(incoming: IncomingMessage, response: ServerResponse): Promi
   response.writeHead(200, { 'content-type': 'application/json' })
   response.end(JSON.stringify(body.trimStart().startsWith('[') ? answers : answers[0]))
 }
+
+const isDelayed = ({ method }: Call): boolean => options.delayed?.includes(String(method)) ?? true
 
 async function refusalOf({ method, params }: Call) {
   const name = String(method)

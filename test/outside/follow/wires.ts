@@ -28,6 +28,8 @@ export type ProxyOptions = {
   readonly methods?: readonly string[]
   readonly callsPerSecond?: number
   readonly delayMs?: number
+  /** Methods that `delayMs` is of; undefined: all. */
+  readonly delayed?: readonly string[]
   /** State is given of so many blocks below the head. */
   readonly stateBlocks?: number
 }
