@@ -40,7 +40,7 @@ const SIMULATION_CODES: Readonly<Record<SimulationError['why'] | SimulatedError[
   input: CODES.input,
   fees: CODES.input,
   lists: CODES.input,
-  'nonce max': CODES.input,
+  'nonce max': CODES.internal,
   'nonce low': -38010,
   'nonce high': -38011,
   'base fee': -38012,

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { version } from '../../../workers/config/config.ts'
+import { STOP_MS } from '../../../workers/process/lifecycle.ts'
 import {
   commandFault,
   compose,
@@ -15,7 +16,6 @@ import {
   haproxyVariables,
   peersOf,
   type Service,
-  STOP_MS,
 } from './manifests.ts'
 import { composeFaults } from './schemas.ts'
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { version } from '../../../workers/config/config.ts'
+import { STOP_MS } from '../../../workers/process/lifecycle.ts'
 import {
   type Container,
   commandFault,
@@ -16,7 +17,6 @@ import {
   type Manifest,
   ofKind,
   peersOf,
-  STOP_MS,
 } from './manifests.ts'
 import { kubernetesFaults } from './schemas.ts'
 

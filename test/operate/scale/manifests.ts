@@ -145,12 +145,6 @@ export const haproxyVariables: ReadonlySet<string> = new Set(
 export const haproxyStickMs =
   Number(/^ {4}stick-table .* expire (\d+)s$/m.exec(haproxy)![1]) * 1_000
 
-/** For requests that were begun, and for closing, in ms, beside --drain-ms. */
-const serving = readFileSync('workers/node/serving.ts', 'utf8')
-const constantOf = (name: string): number =>
-  Number(new RegExp(`^const ${name} = ([\\d_]+)$`, 'm').exec(serving)![1]!.replaceAll('_', ''))
-export const STOP_MS = constantOf('DRAIN_MS') + constantOf('CLOSE_MS') + 1_000
-
 export const isPartOf = (some: Labels, all: Labels): boolean =>
   Object.entries(some).every(([name, value]) => all[name] === value)
 

@@ -102,7 +102,7 @@ test('the last nonce is refused with the code of eth_call where nonces are check
   const block = { stateOverrides, calls: [{ from, to, maxFeePerGas: '0x174876e800' }] }
   const payload = { validation: true, blockStateCalls: [block] }
   expect(await refusals([['eth_simulateV1', [payload, 'latest']]])).toEqual([
-    expect.stringMatching(/^-32000 err: nonce has max value: address 0x/),
+    expect.stringMatching(/^-32603 err: nonce has max value: address 0x/),
   ])
 })
 
