@@ -141,7 +141,7 @@ describe('accounts of the node', () => {
     [
       'eth_sendTransaction',
       [{ ...tx, maxFeePerGas: '0x1', maxPriorityFeePerGas: '0x2' }],
-      'maxFeePerGas (1) < maxPriorityFeePerGas (2)',
+      'maxFeePerGas (0x1) < maxPriorityFeePerGas (0x2)',
     ],
     ['eth_signTransaction', [tx], 'gas not specified'],
   ]
