@@ -271,12 +271,6 @@ export const HTTP_ROWS: readonly Row[] = [
   stopped('1.8 MB of 2 and no more, 200 sockets of three addresses', () =>
     Buffer.concat([headOf(2_000_000), longBody().subarray(0, NEARLY)]),
   ),
-  stopped('1.8 MB in chunks and no more, 200 sockets of three addresses', () =>
-    Buffer.concat([
-      headOf(CHUNKED),
-      chunked(longBody().subarray(0, NEARLY), 60_000).subarray(0, NEARLY),
-    ]),
-  ),
   floodRow('2,000 requests/s beyond the limit, 50 sockets', 2_000, usual),
   newConnections,
   floodRow('batches of 100 to 1,000, 60/s', 60, batches),
