@@ -58,7 +58,7 @@ export type ChainChoice = {
   readonly made: { readonly chain: string; readonly chainId: number | undefined } | undefined
   /** The genesis.json that the chain is made from: the directory gets a copy, and is complete without it. */
   readonly file?: string | undefined
-  /** What to do where the directory holds another chain; empty: nothing but to take another directory. */
+  /** Advice for a directory of another chain; empty if only another directory helps. */
   readonly advice?: ((held: Marker) => string) | undefined
   /** @throws {StartError} where the command's flags do not fit the chain */
   readonly check: (chain: ChainSpec) => void

@@ -13,7 +13,7 @@ import { logsOf, tellerOf } from './tell.ts'
 
 /** Memory of all frames of a call together, and of one of them. */
 const CALL_MEMORY_BYTES = 64 << 20
-/** What a run may make the linear memory of its instance grow to: that of a call, and that of a transaction in a block. */
+/** Bounds of an instance's linear memory, for a call and for a transaction in a block. */
 const CALL_LINEAR_BYTES = 256 << 20
 const BLOCK_LINEAR_BYTES = 1 << 30
 /** Of a frame: what it returns is text within 0.1 ms. */

@@ -245,7 +245,10 @@ export function messageOf(
   }
 }
 
-/** What is asked for, as far as the cap allows; whoever cannot pay for that is refused, whatever a smaller limit would cost. */
+/**
+ * Gas of a call: the requested amount or the cap, whichever is less. The sender's balance does not
+ * lower it, because go-ethereum refuses a sender who cannot pay.
+ */
 export const gasOf = ({ request: { gas }, gasCap }: CallOptions): bigint =>
   gas !== undefined && gas < gasCap ? gas : gasCap
 

@@ -17,7 +17,7 @@ type Answer = { readonly kept: number }
 export interface FillGate {
   /** @throws {FetchError} where there is no turn in time: what was fetched is not kept, and its caller hears that the disk is busy */
   fill(block: StoredHead, rows: readonly FillRow[]): Promise<Answer>
-  /** Of each request that was sent, once, also where its caller has given up. */
+  /** Must be called once for each request that was sent, even if its caller has given up. */
   answered(request: number, answer: Answer): void
 }
 

@@ -85,7 +85,7 @@ export interface Filling {
    * later.
    */
   offer(transactions: readonly SignedEnvelope[], part?: number): Promise<Tried>
-  /** From here on all others leave this one its gas, in the block; undefined: none has any. */
+  /** Keeps this transaction's gas free for it in the rest of the block; undefined keeps none free. */
   reserve(reserved: Reserved | undefined): void
   /** Tries those that were stopped, now or before. */
   finish(): Promise<Filled>

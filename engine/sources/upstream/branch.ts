@@ -107,7 +107,7 @@ export function onBranchBlocks<B extends TrackedBlock>(
   }
 }
 
-/** Its upstream has gone on to yet another chain, and is asked for its head again. */
+/** Gives the branch up and polls the upstream again, because its head has changed meanwhile. */
 function giveUpBranch<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<B>): void {
   const { now, times } = state.options
   state.branch = undefined

@@ -62,7 +62,7 @@ export function putMarks(batch: WriteBatch, { safe, finalized }: Marks): void {
   batch.put('meta', META.marks, numberThen(safe, encodeNumber(finalized)))
 }
 
-/** The same in a commit of its own. */
+/** Stores the labels in a commit of their own, when no block is stored with them. */
 export function writeMarks(database: Database, marks: Marks): void {
   const batch = database.batch()
   putMarks(batch, marks)

@@ -12,7 +12,7 @@ export function diskAdvice(message: string): string {
 const isDiskFull = (message: string): boolean => /No space left|ENOSPC|EDQUOT|quota/i.test(message)
 
 /**
- * What happened, in words for an operator: a full disk comes first, and the system's words after it.
+ * Describes a failure for an operator. A full disk is named before the system's own words.
  * @param path of the directory; left out: the one that the message names
  */
 export function diskFault(message: string, path?: string): string {

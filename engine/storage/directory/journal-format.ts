@@ -7,7 +7,7 @@ import { checksum } from '../../primitives/checksum.ts'
 
 /** One stretch of bytes that is not what was written. */
 export type JournalDamage = {
-  /** Where it begins in the file. */
+  /** First damaged byte of the file. */
   readonly offset: number
   readonly bytes: number
   /** Intact records before it. */
@@ -84,7 +84,7 @@ type Form = {
   /** The record's length, where a head can be trusted to be one. */
   lengthAt(content: Buffer, offset: number): number | undefined
   checksumAt(content: Buffer, offset: number): bigint
-  /** Where the next record begins behind damage; undefined: there is none. */
+  /** Offset of the next intact record behind damage; undefined if there is none. */
   next(content: Buffer, damage: number): number | undefined
   /** Whether the bytes from here to the end can be the beginning of a record. */
   isBeginning(rest: Buffer): boolean

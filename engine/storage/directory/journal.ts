@@ -26,7 +26,7 @@ export interface Journal {
   readonly found: readonly Bytes[]
   /** Bytes after the last record, of a write that a kill cut short: they were taken off the file. */
   readonly tornBytes: number
-  /** What was damaged when the journal was opened, and the copy of the file as it was. */
+  /** Damage found at the opening, and the path of the copy that was made before it was cut. */
   readonly damage: { readonly message: string; readonly copy: string } | undefined
   /** In the file when the call returns: survives a kill, not a power loss. @throws {JournalError} */
   append(record: Bytes): void
@@ -139,7 +139,7 @@ function refusal(path: string, damages: readonly JournalDamage[]): JournalError 
   )
 }
 
-/** What is wrong, for people. @param damages at least one */
+/** Describes the damage for people. @param damages at least one */
 export function describeDamage(damages: readonly JournalDamage[]): string {
   const { offset, bytes, recordsBefore } = damages[0]!
   const more = damages.length === 1 ? '' : ` (and ${damages.length - 1} more places)`

@@ -29,7 +29,7 @@ export type DirectoryOptions = {
   readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisHeader'>
   /** `--chain` as given. */
   readonly chainName: string
-  /** What to do where the directory holds another chain, by the flags that were given; left out: by the chain's name. */
+  /** Advice for a directory of another chain, by the given flags. Without it the chain is named. */
   readonly advice?: ((held: Marker) => string) | undefined
   /** Bytes of all block caches. */
   readonly cacheBytes?: number
