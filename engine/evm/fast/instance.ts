@@ -24,8 +24,11 @@ export type HostCalls = Readonly<{
 /** A test's: host calls that fail, or are counted. */
 export type AroundHost = (calls: HostCalls) => HostCalls
 
-/** An instance that has grown beyond is not kept: WebAssembly's memory never shrinks. */
-const KEPT_BYTES = 32 << 20
+/**
+ * Bytes that all idle instances of a thread may hold. WebAssembly's memory never shrinks: an
+ * instance for which there is no room is not kept.
+ */
+export const KEPT_BYTES = 32 << 20
 
 /** How often code has run on its bytes before its translation runs (asm/translate.ts). Init code and traced runs have none. */
 const STREAM_RUNS: Readonly<Record<EngineTier, number>> = {
@@ -89,8 +92,9 @@ export class Instance {
     return this.#asked
   }
 
-  get isKept(): boolean {
-    return !this.isBroken && this.exports.memory.buffer.byteLength <= KEPT_BYTES
+  /** Bytes of its linear memory. */
+  get size(): number {
+    return this.exports.memory.buffer.byteLength
   }
 
   /** A copy. */
@@ -185,7 +189,9 @@ export function idleInstances(
     take: () => idle.pop() ?? new Instance(module, options),
     give(instance) {
       instance.calls = undefined
-      if (instance.isKept && idle.length < MOST_IDLE) idle.push(instance)
+      if (instance.isBroken || idle.length >= MOST_IDLE) return
+      const held = idle.reduce((bytes, one) => bytes + one.size, 0)
+      if (held + instance.size <= KEPT_BYTES) idle.push(instance)
     },
   }
 }

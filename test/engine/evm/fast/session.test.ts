@@ -8,7 +8,7 @@ import {
   TrapError,
 } from '../../../../engine/evm/engine.ts'
 import { makeFastEngine } from '../../../../engine/evm/fast/fast.ts'
-import { idleInstances } from '../../../../engine/evm/fast/instance.ts'
+import { idleInstances, KEPT_BYTES } from '../../../../engine/evm/fast/instance.ts'
 import { compileModule } from '../../../../engine/evm/fast/module.ts'
 import { makeReferenceEngine } from '../../../../engine/evm/reference/reference.ts'
 import { bytesToBigint } from '../../../../engine/primitives/words.ts'
@@ -84,6 +84,9 @@ describe('tables grow', () => {
   })
 })
 
+/** A page of WebAssembly's memory. */
+const PAGE_BYTES = 65_536
+
 describe('memory', () => {
   test('of all frames of a call together is bounded, and the contract does not see it', () => {
     // Each frame takes 2 MB and calls itself.
@@ -103,6 +106,16 @@ describe('memory', () => {
     idle.give(large)
     expect(idle.take()).toBe(small)
     expect(idle.take()).not.toBe(large)
+  })
+
+  test('of all idle instances together is bounded', () => {
+    const idle = idleInstances(module)
+    const taken = Array.from({ length: 3 }, () => idle.take())
+    const growth = (KEPT_BYTES / 2 - taken[0]!.size) / PAGE_BYTES
+    for (const { exports } of taken) exports.memory.grow(growth)
+    for (const instance of taken) idle.give(instance)
+    expect([idle.take(), idle.take()]).toEqual([taken[1], taken[0]])
+    expect(idle.take()).not.toBe(taken[2])
   })
 })
 
