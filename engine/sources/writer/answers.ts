@@ -12,6 +12,8 @@ import {
   isReplaced,
   publish,
   relabel,
+  submitLabels,
+  takeLabels,
   type WriterState,
   writeRecord,
 } from './state.ts'
@@ -27,13 +29,12 @@ export function onAnswer(state: WriterState, answer: KeeperAnswer): void {
       return
     }
     case 'appended':
-      if (answer.marks !== undefined) state.labels.stored = answer.marks
+      if (answer.marks !== undefined) takeLabels(state, answer.marks)
       onAppended(state, expected(state, answer.id, 'appended'))
       return
     case 'labelled':
-      relabel(state, () => {
-        state.labels.stored = answer.marks
-      })
+      relabel(state, () => takeLabels(state, answer.marks))
+      submitLabels(state)
       return
     case 'folded': {
       const block = expected(state, answer.id, 'folded')

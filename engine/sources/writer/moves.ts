@@ -87,7 +87,7 @@ export function onBegun(
   state.retryAtMs = 0
   state.blocksWithoutFeed = 0
   if (options.hasMarks === true) state.marks = { safe, finalized }
-  state.labels.submitted = { safe, finalized }
+  state.labels.submitted.length = 0
   state.labels.stored = { safe, finalized }
   forgetTold(state.told)
   count(state, 'begun_anew')

@@ -48,11 +48,14 @@ export type Wait<Event> = {
  * store calls final, and knows of no other.
  */
 type Labels = {
-  /** In the newest request to the persistence thread. */
-  submitted: Marks
+  /** In requests that the persistence thread has not answered, the oldest first: the store may hold any of them already. */
+  readonly submitted: Marks[]
   /** Committed, as its newest answer says. */
   stored: Marks
 }
+
+/** Requests for a commit of labels at once; with the labels of a block one more. What is wanted meanwhile is asked for after an answer. */
+const MOST_SUBMITTED = 2
 
 export type WriterState = {
   readonly options: WriterOptions
@@ -151,7 +154,7 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     newestRequest: 0,
     refused: [],
     marks: options.hasMarks === true ? options.store.marks() : undefined,
-    labels: { submitted: options.store.marks(), stored: options.store.marks() },
+    labels: { submitted: [], stored: options.store.marks() },
     final: options.store.marks().finalized,
     pinned: undefined,
     sealed: [],
@@ -259,27 +262,35 @@ export function writeRecord(state: WriterState): number {
 
 /** Never above canonical, which may have gone back since they were stored. */
 function visibleLabels(state: WriterState): Marks {
-  const { stored } = state.labels
+  const { stored, submitted } = state.labels
   const wanted = wantedLabels(state, state.chain.canonical.handle.number)
+  const all = [stored, ...submitted, wanted]
   return {
-    safe: Math.min(stored.safe, wanted.safe),
-    finalized: Math.min(stored.finalized, wanted.finalized),
+    safe: Math.min(...all.map(({ safe }) => safe)),
+    finalized: Math.min(...all.map(({ finalized }) => finalized)),
   }
 }
 
 /** Labels for the commit of a block that becomes canonical. */
 export function labelsWith(state: WriterState, number: number): Marks {
-  state.labels.submitted = wantedLabels(state, number)
-  return state.labels.submitted
+  const labels = wantedLabels(state, number)
+  state.labels.submitted.push(labels)
+  return labels
+}
+
+/** The persistence thread answers in the order in which it was asked. */
+export function takeLabels({ labels }: WriterState, stored: Marks): void {
+  labels.submitted.shift()
+  labels.stored = stored
 }
 
 /** Asks for a commit of their own where they are not what was submitted last. */
 export function submitLabels(state: WriterState): void {
-  const { submitted } = state.labels
+  const { submitted, stored } = state.labels
   const { handle } = state.handed ?? state.chain.canonical
   const wanted = wantedLabels(state, handle.number)
-  if (isSame(wanted, submitted)) return
-  state.labels.submitted = wanted
+  if (submitted.length >= MOST_SUBMITTED || isSame(wanted, submitted.at(-1) ?? stored)) return
+  submitted.push(wanted)
   emit(state, { type: 'keeper', request: { type: 'marks', ...wanted } })
 }
 

@@ -76,6 +76,33 @@ test('a label that goes back is visible at once', async () => {
   expect(labels(world)).toEqual({ visible: [2, 1], stored: [3, 1] })
 })
 
+test('a label that goes back and on again is visible once it is stored again', async () => {
+  const world = await labelledAt(3)
+  await world.apply({ type: 'marks', safe: 3, finalized: 2 })
+  await world.settle()
+  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
+  await world.apply({ type: 'marks', safe: 3, finalized: 2 })
+  expect(labels(world).visible).toEqual([2, 1])
+  world.handleRequest()
+  expect(labels(world)).toEqual({ visible: [2, 1], stored: [2, 1] })
+  await world.deliverAnswer()
+  expect(labels(world).visible).toEqual([2, 1])
+  await world.settle()
+  expect(labels(world)).toEqual({ visible: [3, 2], stored: [3, 2] })
+})
+
+test('however often labels change, few requests wait, and the newest labels are stored', async () => {
+  const world = await labelledAt(3)
+  for (let times = 0; times < 10; times++) {
+    await world.apply({ type: 'marks', safe: 1, finalized: 0 })
+    await world.apply({ type: 'marks', safe: 3, finalized: 1 })
+  }
+  expect(world.requests).toHaveLength(2)
+  await world.apply({ type: 'marks', safe: 2, finalized: 1 })
+  await world.settle()
+  expect(labels(world)).toEqual({ visible: [2, 1], stored: [2, 1] })
+})
+
 test('what was visible as final is final after a crash at each step', async () => {
   const world = await labelledAt(3)
   await world.apply({ type: 'marks', safe: 3, finalized: 3 })

@@ -141,8 +141,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         `${WRITER}/state`,
-        '    safe: Math.min(stored.safe, wanted.safe),\n    finalized: Math.min(stored.finalized, wanted.finalized),\n',
-        '    safe: Math.max(0 * stored.safe, wanted.safe),\n    finalized: wanted.finalized,\n',
+        'const all = [stored, ...submitted, wanted]',
+        'const all = [stored, ...submitted, wanted].slice(-1)',
       ),
     ],
   },
