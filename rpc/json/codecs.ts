@@ -94,7 +94,8 @@ export const uint256 = unsigned('*hexutil.Big', 256)
 export const uint64 = unsigned('hexutil.Uint64', 64)
 /** A field of one byte in an envelope. */
 const uint8 = unsigned('hexutil.Uint64', 8)
-const index64 = unsigned('hexutil.Uint', 64)
+/** hexutil.Uint of go-ethereum, exact. */
+export const index64 = unsigned('hexutil.Uint', 64)
 /** Position in a block; one that no block has reads as the greatest safe number. */
 export const index: PlainCodec<number> = {
   decode: (wire) => Math.min(Number(index64.decode(wire)), Number.MAX_SAFE_INTEGER),

@@ -195,17 +195,17 @@ async function readerBefore(
   context: PoolContext,
   at: {
     readonly block: Block
-    readonly txIndex: number
+    readonly txIndex: bigint
     readonly isExpired: () => boolean
     readonly ofBlock: StateReader
   },
 ): Promise<StateReader> {
   const { block, txIndex, isExpired, ofBlock } = at
   if (block.number === context.chain.genesisNumber) throw failed('no transaction in genesis')
-  if (txIndex > 0 && txIndex >= block.transactionCount)
+  if (txIndex > 0n && txIndex >= block.transactionCount)
     throw failed(`transaction index ${txIndex} out of range for block ${bytesToHex(block.hash)}`)
   const limits = { isExpired, isLost: context.isLost }
-  const within = await stateWithin({ ...replayOf(context, block), limits }, txIndex)
+  const within = await stateWithin({ ...replayOf(context, block), limits }, Number(txIndex))
   // A call in the block after this one asks for this block's hash, which the state of its parent does not know.
   return { ...within, blockHash: (number) => ofBlock.blockHash(number) }
 }

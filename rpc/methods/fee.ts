@@ -6,7 +6,7 @@ import { array, type Codec, type PlainCodec, SchemaError } from '../json/schema.
 import { onLatest } from '../method/basis.ts'
 import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed, invalidParams, timedOut } from '../seam/errors.ts'
+import { failed, timedOut } from '../seam/errors.ts'
 import { baseFeeAfter, feeHistoryText } from './shared/fee-history.ts'
 import { suggestPrice, suggestTip } from './shared/gas-price.ts'
 
@@ -73,7 +73,6 @@ const blockCount: PlainCodec<bigint> = {
 const percentile: Codec<number> = {
   decode(wire) {
     if (typeof wire !== 'number') throw new SchemaError(typeof wire, 'float64')
-    if (wire < 0 || wire > 100) throw new SchemaError(`invalid reward percentile: ${wire}`)
     return wire
   },
   encode: (value) => value,
@@ -93,11 +92,7 @@ export const eth_feeHistory = poolMethod({
   ],
   result: textResult('Fee history', { type: 'object' }),
   handler({ view, chain, limits, isExpired }, count, newest, percentiles) {
-    for (const [at, one] of percentiles.entries())
-      if (at > 0 && one <= percentiles[at - 1]!)
-        throw invalidParams(
-          `invalid reward percentile: #${at - 1}:${percentiles[at - 1]} >= #${at}:${one}`,
-        )
+    if (count > 0n) checkPercentiles(percentiles)
     const text = feeHistoryText({
       view,
       chain,
@@ -110,6 +105,16 @@ export const eth_feeHistory = poolMethod({
     return text
   },
 })
+
+/** @throws {RpcError} in go-ethereum's words (eth/gasprice/feehistory.go), numbers as Go's %f has them */
+function checkPercentiles(percentiles: readonly number[]): void {
+  const of = (at: number) => percentiles[at]!.toFixed(6)
+  for (const [at, one] of percentiles.entries()) {
+    if (one < 0 || one > 100) throw failed(`invalid reward percentile: ${of(at)}`)
+    if (at > 0 && one <= percentiles[at - 1]!)
+      throw failed(`invalid reward percentile: #${at - 1}:${of(at - 1)} >= #${at}:${of(at)}`)
+  }
+}
 
 function newestOf(view: ChainView, at: BlockNumber): Block {
   if ('number' in at && at.number > view.pending.number)

@@ -215,9 +215,11 @@ const mineOptions: PlainCodec<MineOptions> = {
     if (typeof wire !== 'object' || wire === null) return { timestamp: natural.decode(wire) }
     refuseUnknown(wire, ['timestamp', 'blocks'])
     const { timestamp, blocks } = wire as Record<string, unknown>
+    // anvil takes null for a field that is left out.
+    const [at, count] = [timestamp ?? undefined, blocks ?? undefined]
     return {
-      ...(timestamp === undefined ? {} : { timestamp: natural.decode(timestamp) }),
-      ...(blocks === undefined ? {} : { blocks: natural.decode(blocks) }),
+      ...(at === undefined ? {} : { timestamp: natural.decode(at) }),
+      ...(count === undefined ? {} : { blocks: natural.decode(count) }),
     }
   },
   encode: ({ timestamp, blocks }) => ({

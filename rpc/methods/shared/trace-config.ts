@@ -1,6 +1,6 @@
 /** The options object of debug_trace*: which tracer, its switches, how long. */
 import type { TracerChoice } from '../../../engine/tracers/registry.ts'
-import { index } from '../../json/codecs.ts'
+import { index64 } from '../../json/codecs.ts'
 import {
   boolean,
   type Codec,
@@ -69,7 +69,7 @@ export const traceCallConfig = object('TraceCallConfig', {
   ...shared,
   stateOverrides: stateOverride,
   blockOverrides: blockOverride,
-  txIndex: index,
+  txIndex: index64,
 })
 export type TraceCallConfig = TypeOf<typeof traceCallConfig>
 export type TraceConfig = TypeOf<typeof traceConfig>

@@ -393,12 +393,13 @@ describeEngines((engine) => {
         const config = { ...CALLS, txIndex }
         return (await more.ask('debug_traceCall', [call, at, config])).error
       }
-      const outside = (index: number, hash: Uint8Array) => ({
+      const outside = (index: number | bigint, hash: Uint8Array) => ({
         code: -32000,
         message: `transaction index ${index} out of range for block ${bytesToHex(hash)}`,
       })
       expect(await refusalOf('0x1', '0x3')).toEqual(outside(3, one.hash))
       expect(await refusalOf({ blockHash }, '0x63')).toEqual(outside(99, one.hash))
+      expect(await refusalOf('0x1', '0x20000000000001')).toEqual(outside(2n ** 53n + 1n, one.hash))
       expect(await refusalOf('latest', '0x0')).toBeUndefined()
       expect(await refusalOf('latest', '0x1')).toEqual(outside(1, empty.hash))
       expect(await refusalOf('pending', '0x0')).toBeUndefined()

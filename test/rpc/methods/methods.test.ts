@@ -120,22 +120,20 @@ describe('what the endpoints show', () => {
       `storage key too long (want at most 32 bytes): "0x${'0'.repeat(66)}"`,
     ],
     ['eth_feeHistory', ['0x1', '0x9'], -32000, 'request beyond head block: requested 9, head 3'],
-    [
-      'eth_feeHistory',
-      ['0x1', 'latest', [2, 1]],
-      -32602,
-      'invalid reward percentile: #0:2 >= #1:1',
-    ],
     ...(
       [
-        [[25.5, 25.5], '#0:25.5 >= #1:25.5'],
-        [[10, 50, 50, 90], '#1:50 >= #2:50'],
-        [[100, 100], '#0:100 >= #1:100'],
+        [[2, 1], '#0:2.000000 >= #1:1.000000'],
+        [[25.5, 25.5], '#0:25.500000 >= #1:25.500000'],
+        [[10, 50, 50, 90], '#1:50.000000 >= #2:50.000000'],
+        [[100, 100], '#0:100.000000 >= #1:100.000000'],
+        [[101], '101.000000'],
+        [[10, -1], '-1.000000'],
+        [[50, 100.1], '100.100000'],
       ] as const
     ).map(([percentiles, which]): (typeof errors)[number] => [
       'eth_feeHistory',
       ['0x1', 'pending', percentiles],
-      -32602,
+      -32000,
       `invalid reward percentile: ${which}`,
     ]),
     ['eth_subscribe', ['newHeads'], -32601, 'notifications not supported'],

@@ -58,6 +58,10 @@ test('makes blocks at a word, with what waits', SECONDS, async () => {
   await ask('dev_step')
   await ask('hardhat_mine', '0x1')
   expect(await headOf()).toBe(head + 7)
+  await ask('evm_mine', { timestamp: null, blocks: '0x2' })
+  expect(await headOf()).toBe(head + 9)
+  await ask('evm_mine', { timestamp: null, blocks: null })
+  expect(await headOf()).toBe(head + 10)
 })
 
 test('has the time that it is given, and goes on from there', SECONDS, async () => {
