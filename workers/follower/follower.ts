@@ -33,6 +33,7 @@ import type {
   ToFollower,
   WriterToFollower,
 } from '../thread/follower-messages.ts'
+import { createInbox, type Inbox } from '../thread/inbox.ts'
 import type { SharedNode } from '../thread/messages.ts'
 import { createLateProbes, openBeginner } from './begin.ts'
 import { type CheckCount, differenceOf } from './checks.ts'
@@ -62,8 +63,8 @@ export type FollowerData = SharedNode & {
   readonly isRecorded?: boolean
 }
 
+type Asked = ToFollower & { readonly type: 'fetch' | 'forward' | 'cancel' }
 type Parts = {
-  readonly main: MessagePort
   readonly data: FollowerData
   readonly chain: ChainSpec
   readonly store: StoreReader
@@ -89,15 +90,16 @@ async function run(main: MessagePort, data: FollowerData): Promise<void> {
   const tell = (message: FromFollower) => main.postMessage(message)
   const upstreams: Upstream[] = []
   try {
-    if (!(await isStarted(main))) return
+    const heard = hear(main)
+    if ((await Promise.race([heard.started, heard.stopped])) === STOPPED) return
     const chain = chainSpec(data.chain)
     const store = openStore(attachDatabase(data.database))
     const reader = openChainReader({ ...data, store, chain, seesAll: true })
     upstreams.push(...openUpstreams(data.upstreams, data.limits, chain))
-    const parts: Parts = { main, data, chain, store, reader, upstreams, tell }
-    const foreign = await foreignAtStart(parts)
-    if (foreign === undefined) await follow(parts)
-    else tell({ type: 'failed', message: foreign })
+    const parts: Parts = { data, chain, store, reader, upstreams, tell }
+    const foreign = await Promise.race([foreignAtStart(parts), heard.stopped])
+    if (foreign === undefined) await follow(parts, heard)
+    else if (foreign !== STOPPED) tell({ type: 'failed', message: foreign })
     tell({ type: 'stopped' })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -113,16 +115,25 @@ async function run(main: MessagePort, data: FollowerData): Promise<void> {
   }
 }
 
-/** False: main said stop instead. */
-function isStarted(main: MessagePort): Promise<boolean> {
-  return new Promise((resolve) => {
-    const onMessage = ({ type }: ToFollower) => {
-      if (type !== 'start' && type !== 'stop') return
-      main.off('message', onMessage)
-      resolve(type === 'start')
-    }
-    main.on('message', onMessage)
+const STOPPED = Symbol('stopped')
+type Heard = {
+  readonly started: Promise<void>
+  readonly stopped: Promise<typeof STOPPED>
+  /** What main asks for, also what it asked for before. */
+  readonly asked: Inbox<Asked>
+}
+
+/** Main is heard from the first message on: it may say stop while the upstreams are looked at. */
+function hear(main: MessagePort): Heard {
+  const started = Promise.withResolvers<void>()
+  const stopped = Promise.withResolvers<typeof STOPPED>()
+  const asked = createInbox<Asked>()
+  main.on('message', (message: ToFollower) => {
+    if (message.type === 'start') started.resolve()
+    else if (message.type === 'stop') stopped.resolve(STOPPED)
+    else asked.push(message)
   })
+  return { started: started.promise, stopped: stopped.promise, asked }
 }
 
 /** Once one upstream has answered, the others have this much longer. */
@@ -151,21 +162,18 @@ async function foreignAtStart({ upstreams, data }: Parts): Promise<string | unde
 }
 
 /** Until main says stop. @throws what a bug throws */
-async function follow(parts: Parts): Promise<void> {
-  const { main, tell } = parts
-  const ended = Promise.withResolvers<void>()
-  const running = start(parts, ended.reject)
+async function follow(parts: Parts, { stopped, asked }: Heard): Promise<void> {
+  const { tell } = parts
+  const failed = Promise.withResolvers<never>()
+  const running = start(parts, failed.reject)
   const { driver, sequencer, fetcher } = running
   listen(parts, running)
-  main.on('message', (message: ToFollower) => {
-    if (message.type === 'stop') ended.resolve()
-    else if (message.type !== 'start') onMain(message, running, tell)
-  })
+  asked.open((message) => onAsked(message, running, tell))
   tell({ type: 'ready' })
   saveCompiledLater()
   driver.tell({ type: 'tick' })
   try {
-    await ended.promise
+    await Promise.race([stopped, failed.promise])
   } finally {
     driver.stop()
     sequencer?.close()
@@ -289,8 +297,8 @@ function listen({ data, reader, tell }: Parts, { driver, fetcher, traced }: Runn
   })
 }
 
-function onMain(
-  message: ToFollower & { readonly type: 'fetch' | 'forward' | 'cancel' },
+function onAsked(
+  message: Asked,
   { forward, fetcher, asking }: Running,
   tell: (message: FromFollower) => void,
 ): void {

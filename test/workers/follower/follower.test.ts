@@ -1,5 +1,6 @@
 /** The follower's thread between real upstreams over HTTP and a real writer. */
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -282,6 +283,35 @@ describe('follows', { timeout: 30_000 }, () => {
     )
     // It is not sent again.
     expect(isSealed(1)()).toBe(true)
+    await node.stop()
+  })
+})
+
+describe('while the upstreams of the start are looked at', { timeout: 30_000 }, () => {
+  async function startWithSilent() {
+    const [upstream] = (await openUpstreams(1, 3)) as [ChainUpstream]
+    const asked = Promise.withResolvers<IncomingMessage>()
+    upstream.misbehave = asked.resolve
+    const node = await Node.open()
+    node.start([upstream])
+    const { socket } = await asked.promise
+    return { node, upstream, socket }
+  }
+
+  test('a stop is heard', async () => {
+    const { node } = await startWithSilent()
+    await node.stop()
+    expect(node.told).toEqual([{ type: 'stopped' }])
+  })
+
+  test('what is asked is answered after them', async () => {
+    const { node, upstream, socket } = await startWithSilent()
+    const call = { type: 'forward', request: 7, method: 'eth_chainId', params: '[]' } as const
+    node.post({ ...call, to: 'upstream', client: '' })
+    upstream.misbehave = undefined
+    socket.destroy()
+    await node.until(() => node.of('forwarded').length > 0)
+    expect(node.of('forwarded')).toMatchObject([{ request: 7, answer: { result: '"0xc4"' } }])
     await node.stop()
   })
 })
