@@ -1,5 +1,5 @@
 /** Two servers asked the same in turns, A B A B: answers in a second, and in a second of the server's processor time. */
-import autocannon from 'autocannon'
+import { autocannon } from './autocannon.ts'
 import type { Server } from './servers.ts'
 
 export type Request = { readonly method: string; readonly params: readonly unknown[] }

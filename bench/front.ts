@@ -9,8 +9,8 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import autocannon from 'autocannon'
 import { WebSocket } from 'ws'
+import { autocannon } from './autocannon.ts'
 import {
   cpuSecondsOf,
   installAnvil,

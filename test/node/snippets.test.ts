@@ -15,6 +15,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import * as flashnode from '../../workers/package/create-node.ts'
 import { openSocket } from '../fixtures/sockets.ts'
 import { call, type RunningNode, startNode } from '../outside/node-process.ts'
+import { requireFrom } from '../outside/own-packages.ts'
 
 const run = promisify(execFile)
 const PAGES = ['README.md', 'docs/start.md']
@@ -23,6 +24,9 @@ const PAGES_OF_PARTS = ['docs/install.md', 'docs/testing.md']
 const PATH = [process.env['PATH'], resolve('bench/node_modules/.bin')].join(delimiter)
 const env = { ...process.env, PATH }
 const PROGRAMS = ['bash', 'curl', 'cast']
+/** ethers and web3.js are here, and viem is above. */
+const CLIENTS = new URL('../clients/', import.meta.url)
+requireFrom(CLIENTS)
 const MARKED = /<!-- run -->\n```(ts|sh)\n(.*?)```/gs
 
 let node: RunningNode
@@ -56,7 +60,9 @@ describe.each(PAGES)('%s', (page) => {
     const { stdout, stderr } =
       language === 'sh'
         ? await run('bash', ['-euo', 'pipefail', '-c', here], { env })
-        : await run(process.execPath, ['--input-type=module-typescript', '--eval', here])
+        : await run(process.execPath, ['--input-type=module-typescript', '--eval', here], {
+            cwd: CLIENTS,
+          })
     expect(stdout).not.toBe('')
     expect(stderr).not.toMatch(/error/i)
     if (code.startsWith('curl')) expect(JSON.parse(stdout)).toHaveProperty('result')

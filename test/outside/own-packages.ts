@@ -1,11 +1,14 @@
-/** Packages that one test or benchmark needs and the node does not: they stand in a folder with its own package.json and lock. */
+/**
+ * Packages that few tests or benchmarks need and the node does not: they stand in a folder with its own package.json and lock.
+ * Usage: node test/outside/own-packages.ts FOLDER … (installs before a check reads their types)
+ */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /**
  * Installs what the folder's lock says, unless it is there; takes seconds the first time. Where it cannot, the process ends with 1 and
@@ -62,9 +65,13 @@ function isHeld(claim: string): boolean {
   }
 }
 
-/** No install scripts. Without a network it does with npm's own cache, or gives up after seconds instead of npm's minutes. */
+/**
+ * npm runs no install scripts and leaves out peers, because the only one is TypeScript (31 MB, for
+ * web3). Without a network it uses its cache, or gives up after seconds instead of minutes.
+ */
 const FLAGS = [
   '--ignore-scripts',
+  '--omit=peer',
   '--prefer-offline',
   '--no-audit',
   '--fetch-retries=1',
@@ -89,3 +96,6 @@ const reasonOf = (stderr: string): string =>
   /^npm \S+ .*reason: (.*)$/m.exec(stderr)?.[1] ??
   /^npm (?:error|ERR!) (.*)$/m.exec(stderr)?.[1] ??
   ''
+
+if (import.meta.main)
+  for (const folder of process.argv.slice(2)) requireFrom(pathToFileURL(`${folder}/`))

@@ -1,7 +1,6 @@
 /** Hex, words, hashes, signatures and RLP against other libraries. */
 import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { encodeRlp as encodeByEthers } from 'ethers'
 import fc from 'fast-check'
 import { privateKeyToAddress } from 'viem/accounts'
 import { describe, expect, test } from 'vitest'
@@ -39,6 +38,7 @@ import {
   concatBytes,
   equalBytes,
 } from '../../../engine/primitives/words.ts'
+import { encodeRlp as encodeByEthers } from '../../clients/ethers.ts'
 import { bytesOf, privateKeys } from '../../fixtures/references.ts'
 
 describe('hex', () => {

@@ -1,5 +1,4 @@
 /** Transactions of every type against viem and ethers; what is refused, in which words. */
-import { Transaction as EthersTransaction, Signature } from 'ethers'
 import fc from 'fast-check'
 import { getContractAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
@@ -26,6 +25,7 @@ import {
   yParityOf,
 } from '../../../engine/primitives/transaction-codec.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
+import { Transaction as EthersTransaction, Signature } from '../../clients/ethers.ts'
 import { isAbsent, type JsonBlock, readBlocks } from '../../fixtures/blocks.ts'
 import { bytesOf, privateKeys, uintOf } from '../../fixtures/references.ts'
 

@@ -1,44 +1,47 @@
 /** What is wrong with a manifest by its schema: the API's types of Kubernetes and of Prometheus' operator, the Compose specification. */
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { Ajv } from 'ajv'
-import { validate as deployment } from 'kubernetes-models/_schemas/IoK8sApiAppsV1Deployment'
-import { validate as statefulSet } from 'kubernetes-models/_schemas/IoK8sApiAppsV1StatefulSet'
-import { validate as horizontalPodAutoscaler } from 'kubernetes-models/_schemas/IoK8sApiAutoscalingV2HorizontalPodAutoscaler'
-import { validate as configMap } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ConfigMap'
-import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Service'
-import { validate as networkPolicy } from 'kubernetes-models/_schemas/IoK8sApiNetworkingV1NetworkPolicy'
-import { validate as podDisruptionBudget } from 'kubernetes-models/_schemas/IoK8sApiPolicyV1PodDisruptionBudget'
+import { fileURLToPath } from 'node:url'
+import { requireFrom } from '../../outside/own-packages.ts'
 
 type Fault = { readonly instancePath: string; readonly message?: string; readonly keyword: string }
 type Validator = { (data: unknown): boolean; errors?: readonly Fault[] | null }
+/** The part of ajv that is used. */
+type Ajv = { compile(schema: object): Validator }
+type AjvModule = { readonly Ajv: new (options: Readonly<Record<string, boolean>>) => Ajv }
 
-/** Of a type of Prometheus' operator, whose package has it and does not name it to others. */
-async function operatorValidator(type: string): Promise<unknown> {
+const require = requireFrom(new URL('./', import.meta.url))
+const { Ajv } = require('ajv') as AjvModule
+
+const validatorOf = (url: string): Validator =>
+  (require(fileURLToPath(url)) as { readonly validate: Validator }).validate
+const apiValidator = (type: string) =>
+  validatorOf(import.meta.resolve(`kubernetes-models/_schemas/IoK8sApi${type}`))
+
+/** The package of Prometheus' operator has a validator of each type, and does not export it. */
+function operatorValidator(type: string): Validator {
   const index = import.meta.resolve('@kubernetes-models/prometheus-operator')
   const prefix = 'ComGithubPrometheusOperatorPrometheusOperatorPkgApisMonitoringV1'
-  const { href } = new URL(`_schemas/${prefix}${type}.js`, index)
-  return ((await import(href)) as { readonly validate: unknown }).validate
+  return validatorOf(new URL(`_schemas/${prefix}${type}.js`, index).href)
 }
 
 /** Each looks at the fields that its schema has, and at no other one. */
-const VALIDATORS: Readonly<Record<string, unknown>> = {
-  'apps/v1 Deployment': deployment,
-  'apps/v1 StatefulSet': statefulSet,
-  'autoscaling/v2 HorizontalPodAutoscaler': horizontalPodAutoscaler,
-  'monitoring.coreos.com/v1 PodMonitor': await operatorValidator('PodMonitor'),
-  'monitoring.coreos.com/v1 PrometheusRule': await operatorValidator('PrometheusRule'),
-  'networking.k8s.io/v1 NetworkPolicy': networkPolicy,
-  'policy/v1 PodDisruptionBudget': podDisruptionBudget,
-  'v1 ConfigMap': configMap,
-  'v1 Service': service,
+const VALIDATORS: Readonly<Record<string, Validator>> = {
+  'apps/v1 Deployment': apiValidator('AppsV1Deployment'),
+  'apps/v1 StatefulSet': apiValidator('AppsV1StatefulSet'),
+  'autoscaling/v2 HorizontalPodAutoscaler': apiValidator('AutoscalingV2HorizontalPodAutoscaler'),
+  'monitoring.coreos.com/v1 PodMonitor': operatorValidator('PodMonitor'),
+  'monitoring.coreos.com/v1 PrometheusRule': operatorValidator('PrometheusRule'),
+  'networking.k8s.io/v1 NetworkPolicy': apiValidator('NetworkingV1NetworkPolicy'),
+  'policy/v1 PodDisruptionBudget': apiValidator('PolicyV1PodDisruptionBudget'),
+  'v1 ConfigMap': apiValidator('CoreV1ConfigMap'),
+  'v1 Service': apiValidator('CoreV1Service'),
 }
 
 /** Empty: none. A field that the schema does not have is one, as `kubectl apply --validate=strict` has it. */
 export function kubernetesFaults(document: unknown): readonly string[] {
   const { apiVersion, kind } = document as Readonly<Record<string, unknown>>
-  const validate = VALIDATORS[`${apiVersion} ${kind}`] as Validator | undefined
+  const validate = VALIDATORS[`${apiVersion} ${kind}`]
   if (validate === undefined) return [`no schema of ${apiVersion} ${kind}`]
   const looked = new Map<object, Set<string>>()
   const isValid = validate(watched(document, looked))
@@ -80,7 +83,7 @@ function unknownFields(
 
 /** That of the Compose specification, as a linter of its files has it with it. */
 const COMPOSE_SCHEMA = join(
-  dirname(createRequire(import.meta.url).resolve('dclint/package.json')),
+  dirname(require.resolve('dclint/package.json')),
   'schemas/compose.schema.json',
 )
 

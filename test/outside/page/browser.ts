@@ -2,8 +2,10 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import type { BrowserContext, Page } from 'playwright-core'
+import { requireFrom } from '../own-packages.ts'
 
+type Playwright = typeof import('playwright-core')
 const PROGRAM = '/usr/bin/chromium'
 const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
@@ -33,6 +35,7 @@ export type Browser = {
 
 /** With a profile of its own that goes with it. */
 export async function openBrowser(): Promise<Browser> {
+  const { chromium } = requireFrom(new URL('./', import.meta.url))('playwright-core') as Playwright
   const profile = mkdtempSync(join(tmpdir(), 'flashnode-chromium-'))
   const context: BrowserContext = await chromium.launchPersistentContext(profile, {
     executablePath: PROGRAM,

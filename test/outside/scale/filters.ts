@@ -1,6 +1,6 @@
 /** Stock clients with filters behind HAProxy, whose replica is killed: which go on, and which have to be told how. */
-import { type Filter, type FilterByBlockHash, JsonRpcProvider } from 'ethers'
 import { createPublicClient, http } from 'viem'
+import { JsonRpcProvider } from '../../clients/ethers.ts'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
 import { call } from '../node-process.ts'
 import { hasHaproxy, startBalancer } from './balancer.ts'
@@ -60,7 +60,7 @@ type Counts = Record<Name, number>
 
 /** Nobody catches a poll for logs that fails in ethers: it would end this process. */
 class PollingProvider extends JsonRpcProvider {
-  override getLogs(filter: Filter | FilterByBlockHash) {
+  override getLogs(filter: object) {
     return super.getLogs(filter).catch(() => [])
   }
 }

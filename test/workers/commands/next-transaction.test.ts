@@ -1,7 +1,7 @@
 /** Transactions of one sender, one after the other, each in a flashblock of one block: clients name no block when they prepare the next one. */
-import { JsonRpcProvider, Wallet } from 'ethers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { JsonRpcProvider, Wallet } from '../../clients/ethers.ts'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { type RunningNode, startNode } from '../../outside/node-process.ts'
 

@@ -1,5 +1,4 @@
 /** viem and ethers as an application uses them, with their defaults of trying again. Who has a WebSocket of ethers makes a new one when it ends. */
-import { JsonRpcProvider, WebSocketProvider } from 'ethers'
 import {
   createPublicClient,
   createWalletClient,
@@ -11,6 +10,7 @@ import {
 import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
+import { JsonRpcProvider, WebSocketProvider } from '../../../clients/ethers.ts'
 import { until } from '../../follow/nodes.ts'
 import { type Notes, pause } from './notes.ts'
 
@@ -64,10 +64,7 @@ function ethersSocket(url: string, isOver: () => boolean): Watcher {
     while (!isOver()) {
       const provider = new WebSocketProvider(url, 196, { staticNetwork: true })
       current = provider
-      const socket = provider.websocket as unknown as {
-        onerror: () => void
-        onclose: () => void
-      }
+      const socket = provider.websocket
       socket.onerror = () => {}
       const closed = new Promise<void>((resolve) => {
         socket.onclose = resolve
@@ -83,7 +80,7 @@ function ethersSocket(url: string, isOver: () => boolean): Watcher {
     name: 'ethers, WebSocketProvider',
     heights,
     async stop() {
-      ;(current?.websocket as unknown as { close(): void } | undefined)?.close()
+      current?.websocket.close()
       await ended
     },
   }
