@@ -17,7 +17,7 @@ const work = mkdtempSync(join(tmpdir(), 'flashnode-bench-package-'))
 process.once('exit', () => rmSync(work, { recursive: true, force: true }))
 
 function installed(): string {
-  execFileSync('npm', ['pack', '--pack-destination', work], { stdio: 'ignore' })
+  execFileSync(process.execPath, ['test/package/tarball.ts', '--to', work], { stdio: 'ignore' })
   const tarball = readdirSync(work).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(work, 'package.json'), '{"private":true}')
   const argv = ['install', '--no-audit', '--no-fund', '--ignore-scripts', `./${tarball}`]

@@ -1,5 +1,5 @@
 /**
- * The package as who installs it has it: what `npm pack` makes, installed from the registry into empty folders with install scripts on and off,
+ * The package as who installs it has it: what `npm run tarball` makes, installed from the registry into empty folders with install scripts on and off,
  * run by each Node that is at hand: the machine's, where it is too old with the package's own, the project's, and Node 26.
  * Usage: npm run package
  */
@@ -30,6 +30,14 @@ const strange = listed.filter(
 check('the file holds what runs and nothing else', strange.length === 0, strange.join(' '))
 const { size } = statSync(tarball)
 check('it is small', size < MOST_BYTES, `${listed.length} files, ${size} bytes`)
+const packed = JSON.parse(
+  (await run('tar', ['-xOzf', tarball, 'package/package.json'], { cwd: work })).out,
+)
+check('npm finds no script of ours to warn of', packed.scripts === undefined)
+check(
+  'it is what the checkout is',
+  packed.name === 'flashnode' && packed.devDependencies === undefined,
+)
 const { private: isPrivate } = JSON.parse(readFileSync('package.json', 'utf8'))
 check('nobody publishes it by mistake', isPrivate === true)
 
@@ -38,14 +46,14 @@ const [[off, vitestOn, newest], [vitestOff, hardhatOff, hardhatOn, older]] = awa
   (async () =>
     [
       await install('off', [tarball, 'ethers@6.17.0', 'viem@2.57.20'], 'off'),
-      await project('vitest', tarball, 'on'),
+      await project('vitest', 'on'),
       await install('newest', ['node@26'], 'on'),
     ] as const)(),
   (async () =>
     [
-      await project('vitest', tarball, 'off'),
-      await project('hardhat', tarball, 'off'),
-      await project('hardhat', tarball, 'on'),
+      await project('vitest', 'off'),
+      await project('hardhat', 'off'),
+      await project('hardhat', 'on'),
       await install('older', ['node@22'], 'on'),
     ] as const)(),
 ])

@@ -1,4 +1,4 @@
-/** The examples of docs/examples with the packed file in place of the published one. */
+/** The examples of docs/examples as they stand: the packed file is where they look for it. */
 import { cpSync, existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Check } from '../checks.ts'
@@ -7,15 +7,15 @@ import { environmentOf, install, run, type Scripts, versionOf, work } from './pl
 
 export type Project = { readonly folder: string; readonly scripts: Scripts }
 
-export async function project(
-  name: 'vitest' | 'hardhat',
-  tarball: string,
-  scripts: Scripts,
-): Promise<Project> {
-  const folder = `${name}-${scripts}`
-  cpSync(join('docs/examples', name), join(work, folder), { recursive: true })
-  return { folder: await install(folder, [tarball], scripts, process.execPath), scripts }
+export async function project(name: 'vitest' | 'hardhat', scripts: Scripts): Promise<Project> {
+  const examples = 'docs/examples'
+  const folder = `${examples}/${name}-${scripts}`
+  cpSync(join(examples, name), join(work, folder), { recursive: true, filter: isSource })
+  return { folder: await install(folder, [], scripts, process.execPath), scripts }
 }
+
+/** What somebody has installed to try an example stays where it is. */
+const isSource = (path: string) => !/node_modules|package-lock/.test(path)
 
 /** The Node that the project's scripts find first. */
 const withNode = (node: string) => environmentOf(dirname(node))

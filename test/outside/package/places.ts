@@ -52,11 +52,13 @@ export function run(
 export const work = mkdtempSync(join(tmpdir(), 'flashnode-package-'))
 process.once('exit', () => rmSync(work, { recursive: true, force: true }))
 
-/** What `npm pack` makes of this checkout. @throws {Error} */
+/** What `npm run tarball` makes of this checkout. @throws {Error} */
 export async function pack(): Promise<string> {
-  const { status, err } = await run('npm', ['pack', '--pack-destination', work], { cwd: '.' })
+  const argv = ['test/package/tarball.ts', '--to', work]
+  const env = environmentOf(dirname(process.execPath))
+  const { status, err } = await run(process.execPath, argv, { cwd: '.', env })
   const name = readdirSync(work).find((one) => one.endsWith('.tgz'))
-  if (status !== 0 || name === undefined) throw new Error(`npm pack: ${err}`)
+  if (status !== 0 || name === undefined) throw new Error(`npm run tarball: ${err}`)
   return join(work, name)
 }
 
