@@ -17,9 +17,9 @@ const installed = new Set(
 )
 /** What each folder has for itself. */
 const own = new Map(
-  globSync('{bench,engine,rpc,test,workers}/**/package.json', { exclude }).map((file) => {
-    const { dependencies }: Manifest = read(file)
-    return [dirname(file), dependencies] as const
+  globSync('{bench,engine,rpc,test,workers}/**/package.json', { exclude }).flatMap((file) => {
+    const { dependencies }: Partial<Manifest> = read(file)
+    return dependencies === undefined ? [] : [[dirname(file), dependencies] as const]
   }),
 )
 
