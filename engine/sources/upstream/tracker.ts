@@ -212,14 +212,30 @@ function onHead<B extends TrackedBlock>(
   }
 }
 
-/** One that is not followed tells of another block than ours: who is right? */
+/** One that is not followed tells of another block than ours, or may have one: who is right? */
 function suspect<B extends TrackedBlock>(state: TrackerState<B>, source: Source): void {
-  const { number, hash } = source.head!
-  const ours = number <= tipOf(state).number ? lineHash(state, number) : undefined
-  const isAnother = ours !== undefined && ours !== hash
+  const number = suspectHeight(state, source)
   const isBusy = state.vote !== undefined || state.branch !== undefined || state.isBeginning
-  if (isAnother && !isBusy && state.options.now() >= state.voteAtMs)
+  if (number !== undefined && !isBusy && state.options.now() >= state.voteAtMs)
     startVote(state, number, new Map())
+}
+
+/** The height at which an upstream that is not followed has another block than ours, or may have. */
+function suspectHeight<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  { head }: Source,
+): number | undefined {
+  const tip = tipOf(state)
+  const { number, hash, parentHash } = head!
+  if (number <= tip.number) {
+    const ours = lineHash(state, number)
+    return ours === undefined || ours === hash ? undefined : number
+  }
+  // The next block of the upstream that is followed shows by itself whether it stands on ours.
+  if (leaderOf(state)!.head!.number > tip.number) return undefined
+  if (number === tip.number + 1 && parentHash === tip.hash) return undefined
+  // Of two, the first named would win, and the other one would not show any more that it lags.
+  return state.sources.filter(isUsable).length > 2 ? tip.number : undefined
 }
 
 function onFailed<B extends TrackedBlock>(

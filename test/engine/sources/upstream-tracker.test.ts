@@ -511,6 +511,44 @@ describe('who is right', () => {
       names.flatMap((_, index) => (resting.includes(index) ? [] : [index])),
     )
   })
+  /** The first is followed from its block 101 on, and goes on at this pace; the others are three blocks ahead. */
+  const ahead = (names: readonly string[], perSecond: number) => {
+    const trial = new Trial(names.length, { head: grow(MAIN, 1, names[0]!) }).tick()
+    for (let second = 0; second < 20; second++) {
+      for (const [index, name] of names.entries())
+        trial.sources[index]!.head = grow(MAIN, 1 + second * perSecond + (index && 3), name)
+      trial.pass(1_000)
+    }
+    return trial
+  }
+  test.each([0, 1])('two that are ahead of one that goes on by %i: it is outvoted', (perSecond) => {
+    const trial = ahead(['bb', 'aa', 'aa'], perSecond)
+    expect(trial.canonical.hash).toBe(trial.sources[1]!.head.hash)
+    expect(trial.status.upstreams.map(({ rests }) => rests)).toEqual([
+      expect.stringMatching(/^block 10\d is 0xbb006\d there, 0xaa006\d at u1 and u2$/),
+      undefined,
+      undefined,
+    ])
+  })
+  test('one that is ahead of two others, or of an only one: nobody can tell', () => {
+    const others = ahead(['aa', 'aa', 'bb'], 0)
+    expect(others.canonical.hash).toBe('0xaa0065')
+    const two = ahead(['bb', 'aa'], 0)
+    expect(two.canonical.hash).toBe('0xbb0065')
+    expect(two.warnings).toEqual([])
+  })
+  test('those that are one block ahead say by their parent that nobody needs to be asked', () => {
+    const asked = (blocks: number) => {
+      const trial = new Trial(3).tick()
+      for (const one of trial.sources.slice(1)) one.head = grow(MAIN, blocks, 'aa')
+      trial.pass(30_000)
+      expect(trial.warnings).toEqual([])
+      return trial.sources.map(({ asked }) => asked.filter(({ type }) => type === 'ask').length)
+    }
+    expect(asked(1)).toEqual([0, 0, 0])
+    // All are asked at most each five seconds, and these tell of heads each two.
+    expect(asked(2)).toEqual([5, 5, 5])
+  })
   test('one that is silent has no voice', () => {
     const trial = new Trial(3).tick()
     heads(trial, 'bb', 'aa', 'aa')

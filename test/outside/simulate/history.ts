@@ -191,6 +191,7 @@ export class History {
     this.#network.calm()
     for (const feed of this.#feeds) feed.mend()
     for (const upstream of this.#upstreams) upstream.mend()
+    await this.#forkForGood()
     if (this.#process !== undefined) this.#process.fuse.left = undefined
     await this.#clock.run(UP_MS + 3 * REST_MS)
     const { halted } = this.#running.follower
@@ -206,6 +207,22 @@ export class History {
       }
       await this.#startAgain()
     }
+  }
+
+  /** One of three stays on a chain of its own: the others can tell. */
+  async #forkForGood(): Promise<void> {
+    const random = this.#stream('forks for good')
+    if (this.#upstreams.length < 3 || this.#upstreams.some(({ isLiar }) => isLiar)) return
+    const one = random.pick(this.#upstreams)
+    if (!random.chance(0.6) || !this.#canDoWithout(one)) return
+    this.#watch.note('forks for good')
+    await one.fork()
+  }
+
+  /** A lazy state that is proven goes on with those alone that give proofs. */
+  #canDoWithout(upstream: SimulatedUpstream): boolean {
+    const others = this.#upstreams.filter((one) => one !== upstream)
+    return !upstream.hasProofs || others.some(({ hasProofs }) => hasProofs)
   }
 
   async #finish(): Promise<void> {
@@ -380,9 +397,7 @@ export class History {
     const { length } = this.#upstreams
     if (length === 1 || random.chance(0.4)) return
     const at = length === 2 ? 1 : random.below(length)
-    // A lazy state that is proven goes on with those alone that give proofs.
-    const others = this.#upstreams.filter((_, other) => other !== at)
-    if (this.#upstreams[at]!.hasProofs && !others.some(({ hasProofs }) => hasProofs)) return
+    if (!this.#canDoWithout(this.#upstreams[at]!)) return
     const leave = async (awayMs: number) => {
       this.#watch.note('leaves the chain')
       for (const one of this.#upstreams) if (one.isLiar) one.mend()

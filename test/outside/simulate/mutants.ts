@@ -98,6 +98,17 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [edit(`${UPSTREAM}/tracker`, '      goOnWithout(state, asked)\n    }\n', '    }\n')],
   },
   {
+    name: 'aheadIsCompared',
+    rule: 'upstreams that are ahead of the one that is followed say whether its newest block is theirs',
+    edits: [
+      edit(
+        `${UPSTREAM}/tracker`,
+        '  return state.sources.filter(isUsable).length > 2 ? tip.number : undefined\n',
+        '  return state.sources.length < 0 ? tip.number : undefined\n',
+      ),
+    ],
+  },
+  {
     name: 'oldestFirst',
     rule: 'a branch goes to the writer oldest first',
     edits: [

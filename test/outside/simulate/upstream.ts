@@ -117,26 +117,14 @@ export class SimulatedUpstream implements Transport {
 
   /** Another fault for a while; `mayLie`: the others can tell that it does. */
   async trouble(mayLie: boolean): Promise<void> {
-    const { random, chain, network, clock, forksBelowFinal } = this.#options
+    const { random, chain, network } = this.#options
     if (this.fault === 'foreign') return
     const fault = random.pick(FAULTS)
     if (LIES.includes(fault) && !mayLie) return
     this.fault = fault
     this.#own = undefined
     if (fault === 'lags') this.#own = this.head
-    if (fault === 'forks') {
-      // Sometimes from below what is final.
-      const least = chain.genesis.number + 1
-      const final = Math.max(least, network.finalized - (random.chance(0.3) ? 2 : 0))
-      const from = forksBelowFinal
-        ? Math.max(least, network.finalized - 3)
-        : Math.max(final, network.head.number - random.below(14))
-      let own = ancestorAt(network.head, from)!
-      const blocks = network.head.number - from + random.between(-1, 1)
-      for (let at = Math.max(1, Math.min(12, blocks)); at > 0; at--)
-        own = await clock.during(chain.build(own, 1, () => []))
-      this.#own = own
-    }
+    if (fault === 'forks') await this.fork()
     if (fault === 'spoils') {
       const least = Math.max(network.finalized, chain.genesis.number + 1)
       const spoilt = ancestorAt(
@@ -145,6 +133,23 @@ export class SimulatedUpstream implements Transport {
       )
       this.#own = chain.forge(spoilt!, spoiltFields(spoilt!, random))
     }
+  }
+
+  /** From now on it has a chain of its own, which does not go on. */
+  async fork(): Promise<void> {
+    const { random, chain, network, clock, forksBelowFinal } = this.#options
+    this.fault = 'forks'
+    // Sometimes from below what is final.
+    const least = chain.genesis.number + 1
+    const final = Math.max(least, network.finalized - (random.chance(0.3) ? 2 : 0))
+    const from = forksBelowFinal
+      ? Math.max(least, network.finalized - 3)
+      : Math.max(final, network.head.number - random.below(14))
+    let own = ancestorAt(network.head, from)!
+    const blocks = network.head.number - from + random.between(-1, 1)
+    for (let at = Math.max(1, Math.min(12, blocks)); at > 0; at--)
+      own = await clock.during(chain.build(own, 1, () => []))
+    this.#own = own
   }
 
   mend(): void {
