@@ -34,12 +34,13 @@ export function candidates<B extends TrackedBlock>({
 export const leaderOf = <B extends TrackedBlock>(state: TrackerState<B>): Source | undefined =>
   state.sources.find((source) => isUsable(source) && source.head !== undefined)
 
-/** Ends the rests that are over. */
+/** Ends the rests that are over. None is followed before it tells its head again: it may lag as before. */
 export function wakeUp<B extends TrackedBlock>({ sources, options }: TrackerState<B>): void {
   const now = options.now()
   for (const source of sources)
     if (source.rest !== undefined && source.rest.untilMs <= now) {
       source.rest = undefined
+      source.head = undefined
       source.pollAtMs = now
     }
 }

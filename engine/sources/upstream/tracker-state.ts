@@ -26,8 +26,10 @@ export type Rest = {
 export type Source = {
   readonly at: number
   readonly name: string
+  /** undefined: it has told none since it last rested. */
   head: Head | undefined
-  /** When its head became another one. */
+  /** The block that its newest head was, and since when. */
+  movedTo: Hex | undefined
   movedAtMs: number
   rest: Rest | undefined
   /** Failures since its last answer; and when it may be tried again where there is nobody else. */

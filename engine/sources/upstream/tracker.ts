@@ -83,6 +83,7 @@ function createState<B extends TrackedBlock>(options: TrackerOptions): TrackerSt
       at,
       name,
       head: undefined,
+      movedTo: undefined,
       movedAtMs: now,
       rest: restAtFirst(options, name),
       failures: 0,
@@ -195,7 +196,8 @@ function onHead<B extends TrackedBlock>(
   { head, tags, request }: TrackerEvent<B> & { readonly type: 'head' },
 ): void {
   const { now, times } = state.options
-  if (source.head?.hash !== head.hash) source.movedAtMs = now()
+  if (source.movedTo !== head.hash) source.movedAtMs = now()
+  source.movedTo = head.hash
   source.head = head
   // Who only tells may still not answer.
   if (request !== undefined) answered(state, source)

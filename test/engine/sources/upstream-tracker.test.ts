@@ -744,6 +744,21 @@ describe('rests', () => {
     }
     expect(moves.warnings).toEqual([])
   })
+  test('of two, one that stood still on a chain of its own is not followed for a moment after its rest', () => {
+    const trial = new Trial(2, { head: grow(MAIN, 1, 'bb') }).tick()
+    const [first, second] = trial.sources as [Source, Source]
+    first.head = trial.canonical
+    for (let at = 0; at < 200; at++) {
+      second.head = grow(MAIN, 1 + at, 'aa')
+      trial.pass(1_000)
+      if (at > 20) expect(trial.canonical.hash).toBe(second.head.hash)
+    }
+    const asked = trial.polls(0).length
+    first.head = second.head
+    trial.pass(60_000)
+    expect(trial.polls(0).length).toBeGreaterThan(asked + 10)
+    expect(trial.order).toEqual([0, 1])
+  })
   test('one of another chain is never asked again', () => {
     const trial = new Trial(2)
     const [first] = trial.sources as [Source]
