@@ -12,7 +12,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /**
  * Installs what the folder's lock says, unless it is there; takes seconds the first time. Where it cannot, the process ends with 1 and
- * one line that says why: a program calls this before it starts anything.
+ * one line that says why: a program calls this before it starts anything. In a test file it throws that line.
  * @param folder ends with a slash
  * @returns `require` as a file of that folder has it
  */
@@ -85,9 +85,10 @@ function install(folder: string): void {
   })
   if (status === 0) return
   const place = `${relative('.', folder)}/`
-  process.stderr.write(
-    `npm cannot install what ${place} needs (${error?.message ?? reasonOf(stderr)}): run "npm ci --prefix ${place}" where its registry can be reached\n`,
-  )
+  const text = `npm cannot install what ${place} needs (${error?.message ?? reasonOf(stderr)}): run "npm ci --prefix ${place}" where its registry can be reached`
+  // A test file that ends its process is reported as that, without the reason.
+  if ('__vitest_worker__' in globalThis) throw new Error(text)
+  process.stderr.write(`${text}\n`)
   process.exit(1)
 }
 

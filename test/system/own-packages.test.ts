@@ -3,8 +3,9 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { temporaryDirectory } from '../fixtures/databases.ts'
+import { requireFrom } from '../outside/own-packages.ts'
 
 const HELPER = new URL('../outside/own-packages.ts', import.meta.url).href
 
@@ -52,7 +53,7 @@ test('what is there is not installed again, until the lock changes', { timeout: 
   })
 })
 
-test('without a registry it ends with one line', { timeout: 60_000 }, () => {
+test('without a registry it ends with one line, which a test throws', { timeout: 60_000 }, () => {
   const folder = folderWith(
     { 'is-number': '7.0.0' },
     { 'node_modules/is-number': { version: '7.0.0' } },
@@ -67,4 +68,9 @@ test('without a registry it ends with one line', { timeout: 60_000 }, () => {
     stderr:
       'npm cannot install what needs/ needs (connect ECONNREFUSED 127.0.0.1:9): run "npm ci --prefix needs/" where its registry can be reached\n',
   })
+  for (const [name, value] of Object.entries(offline)) vi.stubEnv(name, value)
+  expect(() => requireFrom(pathToFileURL(`${folder}/`))).toThrow(
+    /^npm cannot install what .*needs\/ needs/,
+  )
+  vi.unstubAllEnvs()
 })
