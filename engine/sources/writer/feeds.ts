@@ -7,6 +7,9 @@ import type { FeedRun, Received } from './shelf.ts'
 import { emit, type WriterState } from './state.ts'
 import type { FeedPacket } from './types.ts'
 
+/** Flashblocks of a feed that are known again when they come twice. */
+const MAX_DIGESTS = 64
+
 /** Notes what has come. A packet that waits is judged by what its feed had sent then. */
 export function receive(state: WriterState, packet: FeedPacket): Received {
   const run = runOf(state, packet.feed)
@@ -23,13 +26,24 @@ export function receive(state: WriterState, packet: FeedPacket): Received {
   const height = base?.blockNumber ?? blockNumber
   if (message.targetIndex > 0) run.tellsEnds = true
   const isOld = height !== undefined && height <= BigInt(state.chain.canonical.handle.number)
-  if (index >= inRow && !isOld) run.newsAtMs = state.options.now()
+  if (!isOld) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })
   run.payload = {
     payloadId,
     inRow: index === inRow ? inRow + 1 : inRow,
     hasHole: hasHole || index > inRow,
   }
   return base === undefined || isSame ? packet : { ...packet, before: payload }
+}
+
+/** A flashblock is news by its bytes: its index may have come before in a wrong one. */
+function noteNews(
+  run: FeedRun,
+  { digest, nowMs }: { readonly digest: bigint; readonly nowMs: number },
+): void {
+  if (run.digests.includes(digest)) return
+  run.newsAtMs = nowMs
+  run.digests.push(digest)
+  if (run.digests.length > MAX_DIGESTS) run.digests.shift()
 }
 
 /** @param isResumed it goes on where it was lost */
@@ -68,6 +82,7 @@ export function runOf(state: WriterState, feed: number): FeedRun {
   const run = {
     isConnected: false,
     newsAtMs: state.options.now(),
+    digests: [],
     payload: undefined,
     tellsEnds: false,
   }

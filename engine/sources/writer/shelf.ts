@@ -22,6 +22,8 @@ export type FeedRun = {
   isConnected: boolean
   /** When it last sent something new of a block above canonical. */
   newsAtMs: number
+  /** Of its newest flashblocks above canonical, oldest first: a repetition is nothing new. */
+  readonly digests: bigint[]
   /** The newest payload that it has sent of. */
   payload: SentPayload | undefined
   /** Whether it tells the end of a payload, by End or target index. */

@@ -185,6 +185,40 @@ describe('another payload of a height', () => {
     expect(world.heads().complete).toEqual(at(b[0]!))
   })
 
+  const wrongOnes: [name: string, change: (one: Flashblock) => Flashblock][] = [
+    ['of an old height', (one) => ({ ...one, blockNumber: 1n })],
+    ['of a height to come', (one) => ({ ...one, blockNumber: 12n })],
+    ['with a wrong sum', spoilt],
+  ]
+  test.each(wrongOnes)(
+    'waits from the right flashblock of the first, not from one %s before it',
+    async (_, change) => {
+      const world = await twoFeeds()
+      const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
+      await send(world, A, zero)
+      await send(world, B, ...b[0]!.flashblocks.slice(0, 1))
+      await wait(world, 100)
+      await world.packet(change(one), 99n, A)
+      await wait(world, 100)
+      await send(world, A, one)
+      await wait(world, CADENCE - 1)
+      expect(world.heads().pending).toEqual([2, 1])
+      await wait(world, 1)
+      expect(world.heads().pending).toEqual([2, 0])
+    },
+  )
+
+  test('does not wait for copies of what the first has sent', async () => {
+    const world = await twoFeeds()
+    const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
+    await send(world, A, zero, one)
+    await send(world, B, ...b[0]!.flashblocks.slice(0, 1))
+    await wait(world, CADENCE - 1)
+    await send(world, A, zero, one)
+    await wait(world, 1)
+    expect(world.heads().pending).toEqual([2, 0])
+  })
+
   test('of another feed counts at once when the first is lost, with all that it has sent', async () => {
     const world = await twoFeeds()
     await send(world, A, a[1]!.flashblocks[0]!)

@@ -1,10 +1,19 @@
 /** What each feed has sent, as far as it says what another feed may not take back. */
+import { encodePacket } from '../../../engine/flashblocks/codec.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import { equalBytes } from '../../../engine/primitives/words.ts'
 import type { WriterEvent } from '../../../engine/sources/writer/types.ts'
 import { latin1 } from '../../../engine/state/words.ts'
-import type { TrueBlock } from './chain.ts'
+import type { TrueBlock, TrueChain } from './chain.ts'
 import { Mismatch } from './shown.ts'
 
-type Sent = { newest: number; newsAtMs: number; first: First | undefined }
+type Sent = {
+  newest: number
+  newsAtMs: number
+  first: First | undefined
+  /** Indices that came as the sequencer wrote them. */
+  readonly right: Set<number>
+}
 /** Of its index 0: the height, and its place among all that the feed has begun. */
 type First = { readonly number: bigint; readonly order: number }
 type Notes = {
@@ -15,11 +24,13 @@ type Notes = {
 }
 
 export class FeedNotes {
+  readonly #chain: TrueChain
   readonly #cadenceMs: number
   readonly #feeds = new Map<number, Notes>()
   #firsts = 0
 
-  constructor(cadenceMs: number) {
+  constructor(chain: TrueChain, cadenceMs: number) {
+    this.#chain = chain
     this.#cadenceMs = cadenceMs
   }
 
@@ -33,17 +44,28 @@ export class FeedNotes {
     if (event.type !== 'packet' || event.packet.message.type === 'end') return
     const { feed, message } = event.packet
     const { payloads, begun } = this.#of(feed)
-    const sent = payloads.get(message.payloadId) ?? { newest: -1, newsAtMs: 0, first: undefined }
-    payloads.set(message.payloadId, sent)
+    const sent = sentOf(payloads, message.payloadId)
     if (message.base !== undefined) {
       begun.add(latin1(message.delta.blockHash))
       sent.first ??= { number: message.base.blockNumber, order: ++this.#firsts }
     }
     // What names another height is nothing of this block.
     const height = message.blockNumber ?? sent.first?.number
-    if (message.index <= sent.newest || height !== sent.first?.number) return
-    sent.newest = message.index
-    sent.newsAtMs = nowMs
+    const isNewIndex = message.index > sent.newest && height === sent.first?.number
+    // Wrong ones that came before take nothing from a right one.
+    const isNewRight = !sent.right.has(message.index) && this.#isRight(message)
+    if (isNewRight) sent.right.add(message.index)
+    if (isNewIndex) sent.newest = message.index
+    if (isNewIndex || isNewRight) sent.newsAtMs = nowMs
+  }
+
+  /** It is what the sequencer wrote, to the last field. */
+  #isRight(message: Flashblock): boolean {
+    const named = this.#chain.byMoment.get(latin1(message.delta.blockHash)) ?? []
+    const bytes = encodePacket(message, 'plain')
+    return named.some(({ block, at }) =>
+      equalBytes(encodePacket(block.parts[at]!.message, 'plain'), bytes),
+    )
   }
 
   /** @param taken what stands in its place; undefined: nothing does, as what was begun instead was wrong */
@@ -73,6 +95,14 @@ export class FeedNotes {
     this.#feeds.set(feed, notes)
     return notes
   }
+}
+
+function sentOf(payloads: Map<string, Sent>, payloadId: string): Sent {
+  const known = payloads.get(payloadId)
+  if (known !== undefined) return known
+  const sent = { newest: -1, newsAtMs: 0, first: undefined, right: new Set<number>() }
+  payloads.set(payloadId, sent)
+  return sent
 }
 
 const isInsteadOf = (other: First, first: First): boolean =>

@@ -32,6 +32,7 @@ const REST_MS = 6_000
 const UP_MS = 20_000
 const CADENCE_MS = 250
 const OFTEN_CUT: FeedFaults = { ...NO_FAULTS, cuts: 0.03, lastCuts: 0.3 }
+const OFTEN_WRONG: FeedFaults = { ...NO_FAULTS, mutations: 0.5, overtaken: 0.3 }
 
 export class History {
   readonly #seed: number
@@ -69,6 +70,8 @@ export class History {
     const isFinalNear = final.chance(0.08)
     // An only feed is cut for a moment, often before the last flashblock, and is there again for the End.
     const isCutOften = this.#stream('cuts').chance(0.06)
+    // Two builders compete all along, and half of what they send comes wrong: before it comes right, or instead.
+    const isRivalry = this.#stream('competing').chance(0.1) && !isCutOften
     this.#isDeep = random.chance(0.05) && !isFinalNear
     this.#isLazy = random.chance(0.5) && !isFinalNear
     this.#style = {
@@ -79,14 +82,14 @@ export class History {
     this.#chain = new TrueChain(this.#style)
     const sendsEnds = random.chance(0.6) || isCutOften
     this.#sendsEnds = sendsEnds
-    const drawn = isCutOften ? OFTEN_CUT : faultsOf(random)
+    const drawn = isCutOften ? OFTEN_CUT : isRivalry ? OFTEN_WRONG : faultsOf(random)
     const losesNothing = drawn.mutations + drawn.loss + drawn.silence === 0
     // Nobody could tell that what comes after the next block's first flashblock was missing before.
     const isMute = this.#isLazy && losesNothing && !sendsEnds && !this.#style.hasTarget
     const faults = isMute ? { ...drawn, overtaken: 0 } : drawn
     // An End that overtakes the last flashblock says that there was none, where no target index tells.
     const endsComeLast = losesNothing && !this.#style.hasTarget
-    const feeds = isCutOften ? 1 : random.pick([1, 2, 2, 2])
+    const feeds = isCutOften ? 1 : isRivalry ? 2 : random.pick([1, 2, 2, 2])
     this.#feeds = Array.from({ length: feeds }, (_, at) => {
       const options = {
         ...{ clock: this.#clock, random: this.#stream(`feed ${at}`) },
@@ -97,7 +100,7 @@ export class History {
     this.#network = new Network({
       ...{ chain: this.#chain, clock: this.#clock, feeds: this.#feeds },
       random: this.#stream('network'),
-      sendsEnds,
+      ...{ sendsEnds, isRivalry },
       finalLag: this.#isDeep ? 76 : isFinalNear ? final.between(2, 4) : random.between(6, 12),
       isTrue: this.#isLazy && losesNothing,
     })

@@ -30,6 +30,17 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'newsByBytes',
+    rule: 'a wrong flashblock takes nothing from the right one of its index: that is news of its feed',
+    edits: [
+      edit(
+        `${WRITER}/feeds`,
+        '  if (!isOld) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
+        '  if (!isOld && index >= inRow) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
+      ),
+    ],
+  },
+  {
     name: 'gapKeeps',
     rule: 'a gap keeps what was executed',
     edits: [

@@ -21,6 +21,8 @@ export type NetworkOptions = {
   readonly finalLag: number
   /** What is shown to its end is sealed, and nothing is taken back. */
   readonly isTrue: boolean
+  /** Each feed tells of another block, mostly. */
+  readonly isRivalry: boolean
 }
 
 export class Network {
@@ -98,10 +100,11 @@ export class Network {
     const { random, feeds } = this.#options
     const before = this.head
     const kind = this.#isTroubled ? random.below(20) : 19
-    const { isTrue } = this.#options
+    const { isTrue, isRivalry } = this.#options
+    const areTwo = kind === 3 || (isRivalry && this.#isTroubled)
     if (this.#silentRounds > 0 || kind === 0) await this.#silentRound()
     else if (kind <= 2) await this.#secondPayload()
-    else if (kind === 3 && feeds.length > 1 && !isTrue) await this.#twoBuilders()
+    else if (areTwo && feeds.length > 1 && !isTrue) await this.#twoBuilders()
     else if (kind === 4 && !isTrue) await this.#brokenPromise()
     else {
       const block = await this.#build(before)

@@ -79,7 +79,7 @@ export class Watch {
 
   constructor(options: WatchOptions) {
     this.#options = options
-    this.#feeds = new FeedNotes(options.cadenceMs)
+    this.#feeds = new FeedNotes(options.chain, options.cadenceMs)
     const { chain, random } = options
     this.#enriched = new EnrichedWatch({ chain, random, note: (what) => this.note(what) })
     this.#canonical = options.chain.genesis
