@@ -1,18 +1,13 @@
 /**
  * Starts a node and stops it when it is ready, so that Node's compile cache has all that a start loads: npm runs it when it has installed
  * the packages, and the first start takes no longer than the second (docs/adr/0026). Where this goes wrong, that start compiles for itself.
- * Before that it deletes the headers that the package `node` has for compilers of addons: 67 MB that nobody here reads.
  */
 import { spawn } from 'node:child_process'
-import { globSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 /** A machine that needs longer has other worries. */
 const LIMIT_MS = 60_000
-
-for (const headers of globSync('node_modules/node/node_modules/node-*/include'))
-  rmSync(headers, { recursive: true, force: true })
 
 const node = spawn(
   process.execPath,
