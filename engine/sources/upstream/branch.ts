@@ -23,17 +23,30 @@ export function beginBranch<B extends TrackedBlock>(
   { number, hash }: { readonly number: number; readonly hash: Hex },
 ): void {
   replan(state)
-  state.branch = { source, blocks: [], number, hash, isAsked: false }
-  startVote(state, number, new Map([[source, hash]]))
+  state.branch = { source, blocks: [], number, hash, isAsked: false, isVoted: false }
 }
 
-/** The next step down, or the end. */
+/**
+ * The next step down, or the end. At the end the others are asked for the lowest block in which the
+ * branch differs from ours: all of them have that height, while at the top few may have told yet.
+ */
 export function walk<B extends TrackedBlock>(state: TrackerState<B>, branch: Branch<B>): void {
-  const { number, hash } = branch
-  if (lineHash(state, number) === hash) takeBranch(state, branch)
+  const { number, hash, source, blocks } = branch
+  const isOurs = lineHash(state, number) === hash
+  const isTooLow = number <= Math.max(state.finalized, oldestFork(state))
+  if (!isOurs && !isTooLow) {
+    askDown(state, branch)
+    return
+  }
+  const lowest = isOurs ? blocks[0] : { number, hash }
+  if (!branch.isVoted && lowest !== undefined) {
+    branch.isVoted = true
+    startVote(state, lowest.number, new Map([[source, lowest.hash]]))
+    if (state.vote !== undefined || state.branch !== branch) return
+  }
+  if (isOurs) takeBranch(state, branch)
   else if (number <= state.finalized) denyFinal(state, branch)
-  else if (number <= oldestFork(state)) goTooDeep(state, branch)
-  else askDown(state, branch)
+  else goTooDeep(state, branch)
 }
 
 /** An upstream that says so is not asked; where none is left that says anything else, the chain stands still. */

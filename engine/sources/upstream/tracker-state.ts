@@ -71,6 +71,8 @@ export type Branch<B> = {
   number: number
   hash: Hex
   isAsked: boolean
+  /** The others were asked which block they have where it begins to differ. */
+  isVoted: boolean
 }
 
 export type Sent = Point & {

@@ -549,6 +549,20 @@ describe('who is right', () => {
     // All are asked at most each five seconds, and these tell of heads each two.
     expect(asked(2)).toEqual([5, 5, 5])
   })
+  test('the others are asked where the branch begins: they may not have its top yet', () => {
+    const trial = new Trial(3).tick()
+    const [first, ...others] = trial.sources as [Source, ...Source[]]
+    first.head = grow(MAIN, 3, 'aa')
+    for (const one of others) one.head = grow(MAIN, 2, 'aa')
+    trial.pass(600)
+    expect(trial.canonical).toBe(first.head)
+    first.head = grow(at(MAIN, 98), 5, 'bb')
+    trial.pass(3_000)
+    expect(trial.canonical.hash).toBe('0xaa0067')
+    expect(trial.status.upstreams[0]!.rests).toBe(
+      'block 99 is 0xbb0063 there, 0xaa0063 at u1 and u2',
+    )
+  })
   test('one that is silent has no voice', () => {
     const trial = new Trial(3).tick()
     heads(trial, 'bb', 'aa', 'aa')

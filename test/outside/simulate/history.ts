@@ -48,6 +48,7 @@ export class History {
   /** When promises are looked at: of its own, so that it changes nothing else. */
   readonly #looks: Random
   readonly #isDeep: boolean
+  #isForked = false
   readonly #isLazy: boolean
   readonly #style: Style
   readonly #sendsEnds: boolean
@@ -218,8 +219,10 @@ export class History {
     if (this.#upstreams.length < 3 || this.#upstreams.some(({ isLiar }) => isLiar)) return
     const one = random.pick(this.#upstreams)
     if (!random.chance(0.6) || !this.#canDoWithout(one)) return
+    this.#isForked = true
     this.#watch.note('forks for good')
-    await one.fork()
+    // A start on an empty directory may follow it at first, and then has to go back.
+    await one.fork(this.#setup.undoBlocks)
   }
 
   /** A lazy state that is proven goes on with those alone that give proofs. */
@@ -233,7 +236,8 @@ export class History {
     await this.#until(network.run(2))
     const random = this.#random
     await this.#until(network.leaveOpen(random.between(1, 2)))
-    await this.#clock.run(6_000)
+    // One that forks may have been ahead: the others are asked every few seconds, and outvote it.
+    await this.#clock.run(this.#isForked ? 20_000 : 6_000)
     const { block, sent } = network.live!
     this.#tell?.(JSON.stringify(this.#running.follower.status()))
     const { halted } = this.#running.follower

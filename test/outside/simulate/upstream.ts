@@ -135,8 +135,8 @@ export class SimulatedUpstream implements Transport {
     }
   }
 
-  /** From now on it has a chain of its own, which does not go on. */
-  async fork(): Promise<void> {
+  /** From now on it has a chain of its own, which does not go on. @param most blocks of its own */
+  async fork(most = 14): Promise<void> {
     const { random, chain, network, clock, forksBelowFinal } = this.#options
     this.fault = 'forks'
     // Sometimes from below what is final.
@@ -144,7 +144,7 @@ export class SimulatedUpstream implements Transport {
     const final = Math.max(least, network.finalized - (random.chance(0.3) ? 2 : 0))
     const from = forksBelowFinal
       ? Math.max(least, network.finalized - 3)
-      : Math.max(final, network.head.number - random.below(14))
+      : Math.max(final, network.head.number - random.below(Math.min(14, most)))
     let own = ancestorAt(network.head, from)!
     const blocks = network.head.number - from + random.between(-1, 1)
     for (let at = Math.max(1, Math.min(12, blocks)); at > 0; at--)
