@@ -105,6 +105,7 @@ export class History {
       finalLag: this.#isDeep ? 76 : isFinalNear ? final.between(2, 4) : random.between(6, 12),
       isTrue: this.#isLazy && losesNothing,
     })
+    const areStatesSlow = this.#stream('slow states').chance(0.15)
     this.#upstreams = Array.from(
       { length: isFinalNear ? 1 : random.between(1, 3) },
       (_, at) =>
@@ -118,6 +119,7 @@ export class History {
           hasOddDeposits: random.chance(0.2),
           stateDepth: random.pick([16, 24, 64]),
           hasProofs: random.chance(0.6),
+          isStateSlow: areStatesSlow,
           takesHash: random.chance(0.7),
           hasBlockReceipts: random.chance(0.7),
         }),

@@ -52,6 +52,8 @@ export type UpstreamOptions = {
   /** Blocks below its head whose state it has. */
   readonly stateDepth: number
   readonly hasProofs: boolean
+  /** What it says of state is on its way for long, while its chain goes on. */
+  readonly isStateSlow: boolean
   /** It takes a block by its hash. */
   readonly takesHash: boolean
   readonly hasBlockReceipts: boolean
@@ -167,7 +169,7 @@ export class SimulatedUpstream implements Transport {
   }
 
   exchange(message: string): Promise<unknown> {
-    const { clock, random } = this.#options
+    const { clock, random, isStateSlow } = this.#options
     const { fault } = this
     const wire: Call | Call[] = JSON.parse(message)
     return new Promise((resolve, reject) => {
@@ -180,7 +182,12 @@ export class SimulatedUpstream implements Transport {
           if (fault === 'errs' || isAway) throw brokenAnswer(random)
           if (fault === 'limits')
             throw new UpstreamError('limited', 'too many', { retryAfterMs: random.below(2_500) })
-          resolve(Array.isArray(wire) ? wire.map((one) => this.#answer(one)) : this.#answer(wire))
+          const calls = Array.isArray(wire) ? wire : [wire]
+          const answers = calls.map((call) => this.#answer(call))
+          const give = () => resolve(Array.isArray(wire) ? answers : answers[0])
+          const isSlow = isStateSlow && calls.some(({ method }) => STATE_METHODS.has(method))
+          if (isSlow) clock.after(random.between(200, 1_500), give)
+          else give()
         } catch (error) {
           reject(error)
         }
