@@ -44,15 +44,17 @@ export function walk<B extends TrackedBlock>(state: TrackerState<B>, branch: Bra
     startVote(state, lowest.number, new Map([[source, lowest.hash]]))
     if (state.vote !== undefined || state.branch !== branch) return
   }
-  if (isOurs) takeBranch(state, branch)
-  else if (number <= state.finalized) denyFinal(state, branch)
+  // A block may have become final while the branch was fetched.
+  if (lowest !== undefined && lowest.number <= state.finalized) denyFinal(state, source, lowest)
+  else if (isOurs) takeBranch(state, branch)
   else goTooDeep(state, branch)
 }
 
 /** An upstream that says so is not asked; where none is left that says anything else, the chain stands still. */
 function denyFinal<B extends TrackedBlock>(
   state: TrackerState<B>,
-  { number, hash, source }: Branch<B>,
+  source: Source,
+  { number, hash }: { readonly number: number; readonly hash: Hex },
 ): void {
   const told = `block ${number}, which is final, is ${hash} there, ${lineHash(state, number)} here`
   rest(state, source, { why: 'final', message: told })

@@ -460,6 +460,21 @@ describe('another chain', () => {
     expect(trial.of('halted')).toEqual([])
     expect(trial.sent.some(({ hash }) => hash.startsWith('0xbb'))).toBe(false)
   })
+  test('one of whose blocks is final by the time it is fetched is not taken', () => {
+    const trial = new Trial(1).tick()
+    const [source] = trial.sources as [Source]
+    source.head = grow(at(MAIN, 95), 5, 'bb')
+    source.isHeld = true
+    trial.push(0)
+    const walked = trial.answerOf(trial.fetches(0).at(-1)!)
+    const tags = { safe: at(MAIN, 98), finalized: at(MAIN, 97) }
+    const head = { ...MAIN, timestamp: 0 }
+    trial.apply({ type: 'head', upstream: 0, request: undefined, head, tags })
+    expect(trial.of('marks')).toMatchObject([{ safe: 98, finalized: 97 }])
+    trial.apply(walked)
+    expect(trial.sent).toEqual([])
+    expect(trial.status.halted?.text).toContain('block 96 is final here and not what u0 has')
+  })
   test('that has another final block, and nobody is left: it halts', () => {
     const trial = new Trial(1, { finalized: 90 }).tick()
     trial.sources[0]!.head = grow(at(MAIN, 85), 30, 'bb')
