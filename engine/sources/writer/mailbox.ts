@@ -11,11 +11,15 @@ export type MailboxLimits = {
 }
 export const MAILBOX_LIMITS: MailboxLimits = { packets: 1_024, packetBytes: 64 * 1024 * 1024 }
 
+/** What a feed sends, and that it is lost or connected again. */
+type FeedEvent = WriterEvent & { readonly type: 'packet' | 'feed' }
+
 export class Mailbox {
   readonly #limits: MailboxLimits
   readonly #urgent: WriterEvent[] = []
   readonly #sealed: WriterEvent[] = []
-  #packets: FeedPacket[] = []
+  /** Of each feed in the order in which it came. */
+  #feeds: FeedEvent[] = []
   /** By feed. */
   readonly #kept = new Map<number, { packets: number; bytes: number }>()
   #skipped = 0
@@ -29,10 +33,11 @@ export class Mailbox {
     // What was to be the next block of another beginning.
     if (event.type === 'begin') this.#sealed.length = 0
     if (event.type === 'sealed') this.#sealed.push(event)
+    else if (event.type === 'feed' && this.#isWaiting(event.feed)) this.#feeds.push(event)
     else if (event.type !== 'packet') this.#urgent.push(event)
     else {
       const { packet } = event
-      this.#packets.push(packet)
+      this.#feeds.push(event)
       this.#note(packet, 1)
       while (this.#isTooMuch(packet.feed)) this.#dropBefore(packet.feed, 1)
     }
@@ -45,12 +50,10 @@ export class Mailbox {
   next(isKnown: (parentHash: Bytes) => boolean): WriterEvent | undefined {
     const first = this.#urgent.shift() ?? this.#sealed.shift()
     if (first !== undefined) return first
-    for (const feed of new Set(this.#packets.map((packet) => packet.feed)))
-      this.#skip(feed, isKnown)
-    const packet = this.#packets.shift()
-    if (packet === undefined) return undefined
-    this.#note(packet, -1)
-    return { type: 'packet', packet }
+    for (const feed of new Set(this.#feeds.map(feedOf))) this.#skip(feed, isKnown)
+    const event = this.#feeds.shift()
+    if (event?.type === 'packet') this.#note(event.packet, -1)
+    return event
   }
 
   /** Packets skipped since the last call. */
@@ -61,12 +64,22 @@ export class Mailbox {
   }
 
   get size(): number {
-    return this.#urgent.length + this.#sealed.length + this.#packets.length
+    return this.#urgent.length + this.#sealed.length + this.#feeds.length
+  }
+
+  /** What was sent before a feed was lost is not taken for sent after it. */
+  #isWaiting(feed: number): boolean {
+    return this.#feeds.some((event) => feedOf(event) === feed)
+  }
+
+  #packetsOf(feed: number): readonly FeedPacket[] {
+    return this.#feeds.flatMap((event) =>
+      event.type === 'packet' && event.packet.feed === feed ? [event.packet] : [],
+    )
   }
 
   #skip(feed: number, isKnown: (parentHash: Bytes) => boolean): void {
-    const own = this.#packets.filter((packet) => packet.feed === feed)
-    const begins = own.flatMap(({ message }, at) =>
+    const begins = this.#packetsOf(feed).flatMap(({ message }, at) =>
       message.type === 'flashblock' && message.base !== undefined
         ? [{ at, parentHash: message.base.parentHash }]
         : [],
@@ -78,10 +91,12 @@ export class Mailbox {
 
   /** The first `count` of a feed. */
   #dropBefore(feed: number, count: number): void {
-    const dropped = this.#packets.filter((packet) => packet.feed === feed).slice(0, count)
+    const dropped = this.#packetsOf(feed).slice(0, count)
     for (const packet of dropped) this.#note(packet, -1)
     const isDropped = new Set(dropped)
-    this.#packets = this.#packets.filter((packet) => !isDropped.has(packet))
+    this.#feeds = this.#feeds.filter(
+      (event) => event.type !== 'packet' || !isDropped.has(event.packet),
+    )
     this.#skipped += dropped.length
   }
 
@@ -97,3 +112,6 @@ export class Mailbox {
     this.#kept.set(packet.feed, kept)
   }
 }
+
+const feedOf = (event: FeedEvent): number =>
+  event.type === 'packet' ? event.packet.feed : event.feed

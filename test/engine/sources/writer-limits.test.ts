@@ -105,6 +105,32 @@ describe('mailbox', () => {
     expect(drain(mailbox, [])).toEqual(['answer', 'sealed', '1:0', '1:1', '1:2'])
   })
 
+  test('a feed is lost after what it has sent before, and at once where nothing of it waits', () => {
+    const mailbox = new Mailbox()
+    const feed = (isConnected: boolean, at = 0) =>
+      mailbox.push({ type: 'feed', feed: at, isConnected })
+    const [zero, one, two] = a[0]!.flashblocks
+    mailbox.push(packet(zero!))
+    feed(false)
+    feed(true)
+    mailbox.push(packet(one!))
+    feed(false, 1)
+    expect(mailbox.size).toBe(5)
+    expect(mailbox.next(() => false)).toMatchObject({ type: 'feed', feed: 1 })
+    expect(drain(mailbox, [])).toEqual(['1:0', 'feed', 'feed', '1:1'])
+    feed(false)
+    mailbox.push(packet(two!))
+    expect(drain(mailbox, [])).toEqual(['feed', '1:2'])
+  })
+
+  test('what is skipped leaves that the feed was lost', () => {
+    const mailbox = new Mailbox()
+    for (const message of a[1]!.flashblocks) mailbox.push(packet(message))
+    mailbox.push({ type: 'feed', feed: 0, isConnected: false })
+    for (const message of a[2]!.flashblocks) mailbox.push(packet(message))
+    expect(drain(mailbox, [a[1]!])).toEqual(['feed', '3:0', '3:1', '3:2'])
+  })
+
   test('more than a block behind, it jumps to the newest index 0 whose parent is known', () => {
     const mailbox = new Mailbox()
     for (const block of a.slice(1, 4))
