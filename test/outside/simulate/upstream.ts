@@ -52,7 +52,7 @@ export type UpstreamOptions = {
   /** Blocks below its head whose state it has. */
   readonly stateDepth: number
   readonly hasProofs: boolean
-  /** What it says of state is on its way for long, while its chain goes on. */
+  /** Some of what it says of state is on its way for long, while its chain goes on. */
   readonly isStateSlow: boolean
   /** It takes a block by its hash. */
   readonly takesHash: boolean
@@ -185,7 +185,8 @@ export class SimulatedUpstream implements Transport {
           const calls = Array.isArray(wire) ? wire : [wire]
           const answers = calls.map((call) => this.#answer(call))
           const give = () => resolve(Array.isArray(wire) ? answers : answers[0])
-          const isSlow = isStateSlow && calls.some(({ method }) => STATE_METHODS.has(method))
+          const isOfState = calls.some(({ method }) => STATE_METHODS.has(method))
+          const isSlow = isStateSlow && isOfState && random.chance(0.1)
           if (isSlow) clock.after(random.between(200, 1_500), give)
           else give()
         } catch (error) {
