@@ -88,8 +88,13 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         `${UPSTREAM}/branch`,
-        '  else if (number <= state.finalized) denyFinal(state, branch)\n',
-        '  else if (number < 0) denyFinal(state, branch)\n',
+        'lowest !== undefined && lowest.number <= state.finalized',
+        'lowest !== undefined && lowest.number < 0',
+      ),
+      edit(
+        `${UPSTREAM}/branch`,
+        'Math.max(state.finalized, oldestFork(state))',
+        'oldestFork(state)',
       ),
       edit(
         `${UPSTREAM}/branch`,
