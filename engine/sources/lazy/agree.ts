@@ -19,6 +19,10 @@ export type Agreed = {
   readonly doubts: readonly Doubt[]
 }
 
+type Told = { readonly upstream: Upstream; readonly answer: Head }
+type AgreedHead = Agreed & { readonly number: number; readonly hash: Hex }
+type AgreeOptions = { readonly lagBlocks: number } & CallOptions
+
 /**
  * The newest block that most of them have; of two the one that was named first is believed.
  * @param upstreams in the order of naming
@@ -27,13 +31,18 @@ export type Agreed = {
  */
 export async function agreeOnHead(
   upstreams: readonly Upstream[],
-  { lagBlocks, ...options }: { readonly lagBlocks: number } & CallOptions,
-): Promise<Agreed & { readonly number: number; readonly hash: Hex }> {
+  options: AgreeOptions,
+): Promise<AgreedHead> {
   const told = await answers(upstreams, async (upstream) => {
     const head = await headOf(upstream, 'latest', options)
     if (head === undefined) throw wrong(upstream, 'it has no latest block')
     return head
   })
+  return agreeAmong(told, options)
+}
+
+async function agreeAmong(told: readonly Told[], options: AgreeOptions): Promise<AgreedHead> {
+  const { lagBlocks, ...callOptions } = options
   const number = newestOfMost(
     told.map(({ answer }) => answer.number),
     lagBlocks,
@@ -47,14 +56,20 @@ export async function agreeOnHead(
   const agreed = await agreeOnBlock(
     reaching.map(({ upstream }) => upstream),
     number,
-    { ...options, known },
+    { ...callOptions, known },
   )
   const { hash, by, doubts } = agreed
   if (hash === undefined) throw wrong(by[0]!, `it has no block ${number}, which it has told of`)
   // Each says something else: the first named of three would choose alone.
   if (doubts.length > by.length)
     throw wrong(by[0]!, `block ${number} is ${hash} there, and most others say something else`)
-  return { ...agreed, hash, number }
+  if (doubts.length === 0) return { ...agreed, hash, number }
+  // The head of one that is not believed does not hold the others back. Each turn has fewer of them.
+  const rest = await agreeAmong(
+    reaching.filter(({ upstream }) => by.includes(upstream)),
+    options,
+  )
+  return { ...rest, doubts: [...doubts, ...rest.doubts] }
 }
 
 /** @param known what some have said already @throws {UpstreamError} where none answers */

@@ -326,7 +326,8 @@ describe('of several upstreams', () => {
     ['one that is far behind', [long.slice(0, 150), long, long], ours, []],
     ['one that is a block behind', [long, long.slice(0, -1)], older, []],
     ['one of two that says otherwise', [long, forked], ours, ['u1']],
-    ['of two that say otherwise the first', [forked, long], forked.at(-3)!, ['u1']],
+    ['one of two that says otherwise, and is behind', [long, forked.slice(0, -6)], ours, ['u1']],
+    ['of two that say otherwise the first', [forked, long], forked.at(-1)!, ['u1']],
     ['of two that are far apart the first', [long.slice(0, 280), long], long[279]!, []],
     ['a silent one', [undefined, long, long], ours, []],
   ] as const)('%s does not choose where it begins', async (_, chains, head, doubted) => {
