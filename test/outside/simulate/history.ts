@@ -30,6 +30,8 @@ import { Watch } from './watch.ts'
 const REST_MS = 6_000
 /** Until it is up, whatever was under way when the troubles ended. */
 const UP_MS = 20_000
+/** State that is gone is asked for many times before the state begins anew: so many rests more. */
+const MOST_TURNS = 10
 const CADENCE_MS = 250
 const OFTEN_CUT: FeedFaults = { ...NO_FAULTS, cuts: 0.03, lastCuts: 0.3 }
 const OFTEN_WRONG: FeedFaults = { ...NO_FAULTS, mutations: 0.5, overtaken: 0.3 }
@@ -200,6 +202,7 @@ export class History {
     await this.#forkForGood()
     if (this.#process !== undefined) this.#process.fuse.left = undefined
     await this.#clock.run(UP_MS + 3 * REST_MS)
+    for (let turn = 0; turn < MOST_TURNS && this.#isBehind(); turn++) await this.#clock.run(REST_MS)
     const { halted } = this.#running.follower
     if (halted?.why === 'deep') {
       this.#watch.note('deep reorg')
@@ -213,6 +216,11 @@ export class History {
       }
       await this.#startAgain()
     }
+  }
+
+  #isBehind(): boolean {
+    const { follower } = this.#running
+    return follower.halted === undefined && follower.status().canonical < this.#network.head.number
   }
 
   /** One of three stays on a chain of its own: the others can tell. */
