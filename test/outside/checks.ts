@@ -1,3 +1,9 @@
+/** Whatever takes longer hangs. Nothing shorter is an expectation: machines differ. */
+export const HANGS_MS = 60_000
+
+/** A duration or a rate, for a reader to compare: nothing is judged by it. */
+export const figure = (text: string): void => console.log(`     ${text}`)
+
 /** Counts checks and closes on the line that CI adds up. */
 export function checks(name: string) {
   let passed = 0
