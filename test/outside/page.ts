@@ -1,5 +1,5 @@
 /**
- * The status page in a browser: that it is soon there, says nothing on the console, asks nobody else, shows a transaction's way in time, lives
+ * The status page in a browser: that it is soon there, says nothing on the console, asks nobody else, shows a transaction's way, lives
  * through a restart, stays small over an hour of blocks, and is usable by keyboard and on any screen.
  * Usage: npm run page [-- --only SECTION,…] [--write] (the screenshots of docs/)
  */

@@ -1,6 +1,7 @@
 /** The page on the admin port: what is inside, and who may read it. */
 import { WebSocket } from 'ws'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { HANGS_MS } from '../checks.ts'
 import { call } from '../node-process.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 
@@ -55,9 +56,8 @@ function isRefused(url: string, origin: string): Promise<boolean> {
   })
 }
 
-const PATIENCE_MS = 5_000
 async function until(holds: () => Promise<boolean>): Promise<boolean> {
-  const end = performance.now() + PATIENCE_MS
+  const end = performance.now() + HANGS_MS
   while (performance.now() < end) if (await holds()) return true
   return false
 }
