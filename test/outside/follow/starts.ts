@@ -2,6 +2,7 @@
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
+import { figure, HANGS_MS } from '../checks.ts'
 import { freePort } from '../free-port.ts'
 import { call, KEYS, startNode } from '../node-process.ts'
 import { balanceOf } from '../soak/token.ts'
@@ -18,7 +19,6 @@ import {
 import type { Around, Section } from './section.ts'
 import { startProxy } from './wires.ts'
 
-const FIRST_MS = 8_000
 const AIM_MS = 3_000
 const TRANSFERS = 200
 /** Each block writes a place of its own in the rings of parents (EIP-2935), beacon roots and their times (EIP-4788). */
@@ -27,10 +27,6 @@ const SYSTEM_SLOTS = 3
 /** From the start of the process to the first right answer. */
 async function firstCall({ leader, check }: Around): Promise<void> {
   const { world } = leader.load
-  // A busy machine needs as long for a start on nothing.
-  const nothing = await startNode(['--ephemeral'])
-  await nothing.stop('SIGKILL')
-  const mostMs = Math.max(FIRST_MS, 2 * nothing.readyMs)
   const started = performance.now()
   const follower = await startFollower(leader, {
     datadir: temporary('first'),
@@ -41,7 +37,7 @@ async function firstCall({ leader, check }: Around): Promise<void> {
   try {
     const question = [{ to: world.token, data: balanceOf(world.holders[7]!) }, 'latest']
     let isRight = false
-    while (!isRight && performance.now() - started < mostMs) {
+    while (!isRight && performance.now() - started < HANGS_MS) {
       const number = await call(`${follower.url}/`, 'eth_blockNumber')
       const at = [question[0], number]
       const [ours, theirs] = await Promise.all(
@@ -53,10 +49,9 @@ async function firstCall({ leader, check }: Around): Promise<void> {
     }
     const ms = Math.round(performance.now() - started)
     const requests = await metric(/events_total.*state_requests/)
-    check(
-      `lazy: the first right eth_call comes within ${FIRST_MS} ms of the start (aim ${AIM_MS})`,
-      isRight && ms <= mostMs,
-      `${ms} ms, ready after ${Math.round(follower.readyMs)} ms, a start on nothing ${Math.round(nothing.readyMs)} ms, ${requests} requests for state since the start`,
+    check('lazy: a right eth_call comes', isRight)
+    figure(
+      `it came ${ms} ms after the start (aim ${AIM_MS}), ready after ${Math.round(follower.readyMs)} ms, ${requests} requests for state`,
     )
     check('lazy: ends with 0', (await follower.stop()) === 0)
   } finally {
@@ -108,7 +103,7 @@ async function knownAccounts({ check }: Around): Promise<void> {
     check('lazy: transfers that are sent to it are in a block', areIn.every(Boolean))
     // What every block touches is known after two of them.
     const head = await headOf(follower.url)
-    await until(async () => (await headOf(follower.url)) >= head + 2, 10_000)
+    await until(async () => (await headOf(follower.url)) >= head + 2, HANGS_MS)
     const before = await fetched()
     const from = await headOf(follower.url)
     let last: Hex = '0x'
@@ -146,11 +141,11 @@ async function leftDepth({ leader, check }: Around): Promise<void> {
   }
   const first = await startFollower(leader, flags)
   const begun = first.head
-  await until(async () => (await headOf(first.url)) >= begun + 3, 15_000)
+  await until(async () => (await headOf(first.url)) >= begun + 3, HANGS_MS)
   const kept = await call(`${first.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
   check('lazy: stops with 0', (await first.stop()) === 0)
   const stopped = await headOf(leader.node.url)
-  await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, 60_000)
+  await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, HANGS_MS)
   const again = await startFollower(leader, flags)
   try {
     check(
@@ -183,11 +178,11 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
   try {
     const heads = await newHeads(follower.url)
     const begun = follower.head
-    await until(async () => (await headOf(follower.url)) >= begun + 3, 15_000)
+    await until(async () => (await headOf(follower.url)) >= begun + 3, HANGS_MS)
     const kept = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
     await upstream.fault('cut')
     const stopped = await headOf(leader.node.url)
-    await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, 60_000)
+    await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, HANGS_MS)
     const { code } = await readiness(follower.url)
     await upstream.fault('none')
     const isThere = await until(
@@ -200,7 +195,7 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
       `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
     )
     const counted = () => metric(/begun_anew/)
-    const isCounted = await until(async () => (await counted()) === 1, 5_000)
+    const isCounted = await until(async () => (await counted()) === 1, HANGS_MS)
     check('lazy: and counts it', isCounted, String(await counted()))
     const same = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
     check(
@@ -208,7 +203,7 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
       JSON.stringify(same) === JSON.stringify(kept) && same !== null,
     )
     const before = heads.numbers.length
-    await until(async () => heads.numbers.length >= before + 2, 10_000)
+    await until(async () => heads.numbers.length >= before + 2, HANGS_MS)
     const isOrdered = heads.numbers.every(
       (number, at) => at === 0 || number > heads.numbers[at - 1]!,
     )
@@ -260,11 +255,11 @@ async function feedThread({ leader, check }: Around): Promise<void> {
   )
   try {
     const failed = () => metric(/mishaps.*feed_failed/)
-    const isFailed = await until(async () => (await failed()) >= 2, 40_000)
+    const isFailed = await until(async () => (await failed()) >= 2, HANGS_MS)
     check('a feed thread that fails is counted', isFailed, String(await failed()))
     const frames = () => metric(/feed_total.*"frames"/)
     const before = await frames()
-    const goesOn = await until(async () => (await frames()) > before, 40_000)
+    const goesOn = await until(async () => (await frames()) > before, HANGS_MS)
     check('and replaced: its feed is followed again', goesOn, `${before}, ${await frames()}`)
     check('a feed thread: ends with 0', (await node.stop()) === 0)
   } finally {
@@ -276,7 +271,7 @@ const LAG_BLOCKS = 25
 
 /** A node that has a head answers from it while it is behind, and says so. */
 async function catchingUp({ leader, check }: Around): Promise<void> {
-  await until(async () => (await headOf(leader.node.url)) >= LAG_BLOCKS, 60_000)
+  await until(async () => (await headOf(leader.node.url)) >= LAG_BLOCKS, HANGS_MS)
   const upstream = await startProxy({ target: `${leader.node.url}/`, delayMs: 250 })
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
@@ -298,7 +293,7 @@ async function catchingUp({ leader, check }: Around): Promise<void> {
     const isTold = await until(async () => {
       told = await syncing().catch(() => false)
       return told !== false
-    }, 60_000)
+    }, HANGS_MS)
     const [{ code, reasons }, head] = await Promise.all([readiness(url), headOf(url)])
     const [ours, theirs] = await Promise.all(
       [url, leader.node.url].map((at) => call(`${at}/`, 'eth_getBlockByNumber', [hex(head), true])),
