@@ -7,14 +7,32 @@ import { WebSocket } from 'ws'
 import { checks } from './checks.ts'
 import { freePort } from './free-port.ts'
 import { type RunningNode, startNode } from './node-process.ts'
-import { stalledSeconds } from './stalled-seconds.ts'
+import {
+  asked,
+  type Counts,
+  isLimitedTo,
+  type Limit,
+  NOTHING,
+  plus,
+  rateText,
+  untilRefused,
+} from './rate.ts'
 
 type Answer = {
   readonly status: number
   readonly body: unknown
   readonly retryAfter: string | undefined
 }
-type Reply = { readonly error?: { readonly code: number } }
+type Reply = {
+  readonly error?: { readonly code: number; readonly data?: { readonly retryAfterMs: number } }
+}
+
+/** Points a second: the default. */
+const LIMIT = 100
+/** Requests beyond it: few, so that they come in the same second. */
+const MORE = 10
+/** Of batches until one is refused, of which a second has room for one. */
+const MOST_TURNS = 40
 
 const agent = new Agent({ keepAlive: true, maxSockets: 20 })
 
@@ -45,161 +63,177 @@ function post(url: string, body: unknown, from: string, forwarded?: string): Pro
 }
 
 const item = (id: number) => ({ jsonrpc: '2.0', id, method: 'eth_blockNumber', params: [] })
+const items = (count: number) => Array.from({ length: count }, (_, id) => item(id))
 const isLimited = (reply: unknown) => (reply as Reply).error?.code === -32005
-const single = async (url: string, from: string, forwarded?: string) => {
-  const { status, body } = await post(url, item(1), from, forwarded)
-  if (status === 429 && isLimited(body)) return false
-  if (status === 200 && !isLimited(body)) return true
-  throw new Error(
-    `expected 200 with a result or 429 with -32005, got ${status} ${JSON.stringify(body)}`,
-  )
-}
-const accepted = async (count: number, send: () => Promise<boolean>) => {
-  const all = await Promise.all(Array.from({ length: count }, send))
-  return all.filter(Boolean).length
+
+type From = {
+  readonly url: string
+  readonly from: string
+  /** X-Forwarded-For of each request. */
+  readonly forwarded?: (number: number) => string
 }
 
-/** Sends over one WebSocket and counts the answers that are not refusals. */
-async function overWebSocket(url: string, from: string, count: number): Promise<number> {
+/** One request of so many items. @throws where they are neither all served nor all refused */
+async function batch(
+  { url, from, forwarded }: From,
+  count: number,
+): Promise<Counts & { readonly answer: Answer }> {
+  const answer = await post(url, items(count), from, forwarded?.(0))
+  const { status, body } = answer
+  const refused = (body as Reply[]).filter(isLimited).length
+  const isRight = (body as Reply[]).length === count && refused === (status === 429 ? count : 0)
+  if (!isRight) throw new Error(`a batch of ${count}: ${status} ${JSON.stringify(body)}`)
+  return { sent: count, served: count - refused, answer }
+}
+
+/** So many requests at once. @throws for neither 200 with a result nor 429 with -32005 */
+async function singles({ url, from, forwarded }: From, count: number): Promise<Counts> {
+  const one = async (_: unknown, number: number) => {
+    const { status, body } = await post(url, item(1), from, forwarded?.(number + 1))
+    if (status === 429 && isLimited(body)) return false
+    if (status === 200 && !isLimited(body)) return true
+    throw new Error(`expected a result or a refusal, got ${status} ${JSON.stringify(body)}`)
+  }
+  const all = await Promise.all(Array.from({ length: count }, one))
+  return { sent: count, served: all.filter(Boolean).length }
+}
+
+/** So many over one WebSocket. */
+async function overWebSocket({ url, from }: From, count: number): Promise<Counts> {
   const socket = new WebSocket(url.replace('http', 'ws'), { localAddress: from })
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
-  let good = 0
+  let served = 0
   let seen = 0
   const done = new Promise<void>((resolve) => {
     socket.on('message', (data) => {
-      if (!isLimited(JSON.parse(data.toString()))) good++
+      if (!isLimited(JSON.parse(data.toString()))) served++
       if (++seen === count) resolve()
     })
   })
   for (let id = 0; id < count; id++) socket.send(JSON.stringify(item(id)))
   await done
   socket.close()
-  return good
+  return { sent: count, served }
 }
 
 /** Waits on the clock: the limit is one of time, so nothing else can end the wait. */
-const until = (ms: number) =>
-  new Promise((resolve) => setTimeout(resolve, Math.max(0, ms - performance.now())))
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** A second begins with its first request: what takes as long as this is over several. */
-const SECOND_MS = 900
-const TRIES = 8
-const REST_MS = 100
-
-type Node = RunningNode & { readonly metrics: string }
+type Node = RunningNode & { readonly limit: Limit }
 async function start(more: readonly string[]): Promise<Node> {
   const admin = await freePort()
   const flags = [...process.argv.slice(2), '--ephemeral', '--admin-port', String(admin), ...more]
-  return Object.assign(await startNode(flags), { metrics: `http://127.0.0.1:${admin}/metrics` })
+  const limit = { perSecond: LIMIT, metrics: [`http://127.0.0.1:${admin}/metrics`] }
+  return Object.assign(await startNode(flags), { limit })
 }
-
-/** Asks as somebody who has not asked before; as another one where that took too long, or the node stood still. */
-async function unhurt<T>(
-  node: Node,
-  ask: (attempt: number) => Promise<T>,
-  mostMs = SECOND_MS,
-): Promise<T & { readonly ms: number }> {
-  for (let attempt = 1; ; attempt++) {
-    const before = await stalledSeconds([node.metrics])
-    const begun = performance.now()
-    const said = await ask(attempt)
-    const ms = performance.now() - begun
-    const isHurt = ms >= mostMs || (await stalledSeconds([node.metrics])) > before
-    if (!isHurt || attempt === TRIES) return { ...said, ms }
-  }
-}
-const servedOf = (
-  node: Node,
-  count: number,
-  send: (attempt: number) => Promise<boolean>,
-): Promise<{ readonly got: number }> =>
-  unhurt(node, async (attempt) => ({ got: await accepted(count, () => send(attempt)) }))
 
 const { check, close } = checks('limiter')
+
+/** One batch uses the second up. Few requests follow it, so that they come in the same second. */
+async function limited(
+  what: string,
+  { limit }: Node,
+  of: (attempt: number) => From & { readonly beyond?: (from: From) => Promise<Counts> },
+): Promise<void> {
+  const said = await untilRefused(limit, async (attempt) => {
+    const { beyond = (from: From) => singles(from, MORE), ...from } = of(attempt)
+    return plus(await batch(from, LIMIT), await beyond(from))
+  })
+  check(what, isLimitedTo(LIMIT, said), rateText(said))
+}
 
 const node = await start([])
 const root = `${node.url}/`
 const flashblocks = `${node.url}/flashblocks`
 
-const first = await unhurt(node, async (attempt) => {
+const together = await untilRefused(node.limit, async (attempt) => {
   const from = `127.0.${attempt}.1`
-  const items = Array.from({ length: 30 }, (_, id) => item(id))
-  return {
-    batch: (await post(root, items, from)).body as Reply[],
-    webSocket: await overWebSocket(flashblocks, from, 20),
-    http: await accepted(50, () => single(flashblocks, from)),
-    beyond: await post(root, [item(1), item(2)], from),
-    httpBeyond: await accepted(20, () => single(root, from)),
-    webSocketBeyond: await overWebSocket(root, from, 5),
-    another: await accepted(100, () => single(root, `127.0.${attempt}.2`)),
+  const first = {
+    batch: await batch({ url: root, from }, 30),
+    webSocket: await overWebSocket({ url: flashblocks, from }, 20),
+    http: await singles({ url: flashblocks, from }, 50),
   }
+  const beyond = await singles({ url: root, from }, MORE)
+  return { ...first, ...plus(...Object.values(first), beyond) }
 })
-const { beyond } = first
-check('a batch of 30 is served', first.batch.length === 30 && !first.batch.some(isLimited))
-check('20 over WebSocket are served', first.webSocket === 20)
-check('50 over HTTP are served', first.http === 50)
-check(
-  'a batch beyond the limit is refused whole, item by item, with 429',
-  beyond.status === 429 &&
-    (beyond.body as Reply[]).length === 2 &&
-    (beyond.body as Reply[]).every(isLimited),
-  JSON.stringify(beyond),
-)
-check('Retry-After names a second', beyond.retryAfter === '1', String(beyond.retryAfter))
-check('HTTP beyond the limit is refused', first.httpBeyond === 0)
-check('WebSocket beyond the limit is refused', first.webSocketBeyond === 0)
-check('another address is untouched', first.another === 100)
-check('all of that within the first second', first.ms < SECOND_MS, `${Math.round(first.ms)} ms`)
-
-const { seconds } = await unhurt(
-  node,
-  async (attempt) => {
-    const from = `127.0.${attempt}.3`
-    await single(root, from)
-    // Its seconds follow one another from before this on.
-    const begun = performance.now()
-    const seconds = [await accepted(150, () => single(root, from))]
-    for (const second of [1, 2, 3]) {
-      await until(begun + second * 1000 + REST_MS)
-      seconds.push(await accepted(150, () => single(second === 2 ? flashblocks : root, from)))
-    }
-    return { seconds }
+check('a batch of 30 is served', together.batch.served === 30)
+check('20 over WebSocket are served', together.webSocket.served === 20)
+check('50 over HTTP are served', together.http.served === 50)
+check('and together no more', isLimitedTo(LIMIT, together), rateText(together))
+let refused: Answer | undefined
+await limited('a batch beyond the limit is refused whole, item by item, with 429', node, (at) => ({
+  ...{ url: root, from: `127.0.${at}.2` },
+  beyond: async (from) => {
+    const said = await batch(from, 2)
+    refused = said.answer
+    return said
   },
-  3000 + SECOND_MS,
-)
-check('the first of them: 99 of 150 are served', seconds[0] === 99, String(seconds[0]))
-for (const second of [1, 2, 3])
-  check(
-    `second ${second + 1}: 100 of 150 are served`,
-    seconds[second] === 100,
-    String(seconds[second]),
-  )
-const spoofed = await servedOf(node, 120, (attempt) =>
-  single(root, `127.0.${attempt}.4`, `10.0.0.${Math.floor(performance.now()) % 250}`),
-)
-check('a spoofed header is ignored', spoofed.got === 100, String(spoofed.got))
+}))
+check('Retry-After names a second', refused?.retryAfter === '1', String(refused?.retryAfter))
+await limited('HTTP beyond the limit is refused', node, (at) => ({
+  ...{ url: flashblocks, from: `127.0.${at}.3` },
+}))
+await limited('WebSocket beyond the limit is refused', node, (at) => ({
+  ...{ url: root, from: `127.0.${at}.4`, beyond: (from) => overWebSocket(from, MORE) },
+}))
+const another = await singles({ url: root, from: '127.0.0.5' }, LIMIT)
+check('another address is untouched', another.served === LIMIT, String(another.served))
+await seconds()
+await limited('a spoofed header is ignored', node, (at) => ({
+  ...{ url: root, from: `127.0.${at}.6`, forwarded: (number) => `10.0.${at}.${number}` },
+}))
 await node.stop()
 
 const proxied = await start(['--trust-proxy', '127.0.0.1/32'])
-const behind = `${proxied.url}/`
-const forwarded = (name: string) => single(behind, '127.0.0.1', name)
-const names = await unhurt(proxied, async (attempt) => ({
-  one: await accepted(120, () => forwarded(`203.0.113.${attempt}`)),
-  other: await accepted(100, () => forwarded(`198.18.0.${attempt}`)),
-  front: await accepted(20, () => forwarded(`198.51.100.7, 198.18.0.${attempt}`)),
-}))
-check('behind a trusted proxy: the first forwarded address has its 100', names.one === 100)
-check('a second forwarded address has its own', names.other === 100)
-check('an address added in front by the client changes nothing', names.front === 0)
-const itself = await servedOf(proxied, 120, (attempt) =>
-  single(behind, `127.0.${attempt}.2`, '203.0.113.99'),
+const behind = { url: `${proxied.url}/`, from: '127.0.0.1' }
+const named = (name: string) => ({ ...behind, forwarded: () => name })
+await limited('behind a trusted proxy: the first forwarded address has its 100', proxied, (at) =>
+  named(`203.0.113.${at}`),
 )
-check('an address that is no proxy of ours is counted itself', itself.got === 100)
-const network = await unhurt(proxied, async (attempt) => {
-  const of = (host: string) => accepted(60, () => forwarded(`2001:db8:1:${attempt}${host}`))
-  return { got: (await of('::1')) + (await of(':2:ffff::1')) }
-})
-check('IPv6 is counted by /64', network.got === 100, String(network.got))
+const second = await singles(named('192.0.2.1'), LIMIT)
+check('a second forwarded address has its own', second.served === LIMIT, String(second.served))
+await limited('an address added in front by the client changes nothing', proxied, (at) => ({
+  ...named(`198.18.0.${at}`),
+  beyond: () =>
+    singles({ ...behind, forwarded: (number) => `198.51.100.${number}, 198.18.0.${at}` }, MORE),
+}))
+await limited('an address that is no proxy of ours is counted itself', proxied, (at) => ({
+  ...{ url: behind.url, from: `127.0.${at}.2`, forwarded: (number) => `203.0.114.${number}` },
+}))
+await limited('IPv6 is counted by /64', proxied, (at) => ({
+  ...named(`2001:db8:1:${at}::1`),
+  beyond: () => singles(named(`2001:db8:1:${at}:2:ffff::1`), MORE),
+}))
 await proxied.stop()
 agent.destroy()
 close()
+
+/** The seconds of one address follow one another, and each has its points and no more. */
+async function seconds(): Promise<void> {
+  const begun: number[] = []
+  const said = await asked(node.limit, async () => {
+    let all = NOTHING
+    let leftMs = 0
+    for (const url of [root, root, flashblocks, root]) {
+      // The next second has begun by then, however late this process is.
+      if (leftMs > 0) await pause(leftMs + 5)
+      let isRefused = false
+      // A request beyond the second may begin the next one, whose points are then asked for too.
+      for (let turn = 0; turn < MOST_TURNS && !isRefused; turn++) {
+        const { answer, ...counts } = await batch(
+          { url, from: '127.0.0.7' },
+          turn % 2 === 0 ? LIMIT : 1,
+        )
+        all = plus(all, counts)
+        if (turn === 0) begun.push(counts.served)
+        isRefused = counts.served === 0
+        const [{ error }] = answer.body as [Reply]
+        if (isRefused) leftMs = error!.data!.retryAfterMs
+      }
+    }
+    return all
+  })
+  for (const [at, served] of begun.entries())
+    check(`second ${at + 1}: ${LIMIT} are served`, served === LIMIT, String(served))
+  check(`${begun.length} seconds: no more than these`, said.served <= said.most, rateText(said))
+}

@@ -11,11 +11,18 @@ export type Reply = {
 }
 
 let nextId = 1
-export function ask(
+export const ask = (
   url: string,
   method: string,
   params: readonly unknown[] = [],
   headers: Readonly<Record<string, string>> = {},
+): Promise<Reply> => post(url, { jsonrpc: '2.0', id: nextId++, method, params }, headers)
+
+/** @param body of one request or of a batch */
+export function post(
+  url: string,
+  body: unknown,
+  headers: Readonly<Record<string, string>>,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const sent = request(
@@ -35,7 +42,7 @@ export function ask(
       },
     )
     sent.on('error', reject)
-    sent.end(JSON.stringify({ jsonrpc: '2.0', id: nextId++, method, params }))
+    sent.end(JSON.stringify(body))
   })
 }
 
