@@ -1,6 +1,6 @@
 /** What happens to one of the replicas, or to what they share; each ends when everything is as it was. */
 import { once } from 'node:events'
-import { type Check, HANGS_MS } from '../../checks.ts'
+import type { Check } from '../../checks.ts'
 import { until } from '../../follow/nodes.ts'
 import { type Happening, type Notes, pause } from './notes.ts'
 import type { Planted } from './plant.ts'
@@ -28,6 +28,7 @@ const NEW_FOR_MS = 3_000
 /** Some blocks. */
 const FOUND_MS = 8_000
 const PLANTED_AT_MOST = 8
+const END_MS = 20_000
 
 /** It happens; resolves when all replicas are asked again. */
 export async function happen(scene: Scene, kind: Kind): Promise<void> {
@@ -114,7 +115,7 @@ const EVENTS: Readonly<Record<Kind, Event>> = {
 async function endInOrder({ check }: Scene, { name, node }: Replica): Promise<void> {
   const ended = once(node.child, 'exit')
   node.child.kill('SIGTERM')
-  const [code] = (await Promise.race([ended, pause(HANGS_MS).then(() => ['nothing'])])) as [unknown]
+  const [code] = (await Promise.race([ended, pause(END_MS).then(() => ['nothing'])])) as [unknown]
   check(`${name} ends with 0 when it is drained`, code === 0, String(code))
 }
 

@@ -9,19 +9,23 @@ const PACE_MS = 30
 /** Unanswered of one address. */
 const MOST_OPEN = 20
 const WATCH_MS = 500
-/** The points of a stall go to whoever asks so soon after it; as much again for the look at it. */
-const GRANTED_MS = 2_000
-/** A shorter stretch says little: at its ends it may have two seconds more than it is long. */
-const STRETCH_MS = 5_000
+const WINDOW_MS = 5_000
+const PHASE_MS = 100
+/** Then it is given up. */
+const MOST_MS = 15_000
+/** Refusals in a row, of some hundred in each second: it is used up. */
+const FULL = 20
+/** After Redis is there again nodes find it. */
+const BACK_MS = 3_000
 
-type Answer = { readonly begun: number; readonly at: number; readonly isServed: boolean }
-type Span = { readonly from: number; readonly to: number }
+type Answer = { readonly at: number; readonly isServed: boolean }
 export type Limited = {
   /** To be called when nothing is asked any more. */
   report(): {
-    /** Stretches of time in which all replicas counted in Redis, and none of them stood still. */
-    readonly stretches: readonly string[]
+    readonly windows: number
     readonly wrong: readonly string[]
+    readonly left: number
+    readonly served: number
   }
 }
 
@@ -41,98 +45,108 @@ export async function askTooMuch(
   replicas: () => readonly Replica[],
 ): Promise<Limited> {
   const answers: Answer[] = []
-  const uncertain: Span[] = []
+  const stalls: number[] = []
   const body = bodyOf('eth_chainId')
   const headers = { 'x-api-key': KEY }
   const asking = addresses.map(async (from) => {
     const open = new Set<Promise<void>>()
     for (; !isOver(); await pause(PACE_MS)) {
       if (open.size >= MOST_OPEN) continue
-      const begun = performance.now()
       const one = ask(notes, { url: `${url}/`, body, from, headers }).then((said) => {
         if (said === undefined) return
         if (said.status !== 200 && said.status !== 429)
           notes.fault('refused', `${from}: ${said.status} ${said.text.slice(0, 200)}`)
-        answers.push({ begun, at: performance.now(), isServed: said.status === 200 })
+        answers.push({ at: performance.now(), isServed: said.status === 200 })
       })
       open.add(one)
       void one.finally(() => open.delete(one))
     }
     await Promise.all(open)
   })
-  await Promise.all([...asking, watch(uncertain, replicas, isOver)])
-  return { report: () => judge(answers, notes, uncertain) }
+  await Promise.all([...asking, watchStalls(stalls, replicas, isOver)])
+  return { report: () => judge(answers, notes, stalls) }
 }
 
-/** Seconds of stalls are given to everybody; what a replica decides alone, Redis does not count. */
-const WATCHED = [
-  'flashnode_front_stalled_seconds_total',
-  'flashnode_front{what="limitStoreAlone"}',
-] as const
-
-/** Notes the time in which one of these has changed. */
-async function watch(
-  uncertain: Span[],
+/** A node that stood still gives its seconds to everybody, so what is counted then says nothing. */
+async function watchStalls(
+  stalls: number[],
   replicas: () => readonly Replica[],
   isOver: () => boolean,
 ): Promise<void> {
-  const known = new Map<string, { readonly values: string; readonly at: number }>()
-  const look = async (replica: Replica) => {
-    const at = performance.now()
-    const all = await Promise.all(WATCHED.map((name) => metricOf(replica, name)))
-    if (all.includes(undefined)) return
-    const values = all.join()
-    const before = known.get(replica.name)
-    known.set(replica.name, { values, at })
-    // A new process counts from nothing.
-    if (values === (before?.values ?? '0,0')) return
-    uncertain.push({ from: before?.at ?? 0, to: performance.now() + GRANTED_MS })
-  }
+  const known = new Map<string, number>()
   while (!isOver()) {
-    await Promise.all(replicas().map(look))
+    await Promise.all(
+      replicas().map(async (replica) => {
+        const seconds = await metricOf(replica, 'flashnode_front_stalled_seconds_total')
+        if (seconds === undefined) return
+        // A process that is new counts from nothing.
+        if (seconds !== (known.get(replica.name) ?? 0)) stalls.push(performance.now())
+        known.set(replica.name, seconds)
+      }),
+    )
     await pause(WATCH_MS)
   }
-  await Promise.all(replicas().map(look))
 }
 
-/**
- * In a stretch no more is served than the points of the seconds that it touches, and nothing is
- * refused for which there were points, however late requests and answers are.
- */
-function judge(answers: readonly Answer[], notes: Notes, uncertain: readonly Span[]) {
-  const stretches: string[] = []
+/** From where one second of the limit is used up to where a later one is: the points between are all served, or the limit is not one. */
+function judge(answers: readonly Answer[], notes: Notes, stalls: readonly number[]) {
+  const moments = fullMoments(answers)
   const wrong: string[] = []
-  for (const { from, to } of stretchesOf(answers, uncertain)) {
-    const inside = answers.filter(({ begun, at }) => begun >= from && at <= to)
-    const served = inside.filter(({ isServed }) => isServed).length
-    const most = LIMIT * (Math.floor((to - from) / 1_000) + 2)
-    const refusals = inside.filter(({ begun, isServed }) => !isServed && begun - 1_000 >= from)
-    const bad = refusals.filter((one) => countedBefore(one, answers, notes) < LIMIT)
-    const text = `${served} served from ${notes.seconds(from)} to ${notes.seconds(to)}, ${refusals.length} refused`
-    if (refusals.length > 0) stretches.push(text)
-    if (served > most) wrong.push(`${text}: at most ${most} may be`)
-    if (bad.length > 0) wrong.push(`${text}: ${bad.length} of these although there were points`)
+  let [windows, left, total] = [0, 0, 0]
+  let from = moments[0]
+  for (const to of moments) {
+    if (from === undefined || to - from < WINDOW_MS) continue
+    // Answers of a busy machine come in another order than they were counted: a run of refusals is cut in two then.
+    const offMs = Math.abs(to - from - 1_000 * Math.round((to - from) / 1_000))
+    if (offMs > PHASE_MS && to - from < MOST_MS) continue
+    if (offMs > PHASE_MS || !isFullThroughout(answers, from, to)) left++
+    else if (isUncertain({ from, to }, notes, stalls)) left++
+    else {
+      const served = answers.filter(({ at, isServed }) => isServed && at > from! && at <= to).length
+      const seconds = Math.round((to - from) / 1_000)
+      const expected = LIMIT * seconds
+      windows++
+      total += served
+      // Points of requests that nobody answered are used.
+      const lost = notes.lost.filter(({ ended }) => ended > from! && ended <= to).length
+      if (served > expected * 1.01 || served + lost < expected * 0.99)
+        wrong.push(
+          `${served} in ${seconds} s until ${notes.seconds(to)} (${((to - from) / 1_000).toFixed(2)} s), ${lost} lost`,
+        )
+    }
+    from = to
   }
-  return { stretches, wrong }
+  return { windows, wrong, left, served: total }
 }
 
-/** Requests that may have been counted in its second before it. A lost one may have been, too. */
-function countedBefore(refusal: Answer, answers: readonly Answer[], { lost }: Notes): number {
-  const isNear = (begun: number, ended: number) =>
-    begun <= refusal.at && ended >= refusal.begun - 1_000
-  const served = answers.filter(({ begun, at, isServed }) => isServed && isNear(begun, at))
-  return served.length + lost.filter(({ begun, ended }) => isNear(begun, ended)).length
+function isUncertain(
+  { from, to }: { readonly from: number; readonly to: number },
+  notes: Notes,
+  stalls: readonly number[],
+): boolean {
+  if (stalls.some((at) => at >= from - WATCH_MS && at <= to + 2 * WATCH_MS)) return true
+  return notes.happenings.some(
+    (one) => ['redis', 'stop'].includes(one.kind) && one.from <= to && one.to + BACK_MS >= from,
+  )
 }
 
-/** Between the first answer and the last, where nothing is uncertain. */
-function stretchesOf(answers: readonly Answer[], uncertain: readonly Span[]): readonly Span[] {
-  const end = Math.max(...answers.map(({ at }) => at))
-  const spans: Span[] = []
-  let from = Math.min(...answers.map(({ begun }) => begun))
-  for (const span of [...uncertain, { from: end, to: end }].sort((a, b) => a.from - b.from)) {
-    const to = Math.min(span.from, end)
-    if (to - from >= STRETCH_MS) spans.push({ from, to })
-    from = Math.max(from, span.to)
-  }
-  return spans
+/** Somebody was refused in each second: as much was asked for as there is. */
+function isFullThroughout(answers: readonly Answer[], from: number, to: number): boolean {
+  const full = new Set<number>()
+  for (const { at, isServed } of answers)
+    if (!isServed && at > from && at <= to) full.add(Math.floor((to - at) / 1_000))
+  return full.size >= Math.round((to - from) / 1_000)
+}
+
+/** The middle of each run of refusals: what was served of the second before is read long ago, of the next nothing is. */
+function fullMoments(answers: readonly Answer[]): readonly number[] {
+  const moments: number[] = []
+  let run: number[] = []
+  for (const { at, isServed } of answers)
+    if (!isServed) run.push(at)
+    else {
+      if (run.length >= FULL) moments.push((run[0]! + run.at(-1)!) / 2)
+      run = []
+    }
+  return moments
 }

@@ -1,6 +1,5 @@
 /** Clients with subscriptions that come back with `since` when their connection ends, whichever replica they come to then. */
 import { WebSocket } from 'ws'
-import { HANGS_MS } from '../../checks.ts'
 import { until } from '../../follow/nodes.ts'
 import type { Entry, Journal } from './journal.ts'
 import { type Notes, pause } from './notes.ts'
@@ -65,6 +64,7 @@ export type Listener = {
 }
 
 const RETRY_MS = 200
+const KNOWN_MS = 5_000
 
 export function listen(
   {
@@ -95,7 +95,7 @@ export function listen(
     // The sequencer's own word may come here after a replica's.
     const isKnown = await until(
       async () => last === undefined || entryOf(last) !== undefined,
-      HANGS_MS,
+      KNOWN_MS,
     )
     if (!isKnown)
       notes.fault(

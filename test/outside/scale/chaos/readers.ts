@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from 'viem'
 import { ask as askBatch, type Reply } from '../../batch.ts'
-import { HANGS_MS } from '../../checks.ts'
 import { compare, type Place, parsePlace } from '../../places/place.ts'
 import { differences } from '../../places/recorder.ts'
 import { balanceOf, slotOf } from '../../soak/token.ts'
@@ -36,10 +35,12 @@ export type Around = {
 }
 
 const PACE_MS = 60
-/** Every replica that is asked has a block so old, or hangs. */
-const LATE_MS = 30_000
-/** Questions are about so many blocks below the head, one of which comes each second. */
-const DEPTH = 60
+/** Of a place that a replica names and the sequencer has not told this process yet. */
+const TOLD_MS = 15_000
+/** A block so old has to be known to every replica that is asked. */
+const LATE_MS = 9_000
+/** Asked for within so many blocks of the head. */
+const DEPTH = 25
 
 type Client = {
   readonly from: string
@@ -149,7 +150,7 @@ async function judgePending(
   { notes, journal, planted, nodeOf }: Around,
   { asked, said, client, begun }: { asked: Pending; said: Said; client: Client; begun: number },
 ): Promise<void> {
-  const at = await journal.reached(said.place, HANGS_MS)
+  const at = await journal.reached(said.place, TOLD_MS)
   const question = JSON.stringify(asked.question)
   const what = async () =>
     `${client.from} at ${await nodeOf(client.from)}, ${question} asked at ${notes.seconds(begun)}`

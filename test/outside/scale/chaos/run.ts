@@ -1,6 +1,5 @@
 /** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
 import { type Hex, numberToHex, pad } from 'viem'
-import { HANGS_MS } from '../../checks.ts'
 import { until } from '../../follow/nodes.ts'
 import { call, callMany } from '../../node-process.ts'
 import { TOKEN_CREATION } from '../../soak/token.ts'
@@ -23,6 +22,7 @@ const READERS = 8
 const GREEDY = 6
 /** Of each kind. */
 const LISTENERS = 2
+const WAIT_MS = 20_000
 
 export type Run = Awaited<ReturnType<typeof begin>>
 
@@ -83,7 +83,7 @@ export async function begin(world: World, random: () => number) {
         return [...around.readers.values()].every(
           ({ from, round }) => round === notes.ended() && stuck.has(from),
         )
-      }, HANGS_MS),
+      }, WAIT_MS),
     /** Of canonical blocks. */
     async hashesOf(numbers: readonly number[]): Promise<ReadonlyMap<number, Hex>> {
       const lists = numbers.map((number) => [numberToHex(number), false])
@@ -100,7 +100,7 @@ export async function begin(world: World, random: () => number) {
       const head = journal.canonical
       const isHeard = async () =>
         watchers.every(({ heights }) => (heights.at(-1) ?? 0) >= head) && journal.canonical > head
-      await until(isHeard, HANGS_MS)
+      await until(isHeard, WAIT_MS)
       // Before the chain stands still: HAProxy sends nobody to replicas without news.
       isOver = true
       await Promise.all([...all, limited])
@@ -131,6 +131,6 @@ async function deploy(
     (await call(`${dev.url}/`, 'eth_getTransactionReceipt', [hash])) as {
       contractAddress: Hex
     } | null
-  await until(async () => (await receipt()) !== null, HANGS_MS)
+  await until(async () => (await receipt()) !== null, WAIT_MS)
   return (await receipt())!.contractAddress
 }

@@ -3,7 +3,6 @@ import type { Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
 import type { Reply } from '../../batch.ts'
-import { HANGS_MS } from '../../checks.ts'
 import { call } from '../../node-process.ts'
 import { transferTo } from '../../soak/token.ts'
 import { bodyOf } from '../client.ts'
@@ -22,6 +21,7 @@ export type Sending = {
 }
 
 const PACE_MS = 250
+const RECEIPT_MS = 15_000
 /** After which a transaction that somebody has forwarded before it died is in the txpool, or nowhere. */
 const SETTLED_MS = 1_500
 
@@ -86,7 +86,7 @@ async function sendOne(around: Sending, sender: Sender): Promise<Hex | undefined
 async function receiptOf(around: Sending, { from }: Sender, hash: Hex): Promise<void> {
   const { notes } = around
   const begun = performance.now()
-  while (performance.now() - begun < HANGS_MS) {
+  while (performance.now() - begun < RECEIPT_MS) {
     const said = await ask(notes, {
       url: `${around.url}/flashblocks`,
       body: bodyOf('eth_getTransactionReceipt', [hash]),

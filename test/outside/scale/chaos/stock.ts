@@ -11,7 +11,6 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
 import { JsonRpcProvider, WebSocketProvider } from '../../../clients/ethers.ts'
-import { HANGS_MS } from '../../checks.ts'
 import { until } from '../../follow/nodes.ts'
 import { type Notes, pause } from './notes.ts'
 
@@ -25,6 +24,7 @@ export type Watcher = {
 
 const POLL_MS = 500
 const BETWEEN_SENDS_MS = 1_000
+const RECEIPT_MS = 20_000
 
 export function startWatchers({ url, isOver }: Around): readonly Watcher[] {
   const socketUrl = `${url.replace('http', 'ws')}/`
@@ -96,7 +96,7 @@ export async function sendByViem({ url, notes, isOver }: Around): Promise<void> 
     const begun = performance.now()
     try {
       const hash = await wallet.sendTransaction({ to: account.address, value: 1n })
-      const { status } = await client.waitForTransactionReceipt({ hash, timeout: HANGS_MS })
+      const { status } = await client.waitForTransactionReceipt({ hash, timeout: RECEIPT_MS })
       notes.count('receipts by viem')
       if (status !== 'success') notes.fault('wrong', `viem: ${hash} has status ${status}`)
     } catch (error) {
