@@ -3,7 +3,7 @@
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { createBeginner } from '../../../engine/sources/lazy/anew.ts'
+import { type Beginner, createBeginner } from '../../../engine/sources/lazy/anew.ts'
 import { createDepths } from '../../../engine/sources/lazy/depth.ts'
 import { sealedBlock } from '../../../engine/sources/upstream/blocks.ts'
 import type { Upstream } from '../../../engine/sources/upstream/client.ts'
@@ -14,7 +14,7 @@ import { createTracker, type Tracker } from '../../../engine/sources/upstream/tr
 import type { TrackerStatus, TrackerTimes } from '../../../engine/sources/upstream/tracker-types.ts'
 import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer/types.ts'
 import type { StoreReader } from '../../../engine/storage/types.ts'
-import { knownNow } from '../../../workers/follower/begin.ts'
+import { createLateProbes, knownNow } from '../../../workers/follower/begin.ts'
 import { differenceOf } from '../../../workers/follower/checks.ts'
 import { failureOf } from '../../../workers/follower/fetcher.ts'
 import { finalizedOf, hashOf, headOf } from '../../../workers/follower/own-chain.ts'
@@ -115,6 +115,14 @@ export function createFollower(options: FollowerOptions): Follower {
         toWriter({ type: 'begin', ...beginning })
       },
     })
+  const look: Beginner = {
+    async look() {
+      options.onLook(true)
+      await beginner?.look()
+      options.onLook(false)
+    },
+  }
+  const late = depths && createLateProbes({ beginner: look, depths, told, clock })
   const driver = createDriver({
     ...{ tracker, upstreams, clock },
     paces: upstreams.map(() => createPace(0, clock)),
@@ -123,18 +131,14 @@ export function createFollower(options: FollowerOptions): Follower {
         traced.sent(effect.block.number, effect.block.hash)
         toWriter({ type: 'sealed', block: sealedBlock(effect.block.fetched) })
       } else if (effect.type === 'marks') toWriter(effect)
-      else if (effect.type === 'left') beginAnew().catch(onBug)
+      else if (effect.type === 'left') look.look().catch(onBug)
+      else if (effect.type === 'status') late?.probe(onBug)
       else if (effect.type === 'halted') halted = effect
       else if (effect.type === 'resumed') halted = undefined
       else if (effect.type === 'count') count(effect.what, effect.by)
     },
     onBug,
   })
-  async function beginAnew(): Promise<void> {
-    options.onLook(true)
-    await beginner?.look()
-    options.onLook(false)
-  }
   async function fetchNeeded(effect: WriterEffect & { readonly type: 'need' }): Promise<void> {
     const { request, keys, for: what } = effect
     const all =
