@@ -119,7 +119,7 @@ const STOPPED = Symbol('stopped')
 type Heard = {
   readonly started: Promise<void>
   readonly stopped: Promise<typeof STOPPED>
-  /** What main asks for, also what it asked for before. */
+  /** Requests of main, with those that came before anybody took them. */
   readonly asked: Inbox<Asked>
 }
 

@@ -19,7 +19,7 @@ export type Agreed = {
   readonly doubts: readonly Doubt[]
 }
 
-type Told = { readonly upstream: Upstream; readonly answer: Head }
+type HeadAnswer = { readonly upstream: Upstream; readonly answer: Head }
 type AgreedHead = Agreed & { readonly number: number; readonly hash: Hex }
 type AgreeOptions = { readonly lagBlocks: number } & CallOptions
 
@@ -33,21 +33,24 @@ export async function agreeOnHead(
   upstreams: readonly Upstream[],
   options: AgreeOptions,
 ): Promise<AgreedHead> {
-  const told = await answers(upstreams, async (upstream) => {
+  const heads = await answers(upstreams, async (upstream) => {
     const head = await headOf(upstream, 'latest', options)
     if (head === undefined) throw wrong(upstream, 'it has no latest block')
     return head
   })
-  return agreeAmong(told, options)
+  return agreeAmong(heads, options)
 }
 
-async function agreeAmong(told: readonly Told[], options: AgreeOptions): Promise<AgreedHead> {
+async function agreeAmong(
+  heads: readonly HeadAnswer[],
+  options: AgreeOptions,
+): Promise<AgreedHead> {
   const { lagBlocks, ...callOptions } = options
   const number = newestOfMost(
-    told.map(({ answer }) => answer.number),
+    heads.map(({ answer }) => answer.number),
     lagBlocks,
   )
-  const reaching = told.filter(({ answer }) => answer.number >= number)
+  const reaching = heads.filter(({ answer }) => answer.number >= number)
   const known = new Map(
     reaching.flatMap(({ upstream, answer }) =>
       answer.number === number ? [[upstream, answer.hash] as const] : [],

@@ -236,7 +236,7 @@ function suspectHeight<B extends TrackedBlock>(
   // The next block of the upstream that is followed shows by itself whether it stands on ours.
   if (leaderOf(state)!.head!.number > tip.number) return undefined
   if (number === tip.number + 1 && parentHash === tip.hash) return undefined
-  // Of two, the first named would win, and the other one would not show any more that it lags.
+  // A vote of two is won by the first named, and the other could not show any more that it lags.
   return state.sources.filter(isUsable).length > 2 ? tip.number : undefined
 }
 

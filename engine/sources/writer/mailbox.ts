@@ -11,14 +11,14 @@ export type MailboxLimits = {
 }
 export const MAILBOX_LIMITS: MailboxLimits = { packets: 1_024, packetBytes: 64 * 1024 * 1024 }
 
-/** What a feed sends, and that it is lost or connected again. */
+/** A packet of a feed, or the news that the feed is lost or connected again. */
 type FeedEvent = WriterEvent & { readonly type: 'packet' | 'feed' }
 
 export class Mailbox {
   readonly #limits: MailboxLimits
   readonly #urgent: WriterEvent[] = []
   readonly #sealed: WriterEvent[] = []
-  /** Of each feed in the order in which it came. */
+  /** The events of each feed are in the order in which they came. */
   #feeds: FeedEvent[] = []
   /** By feed. */
   readonly #kept = new Map<number, { packets: number; bytes: number }>()
@@ -67,7 +67,7 @@ export class Mailbox {
     return this.#urgent.length + this.#sealed.length + this.#feeds.length
   }
 
-  /** What was sent before a feed was lost is not taken for sent after it. */
+  /** A loss is heard after the packets that came before it. */
   #isWaiting(feed: number): boolean {
     return this.#feeds.some((event) => feedOf(event) === feed)
   }

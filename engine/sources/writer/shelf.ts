@@ -22,7 +22,7 @@ export type FeedRun = {
   isConnected: boolean
   /** When it last sent something new of a block above canonical. */
   newsAtMs: number
-  /** Of its newest flashblocks above canonical, oldest first: a repetition is nothing new. */
+  /** Digests of its newest flashblocks above canonical, oldest first: a repetition is no news. */
   readonly digests: bigint[]
   /** The newest payload that it has sent of. */
   payload: SentPayload | undefined
