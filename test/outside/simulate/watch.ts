@@ -104,8 +104,9 @@ export class Watch {
     this.#enriched.started(process.begun)
     const shown = this.#newest((view) => headsOf(view, this.#options.chain, false))!
     const { block } = shown.canonical
-    // What was shown is durable; a branch that was on its way may be too.
-    if (!isAncestor(this.#canonical, block) && !this.#given.has(latin1(block.hash)))
+    // What was shown is durable; a branch that was on its way may be too, from the genesis block on.
+    const isOnItsWay = block === this.#options.chain.genesis || this.#given.has(latin1(block.hash))
+    if (!isAncestor(this.#canonical, block) && !isOnItsWay)
       throw new Mismatch(
         `block ${this.#canonical.number} was shown as canonical, and is gone after a restart`,
       )
