@@ -19,8 +19,6 @@ export type LoadCounts = {
   readonly calls: number
   /** Due, but too many were under way. */
   readonly held: number
-  /** Answered with a timeout: a figure, because a slow machine does that to some. */
-  readonly late: number
   readonly failures: number
   /** The first of them. */
   readonly examples: readonly string[]
@@ -39,7 +37,7 @@ export async function runLoad(options: {
 }): Promise<LoadCounts> {
   const { url, rates, random, stopped } = options
   const agent = new Agent({ keepAlive: true, maxSockets: 64 })
-  const counts = { transactions: 0, calls: 0, held: 0, late: 0, failures: 0, slowestMs: 0 }
+  const counts = { transactions: 0, calls: 0, held: 0, failures: 0, slowestMs: 0 }
   const examples: string[] = []
   const hashes: Hex[] = []
   const open = new Set<Promise<unknown>>()
@@ -55,10 +53,6 @@ export async function runLoad(options: {
         error?: { code: number; message: string }
       }
       if (answer.error === undefined) return answer.result
-      if (answer.error.code === -32_002) {
-        counts.late++
-        return undefined
-      }
       throw new Error(`${answer.error.code} ${answer.error.message}`)
     } catch (error) {
       counts.failures++
