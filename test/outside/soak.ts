@@ -1,6 +1,5 @@
 /**
- * The node as `npm start` runs it, under steady load from several addresses for an hour: memory stays
- * flat, and each flashblock comes once and in order. How late they are is a figure.
+ * The node as `npm start` runs it, under steady load from several addresses for an hour: memory stays flat, the flashblocks stay on time.
  * Usage: npm run soak [-- --short] [--seed S] [--seconds N]
  */
 
@@ -9,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { checks, figure, HANGS_MS } from './checks.ts'
+import { checks } from './checks.ts'
 import { freePort } from './free-port.ts'
 import { startNode } from './node-process.ts'
 import { runOptions } from './run-options.ts'
@@ -28,6 +27,7 @@ const WINDOW_SECONDS = 900
 const MAX_SLOPE_MB_PER_MINUTE = 1
 /** What memory may do in a window that is too short for a slope: V8 is still sizing its heaps. */
 const MAX_SHORT_GROWTH_MB = 200
+const MAX_LAG_MS = 20
 const MB = 1e6
 
 const { seconds, random } = runOptions('soak', { full: 3_600, short: 60 })
@@ -73,7 +73,7 @@ const [seen] = (await once(feed, 'message')) as [FeedSeen]
 
 check(
   `transactions at ${RATES.transactions}/s and calls at ${RATES.calls}/s were sent`,
-  load.transactions + load.calls > load.held,
+  load.held <= (load.transactions + load.calls) / 100,
   `${load.transactions} transactions, ${load.calls} calls, ${load.held} held back, slowest answer ${Math.round(load.slowestMs)} ms`,
 )
 check(
@@ -108,9 +108,10 @@ check(
 const blocks = last.block - samples[0]!.block
 check(
   'blocks were written',
-  blocks > 0,
+  blocks >= (last.at - samples[0]!.at) * 0.98 - 1,
   `${blocks} in ${Math.round(last.at - samples[0]!.at)} s, ${Math.round((last.diskBytes - samples[0]!.diskBytes) / blocks)} bytes of disk each`,
 )
+// Of a machine that has no time for the subscriber the node is not to blame.
 // An hour has too many of them to be arguments of one call.
 const greatest = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), 0)
 const latest = greatest(seen.late)
@@ -120,14 +121,17 @@ check(
   seen.gaps.length === 0 && seen.blocks >= blocks,
   `${seen.flashblocks} of ${seen.blocks} blocks${['', ...seen.gaps.slice(0, 5)].join('\n       ')}`,
 )
-check('none hung', latest <= HANGS_MS)
-figure(
-  `after they were due: p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms, ${seen.late.filter((ms) => ms > CADENCE_MS).length} later than a cadence; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most${['', ...seen.worst.slice(0, 20)].join('\n       ')}`,
+check(
+  `none came later than one cadence (${CADENCE_MS} ms)`,
+  latest <= CADENCE_MS + ownLatest,
+  `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most${['', ...seen.worst.slice(0, 20)].join('\n       ')}`,
 )
 // The first is that of the start.
 const lags = samples.slice(1).map(({ lagMs }) => lagMs)
-figure(
-  `the front is late for a timer, p99 of a minute: ${percentile(lags, 0.5).toFixed(1)} ms in the middle of ${lags.length}, ${Math.max(...lags).toFixed(1)} ms at most`,
+check(
+  `the front is late for a timer by ${MAX_LAG_MS} ms at most, p99`,
+  lags.filter((ms) => ms > MAX_LAG_MS + percentile(seen.ownLag, 0.99)).length <= lags.length / 20,
+  `p99 of a minute: ${percentile(lags, 0.5).toFixed(1)} ms in the middle of ${lags.length}, ${Math.max(...lags).toFixed(1)} ms at most`,
 )
 const exit = await node.stop()
 check('it ends with 0', exit === 0, String(exit))
