@@ -1,6 +1,6 @@
 /** Programs that try to keep a thread, as calls of a node: their memory comes back, and a worker that never asks for its deadline is ended. */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { type Check, figure } from '../checks.ts'
+import type { Check } from '../checks.ts'
 import type { Edit } from '../edits.ts'
 import { hostilePrograms } from '../programs/hostile-programs.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
@@ -8,8 +8,8 @@ import { ENDLESS } from './contracts.ts'
 import { metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
 const CALL_MS = 300
-/** A worker that never asks for its deadline is ended after this, and its caller is told then. */
-const GRACE_MS = 30_000
+const GRACE_MS = 1_000
+const MOST_MS = CALL_MS + GRACE_MS
 const THREADS = 2
 const AT_ONCE = 2
 const MUCH_GAS = '0xe8d4a51000'
@@ -59,11 +59,10 @@ async function runAll(check: Check, { rounds, random, flags }: Options): Promise
   const { count, wrong, slowest } = await makeAll(node, rounds)
   const beside = await clients.stop()
   check(
-    'each is answered by a worker that asks for its deadline',
-    wrong.length === 0 && slowest < GRACE_MS,
-    `${count} calls ${wrong.join('; ').slice(0, 400)}`,
+    'each is answered in time',
+    wrong.length === 0 && slowest < MOST_MS,
+    `${count} calls, slowest ${Math.round(slowest)} ms ${wrong.join('; ').slice(0, 400)}`,
   )
-  figure(`slowest ${Math.round(slowest)} ms of ${CALL_MS} and what the machine adds`)
   check('others are not touched', isUntouched(beside), besideText(beside) + beside.wrong.join())
   // An instance that is not kept goes with V8's next collection, between two calls. A leak stays.
   const engines = await settled(
@@ -143,11 +142,15 @@ async function makeAll(node: OverloadedNode, rounds: number, afterEach = async (
     for (let program = left.pop(); program !== undefined; program = left.pop()) {
       const { name, code, input = new Uint8Array(0) } = program
       const what = { code: bytesToHex(code), data: bytesToHex(input) }
-      const { error, ms } = await make(node, what)
+      const answers = [await make(node, what)]
+      // A program that keeps its thread does so again; what held this machine up is over.
+      if (answers[0]!.ms >= MOST_MS) answers.push(await make(node, what))
+      if (answers.length > 1) console.log(`${name}: ${answers.map(({ ms }) => Math.round(ms))} ms`)
       seen.count++
-      seen.slowest = Math.max(seen.slowest, ms)
-      if (error !== undefined && error.code !== -32002 && error.code !== -32000)
-        seen.wrong.push(`${name}: ${error.code} ${error.message}`)
+      seen.slowest = Math.max(seen.slowest, answers.at(-1)!.ms)
+      for (const { error } of answers)
+        if (error !== undefined && error.code !== -32002 && error.code !== -32000)
+          seen.wrong.push(`${name}: ${error.code} ${error.message}`)
       await afterEach()
     }
   }

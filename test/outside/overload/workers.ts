@@ -1,6 +1,7 @@
 /** Calls that their worker does not survive, or hardly: each ends in time with an error, and nobody else notices. */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Check, figure, HANGS_MS } from '../checks.ts'
+import type { Check } from '../checks.ts'
 import type { Edit } from '../edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
 import { ADDITIONS, DEEP, ENDLESS, HOARD, PAIR, PAIRINGS, POINTS, POWERS } from './contracts.ts'
@@ -9,6 +10,8 @@ import { chain, metric, type OverloadedNode, settled, startOverloaded } from './
 /** Shorter than the defaults, so that many fit into a short run. */
 const CALL_MS = 2_000
 const GRACE_MS = 1_000
+/** What a busy machine may add to a time of ours. */
+const LATE_MS = 1_000
 /** One call may end two of them; others go on with the rest. */
 const THREADS = 4
 const LIMITS = ['--limit-call-ms', String(CALL_MS), '--limit-grace-ms', String(GRACE_MS)]
@@ -173,12 +176,9 @@ export async function overloadWorkers(
     const seen = await makeAll(node, bad, { rounds: options.rounds, isOneByOne: edits.length > 0 })
     const beside = await clients.stop()
     check(
-      `${what}: each ends with its error`,
-      seen.wrong.length === 0 && seen.slowest < HANGS_MS,
-      `${seen.count} calls of ${bad.length} kinds${list(seen.wrong)}`,
-    )
-    figure(
-      `slowest ${Math.round(seen.slowest)} ms of ${CALL_MS + GRACE_MS} and what the machine adds`,
+      `${what}: each ends with its error within ${CALL_MS + GRACE_MS} ms`,
+      seen.wrong.length === 0,
+      `${seen.count} calls of ${bad.length} kinds, slowest ${Math.round(seen.slowest)} ms${list(seen.wrong)}`,
     )
     check(
       `${what}: others are not touched`,
@@ -197,6 +197,11 @@ type Seen = {
   slowest: number
   readonly wrong: string[]
 }
+
+/** On a busy machine this process waits for its turn as the node does. */
+const delay = monitorEventLoopDelay({ resolution: 10 })
+delay.enable()
+const lateMs = () => LATE_MS + (3 * delay.max) / 1e6
 
 async function makeAll(
   node: OverloadedNode,
@@ -218,10 +223,11 @@ async function makeFelt(node: OverloadedNode, bad: Bad, seen: Seen): Promise<voi
     const before = await replaced()
     await make(node, bad, seen)
     if (bad.costs === 0) return
-    if ((await settled(replaced, (count) => count > before, HANGS_MS)) > before) return
+    if ((await settled(replaced, (count) => count > before, FELT_MS)) > before) return
   }
 }
 const MAKES = 3
+const FELT_MS = 5_000
 
 async function make(node: OverloadedNode, bad: Bad, seen: Seen): Promise<void> {
   const startedAt = performance.now()
@@ -234,6 +240,7 @@ async function make(node: OverloadedNode, bad: Bad, seen: Seen): Promise<void> {
   seen.slowest = Math.max(seen.slowest, ms)
   const isExpected = bad.codes.includes(error?.code ?? 0)
   if (!isExpected) seen.wrong.push(`${bad.name}: ${error?.code ?? result} ${error?.message ?? ''}`)
+  if (ms > CALL_MS + GRACE_MS + lateMs()) seen.wrong.push(`${bad.name}: ${Math.round(ms)} ms`)
 }
 
 /** All workers are there, as many were replaced as there should be, and nobody holds an old view. */
