@@ -2,7 +2,6 @@
 import { once } from 'node:events'
 import { type Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
-import { HANGS_MS } from '../checks.ts'
 
 export type Carrier =
   | { readonly agent: Agent; readonly localAddress: string }
@@ -15,6 +14,7 @@ type Asked = {
   readonly carrier: Carrier
 }
 
+const TIMEOUT_MS = 10_000
 /** Between two attempts to connect again. */
 const AGAIN_MS = 500
 
@@ -56,7 +56,7 @@ function post(
         else reject(new Error(`HTTP ${response.statusCode} ${text.slice(0, 80)}`))
       })
     })
-    const timer = setTimeout(() => sent.destroy(new Error('no answer over HTTP')), HANGS_MS)
+    const timer = setTimeout(() => sent.destroy(new Error('no answer over HTTP')), TIMEOUT_MS)
     sent.on('error', reject)
     sent.on('close', () => clearTimeout(timer))
     sent.end(body)
@@ -68,7 +68,7 @@ export async function openWebSocket(url: string, localAddress: string): Promise<
   const waiting = new Map<number, { resolve(text: string): void; reject(error: Error): void }>()
   let socket: WebSocket
   function connect() {
-    socket = new WebSocket(url, { localAddress, handshakeTimeout: HANGS_MS })
+    socket = new WebSocket(url, { localAddress, handshakeTimeout: TIMEOUT_MS })
     socket.on('error', () => {})
     socket.on('message', (data) => {
       const text = String(data)
@@ -85,7 +85,7 @@ export async function openWebSocket(url: string, localAddress: string): Promise<
     ask: (body, id) =>
       new Promise<string>((resolve, reject) => {
         const late = () => waiting.get(id)?.reject(new Error('no answer over WebSocket'))
-        const timer = setTimeout(late, HANGS_MS)
+        const timer = setTimeout(late, TIMEOUT_MS)
         const over =
           <T>(settle: (value: T) => void) =>
           (value: T) => {

@@ -21,7 +21,7 @@ export type Heard = {
   readonly ownLagMs: number
 }
 export type Honest = {
-  /** Waits for answers that are on their way. */
+  /** Waits for answers that are on their way, 10 s at most. */
   heard(): Promise<Heard>
   stop(): Promise<unknown>
 }
