@@ -15,7 +15,7 @@ const everywhere: Manifest = read('package.json')
 const installed = new Set(
   Object.keys({ ...everywhere.dependencies, ...everywhere.devDependencies }),
 )
-/** What each folder has for itself. */
+/** The folders that have packages of their own. */
 const own = new Map(
   globSync('{bench,engine,rpc,test,workers}/**/package.json', { exclude }).flatMap((file) => {
     const { dependencies }: Partial<Manifest> = read(file)

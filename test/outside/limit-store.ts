@@ -243,7 +243,7 @@ async function laterSecond(): Promise<void> {
     // The next second has begun by then, however late this process is.
     const { text } = await post(first.url, item, from)
     const { error } = JSON.parse(text) as { error?: { data: { retryAfterMs: number } } }
-    // Its second was over before: nothing is refused where the next try decides.
+    // Its second ended before the refusal: the next try decides.
     if (error === undefined) return { sent: one.served + 1, served: one.served + 1 }
     await pause(error.data.retryAfterMs + 5)
     const other = await useUp(nodes, from)

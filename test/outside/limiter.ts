@@ -31,7 +31,7 @@ type Reply = {
 const LIMIT = 100
 /** Requests beyond it: few, so that they come in the same second. */
 const MORE = 10
-/** Of batches until one is refused, of which a second has room for one. */
+/** Sends batches until one is refused; a second has room for one. */
 const MOST_TURNS = 40
 
 const agent = new Agent({ keepAlive: true, maxSockets: 20 })

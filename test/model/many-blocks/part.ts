@@ -69,7 +69,7 @@ async function start(folder: string): Promise<Start> {
   return { node, readyMs: Math.round(node.readyMs), cpuMs: cpuMsOf(node.pid) }
 }
 
-/** Of all its threads so far; 1 where the system does not tell. */
+/** Processor time of all threads so far; 1 where the system does not tell. */
 function cpuMsOf(pid: number): number {
   if (process.platform !== 'linux') return 1
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ')

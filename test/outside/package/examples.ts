@@ -14,7 +14,7 @@ export async function project(name: 'vitest' | 'hardhat', scripts: Scripts): Pro
   return { folder: await install(folder, [], scripts, process.execPath), scripts }
 }
 
-/** What somebody has installed to try an example stays where it is. */
+/** Packages that somebody installed to try an example stay where they are. */
 const isSource = (path: string) => !/node_modules|package-lock/.test(path)
 
 /** The Node that the project's scripts find first. */

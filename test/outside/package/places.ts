@@ -52,7 +52,7 @@ export function run(
 export const work = mkdtempSync(join(tmpdir(), 'flashnode-package-'))
 process.once('exit', () => rmSync(work, { recursive: true, force: true }))
 
-/** What `npm run tarball` makes of this checkout. @throws {Error} */
+/** The package that `npm run tarball` makes of this checkout. @throws {Error} */
 export async function pack(): Promise<string> {
   const argv = ['test/package/tarball.ts', '--to', work]
   const env = environmentOf(dirname(process.execPath))

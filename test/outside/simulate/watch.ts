@@ -104,7 +104,7 @@ export class Watch {
     this.#enriched.started(process.begun)
     const shown = this.#newest((view) => headsOf(view, this.#options.chain, false))!
     const { block } = shown.canonical
-    // What was shown is durable; a branch that was on its way may be too, from the genesis block on.
+    // The block that was shown is durable; a branch on its way may be too, from the genesis block on.
     const isOnItsWay = block === this.#options.chain.genesis || this.#given.has(latin1(block.hash))
     if (!isAncestor(this.#canonical, block) && !isOnItsWay)
       throw new Mismatch(
