@@ -134,8 +134,8 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
       if (!(refusal instanceof RateLimiterRes)) {
         state.failures++
         away((refusal as Error).message)
-        // What has been asked on a connection that says nothing is forgotten with it: it is not ready again before it answers.
-        if (refusal instanceof NoAnswer && client.status === 'ready') client.disconnect(true)
+        // Closes the connection now, so that nobody asks on it: `disconnect` would wait for the other side.
+        if (refusal instanceof NoAnswer && client.status === 'ready') client.stream.destroy()
         throw refusal
       }
       said = refusal

@@ -99,6 +99,10 @@ const areAway = async (nodes: readonly Node[], is: 0 | 1): Promise<boolean> =>
 const chargedBy = async (all: readonly Node[]): Promise<number> =>
   sum(await Promise.all(all.map((node) => metric(node, 'pointsCharged'))))
 
+/** Charges that nodes decided without the store. */
+const aloneOf = async (all: readonly Node[]): Promise<number> =>
+  sum(await Promise.all(all.map((node) => metric(node, 'limitStoreAlone'))))
+
 const limitOf = (nodes: readonly Node[]): Limit => ({
   perSecond: LIMIT,
   metrics: nodes.map(({ adminUrl }) => adminUrl),
@@ -167,7 +171,12 @@ check('both nodes ask the store', await until(() => areAway(nodes, 0)))
 
 /** Both nodes together have the points of one. */
 async function countTogether(what: string): Promise<void> {
-  const said = await untilRefused(limitOf(nodes), () => useUp(nodes, someone()))
+  const said = await untilRefused(limitOf(nodes), async () => {
+    const before = await aloneOf(nodes)
+    const counts = await useUp(nodes, someone())
+    // A node that waited too long for an answer counted alone: such an attempt says nothing.
+    return (await aloneOf(nodes)) === before ? counts : NOTHING
+  })
   check(what, isLimitedTo(LIMIT, said), rateText(said))
 }
 /** Each has its own. */

@@ -20,7 +20,11 @@ export async function checkFiles(
     return path
   }
   const whole = await replayed(file)
-  check('a whole file: ends with 0 and is not cut', whole.status === 0 && !whole.result.isCut)
+  check(
+    'a whole file: ends with 0 and is not cut',
+    whole.status === 0 && !whole.result.isCut,
+    `status ${whole.status}, cut ${whole.result.isCut}, ${JSON.stringify(whole.result.requests.differences[0] ?? whole.result.differs)}`,
+  )
   const cutAt = Math.floor(bytes.length * (0.5 + random() / 3))
   const cut = await replayed(made('cut', bytes.subarray(0, cutAt)))
   check(

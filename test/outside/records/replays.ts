@@ -49,10 +49,7 @@ export async function checkReplays(
     check(
       `${name}, time ${time}: each request has the answer that it had`,
       different === 0 && same === asked && same! >= LEAST_ASKED,
-      /^requests asked[\s\S]*?(?=canonical \d)/m
-        .exec(said)?.[0]
-        .replaceAll(/ *\n/g, '; ')
-        .replaceAll(/ {2,}/g, ' '),
+      `${differenceIn(said)}${countsIn(said)}`,
     )
     const other = again.blocks.findIndex((block, at) => block !== read.blocks[at])
     check(
@@ -73,6 +70,17 @@ export async function checkReplays(
     )
   }
 }
+
+/** The first request that was answered otherwise, with both answers; '' where there is none. */
+function differenceIn(said: string): string {
+  const found = /^.*\n {2}was .*\n {2}is .*$/m.exec(said)
+  return found === null ? '' : `${found[0].replaceAll(/\n */g, ', ')}; `
+}
+const countsIn = (said: string): string | undefined =>
+  /^requests asked[\s\S]*?(?=canonical \d)/m
+    .exec(said)?.[0]
+    .replaceAll(/ *\n/g, '; ')
+    .replaceAll(/ {2,}/g, ' ')
 
 const LEAST_ASKED = 50
 const COUNTED = ['requests asked again', 'answered as they were', 'answered otherwise']
