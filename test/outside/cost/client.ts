@@ -1,6 +1,7 @@
 /** Sends a case over a socket of its own and reads the answers, as far as they come. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { HANGS_MS } from '../checks.ts'
 import { type Case, wireOf } from './wire.ts'
 
 export type Sent = {
@@ -15,8 +16,11 @@ const SILENCE_MS = 40
 const UNFINISHED_MS = 6
 const PATIENCE_MS = 700
 
+/** How long answers are waited for: until nothing comes any more, or until all are here. */
+export type Patience = 'silence' | 'answers'
+
 /** A socket that is ready for the case, and how to send it. */
-export async function openFor(one: Case, port: number) {
+export async function openFor(one: Case, port: number, patience: Patience = 'silence') {
   const host = `127.0.0.1:${port}`
   const wire = wires.get(one) ?? wireOf(one, host)
   wires.set(one, wire)
@@ -28,7 +32,7 @@ export async function openFor(one: Case, port: number) {
   return {
     send: async (): Promise<Sent> => ({
       bytes: wire.length,
-      ...(await exchange(socket, one, wire)),
+      ...(await exchange(socket, one, { wire, patience })),
     }),
     close: () => socket.destroy(),
   }
@@ -46,23 +50,27 @@ async function upgrade(socket: Socket, path: string, host: string): Promise<void
     throw new Error(`no WebSocket: ${answer.toString('latin1').slice(0, 100)}`)
 }
 
-function exchange(socket: Socket, one: Case, wire: Buffer): Promise<Omit<Sent, 'bytes'>> {
+function exchange(
+  socket: Socket,
+  one: Case,
+  { wire, patience }: { readonly wire: Buffer; readonly patience: Patience },
+): Promise<Omit<Sent, 'bytes'>> {
   const count = one.over === 'http' ? httpAnswers() : messages()
   const silenceMs = one.part < 1 ? UNFINISHED_MS : SILENCE_MS
   let answerBytes = 0
   let answers = 0
   return new Promise((resolve) => {
     const end = () => {
-      clearTimeout(patience)
+      clearTimeout(longest)
       clearTimeout(silence)
       resolve({ answers, answerBytes })
     }
-    const patience = setTimeout(end, PATIENCE_MS)
+    const longest = setTimeout(end, patience === 'answers' ? HANGS_MS : PATIENCE_MS)
     let silence: NodeJS.Timeout | undefined
     let isFlushed = false
     const listen = () => {
       clearTimeout(silence)
-      if (isFlushed) silence = setTimeout(end, silenceMs)
+      if (isFlushed && patience === 'silence') silence = setTimeout(end, silenceMs)
     }
     socket.on('data', (chunk) => {
       answerBytes += chunk.length
@@ -132,15 +140,12 @@ function messages(): (chunk: Buffer) => number {
       if (left > 0) return count
       if (endsMessage) count++
       endsMessage = false
-      // A short frame is at least complete where the message is: answers are longer than ten bytes.
-      if (rest.length < 10) return count
+      if (rest.length < 2) return count
       const short = rest[1]! & 127
-      const [head, length] =
-        short < 126
-          ? [2, short]
-          : short === 126
-            ? [4, rest.readUInt16BE(2)]
-            : [10, Number(rest.readBigUInt64BE(2))]
+      const head = short < 126 ? 2 : short === 126 ? 4 : 10
+      if (rest.length < head) return count
+      const length =
+        head === 2 ? short : head === 4 ? rest.readUInt16BE(2) : Number(rest.readBigUInt64BE(2))
       left = head + length
       endsMessage = (rest[0]! & 0x80) !== 0 && (rest[0]! & 15) < 8
     }

@@ -7,7 +7,7 @@ import type { Edit } from '../edits.ts'
 import { freePort } from '../free-port.ts'
 import { startNode } from '../node-process.ts'
 import { ADMIN_PORT, AGENT_PORT, type Turns } from './agent.ts'
-import { openFor, type Sent } from './client.ts'
+import { openFor, type Patience, type Sent } from './client.ts'
 import { slownessOf } from './slowness.ts'
 import type { Case } from './wire.ts'
 
@@ -25,7 +25,7 @@ export interface MeasuredNode {
   /** Looks again how slow the machine is: before an input is judged by several measures. */
   calibrate(): void
   /** All at once, each on a connection of its own: what they cost together. */
-  measureAll(all: readonly Case[]): Promise<Cost>
+  measureAll(all: readonly Case[], patience?: Patience): Promise<Cost>
   output(): string
   stop(): Promise<unknown>
 }
@@ -33,8 +33,11 @@ export interface MeasuredNode {
 /** Bytes that make a point. */
 const POINT_BYTES = 65_536
 
-/** @param edits of a test build; none: the product */
-export async function startMeasured(edits: readonly Edit[] = []): Promise<MeasuredNode> {
+/** @param edits of a test build; none: the product @param more flags of the node */
+export async function startMeasured(
+  edits: readonly Edit[] = [],
+  more: readonly string[] = [],
+): Promise<MeasuredNode> {
   const listener = createServer()
   const port = await listening(listener)
   const connected = once(listener, 'connection') as Promise<[Socket]>
@@ -47,7 +50,7 @@ export async function startMeasured(edits: readonly Edit[] = []): Promise<Measur
   process.env[ADMIN_PORT] = String(adminPort)
   // All of it comes from one address, which shall be refused for nothing but the form of an input.
   const free = ['--rate-limit', '1000000', '--limit-cut-off-ms', '1']
-  const flags = ['--ephemeral', ...free, '--admin-port', String(adminPort)]
+  const flags = ['--ephemeral', ...free, '--admin-port', String(adminPort), ...more]
   const node = await startNode([...flags, '--log-level', 'error'], 'dev', edits)
   if (before === undefined) delete process.env['NODE_OPTIONS']
   else process.env['NODE_OPTIONS'] = before
@@ -58,8 +61,8 @@ export async function startMeasured(edits: readonly Edit[] = []): Promise<Measur
   let charged = 0
   let slowness = slownessOf()
 
-  async function measured(all: readonly Case[]): Promise<Cost> {
-    const opened = await Promise.all(all.map((one) => openFor(one, Number(url.port))))
+  async function measured(all: readonly Case[], patience?: Patience): Promise<Cost> {
+    const opened = await Promise.all(all.map((one) => openFor(one, Number(url.port), patience)))
     try {
       await ask('b')
       const sent = sumOf(await Promise.all(opened.map(({ send }) => send())))

@@ -1,18 +1,25 @@
-/** As long, deep and many as the limits allow: no request holds up those of others. A pinger beside it says how long each does. */
-import { request } from 'node:http'
+/**
+ * Requests as long, deep and many as the limits allow. None may hold the front for more than 20 ms at a stretch: that is the longest turn of its
+ * event loop, without the time that the thread waited for a processor, and divided by how slow this machine is.
+ */
 import { privateKeyToAccount } from 'viem/accounts'
-import { WebSocket } from 'ws'
 import type { Check } from '../checks.ts'
-import { call, callMany, KEYS, startNode } from '../node-process.ts'
+import { type Cost, startMeasured } from '../cost/measured-node.ts'
+import { STRETCH_MS } from '../cost/rules.ts'
+import type { Case } from '../cost/wire.ts'
+import { call, callMany, KEYS } from '../node-process.ts'
 import { hostileInputs, type Input } from './inputs.ts'
-import { startPinger } from './pinger.ts'
 
-const MAX_MS = 20
-/** Each is sent so often. A front that is held by an input is held each time; a machine that does something else is not. */
-const TIMES = 7
+/** An input is sent until one turn is short enough. A front that is held by an input is held each time. */
+const MOST_TIMES = 7
 const TRANSACTIONS = 400
-const TIMEOUT_MS = 60_000
-const MAX_ANSWER_BYTES = 50_000_000
+/** Code that has not run yet is slow the first times. */
+const WARM_TIMES = 300
+
+const PLAIN: Omit<Case, 'body' | 'over' | 'path'> = {
+  ...{ frame: 'text', headers: '', pieces: [], writes: [] },
+  ...{ part: 1, times: 1 },
+}
 
 /** Those inputs whose name is wanted. @param flags of the node */
 export async function sufferInputs(
@@ -20,36 +27,44 @@ export async function sufferInputs(
   wanted: RegExp,
   flags: readonly string[],
 ): Promise<void> {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off', ...flags])
+  const node = await startMeasured([], flags)
   const inputs = (await hostileInputs(await fillBlock(node.url))).filter(({ name }) =>
     wanted.test(name),
   )
-  const pinger = await startPinger(node.url)
-  let held = 0
-  let worst = 0
-  for (const path of ['/', '/flashblocks'])
-    for (const { name, body, over } of inputs) {
-      const times: number[] = []
-      let status = 0
-      for (let time = 0; time < TIMES; time++) {
-        await pinger.slowest()
-        const url = `${node.url}${path}`
-        status = over === undefined ? await send(url, body) : await sendOver(url, body, over)
-        times.push(await pinger.slowest())
-      }
-      times.sort((a, b) => a - b)
-      const least = times[0]!
-      worst = Math.max(worst, least)
-      const shown = times.map((milliseconds) => Math.round(milliseconds)).join(' ')
-      if (least > MAX_MS) held++
-      check(`${name} on ${path}`, least <= MAX_MS && status > 0, `${status}, ${shown} ms`)
+  const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+  for (const over of ['http', 'websocket'] as const)
+    await node.measure({ ...PLAIN, body, over, path: '/', times: WARM_TIMES })
+  let worstMs = 0
+  for (const path of ['/', '/flashblocks'] as const)
+    for (const input of inputs) {
+      const cases = casesOf(input, path)
+      const due = cases.reduce((sum, { times }) => sum + times, 0)
+      const costs: Cost[] = []
+      const isShort = (cost: Cost) => stretchOf(cost) <= STRETCH_MS
+      node.calibrate()
+      while (costs.length < MOST_TIMES && !costs.some(isShort))
+        costs.push(await node.measureAll(cases, 'answers'))
+      const leastMs = Math.min(...costs.map(stretchOf))
+      const isAnswered = costs.every(({ answers }) => answers >= due)
+      worstMs = Math.max(worstMs, leastMs)
+      check(
+        `${input.name} on ${path}`,
+        leastMs <= STRETCH_MS && isAnswered,
+        `${costs.map((cost) => stretchOf(cost).toFixed(1)).join(' ')} ms, ${costs[0]!.answers} of ${due} answers`,
+      )
     }
   check('the node goes on', (await call(node.url, 'eth_chainId')) === '0xc4')
-  console.log(
-    `${inputs.length} inputs, ${held} held the front for more than ${MAX_MS} ms, at most ${worst.toFixed(1)} ms`,
-  )
-  await pinger.stop()
+  console.log(`${inputs.length} inputs, the longest turn ${worstMs.toFixed(1)} ms`)
   await node.stop()
+}
+
+const stretchOf = ({ stretchMs, slowness }: Cost): number => stretchMs / slowness
+
+/** One for each connection. */
+function casesOf({ body, over }: Input, path: Case['path']): readonly Case[] {
+  if (over === undefined) return [{ ...PLAIN, body, path, over: 'http' }]
+  const one: Case = { ...PLAIN, body, path, over: 'websocket', times: over.times }
+  return Array.from({ length: over.sockets }, () => one)
 }
 
 /** The newest of the blocks that hold transactions to look at. */
@@ -77,49 +92,4 @@ async function fillBlock(url: string) {
     if (receipt !== null) return { block: receipt.blockNumber, transaction, chainId }
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-}
-
-/** 101, once the answers are all here, on all sockets; 0 without one. */
-async function sendOver(
-  url: string,
-  body: string,
-  { sockets, times }: NonNullable<Input['over']>,
-): Promise<number> {
-  const one = () =>
-    new Promise<number>((resolve) => {
-      const socket = new WebSocket(url.replace('http', 'ws'), { maxPayload: MAX_ANSWER_BYTES })
-      let left = times
-      const timer = setTimeout(() => socket.terminate(), TIMEOUT_MS)
-      socket.on('error', () => {})
-      socket.on('open', () => {
-        for (let time = 0; time < times; time++) socket.send(body)
-      })
-      socket.on('message', () => {
-        if (--left === 0) socket.close()
-      })
-      socket.on('close', () => {
-        clearTimeout(timer)
-        resolve(left === 0 ? 101 : 0)
-      })
-    })
-  const statuses = await Promise.all(Array.from({ length: sockets }, one))
-  return Math.min(...statuses)
-}
-
-/** The status, once the whole answer is here; 0 without one. */
-function send(url: string, body: string): Promise<number> {
-  return new Promise((resolve) => {
-    const headers = {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-    }
-    const sent = request(url, { method: 'POST', headers, timeout: TIMEOUT_MS }, (response) => {
-      response.resume()
-      response.on('end', () => resolve(response.statusCode ?? 0))
-      response.on('error', () => resolve(0))
-    })
-    sent.on('timeout', () => sent.destroy())
-    sent.on('error', () => resolve(0))
-    sent.end(body)
-  })
 }
