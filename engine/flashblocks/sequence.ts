@@ -23,9 +23,14 @@ export type Payload = {
 }
 export type Sequence = {
   readonly payload: Payload | undefined
-  /** Ids of payloads that are over, newest last: what comes late from them is stale. */
-  readonly over: readonly string[]
+  /** Payloads that are over, newest last: what comes late from them is stale. */
+  readonly over: readonly Over[]
 }
+/**
+ * A payload id follows from the parent (Engine API, `engine_forkchoiceUpdated`): on another parent it
+ * is another payload, whose id somebody has used wrongly before.
+ */
+type Over = Pick<Payload, 'payloadId' | 'parentHash'>
 
 /** Heights of the caller's chain. */
 export type Heights = { readonly canonical: bigint; readonly complete: bigint }
@@ -109,7 +114,8 @@ export function judgeEnd(
 /** The payload in progress is given up (it did not execute as the feed says, or the chain went another way): the rest of it is stale. */
 export function dropPayload(sequence: Sequence): Sequence {
   if (!sequence.payload) return sequence
-  const over = [...sequence.over, sequence.payload.payloadId].slice(-PAYLOADS_REMEMBERED)
+  const { payloadId, parentHash } = sequence.payload
+  const over = [...sequence.over, { payloadId, parentHash }].slice(-PAYLOADS_REMEMBERED)
   return { payload: undefined, over }
 }
 
@@ -135,7 +141,7 @@ function judgeOther(
   flashblock: Flashblock,
   heights: Heights,
 ): FlashblockVerdict {
-  if (over.includes(flashblock.payloadId)) return 'stale'
+  if (over.some((one) => isOf(one, flashblock))) return 'stale'
   const height = heightOf(flashblock)
   if (height !== undefined && height <= heights.canonical) return 'stale'
   if (flashblock.index > 0 || height === undefined) return 'missingFirst'
@@ -146,6 +152,15 @@ function judgeOther(
   if (height > newest + 1n) return 'ahead'
   return isFollowed ? 'firstOfNextBlock' : 'first'
 }
+
+/** Flashblocks without a base have the id alone. */
+const isOf = (over: Over, { payloadId, base }: Flashblock): boolean =>
+  over.payloadId === payloadId &&
+  (base === undefined || equalBytes(over.parentHash, base.parentHash))
+
+/** Whether this payload is over. */
+export const isOver = ({ over }: Sequence, payloadId: string): boolean =>
+  over.some((one) => one.payloadId === payloadId)
 
 const heightOf = (flashblock: Flashblock) => flashblock.base?.blockNumber ?? flashblock.blockNumber
 

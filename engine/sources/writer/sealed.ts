@@ -1,6 +1,6 @@
 /** The canonical side of the writer: blocks that their source has decided are matched with ours, or executed whole. */
 import type { SealedBlock } from '../../chain/types.ts'
-import { dropPayload } from '../../flashblocks/sequence.ts'
+import { dropPayload, isOver } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
@@ -237,7 +237,7 @@ function whileOnItsWay(state: WriterState, { block, arrivedAtMs }: QueuedBlock):
     state.blocksWithoutFeed < limits.silentBlocks &&
     block.number === next &&
     state.held.size === 0 &&
-    !sequence.over.includes(block.payloadId)
+    !isOver(sequence, block.payloadId)
   if (!isExpected || state.options.now() >= untilMs) return 'different'
   wait(state, untilMs)
   return 'wait'

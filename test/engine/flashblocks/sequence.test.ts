@@ -200,6 +200,13 @@ describe('the sequence', () => {
     expect(run([i(0, { height: 10n })], at).verdicts).toEqual(['secondPayload'])
   })
 
+  test('an id that a wrong flashblock has used is free on another parent', () => {
+    const wrong = i(0, { id: 'c' })
+    const right = [0, 1].map((index) => i(index, { id: 'c', height: 12n }))
+    const { verdicts } = run([wrong, 'drop', wrong, i(0, { id: 'b' }), ...right])
+    expect(verdicts).toEqual(['first', 'stale', 'first', 'firstOfNextBlock', 'next'])
+  })
+
   test('remembers a bounded number of payloads', () => {
     const steps = Array.from({ length: 40 }, (_, n) =>
       i(0, { id: `p${n}`, height: 11n + BigInt(n) }),
