@@ -27,7 +27,7 @@ const PATIENCE_MS = 60_000
 const FOUND_MS = 8_000
 const PLANTED_AT_MOST = 8
 /** A busy machine is no reason to execute. */
-const APPLY_MS = 400
+const APPLY_MS = 5_000
 /** What was executed first is found by what came out otherwise: another kind. */
 const PLANTED_APPLY_MS = 5_000
 const EVENTS = /^flashnode_chain_events_total\{event="([a-z_]+)"\} (\d+)/

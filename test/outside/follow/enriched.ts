@@ -1,12 +1,12 @@
 /** Whoever applies the enriched feed has what the node has after each flashblock: on the chain's own node and on one that follows it. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { HANGS_MS } from '../checks.ts'
 import { call, startNode } from '../node-process.ts'
 import { type Applying, startApplying } from './applying.ts'
 import { headOf, type Leader, startFollower, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 import { startRelay } from './wires.ts'
 
-const WAIT_MS = 20_000
 const FLASHBLOCKS = 60
 const LEAST_ANSWERS = 1_000
 const FAULT_MS = 2_500
@@ -16,7 +16,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 async function enough({ found }: Applying, flashblocks: number): Promise<boolean> {
   const from = found.flashblocks
-  return until(async () => found.flashblocks >= from + flashblocks, WAIT_MS)
+  return until(async () => found.flashblocks >= from + flashblocks, HANGS_MS)
 }
 
 /** Some that nobody may have touched since the client began. */
@@ -75,7 +75,7 @@ const onBreaks: Section = async ({ check }) => {
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--pool-threads', '2'])
   const sending = sendAlways(node.url)
   try {
-    await until(async () => (await headOf(node.url)) > 1, WAIT_MS)
+    await until(async () => (await headOf(node.url)) > 1, HANGS_MS)
     const applying = await startApplying(node.url, { others: [] })
     check('enriched, breaks: flashblocks come', await enough(applying, FLASHBLOCKS / 2))
     for (const [method, params, removes] of BREAKS) {
@@ -150,7 +150,7 @@ const onFollower =
       more: ['--state', state],
     })
     try {
-      await until(async () => (await headOf(follower.url)) >= (await headOf(url)) - 2, WAIT_MS)
+      await until(async () => (await headOf(follower.url)) >= (await headOf(url)) - 2, HANGS_MS)
       const name = `a follower, ${state}`
       const applying = await startApplying(follower.url, { others: othersOf(leader) })
       check(`enriched, ${name}: flashblocks come`, await enough(applying, FLASHBLOCKS / 2))

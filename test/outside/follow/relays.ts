@@ -1,13 +1,13 @@
 /** Feeds of followers: what a node relays can be followed itself, and a connection that ends costs nothing. */
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
+import { HANGS_MS } from '../checks.ts'
 import { cuttable } from './cuts.ts'
 import { headOf, startFollower, temporary, until } from './nodes.ts'
 import type { Section } from './section.ts'
 
 const CUTS = 4
 const BETWEEN_CUTS_MS = 1_700
-const WAIT_MS = 20_000
 
 type Reader = {
   /** Frames as they came, as base64. */
@@ -81,25 +81,25 @@ const relays: Section = async ({ leader, check }) => {
   try {
     const isThere = await until(
       async () => (await headOf(far.url)) >= (await headOf(node.url)) - 2,
-      WAIT_MS,
+      HANGS_MS,
     )
     check('relays: a follower of a follower is at the head', isThere)
     for (const { url } of [node, near, far]) readers.push(await readFeed(feedOf(url)))
     const [sent, once, twice] = readers as [Reader, Reader, Reader]
     // The first one read may have been on its way while the others connected.
     const had = sent.frames.length
-    await until(async () => sent.frames.length > had + 1, WAIT_MS)
+    await until(async () => sent.frames.length > had + 1, HANGS_MS)
     const first = sent.frames.at(-1)!
     for (let cut = 0; cut < CUTS; cut++) {
       await new Promise((resolve) => setTimeout(resolve, BETWEEN_CUTS_MS))
       line.cut()
     }
     const before = sent.frames.length
-    await until(async () => sent.frames.length > before + 1, WAIT_MS)
+    await until(async () => sent.frames.length > before + 1, HANGS_MS)
     const newest = sent.frames.at(-1)!
     const isBack = await until(
       async () => once.frames.includes(newest) && twice.frames.includes(newest),
-      WAIT_MS,
+      HANGS_MS,
     )
     check('relays: what is sent after the last cut goes all the way', isBack)
     check('relays: the feed was connected anew', line.connections > CUTS, String(line.connections))

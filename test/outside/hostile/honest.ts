@@ -9,6 +9,7 @@ import { mulberry32 } from '../run-options.ts'
 import { percentile } from '../soak/samples.ts'
 import { asking, type Carrier, openWebSocket } from './carriers.ts'
 import { createTransfers, type Put, questionMix, receiptOf } from './questions.ts'
+import { askReference, startReference } from './reference.ts'
 
 /** What became of the requests that were due since it was asked last. */
 export type Heard = {
@@ -19,6 +20,8 @@ export type Heard = {
   readonly failures: readonly string[]
   /** Milliseconds that timers of this thread were late at most. */
   readonly ownLagMs: number
+  /** The slowest answer of the reference: what the machine alone made of a request meanwhile. */
+  readonly referenceMs: number
 }
 export type Honest = {
   /** Waits for answers that are on their way, 10 s at most. */
@@ -35,7 +38,9 @@ const MAX_BEHIND_MS = 300
 const SENDS = 1 / 40
 
 export async function startHonest(url: string, seed: number): Promise<Honest> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { asked: url, seed } })
+  const reference = await startReference()
+  const workerData = { asked: url, seed, referenceUrl: reference.url }
+  const worker = new Worker(new URL(import.meta.url), { workerData })
   await once(worker, 'message')
   return {
     async heard() {
@@ -43,14 +48,20 @@ export async function startHonest(url: string, seed: number): Promise<Honest> {
       const [heard] = (await once(worker, 'message')) as [Heard]
       return heard
     },
-    stop: () => worker.terminate(),
+    async stop() {
+      reference.stop()
+      return worker.terminate()
+    },
   }
 }
 
-type Window = { readonly times: number[]; readonly failures: string[]; ownLagMs: number }
-const emptyWindow = (): Window => ({ times: [], failures: [], ownLagMs: 0 })
+type Window = { readonly times: number[]; readonly failures: string[] } & {
+  ownLagMs: number
+  referenceMs: number
+}
+const emptyWindow = (): Window => ({ times: [], failures: [], ownLagMs: 0, referenceMs: 0 })
 
-async function run(url: string, seed: number): Promise<void> {
+async function run(url: string, seed: number, referenceUrl: string): Promise<void> {
   const random = mulberry32(seed)
   const ask = asking(url)
   const carrierOf = await carriers(url)
@@ -78,15 +89,24 @@ async function run(url: string, seed: number): Promise<void> {
 
   const next = questionMix(receipt, random)
   const open = new Set<Promise<unknown>>()
+  const follow = (work: Promise<unknown>) => {
+    open.add(work)
+    void work.finally(() => open.delete(work))
+  }
+  const agent = new Agent({ keepAlive: true })
+  const measureReference = async () => {
+    const ofWindow = window
+    const ms = await askReference(referenceUrl, agent)
+    ofWindow.referenceMs = Math.max(ofWindow.referenceMs, ms)
+  }
   everySoOften(random, {
     onLag(ms) {
       window.ownLagMs = Math.max(window.ownLagMs, ms)
     },
     onDue() {
       const isSend = random() < SENDS && !transfers.isSending
-      const work = isSend ? transfers.send() : put(next())
-      open.add(work)
-      void work.finally(() => open.delete(work))
+      follow(isSend ? transfers.send() : put(next()))
+      follow(measureReference())
     },
   })
   parentPort!.on('message', () => {
@@ -97,9 +117,10 @@ async function run(url: string, seed: number): Promise<void> {
   parentPort!.postMessage('ready')
 }
 
-function heardIn({ times, failures, ownLagMs }: Window): Heard {
+function heardIn({ times, failures, ownLagMs, referenceMs }: Window): Heard {
   const at = (share: number) => percentile(times, share)
-  return { count: times.length, p50: at(0.5), p99: at(0.99), max: at(1), failures, ownLagMs }
+  const slow = { p50: at(0.5), p99: at(0.99), max: at(1) }
+  return { count: times.length, ...slow, failures, ownLagMs, referenceMs }
 }
 
 /** Half over connections that stay, a quarter each over new ones and over a WebSocket; from two addresses. */
@@ -134,5 +155,9 @@ function everySoOften(
   }, TICK_MS)
 }
 
-const { asked, seed } = (workerData ?? {}) as { readonly asked?: string; readonly seed?: number }
-if (asked !== undefined) void run(asked, seed!)
+const { asked, seed, referenceUrl } = (workerData ?? {}) as {
+  readonly asked?: string
+  readonly seed: number
+  readonly referenceUrl: string
+}
+if (asked !== undefined) void run(asked, seed, referenceUrl)

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import type { Check } from '../checks.ts'
+import { type Check, figure, HANGS_MS } from '../checks.ts'
 import { type RunningNode, startNode } from '../node-process.ts'
 import { memoryOf } from '../soak/samples.ts'
 import type { FeedSeen } from '../soak/subscriber.ts'
@@ -23,8 +23,6 @@ import {
 } from './report.ts'
 
 const MAX_LEFT_MB = 100
-/** Of the short form, from the node's start to its end. */
-const MAX_SHORT_SECONDS = 240
 const BACK_MS = 180_000
 const BLOCK_MS = 1_000
 /** The honest clients alone: code is compiled, heaps have their size. */
@@ -32,7 +30,8 @@ const WARM_MS = 25_000
 /** After the attacker has gone: what its end costs belongs to the row. */
 const AFTER_MS = 300
 const CALM_MS = 300
-const MOST_CALM_MS = 60_000
+/** A row that was suffered otherwise once may have met something else. */
+const TURNS = 2
 const SAMPLE_MS = 100
 const NAME_WIDTH = 68
 const MB = 1e6
@@ -49,8 +48,6 @@ type RowsOptions = {
   /** Of each row. */
   readonly seconds: number
   readonly seed: number
-  /** It may take so long and no longer. */
-  readonly isShort: boolean
   /** Of the node. */
   readonly flags: readonly string[]
 }
@@ -58,7 +55,7 @@ type RowsOptions = {
 export async function sufferRows(
   check: Check,
   rows: readonly Row[],
-  { seconds, seed, isShort, flags }: RowsOptions,
+  { seconds, seed, flags }: RowsOptions,
 ): Promise<void> {
   const startedAt = performance.now()
   const node = await startNode(['--ephemeral', ...flags])
@@ -86,11 +83,15 @@ export async function sufferRows(
   )
   for (const failure of alone.failures) console.log(`       ${failure}`)
 
-  const all: FeedSeen[] = []
+  const all: Seen[] = []
   for (const [at, row] of rows.entries()) {
-    const seen = await suffer(watched, row, { seconds, seed: seed + at })
-    all.push(seen.feed)
-    check(row.name.padEnd(NAME_WIDTH), isSuffered(seen), rowText(seen, watched.rss()))
+    let seen: Seen | undefined
+    for (let turn = 0; turn < TURNS && !(seen && isSuffered(seen)); turn++) {
+      if (seen !== undefined) figure(`again: ${row.name}: ${rowText(seen, watched.rss())}`)
+      seen = await suffer(watched, row, { seconds, seed: seed + at })
+      all.push(seen)
+    }
+    check(row.name.padEnd(NAME_WIDTH), isSuffered(seen!), rowText(seen!, watched.rss()))
   }
   checkFeed(check, all, (performance.now() - readAt) / 1_000)
   const took = Math.round((performance.now() - startedAt) / 1_000)
@@ -99,8 +100,6 @@ export async function sufferRows(
   node.child.off('exit', onEnd)
   await feed.stop()
   check('the node ends with 0', (await node.stop()) === 0, `${rows.length} rows in ${took} s`)
-  if (isShort)
-    check(`the rows take at most ${MAX_SHORT_SECONDS} s`, took <= MAX_SHORT_SECONDS, `${took} s`)
 }
 
 async function suffer(
@@ -121,21 +120,20 @@ async function suffer(
   const told = await attacker.attack()
   await sleep(AFTER_MS)
   const heard = await honest.heard()
-  const calmMs = await calm(honest)
+  const calmLooks = await calm(honest)
   clearInterval(timer)
   return {
-    ...{ heard, calmMs, told, feed: await feed.soFar(), growthMb: most - before },
+    ...{ heard, calmLooks, told, feed: await feed.soFar(), growthMb: most - before },
     processor: since(processor, processorOf(node.pid)),
   }
 }
 
-/** Milliseconds until the honest clients are well again: the next row is not to be blamed for this one. */
+/** Looks until the honest clients are well again: the next row is not to be blamed for this one. */
 async function calm(honest: Honest): Promise<number> {
-  const startedAt = performance.now()
-  for (;;) {
-    const elapsed = performance.now() - startedAt
+  const end = performance.now() + HANGS_MS
+  for (let looks = 1; ; looks++) {
     await sleep(CALM_MS)
-    if (isCalm(await honest.heard()) || elapsed > MOST_CALM_MS) return elapsed
+    if (isCalm(await honest.heard()) || performance.now() > end) return looks
   }
 }
 

@@ -1,13 +1,13 @@
 /** Stock clients with filters behind HAProxy, whose replica is killed: which go on, and which have to be told how. */
 import { createPublicClient, http } from 'viem'
 import { JsonRpcProvider } from '../../clients/ethers.ts'
+import { HANGS_MS } from '../checks.ts'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
 import { call } from '../node-process.ts'
 import { hasHaproxy, startBalancer } from './balancer.ts'
 import { environment, startReplica } from './proxy.ts'
 import type { Checks } from './section.ts'
 
-const WAIT_MS = 30_000
 const POLL_MS = 250
 const ALL_LOGS = { topics: [] }
 
@@ -21,12 +21,12 @@ export async function filters({ check, skip }: Checks): Promise<void> {
   const balancer = await startBalancer(temporary('filters'), environment(replicas))
   const up = async () =>
     Object.values(await balancer.stats()).filter(({ status }) => status.startsWith('UP')).length
-  check('both are asked', await until(async () => (await up()) === 2, WAIT_MS))
+  check('both are asked', await until(async () => (await up()) === 2, HANGS_MS))
   const clients = watchAll(`${balancer.url}/`)
   const areAll = (counts: Counts, names: readonly Name[]) => names.every((name) => counts[name] > 0)
   check(
     'all clients hear of logs and blocks',
-    await until(async () => areAll(clients.counts, NAMES), WAIT_MS),
+    await until(async () => areAll(clients.counts, NAMES), HANGS_MS),
     JSON.stringify(clients.counts),
   )
   const id = await call(`${balancer.url}/`, 'eth_newBlockFilter')
@@ -36,13 +36,13 @@ export async function filters({ check, skip }: Checks): Promise<void> {
   gone.node.child.kill('SIGKILL')
   check(
     'nor does who takes its place',
-    await until(async () => (await errorOf(balancer.url, id)) === -32_000, WAIT_MS),
+    await until(async () => (await errorOf(balancer.url, id)) === -32_000, HANGS_MS),
   )
   clients.forget()
   const going = NAMES.filter((name) => name !== 'ethersFilter')
   check(
     'viem, ethers that polls, and blocks go on',
-    await until(async () => areAll(clients.counts, going), WAIT_MS),
+    await until(async () => areAll(clients.counts, going), HANGS_MS),
     JSON.stringify(clients.counts),
   )
   // What the documents say of it: should ethers mend it, they are to say so.

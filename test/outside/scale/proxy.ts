@@ -1,6 +1,7 @@
 /** HAProxy in front of two followers of a development chain: who is asked, who is not, and whose client each request is. */
 import { once } from 'node:events'
 import type { WebSocket } from 'ws'
+import { HANGS_MS } from '../checks.ts'
 import { readiness, startLeader, temporary, until } from '../follow/nodes.ts'
 import { freePort } from '../free-port.ts'
 import { call, type RunningNode, startNode } from '../node-process.ts'
@@ -11,8 +12,7 @@ import type { Checks } from './section.ts'
 
 /** HAProxy asks from here with a header of the PROXY protocol, and from 127.0.0.1 with X-Forwarded-For. */
 const NAMING = '127.0.0.2'
-const DRAIN_MS = 3_000
-const WAIT_MS = 15_000
+const DRAIN_MS = 6_000
 /** JUMPDEST PUSH0 JUMP, for as long as its gas lasts. */
 const LOOP = '0x5b5f56'
 const BUSY = `0x${'b5'.repeat(20)}`
@@ -111,13 +111,13 @@ async function lag({ leader, replicas: [{ node }], checks: { check } }: World): 
   await call(`${leader.url}/`, 'dev_pause')
   check(
     'one without news is not',
-    await until(async () => (await codeAt('?maxLagMs=1000')) === 503, WAIT_MS),
+    await until(async () => (await codeAt('?maxLagMs=1000')) === 503, HANGS_MS),
   )
   check('for who allows less alone', (await readiness(node.url)).code === 200)
   await call(`${leader.url}/`, 'dev_resume')
   check(
     'until there are some',
-    await until(async () => (await codeAt('?maxLagMs=1000')) === 200, WAIT_MS),
+    await until(async () => (await codeAt('?maxLagMs=1000')) === 200, HANGS_MS),
   )
 }
 
@@ -131,7 +131,10 @@ async function balanced(world: World): Promise<void> {
     ['X-Forwarded-For', forwarding],
     ['PROXY', naming],
   ] as const)
-    check(`${name}: both are asked`, await until(async () => (await upIn(balancer)) === 2, WAIT_MS))
+    check(
+      `${name}: both are asked`,
+      await until(async () => (await upIn(balancer)) === 2, HANGS_MS),
+    )
   await turns(forwarding, world)
   await beginnings(forwarding, world)
   for (const [name, balancer] of [
@@ -229,7 +232,7 @@ async function sockets(name: string, { url }: Balancer, { checks: { check } }: W
 async function stopped(balancer: Balancer, { replicas, checks: { check } }: World): Promise<void> {
   const [{ node }] = replicas
   node.child.kill('SIGSTOP')
-  const isOut = await until(async () => (await upIn(balancer)) === 1, WAIT_MS)
+  const isOut = await until(async () => (await upIn(balancer)) === 1, HANGS_MS)
   check('one that stands still is not asked any more', isOut)
   const all = await Promise.all(
     Array.from({ length: 20 }, (_, host) => post(balancer.url, chainId, `127.0.3.${host + 1}`)),
@@ -241,7 +244,7 @@ async function stopped(balancer: Balancer, { replicas, checks: { check } }: Worl
   node.child.kill('SIGCONT')
   check(
     'one that goes on is asked again',
-    await until(async () => (await upIn(balancer)) === 2, WAIT_MS),
+    await until(async () => (await upIn(balancer)) === 2, HANGS_MS),
   )
 }
 
@@ -253,7 +256,7 @@ async function weights(balancer: Balancer, { replicas, checks: { check } }: Worl
     // Each another call: the same one would be run once.
     while (isLoading) await post(`${node.url}/`, loop(50_000_000 - next++), HEAVY)
   })
-  const isLess = await until(async () => (await statsOf(balancer, 1)).weight <= 85, WAIT_MS)
+  const isLess = await until(async () => (await statsOf(balancer, 1)).weight <= 85, HANGS_MS)
   check(
     'one that has much to do has less weight',
     isLess,
@@ -264,7 +267,7 @@ async function weights(balancer: Balancer, { replicas, checks: { check } }: Worl
   const { weight: least } = await statsOf(balancer, 1)
   check(
     'and more again',
-    await until(async () => (await statsOf(balancer, 1)).weight > least, WAIT_MS),
+    await until(async () => (await statsOf(balancer, 1)).weight > least, HANGS_MS),
     String(least),
   )
 }
@@ -300,7 +303,7 @@ async function drained(balancer: Balancer, { replicas, checks: { check } }: Worl
   for (const socket of open) socket.on('close', (code) => codes.push(code))
   const stop = startAsking(balancer.url, 8)
   const before = (await statsOf(balancer, 0)).requests
-  await until(async () => (await statsOf(balancer, 0)).requests > before + 20, WAIT_MS)
+  await until(async () => (await statsOf(balancer, 0)).requests > before + 20, HANGS_MS)
   const ended = once(node.child, 'exit')
   const slow = post(`${node.url}/`, loop(50_000_000), HEAVY)
   node.child.kill('SIGTERM')

@@ -1,6 +1,7 @@
 /** Replicas that tell each other what was sent to them, over Redis: whichever a client asks, its transaction is known there. */
 import { once } from 'node:events'
 import { privateKeyToAccount } from 'viem/accounts'
+import { HANGS_MS } from '../checks.ts'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
 import { freePort } from '../free-port.ts'
 import { call, KEYS, type RunningNode, startNode } from '../node-process.ts'
@@ -8,9 +9,6 @@ import { startRedis } from '../redis.ts'
 import { openWebSocket } from './client.ts'
 import type { Checks } from './section.ts'
 
-const WAIT_MS = 10_000
-/** Of what Redis carries: long beside its milliseconds, and far less than until a flashblock of a chain that stands still. */
-const TOLD_MS = 3_000
 const SENDS = 10
 /** A slow machine's flashblocks come later than the default allows. */
 const HOLD_MS = '5000'
@@ -99,14 +97,14 @@ async function knownElsewhere(world: World): Promise<void> {
     ['whole state', others[0]],
     ['fetched state', others[1]],
   ] as const) {
-    const isCounted = await until(async () => (await nonceAt(replica)) === world.nonce, TOLD_MS)
+    const isCounted = await until(async () => (await nonceAt(replica)) === world.nonce, HANGS_MS)
     check(`${name}: a nonce counts what another replica took`, isCounted)
     const found = (await call(`${replica.node.url}/`, 'eth_getTransactionByHash', [hash])) as {
       blockNumber: unknown
     } | null
     check(`${name}: it waits there too`, found !== null && found.blockNumber === null)
   }
-  check('its subscribers hear of it', await until(async () => heard.includes(hash), TOLD_MS))
+  check('its subscribers hear of it', await until(async () => heard.includes(hash), HANGS_MS))
   socket.terminate()
   await call(`${leader.url}/`, 'dev_resume')
 }
@@ -121,7 +119,7 @@ async function held(world: World): Promise<void> {
       const said = await call(`${node.url}/`, 'base_transactionStatus', [hash])
       return (said as { readonly status: string }).status === 'Known'
     }
-    if (!(await until(isKnown, TOLD_MS))) continue
+    if (!(await until(isKnown, HANGS_MS))) continue
     if ((await call(`${node.url}/flashblocks`, 'eth_getTransactionReceipt', [hash])) !== null)
       seen++
   }
@@ -137,12 +135,15 @@ async function away(world: World): Promise<void> {
   const before = await metric(taking, 'sharedUntold')
   const hash = await send(world)
   check('without Redis a transaction is taken', /^0x[0-9a-f]{64}$/.test(hash))
-  const isUntold = await until(async () => (await metric(taking, 'sharedUntold')) > before, WAIT_MS)
+  const isUntold = await until(
+    async () => (await metric(taking, 'sharedUntold')) > before,
+    HANGS_MS,
+  )
   check('and counted as not told', isUntold)
   check('the log says it', taking.node.output().includes('transactions_not_shared'))
   const isThere = async () =>
     (await call(`${others[0].node.url}/flashblocks`, 'eth_getTransactionReceipt', [hash])) !== null
-  check('the others have it with its flashblock', await until(isThere, WAIT_MS))
+  check('the others have it with its flashblock', await until(isThere, HANGS_MS))
 }
 
 async function back(world: World): Promise<void> {
@@ -153,10 +154,10 @@ async function back(world: World): Promise<void> {
     await send(world)
     return (await metric(taking, 'sharedTold')) > before
   }
-  check('with Redis again they are told', await until(isTold, WAIT_MS))
+  check('with Redis again they are told', await until(isTold, HANGS_MS))
   await call(`${leader.url}/`, 'dev_pause')
   await send(world)
-  const isCounted = await until(async () => (await nonceAt(others[0])) === world.nonce, TOLD_MS)
+  const isCounted = await until(async () => (await nonceAt(others[0])) === world.nonce, HANGS_MS)
   check('and heard', isCounted)
   await call(`${leader.url}/`, 'dev_resume')
 }
@@ -168,7 +169,7 @@ async function places(check: Checks['check'], replicas: readonly [Replica, Repli
     ['another', replicas[1]],
   ] as const) {
     const isHeard = async () => (await metric(replica, 'placesHeard')) > 0
-    check(`${name} that stays behind hears what the others have`, await until(isHeard, WAIT_MS))
+    check(`${name} that stays behind hears what the others have`, await until(isHeard, HANGS_MS))
     const place = async () => {
       const method = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
       const headers = { 'content-type': 'application/json' }
@@ -177,7 +178,7 @@ async function places(check: Checks['check'], replicas: readonly [Replica, Repli
       return (await fetch(url, { method: 'POST', headers, body })).headers.get('x-flashblock')
     }
     const before = await place()
-    check('and goes on', await until(async () => (await place()) !== before, WAIT_MS))
+    check('and goes on', await until(async () => (await place()) !== before, HANGS_MS))
   }
   for (const { node } of replicas) await node.stop()
 }

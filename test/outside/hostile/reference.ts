@@ -1,0 +1,28 @@
+/**
+ * A server that does nothing but answer, in a process of its own: how long its answers take is what
+ * the machine alone makes of a request at that moment.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type Agent, request } from 'node:http'
+
+const SERVER = `
+const server = require('node:http').createServer((asked, answer) => asked.resume().on('end', () => answer.end('{}')))
+server.listen(0, '127.0.0.1', () => console.log(server.address().port))
+process.stdin.resume().on('end', () => process.exit())`
+
+export async function startReference(): Promise<{ readonly url: string; stop(): void }> {
+  const child = spawn(process.execPath, ['-e', SERVER], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [port] = (await once(child.stdout, 'data')) as [Buffer]
+  // It ends with its standard input, so with this process too.
+  return { url: `http://127.0.0.1:${String(port).trim()}`, stop: () => void child.stdin.end() }
+}
+
+/** @returns milliseconds until the answer was there */
+export async function askReference(url: string, agent: Agent): Promise<number> {
+  const startedAt = performance.now()
+  const sent = request(url, { agent, method: 'POST' }).end('{}')
+  const [response] = await once(sent, 'response')
+  await once(response.resume(), 'end')
+  return performance.now() - startedAt
+}
