@@ -1,5 +1,5 @@
 /** autocannon, which loads a server with requests, with types of what benchmarks use: it is installed when this module is loaded first. */
-import { requireFrom } from '../test/outside/own-packages.ts'
+import { requireFrom } from '../test/kit/own-packages.ts'
 
 type Request = {
   readonly method: 'POST'

@@ -12,7 +12,7 @@ import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bytesToHex } from '../engine/primitives/hex.ts'
-import { runToEnd, startNode } from '../test/outside/node-process.ts'
+import { runToEnd, startNode } from '../test/kit/node.ts'
 import { addressOf, writeDump } from './workloads/dump.ts'
 
 const { values } = parseArgs({

@@ -4,9 +4,9 @@
  */
 import { Agent, request } from 'node:http'
 import { parseArgs } from 'node:util'
+import { freePort } from '../test/kit/free-port.ts'
+import { startRedis } from '../test/kit/redis.ts'
 import { startLeader } from '../test/outside/follow/nodes.ts'
-import { freePort } from '../test/outside/free-port.ts'
-import { startRedis } from '../test/outside/redis.ts'
 import type { Replica } from '../test/outside/scale/proxy.ts'
 import {
   balance,

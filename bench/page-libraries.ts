@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import { requireFrom } from '../test/outside/own-packages.ts'
+import { requireFrom } from '../test/kit/own-packages.ts'
 import { openBrowser } from '../test/outside/page/browser.ts'
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' } } })

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { createPublicClient, createWalletClient, http, parseEther } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
-import { KEYS, startNode } from '../test/outside/node-process.ts'
+import { KEYS, startNode } from '../test/kit/node.ts'
 
 const FILE = 'docs/images/send-and-receipt.svg'
 const TO = '0x000000000000000000000000000000000000beef'

@@ -6,7 +6,7 @@
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { freePort } from '../test/outside/free-port.ts'
+import { freePort } from '../test/kit/free-port.ts'
 import { load } from '../workers/commands/bench/load.ts'
 import { rpc, type Server, startCommand } from './servers.ts'
 import { balanceOf, best, quote, transfer } from './workloads/calldata.ts'

@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../test/outside/free-port.ts'
-import { requireFrom } from '../test/outside/own-packages.ts'
-import { readStartScript } from '../test/outside/start-script.ts'
+import { freePort } from '../test/kit/free-port.ts'
+import { requireFrom } from '../test/kit/own-packages.ts'
+import { readStartScript } from '../test/kit/start-script.ts'
 
 export type Server = {
   readonly name: string

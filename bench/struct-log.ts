@@ -6,7 +6,7 @@
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { freePort } from '../test/outside/free-port.ts'
+import { freePort } from '../test/kit/free-port.ts'
 import { type Server, startCommand } from './servers.ts'
 import { loop } from './workloads/calldata.ts'
 import { writeGenesis } from './workloads/genesis.ts'

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { requireFrom } from '../../test/outside/own-packages.ts'
+import { requireFrom } from '../../test/kit/own-packages.ts'
 
 const settings = {
   optimizer: { enabled: true, runs: 200 },

@@ -4,7 +4,7 @@
  * links this file, because `npx biome` without it fetches an unrelated package of that name.
  */
 import { spawnSync } from 'node:child_process'
-import { requireFrom } from '../outside/own-packages.ts'
+import { requireFrom } from '../kit/own-packages.ts'
 
 const require = requireFrom(new URL('./packages/', import.meta.url))
 const argv = [require.resolve('@biomejs/biome/bin/biome'), ...process.argv.slice(2)]

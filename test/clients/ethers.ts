@@ -1,5 +1,5 @@
 /** The parts of ethers that tests use, with types of those parts alone: the package is installed when this module is loaded first. */
-import { requireFrom } from '../outside/own-packages.ts'
+import { requireFrom } from '../kit/own-packages.ts'
 
 type RlpText = string | readonly RlpText[]
 type EthersTransaction = {

@@ -1,4 +1,4 @@
-/** Packages that few tests and benchmarks need stand in folders of their own (test/outside/own-packages.ts), and nobody imports them from elsewhere. */
+/** Packages that few tests and benchmarks need stand in folders of their own (test/kit/own-packages.ts), and nobody imports them from elsewhere. */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { expect, test } from 'vitest'
+import { applyEdits } from '../kit/edits.ts'
 import { PLANTED } from '../outside/cost/planted.ts'
 import {
   KEEPER_POINTS,
@@ -11,7 +12,6 @@ import {
   START_POINTS,
   WITH_OLDER_SCHEMA,
 } from '../outside/crash/points.ts'
-import { applyEdits } from '../outside/edits.ts'
 import { FAST_MUTANTS } from '../outside/fuzz/fast-mutants.ts'
 import { MUTANTS as REFERENCE_MUTANTS } from '../outside/fuzz/mutants.ts'
 import { PLANTED_ANSWERS } from '../outside/records/planted.ts'

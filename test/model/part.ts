@@ -1,6 +1,6 @@
 /** One part of `npm run model`. */
-import type { Check } from '../outside/checks.ts'
-import type { RunOptions } from '../outside/run-options.ts'
+import type { Check } from '../kit/checks.ts'
+import type { RunOptions } from '../kit/run-options.ts'
 
 export type Part = {
   readonly name: string

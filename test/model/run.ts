@@ -2,8 +2,8 @@
  * The rules of the shared views, each proven by switching it off, and a start on many blocks.
  * Usage: npm run model -- [--short] [--seed S] [--seconds N]
  */
-import { checks } from '../outside/checks.ts'
-import { runOptions } from '../outside/run-options.ts'
+import { checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { histories, rulesOff } from './histories/part.ts'
 import { life } from './life.ts'
 import { manyBlocks } from './many-blocks/part.ts'

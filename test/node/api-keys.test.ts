@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { type RunningNode, startNode } from '../outside/node-process.ts'
+import { type RunningNode, startNode } from '../kit/node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-keys-'))
 const path = join(directory, 'keys.json')

@@ -1,7 +1,7 @@
 /** A node that stays behind, asked as by clients: with one front thread and with several. */
 import { describe, expect, test } from 'vitest'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { until } from '../outside/follow/nodes.ts'
-import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const WAIT_MS = 20_000
 /** Time decides nothing. */

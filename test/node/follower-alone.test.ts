@@ -7,9 +7,9 @@ import { META } from '../../engine/storage/database/meta.ts'
 import { storedLazyMode, storeLazyMode } from '../../engine/storage/lazy/begin.ts'
 import { temporaryDirectory } from '../fixtures/databases.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
+import { freePort } from '../kit/free-port.ts'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { headOf, readiness, until } from '../outside/follow/nodes.ts'
-import { freePort } from '../outside/free-port.ts'
-import { call, type RunningNode, startNode } from '../outside/node-process.ts'
 
 const FLAGS = ['--rate-limit', 'off', '--pool-threads', '2']
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-alone-'))

@@ -6,8 +6,8 @@ import { decodePacket } from '../../engine/flashblocks/codec.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { signTransaction } from '../../engine/primitives/transaction-codec.ts'
 import { openSocket, type TestSocket } from '../fixtures/sockets.ts'
-import type { Edit } from '../outside/edits.ts'
-import { call, type RunningNode, startNode } from '../outside/node-process.ts'
+import type { Edit } from '../kit/edits.ts'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
 
 const STALL_MS = 5_000
 const FLASHBLOCK_MS = 200

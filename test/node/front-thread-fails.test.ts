@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import type { Edit } from '../outside/edits.ts'
-import { startNode } from '../outside/node-process.ts'
+import type { Edit } from '../kit/edits.ts'
+import { startNode } from '../kit/node.ts'
 
 const ends: (() => Promise<unknown>)[] = []
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { conformance, isAbsent } from '../fixtures/blocks.ts'
 import { temporaryDirectory } from '../fixtures/databases.ts'
-import { call, runToEnd, startNode } from '../outside/node-process.ts'
+import { call, runToEnd, startNode } from '../kit/node.ts'
 
 const CHAIN = 'chain-facts/ethtest-chain'
 const KEPT = 256

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { call, type RunningNode, startNode as start } from '../outside/node-process.ts'
+import { call, type RunningNode, startNode as start } from '../kit/node.ts'
 
 const directories: string[] = []
 function directory(): string {

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { startNode } from '../outside/node-process.ts'
+import { startNode } from '../kit/node.ts'
 
 const BODY = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
 const REQUEST = `POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`

@@ -1,6 +1,6 @@
 /** What should not happen, in a whole node: the log has it and /metrics counts it, whichever thread it happens in. */
 import { expect, test, vi } from 'vitest'
-import { call } from '../outside/node-process.ts'
+import { call } from '../kit/node.ts'
 import { metric, startOverloaded } from '../outside/overload/overloaded-node.ts'
 
 /** In a worker, two ways to fail by the name of a method. */

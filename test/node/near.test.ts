@@ -1,7 +1,7 @@
 /** Short calls that the front runs itself have the answers that the workers give. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freePort } from '../outside/free-port.ts'
-import { call, callMany, type RunningNode, startNode } from '../outside/node-process.ts'
+import { freePort } from '../kit/free-port.ts'
+import { call, callMany, type RunningNode, startNode } from '../kit/node.ts'
 
 /** CALLDATALOAD(0) + SLOAD(0). */
 const ADDER = '0x00000000000000000000000000000000000a0001'

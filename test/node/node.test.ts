@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { openSocket } from '../fixtures/sockets.ts'
-import { call, startNode } from '../outside/node-process.ts'
+import { call, startNode } from '../kit/node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
 /** What is started here makes its temporary directories there. */

@@ -14,8 +14,8 @@ import * as chains from 'viem/chains'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import * as flashnode from '../../workers/package/create-node.ts'
 import { openSocket } from '../fixtures/sockets.ts'
-import { call, type RunningNode, startNode } from '../outside/node-process.ts'
-import { requireFrom } from '../outside/own-packages.ts'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
+import { requireFrom } from '../kit/own-packages.ts'
 
 const run = promisify(execFile)
 const PAGES = ['README.md', 'docs/start.md']

@@ -6,7 +6,7 @@ import type { LiveMessage } from '../../rpc/page/messages.ts'
 import { startAdmin } from '../../workers/observe/admin.ts'
 import { createPageFiles } from '../../workers/observe/page-files.ts'
 import { openSocket, startServer } from '../fixtures/sockets.ts'
-import { call, type RunningNode, startNode } from '../outside/node-process.ts'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
 /** Of what an import map has to name. */

@@ -2,7 +2,7 @@
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { call, KEYS, type RunningNode, startNode } from '../outside/node-process.ts'
+import { call, KEYS, type RunningNode, startNode } from '../kit/node.ts'
 
 /** Of calls, of those that wait for a flashblock, and of synchronous sends. */
 const WAIT_MS = 2_000

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { openSocket } from '../fixtures/sockets.ts'
-import { call, startNode } from '../outside/node-process.ts'
+import { assemble } from '../kit/assemble.ts'
+import { call, startNode } from '../kit/node.ts'
 import { createSender, mined } from '../outside/overload/sender.ts'
-import { assemble } from '../outside/programs/assemble.ts'
 
 /** Above what one round takes. */
 const REST_GAS = 200_000

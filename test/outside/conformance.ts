@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { KEYS, type RunningNode, runToEnd, startNode } from './node-process.ts'
+import { KEYS, type RunningNode, runToEnd, startNode } from '../kit/node.ts'
 
 const { values } = parseArgs({
   options: {

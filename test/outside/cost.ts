@@ -4,7 +4,8 @@
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { methods } from '../../rpc/methods/index.ts'
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { mulberry32, runOptions } from '../kit/run-options.ts'
 import { type Found, repeated, simplified } from './cost/confirm.ts'
 import { type MeasuredNode, startMeasured } from './cost/measured-node.ts'
 import { PLANTED, type Planted } from './cost/planted.ts'
@@ -12,7 +13,6 @@ import { diceOf } from './cost/random.ts'
 import { costText, type Ratios, RULES, type Rule, ratiosOf } from './cost/rules.ts'
 import { createSearch } from './cost/search.ts'
 import { type Case, describe } from './cost/wire.ts'
-import { mulberry32, runOptions } from './run-options.ts'
 
 const LIMIT: Readonly<Record<Rule, string>> = {
   stretch: 'no input holds the front for more than 20 ms at a stretch',

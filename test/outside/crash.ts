@@ -7,13 +7,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { fillDisk } from './crash/disk.ts'
 import { failCalls } from './crash/faults.ts'
 import { killKeepers } from './crash/keeper-kills.ts'
 import { killMigrations } from './crash/migration-kills.ts'
 import { killNodes } from './crash/node-kills.ts'
-import { runOptions } from './run-options.ts'
 
 const options = runOptions('crash', { full: 900, short: 75 })
 const { isShort, random, isTimed } = options

@@ -8,17 +8,17 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { checks } from '../kit/checks.ts'
+import { freePort } from '../kit/free-port.ts'
+import { call, type RunningNode, startNode } from '../kit/node.ts'
+import { mulberry32 } from '../kit/run-options.ts'
 import {
   fallbackOf,
   kubernetes,
   type Service,
   compose as shipped,
 } from '../operate/scale/manifests.ts'
-import { checks } from './checks.ts'
 import { readiness, startLeader, temporary, until } from './follow/nodes.ts'
-import { freePort } from './free-port.ts'
-import { call, type RunningNode, startNode } from './node-process.ts'
-import { mulberry32 } from './run-options.ts'
 
 const { check, skip, close } = checks('deployed')
 const WAIT_MS = 60_000

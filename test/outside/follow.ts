@@ -2,7 +2,8 @@
  * A follower beside the development chain that it follows, seen from outside: both are asked the same at the same flashblock.
  * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--except NAME,…] [--log] [--seed S] [--comparisons N]
  */
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { CHECKERS } from './follow/checkers.ts'
 import { ENRICHED } from './follow/enriched.ts'
 import { FAULTS, someFaults } from './follow/faults.ts'
@@ -12,7 +13,6 @@ import { RECEIPTS } from './follow/receipts.ts'
 import { RELAYS } from './follow/relays.ts'
 import type { Section } from './follow/section.ts'
 import { STARTS } from './follow/starts.ts'
-import { runOptions } from './run-options.ts'
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   ...{ ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...FAULTS, ...CHECKERS, ...RECEIPTS },

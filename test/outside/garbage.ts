@@ -9,10 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import type { FromFeed } from '../../workers/feeds/messages.ts'
 import { type Feeds, startFeeds } from '../../workers/feeds/start.ts'
-import { type Check, checks, HANGS_MS } from './checks.ts'
+import { type Check, checks, HANGS_MS } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import type { FromReceiver, Received } from './garbage/receiver.ts'
 import type { FromServer, Sent, ServerOptions, ToServer } from './garbage/server.ts'
-import { runOptions } from './run-options.ts'
 
 const CADENCE_MS = 50
 /** What a node waits for the next flashblock. */

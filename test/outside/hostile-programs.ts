@@ -7,10 +7,10 @@
 import { parseArgs } from 'node:util'
 import type { Outcome } from '../../engine/evm/engine.ts'
 import { address, BLOCK, message, word, world } from '../fixtures/world.ts'
-import { checks } from './checks.ts'
+import { assemble } from '../kit/assemble.ts'
+import { checks } from '../kit/checks.ts'
 import { engineNamed } from './engine-option.ts'
 import { RULES } from './fuzz/rules.ts'
-import { assemble } from './programs/assemble.ts'
 import { type HostileProgram, hostilePrograms } from './programs/hostile-programs.ts'
 
 const { values } = parseArgs({

@@ -8,11 +8,11 @@
  *   [--front-threads N, of the rows] [--seed S] [--seconds N, of each row; 3, or 2 with --short]
  * Over Node the rows are those of HTTP and its sockets alone.
  */
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { DOOR_ROWS, ROWS } from './hostile/attacker.ts'
 import { sufferInputs } from './hostile/held.ts'
 import { sufferRows } from './hostile/rows.ts'
-import { runOptions } from './run-options.ts'
 
 const { seconds, seed, own } = runOptions(
   'hostile',

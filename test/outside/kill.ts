@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { privateKeyToAccount } from 'viem/accounts'
-import { checks, figure, HANGS_MS } from './checks.ts'
-import { call, KEYS, type RunningNode, startNode } from './node-process.ts'
-import { mulberry32 } from './run-options.ts'
+import { checks, figure, HANGS_MS } from '../kit/checks.ts'
+import { call, KEYS, type RunningNode, startNode } from '../kit/node.ts'
+import { mulberry32 } from '../kit/run-options.ts'
 
 type Receipt = { blockNumber: string; transactionIndex: string; gasUsed: string; status: string }
 

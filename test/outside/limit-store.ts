@@ -3,9 +3,10 @@
  * again, and no request fails of that or is charged for twice. Needs `redis-server` (Debian: apt-get install redis-server).
  */
 import { Agent, request } from 'node:http'
-import { checks, HANGS_MS } from './checks.ts'
-import { freePort } from './free-port.ts'
-import { type RunningNode, startNode } from './node-process.ts'
+import { checks, HANGS_MS } from '../kit/checks.ts'
+import { freePort } from '../kit/free-port.ts'
+import { type RunningNode, startNode } from '../kit/node.ts'
+import { startRedis } from '../kit/redis.ts'
 import {
   type Asked,
   type Counts,
@@ -16,7 +17,6 @@ import {
   rateText,
   untilRefused,
 } from './rate.ts'
-import { startRedis } from './redis.ts'
 
 const LIMIT = 100
 /** Half of the points less one, and requests beyond: so few come in one second. */

@@ -4,9 +4,9 @@
  */
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
-import { checks } from './checks.ts'
-import { freePort } from './free-port.ts'
-import { type RunningNode, startNode } from './node-process.ts'
+import { checks } from '../kit/checks.ts'
+import { freePort } from '../kit/free-port.ts'
+import { type RunningNode, startNode } from '../kit/node.ts'
 import {
   asked,
   type Counts,

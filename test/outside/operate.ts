@@ -4,13 +4,13 @@
  */
 import { cpSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { call, startNode } from '../kit/node.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { headOf, startFollower, startLeader, temporary, until } from './follow/nodes.ts'
-import { call, startNode } from './node-process.ts'
 import { checkCompare } from './operate/compare.ts'
 import { checkDoctor } from './operate/doctor.ts'
 import { checkVerify } from './operate/verify.ts'
-import { runOptions } from './run-options.ts'
 
 const { random, own } = runOptions('operate', { full: 0, short: 0 }, { only: { type: 'string' } })
 const only = typeof own['only'] === 'string' ? own['only'].split(',') : undefined

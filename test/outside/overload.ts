@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Check, checks } from './checks.ts'
+import { type Check, checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { allocFlags } from './overload/contracts.ts'
 import { overloadByLogs } from './overload/log-blocks.ts'
 import { overloadByTransactions } from './overload/long-transactions.ts'
@@ -14,7 +15,6 @@ import { overloadByPrograms } from './overload/programs.ts'
 import { overloadByShares } from './overload/shares.ts'
 import { overloadBySlowReaders } from './overload/slow-readers.ts'
 import { overloadWorkers } from './overload/workers.ts'
-import { runOptions } from './run-options.ts'
 
 const { random, seconds, isShort, own } = runOptions(
   'overload',

@@ -6,7 +6,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isEnough } from '../../workers/process/node-version.ts'
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
 import { checkCommand, checkPage } from './package/command.ts'
 import { checkDeployment } from './package/deploy.ts'
 import { checkHardhat, checkVitest, project } from './package/examples.ts'

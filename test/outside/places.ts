@@ -4,15 +4,15 @@
  */
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { ask, type Reply } from './batch.ts'
-import { checks, figure, HANGS_MS } from './checks.ts'
+import { ask, type Reply } from '../kit/batch.ts'
+import { checks, figure, HANGS_MS } from '../kit/checks.ts'
+import { call, type RunningNode } from '../kit/node.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { startFollower, startLeader, temporary, until } from './follow/nodes.ts'
 import { startRelay } from './follow/wires.ts'
-import { call, type RunningNode } from './node-process.ts'
 import { startBalancer, startLateFeed, type Walk, walk } from './places/behind-one-address.ts'
 import { parsePlace } from './places/place.ts'
 import { createRecorder, type Reads, type Recorder } from './places/recorder.ts'
-import { runOptions } from './run-options.ts'
 
 const { random, own } = runOptions(
   'places',

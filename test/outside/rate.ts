@@ -4,7 +4,7 @@
  * served, however slow the client and the node are.
  */
 
-import { HANGS_MS } from './checks.ts'
+import { HANGS_MS } from '../kit/checks.ts'
 
 /** Requests, each of one point. */
 export type Counts = { readonly sent: number; readonly served: number }

@@ -3,14 +3,14 @@
  * receipts and ledger, each time, and in the same answers to what clients asked meanwhile. `bench`: what it says of a node and of proxies of it.
  * Usage: npm run records [-- --short] [--seed S]
  */
-import { checks } from './checks.ts'
+import { checks } from '../kit/checks.ts'
+import { runOptions } from '../kit/run-options.ts'
 import { headOf, startLeader, until } from './follow/nodes.ts'
 import { checkBench } from './records/bench.ts'
 import { checkFiles } from './records/files.ts'
 import { PLANTED_ANSWERS } from './records/planted.ts'
 import { checkPlanted, checkReplays } from './records/replays.ts'
 import { record } from './records/world.ts'
-import { runOptions } from './run-options.ts'
 
 const { random, seconds } = runOptions('records', { full: 60, short: 20 })
 /** Transactions a second. */

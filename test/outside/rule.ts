@@ -1,5 +1,5 @@
 /** What a rule of the shared views is to those that switch it off. */
-import type { Edit } from './edits.ts'
+import type { Edit } from '../kit/edits.ts'
 
 /** Who must find that a rule is off: threads over RocksDB, one thread with any history and kills, or the model. */
 export type Finder = 'torture' | 'histories' | 'model'

@@ -1,6 +1,6 @@
 /** Rules of append, fold, unfold and prune, and of the threads around them. */
-import type { Edit } from './edits.ts'
-import { pause } from './pause.ts'
+import type { Edit } from '../kit/edits.ts'
+import { pause } from '../kit/pause.ts'
 import type { Rule } from './rule.ts'
 
 const edit = (file: string, find: string, replace: string): Edit => ({

@@ -1,6 +1,6 @@
 /** Rules of tables, records, leases, pages and reads. */
-import type { Edit } from './edits.ts'
-import { pause, pauseUntil } from './pause.ts'
+import type { Edit } from '../kit/edits.ts'
+import { pause, pauseUntil } from '../kit/pause.ts'
 import type { Rule } from './rule.ts'
 
 const edit = (file: string, find: string, replace: string): Edit => ({

@@ -4,8 +4,8 @@
  * Usage: npm run scale [-- --part proxy,filters,together,chaos,conformance] [--seconds N of chaos, 600 by hand] [--seed S]
  * Without --part: all but conformance, which takes the third-party sets ($CONFORMANCE_DIR) through HAProxy.
  */
-import { checks } from './checks.ts'
-import { mulberry32, runOptions } from './run-options.ts'
+import { checks } from '../kit/checks.ts'
+import { mulberry32, runOptions } from '../kit/run-options.ts'
 import { chaos } from './scale/chaos.ts'
 import { conformance } from './scale/conformance.ts'
 import { filters } from './scale/filters.ts'

@@ -5,8 +5,8 @@
  */
 import { spawn } from 'node:child_process'
 import { parseArgs } from 'node:util'
-import { checks } from './checks.ts'
-import { editedEnv, editedExecArgv } from './edits.ts'
+import { checks } from '../kit/checks.ts'
+import { editedEnv, editedExecArgv } from '../kit/edits.ts'
 import { History } from './simulate/history.ts'
 import { MUTANTS, type Mutant } from './simulate/mutants.ts'
 

@@ -3,16 +3,17 @@
  * ever torn or mixed; and with any one rule of the views switched off, some is.
  * Usage: node test/outside/torture.ts [--short] [--seconds N] [--seed S] [--rules | --rule NAME]
  */
+
+import { checks } from '../kit/checks.ts'
+import type { Edit } from '../kit/edits.ts'
+import { mulberry32, runOptions } from '../kit/run-options.ts'
 import type { Counts } from '../torture/counters.ts'
 import { STAYED_FULL } from '../torture/counters.ts'
 import type { TortureResult } from '../torture/run.ts'
 import { HELD, MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
 import { type RunEnd, startRun } from '../torture/start.ts'
-import { checks } from './checks.ts'
-import type { Edit } from './edits.ts'
 import type { Rule } from './rule.ts'
 import { RULES } from './rules.ts'
-import { mulberry32, runOptions } from './run-options.ts'
 
 const options = runOptions(
   'torture',

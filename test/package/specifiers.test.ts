@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { launch, NODE_FLAGS, VARIABLES } from '../../workers/package/launch.ts'
 import { argvOf } from '../../workers/package/options.ts'
 import { isEnough } from '../../workers/process/node-version.ts'
-import { readStartScript } from '../outside/start-script.ts'
+import { readStartScript } from '../kit/start-script.ts'
 import { leftovers, namedScripts, rewritten } from './specifiers.ts'
 
 describe('names of modules', () => {

@@ -1,9 +1,9 @@
 /** What `npm run cost` sends. */
 import { describe, expect, test } from 'vitest'
+import { mulberry32 } from '../kit/run-options.ts'
 import { diceOf } from '../outside/cost/random.ts'
 import { textOf } from '../outside/cost/rope.ts'
 import { type Case, framed, headersOf, wireOf } from '../outside/cost/wire.ts'
-import { mulberry32 } from '../outside/run-options.ts'
 
 const plain: Case = {
   ...{ over: 'websocket', path: '/', frame: 'text', body: 'hello', times: 1 },

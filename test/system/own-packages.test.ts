@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test, vi } from 'vitest'
 import { temporaryDirectory } from '../fixtures/databases.ts'
-import { requireFrom } from '../outside/own-packages.ts'
+import { requireFrom } from '../kit/own-packages.ts'
 
-const HELPER = new URL('../outside/own-packages.ts', import.meta.url).href
+const HELPER = new URL('../kit/own-packages.ts', import.meta.url).href
 
 /** @param packages what stands in the lock beside the folder itself */
 function folderWith(dependencies: Readonly<Record<string, string>>, packages: object): string {

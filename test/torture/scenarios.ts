@@ -1,6 +1,6 @@
 /** Kinds of runs: the usual one, the smallest arena, and those in which a rule that is off shows soonest. */
 import { viewMemory } from '../../engine/views/memory.ts'
-import type { Edit } from '../outside/edits.ts'
+import type { Edit } from '../kit/edits.ts'
 import type { Habits } from './driver.ts'
 import type { TortureOptions } from './options.ts'
 import type { SessionHabits } from './sessions.ts'

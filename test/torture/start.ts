@@ -1,7 +1,7 @@
 /** Starts a run in a process of its own. */
 import { fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { type Edit, editedEnv, editedExecArgv } from '../outside/edits.ts'
+import { type Edit, editedEnv, editedExecArgv } from '../kit/edits.ts'
 import type { Job, SignOfLife } from './child.ts'
 import type { TortureResult } from './run.ts'
 

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { CONTRACTS, type ContractCode } from '../../../engine/chainspec/predeploys.ts'
-import { requireFrom } from '../../outside/own-packages.ts'
+import { requireFrom } from '../../kit/own-packages.ts'
 
 const folder = new URL('../../../engine/contracts/', import.meta.url)
 const settings = {

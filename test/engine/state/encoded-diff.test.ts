@@ -15,7 +15,7 @@ import {
   sortedRows,
 } from '../../../engine/state/encoded-diff.ts'
 import { stateDiff } from '../../fixtures/state-arbitrary.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 
 const hex = (bytes: Bytes | undefined) => bytes && Buffer.from(bytes).toString('hex')
 const shown = ({ key, before, after }: DiffRow) => [hex(key), hex(before), hex(after)]

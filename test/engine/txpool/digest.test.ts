@@ -28,7 +28,7 @@ import { CHAIN } from '../../fixtures/producer.ts'
 import { bytesOf } from '../../fixtures/references.ts'
 import { localExecutor } from '../../fixtures/rpc.ts'
 import { at, best, CHAIN_ID, names, testPool, transfer, want } from '../../fixtures/txpool.ts'
-import { call, startNode } from '../../outside/node-process.ts'
+import { call, startNode } from '../../kit/node.ts'
 
 const bugs: unknown[] = []
 const digesterWithin = (ms: number) => {

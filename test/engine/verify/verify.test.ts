@@ -9,7 +9,7 @@ import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
 import { type VerifyOptions, verify } from '../../../engine/verify/verify.ts'
 import { conformance, isAbsent } from '../../fixtures/blocks.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 
 /** Homestead to Osaka, with ommers, contracts that destroy themselves, roots in receipts; and a chain after the merge. */
 const CHAINS = ['rpc-compat/tests', 'chain-facts/ethtest-chain'] as const

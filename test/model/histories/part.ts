@@ -1,6 +1,7 @@
 /** Random histories of the real state machine against plain maps; and those rules that one thread can show, each switched off. */
+
+import type { RunOptions } from '../../kit/run-options.ts'
 import { RULES } from '../../outside/rules.ts'
-import type { RunOptions } from '../../outside/run-options.ts'
 import type { Part } from '../part.ts'
 import { Counts } from './counts.ts'
 import { runShards, type Shard } from './processes.ts'

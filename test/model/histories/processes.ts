@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Edit, editedEnv, editedExecArgv } from '../../outside/edits.ts'
+import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 import type { Report, Word } from './shard.ts'
 
 export type Shard = {

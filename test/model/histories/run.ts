@@ -1,6 +1,6 @@
 /** One history from its first step to its last, checked after each of them. */
 import { clearThread, FLOOR } from '../../../engine/views/arena.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 import type { Random } from './blocks.ts'
 import { checkAll, checkSample, Mismatch } from './check.ts'
 import type { Counts } from './counts.ts'

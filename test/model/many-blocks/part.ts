@@ -5,8 +5,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { figure } from '../../outside/checks.ts'
-import { call, callMany, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { figure } from '../../kit/checks.ts'
+import { call, callMany, type RunningNode, startNode } from '../../kit/node.ts'
 import type { Part } from '../part.ts'
 import type { Made } from './child.ts'
 

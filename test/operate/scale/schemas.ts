@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { requireFrom } from '../../outside/own-packages.ts'
+import { requireFrom } from '../../kit/own-packages.ts'
 
 type Fault = { readonly instancePath: string; readonly message?: string; readonly keyword: string }
 type Validator = { (data: unknown): boolean; errors?: readonly Fault[] | null }

@@ -1,6 +1,6 @@
 /** What two nodes have to answer alike at blocks that both have, from the first to the newest. */
 import type { Hex } from 'viem'
-import { ask } from '../batch.ts'
+import { ask } from '../../kit/batch.ts'
 import type { World } from '../follow/load.ts'
 import { slotOf } from '../soak/token.ts'
 

@@ -1,8 +1,8 @@
 /** A cell that ends under load: its connections end, the answers of the others are right, and another one takes its place. */
-import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
-import { freePort } from '../free-port.ts'
-import { startNode } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import type { Edit } from '../../kit/edits.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { startNode } from '../../kit/node.ts'
 import { ask, listen, result } from './client.ts'
 import { INSPECTED, inspect } from './inspector.ts'
 

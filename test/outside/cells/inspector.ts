@@ -1,6 +1,6 @@
 /** Runs something in a thread of a node from outside, by the protocol of its debugger. */
 import { WebSocket } from 'ws'
-import type { RunningNode } from '../node-process.ts'
+import type { RunningNode } from '../../kit/node.ts'
 
 /** For `startNode`: the node tells where its debugger listens. */
 export const INSPECTED = '--inspect=127.0.0.1:0'

@@ -1,8 +1,8 @@
 /** Three cells are one server: whatever a client may expect of one holds, on whichever its connections are. */
 import { privateKeyToAccount } from 'viem/accounts'
-import type { Check } from '../checks.ts'
-import { freePort } from '../free-port.ts'
-import { KEYS, type RunningNode, startNode } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { KEYS, type RunningNode, startNode } from '../../kit/node.ts'
 import { type Counts, isLimitedTo, rateText, untilRefused } from '../rate.ts'
 import { ask, listen, post, result, together } from './client.ts'
 

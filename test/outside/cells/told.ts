@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Check } from '../checks.ts'
-import { startNode } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { startNode } from '../../kit/node.ts'
 import { ask, listen, together } from './client.ts'
 
 const [OLD, NEW] = ['partner-key-0123456789', 'partner-key-9876543210'] as const

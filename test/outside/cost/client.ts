@@ -1,7 +1,7 @@
 /** Sends a case over a socket of its own and reads the answers, as far as they come. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { HANGS_MS } from '../checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
 import { type Case, wireOf } from './wire.ts'
 
 export type Sent = {

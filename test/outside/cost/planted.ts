@@ -1,5 +1,5 @@
 /** Slow paths that were once there, or are easily written: test builds that the search must tell from the product within a minute. */
-import type { Edit } from '../edits.ts'
+import type { Edit } from '../../kit/edits.ts'
 
 export type Planted = { readonly name: string; readonly edits: readonly Edit[] }
 

@@ -6,7 +6,7 @@ import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
 import { decodeAccount } from '../../../engine/state/account-codec.ts'
 import type { PlainChain } from '../../fixtures/plain-chain.ts'
-import { callMany, type RunningNode } from '../node-process.ts'
+import { callMany, type RunningNode } from '../../kit/node.ts'
 import type { Receipt, Seen, Shown } from './load.ts'
 
 export type Differences = {

@@ -33,7 +33,7 @@ import {
   worldState,
 } from '../../fixtures/keeper-chain.ts'
 import { ALL_KEYS, compareRows, type Rows, trieRowsOf } from '../../fixtures/stored-rows.ts'
-import { editedEnv, editedExecArgv } from '../edits.ts'
+import { editedEnv, editedExecArgv } from '../../kit/edits.ts'
 import { KEEPER_POINTS, killAt, type Point } from './points.ts'
 
 const CHILD = fileURLToPath(new URL('../../fixtures/keeper-branches-child.ts', import.meta.url))

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeAbiParameters, getContractAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
-import { call, KEYS, type RunningNode } from '../node-process.ts'
+import { call, KEYS, type RunningNode } from '../../kit/node.ts'
 
 export type Receipt = {
   readonly transactionHash: Hex

@@ -10,7 +10,7 @@ import { readMarker, writeMarker } from '../../../engine/storage/directory/marke
 import { openState } from '../../../engine/storage/directory/schema.ts'
 import { makeOlder, OLDER_VERSION, sliceCount } from '../../fixtures/older-schema.ts'
 import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
-import { type Edit, editedEnv, editedExecArgv } from '../edits.ts'
+import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 import { EACH_SLICE, killAt, MIGRATION_POINTS, type Point, WITH_OLDER_SCHEMA } from './points.ts'
 
 export type MigrationKills = {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { PREDEPLOYS, readMarker } from '../../../engine/storage/directory/marker.ts'
 import { PlainChain } from '../../fixtures/plain-chain.ts'
-import { type RunningNode, startNode } from '../node-process.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 import { checkStored } from './check-stored.ts'
 import {
   compareAll,

@@ -1,5 +1,5 @@
 /** Where a process is stopped: places of the source at which, when they are reached, the process kills itself by SIGKILL. */
-import type { Edit } from '../edits.ts'
+import type { Edit } from '../../kit/edits.ts'
 
 export type Point = {
   readonly name: string

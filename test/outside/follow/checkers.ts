@@ -1,7 +1,7 @@
 /** Third-party checkers on a follower, where their data is there: what holds of the chain's own node holds of who follows it. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 import { metric, startFollower, temporary, WITH_METRICS } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 

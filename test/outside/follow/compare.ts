@@ -1,6 +1,6 @@
 /** The same questions to the node that makes the chain and to the one that follows it, where both stand at the same flashblock. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Answers, ask as askBatch, type Reply } from '../batch.ts'
+import { type Answers, ask as askBatch, type Reply } from '../../kit/batch.ts'
 import { balanceOf, slotOf, transferTo } from '../soak/token.ts'
 import type { World } from './load.ts'
 

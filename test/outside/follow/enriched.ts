@@ -1,7 +1,7 @@
 /** Whoever applies the enriched feed has what the node has after each flashblock: on the chain's own node and on one that follows it. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
-import { HANGS_MS } from '../checks.ts'
-import { call, startNode } from '../node-process.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import { call, startNode } from '../../kit/node.ts'
 import { type Applying, startApplying } from './applying.ts'
 import { headOf, type Leader, startFollower, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'

@@ -1,6 +1,6 @@
 /** What goes wrong between a follower and what it follows: it says so, stays right, and goes on. */
-import { HANGS_MS } from '../checks.ts'
-import type { RunningNode } from '../node-process.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import type { RunningNode } from '../../kit/node.ts'
 import { type Comparer, createComparer } from './compare.ts'
 import { type FollowerFlags, headOf, readiness, startFollower, temporary, until } from './nodes.ts'
 import { type Around, compareFor, pendingAgain, type Section, told } from './section.ts'

@@ -2,7 +2,7 @@
 import { getContractAddress, type Hex, keccak256, numberToHex, pad } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
-import { call } from '../node-process.ts'
+import { call } from '../../kit/node.ts'
 import { TOKEN_CREATION, transferTo } from '../soak/token.ts'
 
 /** What there is to ask for. */

@@ -1,5 +1,5 @@
 /** The three ways of having state: everything that both are asked at the same place is answered the same. */
-import { call } from '../node-process.ts'
+import { call } from '../../kit/node.ts'
 import { createComparer } from './compare.ts'
 import { headOf, readiness, startFollower, temporary, until } from './nodes.ts'
 import { type Around, compareFor, type Section, told } from './section.ts'

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '../free-port.ts'
-import { call, type RunningNode, startNode } from '../node-process.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
 import { type Load, startLoad } from './load.ts'
 
 export type Leader = { readonly node: RunningNode; readonly genesis: string; readonly load: Load }

@@ -4,9 +4,9 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from 'viem'
-import { ask, askOne } from '../batch.ts'
-import { freePort } from '../free-port.ts'
-import { call, type RunningNode } from '../node-process.ts'
+import { ask, askOne } from '../../kit/batch.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { call, type RunningNode } from '../../kit/node.ts'
 import { withoutHashes } from './compare.ts'
 import { startFollower, startLeader, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'

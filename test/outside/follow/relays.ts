@@ -1,7 +1,7 @@
 /** Feeds of followers: what a node relays can be followed itself, and a connection that ends costs nothing. */
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
-import { HANGS_MS } from '../checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
 import { cuttable } from './cuts.ts'
 import { headOf, startFollower, temporary, until } from './nodes.ts'
 import type { Section } from './section.ts'

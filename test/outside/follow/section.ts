@@ -1,5 +1,5 @@
 /** A part of the test that can be run alone. */
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import type { Compared, Comparer } from './compare.ts'
 import type { Leader } from './nodes.ts'
 

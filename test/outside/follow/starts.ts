@@ -2,9 +2,9 @@
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { figure, HANGS_MS } from '../checks.ts'
-import { freePort } from '../free-port.ts'
-import { call, KEYS, startNode } from '../node-process.ts'
+import { figure, HANGS_MS } from '../../kit/checks.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { call, KEYS, startNode } from '../../kit/node.ts'
 import { balanceOf } from '../soak/token.ts'
 import {
   headOf,

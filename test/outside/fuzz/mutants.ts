@@ -1,7 +1,7 @@
 /** Engines with one fault each: a second copy of the reference engine, with an opcode or the journal changed while it is loaded. */
 import { registerHooks } from 'node:module'
 import type { Engine } from '../../../engine/evm/engine.ts'
-import { applyEdits, type Edit } from '../edits.ts'
+import { applyEdits, type Edit } from '../../kit/edits.ts'
 
 export type Mutant = { readonly name: string; readonly edits: readonly Edit[] }
 

@@ -1,7 +1,7 @@
 /** The search: a case after another, each from dice of its own, so that one is the same whatever came before it. */
 
+import { mulberry32 } from '../../kit/run-options.ts'
 import { diceOf } from '../cost/random.ts'
-import { mulberry32 } from '../run-options.ts'
 import type { FuzzCase } from './case.ts'
 import { corpusTests } from './corpus.ts'
 import { type Difference, differenceOf, type Pair } from './differ.ts'

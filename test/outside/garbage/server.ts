@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { encodePacket, socketData } from '../../../engine/flashblocks/codec.ts'
-import { mulberry32 } from '../run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 import { flashblock, GARBAGE, type Garbage, MOST_BYTES } from './inputs.ts'
 
 export type ServerOptions = {

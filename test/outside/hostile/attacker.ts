@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { mulberry32 } from '../run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 import type { Row } from './attack.ts'
 import { BODY_ROWS } from './bodies.ts'
 import { CALL_ROWS } from './calls.ts'

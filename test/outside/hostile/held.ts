@@ -3,11 +3,11 @@
  * event loop, without the time that the thread waited for a processor, and divided by how slow this machine is.
  */
 import { privateKeyToAccount } from 'viem/accounts'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call, callMany, KEYS } from '../../kit/node.ts'
 import { type Cost, startMeasured } from '../cost/measured-node.ts'
 import { STRETCH_MS } from '../cost/rules.ts'
 import type { Case } from '../cost/wire.ts'
-import { call, callMany, KEYS } from '../node-process.ts'
 import { hostileInputs, type Input } from './inputs.ts'
 
 /** An input is sent until one turn is short enough. A front that is held by an input is held each time. */

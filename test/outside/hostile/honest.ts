@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { parentPort, Worker, workerData } from 'node:worker_threads'
-import { mulberry32 } from '../run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 import { percentile } from '../soak/samples.ts'
 import { asking, type Carrier, openWebSocket } from './carriers.ts'
 import { createTransfers, type Put, questionMix, receiptOf } from './questions.ts'

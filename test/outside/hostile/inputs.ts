@@ -2,7 +2,7 @@
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 
 export type Input = {
   readonly name: string

@@ -1,7 +1,7 @@
 /** What honest clients ask, each as often as its weight says, and what is a right answer to it. */
 import { getContractAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 import { balanceOf, TOKEN_CREATION, transferTo } from '../soak/token.ts'
 
 export type Question = {

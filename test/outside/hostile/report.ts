@@ -1,5 +1,5 @@
 /** What a row has done to the others: its lines, and what is judged over all rows. */
-import { type Check, figure } from '../checks.ts'
+import { type Check, figure } from '../../kit/checks.ts'
 import type { FeedSeen } from '../soak/subscriber.ts'
 import type { Told } from './attacker.ts'
 import type { Heard } from './honest.ts'

@@ -1,7 +1,7 @@
 /** A command as an operator runs it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type Edit, editedEnv, editedExecArgv } from '../edits.ts'
+import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 
 export type Ended = { readonly status: number | null; readonly out: string; readonly error: string }
 

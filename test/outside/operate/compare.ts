@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBareAnvil } from '../../../bench/servers.ts'
-import type { checks } from '../checks.ts'
+import type { checks } from '../../kit/checks.ts'
 import { temporary } from '../follow/nodes.ts'
 import { run, runJson } from './command.ts'
 import { REFUSED, type Spoil, startSpoiltProxy } from './spoilt-proxy.ts'

@@ -8,7 +8,7 @@ import type { Finding } from '../../../engine/verify/findings.ts'
 import { verify } from '../../../engine/verify/verify.ts'
 import { chainOption, heldChain } from '../../../workers/data/datadir.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { run, runJson } from './command.ts'
 import { SPOILT, spoil } from './spoil.ts'
 

@@ -2,8 +2,8 @@
 import type { Hex } from 'viem'
 import { viewMemory } from '../../../engine/views/memory.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
-import type { Check } from '../checks.ts'
-import { call, startNode } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call, startNode } from '../../kit/node.ts'
 import { besideText, isUntouched, startClients } from './beside.ts'
 import { LARGE_LOGS } from './contracts.ts'
 import {

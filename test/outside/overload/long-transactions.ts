@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
-import type { Check } from '../checks.ts'
-import { call } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call } from '../../kit/node.ts'
 import { CLAIM, EVALUATIONS, INCREMENT, POWERS } from './contracts.ts'
 import {
   event,

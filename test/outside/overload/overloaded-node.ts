@@ -1,8 +1,8 @@
 /** A node to overload, and what its metrics say of it. */
 
-import type { Edit } from '../edits.ts'
-import { freePort } from '../free-port.ts'
-import { type RunningNode, startNode } from '../node-process.ts'
+import type { Edit } from '../../kit/edits.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 export type OverloadedNode = RunningNode & {
   /** `flashnode_pool_busy`, `flashnode_front{what="filters"}` … → value. */

@@ -1,7 +1,7 @@
 /** Clients that come, ask and go, in whatever way: nothing of them is left, and nobody else notices. */
 import { readdirSync, readlinkSync } from 'node:fs'
-import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
+import type { Check } from '../../kit/checks.ts'
+import type { Edit } from '../../kit/edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
 import { POWERS } from './contracts.ts'
 import {

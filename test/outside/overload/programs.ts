@@ -1,7 +1,7 @@
 /** Programs that try to keep a thread, as calls of a node: their memory comes back, and a worker that never asks for its deadline is ended. */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
+import type { Check } from '../../kit/checks.ts'
+import type { Edit } from '../../kit/edits.ts'
 import { hostilePrograms } from '../programs/hostile-programs.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
 import { ENDLESS } from './contracts.ts'

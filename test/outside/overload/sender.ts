@@ -1,7 +1,7 @@
 /** Signed transactions of the known accounts, one after the other. */
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { call, KEYS } from '../node-process.ts'
+import { call, KEYS } from '../../kit/node.ts'
 import { settled } from './overloaded-node.ts'
 
 export type Receipt = { readonly blockNumber: Hex; readonly gasUsed: Hex; readonly status: Hex }

@@ -1,7 +1,7 @@
 /** What one address asks for is not taken from the others: endless calls of some beside the quotes of another. */
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { increment, post, type Reply } from './beside.ts'
 import { POWERS } from './contracts.ts'
 import { type OverloadedNode, startOverloaded } from './overloaded-node.ts'

@@ -1,6 +1,6 @@
 /** Clients that ask for much and take a kilobyte a second: they hold no view, no more memory than they may, and nobody else up. */
 import { connect, type Socket } from 'node:net'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { besideText, isUntouched, startClients } from './beside.ts'
 import { SMALL_LOGS } from './contracts.ts'
 import {

@@ -1,8 +1,8 @@
 /** Calls that their worker does not survive, or hardly: each ends in time with an error, and nobody else notices. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
+import type { Check } from '../../kit/checks.ts'
+import type { Edit } from '../../kit/edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
 import { ADDITIONS, DEEP, ENDLESS, HOARD, PAIR, PAIRINGS, POINTS, POWERS } from './contracts.ts'
 import { chain, metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'

@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import type { Check } from '../checks.ts'
-import { call } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call } from '../../kit/node.ts'
 import { environmentOf, run } from './places.ts'
 
 export const BIN = 'node_modules/flashnode/dist/workers/package/bin.js'

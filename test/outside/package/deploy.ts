@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import type { checks } from '../checks.ts'
+import type { checks } from '../../kit/checks.ts'
 import { install, run } from './places.ts'
 
 const UNIT = 'docs/operate/flashnode.service'

@@ -1,7 +1,7 @@
 /** The examples of docs/examples as they stand: the packed file is where they look for it. */
 import { cpSync, existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { startInstalled } from './command.ts'
 import { environmentOf, install, run, type Scripts, versionOf, work } from './places.ts'
 

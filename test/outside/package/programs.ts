@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { isGone } from './command.ts'
 import { environmentOf, run } from './places.ts'
 

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
-import { requireFrom } from '../own-packages.ts'
+import { requireFrom } from '../../kit/own-packages.ts'
 
 type Playwright = typeof import('playwright-core')
 const PROGRAM = '/usr/bin/chromium'

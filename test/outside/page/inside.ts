@@ -1,8 +1,8 @@
 /** The page on the admin port: what is inside, and who may read it. */
 import { WebSocket } from 'ws'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
-import { HANGS_MS } from '../checks.ts'
-import { call } from '../node-process.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import { call } from '../../kit/node.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 
 export async function checkInside({

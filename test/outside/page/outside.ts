@@ -1,5 +1,5 @@
 /** The page on the public port: soon there, quiet, without what is inside; and over a restart of the node. */
-import { figure } from '../checks.ts'
+import { figure } from '../../kit/checks.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 
 const LOADS = 3

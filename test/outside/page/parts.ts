@@ -1,6 +1,6 @@
 /** What the checks of the page share. */
 import type { Page } from 'playwright-core'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import type { Browser, OpenedPage } from './browser.ts'
 import type { Traffic } from './traffic.ts'
 

@@ -2,7 +2,7 @@
 import { type Account, createWalletClient, type Hex, http, publicActions } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 
 /** Emits a log with what it is called with, and keeps a word. */
 const BUSY_CODE = '0x366000600037366000a0600160005401600055'

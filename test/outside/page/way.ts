@@ -1,5 +1,5 @@
 /** A transaction's way, pasted as a hash; and words of a contract, which stay words. */
-import { figure } from '../checks.ts'
+import { figure } from '../../kit/checks.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 import { WORDS } from './traffic.ts'
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { WebSocket, WebSocketServer } from 'ws'
-import { ask, type Reply } from '../batch.ts'
+import { ask, type Reply } from '../../kit/batch.ts'
 import { compare, type Place, parsePlace, textOf } from './place.ts'
 
 export type Balanced = { readonly url: string; stop(): void }

@@ -1,6 +1,6 @@
 /** What `pending` was answered while a flashblock was the newest one, and the same questions asked of it later by number and index. */
 import { isDeepStrictEqual } from 'node:util'
-import { ask, type Reply } from '../batch.ts'
+import { ask, type Reply } from '../../kit/batch.ts'
 import type { World } from '../follow/load.ts'
 import { balanceOf, slotOf, transferTo } from '../soak/token.ts'
 import { type Place, parsePlace, textOf } from './place.ts'

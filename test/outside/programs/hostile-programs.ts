@@ -2,7 +2,7 @@
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { CURVES } from '../../fixtures/curve-inputs.ts'
-import { assemble, endless } from './assemble.ts'
+import { assemble, endless } from '../../kit/assemble.ts'
 
 export type HostileProgram = {
   readonly name: string

@@ -1,5 +1,5 @@
 /** `bench`: a node beside proxies of it that answer as it does, otherwise, otherwise under load, not always, and not at all. */
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { runJson } from '../operate/command.ts'
 import { REFUSED, type Spoil, startSpoiltProxy } from '../operate/spoilt-proxy.ts'
 

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openRecord } from '../../../workers/record/reading.ts'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
 import { temporary } from '../follow/nodes.ts'
 import { run } from '../operate/command.ts'
 import { type Ended, replayed } from './replays.ts'

@@ -1,5 +1,5 @@
 /** Faults that no view, receipt or promise shows: answers alone are wrong. */
-import type { Edit } from '../edits.ts'
+import type { Edit } from '../../kit/edits.ts'
 
 export type PlantedAnswer = {
   readonly name: string

@@ -1,8 +1,8 @@
 /** A record runs again, each time to the same end. */
-import type { Check } from '../checks.ts'
-import type { Edit } from '../edits.ts'
+import type { Check } from '../../kit/checks.ts'
+import type { Edit } from '../../kit/edits.ts'
+import { startNode } from '../../kit/node.ts'
 import { temporary } from '../follow/nodes.ts'
-import { startNode } from '../node-process.ts'
 import { runJson } from '../operate/command.ts'
 import type { PlantedAnswer } from './planted.ts'
 import { ledgerOf, type Recorded, readNode } from './world.ts'

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { openLedgerReader } from '../../../engine/storage/ledger/reader.ts'
 import { encodeLine } from '../../../workers/record/values.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
-import type { Check } from '../checks.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call, KEYS, type RunningNode, startNode } from '../../kit/node.ts'
 import { headOf, type Leader, temporary, until } from '../follow/nodes.ts'
-import { call, KEYS, type RunningNode, startNode } from '../node-process.ts'
 import { type Clients, startClients } from './clients.ts'
 
 export type Recorded = {

@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../../kit/free-port.ts'
 import { until } from '../follow/nodes.ts'
-import { freePort } from '../free-port.ts'
 
 export const HAPROXY_FILE = 'docs/operate/scale/haproxy.cfg'
 

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 import { hasHaproxy } from './balancer.ts'
 import { startWorld } from './chaos/world.ts'
 import { dealt } from './dealt.ts'

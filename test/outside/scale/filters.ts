@@ -1,9 +1,9 @@
 /** Stock clients with filters behind HAProxy, whose replica is killed: which go on, and which have to be told how. */
 import { createPublicClient, http } from 'viem'
 import { JsonRpcProvider } from '../../clients/ethers.ts'
-import { HANGS_MS } from '../checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import { call } from '../../kit/node.ts'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
-import { call } from '../node-process.ts'
 import { hasHaproxy, startBalancer } from './balancer.ts'
 import { environment, startReplica } from './proxy.ts'
 import type { Checks } from './section.ts'

@@ -1,10 +1,10 @@
 /** HAProxy in front of two followers of a development chain: who is asked, who is not, and whose client each request is. */
 import { once } from 'node:events'
 import type { WebSocket } from 'ws'
-import { HANGS_MS } from '../checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
 import { readiness, startLeader, temporary, until } from '../follow/nodes.ts'
-import { freePort } from '../free-port.ts'
-import { call, type RunningNode, startNode } from '../node-process.ts'
 import { type Balancer, hasHaproxy, startBalancer } from './balancer.ts'
 import { agent, ask, bodyOf, limitOf, openWebSocket, post, talk } from './client.ts'
 import { dealtMany } from './dealt.ts'

@@ -1,11 +1,11 @@
 /** Replicas that tell each other what was sent to them, over Redis: whichever a client asks, its transaction is known there. */
 import { once } from 'node:events'
 import { privateKeyToAccount } from 'viem/accounts'
-import { HANGS_MS } from '../checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { call, KEYS, type RunningNode, startNode } from '../../kit/node.ts'
+import { startRedis } from '../../kit/redis.ts'
 import { startLeader, temporary, until } from '../follow/nodes.ts'
-import { freePort } from '../free-port.ts'
-import { call, KEYS, type RunningNode, startNode } from '../node-process.ts'
-import { startRedis } from '../redis.ts'
 import { openWebSocket } from './client.ts'
 import type { Checks } from './section.ts'
 

@@ -1,5 +1,5 @@
 /** Rules of the follower, each with the edits that switch it off: some history must notice. */
-import type { Edit } from '../edits.ts'
+import type { Edit } from '../../kit/edits.ts'
 
 export type Mutant = {
   readonly name: string

@@ -1,5 +1,5 @@
 /** Random numbers of a seed: each part of a history draws from a stream of its own, so that what one part does moves no other's luck. */
-import { mulberry32 } from '../run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 
 export class Random {
   readonly #next: () => number

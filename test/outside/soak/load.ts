@@ -2,7 +2,7 @@
 import { Agent, request } from 'node:http'
 import { getContractAddress, type Hex, numberToHex, pad, toHex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
-import { KEYS } from '../node-process.ts'
+import { KEYS } from '../../kit/node.ts'
 import { balanceOf, slotOf, TOKEN_CREATION, transferTo } from './token.ts'
 
 const TICK_MS = 20

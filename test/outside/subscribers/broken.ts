@@ -1,6 +1,6 @@
 /** Subscribers of a chain whose promises are broken under load: what they add up is the chain in the end. */
-import type { Check } from '../checks.ts'
-import { call } from '../node-process.ts'
+import type { Check } from '../../kit/checks.ts'
+import { call } from '../../kit/node.ts'
 import { type Subscriber, subscribe } from './client.ts'
 import { KINDS, type SealedReceipt, type World } from './kinds.ts'
 

@@ -13,7 +13,7 @@ import { owner, PROBE_ADDRESS, probeChain } from '../../fixtures/probe-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { type Reply, type TestRpc, testRpc } from '../../fixtures/rpc.ts'
 import { startServer } from '../../fixtures/sockets.ts'
-import { call, runToEnd, startNode } from '../../outside/node-process.ts'
+import { call, runToEnd, startNode } from '../../kit/node.ts'
 
 type Json = Readonly<Record<string, unknown>>
 const CUTOFF = 4n

@@ -19,7 +19,7 @@ import {
   STOPS_INSIDE,
   type Worked,
 } from '../../fixtures/lock-thread.ts'
-import { editedEnv, editedExecArgv } from '../../outside/edits.ts'
+import { editedEnv, editedExecArgv } from '../../kit/edits.ts'
 
 const ENDS = { limiter: 200, caps: 100, shown: 100 } as const
 /** Fronts: those that work to the end, the one that ends inside, and one that ends while it waits for the lock. */

@@ -18,7 +18,7 @@ import {
   THREAD_CLIENTS,
   THREAD_LIMITS,
 } from '../../fixtures/caps-thread.ts'
-import { type Edit, editedEnv, editedExecArgv } from '../../outside/edits.ts'
+import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 
 const THREADS = 3
 const TAKES = 20_000

@@ -4,7 +4,7 @@ import { duplexPair } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { INPUT_BYTES, type Outcome, RequestReader } from '../../../rpc/wire/request-reader.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 
 type Read = {
   readonly url: string

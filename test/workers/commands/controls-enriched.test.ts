@@ -6,7 +6,7 @@ import WebSocket from 'ws'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { EnrichedClient } from '../../fixtures/enriched-client.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 /** Returns its slot 1. */
 const GETTER = '0x60015460005260206000f3'

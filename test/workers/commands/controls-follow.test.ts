@@ -6,7 +6,7 @@ import { type Hex, hexToNumber } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
 let folder: string
 let node: RunningNode

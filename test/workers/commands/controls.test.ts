@@ -3,7 +3,7 @@ import { type Hex, hexToNumber } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 let node: RunningNode
 let client: ReturnType<typeof opClient>

@@ -5,7 +5,7 @@ import { serializeTransaction } from 'viem/op-stack'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
 let node: RunningNode
 let client: ReturnType<typeof opClient>

@@ -7,8 +7,8 @@ import { type Hex, hexToNumber, numberToHex, parseEther } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
-import { freePort } from '../../outside/free-port.ts'
-import { type RunningNode, startNode } from '../../outside/node-process.ts'
+import { freePort } from '../../kit/free-port.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 let folder: string
 let node: RunningNode

@@ -30,7 +30,7 @@ import type { Database } from '../../../engine/storage/database/types.ts'
 import { buildTrie } from '../../../engine/storage/trie/build.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
 import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
-import { call, startNode } from '../../outside/node-process.ts'
+import { call, startNode } from '../../kit/node.ts'
 
 const keyAt = (index: number) => keccak256(bigintToBytes(BigInt(index), 32))
 const addressAt = (index: number) => keyAt(index).slice(12)

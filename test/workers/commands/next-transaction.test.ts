@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { JsonRpcProvider, Wallet } from '../../clients/ethers.ts'
 import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
-import { type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 let node: RunningNode
 beforeAll(async () => {

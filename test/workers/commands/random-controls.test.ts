@@ -2,8 +2,8 @@
 import type { Hex } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { accountOf, opClient } from '../../fixtures/op-client.ts'
-import { call, KEYS, type RunningNode, startNode } from '../../outside/node-process.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
+import { call, KEYS, type RunningNode, startNode } from '../../kit/node.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 
 const SEED = Number(process.env['CONTROLS_SEED'] ?? Date.now() % 1_000_000)
 /** More by hand: a fault here may be one in hundreds. */

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { freePort } from '../../outside/free-port.ts'
+import { freePort } from '../../kit/free-port.ts'
 import { run } from '../../outside/operate/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-refused-'))

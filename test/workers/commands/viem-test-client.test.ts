@@ -13,7 +13,7 @@ import { foundry } from 'viem/chains'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { accountOf } from '../../fixtures/op-client.ts'
-import { type RunningNode, startNode } from '../../outside/node-process.ts'
+import { type RunningNode, startNode } from '../../kit/node.ts'
 
 const clientOf = (mode: 'anvil' | 'hardhat') =>
   createTestClient({

@@ -26,7 +26,7 @@ import { decodeL1Attributes } from '../../../engine/chainspec/l1-attributes.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { accountOf, opClient, PREDEPLOY } from '../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../outside/node-process.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
 let node: RunningNode
 let client: ReturnType<typeof opClient>

@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest'
 import { decodePacket, encodePacket } from '../../../engine/flashblocks/codec.ts'
 import { PACKET_BOUNDS } from '../../../engine/flashblocks/packed.ts'
 import { decodeWithin, PIECE_BYTES } from '../../../workers/feeds/decode.ts'
+import { mulberry32 } from '../../kit/run-options.ts'
 import { flashblock } from '../../outside/garbage/inputs.ts'
 import { tableStream } from '../../outside/garbage/tables.ts'
-import { mulberry32 } from '../../outside/run-options.ts'
 
 const still = { bounds: PACKET_BOUNDS, packetMs: 1_000, now: () => 0 }
 

@@ -8,8 +8,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { applyEdits, type Edit } from '../../../outside/edits.ts'
-import { requireFrom } from '../../../outside/own-packages.ts'
+import { applyEdits, type Edit } from '../../../kit/edits.ts'
+import { requireFrom } from '../../../kit/own-packages.ts'
 
 const folder = new URL('../../../../engine/evm/fast/', import.meta.url)
 /** Entry and module, below that folder. */

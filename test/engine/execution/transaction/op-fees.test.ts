@@ -4,7 +4,7 @@ import { encodeFunctionData, type Hex, hexToBigInt, numberToHex, parseAbi } from
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { accountOf, opClient, PREDEPLOY } from '../../../fixtures/op-client.ts'
-import { call, type RunningNode, startNode } from '../../../outside/node-process.ts'
+import { call, type RunningNode, startNode } from '../../../kit/node.ts'
 
 const L1_BASE_FEE = 30_000_000_000n
 const OPERATOR = { scalar: 3n, constant: 12_345n }

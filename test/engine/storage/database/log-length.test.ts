@@ -14,7 +14,7 @@ import { temporaryDirectory } from '../../../fixtures/databases.ts'
 import { openSmall } from '../../../fixtures/databases-open.ts'
 import { Bench, FOLD_DEPTH } from '../../../fixtures/keeper-bench.ts'
 import { actionsOf } from '../../../fixtures/keeper-chain.ts'
-import { mulberry32 } from '../../../outside/run-options.ts'
+import { mulberry32 } from '../../../kit/run-options.ts'
 
 const MIB = 2 ** 20
 const random = mulberry32(1)

@@ -1,4 +1,4 @@
-import { runToEnd } from '../../node-process.ts'
+import { runToEnd } from '../../../kit/node.ts'
 
 /** What a new replica begins with: a copy of a running one's directory. @throws when the command does not end with 0 */
 export const bootstrap = (from: string, datadir: string, tokenFile: string): Promise<void> =>

@@ -1,6 +1,6 @@
 /** What happens to one of the replicas, or to what they share; each ends when everything is as it was. */
 import { once } from 'node:events'
-import type { Check } from '../../checks.ts'
+import type { Check } from '../../../kit/checks.ts'
 import { until } from '../../follow/nodes.ts'
 import { type Happening, type Notes, pause } from './notes.ts'
 import type { Planted } from './plant.ts'

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { WHOLE_INDEX } from '../../../../engine/views/whole-index.ts'
 import type { EnrichedJson } from '../../../fixtures/enriched-client.ts'
-import { callMany, type RunningNode } from '../../node-process.ts'
+import { callMany, type RunningNode } from '../../../kit/node.ts'
 
 /** Where a flashblock stands in the order of all. */
 export type Position = number

@@ -1,7 +1,7 @@
 /** Clients that read through HAProxy, each from an address of its own, and hold every answer against the chain. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from 'viem'
-import { ask as askBatch, type Reply } from '../../batch.ts'
+import { ask as askBatch, type Reply } from '../../../kit/batch.ts'
 import { compare, type Place, parsePlace } from '../../places/place.ts'
 import { differences } from '../../places/recorder.ts'
 import { balanceOf, slotOf } from '../../soak/token.ts'

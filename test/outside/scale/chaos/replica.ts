@@ -1,6 +1,7 @@
 /** One of the replicas: a place that stays the same however often its process is killed, stopped and started again. */
+
+import { type RunningNode, startNode } from '../../../kit/node.ts'
 import type { Cuttable } from '../../follow/cuts.ts'
-import { type RunningNode, startNode } from '../../node-process.ts'
 
 export const DRAIN_MS = 3_000
 

@@ -1,7 +1,7 @@
 /** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
 import { type Hex, numberToHex, pad } from 'viem'
+import { call, callMany } from '../../../kit/node.ts'
 import { until } from '../../follow/nodes.ts'
-import { call, callMany } from '../../node-process.ts'
 import { TOKEN_CREATION } from '../../soak/token.ts'
 import { dealtMany } from '../dealt.ts'
 import type { Scene } from './events.ts'

@@ -1,6 +1,6 @@
 /**
  * Packages that few tests or benchmarks need and the node does not: they stand in a folder with its own package.json and lock.
- * Usage: node test/outside/own-packages.ts FOLDER … (installs before a check reads their types)
+ * Usage: node test/kit/own-packages.ts FOLDER … (installs before a check reads their types)
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -1,6 +1,6 @@
 /** Bytecode from names of opcodes and numbers: `assemble('1 PUSH0 SSTORE')`. */
-import { OPCODES } from '../../../engine/evm/opcodes.ts'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { OPCODES } from '../../engine/evm/opcodes.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
 
 const BY_NAME = new Map(OPCODES.flatMap((opcode, code) => (opcode ? [[opcode.name, code]] : [])))
 
