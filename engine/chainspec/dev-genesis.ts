@@ -4,6 +4,7 @@ import { hashHeader } from '../primitives/header-codec.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { encodeExtraData } from './base-fee.ts'
 import { DEV_ACCOUNTS } from './dev-accounts.ts'
+import type { Schedule } from './forks.ts'
 import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
 import { SEQUENCER_FEE_VAULT } from './l1-attributes.ts'
 import { NEWEST_AT_0 } from './networks.ts'
@@ -21,6 +22,8 @@ export type DevOptions = {
   /** Of the genesis block, seconds. */
   readonly timestamp: bigint
   readonly gasLimit?: bigint
+  /** Every fork of `NEWEST_AT_0` at 0 unless told otherwise. */
+  readonly schedule?: Schedule
   /** Laid over the accounts and contracts that every such chain has. */
   readonly alloc?: Allocation
 }
@@ -31,13 +34,13 @@ export const DEV_BALANCE = 10_000n
 export const DEV_BASE_FEE = 100_000_000n
 export const DEV_GAS_LIMIT = 50_000_000n
 
-/** All OP forks are active from the first block on. Equal options give an equal genesis. */
+/** Equal options give an equal genesis. */
 export function devChain(options: DevOptions): ChainSpec {
   const chainId = options.chainId ?? options.parameters.chainId
   const rulesAt = rulesOf({
     ...options.parameters,
     chainId,
-    schedule: NEWEST_AT_0,
+    schedule: options.schedule ?? NEWEST_AT_0,
     hasEdits: true,
   })
   const rules = rulesAt(0n, options.timestamp)

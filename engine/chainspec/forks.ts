@@ -272,6 +272,20 @@ export const FORKS = [
       },
       extraDataVersion: 1,
       hasDaFootprint: true,
+      startsWithDeposits: true,
+    },
+  },
+  {
+    name: 'karst',
+    by: 'time',
+    config: 'karstTime',
+    changes: {
+      spec: 'osaka',
+      gas: { limit: 1n << 24n },
+      precompiles: {
+        p256VerifyGas: 6900n,
+        maxInputBytes: { 8: 57_600, 12: 288_960, 14: 278_784, 15: 156_672 },
+      },
     },
   },
 ] as const satisfies readonly ForkRow[]

@@ -49,7 +49,7 @@ export const ISTHMUS_AT_0 = {
   holocene: 0n,
   isthmus: 0n,
 } satisfies Schedule
-/** All OP forks, and what they bring of Ethereum's, from the first block on. */
+/** Every fork that X Layer has, and what they bring of Ethereum's, from the first block on: a development chain's own. */
 export const NEWEST_AT_0 = { ...ISTHMUS_AT_0, jovian: 0n } satisfies Schedule
 
 /** X Layer's parameters under another schedule or id: its two networks, and development chains with its rules. */
@@ -143,6 +143,7 @@ const opMainnet: Network = {
     holocene: 1_736_445_601n,
     isthmus: 1_746_806_401n,
     jovian: 1_764_691_201n,
+    karst: 1_783_526_401n,
   }),
   genesis: {
     ...BEDROCK_GENESIS,
@@ -170,6 +171,7 @@ const opSepolia: Network = {
     holocene: 1_732_633_200n,
     isthmus: 1_744_905_600n,
     jovian: 1_763_568_001n,
+    karst: 1_781_712_001n,
   }),
   genesis: {
     ...BEDROCK_GENESIS,

@@ -1,8 +1,9 @@
 /** The rules of a block: a chain's parameters and the rows of the forks that are active by then, one laid over the other. */
 import type { Bytes } from '../primitives/bytes.ts'
+import type { Header } from '../primitives/header.ts'
 import { ZERO_20 } from '../primitives/words.ts'
 import { FORKS, type ForkRow, MERGE, OPTIMISM_FORKS, type Schedule } from './forks.ts'
-import type { BlobSchedule, FeeConstants, Rules } from './types.ts'
+import type { BlobSchedule, ChainSpec, FeeConstants, Rules } from './types.ts'
 
 /** What a chain adds to the table. */
 export type ChainParameters = {
@@ -47,6 +48,16 @@ export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: big
     known.set(key, rules)
     return rules
   }
+}
+
+/** Whether a block takes deposits only, because a fork of OP chains starts with it. */
+export function isDepositsOnly(
+  { rulesAt }: Pick<ChainSpec, 'rulesAt'>,
+  parent: Pick<Header, 'number' | 'timestamp'>,
+  block: Pick<Header, 'number' | 'timestamp'>,
+): boolean {
+  const { startsWithDeposits, fork } = rulesAt(block.number, block.timestamp)
+  return startsWithDeposits && rulesAt(parent.number, parent.timestamp).fork !== fork
 }
 
 function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
@@ -103,6 +114,7 @@ function beforeForks(chain: ChainParameters): Rules {
     l1Attributes: 'overhead',
     operatorFee: undefined,
     hasDaFootprint: false,
+    startsWithDeposits: false,
     extraDataVersion: undefined,
     depositReceiptVersion: undefined,
     hasSystemDeposits: false,

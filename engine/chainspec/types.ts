@@ -44,7 +44,7 @@ export type PrecompileChanges = {
 /** Every rule that depends on the fork, as plain data: read by fees, deposits, header rules and precompiles alike. */
 export type Rules = {
   readonly chainId: bigint
-  /** The newest fork that is active, for people to read: nothing is decided by it. */
+  /** The newest active fork, for people to read; code asks only whether two blocks have the same one. */
   readonly fork: string
   readonly isOptimism: boolean
   /** Deposits of an editor that nobody is say what accounts are (execution/transaction/edits.ts): development chains alone. */
@@ -61,6 +61,8 @@ export type Rules = {
   /** `gas × scalar × multiplier / divisor + constant`; undefined: none. */
   readonly operatorFee: { readonly multiplier: bigint; readonly divisor: bigint } | undefined
   readonly hasDaFootprint: boolean
+  /** The first block under these rules has deposits only, whichever fork brought the rules. */
+  readonly startsWithDeposits: boolean
   /** Version byte of the EIP-1559 parameters for the next block in extraData: 0 of 9 bytes, 1 of 17; undefined: extraData is free. */
   readonly extraDataVersion: 0 | 1 | undefined
   readonly depositReceiptVersion: 0n | 1n | undefined

@@ -30,6 +30,7 @@ import { openLogLength } from '../storage/database/log-length.ts'
 import type { Database } from '../storage/database/types.ts'
 import { type StateTrie, TRIE_CACHE_BYTES } from '../storage/trie/trie.ts'
 import type { StoreReader } from '../storage/types.ts'
+import { attributesAfter } from './base-attributes.ts'
 
 /** A block that is not taken; everything before it is in the database. */
 export class ImportError extends Error {
@@ -130,7 +131,7 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     engine,
     chain: chain.chain,
     reader: flatState(store),
-    attributes: attributesOfHeader(header),
+    attributes: attributesAfter(chain.chain, parent, attributesOfHeader(header)),
     rootAfter,
   })
   const executed = executeBlock(execution, block, transactions)

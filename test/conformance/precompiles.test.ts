@@ -184,13 +184,14 @@ describeEngines((engine) => {
   })
 
   describe('OP forks', () => {
-    const forks = ['fjord', 'granite', 'isthmus', 'jovian'] as const
+    const forks = ['fjord', 'granite', 'isthmus', 'jovian', 'karst'] as const
     const changesOf = (name: (typeof forks)[number]) =>
       (FORKS as readonly ForkRow[]).find((fork) => fork.name === name)!.changes.precompiles
 
     test.each(forks)(
-      '%s: P256VERIFY takes 3450 gas, not on Ethereum before Osaka',
+      '%s: P256VERIFY takes 3450 gas, from Karst on 6900, not on Ethereum before Osaka',
       async (fork) => {
+        const price = fork === 'karst' ? 6900 : 3450
         const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
         const signature = createSign('sha256')
           .update('hello')
@@ -205,10 +206,10 @@ describeEngines((engine) => {
         const rules = { spec: 'prague', precompiles: changesOf(fork) }
         expect(await runPrecompile(0x100, input, rules)).toEqual({
           output: `0x${'1'.padStart(64, '0')}`,
-          gas: 3450,
+          gas: price,
         })
-        expect(await runPrecompile(0x100, input, rules, 3449n)).toBe('out of gas')
-        expect(await runPrecompile(0x100, input.fill(0, 0, 1), rules)).toMatchObject({ gas: 3450 })
+        expect(await runPrecompile(0x100, input, rules, BigInt(price - 1))).toBe('out of gas')
+        expect(await runPrecompile(0x100, input.fill(0, 0, 1), rules)).toMatchObject({ gas: price })
         expect(
           await runPrecompile(0x100, input, { spec: 'prague', precompiles: undefined }),
         ).toEqual({
@@ -223,12 +224,16 @@ describeEngines((engine) => {
         [8, 'granite', 112_687, 192],
         [8, 'isthmus', 112_687, 192],
         [8, 'jovian', 81_984, 192],
+        [8, 'karst', 57_600, 192],
         [12, 'isthmus', 513_760, 160],
         [12, 'jovian', 288_960, 160],
+        [12, 'karst', 288_960, 160],
         [14, 'isthmus', 488_448, 288],
         [14, 'jovian', 278_784, 288],
+        [14, 'karst', 278_784, 288],
         [15, 'isthmus', 235_008, 384],
         [15, 'jovian', 156_672, 384],
+        [15, 'karst', 156_672, 384],
       ]
     test.each(limits)(
       '0x%i in %s takes %i bytes, one more element is too long',

@@ -17,46 +17,44 @@ const SLOW =
 
 type Expected = { readonly root: string; readonly logs: string; readonly isInvalid: boolean }
 
-function sample(file: string): [id: string, StateCase, Expected][] {
+type Case = readonly [id: string, StateCase, Expected]
+
+function sample(file: string): Case[] {
   if (SLOW.test(file)) return []
-  const lines = gunzipSync(readFileSync(join(packs, file)))
-    .toString()
-    .split('\n')
-    .filter((line) => line !== '')
+  const lines = linesOf(file)
   const every = Math.max(1, Math.floor(lines.length / SAMPLE))
   return lines
     .filter((line, index) => index % every === 0 && !SLOW.test(line.slice(0, 300)))
-    .flatMap((line) => {
-      const unit = JSON.parse(line)
-      const [fork, posts] = Object.entries<[number, string, string, unknown, number[]][]>(
-        unit.post,
-      ).at(-1)!
-      const [index, root, logs, exception] = posts[0]!
-      const { env, pre, chainId } = unit
-      const one: StateCase = {
-        id: `${unit.id}/${fork}`,
-        fork,
-        chainId,
-        env,
-        pre,
-        tx: unit.txs[index],
-        ...(unit.blob === undefined ? {} : { blob: unit.blob[fork] }),
-      }
-      return [
-        [one.id, one, { root, logs, isInvalid: exception !== 0 }] satisfies [
-          string,
-          StateCase,
-          Expected,
-        ],
-      ]
-    })
+    .map((line) => casesOf(line).at(-1)![0]!)
 }
 
-const cases = existsSync(packs)
-  ? readdirSync(packs)
-      .filter((file) => file.endsWith('.gz'))
-      .flatMap(sample)
-  : []
+const linesOf = (file: string): string[] =>
+  gunzipSync(readFileSync(join(packs, file)))
+    .toString()
+    .split('\n')
+    .filter((line) => line !== '')
+
+/** A line's cases by fork, oldest first. */
+function casesOf(line: string): Case[][] {
+  const unit = JSON.parse(line)
+  const { env, pre, chainId, post, txs, blob } = unit
+  const byFork = Object.entries<[number, string, string, unknown, number[]][]>(post)
+  return byFork.map(([fork, posts]) =>
+    posts.map(([index, root, logs, exception]) => {
+      const of = blob === undefined ? {} : { blob: blob[fork] }
+      const one = { id: `${unit.id}/${fork}`, fork, chainId, env, pre, tx: txs[index], ...of }
+      return [one.id, one, { root, logs, isInvalid: exception !== 0 }]
+    }),
+  )
+}
+
+const files = existsSync(packs) ? readdirSync(packs).filter((file) => file.endsWith('.gz')) : []
+const cases = files.flatMap(sample)
+const osaka = files
+  .filter((file) => file.startsWith('eest_osaka_'))
+  .flatMap(linesOf)
+  .flatMap((line) => casesOf(line).flat())
+  .filter(([, { fork }]) => fork === 'Osaka')
 describeEngines((engine) => {
   describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
     test.each(cases)('%s', async (_, one, expected) => {
@@ -64,6 +62,20 @@ describeEngines((engine) => {
       expect([result.stateRoot, result.logsHash, result.error !== undefined], result.error).toEqual(
         [expected.root, expected.logs, expected.isInvalid],
       )
+    })
+  })
+
+  describe.skipIf(osaka.length === 0)('Osaka’s state tests', () => {
+    test('end the same with the opcodes, the contracts and the gas of Karst', async () => {
+      expect(osaka.length).toBeGreaterThan(1_000)
+      for (const [id, one, expected] of osaka) {
+        const result = await runStateCase({ ...one, isKarst: true }, [engine])
+        expect([result.stateRoot, result.logsHash, result.error !== undefined], id).toEqual([
+          expected.root,
+          expected.logs,
+          expected.isInvalid,
+        ])
+      }
     })
   })
 })

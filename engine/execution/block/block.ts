@@ -18,6 +18,7 @@ import type { Observer, TraceScene } from '../../tracers/types.ts'
 import { blobBaseFee } from '../transaction/blob-fee.ts'
 import { type RollupFees, readL1Parameters } from '../transaction/fees.ts'
 import { isGasless } from '../transaction/gasless.ts'
+import { invalid } from '../transaction/invalid.ts'
 import type { Applied } from '../transaction/settle.ts'
 import { beforeTransactions } from '../transaction/system-call.ts'
 import { applyTransaction } from '../transaction/transition.ts'
@@ -155,6 +156,8 @@ class Block implements BlockExecution {
   }
 
   async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
+    if (this.attributes.isDepositsOnly === true && transaction.type !== 0x7e)
+      return { status: 'invalid' as const, reason: invalid.depositsOnly() }
     const gasless = await isGasless(this.#session, transaction, this.rules)
     const rollup = this.#rollup(transaction)
     tracer?.start?.(this.#sceneOf(transaction))

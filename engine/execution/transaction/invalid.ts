@@ -11,6 +11,7 @@ export const invalid = {
   intrinsicGasTooLow: () => input('intrinsic gas too low'),
   feeBelowBaseFee: () => input('max fee per gas less than block base fee'),
   chainId: () => input('invalid chain ID'),
+  depositsOnly: () => input('the first block of a fork takes deposits only'),
   exceedsBlockGasLimit: () => input('exceeds block gas limit'),
   exceedsDaFootprintLimit: () => input('exceeds block DA footprint limit'),
   /** No block takes it: another than the one that is full already. */

@@ -80,6 +80,7 @@ export class Intake {
 
   /** When to ask the txpool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
   aheadAt(payload: Payload, targetIndex: number): number {
+    if (payload.execution.attributes.isDepositsOnly === true) return Number.POSITIVE_INFINITY
     const isWorthAsking = this.#ports.hasNews() || (this.#hasMore && !this.#hasAskedAhead)
     const hasTime = (this.#filling?.spentMs ?? 0) < this.#ms * AHEAD
     const hasGas = payload.execution.gasUsed < aheadLimit(payload, targetIndex)
@@ -206,7 +207,7 @@ export class Intake {
     const { number, baseFee } = attributes
     const gas = limit - gasUsed
     const blockGas = attributes.gasLimit - gasUsed
-    if (gas <= 0n) return []
+    if (gas <= 0n || attributes.isDepositsOnly === true) return []
     const index = payload.index + 1
     const wanted = { number, index, gas, blockGas, count: MAX_WANTED, baseFee, excluded }
     const offered = await this.#ports.transactions(wanted, isPatient)

@@ -10,7 +10,7 @@ import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { ViewError } from '../../state/reader.ts'
-import { attributesOf } from '../base-attributes.ts'
+import { attributesAfter, attributesOf } from '../base-attributes.ts'
 import { nextAttributes } from './attributes.ts'
 import {
   type Building,
@@ -218,8 +218,7 @@ class StateMachine implements Sequencer {
   /** Index 0: the base, the L1-attributes deposit, deposits of users. */
   async #open(parent: ParentBlock, timestamp: bigint, edits: Forced['edits']): Promise<Building> {
     const { salt, gasLimit } = this.#next
-    const how = { timestamp, salt, gasLimit }
-    const attributes = nextAttributes(this.#options.chain, parent, how)
+    const attributes = nextAttributes(this.#options.chain, parent, { timestamp, salt, gasLimit })
     const payload = await this.#openPayload(parent, attributes)
     return orClose(payload, () => this.#openIndexZero(parent, payload, edits))
   }
@@ -246,8 +245,9 @@ class StateMachine implements Sequencer {
     return { parent, payload, schedule, firstAt, lastAt: firstAt }
   }
 
-  #openPayload(parent: ParentBlock, attributes: BlockAttributes): Promise<Payload> {
+  #openPayload(parent: ParentBlock, given: BlockAttributes): Promise<Payload> {
     const { chain, engine } = this.#options
+    const attributes = attributesAfter(chain, parent.header, given)
     return openPayload({
       id: payloadIdOf(attributes),
       execution: openBlock({ engine, chain, reader: parent.reader, attributes }),

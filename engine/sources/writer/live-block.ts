@@ -31,6 +31,7 @@ import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
 import type { ToldSenders } from '../applying/senders.ts'
 import type { LeaderDiff } from '../applying/types.ts'
+import { attributesAfter } from '../base-attributes.ts'
 import { EDIT, type Mismatch, mismatch } from './checks.ts'
 
 export type LiveBlock = {
@@ -160,7 +161,10 @@ export function openExecution(
     const reader = lease.view.state(block)
     const { engine, chain } = context
     const mostMissing = limits.fetchKeys
-    const joined = joinedBlock({ engine, chain, reader, attributes, mostMissing })
+    const joined = joinedBlock({
+      ...{ engine, chain, reader, mostMissing },
+      attributes: attributesAfter(chain, block.header, attributes),
+    })
     const ahead = allowAhead(joined)
     const execution = Object.assign(ahead, {
       join(part: Parameters<JoinedExecution['join']>[0]) {

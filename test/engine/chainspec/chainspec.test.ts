@@ -112,6 +112,10 @@ describe('known chains', () => {
     ['op-mainnet', 1_764_691_201n, 'jovian', 'prague'],
     ['op-sepolia', 1_744_905_599n, 'holocene', 'cancun'],
     ['op-sepolia', 1_763_568_001n, 'jovian', 'prague'],
+    ['op-sepolia', 1_781_712_000n, 'jovian', 'prague'],
+    ['op-sepolia', 1_781_712_001n, 'karst', 'osaka'],
+    ['op-mainnet', 1_783_526_400n, 'jovian', 'prague'],
+    ['op-mainnet', 1_783_526_401n, 'karst', 'osaka'],
   ])('%s at %s is %s on %s', (name, time, fork, spec) => {
     expect(rulesAt(name, time)).toMatchObject({ fork, spec, isOptimism: true })
   })
@@ -136,6 +140,7 @@ describe('known chains', () => {
       l1Attributes: 'footprint',
       operatorFee: { multiplier: 100n, divisor: 1n },
       hasDaFootprint: true,
+      startsWithDeposits: true,
       extraDataVersion: 1,
       depositReceiptVersion: 1n,
       hasSystemDeposits: false,
@@ -170,6 +175,16 @@ describe('known chains', () => {
       sidecarVersion: 0,
       hasBlobReserve: false,
       blockReward: 0n,
+    })
+  })
+  test('Karst changes the EVM, the gas limit of a transaction and two contracts, and nothing else', () => {
+    const jovian = rulesAt('op-mainnet', 1_783_526_400n)
+    const maxInputBytes = { 8: 57_600, 12: 288_960, 14: 278_784, 15: 156_672 }
+    expect(rulesAt('op-mainnet', 1_783_526_401n)).toEqual({
+      ...jovian,
+      ...{ fork: 'karst', spec: 'osaka' },
+      evm: { spec: 'osaka', chainId: 10n, precompiles: { p256VerifyGas: 6900n, maxInputBytes } },
+      gas: { ...jovian.gas, limit: 16_777_216n },
     })
   })
   test('every rule of OP Mainnet at Ecotone', () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
 import { decodeL1Attributes } from '../../../engine/chainspec/l1-attributes.ts'
+import { NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
@@ -104,6 +105,40 @@ function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
     },
   }
 }
+
+describe('the first block of Karst', () => {
+  const schedule = { ...NEWEST_AT_0, karst: BigInt(GENESIS_TIME) + 2n }
+
+  test('has deposits only; what was offered is in the next one', async () => {
+    const chain = sequencedChain({ chain: testChain(new Map(), schedule) })
+    chain.offer([transfer(0)])
+    await chain.until(() => chain.sealed.length === 1)
+    chain.offer([transfer(0, { nonce: 1n })])
+    const asked = chain.wanted.length
+    await chain.until(() => chain.sealed.length === 2)
+    expect(chain.wanted).toHaveLength(asked)
+    await chain.until(() => chain.sealed.length === 3)
+    expect(chain.sealed.map(({ transactions }) => pooled(transactions))).toEqual([
+      textOf([transfer(0)]),
+      [],
+      textOf([transfer(0, { nonce: 1n })]),
+    ])
+    expect(chain.rejected).toEqual([])
+  })
+
+  test('is the same after a restart in the middle of it', async () => {
+    const chain = sequencedChain({ chain: testChain(new Map(), schedule) })
+    await chain.until(() => chain.flashblocks(2n).length > 1)
+    chain.offer([transfer(0)])
+    chain.restart()
+    await chain.until(() => chain.sealed.length === 3)
+    expect(chain.sealed.map(({ transactions }) => pooled(transactions))).toEqual([
+      [],
+      [],
+      textOf([transfer(0)]),
+    ])
+  })
+})
 
 describe('an idle chain', () => {
   test('keeps the rules of the feed', async () => {

@@ -6,7 +6,9 @@ import type { Rules } from '../../../engine/chainspec/types.ts'
 /** Newest fork of the chain → its rules. On the first chain no OP fork is active. */
 const ROWS = [
   ...['cancun', 'prague', 'osaka'].map((newest) => rulesUntil(newest, false)),
-  ...['ecotone', 'fjord', 'granite', 'isthmus', 'jovian'].map((newest) => rulesUntil(newest, true)),
+  ...['ecotone', 'fjord', 'granite', 'isthmus', 'jovian', 'karst'].map((newest) =>
+    rulesUntil(newest, true),
+  ),
 ]
 
 export const RULES: ReadonlyMap<string, Rules> = new Map(ROWS)

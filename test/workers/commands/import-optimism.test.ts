@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
-import { ISTHMUS_AT_0 } from '../../../engine/chainspec/networks.ts'
+import { ISTHMUS_AT_0, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import { contractCode, predeployAlloc } from '../../../engine/chainspec/predeploys.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { rulesOf } from '../../../engine/chainspec/rules.ts'
@@ -124,6 +124,24 @@ describeEngines((engine) => {
       await expect(target.add({ ...blockOf(one), withdrawals })).rejects.toThrow(
         'block 1: 1 withdrawals, an OP block has none',
       )
+    })
+
+    test('a signed transaction in the first block of Karst, and not in the next one', async () => {
+      const karstAt = (karst: bigint) => {
+        const parameters = { chainId: CHAIN.chainId, denominator: 100_000_000n, elasticity: 1n }
+        return {
+          ...CHAIN,
+          rulesAt: rulesOf({ ...parameters, schedule: { ...NEWEST_AT_0, karst } }),
+        }
+      }
+      await expect(open(karstAt(one.header.timestamp)).target.add(blockOf(one))).rejects.toThrow(
+        /^block 1: transaction 1 \(0x[0-9a-f]{64}\): the first block of a fork takes deposits only$/,
+      )
+      const { target } = open(karstAt(two.header.timestamp))
+      await target.add(blockOf(one))
+      await expect(target.add(blockOf(two))).rejects.toThrow('block 2: transaction 1')
+      // A fork that the genesis has starts with no block.
+      await open(karstAt(CHAIN.genesisHeader.timestamp)).target.add(blockOf(one))
     })
 
     test('the block in which Canyon begins', async () => {

@@ -1,0 +1,47 @@
+/** A follower at the first block of Karst: one with a signed transaction is not taken, whichever way it comes. */
+import { expect, test } from 'vitest'
+import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
+import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { createProducer, type ProducedBlock, type Producer, send } from '../../fixtures/producer.ts'
+import { seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+
+const GENESIS = 1_700_000_000n
+const chainWith = (karst: bigint): ChainSpec =>
+  devChain({
+    ...{ name: 'test', blockTime: 1, timestamp: GENESIS },
+    parameters: NETWORKS.get('xlayer')!.parameters,
+    schedule: { ...NEWEST_AT_0, karst },
+  })
+/** The genesis, and so each block, is the same: no header says which fork it has. */
+const chain = chainWith(GENESIS + 2n)
+const builder = createProducer(chain)
+
+/** Blocks 1 to 3; each list is the transactions of one. */
+async function blocksOf(...lists: readonly ReturnType<typeof send>[][]): Promise<ProducedBlock[]> {
+  const blocks: ProducedBlock[] = []
+  let parent: Producer['genesis'] = builder.genesis
+  for (const [at, list] of lists.entries()) {
+    const block = await builder.build(parent, at + 1, [list])
+    blocks.push(block)
+    parent = block
+  }
+  return blocks
+}
+
+test.each(['flashblocks', 'canonical'])('a signed transaction in it, by %s', async (way) => {
+  const [first, second] = await blocksOf([send(0, 0)], [send(0, 1)])
+  const world = await worldWith([first!], { chain })
+  if (way === 'flashblocks') await show(world, second!)
+  else await seal(world, second!)
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical[0]).toBe(1)
+  expect(world.heads().pending[0]).toBe(1)
+})
+
+test('deposits alone, and what is signed in the next one', async () => {
+  const blocks = await blocksOf([send(0, 0)], [], [send(0, 1)])
+  const world = await worldWith(blocks, { chain })
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical[0]).toBe(3)
+})
