@@ -2,8 +2,9 @@
  * One limit over two nodes by Redis, as clients meet it: exact while Redis is there; each node's own while it is killed, stopped or starts
  * again, and no request fails of that or is charged for twice. Needs `redis-server` (Debian: apt-get install redis-server).
  */
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { checks, HANGS_MS } from '../kit/checks.ts'
+import { type Answer, post as send } from '../kit/client.ts'
 import { freePort } from '../kit/free-port.ts'
 import { type RunningNode, startNode } from '../kit/node.ts'
 import { startRedis } from '../kit/redis.ts'
@@ -24,26 +25,10 @@ const [HALF, MORE] = [49, 6] as const
 const agent = new Agent({ keepAlive: true, maxSockets: 40 })
 
 type Node = RunningNode & { readonly adminUrl: string }
-type Said = { readonly status: number; readonly text: string }
+type Said = Pick<Answer, 'status' | 'text'>
 
-function post(url: string, body: unknown, from: string): Promise<Said> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json' }
-    const sent = request(
-      `${url}/`,
-      { method: 'POST', localAddress: from, agent, headers },
-      (response) => {
-        let text = ''
-        response.on('data', (chunk) => {
-          text += chunk
-        })
-        response.on('end', () => resolve({ status: response.statusCode!, text }))
-      },
-    )
-    sent.on('error', reject)
-    sent.end(JSON.stringify(body))
-  })
-}
+const post = (url: string, body: unknown, from: string): Promise<Said> =>
+  send(`${url}/`, JSON.stringify(body), { agent, localAddress: from })
 
 const item = { jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }
 /** Whether it was served. @throws where it is neither an answer nor the refusal of the limit */

@@ -2,9 +2,10 @@
  * The request limit as clients meet it: HTTP, batches and WebSocket from several addresses of one machine.
  * Usage: npm run limiter [-- flags of the node, as --front-threads 3]
  */
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { WebSocket } from 'ws'
 import { checks } from '../kit/checks.ts'
+import { post as send } from '../kit/client.ts'
 import { freePort } from '../kit/free-port.ts'
 import { type RunningNode, startNode } from '../kit/node.ts'
 import {
@@ -36,30 +37,11 @@ const MOST_TURNS = 40
 
 const agent = new Agent({ keepAlive: true, maxSockets: 20 })
 
-function post(url: string, body: unknown, from: string, forwarded?: string): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const headers: Record<string, string> = { 'content-type': 'application/json' }
-    if (forwarded !== undefined) headers['x-forwarded-for'] = forwarded
-    const sent = request(
-      url,
-      { method: 'POST', localAddress: from, agent, headers },
-      (response) => {
-        let text = ''
-        response.on('data', (chunk) => {
-          text += chunk
-        })
-        response.on('end', () =>
-          resolve({
-            status: response.statusCode!,
-            body: JSON.parse(text),
-            retryAfter: response.headers['retry-after'],
-          }),
-        )
-      },
-    )
-    sent.on('error', reject)
-    sent.end(JSON.stringify(body))
-  })
+async function post(url: string, body: unknown, from: string, forwarded?: string): Promise<Answer> {
+  const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
+  const said = await send(url, JSON.stringify(body), { agent, localAddress: from, headers })
+  const retryAfter = said.headers['retry-after']
+  return { status: said.status, body: JSON.parse(said.text), retryAfter }
 }
 
 const item = (id: number) => ({ jsonrpc: '2.0', id, method: 'eth_blockNumber', params: [] })

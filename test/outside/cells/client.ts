@@ -1,6 +1,6 @@
 /** Clients whose every request is a connection of its own: the system gives each to some cell. */
-import { request } from 'node:http'
 import { WebSocket } from 'ws'
+import { post as send } from '../../kit/client.ts'
 
 export type Reply = {
   readonly status: number
@@ -19,31 +19,14 @@ export const ask = (
 ): Promise<Reply> => post(url, { jsonrpc: '2.0', id: nextId++, method, params }, headers)
 
 /** @param body of one request or of a batch */
-export function post(
+export async function post(
   url: string,
   body: unknown,
   headers: Readonly<Record<string, string>>,
 ): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      url,
-      { method: 'POST', agent: false, headers: { 'content-type': 'application/json', ...headers } },
-      (response) => {
-        let text = ''
-        response.setEncoding('utf8')
-        response.on('data', (chunk) => {
-          text += chunk
-        })
-        response.on('end', () => {
-          const isJson = response.headers['content-type']?.startsWith('application/json') === true
-          resolve({ status: response.statusCode!, body: isJson ? JSON.parse(text) : {} })
-        })
-        response.on('error', reject)
-      },
-    )
-    sent.on('error', reject)
-    sent.end(JSON.stringify(body))
-  })
+  const said = await send(url, JSON.stringify(body), { agent: false, headers })
+  const isJson = said.headers['content-type']?.startsWith('application/json') === true
+  return { status: said.status, body: isJson ? JSON.parse(said.text) : {} }
 }
 
 /** @throws what it is answered with */

@@ -1,7 +1,8 @@
 /** How an honest client's request gets to the node and its answer back. */
 import { once } from 'node:events'
-import { type Agent, request } from 'node:http'
+import type { Agent } from 'node:http'
 import { WebSocket } from 'ws'
+import { bodyOf, post as send } from '../../kit/client.ts'
 
 export type Carrier =
   | { readonly agent: Agent; readonly localAddress: string }
@@ -23,7 +24,7 @@ export function asking(url: string): (asked: Asked) => Promise<unknown> {
   let nextId = 1
   return async ({ path, method, params, carrier }) => {
     const id = nextId++
-    const body = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+    const body = bodyOf(method, params, id)
     const text =
       'webSocket' in carrier
         ? await carrier.webSocket.ask(body, id)
@@ -37,30 +38,14 @@ export function asking(url: string): (asked: Asked) => Promise<unknown> {
   }
 }
 
-function post(
+async function post(
   url: string,
   body: string,
-  options: { readonly agent: Agent; readonly localAddress: string },
+  from: { readonly agent: Agent; readonly localAddress: string },
 ): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'content-length': body.length }
-    const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (piece: string) => {
-        text += piece
-      })
-      response.on('error', reject)
-      response.on('end', () => {
-        if (response.statusCode === 200) resolve(text)
-        else reject(new Error(`HTTP ${response.statusCode} ${text.slice(0, 80)}`))
-      })
-    })
-    const timer = setTimeout(() => sent.destroy(new Error('no answer over HTTP')), TIMEOUT_MS)
-    sent.on('error', reject)
-    sent.on('close', () => clearTimeout(timer))
-    sent.end(body)
-  })
+  const { status, text } = await send(url, body, { ...from, timeoutMs: TIMEOUT_MS })
+  if (status === 200) return text
+  throw new Error(`HTTP ${status} ${text.slice(0, 80)}`)
 }
 
 /** Opens another one when it is closed; what it was asked fails. */

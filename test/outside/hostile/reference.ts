@@ -4,7 +4,8 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type Agent, request } from 'node:http'
+import type { Agent } from 'node:http'
+import { post } from '../../kit/client.ts'
 
 const SERVER = `
 const server = require('node:http').createServer((asked, answer) => asked.resume().on('end', () => answer.end('{}')))
@@ -21,8 +22,6 @@ export async function startReference(): Promise<{ readonly url: string; stop(): 
 /** @returns milliseconds until the answer was there */
 export async function askReference(url: string, agent: Agent): Promise<number> {
   const startedAt = performance.now()
-  const sent = request(url, { agent, method: 'POST' }).end('{}')
-  const [response] = await once(sent, 'response')
-  await once(response.resume(), 'end')
+  await post(url, '{}', { agent })
   return performance.now() - startedAt
 }

@@ -1,6 +1,7 @@
 /** Ordinary clients beside the trouble: steady calls whose answers are known. */
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { bodyOf, type From, post as send } from '../../kit/client.ts'
 import { INCREMENT } from './contracts.ts'
 
 export type Beside = {
@@ -78,48 +79,20 @@ const RICH = ['0xa0ee7a142d267c1f36714e4a8f75612f20a79720', 'latest']
 const BALANCE = `0x${(10_000n * 10n ** 18n).toString(16)}`
 
 /** One call over HTTP. @throws where the connection fails */
-export function post(
+export const post = (
   url: string,
-  call: { readonly method: string; readonly params: readonly unknown[] },
-  options: { readonly agent?: Agent; readonly localAddress?: string } = {},
-): Promise<Reply> {
-  return postBody(
-    url,
-    JSON.stringify({ jsonrpc: '2.0', id: 1, ...call }),
-    options,
-  ) as Promise<Reply>
-}
+  { method, params }: { readonly method: string; readonly params: readonly unknown[] },
+  from: From = {},
+): Promise<Reply> => postBody(url, bodyOf(method, params), from) as Promise<Reply>
 
-/** A body as it is; gives the decoded answer. */
-export function postBody(
-  url: string,
-  body: string,
-  options: { readonly agent?: Agent; readonly localAddress?: string } = {},
-): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const headers = {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-    }
-    const sent = request(url, { ...options, method: 'POST', headers }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
-        try {
-          resolve(JSON.parse(Buffer.concat(chunks).toString()))
-        } catch {
-          reject(
-            new Error(
-              `HTTP ${response.statusCode}: ${Buffer.concat(chunks).toString().slice(0, 80)}`,
-            ),
-          )
-        }
-      })
-    })
-    sent.on('error', reject)
-    sent.end(body)
-  })
+/** A body as it is; gives the decoded answer. @throws where the connection fails */
+export async function postBody(url: string, body: string, from: From = {}): Promise<unknown> {
+  const { status, text } = await send(url, body, from)
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error(`HTTP ${status}: ${text.slice(0, 80)}`)
+  }
 }
 
 /** One line of what the clients saw. */

@@ -1,8 +1,9 @@
 /** Clients of addresses of their own: 127.0.0.0/8 has many. */
 import { once } from 'node:events'
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { WebSocket } from 'ws'
+import { bodyOf, post as send } from '../../kit/client.ts'
 
 export const agent = new Agent({ keepAlive: true, maxSockets: 4 })
 
@@ -15,37 +16,22 @@ export type Said = {
 }
 
 /** @param body text of a request. @throws what the connection ends with */
-export function post(
+export async function post(
   url: string,
   body: string,
   from: string,
-  more: Readonly<Record<string, string>> = {},
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<Said> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', ...more }
-    const options = { method: 'POST', localAddress: from, agent, headers }
-    const sent = request(url, options, (response) => {
-      let text = ''
-      response.on('data', (chunk) => {
-        text += chunk
-      })
-      response.on('error', reject)
-      response.on('end', () => {
-        const status = response.statusCode!
-        const place = String(response.headers['x-flashblock'] ?? '')
-        const result = status === 200 ? JSON.parse(text).result : undefined
-        resolve({ status, text, place, result })
-      })
-    })
-    sent.on('error', reject)
-    sent.setTimeout(ANSWER_MS, () => sent.destroy(new Error(`no answer within ${ANSWER_MS} ms`)))
-    sent.end(body)
+  const answer = await send(url, body, {
+    ...{ agent, localAddress: from, headers, timeoutMs: ANSWER_MS },
   })
+  const { status, text } = answer
+  const place = String(answer.headers['x-flashblock'] ?? '')
+  const result = status === 200 ? JSON.parse(text).result : undefined
+  return { status, text, place, result }
 }
 /** Longer than one who is stopped for five seconds takes. */
 const ANSWER_MS = 20_000
-export const bodyOf = (method: string, params: readonly unknown[] = []): string =>
-  JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
 /** What the node takes this client for: the rate of its range, which `rpc_limits` says. */
 export async function limitOf(

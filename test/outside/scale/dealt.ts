@@ -1,6 +1,8 @@
 /** Addresses by turns: HAProxy's hash says which of its servers one is sent to, and tests want each server to have as many. */
+
+import { bodyOf } from '../../kit/client.ts'
 import type { Balancer } from './balancer.ts'
-import { bodyOf, post } from './client.ts'
+import { post } from './client.ts'
 
 export type Asked = {
   readonly balancer: Balancer

@@ -2,11 +2,12 @@
 import { once } from 'node:events'
 import type { WebSocket } from 'ws'
 import { HANGS_MS } from '../../kit/checks.ts'
+import { bodyOf } from '../../kit/client.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 import { readiness, startLeader, temporary, until } from '../follow/nodes.ts'
 import { type Balancer, hasHaproxy, startBalancer } from './balancer.ts'
-import { agent, ask, bodyOf, limitOf, openWebSocket, post, talk } from './client.ts'
+import { agent, ask, limitOf, openWebSocket, post, talk } from './client.ts'
 import { dealtMany } from './dealt.ts'
 import type { Checks } from './section.ts'
 

@@ -1,7 +1,8 @@
 /** What many users do at once, at a fixed rate: transactions, and calls of every kind. */
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { getContractAddress, type Hex, numberToHex, pad, toHex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import { bodyOf, post } from '../../kit/client.ts'
 import { KEYS } from '../../kit/node.ts'
 import { balanceOf, slotOf, TOKEN_CREATION, transferTo } from './token.ts'
 
@@ -47,8 +48,9 @@ export async function runLoad(options: {
     const localAddress = ADDRESSES[turn++ % ADDRESSES.length]!
     const started = performance.now()
     try {
-      const body = { jsonrpc: '2.0', id: turn, method, params }
-      const answer = JSON.parse(await post(`${url}${path}`, { body, agent, localAddress })) as {
+      const body = bodyOf(method, params, turn)
+      const { text } = await post(`${url}${path}`, body, { agent, localAddress })
+      const answer = JSON.parse(text) as {
         result?: unknown
         error?: { code: number; message: string }
       }
@@ -168,27 +170,4 @@ function callMix(of: {
     }
     return kinds[0]![1]()
   }
-}
-
-function post(
-  url: string,
-  {
-    body,
-    ...options
-  }: { readonly body: unknown; readonly agent: Agent; readonly localAddress: string },
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json' }
-    const sent = request(url, { method: 'POST', headers, ...options }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        text += chunk
-      })
-      response.on('end', () => resolve(text))
-      response.on('error', reject)
-    })
-    sent.on('error', reject)
-    sent.end(JSON.stringify(body))
-  })
 }

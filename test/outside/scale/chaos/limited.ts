@@ -1,5 +1,5 @@
 /** A caller who asks more often than it may, by a key, from several addresses: HAProxy has them at several replicas, and all count together. */
-import { bodyOf } from '../client.ts'
+import { bodyOf } from '../../../kit/client.ts'
 import { ask, type Notes, pause } from './notes.ts'
 import { metricOf, type Replica } from './replica.ts'
 import { KEY, LIMIT } from './world.ts'

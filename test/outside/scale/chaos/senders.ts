@@ -3,9 +3,9 @@ import type { Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
 import type { Reply } from '../../../kit/batch.ts'
+import { bodyOf } from '../../../kit/client.ts'
 import { call } from '../../../kit/node.ts'
 import { transferTo } from '../../soak/token.ts'
-import { bodyOf } from '../client.ts'
 import { ask, type Notes, pause } from './notes.ts'
 
 export type Sender = { readonly account: PrivateKeyAccount; nonce: number; readonly from: string }

@@ -1,0 +1,58 @@
+/** One request over HTTP, as a client with an address, connections and headers of its own sends it. */
+import { type Agent, type IncomingHttpHeaders, request } from 'node:http'
+
+export type Answer = {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+export type From = {
+  /** Its connections; false: a new one for this request. */
+  readonly agent?: Agent | false
+  /** An address of 127.0.0.0/8. */
+  readonly localAddress?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** The connection is ended after that. */
+  readonly timeoutMs?: number
+}
+
+/** Sends a body of JSON text. @throws what the connection ends with */
+export function post(url: string, body: string, from: From = {}): Promise<Answer> {
+  const { headers, timeoutMs, ...options } = from
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      url,
+      {
+        ...{ ...options, method: 'POST' },
+        headers: {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          ...headers,
+        },
+      },
+      (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode!,
+            headers: response.headers,
+            text: Buffer.concat(chunks).toString(),
+          }),
+        )
+      },
+    )
+    sent.on('error', reject)
+    if (timeoutMs !== undefined) {
+      const late = () => sent.destroy(new Error(`no answer within ${timeoutMs} ms`))
+      const timer = setTimeout(late, timeoutMs)
+      sent.on('close', () => clearTimeout(timer))
+    }
+    sent.end(body)
+  })
+}
+
+/** A request of JSON-RPC as text. */
+export const bodyOf = (method: string, params: readonly unknown[] = [], id = 1): string =>
+  JSON.stringify({ jsonrpc: '2.0', id, method, params })
