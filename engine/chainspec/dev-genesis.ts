@@ -37,12 +37,8 @@ export const DEV_GAS_LIMIT = 50_000_000n
 /** Equal options give an equal genesis. */
 export function devChain(options: DevOptions): ChainSpec {
   const chainId = options.chainId ?? options.parameters.chainId
-  const rulesAt = rulesOf({
-    ...options.parameters,
-    chainId,
-    schedule: options.schedule ?? NEWEST_AT_0,
-    hasEdits: true,
-  })
+  const { schedule = NEWEST_AT_0 } = options
+  const rulesAt = rulesOf({ ...options.parameters, chainId, schedule, hasEdits: true })
   const rules = rulesAt(0n, options.timestamp)
   const alloc: Allocation = new Map([
     ...DEV_ACCOUNTS.map(({ address }) => [address, { balance: DEV_BALANCE * 10n ** 18n }] as const),
@@ -73,6 +69,7 @@ export function devChain(options: DevOptions): ChainSpec {
     alloc,
     eip1559: rules.eip1559,
     blockTime: options.blockTime,
+    schedule,
     rulesAt,
   }
 }

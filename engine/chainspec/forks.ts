@@ -12,6 +12,8 @@ export type ForkRow = {
   readonly config: string
   /** May be left out of a schedule that has later forks. */
   readonly isOptional?: true
+  /** Its time says nothing on an OP chain, where an OP fork brings what an OP chain has of it. */
+  readonly isEthereumAlone?: true
   /** Of the EVM fork with the row's `spec`. */
   readonly contracts?: Partial<EvmContracts>
   /** The same. */
@@ -167,6 +169,7 @@ export const FORKS = [
     name: 'osaka',
     by: 'time',
     config: 'osakaTime',
+    isEthereumAlone: true,
     contracts: { modexp: 'bounded', hasP256Verify: true },
     opcodes: { hasLeadingZeros: true },
     changes: {
@@ -183,6 +186,7 @@ export const FORKS = [
     by: 'time',
     config: 'bpo1Time',
     isOptional: true,
+    isEthereumAlone: true,
     changes: { spec: 'bpo1', blobs: { target: 10n, max: 15n, updateFraction: 8_346_193n } },
   },
   {
@@ -190,11 +194,33 @@ export const FORKS = [
     by: 'time',
     config: 'bpo2Time',
     isOptional: true,
+    isEthereumAlone: true,
     changes: { spec: 'bpo2', blobs: { target: 14n, max: 21n, updateFraction: 11_684_671n } },
   },
-  { name: 'bpo3', by: 'time', config: 'bpo3Time', isOptional: true, changes: { spec: 'bpo3' } },
-  { name: 'bpo4', by: 'time', config: 'bpo4Time', isOptional: true, changes: { spec: 'bpo4' } },
-  { name: 'bpo5', by: 'time', config: 'bpo5Time', isOptional: true, changes: { spec: 'bpo5' } },
+  {
+    name: 'bpo3',
+    by: 'time',
+    config: 'bpo3Time',
+    isOptional: true,
+    isEthereumAlone: true,
+    changes: { spec: 'bpo3' },
+  },
+  {
+    name: 'bpo4',
+    by: 'time',
+    config: 'bpo4Time',
+    isOptional: true,
+    isEthereumAlone: true,
+    changes: { spec: 'bpo4' },
+  },
+  {
+    name: 'bpo5',
+    by: 'time',
+    config: 'bpo5Time',
+    isOptional: true,
+    isEthereumAlone: true,
+    changes: { spec: 'bpo5' },
+  },
 
   {
     name: 'bedrock',
@@ -289,6 +315,15 @@ export const FORKS = [
     },
   },
 ] as const satisfies readonly ForkRow[]
+
+/** Announced forks that have no row: blocks under their rules would be executed by older ones. */
+export const UNKNOWN_FORKS: readonly {
+  readonly title: string
+  readonly configs: readonly string[]
+}[] = [
+  { title: 'Lagoon', configs: ['lagoonTime', 'interopTime'] },
+  { title: 'Amsterdam', configs: ['amsterdamTime'] },
+]
 
 const ROWS: readonly ForkRow[] = FORKS
 const FIRST_OPTIMISM = ROWS.findIndex(({ changes }) => changes.isOptimism === true)

@@ -2,15 +2,14 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { ChainError } from './error.ts'
+import { checkOrder } from './fork-times.ts'
 import {
-  ETHEREUM_FORKS,
   FIRST_AFTER_MERGE,
   FORKS,
   type ForkName,
-  type ForkRow,
   MERGE,
   OPTIMISM_FORKS,
-  type Schedule,
+  UNKNOWN_FORKS,
 } from './forks.ts'
 import type { Allocation, GenesisFields } from './genesis.ts'
 import { bytesOf, fixedOf, given, type Json, objectOf, prefixed, uintOf, wordOf } from './json.ts'
@@ -127,13 +126,19 @@ function fieldsOf(file: Json<FileKey>): GenesisFields {
 }
 
 function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParameters {
+  refuseUnknown(config)
+  const isOptimism = given(config.optimism) || given(config[OPTIMISM_FORKS[0]!.config as ConfigKey])
   const schedule: { [Name in ForkName]?: bigint } = {}
-  for (const { name, config: key } of FORKS)
-    if (given(config[key])) schedule[name] = uintOf(config[key], `genesis.config.${key}`)
+  for (const fork of FORKS) {
+    const { name, config: key } = fork
+    if (!given(config[key])) continue
+    const at = uintOf(config[key], `genesis.config.${key}`)
+    if (!isOptimism || !('isEthereumAlone' in fork)) schedule[name] = at
+  }
   const merge = schedule[MERGE] ?? mergeOf(config, difficulty)
   // A first block that was mined is before the merge, whatever the file says.
   if (merge !== undefined) schedule[MERGE] = merge === 0n && difficulty > 0n ? 1n : merge
-  checkOrder(schedule)
+  checkOrder(schedule, { where: 'genesis.config', nameOf: ({ config: key }) => key })
   const chainId = uintOf(config.chainId, 'genesis.config.chainId')
   const blobSchedule = blobsOf(objectOf(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
   if (!given(config.optimism)) {
@@ -195,26 +200,18 @@ function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefine
   )
 }
 
-/** A fork needs all before it in its layer, at the same time or earlier, as they count. */
-function checkOrder(schedule: Schedule): void {
-  for (const layer of [ETHEREUM_FORKS, OPTIMISM_FORKS]) {
-    let before: ForkRow | undefined
-    let missing: ForkRow | undefined
-    for (const fork of layer) {
-      const at = schedule[fork.name as ForkName]
-      if (at === undefined) {
-        if (fork.isOptional !== true) missing ??= fork
-        continue
-      }
-      if (missing !== undefined)
-        throw new ChainError(`genesis.config: ${fork.config} is set, ${missing.config} is not`)
-      const earlier = before && schedule[before.name as ForkName]
-      if (before?.by === fork.by && earlier !== undefined && earlier > at)
-        throw new ChainError(
-          `genesis.config: ${fork.config} ${at} is before ${before.config} ${earlier}`,
-        )
-      before = fork
-    }
+/** A time whose fork has no row here would be ignored, and its blocks executed by other rules. @throws {ChainError} */
+function refuseUnknown(config: Json): void {
+  for (const [key, value] of Object.entries(config)) {
+    if (!/time$/i.test(key) || !given(value)) continue
+    if (FORKS.some((fork) => fork.config === key)) continue
+    const later = UNKNOWN_FORKS.find(({ configs }) => configs.includes(key))
+    const known = FORKS.filter(({ by }) => by === 'time').map((fork) => fork.config)
+    throw new ChainError(
+      later === undefined
+        ? `genesis.config.${key} is no fork of this version, which knows ${known.join(', ')}: correct the key, or set it to null if its rules never come`
+        : `genesis.config.${key}: this version does not know ${later.title}, and would execute its blocks by older rules; take a version that does, or set the key to null until then`,
+    )
   }
 }
 

@@ -1,14 +1,14 @@
 /** The genesis.json of a development chain, for whoever follows it. */
 import type { Hex } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
-import { FORKS, type Schedule } from './forks.ts'
+import { FORKS } from './forks.ts'
 import type { ChainSpec, GenesisAccount } from './types.ts'
 
 const quantity = (value: bigint | number): Hex => `0x${value.toString(16)}`
 
-/** Text of the file that `chainOfGenesis` makes the same chain from. @param schedule the chain's. Its allocation is at hand. */
-export function genesisFileOf(chain: ChainSpec, schedule: Schedule): string {
-  const { genesisHeader: header, chainId, eip1559, blockTime } = chain
+/** Text of the file that `chainOfGenesis` makes the same chain from. The chain's allocation is at hand. */
+export function genesisFileOf(chain: ChainSpec): string {
+  const { genesisHeader: header, chainId, eip1559, blockTime, schedule } = chain
   const { gaslessContract } = chain.rulesAt(header.number, header.timestamp)
   const forks = FORKS.flatMap(({ name, config }) => {
     const at = schedule[name]

@@ -5,10 +5,11 @@ import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { devChain } from './dev-genesis.ts'
 import { ChainError } from './error.ts'
+import { type ForkTimes, withForkTimes } from './fork-times.ts'
 import { isOptimismChain, OPTIMISM_FORKS } from './forks.ts'
 import { type Allocation, allocationRoots, type GenesisFields, genesisHeader } from './genesis.ts'
 import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
-import { NETWORKS, type Network, xlayerParameters } from './networks.ts'
+import { NETWORKS, NEWEST_AT_0, type Network, xlayerParameters } from './networks.ts'
 import { rulesOf } from './rules.ts'
 import type { ChainSpec } from './types.ts'
 
@@ -16,6 +17,8 @@ import type { ChainSpec } from './types.ts'
 export type ChainOption = {
   /** A known name or the path of a genesis.json. */
   readonly name: string
+  /** In place of the chain's own times. */
+  readonly forkTimes?: ForkTimes | undefined
   /** Present: a development chain with the rules of that one. */
   readonly dev?: {
     readonly chainId?: number | undefined
@@ -35,14 +38,18 @@ export type ChainOption = {
 /** Reads the files that the option names. @throws {ChainError} */
 export function chainSpec(option: ChainOption): ChainSpec {
   const network = NETWORKS.get(option.name)
-  if (option.dev !== undefined) return devSpec(option.dev, network ?? option.name)
-  return network === undefined ? chainOfGenesis(readJson(option.name)) : knownChain(network)
+  const { dev, forkTimes } = option
+  if (dev !== undefined) return devSpec(dev, network ?? option.name, forkTimes)
+  return network === undefined
+    ? chainOfGenesis(readJson(option.name), forkTimes)
+    : knownChain(network, forkTimes)
 }
 
 /** @param json a parsed genesis.json @throws {ChainError} */
-export function chainOfGenesis(json: unknown): ChainSpec {
+export function chainOfGenesis(json: unknown, forkTimes?: ForkTimes): ChainSpec {
   const { parameters, fields, alloc, stateHash, blockTime } = decodeGenesis(json)
-  const rulesAt = rulesOf(parameters)
+  const schedule = withForkTimes(parameters.schedule, forkTimes)
+  const rulesAt = rulesOf({ ...parameters, schedule })
   const roots = allocationRoots(alloc)
   const header = genesisHeader(fields, rulesAt(fields.number, fields.timestamp), {
     ...roots,
@@ -56,13 +63,18 @@ export function chainOfGenesis(json: unknown): ChainSpec {
     genesisHash: hashHeader(header),
     alloc: stateHash === undefined ? alloc : undefined,
     eip1559: constantsOf(parameters),
-    blockTime: blockTime ?? (isOptimismChain(parameters.schedule) ? 2 : 12),
+    blockTime: blockTime ?? (isOptimismChain(schedule) ? 2 : 12),
+    schedule,
     rulesAt,
   }
 }
 
-function knownChain({ name, parameters, genesis, blockTime }: Network): ChainSpec {
-  const rulesAt = rulesOf(parameters)
+function knownChain(
+  { name, parameters, genesis, blockTime }: Network,
+  forkTimes: ForkTimes | undefined,
+): ChainSpec {
+  const schedule = withForkTimes(parameters.schedule, forkTimes)
+  const rulesAt = rulesOf({ ...parameters, schedule })
   const header = genesisHeader(genesis, rulesAt(genesis.number, genesis.timestamp), genesis)
   return {
     name,
@@ -73,11 +85,16 @@ function knownChain({ name, parameters, genesis, blockTime }: Network): ChainSpe
     alloc: undefined,
     eip1559: constantsOf(parameters),
     blockTime,
+    schedule,
     rulesAt,
   }
 }
 
-function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): ChainSpec {
+function devSpec(
+  dev: NonNullable<ChainOption['dev']>,
+  base: Network | string,
+  forkTimes: ForkTimes | undefined,
+): ChainSpec {
   const { name, parameters, blockTime } = typeof base === 'string' ? baseOfFile(base) : base
   const chainId = dev.chainId === undefined ? parameters.chainId : BigInt(dev.chainId)
   const isXlayer = name.startsWith('xlayer')
@@ -87,6 +104,7 @@ function devSpec(dev: NonNullable<ChainOption['dev']>, base: Network | string): 
     parameters: isXlayer ? xlayerParameters(chainId, parameters.schedule) : parameters,
     blockTime: dev.blockTime ?? blockTime,
     chainId,
+    schedule: withForkTimes(NEWEST_AT_0, forkTimes, NEWEST_AT_0),
     timestamp: BigInt(dev.genesisTimestamp),
     ...(dev.gasLimit === undefined ? {} : { gasLimit: BigInt(dev.gasLimit) }),
     alloc: new Map([...allocOf(dev.predeploysFile), ...allocOf(dev.allocFile)]),

@@ -157,5 +157,7 @@ export type ChainSpec = {
   readonly eip1559: FeeConstants
   /** Seconds. */
   readonly blockTime: number
+  /** Fork → block number or seconds of its start; what `rulesAt` is made from. */
+  readonly schedule: { readonly [fork: string]: bigint | undefined }
   rulesAt(number: bigint, timestamp: bigint): Rules
 }

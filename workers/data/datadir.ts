@@ -2,6 +2,8 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ChainError } from '../../engine/chainspec/error.ts'
+import type { ForkTimes } from '../../engine/chainspec/fork-times.ts'
 import { type ChainOption, chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
@@ -92,10 +94,15 @@ function predeploysOf(path: string): string | undefined {
 export const given = (value: number | undefined): number | undefined =>
   Number.isSafeInteger(value) ? value : undefined
 
-/** The chain that a directory holds: a known one, or a development chain with its rules. @throws {DirectoryError} {ChainError} */
+/**
+ * The chain that a directory holds: a known one, or a development chain with its rules.
+ * @param own times of forks in place of those that the directory was written with
+ * @throws {DirectoryError} {ChainError}
+ */
 export function heldChain(
   asked: string | undefined,
   { path, marker, predeploysFile }: Omit<ChainPlace, 'nowSeconds'>,
+  own?: { readonly forkTimes: ForkTimes | undefined },
 ): ChainOption {
   if (marker === undefined)
     throw new DirectoryError(
@@ -110,10 +117,22 @@ export function heldChain(
     genesisTimestamp: given(marker.genesisTimestamp) ?? 0,
     gasLimit: given(marker.genesisGasLimit),
   }
-  const options: readonly ChainOption[] = [{ name }, { name, dev }]
-  const found = options.find(
-    (option) => bytesToHex(chainSpec(option).genesisHash) === marker.genesis,
-  )
+  const { forkTimes } = own ?? marker
+  const options: readonly ChainOption[] = [
+    { name, forkTimes },
+    { name, forkTimes, dev },
+  ]
+  const found = options.find((option) => isMarked(option, marker))
   // Without a match the directory's own check says what is in it.
   return found ?? options[0]!
+}
+
+/** Times of forks may fit the one chain of a name and not the other. */
+function isMarked(option: ChainOption, marker: Marker): boolean {
+  try {
+    return bytesToHex(chainSpec(option).genesisHash) === marker.genesis
+  } catch (error) {
+    if (error instanceof ChainError) return false
+    throw error
+  }
 }

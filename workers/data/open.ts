@@ -17,6 +17,7 @@ import type { SharedCalling } from '../thread/messages.ts'
 import { allRows, divide } from '../thread/rows.ts'
 import { createClockMemory } from '../thread/running-clock.ts'
 import { type ChainChoice, type DataDirectory, GENESIS_FILE, openDataDirectory } from './datadir.ts'
+import { settleForkTimes } from './fork-times.ts'
 import { openChain, provideGenesis } from './own-chain.ts'
 
 export type OpenedData = {
@@ -73,9 +74,12 @@ export async function openData(
     maxThreads: MAX_THREADS,
     advice: choice.advice,
   })
+  lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { leastMs: CLOSE_MS })
+  if (option.forkTimes !== undefined)
+    log.info({ forkTimes: option.forkTimes }, 'forks start at other times than the chain says')
+  settleForkTimes(database, { path: directory.path, option, chain })
   if (choice.made !== undefined) provideGenesis(directory.path, chain)
   if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))
-  lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { leastMs: CLOSE_MS })
   if (begin !== undefined) {
     const opened = { database, chain, path: directory.path }
     await begin(opened, { log, reporter, lifecycle })

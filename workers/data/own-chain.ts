@@ -1,9 +1,8 @@
 /** The chain of a data directory; the contracts of a development chain lie in a file there, which is made once, and again if it was damaged. */
-import { existsSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../../engine/chainspec/error.ts'
 import { genesisFileOf } from '../../engine/chainspec/genesis-writer.ts'
-import { NEWEST_AT_0 } from '../../engine/chainspec/networks.ts'
 import { contractCode, predeployAlloc } from '../../engine/chainspec/predeploys.ts'
 import { type ChainOption, chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
@@ -62,8 +61,11 @@ export function providePredeploys({ made }: Pick<ChainChoice, 'made'>, path: str
 
 /** The genesis.json of a development chain lies in its directory: `follow --chain DIR/genesis.json`. @throws {DirectoryError} */
 export function provideGenesis(path: string, chain: ChainSpec): void {
-  if (existsSync(join(path, GENESIS_FILE))) return
-  writeDurable(path, GENESIS_FILE, genesisFileOf(chain, NEWEST_AT_0))
+  const file = join(path, GENESIS_FILE)
+  const text = genesisFileOf(chain)
+  // A later start may have given times of forks.
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return
+  writeDurable(path, GENESIS_FILE, text)
 }
 
 type Made = OwnChain | ChainError

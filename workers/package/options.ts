@@ -67,6 +67,7 @@ const LISTS: Readonly<Record<NamesOf<readonly string[]>, true>> = {
   cors: true,
   hosts: true,
   unlock: true,
+  forkTime: true,
 }
 const TEXTS: Readonly<Record<NamesOf<string>, true>> = {
   chain: true,

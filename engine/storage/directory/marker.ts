@@ -10,6 +10,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { ForkTimes } from '../../chainspec/fork-times.ts'
 import { diskAdvice, diskFault } from '../database/disk-advice.ts'
 import { makeDirectory } from '../database/make-directory.ts'
 
@@ -29,6 +30,8 @@ export type Marker = {
   /** Seconds, and gas; a development chain is made again with them. */
   readonly genesisTimestamp: number
   readonly genesisGasLimit?: number
+  /** Times of forks that its blocks have in place of the chain's own (`--fork-time`). */
+  readonly forkTimes?: ForkTimes | undefined
 }
 
 export type Bootstrapping = { readonly from: string; readonly by: string }
@@ -127,7 +130,7 @@ function decodeMarker(text: string): Marker | undefined {
     return undefined
   }
   const { format, version, migratesFrom, chainId, genesis, chain } = value ?? {}
-  const { genesisTimestamp, genesisGasLimit, bootstraps } = value ?? {}
+  const { genesisTimestamp, genesisGasLimit, bootstraps, forkTimes } = value ?? {}
   if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
   // A newer format may have other fields: its version is enough to refuse it.
   return {
@@ -141,8 +144,14 @@ function decodeMarker(text: string): Marker | undefined {
     ...(Number.isSafeInteger(genesisGasLimit)
       ? { genesisGasLimit: genesisGasLimit as number }
       : {}),
+    ...(areForkTimes(forkTimes) ? { forkTimes } : {}),
   }
 }
+
+const areForkTimes = (value: unknown): value is ForkTimes =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.values(value).every((time) => time === 'off' || Number.isSafeInteger(time))
 
 const isBootstrapping = (value: unknown): value is Bootstrapping => {
   const { from, by } = (value ?? {}) as Readonly<Record<string, unknown>>

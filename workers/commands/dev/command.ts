@@ -1,5 +1,6 @@
 /** `flashnode dev`: the embedded network. */
 import { defineCommand } from '../../config/command.ts'
+import { forkTimeProblems } from '../../config/fork-time.ts'
 import { isOpenToAll, servingDefaults, servingProblems } from '../../config/serving.ts'
 import { type DevDefaults, FLAGS, socketsPerClientOn } from './flags.ts'
 
@@ -27,7 +28,7 @@ export const dev = defineCommand({
     }
   },
   problems(config, isFlag) {
-    const found = [...servingProblems(config, isFlag)]
+    const found = [...servingProblems(config, isFlag), ...forkTimeProblems(config.forkTime)]
     if (config.flashblockTimeMs > config.blockTimeMs)
       found.push('--flashblock-time-ms is longer than --block-time-ms: give a shorter one')
     if (config.safeLag > config.finalizedLag)

@@ -1,6 +1,7 @@
 /** What a development network can be told. */
 import { WIRE_FORMS } from '../../../engine/flashblocks/codec.ts'
 import type { ConfigOf } from '../../config/command.ts'
+import { FORK_TIME } from '../../config/fork-time.ts'
 import { choice, integer, option, optional, text } from '../../config/option.ts'
 import { LIMIT_FLAGS } from '../../config/options.ts'
 import { BEHIND, isLoopbackHost, type NodeDefaults, SERVING } from '../../config/serving.ts'
@@ -47,6 +48,7 @@ export const FLAGS = {
     fallback: undefined,
     text: 'instead of the id of --chain',
   }),
+  forkTime: FORK_TIME,
   gasLimit: option('GAS', optional(integer(5_000_000, 1_000_000_000)), {
     fallback: undefined,
     text: 'gas of a block, chosen when the chain is made',

@@ -1,8 +1,10 @@
 /** The node of a development network: it makes its chain, has keys that everybody knows, and a sequencer. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import type { ForkTimes } from '../../../engine/chainspec/fork-times.ts'
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { Marker } from '../../../engine/storage/directory/marker.ts'
+import { forkTimesOf } from '../../config/fork-time.ts'
 import { behindOf } from '../../config/serving.ts'
 import { type ChainChoice, GENESIS_FILE, given } from '../../data/datadir.ts'
 import type { Role } from '../../node/role.ts'
@@ -37,10 +39,12 @@ export function devRole(config: DevConfig): Role {
 
 /** Made from the flags once, then again as the directory says it was made. */
 export const devChain = (
-  config: Pick<DevConfig, 'chain' | 'chainId' | 'genesisAlloc' | 'gasLimit' | 'blockTimeMs'>,
+  config: Pick<DevConfig, 'chain' | 'chainId' | 'genesisAlloc' | 'gasLimit' | 'blockTimeMs'> &
+    Partial<Pick<DevConfig, 'forkTime'>>,
 ): ChainChoice => ({
   choose: ({ marker, predeploysFile, nowSeconds }) => ({
     name: config.chain,
+    forkTimes: laidOver(marker?.forkTimes, forkTimesOf(config.forkTime ?? [])),
     dev: {
       chainId: config.chainId ?? idOf(marker, config.chain),
       predeploysFile,
@@ -54,6 +58,10 @@ export const devChain = (
   advice: (held) => adviceFor(config, held),
   check() {},
 })
+
+/** A later start that gives no time of a fork goes on with the earlier one. */
+const laidOver = (held: ForkTimes | undefined, given: ForkTimes | undefined) =>
+  held === undefined || given === undefined ? (given ?? held) : { ...held, ...given }
 
 /** The id that the directory was made with, where it is a chain of the same name. */
 const idOf = (marker: Marker | undefined, name: string): number | undefined =>

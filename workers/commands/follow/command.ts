@@ -1,5 +1,6 @@
 /** `flashnode follow`: a node of a network that exists. */
 import { defineCommand } from '../../config/command.ts'
+import { forkTimeProblems } from '../../config/fork-time.ts'
 import { servingDefaults, servingProblems } from '../../config/serving.ts'
 import { FLAGS, type FollowDefaults, sourcesOf } from './flags.ts'
 import { leaderProblems } from './leader-flags.ts'
@@ -21,7 +22,7 @@ export const follow = defineCommand({
     }
   },
   problems(config, isFlag) {
-    const found = [...servingProblems(config, isFlag)]
+    const found = [...servingProblems(config, isFlag), ...forkTimeProblems(config.forkTime)]
     if (config.upstream.length === 0)
       found.push(
         `--upstream URL is needed: ${config.chain ?? 'the chain'} publishes none that is known here`,

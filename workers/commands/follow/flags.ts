@@ -2,6 +2,7 @@
 import { PUBLISHED } from '../../../engine/chainspec/published.ts'
 import { UPSTREAM_BOUNDS, type UpstreamLimits } from '../../../engine/sources/upstream/limits.ts'
 import type { ConfigOf, Given } from '../../config/command.ts'
+import { FORK_TIME } from '../../config/fork-time.ts'
 import {
   choice,
   flag,
@@ -51,6 +52,7 @@ export const FLAGS = {
     text: 'flashblocks feeds, all read at once: each is trusted for pending',
     shown: 'what the chain publishes',
   }),
+  forkTime: FORK_TIME,
   sequencer: option('URL', optional(url('http', 'https')), {
     fallback: undefined,
     text: 'where transactions are sent',

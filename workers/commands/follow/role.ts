@@ -1,6 +1,7 @@
 /** The node of a network that exists: blocks come from upstreams and feeds, and nobody's key is known. */
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
+import { forkTimesOf } from '../../config/fork-time.ts'
 import { behindOf } from '../../config/serving.ts'
 import { type ChainChoice, heldChain } from '../../data/datadir.ts'
 import type { Opened } from '../../data/open.ts'
@@ -66,9 +67,16 @@ function checkEmpty({ database, path }: Opened): void {
 export const DEFAULT_CHAIN = 'xlayer'
 
 /** That of the directory, which a `--chain` has to match; an empty one gets the chain that is asked for. */
-export const followedChain = ({ chain: asked }: Pick<FollowConfig, 'chain'>): ChainChoice => ({
-  choose: (place) =>
-    place.marker === undefined ? { name: asked ?? DEFAULT_CHAIN } : heldChain(asked, place),
+export const followedChain = ({
+  chain: asked,
+  forkTime = [],
+}: Pick<FollowConfig, 'chain'> & Partial<Pick<FollowConfig, 'forkTime'>>): ChainChoice => ({
+  choose(place) {
+    const forkTimes = forkTimesOf(forkTime)
+    return place.marker === undefined
+      ? { name: asked ?? DEFAULT_CHAIN, forkTimes }
+      : heldChain(asked, place, { forkTimes })
+  },
   made: undefined,
   file: asked === undefined || NETWORKS.has(asked) ? undefined : asked,
   advice: () => (asked === undefined ? '' : 'leave out --chain'),

@@ -1,0 +1,100 @@
+/** Times of forks that somebody sets in place of a chain's own, and the order that all times must keep. */
+import { ChainError } from './error.ts'
+import {
+  ETHEREUM_FORKS,
+  FORKS,
+  type ForkName,
+  type ForkRow,
+  isOptimismChain,
+  OPTIMISM_FORKS,
+  type Schedule,
+} from './forks.ts'
+import type { ChainSpec } from './types.ts'
+
+/** Fork → seconds, or 'off' for never. Plain data, as flags and a directory's marker have it. */
+export type ForkTimes = Readonly<Record<string, number | 'off'>>
+
+const ROWS: readonly ForkRow[] = FORKS
+/** Names of the forks that start at a time. */
+export const TIMED_FORKS: readonly string[] = ROWS.filter(({ by }) => by === 'time').map(
+  ({ name }) => name,
+)
+
+/** @param fixed forks that no time moves @throws {ChainError} */
+export function withForkTimes(
+  schedule: Schedule,
+  times: ForkTimes | undefined,
+  fixed: Schedule = {},
+): Schedule {
+  if (times === undefined) return schedule
+  const moved: { [Name in ForkName]?: bigint } = { ...schedule }
+  for (const [name, time] of Object.entries(times)) {
+    checkMovable(name, schedule, fixed)
+    if (time === 'off') delete moved[name as ForkName]
+    else moved[name as ForkName] = BigInt(time)
+  }
+  checkOrder(moved, { where: '--fork-time', nameOf: ({ name }) => name })
+  return moved
+}
+
+/**
+ * A fork needs all before it in its layer, at the same time or earlier.
+ * @throws {ChainError} that begins with `where` and has the names that `nameOf` gives
+ */
+export function checkOrder(
+  schedule: Schedule,
+  { where, nameOf }: { readonly where: string; readonly nameOf: (row: ForkRow) => string },
+): void {
+  for (const layer of [ETHEREUM_FORKS, OPTIMISM_FORKS]) {
+    let before: ForkRow | undefined
+    let missing: ForkRow | undefined
+    for (const fork of layer) {
+      const at = schedule[fork.name as ForkName]
+      if (at === undefined) {
+        if (fork.isOptional !== true) missing ??= fork
+        continue
+      }
+      if (missing !== undefined)
+        throw new ChainError(`${where}: ${nameOf(fork)} is set, ${nameOf(missing)} is not`)
+      const earlier = before && schedule[before.name as ForkName]
+      if (before?.by === fork.by && earlier !== undefined && earlier > at)
+        throw new ChainError(
+          `${where}: ${nameOf(fork)} ${at} is before ${nameOf(before)} ${earlier}`,
+        )
+      before = fork
+    }
+  }
+}
+
+/** Forks of which two schedules say different things, and the earliest time at which they do. */
+export function differingForks(
+  a: ChainSpec['schedule'],
+  b: ChainSpec['schedule'],
+): readonly { readonly name: string; readonly from: bigint }[] {
+  return TIMED_FORKS.flatMap((name) => {
+    const [one, other] = [a[name], b[name]]
+    if (one === other) return []
+    return [{ name, from: one === undefined || (other ?? one) < one ? other! : one }]
+  })
+}
+
+function checkMovable(name: string, schedule: Schedule, fixed: Schedule): void {
+  const row = ROWS.find((one) => one.name === name && one.by === 'time')
+  if (row === undefined)
+    throw new ChainError(`--fork-time: no fork of this version is called ${name}`)
+  if (fixed[name as ForkName] !== undefined)
+    throw new ChainError(
+      `--fork-time: a development chain has ${name} from its genesis on; it moves ${TIMED_FORKS.filter((one) => isLater(one, fixed)).join(', ')}`,
+    )
+  const isOptimism = isOptimismChain(schedule)
+  if (isOptimism === OPTIMISM_FORKS.includes(row)) return
+  throw new ChainError(
+    isOptimism
+      ? `--fork-time: ${name} has no effect of its own on an OP chain, whose forks bring it`
+      : `--fork-time: ${name} is a fork of OP chains, and this chain is none`,
+  )
+}
+
+/** OP forks that `fixed` lacks. */
+const isLater = (name: string, fixed: Schedule): boolean =>
+  fixed[name as ForkName] === undefined && OPTIMISM_FORKS.some((row) => row.name === name)

@@ -1,0 +1,99 @@
+/** A development chain changes its rules at the time that --fork-time names, and a follower with it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Hex, hexToNumber, numberToHex } from 'viem'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { opClient } from '../../fixtures/op-client.ts'
+import { call, type RunningNode, startNode } from '../../kit/node.ts'
+
+/** No block has this time by itself. */
+const KARST = Math.floor(Date.now() / 1_000) + 100_000
+const CAP = 1n << 24n
+const MODEXP: Hex = '0x0000000000000000000000000000000000000005'
+const P256VERIFY: Hex = '0x0000000000000000000000000000000000000100'
+
+let folder: string
+let node: RunningNode
+let follower: RunningNode
+let client: ReturnType<typeof opClient>
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'karst-'))
+  const own = ['--datadir', join(folder, 'data'), '--fork-time', `karst=${KARST}`]
+  node = await startNode([...own, '--rate-limit', 'off'])
+  client = opClient(node.url)
+  const feed = `${node.url.replace('http', 'ws')}/feed`
+  const source = ['--upstream', node.url, '--feed', feed, '--state', 'whole']
+  const chain = ['--chain', join(folder, 'data', 'genesis.json'), '--ephemeral']
+  follower = await startNode([...chain, ...source, '--rate-limit', 'off'], 'follow')
+}, 120_000)
+afterAll(async () => {
+  expect(await follower?.stop()).toBe(0)
+  expect(await node?.stop()).toBe(0)
+  rmSync(folder, { recursive: true })
+}, 60_000)
+
+type Block = { readonly hash: Hex; readonly transactions: readonly { readonly type: Hex }[] }
+const on = (of: RunningNode, method: string, ...params: readonly unknown[]) =>
+  call(of.url, method, params)
+const blockAt = (of: RunningNode, number: number) =>
+  on(of, 'eth_getBlockByNumber', numberToHex(number), true) as Promise<Block | null>
+const headOf = async (of: RunningNode) => hexToNumber((await on(of, 'eth_blockNumber')) as Hex)
+const isRefused = (asked: Promise<unknown>) =>
+  asked.then(
+    () => false,
+    () => true,
+  )
+
+/** Whether a call with this gas fails, of both nodes. */
+async function fails(to: Hex, gas: number): Promise<boolean> {
+  const asked = (of: RunningNode) => isRefused(on(of, 'eth_call', { to, gas: numberToHex(gas) }))
+  const [one, other] = [await asked(node), await asked(follower)]
+  expect(one).toBe(other)
+  return one
+}
+const estimate = async (to: Hex) =>
+  hexToNumber((await on(node, 'eth_estimateGas', { to, data: '0x' })) as Hex)
+
+test(
+  'calls, estimates and sends on both sides, and a first block of deposits',
+  SECONDS,
+  async () => {
+    expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([false, false])
+    expect(await estimate(MODEXP)).toBeLessThan(21_500)
+    await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n })
+
+    await on(node, 'evm_setNextBlockTimestamp', KARST)
+    await on(node, 'dev_pause')
+    const first = (await headOf(node)) + 1
+    const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
+    await on(node, 'dev_resume')
+    await expect.poll(() => headOf(follower), SECONDS).toBeGreaterThan(first)
+
+    const fork = await findFork(first)
+    const [mine, theirs] = [await blockAt(node, fork), await blockAt(follower, fork)]
+    expect(mine?.transactions.map(({ type }) => type)).toEqual(['0x7e'])
+    expect(theirs?.hash).toBe(mine?.hash)
+    const receipt = (await on(node, 'eth_getTransactionReceipt', waiting)) as { blockNumber: Hex }
+    expect(hexToNumber(receipt.blockNumber)).not.toBe(fork)
+
+    expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([true, true])
+    expect([await fails(MODEXP, 21_600), await fails(P256VERIFY, 28_000)]).toEqual([false, false])
+    expect(await estimate(MODEXP)).toBeGreaterThanOrEqual(21_500)
+    const above = client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n })
+    await expect(above).rejects.toThrow(
+      'transaction gas limit too high (cap: 16777216, tx: 16777217)',
+    )
+    await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP })
+  },
+)
+
+/** The block with the time of the fork. */
+async function findFork(from: number): Promise<number> {
+  for (let number = from; number <= (await headOf(node)); number++) {
+    const block = (await blockAt(node, number)) as unknown as { readonly timestamp: Hex }
+    if (hexToNumber(block.timestamp) >= KARST) return number
+  }
+  throw new Error('no block has the time of the fork')
+}

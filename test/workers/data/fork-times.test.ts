@@ -1,0 +1,80 @@
+/** `--fork-time` and the blocks that a directory has: their rules stay. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { chainSpec } from '../../../engine/chainspec/registry.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { readMarker } from '../../../engine/storage/directory/marker.ts'
+import { openDirectory } from '../../../engine/storage/directory/schema.ts'
+import { devChain } from '../../../workers/commands/dev/role.ts'
+import { followedChain } from '../../../workers/commands/follow/role.ts'
+import { servedChain } from '../../../workers/commands/serve/role.ts'
+import type { ChainChoice } from '../../../workers/data/datadir.ts'
+import { settleForkTimes } from '../../../workers/data/fork-times.ts'
+import { openChain, provideGenesis } from '../../../workers/data/own-chain.ts'
+import { temporaryDirectory } from '../../fixtures/databases.ts'
+
+const GENESIS = 1_700_000_000
+const dev = (...forkTime: string[]) =>
+  devChain({
+    ...{ chain: 'xlayer', chainId: 901, genesisAlloc: undefined, gasLimit: undefined },
+    ...{ blockTimeMs: 1_000, forkTime },
+  })
+
+/** As a node opens a directory. */
+async function open(path: string, choice: ChainChoice): Promise<ChainSpec> {
+  const { option, chain } = openChain(choice, { path, nowSeconds: GENESIS }, () => {})
+  const database = await openDirectory({ path, chain, chainName: option.name })
+  try {
+    settleForkTimes(database, { path, option, chain })
+    if (choice.made !== undefined) provideGenesis(path, chain)
+    importGenesis(database, chain)
+  } finally {
+    await database.close()
+  }
+  return chain
+}
+const karstOf = (chain: ChainSpec) => chain.schedule['karst']
+const genesisOf = (path: string) => chainSpec({ name: join(path, 'genesis.json') })
+
+test('a development chain: a time that no block has reached may be moved, and stays', async () => {
+  const path = temporaryDirectory()
+  expect(karstOf(await open(path, dev()))).toBe(undefined)
+  expect(readFileSync(join(path, 'genesis.json'), 'utf8')).not.toContain('karst')
+  expect(karstOf(await open(path, dev(`karst=${GENESIS + 50}`)))).toBe(BigInt(GENESIS + 50))
+  expect(karstOf(genesisOf(path))).toBe(BigInt(GENESIS + 50))
+  expect(karstOf(await open(path, dev()))).toBe(BigInt(GENESIS + 50))
+  expect(karstOf(await open(path, dev('karst=off')))).toBe(undefined)
+  expect(karstOf(await open(path, dev(`karst=${GENESIS + 70}`)))).toBe(BigInt(GENESIS + 70))
+  // Who serves the directory need not say it.
+  expect(karstOf(await open(path, servedChain({})))).toBe(BigInt(GENESIS + 70))
+})
+
+test('a time that a block has reached is refused, with the one that holds', async () => {
+  const path = temporaryDirectory()
+  await open(path, dev())
+  await expect(open(path, dev(`karst=${GENESIS}`))).rejects.toThrow(
+    `${path} has blocks up to time ${GENESIS}, whose rules have karst off, not ${GENESIS}: say --fork-time karst=off, or give --datadir another directory`,
+  )
+  expect(readMarker(path)?.forkTimes).toBe(undefined)
+  expect(karstOf(genesisOf(path))).toBe(undefined)
+
+  const from0 = temporaryDirectory()
+  await open(from0, dev('karst=0'))
+  await expect(open(from0, dev('karst=off'))).rejects.toThrow('say --fork-time karst=0, or')
+  expect(karstOf(await open(from0, dev()))).toBe(0n)
+})
+
+test('a follower says it at each start', async () => {
+  const [made, path] = [temporaryDirectory(), temporaryDirectory()]
+  await open(made, dev())
+  const chain = join(made, 'genesis.json')
+  const follow = (...forkTime: string[]) => followedChain({ chain, forkTime })
+  expect(karstOf(await open(path, follow('karst=0')))).toBe(0n)
+  await expect(open(path, follow())).rejects.toThrow('say --fork-time karst=0, or')
+  expect(karstOf(await open(path, follow('karst=0')))).toBe(0n)
+  const later = temporaryDirectory()
+  expect(karstOf(await open(later, follow(`karst=${GENESIS + 1}`)))).toBe(BigInt(GENESIS + 1))
+  expect(karstOf(await open(later, follow()))).toBe(undefined)
+})
