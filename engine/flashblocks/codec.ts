@@ -6,6 +6,7 @@
 import { brotliCompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import {
   field,
   isObject,
@@ -193,23 +194,25 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
   const transactions = readArray(field(diff, 'transactions'), 'diff.transactions')
   if (transactions.length > MAX_TRANSACTIONS)
     throw new Refusal('diff.transactions', `at most ${MAX_TRANSACTIONS}`, transactions.length)
-  const withdrawalsRoot = field(diff, 'withdrawals_root')
   const blobGasUsed = field(diff, 'blob_gas_used')
   return {
-    stateRoot: bytes('state_root', 32),
+    stateRoot: stated(bytes('state_root', 32)),
     receiptsRoot: bytes('receipts_root', 32),
     logsBloom: bytes('logs_bloom', 256),
     gasUsed: readQuantity(field(diff, 'gas_used'), 'diff.gas_used'),
-    blockHash: bytes('block_hash', 32),
+    blockHash: stated(bytes('block_hash', 32)),
     transactions: transactions.map(decodeRaw),
     withdrawalsRoot:
-      withdrawalsRoot === undefined
+      field(diff, 'withdrawals_root') === undefined
         ? undefined
-        : readBytes(withdrawalsRoot, 'diff.withdrawals_root', 32),
+        : stated(bytes('withdrawals_root', 32)),
     blobGasUsed:
       blobGasUsed === undefined ? undefined : readQuantity(blobGasUsed, 'diff.blob_gas_used'),
   }
 }
+
+/** No root and no hash is zero. */
+const stated = (hash: Bytes): Bytes | undefined => (equalBytes(hash, ZERO_32) ? undefined : hash)
 
 function decodeRaw(value: unknown, at: number): Bytes {
   const raw = readBytes(value, `diff.transactions[${at}]`)

@@ -1,8 +1,9 @@
 /** A flashblock as the JSON object that goes over the wire (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). */
 import { bytesToHex, quantity } from '../primitives/hex.ts'
+import { ZERO_32 } from '../primitives/words.ts'
 import type { Flashblock } from './types.ts'
 
-/** Keys in the order of X Layer's builder. A field that is undefined stays away. */
+/** Keys in the order of X Layer's builder. Roots and hashes that are not stated are zeros, other undefined fields stay away. */
 export function flashblockJson(flashblock: Flashblock) {
   const { base, delta, blockNumber } = flashblock
   return {
@@ -21,14 +22,14 @@ export function flashblockJson(flashblock: Flashblock) {
       base_fee_per_gas: quantity(base.baseFeePerGas),
     },
     diff: {
-      state_root: bytesToHex(delta.stateRoot),
+      state_root: bytesToHex(delta.stateRoot ?? ZERO_32),
       receipts_root: bytesToHex(delta.receiptsRoot),
       logs_bloom: bytesToHex(delta.logsBloom),
       gas_used: quantity(delta.gasUsed),
-      block_hash: bytesToHex(delta.blockHash),
+      block_hash: bytesToHex(delta.blockHash ?? ZERO_32),
       transactions: delta.transactions.map(bytesToHex),
       withdrawals: [],
-      withdrawals_root: delta.withdrawalsRoot && bytesToHex(delta.withdrawalsRoot),
+      withdrawals_root: bytesToHex(delta.withdrawalsRoot ?? ZERO_32),
       blob_gas_used: delta.blobGasUsed === undefined ? undefined : quantity(delta.blobGasUsed),
     },
     metadata: blockNumber === undefined ? undefined : { block_number: Number(blockNumber) },

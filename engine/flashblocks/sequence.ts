@@ -4,6 +4,7 @@
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { isSameFlashblock } from './identity.ts'
 import type { Flashblock, FlashblockEnd } from './types.ts'
 
 /** The payload that is being followed. */
@@ -16,8 +17,8 @@ export type Payload = {
   readonly targetIndex: number
   /** Flashblocks that it has, as an End said before all of them were taken. */
   readonly size: number | undefined
-  /** By index: what identifies each flashblock that was taken. The next due index is the length. */
-  readonly taken: readonly { readonly digest: bigint; readonly blockHash: Bytes }[]
+  /** By index. The next due index is the length. */
+  readonly taken: readonly Flashblock[]
   /** All of it was taken: End said so, or the target index. Nothing may follow but its repetition. */
   readonly isComplete: boolean
 }
@@ -77,18 +78,16 @@ export type EndVerdict =
 
 export const startSequence: Sequence = { payload: undefined, over: [] }
 
-/** `digest`: xxh3 of the packet. The same flashblock in another wire form is known by its block hash. */
 export function judgeFlashblock(
   sequence: Sequence,
-  incoming: { readonly flashblock: Flashblock; readonly digest: bigint },
+  flashblock: Flashblock,
   heights: Heights,
 ): { readonly verdict: FlashblockVerdict; readonly sequence: Sequence } {
-  const { flashblock } = incoming
   const verdict =
     sequence.payload?.payloadId === flashblock.payloadId
-      ? judgeKnown(sequence.payload, incoming)
+      ? judgeKnown(sequence.payload, flashblock)
       : judgeOther(sequence, flashblock, heights)
-  return { verdict, sequence: follow(sequence, incoming, verdict) }
+  return { verdict, sequence: follow(sequence, flashblock, verdict) }
 }
 
 /** `sent`: flashblocks that its feed has sent of the payload, without a hole; undefined: there was one. Left out: those taken. */
@@ -122,16 +121,10 @@ export function dropPayload(sequence: Sequence): Sequence {
 /** Several upstreams repeat each other within a block or two. */
 const PAYLOADS_REMEMBERED = 16
 
-function judgeKnown(
-  payload: Payload,
-  { flashblock, digest }: { readonly flashblock: Flashblock; readonly digest: bigint },
-): FlashblockVerdict {
+function judgeKnown(payload: Payload, flashblock: Flashblock): FlashblockVerdict {
   if ((heightOf(flashblock) ?? payload.number) !== payload.number) return 'heightChanged'
   const taken = payload.taken[flashblock.index]
-  if (taken)
-    return taken.digest === digest || equalBytes(taken.blockHash, flashblock.delta.blockHash)
-      ? 'duplicate'
-      : 'equivocation'
+  if (taken) return isSameFlashblock(taken, flashblock) ? 'duplicate' : 'equivocation'
   if (payload.isComplete) return 'afterEnd'
   return flashblock.index === payload.taken.length ? 'next' : 'early'
 }
@@ -164,12 +157,7 @@ export const isOver = ({ over }: Sequence, payloadId: string): boolean =>
 
 const heightOf = (flashblock: Flashblock) => flashblock.base?.blockNumber ?? flashblock.blockNumber
 
-function follow(
-  sequence: Sequence,
-  incoming: { readonly flashblock: Flashblock; readonly digest: bigint },
-  verdict: FlashblockVerdict,
-): Sequence {
-  const { flashblock } = incoming
+function follow(sequence: Sequence, flashblock: Flashblock, verdict: FlashblockVerdict): Sequence {
   switch (verdict) {
     case 'first':
     case 'firstOfNextBlock':
@@ -180,24 +168,21 @@ function follow(
       const begun = { number, parentHash, targetIndex: 0 }
       const { payloadId } = flashblock
       const empty = { ...begun, payloadId, size: undefined, taken: [], isComplete: false }
-      const payload = take(empty, incoming)
+      const payload = take(empty, flashblock)
       return { payload, over: dropPayload(sequence).over }
     }
     case 'next':
       return sequence.payload
-        ? { ...sequence, payload: take(sequence.payload, incoming) }
+        ? { ...sequence, payload: take(sequence.payload, flashblock) }
         : sequence
     default:
       return sequence
   }
 }
 
-function take(
-  payload: Payload,
-  { flashblock, digest }: { readonly flashblock: Flashblock; readonly digest: bigint },
-): Payload {
+function take(payload: Payload, flashblock: Flashblock): Payload {
   const targetIndex = flashblock.targetIndex || payload.targetIndex
-  const taken = [...payload.taken, { digest, blockHash: flashblock.delta.blockHash }]
+  const taken = [...payload.taken, flashblock]
   const isComplete =
     taken.length === payload.size || (targetIndex > 0 && flashblock.index >= targetIndex)
   return { ...payload, targetIndex, taken, isComplete }

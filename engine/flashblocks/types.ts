@@ -1,4 +1,7 @@
-/** The raw feed's messages, decoded (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). */
+/**
+ * The raw feed's messages, decoded (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). A subblock (ethereum-optimism/specs:
+ * protocol/subblocks.md) is a flashblock whose producer states no root and no hash.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 
 export type FlashblockBase = {
@@ -14,11 +17,12 @@ export type FlashblockBase = {
   readonly baseFeePerGas: bigint
 }
 export type FlashblockDelta = {
-  readonly stateRoot: Bytes
+  /** A root or hash that the producer leaves to its readers is 32 zero bytes on the wire, and undefined here. */
+  readonly stateRoot: Bytes | undefined
   readonly receiptsRoot: Bytes
   readonly logsBloom: Bytes
   readonly gasUsed: bigint
-  readonly blockHash: Bytes
+  readonly blockHash: Bytes | undefined
   /** Of this flashblock only. */
   readonly transactions: readonly Bytes[]
   readonly withdrawalsRoot: Bytes | undefined

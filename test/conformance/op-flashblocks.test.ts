@@ -1,6 +1,11 @@
-/** Recorded blocks of OP Sepolia (CONFORMANCE_DIR, op-blocks), cut into flashblocks at every place: whatever the cut, the recorded block. */
+/**
+ * Recorded blocks of OP Sepolia (CONFORMANCE_DIR, op-blocks), cut into flashblocks and into subblocks at every place: whatever the cut, the
+ * recorded block.
+ */
+
 import { beforeAll, describe, expect, test } from 'vitest'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
+import { subblockOf } from '../../engine/flashblocks/subblock.ts'
 import { hashHeader } from '../../engine/primitives/header-codec.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { readAccount, readSlot } from '../../engine/state/read.ts'
@@ -22,6 +27,8 @@ import { hex } from '../fixtures/writer-world.ts'
 const NUMBERS = [26_207_960, 26_207_961, 26_207_962, 26_207_963]
 const pathOf = (number: number) => `op-blocks/op-sepolia-${number}.json.gz`
 const PAYLOAD = '0x0000000000000001'
+const FORMS = ['flashblocks', 'subblocks'] as const
+type Form = (typeof FORMS)[number]
 
 describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', () => {
   const fast = countingEngine(engineByName('fast'))
@@ -35,12 +42,12 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
   /** Until it is canonical. */
   async function follow(
     block: RecordedBlock,
-    { cut, engine, name }: { cut: Cut; engine: CountingEngine; name: string },
+    { cut, engine, name, form }: { cut: Cut; engine: CountingEngine; name: string; form: Form },
   ): Promise<WitnessWorld> {
     const world = new WitnessWorld(block, { engine, before: recorded.get(block.number - 1) })
     await world.apply({ type: 'feed', feed: 0, isConnected: true })
     for (const [index, packet] of packetsOf(block, cut, PAYLOAD).entries()) {
-      await world.packet(packet)
+      await world.packet(form === 'subblocks' ? subblockOf(packet) : packet)
       await world.settle()
       expect(world.heads().pending, nameWith(name, world)).toEqual([block.number, index])
     }
@@ -53,25 +60,36 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
   }
 
   /** One session of the engine: its flashblocks have extended it, and nothing came after. */
-  async function tryCut(block: RecordedBlock, cut: Cut, engine: CountingEngine): Promise<void> {
+  async function tryCut(
+    block: RecordedBlock,
+    cut: Cut,
+    { engine, form }: { engine: CountingEngine; form: Form },
+  ): Promise<void> {
     const { opened } = engine
-    const name = `block ${block.number} cut into ${nameOf(cut)} on ${engine.name}`
-    const world = await follow(block, { cut, engine, name })
+    const name = `block ${block.number} cut into ${form} of ${nameOf(cut)} on ${engine.name}`
+    const world = await follow(block, { cut, engine, name, form })
     expect(outcomeOf(world, block), nameWith(name, world)).toEqual(recordedOf(block))
     const indexes = world.executed.map(({ message }) => 'index' in message && message.index)
     expect(indexes, name).toEqual([...cut.keys()])
     expect([engine.opened - opened, engine.open], name).toEqual([1, 0])
   }
 
-  test.each(NUMBERS)('%s, at every place', (number) => everyCut(recorded.get(number)!), 20_000)
+  describe.each(FORMS)('%s', (form) => {
+    test.each(NUMBERS)(
+      '%s, at every place',
+      (number) => everyCut(recorded.get(number)!, form),
+      20_000,
+    )
+  })
   test.each(NUMBERS)('%s, once on the reference engine', (number) => oneCut(recorded.get(number)!))
 
-  async function everyCut(block: RecordedBlock): Promise<void> {
-    for (const cut of cutsOf(block)) await tryCut(block, cut, fast)
+  async function everyCut(block: RecordedBlock, form: Form): Promise<void> {
+    for (const cut of cutsOf(block)) await tryCut(block, cut, { engine: fast, form })
   }
   async function oneCut(block: RecordedBlock): Promise<void> {
     const half = Math.ceil(block.transactions.length / 2)
-    await tryCut(block, [half, block.transactions.length - half], reference)
+    const cut = [half, block.transactions.length - half]
+    await tryCut(block, cut, { engine: reference, form: 'flashblocks' })
   }
 })
 

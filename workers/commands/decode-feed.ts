@@ -42,7 +42,6 @@ function normalised(flashblock: Flashblock, sides: FeedSideData) {
     base: json.base ?? null,
     diff: {
       ...json.diff,
-      withdrawals_root: json.diff.withdrawals_root ?? null,
       blob_gas_used: json.diff.blob_gas_used ?? null,
     },
     metadata: {

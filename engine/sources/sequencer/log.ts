@@ -1,5 +1,6 @@
 /** The packets of blocks that are not durable yet: in the journal and in memory, so that a block can be begun again with the same prefix. */
 import { decodePacket } from '../../flashblocks/codec.ts'
+import { isSameFlashblock } from '../../flashblocks/identity.ts'
 import type { FeedMessage, Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
@@ -93,18 +94,20 @@ function readBlocks(journalled: Iterable<Bytes>): Map<bigint, RecordedPacket[]> 
   return blocks
 }
 
-/** A flashblock that is sent again in another form takes the place of the first, and of what came behind that. */
+/** Another flashblock of the same payload and index takes the place of the first, and of what came behind that. */
 function add(packets: RecordedPacket[], recorded: RecordedPacket): void {
   const { message } = recorded
   if (message.type === 'flashblock') {
-    const first = packets.findIndex(
-      (other) =>
-        isFlashblock(other) &&
-        other.message.payloadId === message.payloadId &&
-        other.message.index === message.index &&
-        !equalBytes(other.message.delta.blockHash, message.delta.blockHash),
-    )
-    if (first >= 0) packets.length = first
+    const isOfIt = (other: RecordedPacket) =>
+      isFlashblock(other) &&
+      other.message.payloadId === message.payloadId &&
+      other.message.index === message.index
+    const at = packets.findIndex(isOfIt)
+    const known = packets[at]
+    if (known !== undefined && isFlashblock(known)) {
+      if (isSameFlashblock(known.message, message)) return
+      packets.length = at
+    }
   }
   packets.push(recorded)
 }

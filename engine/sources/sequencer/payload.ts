@@ -6,9 +6,9 @@ import type {
   BlockAttributes,
   BlockCheckpoint,
   BlockExecution,
-  BlockSums,
   ExecutedTransaction,
 } from '../../execution/transaction/types.ts'
+import { type Outcomes, subblockOf } from '../../flashblocks/subblock.ts'
 import type { Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
@@ -31,11 +31,13 @@ export interface Payload {
   readonly cutGasUsed: bigint
   /** The next flashblock: what is uncut. */
   cut(targetIndex: number): Promise<Flashblock>
+  /** What the newest flashblock did, while nothing is uncut. */
+  outcomes(): Promise<Outcomes>
   /** Index of the newest flashblock above index 0 that has transactions; undefined: none has. */
   newestFilled(): number | undefined
   /** Takes back flashblock `index`, above 0, and those behind it, and what is uncut: gives their transactions. */
   uncutFrom(index: number): readonly ExecutedTransaction[]
-  /** Executes a flashblock that was cut before; undefined when it says the same as its packet, else what differs. */
+  /** Executes a flashblock that was cut before; undefined when all that its packet states is so, else what differs. */
   replay(flashblock: Flashblock): Promise<string | undefined>
   sealed(): SealedBlock
   /** Ends the execution, once: what was executed can still be read. */
@@ -48,17 +50,19 @@ export type PayloadOptions = {
   readonly execution: BlockExecution
   /** Storage root of the message passer at the parent. */
   readonly withdrawalsRoot: Bytes | undefined
+  /** Its flashblocks state no roots and no hash. */
+  readonly areSubblocks?: boolean
   /** Of a diff over the parent; undefined: not at hand. */
   roots(diff: StateDiff): Promise<Roots | undefined>
 }
 
 export async function openPayload(options: PayloadOptions): Promise<Payload> {
-  const { id, execution } = options
-  const { attributes, rules } = execution
+  const { id, execution, areSubblocks = false } = options
   let index = -1
   let count = 0
   let since: BlockCheckpoint | undefined
-  let withdrawalsRoot = options.withdrawalsRoot ?? ZERO_32
+  /** undefined: the newest flashblock does not state it. */
+  let withdrawalsRoot: Bytes | undefined = options.withdrawalsRoot ?? ZERO_32
   const ends: End[] = []
   await begin(execution)
 
@@ -68,7 +72,10 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     since = execution.checkpoint()
     ends.push({ count, since, withdrawalsRoot })
   }
-  const headerWith = (stateRoot: Bytes) => headerOf(execution, { stateRoot, withdrawalsRoot })
+  const headerWith = (stateRoot: Bytes = ZERO_32) =>
+    headerOf(execution, { stateRoot, withdrawalsRoot: withdrawalsRoot ?? ZERO_32 })
+  const isRootDue = async () =>
+    index < 0 || withdrawalsRoot === undefined || touchesMessagePasser(await execution.diff(since))
 
   return {
     id,
@@ -83,21 +90,17 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       return since?.gasUsed ?? 0n
     },
     async cut(targetIndex) {
-      const isFirst = index < 0
-      const isTouched = !isFirst && touchesMessagePasser(await execution.diff(since))
-      const roots = isFirst || isTouched ? await options.roots(await execution.diff()) : undefined
-      if (roots) withdrawalsRoot = roots.withdrawalsRoot
+      const areDue = !areSubblocks && (await isRootDue())
+      const roots = areDue ? await options.roots(await execution.diff()) : undefined
+      withdrawalsRoot = areSubblocks ? undefined : (roots?.withdrawalsRoot ?? withdrawalsRoot)
       // Above index 0 the state root is left to the end of the block, as X Layer's builder leaves it.
-      const stateRoot = (isFirst ? roots?.stateRoot : undefined) ?? ZERO_32
-      const sums = execution.sums()
-      const header = headerWith(stateRoot)
-      const transactions = execution.executed.slice(count).map((done) => done.transaction.raw)
+      const header = headerWith(index < 0 ? roots?.stateRoot : undefined)
+      const delta = deltaOf(execution, header, count)
       advance()
-      const base = index === 0 ? baseOf(attributes) : undefined
-      const delta = deltaOf({ header, sums, transactions, hasDaFootprint: rules.hasDaFootprint })
-      const blockNumber = attributes.number
-      return { type: 'flashblock', payloadId: id, index, targetIndex, base, delta, blockNumber }
+      const cut = flashblockOf(execution, { payloadId: id, index, targetIndex, delta })
+      return areSubblocks ? subblockOf(cut) : cut
     },
+    outcomes: () => outcomesAfter(execution, ends[index - 1]),
     newestFilled: () => newestFilled(ends),
     uncutFrom(from) {
       const end = ends[from - 1]
@@ -112,13 +115,23 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
     async replay(flashblock) {
       const problem = await executeAll(execution, flashblock)
       if (problem !== undefined) return problem
-      withdrawalsRoot = flashblock.delta.withdrawalsRoot ?? withdrawalsRoot
-      const hash = hashHeader(headerWith(flashblock.delta.stateRoot))
+      withdrawalsRoot = flashblock.delta.withdrawalsRoot
+      const header = headerWith(flashblock.delta.stateRoot)
       advance()
-      return hashProblem(hash, flashblock)
+      return headerProblem(header, flashblock)
     },
     sealed: () => sealedBlock(id, execution),
     close: () => execution.close(),
+  }
+}
+
+/** Of what is executed behind the end of a flashblock; undefined: in all of the block. */
+async function outcomesAfter(execution: BlockExecution, end: End | undefined): Promise<Outcomes> {
+  const executed = execution.executed.slice(end?.count ?? 0)
+  const diff = await execution.diff(end?.since)
+  return {
+    receipts: executed.map(({ transaction: { hash }, receipt }) => ({ hash, receipt })),
+    balances: diff.map(({ address, after }) => ({ address, balance: after?.balance ?? 0n })),
   }
 }
 
@@ -126,7 +139,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
 type End = {
   readonly count: number
   readonly since: BlockCheckpoint
-  readonly withdrawalsRoot: Bytes
+  readonly withdrawalsRoot: Bytes | undefined
 }
 
 function newestFilled(ends: readonly End[]): number | undefined {
@@ -134,26 +147,26 @@ function newestFilled(ends: readonly End[]): number | undefined {
   return at < 0 ? undefined : at
 }
 
-const deltaOf = ({
-  header,
-  sums,
-  transactions,
-  hasDaFootprint,
-}: {
-  readonly header: Header
-  readonly sums: BlockSums
-  readonly transactions: readonly Bytes[]
-  readonly hasDaFootprint: boolean
-}): Flashblock['delta'] => ({
-  stateRoot: header.stateRoot,
-  receiptsRoot: sums.receiptsRoot,
-  logsBloom: sums.logsBloom,
-  gasUsed: sums.gasUsed,
-  blockHash: hashHeader(header),
-  transactions,
-  withdrawalsRoot: header.withdrawalsRoot,
-  blobGasUsed: hasDaFootprint ? sums.blobGasUsed : undefined,
+const flashblockOf = (
+  { attributes }: BlockExecution,
+  cut: Pick<Flashblock, 'payloadId' | 'index' | 'targetIndex' | 'delta'>,
+): Flashblock => ({
+  ...cut,
+  type: 'flashblock',
+  base: cut.index === 0 ? baseOf(attributes) : undefined,
+  blockNumber: attributes.number,
 })
+
+function deltaOf(execution: BlockExecution, header: Header, from: number): Flashblock['delta'] {
+  const { stateRoot, receiptsRoot, logsBloom, gasUsed, withdrawalsRoot } = header
+  return {
+    ...{ receiptsRoot, logsBloom, gasUsed, withdrawalsRoot },
+    stateRoot: equalBytes(stateRoot, ZERO_32) ? undefined : stateRoot,
+    blockHash: hashHeader(header),
+    transactions: execution.executed.slice(from).map(({ transaction }) => transaction.raw),
+    blobGasUsed: execution.rules.hasDaFootprint ? execution.sums().blobGasUsed : undefined,
+  }
+}
 
 const headerOf = (
   execution: BlockExecution,
@@ -173,9 +186,26 @@ async function begin(execution: BlockExecution): Promise<void> {
   }
 }
 
-function hashProblem(hash: Bytes, { index, delta }: Flashblock): string | undefined {
-  if (equalBytes(hash, delta.blockHash)) return undefined
-  return `index ${index} gives block hash ${bytesToHex(hash)}, its packet says ${bytesToHex(delta.blockHash)}`
+/** The first member of the header that is not what the packet states. */
+function headerProblem(header: Header, { index, delta }: Flashblock): string | undefined {
+  const blobGasUsed = delta.blobGasUsed === undefined ? undefined : (header.blobGasUsed ?? 0n)
+  const compared: readonly (readonly [
+    string,
+    Bytes | bigint | undefined,
+    typeof blobGasUsed | Bytes,
+  ])[] = [
+    ['gas', header.gasUsed, delta.gasUsed],
+    ['receipts root', header.receiptsRoot, delta.receiptsRoot],
+    ['logs bloom', header.logsBloom, delta.logsBloom],
+    ['blob gas', blobGasUsed, delta.blobGasUsed],
+    ['block hash', delta.blockHash && hashHeader(header), delta.blockHash],
+  ]
+  const text = (value: Bytes | bigint | undefined) =>
+    typeof value === 'object' ? bytesToHex(value) : `${value}`
+  const wrong = compared.find(([, ours, theirs]) => text(ours) !== text(theirs))
+  if (wrong === undefined) return undefined
+  const [what, ours, theirs] = wrong
+  return `index ${index} gives ${what} ${text(ours)}, its packet says ${text(theirs)}`
 }
 
 /** What is wrong with the first transaction that does not execute. */

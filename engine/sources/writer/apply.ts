@@ -88,11 +88,13 @@ export async function takeDiff(
   next: {
     readonly place: DiffPlace
     readonly raws: readonly Bytes[]
+    /** Asked only where a leader has told something; undefined: the source does not know it. */
+    readonly hash: (() => Bytes) | undefined
     readonly judge: () => Mismatch | undefined
   },
 ): Promise<Found> {
   const suspects: Suspect[] = []
-  const { hash } = next.place
+  const { hash } = next
   if (!isOn(state) || hash === undefined || isChosen(state, next.place))
     return { taken: undefined, told: [], suspects }
   const transactions = decoded(state, next.raws)
@@ -102,7 +104,7 @@ export async function takeDiff(
     return { taken: undefined, told: [], suspects }
   const { senderOf } = state.expected
   for (const diff of state.applying.held.at(next.place)) {
-    const done = await apply(block, diff, { ...next, hash, transactions, senderOf })
+    const done = await apply(block, diff, { ...next, hash: hash(), transactions, senderOf })
     if (done === 'other') count(state, 'diff_other')
     else if ('kind' in done) suspects.push({ diff, fault: done })
     else return { taken: diff, told: done.told, suspects }

@@ -67,12 +67,7 @@ export function checkFirstTransaction(
 
 /** Sums so far against what a flashblock says they are. */
 export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | undefined {
-  return (
-    checkSums(sums, delta) ??
-    (delta.blobGasUsed === undefined
-      ? undefined
-      : differ('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed))
-  )
+  return checkSums(sums, delta) ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)
 }
 
 /** A canonical block's sums, as far as its source knows them, against ours. */
@@ -133,7 +128,7 @@ export function differ(
 }
 
 /** Nothing where nobody knows theirs. */
-function differKnown(
+export function differKnown(
   kind: string,
   ours: Bytes | bigint | undefined,
   theirs: Bytes | bigint | undefined,

@@ -124,7 +124,9 @@ function isAllThere(state: WriterState, block: LiveBlock, packet: FlashblockPack
     before?.payloadId === block.payloadId &&
     before?.hasHole === false &&
     before.inRow === payload.taken.length &&
-    (state.loneEnd === block.payloadId || !runOf(state, packet.feed).tellsEnds)
+    (state.loneEnd === block.payloadId ||
+      before.areSubblocks ||
+      !runOf(state, packet.feed).tellsEnds)
   )
 }
 

@@ -2,6 +2,7 @@
  * What each feed has sent, what one of them may do to what another one has sent, and what goes on to those who follow this node: frames that
  * were judged, as they came, in the order in which they are shown.
  */
+import { isSubblock } from '../../flashblocks/identity.ts'
 import type { LiveBlock } from './live-block.ts'
 import type { FeedRun, Received } from './shelf.ts'
 import { emit, type WriterState } from './state.ts'
@@ -22,7 +23,7 @@ export function receive(state: WriterState, packet: FeedPacket): Received {
     return { ...packet, sent: isWhole ? payload.inRow : undefined }
   }
   const { payloadId, index, base, blockNumber } = message
-  const { inRow, hasHole } = isSame ? payload : { inRow: 0, hasHole: false }
+  const { inRow, hasHole, areSubblocks } = isSame ? payload : NOTHING_SENT
   const height = base?.blockNumber ?? blockNumber
   if (message.targetIndex > 0) run.tellsEnds = true
   const isOld = height !== undefined && height <= BigInt(state.chain.canonical.handle.number)
@@ -31,9 +32,12 @@ export function receive(state: WriterState, packet: FeedPacket): Received {
     payloadId,
     inRow: index === inRow ? inRow + 1 : inRow,
     hasHole: hasHole || index > inRow,
+    areSubblocks: areSubblocks && isSubblock(message),
   }
   return base === undefined || isSame ? packet : { ...packet, before: payload }
 }
+
+const NOTHING_SENT = { inRow: 0, hasHole: false, areSubblocks: true }
 
 /** A flashblock is news by its bytes: its index may have come before in a wrong one. */
 function noteNews(

@@ -1,6 +1,10 @@
 /** One flashblock: executed, checked in every sum, put into its block's table, shown. What fails leaves nothing behind. */
+import type { BlockSums } from '../../execution/transaction/types.ts'
 import type { Sequence } from '../../flashblocks/sequence.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
+import type { Bytes } from '../../primitives/bytes.ts'
+import { orderedRoot } from '../../primitives/ordered-root.ts'
+import { ZERO_32 } from '../../primitives/words.ts'
 import { attributesOf } from '../base-attributes.ts'
 import { settleDiffs, takeDiff } from './apply.ts'
 import {
@@ -8,6 +12,7 @@ import {
   checkDelta,
   checkFirstTransaction,
   differ,
+  differKnown,
   type Mismatch,
 } from './checks.ts'
 import { hasOthers, relayFlashblock } from './feeds.ts'
@@ -123,17 +128,19 @@ async function executeFlashblock(
   const { delta, index, payloadId } = message
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
-  const place = { number: block.handle.number, index, payloadId, hash: delta.blockHash }
+  const place = { number: block.handle.number, index, payloadId }
   const judge = () => wrongOf(state, block, message)
-  const found = await takeDiff(state, block, { place, raws: delta.transactions, judge })
+  const hash = () => statedHash(block, message)
+  const found = await takeDiff(state, block, { place, raws: delta.transactions, hash, judge })
   const wrong =
     found.taken === undefined ? ((await executeNew(state, block, message)) ?? judge()) : undefined
   if (wrong !== undefined) return wrong
-  const { header, hash } = headerSoFar(block, message)
+  const partial = headerSoFar(block, message)
   const diff = await execution.diff(checkpoint)
   block.executeMs += state.options.now() - startedMs
-  if (addIncrement(state, block, { index, header, hash, diff, from }) === 'full') return 'full'
-  settleDiffs(state, block, { place, found, diff, executed: execution.executed.slice(from) })
+  if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
+  const executed = execution.executed.slice(from)
+  settleDiffs(state, block, { place: { ...place, hash: partial.hash }, found, diff, executed })
   return undefined
 }
 
@@ -162,14 +169,36 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
       ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
       : undefined) ??
     checkDelta(execution.sums(), delta) ??
-    differ('blockHash', headerSoFar(block, message).hash, delta.blockHash)
+    differKnown('blockHash', headerSoFar(block, message).hash, delta.blockHash)
   )
 }
 
-function headerSoFar(block: LiveBlock, { delta }: Flashblock) {
-  const { execution } = block.open!
-  const { attributes, rules } = execution
-  return headerOf({ attributes, rules, sums: execution.sums() }, delta)
+/** Roots that no hash of the flashblock covers are zero in it. Whoever follows the same feed gets the same partial header. */
+function headerSoFar(
+  block: LiveBlock,
+  { delta }: Flashblock,
+  sums: BlockSums = block.open!.execution.sums(),
+) {
+  const { attributes, rules } = block.open!.execution
+  const { stateRoot = ZERO_32, withdrawalsRoot = ZERO_32 } =
+    delta.blockHash === undefined ? {} : delta
+  return headerOf({ attributes, rules, sums }, { stateRoot, withdrawalsRoot })
+}
+
+/** The hash of the partial block by which leaders bind what they tell: the stated one, or of the header that is stated. */
+function statedHash(block: LiveBlock, message: Flashblock): Bytes {
+  const { blockHash, transactions, receiptsRoot, logsBloom, gasUsed, blobGasUsed } = message.delta
+  if (blockHash !== undefined) return blockHash
+  const before = block.open!.execution.executed.map(({ transaction }) => transaction.raw)
+  const transactionsRoot = orderedRoot([...before, ...transactions])
+  const sums = {
+    transactionsRoot,
+    receiptsRoot,
+    logsBloom,
+    gasUsed,
+    blobGasUsed: blobGasUsed ?? 0n,
+  }
+  return headerSoFar(block, message, sums).hash
 }
 
 async function show(

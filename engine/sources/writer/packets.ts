@@ -62,8 +62,7 @@ async function judge(state: WriterState, packet: Received, before?: Wait<Receive
   if (message.type === 'end') return onEnd(state, packet)
   if (state.wrongDigests.includes(packet.digest)) return count(state, 'feed_wrong_again')
   const flashblock = { ...packet, message }
-  const incoming = { flashblock: message, digest: packet.digest }
-  const { verdict, sequence } = judgeFlashblock(state.sequence, incoming, heightsOf(state))
+  const { verdict, sequence } = judgeFlashblock(state.sequence, message, heightsOf(state))
   if (verdict === 'missingFirst' && state.rivals.has(message.payloadId))
     return keep(state, state.rivals, packet)
   try {

@@ -15,6 +15,8 @@ export type SentPayload = {
   readonly inRow: number
   /** Others of it may have been lost. */
   readonly hasHole: boolean
+  /** Nothing tells how many there are, whatever the feed told of payloads in the other form. */
+  readonly areSubblocks: boolean
 }
 
 /** What is known of a feed. */

@@ -95,7 +95,9 @@ async function fillWhole(
   const { attributes, rules } = execution
   const place = wholePlace(sealed)
   const judge = () => wrongOfWhole(state, execution, sealed)
-  const found = await takeDiff(state, block, { place, raws: sealed.transactions, judge })
+  const { hash: canonical, transactions: raws } = sealed
+  const told = { place, raws, judge, hash: canonical && (() => canonical) }
+  const found = await takeDiff(state, block, told)
   if (found.taken === undefined) {
     await execution.begin()
     const wrong = (await executeAll(execution, sealed.transactions)) ?? judge()

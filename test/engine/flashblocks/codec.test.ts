@@ -9,6 +9,7 @@ import {
   MAX_INDEX,
   MAX_TRANSACTIONS,
   socketData,
+  WIRE_FORMS,
   type WireForm,
 } from '../../../engine/flashblocks/codec.ts'
 import { flashblockJson } from '../../../engine/flashblocks/json.ts'
@@ -112,6 +113,26 @@ describe('wire forms', () => {
     expect(Object.hasOwn(sent.diff, 'blob_gas_used')).toBe(false)
   })
 
+  const zeros = `0x${'00'.repeat(32)}`
+  const absent: [field: string, name: keyof Flashblock['delta'], value: unknown][] = [
+    ['state_root', 'stateRoot', zeros],
+    ['block_hash', 'blockHash', zeros],
+    ['withdrawals_root', 'withdrawalsRoot', zeros],
+    ['withdrawals_root', 'withdrawalsRoot', undefined],
+    ['withdrawals_root', 'withdrawalsRoot', null],
+  ]
+  test.each(absent)('a %s that is not stated: %s from %s', (field, name, value) => {
+    const message = { ...index3, delta: { ...index3.delta, [name]: undefined } }
+    expect(decodePacket(withField(`diff.${field}`, value))).toMatchObject({ message })
+    expect(JSON.parse(encodePacket(message, 'plain').toString()).diff[field]).toBe(zeros)
+  })
+
+  test('other zeros are what they say', () => {
+    const packet = withField('diff.receipts_root', zeros)
+    const delta = { ...index3.delta, receiptsRoot: byte(0) }
+    expect(decodePacket(packet)).toMatchObject({ message: { delta } })
+  })
+
   test('the sibling variant of the envelope is ignored', () => {
     expect(decodePacket(text({ OpBuiltPayload: {} }))).toHaveProperty('ignore')
   })
@@ -195,6 +216,11 @@ describe('refused, with the field named', () => {
 
 const bytesOf = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })
 const uint = (bits: number) => fc.bigInt({ min: 0n, max: (1n << BigInt(bits)) - 1n })
+/** Zeros are none. */
+const hashes = fc.option(
+  bytesOf(32).filter((hash) => hash.some((one) => one !== 0)),
+  { nil: undefined },
+)
 const flashblocks: fc.Arbitrary<Flashblock> = fc
   .record({
     payloadId: bytesOf(8).map((id) => `0x${Buffer.from(id).toString('hex')}`),
@@ -212,13 +238,13 @@ const flashblocks: fc.Arbitrary<Flashblock> = fc
       baseFeePerGas: uint(256),
     }),
     delta: fc.record({
-      stateRoot: bytesOf(32),
+      stateRoot: hashes,
       receiptsRoot: bytesOf(32),
       logsBloom: bytesOf(256),
       gasUsed: uint(64),
-      blockHash: bytesOf(32),
+      blockHash: hashes,
       transactions: fc.array(fc.uint8Array({ minLength: 1, maxLength: 300 }), { maxLength: 5 }),
-      withdrawalsRoot: fc.option(bytesOf(32), { nil: undefined }),
+      withdrawalsRoot: hashes,
       blobGasUsed: fc.option(uint(64), { nil: undefined }),
     }),
   })
@@ -230,7 +256,7 @@ const flashblocks: fc.Arbitrary<Flashblock> = fc
   }))
 
 describe('properties', () => {
-  test.each<WireForm>(['xlayer', 'plain'])('what is encoded decodes to the same, %s', (form) => {
+  test.each<WireForm>(WIRE_FORMS)('what is encoded decodes to the same, %s', (form) => {
     fc.assert(
       fc.property(flashblocks, (flashblock) => {
         const decoded = decodePacket(encodePacket(flashblock, form))

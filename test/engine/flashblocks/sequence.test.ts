@@ -17,7 +17,7 @@ type Sent = {
   readonly index: number
   readonly target?: number
   readonly hash?: number
-  readonly digest?: bigint
+  readonly gasUsed?: bigint
   readonly isWithoutHeight?: boolean
 }
 
@@ -46,8 +46,8 @@ function flashblock(sent: Sent): Flashblock {
       stateRoot: hash(0),
       receiptsRoot: hash(0),
       logsBloom: new Uint8Array(256),
-      gasUsed: 0n,
-      blockHash: hash(sent.hash ?? 100 + sent.index),
+      gasUsed: sent.gasUsed ?? 0n,
+      blockHash: sent.hash === 0 ? undefined : hash(sent.hash ?? 100 + sent.index),
       transactions: [],
       withdrawalsRoot: hash(0),
       blobGasUsed: 0n,
@@ -70,14 +70,7 @@ function run(steps: readonly Step[], at = heights) {
     const judged =
       step === 'end' || 'end' in step
         ? judgeEnd(sequence, { type: 'end', payloadId: step === 'end' ? 'a' : step.end })
-        : judgeFlashblock(
-            sequence,
-            {
-              flashblock: flashblock(step),
-              digest: step.digest ?? BigInt(step.index),
-            },
-            at,
-          )
+        : judgeFlashblock(sequence, flashblock(step), at)
     verdicts.push(judged.verdict)
     sequence = judged.sequence
   }
@@ -95,8 +88,14 @@ describe('verdicts', () => {
     ['an unknown payload without a height', [i(3, { isWithoutHeight: true })], 'missingFirst'],
     ['the same packet again', [i(0), i(1), i(1)], 'duplicate'],
     ['index 0 again', [i(0), i(1), i(0)], 'duplicate'],
-    ['the same flashblock in another wire form', [i(0), i(0, { digest: 9n })], 'duplicate'],
-    ['another flashblock in its place', [i(0), i(0, { digest: 9n, hash: 9 })], 'equivocation'],
+    ['the same flashblock as a subblock', [i(0), i(0, { hash: 0 })], 'duplicate'],
+    ['a subblock again', [i(0, { hash: 0 }), i(0, { hash: 0 })], 'duplicate'],
+    ['another flashblock in its place', [i(0), i(0, { gasUsed: 9n })], 'equivocation'],
+    [
+      'another subblock in its place, with as little of a hash',
+      [i(0, { hash: 0 }), i(0, { hash: 0, gasUsed: 9n })],
+      'equivocation',
+    ],
     ['an index that overtook another', [i(0), i(2)], 'early'],
     ['the one that was overtaken', [i(0), i(2), i(1)], 'next'],
     ['the other one again', [i(0), i(2), i(1), i(2)], 'next'],
@@ -145,7 +144,7 @@ describe('the sequence', () => {
 
   test('what is ignored changes nothing', () => {
     const before = run([i(0), i(1)]).sequence
-    for (const step of [i(1), i(1, { digest: 9n, hash: 9 }), i(0, { height: 9n, id: 'z' })])
+    for (const step of [i(1), i(1, { gasUsed: 9n }), i(0, { height: 9n, id: 'z' })])
       expect(run([i(0), i(1), step]).sequence).toEqual(before)
   })
 
@@ -177,8 +176,7 @@ describe('the sequence', () => {
   test('what an End has named completes it', () => {
     const { sequence } = run([i(0), i(1)])
     const { sequence: named } = judgeEnd(sequence, { type: 'end', payloadId: 'a' }, { sent: 3 })
-    const incoming = { flashblock: flashblock(i(2)), digest: 2n }
-    const judged = judgeFlashblock(named, incoming, heights)
+    const judged = judgeFlashblock(named, flashblock(i(2)), heights)
     expect([judged.verdict, judged.sequence.payload?.isComplete]).toEqual(['next', true])
   })
 
@@ -191,7 +189,7 @@ describe('the sequence', () => {
   test('a chain that went past the payload by sealed blocks begins anew', () => {
     const { sequence } = run([i(0)])
     const far = { canonical: 13n, complete: 13n }
-    const incoming = { flashblock: flashblock({ id: 'b', height: 14n, index: 0 }), digest: 0n }
+    const incoming = flashblock({ id: 'b', height: 14n, index: 0 })
     expect(judgeFlashblock(sequence, incoming, far).verdict).toBe('first')
   })
 

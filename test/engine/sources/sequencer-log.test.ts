@@ -39,9 +39,13 @@ const flashblock = (number: bigint, index: number, payloadId = idOf(number)): Fl
 })
 const idOf = (number: bigint) => `0x03000000000000${number.toString(16).padStart(2, '0')}`
 const end = (number: bigint): FeedMessage => ({ type: 'end', payloadId: idOf(number) })
+const withoutHash = (message: Flashblock): Flashblock => ({
+  ...message,
+  delta: { ...message.delta, blockHash: undefined },
+})
 const other = (message: Flashblock): Flashblock => ({
   ...message,
-  delta: { ...message.delta, blockHash: hash(99) },
+  delta: { ...message.delta, gasUsed: 99n },
 })
 const framesOf = (messages: readonly FeedMessage[]): Bytes[] =>
   messages.map((message) => encodePacket(message))
@@ -63,6 +67,16 @@ describe('what a journal held', () => {
     [
       'flashblocks that were sent again',
       [...[0, 1, 2].map((index) => flashblock(7n, index)), other(flashblock(7n, 1))],
+      { indices: [0, 1], hasEnd: false },
+    ],
+    [
+      'a flashblock twice, once as a subblock',
+      [...[0, 1, 2].map((index) => flashblock(7n, index)), withoutHash(flashblock(7n, 1))],
+      { indices: [0, 1, 2], hasEnd: false },
+    ],
+    [
+      'another subblock in the place of one',
+      [flashblock(7n, 0), flashblock(7n, 1), other(flashblock(7n, 1))].map(withoutHash),
       { indices: [0, 1], hasEnd: false },
     ],
     ['something after End', [flashblock(7n, 0), end(7n), flashblock(7n, 1)], 'other'],

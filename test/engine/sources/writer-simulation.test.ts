@@ -381,6 +381,6 @@ function spoilt(message: FeedMessage): FeedMessage {
   const { delta } = message
   return {
     ...message,
-    delta: { ...delta, gasUsed: delta.gasUsed + 1n, blockHash: new Uint8Array(32) },
+    delta: { ...delta, gasUsed: delta.gasUsed + 1n, blockHash: new Uint8Array(32).fill(7) },
   }
 }

@@ -99,7 +99,7 @@ describe('a feed that errs', () => {
     const world = await worldAt(1)
     const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
     for (const message of [zero, zero, one, zero]) await world.packet(message)
-    await world.packet(spoilt(one, { blockHash: ZERO_32, gasUsed: 1n }), 99n)
+    await world.packet(spoilt(one, { blockHash: undefined, gasUsed: 1n }), 99n)
     expect(world.heads().pending).toEqual([2, 1])
     expect([world.count('feed_duplicate'), world.count('feed_equivocation')]).toEqual([2, 1])
   })
@@ -133,8 +133,11 @@ describe('a feed that errs', () => {
       (message) => spoilt(message, { logsBloom: new Uint8Array(256).fill(1) }),
     ],
     ['mismatch_blob_gas_used', (message) => spoilt(message, { blobGasUsed: 77n })],
-    ['mismatch_block_hash', (message) => spoilt(message, { blockHash: ZERO_32 })],
-    ['mismatch_block_hash', (message) => spoilt(message, { withdrawalsRoot: ZERO_32 })],
+    [
+      'mismatch_block_hash',
+      (message) => spoilt(message, { blockHash: new Uint8Array(32).fill(7) }),
+    ],
+    ['mismatch_block_hash', (message) => spoilt(message, { withdrawalsRoot: undefined })],
     ['mismatch_transaction', (message) => spoilt(message, { transactions: [send(0, 99).raw] })],
     ['mismatch_transaction', (message) => spoilt(message, { transactions: [Uint8Array.of(2, 1)] })],
   ]

@@ -38,7 +38,7 @@ describe('blocks and receipts', () => {
     expect(pending).toMatchObject({
       number: '0x3',
       stateRoot: `0x${'00'.repeat(32)}`,
-      hash: bytesToHex(blocks[2]!.flashblocks[1]!.delta.blockHash),
+      hash: bytesToHex(blocks[2]!.flashblocks[1]!.delta.blockHash!),
       parentHash: bytesToHex(blocks[1]!.hash),
     })
     expect(await result('eth_getBlockByHash', pending['hash'], true)).toEqual(pending)
@@ -49,7 +49,7 @@ describe('blocks and receipts', () => {
       blockHash: pending['hash'],
       transactionIndex: '0x1',
     })
-    const earlier = bytesToHex(blocks[2]!.flashblocks[0]!.delta.blockHash)
+    const earlier = bytesToHex(blocks[2]!.flashblocks[0]!.delta.blockHash!)
     expect(await result('eth_getBlockTransactionCountByHash', earlier)).toBe('0x1')
     expect(
       (await rpc.ask('eth_getBlockByHash', [earlier, false], { endpoint: 'standard' })).result,

@@ -95,7 +95,7 @@ describe.each([false, true])(
         hash: bytesToHex(kept.hash),
         status: 'preconfirmed',
         blockNumber: '0x2',
-        blockHash: bytesToHex(told.flashblocks[1]!.delta.blockHash),
+        blockHash: bytesToHex(told.flashblocks[1]!.delta.blockHash!),
         transactionIndex: '0x1',
         ...{ flashblockIndex: 1, preconfirmedAt },
         promises: [{ ...promise, fate: 'open' }],

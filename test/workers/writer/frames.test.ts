@@ -74,8 +74,9 @@ test('those that came back are not kept twice', () => {
 test('what is canonical goes, before it is much', () => {
   const frames = open()
   for (let n = 0; n < 300; n++) {
+    const payloadId = `0x${n.toString(16).padStart(16, '0')}`
     for (const { flashblocks } of a.slice(0, 2))
-      for (const message of flashblocks) frames.executed(packet(message))
+      for (const message of flashblocks) frames.executed(packet({ ...message, payloadId }))
     frames.canonical(1)
   }
   frames.close()

@@ -1,0 +1,254 @@
+/** The form of OP's sequencers: no hash, no root and no end is told, so that execution and the next block have to say them. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
+import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
+import { testChain } from '../../fixtures/sequenced-chain.ts'
+import { droppedIn, lead, tell, toldOf } from '../../fixtures/told.ts'
+import { createBranches, seal, worldWith } from '../../fixtures/writer-branches.ts'
+import { hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+
+let a: readonly ProducedBlock[]
+let b: readonly ProducedBlock[]
+beforeAll(async () => {
+  ;({ a, b } = await createBranches())
+})
+
+const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
+const subblocks = (block: ProducedBlock) => block.flashblocks.map(subblockOf)
+const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
+  ...{ hash, stateRoot, withdrawalsRoot },
+})
+/** Its packets have digests of their own, as another feed's have. */
+async function play(world: WriterWorld, messages: readonly Flashblock[], feed = 0): Promise<void> {
+  for (const message of messages)
+    await world.packet(
+      message,
+      BigInt(`${feed + 1}${message.payloadId.slice(2)}${message.index}`),
+      feed,
+    )
+}
+const blockOf = (world: WriterWorld, number: number) => {
+  const lease = world.reader.lease('flashblocks')
+  const block = lease.view.block({ number: BigInt(number) })!
+  lease.release()
+  return block
+}
+
+/** Block 1 is canonical, by flashblocks that have told their end. */
+async function lazyWorld(): Promise<WriterWorld> {
+  const world = new WriterWorld({ isLazy: true })
+  await world.apply({ type: 'feed', feed: 0, isConnected: true })
+  for (const message of [...a[0]!.flashblocks, a[0]!.end]) await world.packet(message)
+  await seal(world, a[0]!, byWord(a[0]!))
+  await world.settle({ ticks: true })
+  world.counts.clear()
+  return world
+}
+
+describe('with whole state', () => {
+  test('each is shown, and the next payload shows that the block is over', async () => {
+    const world = await worldWith([a[0]!])
+    for (const block of a.slice(1, 4)) {
+      for (const message of subblocks(block)) {
+        await world.packet(message)
+        await world.settle()
+        expect(world.heads().pending).toEqual([block.number, message.index])
+      }
+      expect(world.heads().complete[0]).toBe(block.number - 1)
+    }
+    expect(world.heads().complete).toEqual(at(a[2]!))
+    await seal(world, a[1]!)
+    await seal(world, a[2]!)
+    expect(world.heads()).toMatchObject({ canonical: at(a[2]!), pending: [4, 2] })
+    const unwanted = /executed_whole|mismatch|equivocation|replaced|flush/
+    expect([...world.counts.keys()].filter((what) => unwanted.test(what))).toEqual([])
+  })
+
+  test('the canonical block shows that it is over', async () => {
+    const world = await worldWith([a[0]!])
+    await play(world, subblocks(a[1]!))
+    await seal(world, a[1]!)
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('the hash of the parent, known from the feed alone, is what BLOCKHASH gives', async () => {
+    const world = await worldWith([a[0]!])
+    await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
+    await world.settle()
+    const lease = world.reader.lease('flashblocks')
+    const pending = lease.view.block({ tag: 'pending' })!
+    expect(hex(lease.view.state(pending).blockHash(2n) as Uint8Array)).toBe(hex(a[1]!.hash))
+    expect(hex(pending.header.parentHash)).toBe(hex(a[1]!.hash))
+    lease.release()
+  })
+
+  test('a partial header has no root, and a hash by which it is found', async () => {
+    const world = await worldWith([a[0]!])
+    await play(world, subblocks(a[1]!).slice(0, 2))
+    const { header, hash } = blockOf(world, 2)
+    expect([header.stateRoot, header.withdrawalsRoot]).toEqual([ZERO_32, ZERO_32])
+    expect(hex(hash)).toBe(hex(hashHeader(header)))
+  })
+
+  test('roots that no hash covers are not taken over', async () => {
+    const world = await worldWith([a[0]!])
+    await play(world, subblocks(a[1]!).slice(0, 1))
+    const { hash } = blockOf(world, 2)
+    const other = await worldWith([a[0]!])
+    const [zero] = subblocks(a[1]!)
+    const roots = {
+      stateRoot: new Uint8Array(32).fill(7),
+      withdrawalsRoot: new Uint8Array(32).fill(8),
+    }
+    await play(other, [{ ...zero!, delta: { ...zero!.delta, ...roots } }])
+    expect(hex(blockOf(other, 2).hash)).toBe(hex(hash))
+  })
+
+  test('the withdrawals root is that of the message passer, wherever the block is cut', async () => {
+    const chain = testChain(new Map([[MESSAGE_PASSER, { balance: 0n, code: hexToBytes(STORE) }]]))
+    const producer = createProducer(chain)
+    const transactions = [0, 1, 2, 3].map((from) => call(chain.chainId, from))
+    for (let cut = 0; cut <= transactions.length; cut++) {
+      const parts = [transactions.slice(0, cut), transactions.slice(cut)]
+      const block = await producer.build(producer.genesis, 1, parts)
+      const next = await producer.build(block, 2, [])
+      expect(block.header.withdrawalsRoot).not.toEqual(chain.genesisHeader.withdrawalsRoot)
+      const world = await worldWith([], { chain })
+      await play(world, [...subblocks(block), ...subblocks(next)])
+      await world.settle()
+      expect(world.heads()).toMatchObject({ complete: at(block), pending: [2, 0] })
+      expect(blockOf(world, 1).header).toEqual(block.header)
+    }
+  })
+})
+
+describe('without a trie', () => {
+  test('the next payload names the hash, although the feed has told ends before', async () => {
+    const world = await lazyWorld()
+    await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 2] })
+    const { header } = blockOf(world, 2)
+    expect([header.stateRoot, header.withdrawalsRoot]).toEqual([ZERO_32, ZERO_32])
+    await seal(world, a[1]!, byWord(a[1]!))
+    await seal(world, a[2]!, byWord(a[2]!))
+    expect(blockOf(world, 3).header).toEqual(a[2]!.header)
+    expect(world.count('sealed_executed_whole')).toBe(0)
+  })
+
+  test('a payload in the other form waits for its end again', async () => {
+    const world = await lazyWorld()
+    await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
+    const untold = a[3]!.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
+    await play(world, [...untold, ...subblocks(a[4]!)])
+    expect(world.heads()).toMatchObject({ complete: at(a[2]!), pending: [4, 2] })
+  })
+
+  test('a hole leaves it open until the canonical block', async () => {
+    const world = await lazyWorld()
+    const [zero, , two] = subblocks(a[1]!)
+    await play(world, [zero!, two!, ...subblocks(a[2]!)])
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 0] })
+    await seal(world, a[1]!, byWord(a[1]!))
+    await world.settle({ ticks: true })
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 2] })
+  })
+})
+
+describe('which one it is', () => {
+  test('another one of the same index is noticed, with as little of a hash', async () => {
+    const world = await worldWith([a[0]!])
+    const [zero, one] = subblocks(a[1]!) as [Flashblock, Flashblock]
+    await play(world, [zero, one])
+    const delta = { ...one.delta, gasUsed: one.delta.gasUsed + 1n }
+    await play(world, [{ ...one, delta }, zero, one], 1)
+    expect([world.count('feed_equivocation'), world.count('feed_duplicate')]).toEqual([1, 2])
+    expect(world.requests.some(({ type }) => type === 'doubt')).toBe(true)
+  })
+
+  test('the same one in both forms is one, whichever comes first', async () => {
+    const world = await worldWith([a[0]!])
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
+    await play(world, [zero])
+    await play(world, [subblockOf(zero), subblockOf(one)], 1)
+    await play(world, [one, two])
+    await play(world, [subblockOf(two)], 1)
+    expect(world.heads().pending).toEqual([2, 2])
+    await world.settle()
+    expect(world.heads().complete).toEqual(at(a[1]!))
+    expect([world.count('feed_duplicate'), world.count('feed_equivocation')]).toEqual([3, 0])
+  })
+
+  test('a second payload takes the place of one that was left', async () => {
+    const world = await worldWith([a[0]!])
+    await play(world, subblocks(a[1]!).slice(0, 2))
+    await play(world, subblocks(b[0]!))
+    await play(world, subblocks(b[1]!))
+    await world.settle()
+    expect(world.heads()).toMatchObject({ complete: at(b[0]!), pending: [3, 1] })
+    expect(world.count('payload_replaced')).toBe(1)
+  })
+})
+
+describe('what it states is checked', () => {
+  const wrong: [kind: string, delta: (of: Flashblock['delta']) => Partial<Flashblock['delta']>][] =
+    [
+      ['mismatch_gas_used', ({ gasUsed }) => ({ gasUsed: gasUsed + 1n })],
+      ['mismatch_receipts_root', () => ({ receiptsRoot: ZERO_32 })],
+      ['mismatch_logs_bloom', () => ({ logsBloom: new Uint8Array(256).fill(1) })],
+      ['mismatch_blob_gas_used', () => ({ blobGasUsed: 77n })],
+      ['mismatch_transaction', () => ({ transactions: [send(0, 99).raw] })],
+      ['mismatch_block_hash', () => ({ blockHash: new Uint8Array(32).fill(7) })],
+    ]
+  test.each(wrong)('%s', async (kind, change) => {
+    const world = await worldWith([a[0]!])
+    const [zero, one] = subblocks(a[1]!) as [Flashblock, Flashblock]
+    await play(world, [zero, { ...one, delta: { ...one.delta, ...change(one.delta) } }])
+    expect([world.count(kind), world.heads().pending[0]]).toEqual([1, 1])
+    await seal(world, a[1]!)
+    expect(world.heads().canonical).toEqual(at(a[1]!))
+  })
+})
+
+describe('what a leader tells', () => {
+  const LEADER: WorldOptions = { limits: { applyMs: 100, verifyShare: 0 } }
+  test('of the same subblocks is taken, of others it is not held against it', async () => {
+    const told = await toldOf(createProducer().genesis, a[0]!)
+    const leader = await worldWith([])
+    const world = await worldWith([], LEADER)
+    await lead(world)
+    for (const [index, message] of subblocks(a[0]!).entries()) {
+      await leader.packet(message)
+      const { hash } = blockOf(leader, 1)
+      await tell(world, { ...told[index]!, hash: index === 2 ? ZERO_32 : hash })
+      await world.packet(message)
+    }
+    expect(world.heads().pending).toEqual([1, 2])
+    const counted = ['flashblock_applied', 'flashblock_executed', 'diff_other']
+    expect(counted.map((what) => world.count(what) > 0 && what)).toEqual(counted)
+    expect([world.count('flashblock_applied'), droppedIn(world)]).toEqual([2, []])
+  })
+})
+
+/** Stores the gas that is left in slot 0, so that each call changes it. */
+const STORE = '0x5a5f55'
+
+const call = (chainId: bigint, from: number): SignedTransaction =>
+  signTransaction(
+    {
+      ...{ type: 2, chainId, nonce: 0n, to: hexToBytes(MESSAGE_PASSER), value: 0n },
+      ...{ gasLimit: 100_000n + BigInt(from), input: new Uint8Array(0), accessList: [] },
+      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n },
+    },
+    hexToBytes(DEV_ACCOUNTS[from]!.privateKey),
+  )
