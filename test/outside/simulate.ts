@@ -35,7 +35,7 @@ const MET: readonly string[] = [
   ...(['enriched looks', 'enriched removed'] as const),
   ...(['poll head', 'poll failed', 'poll foreign', 'fetch blocks', 'fetch failed'] as const),
   ...(['ask hash', 'ask failed', 'ask foreign', 'leaves the chain'] as const),
-  ...(['forks for good', 'flashblocks read'] as const),
+  ...(['forks for good', 'flashblocks read', 'other flashblocks noticed'] as const),
 ]
 
 if (values.mutants || values.mutant !== undefined) await runMutants()

@@ -1,4 +1,5 @@
 /** Plain execution: every block that any part of a history speaks of, executed one transaction after the other over maps. */
+
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
@@ -7,6 +8,8 @@ import type {
   BlockExecution,
   ExecutedTransaction,
 } from '../../../engine/execution/transaction/types.ts'
+import { flashblockJson } from '../../../engine/flashblocks/json.ts'
+import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
@@ -30,6 +33,9 @@ import { type Changes, changed, NO_CHANGES, plainState } from './state.ts'
 /** The block after one of its flashblocks. */
 export type TruePart = {
   readonly message: Flashblock
+  readonly subblock: Flashblock
+  /** Hashes of the partial block: with the roots of the flashblock, and without roots. */
+  readonly moments: readonly Bytes[]
   /** Transactions of the block so far. */
   readonly count: number
   readonly changes: Changes
@@ -74,7 +80,8 @@ export class TrueChain {
   readonly byHash = new Map<string, TrueBlock>()
   /** Heights, by the id. */
   readonly payloadIds = new Map<string, number>()
-  /** By the hash that a flashblock gives the block for the moment. */
+  readonly payloads = new Map<string, TrueBlock>()
+  /** By the hash of the partial block, in either form. */
   readonly byMoment = new Map<string, { readonly block: TrueBlock; readonly at: number }[]>()
   /** By the hash that the block would have if it ended with the flashblock. */
   readonly byCut = new Map<string, { readonly block: TrueBlock; readonly at: number }>()
@@ -159,9 +166,10 @@ export class TrueChain {
 
   #add(block: TrueBlock): TrueBlock {
     this.byHash.set(latin1(block.hash), block)
+    this.payloads.set(block.payloadId, block)
     for (const [at, part] of block.parts.entries()) {
-      const moment = latin1(part.message.delta.blockHash)
-      this.byMoment.set(moment, [...(this.byMoment.get(moment) ?? []), { block, at }])
+      for (const moment of new Set(part.moments.map(latin1)))
+        this.byMoment.set(moment, [...(this.byMoment.get(moment) ?? []), { block, at }])
       if (!this.byCut.has(latin1(part.hash))) this.byCut.set(latin1(part.hash), { block, at })
     }
     for (const { transaction } of block.executed)
@@ -186,7 +194,12 @@ export class TrueChain {
     const stateRoot = this.#trie.stateRoot(trie)
     const withdrawalsRoot = this.#trie.storageRoot(trie, hexToBytes(MESSAGE_PASSER))
     const header = buildHeader({ rules, attributes, sums, stateRoot, withdrawalsRoot })
-    const roots = { stateRoot: hasRoot && index === 0 ? stateRoot : ZERO_32, withdrawalsRoot }
+    const isRooted = hasRoot && index === 0
+    const roots = { stateRoot: isRooted ? stateRoot : ZERO_32, withdrawalsRoot }
+    const none = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
+    const moments = [roots, none].map((own) =>
+      hashHeader(buildHeader({ rules, attributes, sums, ...own })),
+    )
     const { gasUsed, receiptsRoot, logsBloom, blobGasUsed } = sums
     const message: Flashblock = {
       type: 'flashblock',
@@ -194,15 +207,15 @@ export class TrueChain {
       targetIndex: hasTarget && index > 0 ? flashblocks - 1 : 0,
       base: index > 0 ? undefined : baseOf(attributes),
       delta: {
-        ...roots,
+        ...{ stateRoot: isRooted ? stateRoot : undefined, withdrawalsRoot },
         ...{ receiptsRoot, logsBloom, gasUsed, blobGasUsed },
-        blockHash: hashHeader(buildHeader({ rules, attributes, sums, ...roots })),
+        blockHash: moments[0]!,
         transactions: executed.slice(from).map(({ transaction }) => transaction.raw),
       },
       blockNumber: hasBlockNumber ? attributes.number : undefined,
     }
     return {
-      ...{ message, changes, header },
+      ...{ message, subblock: subblockOf(message), moments, changes, header },
       count: executed.length,
       state: this.#stateOf(changes, parent),
       hash: hashHeader(header),
@@ -217,6 +230,13 @@ export class TrueChain {
       blockHash: (number) => newest && ancestorAt(newest, Number(number))?.hash,
     })
   }
+}
+
+/** What a flashblock says, whatever hashes and side data it has: a text. */
+export function contentOf(message: Flashblock): string {
+  const { base, diff } = flashblockJson(message)
+  const { gas_used, receipts_root, logs_bloom, blob_gas_used, transactions } = diff
+  return JSON.stringify([base, gas_used, receipts_root, logs_bloom, blob_gas_used, transactions])
 }
 
 /** The block of a height on the chain of `top`. */

@@ -2,6 +2,7 @@
 
 import type { Block, ChainView, FlashblockPlace } from '../../../engine/chain/types.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
 import { equalBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
 import {
@@ -125,8 +126,10 @@ function checkContents(
   { random, extent }: About,
 ): void {
   const name = nameOf(shown)
-  const moment = () => shown.hash ?? partOf(shown)!.message.delta.blockHash
-  const hash = shown.at === undefined ? shown.block.hash : moment()
+  const hash = shown.at === undefined ? shown.block.hash : (shown.hash ?? block.hash)
+  const isPartial = shown.at !== undefined && shown.hash === undefined
+  if (isPartial && !partOf(shown)!.moments.some((moment) => equalBytes(moment, hash)))
+    throw new Mismatch(`hash of ${name}: ${bytesToHex(hash)} is of no partial block`)
   sameBytes(block.hash, hash, `hash of ${name}`)
   // Its state root is the canonical block's to say.
   const isRootless = extent.isLazy && equalBytes(block.header.stateRoot, ZERO_32)

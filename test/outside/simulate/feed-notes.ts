@@ -19,7 +19,7 @@ type First = { readonly number: bigint; readonly order: number }
 type Notes = {
   isConnected: boolean
   readonly payloads: Map<string, Sent>
-  /** Hashes that its first flashblocks give their blocks: the id may be a wrong one. */
+  /** Of its first flashblocks what tells their blocks apart: the id may be a wrong one. */
   readonly begun: Set<string>
 }
 
@@ -46,7 +46,7 @@ export class FeedNotes {
     const { payloads, begun } = this.#of(feed)
     const sent = sentOf(payloads, message.payloadId)
     if (message.base !== undefined) {
-      begun.add(latin1(message.delta.blockHash))
+      begun.add(latin1(message.base.prevRandao))
       sent.first ??= { number: message.base.blockNumber, order: ++this.#firsts }
     }
     // What names another height is nothing of this block.
@@ -61,16 +61,17 @@ export class FeedNotes {
 
   /** It is what the sequencer wrote, to the last field. */
   #isRight(message: Flashblock): boolean {
-    const named = this.#chain.byMoment.get(latin1(message.delta.blockHash)) ?? []
+    const part = this.#chain.payloads.get(message.payloadId)?.parts[message.index]
+    if (part === undefined) return false
     const bytes = encodePacket(message, 'plain')
-    return named.some(({ block, at }) =>
-      equalBytes(encodePacket(block.parts[at]!.message, 'plain'), bytes),
+    return [part.message, part.subblock].some((one) =>
+      equalBytes(encodePacket(one, 'plain'), bytes),
     )
   }
 
   /** @param taken what stands in its place; undefined: nothing does, as what was begun instead was wrong */
   checkDrop(block: TrueBlock, taken: TrueBlock | undefined, nowMs: number): void {
-    const moment = taken?.parts[0]?.message.delta.blockHash
+    const begunBy = taken?.header.mixHash
     const owners = [...this.#feeds.values()].flatMap(({ isConnected, payloads, begun }) => {
       const sent = payloads.get(block.payloadId)
       const first = sent?.first
@@ -78,7 +79,7 @@ export class FeedNotes {
       const hasBegunOther = [...payloads.values()].some(
         (other) => other.first !== undefined && isInsteadOf(other.first, first),
       )
-      const hasSentOther = moment === undefined ? hasBegunOther : begun.has(latin1(moment))
+      const hasSentOther = begunBy === undefined ? hasBegunOther : begun.has(latin1(begunBy))
       const isSilent = nowMs - sent.newsAtMs >= this.#cadenceMs
       return [!isConnected || hasSentOther || isSilent]
     })

@@ -3,9 +3,14 @@ import { decodePacket, encodePacket } from '../../../engine/flashblocks/codec.ts
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import { checksum } from '../../../engine/primitives/checksum.ts'
 import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
+import type { TruePart } from './chain.ts'
 import type { VirtualClock } from './clock.ts'
-import { mutated } from './mutate.ts'
+import { mutated, type Path } from './mutate.ts'
 import type { Random } from './random.ts'
+
+/** What a feed sends of a payload. It may have both forms, one after the other. */
+export const FEED_FORMS = ['flashblocks', 'subblocks', 'both'] as const
+export type FeedForm = (typeof FEED_FORMS)[number]
 
 /** Chances for each message. */
 export type FeedFaults = {
@@ -37,6 +42,7 @@ export interface FeedListener {
 
 export class Feed {
   faults: FeedFaults
+  readonly form: FeedForm
   readonly #at: number
   readonly #clock: VirtualClock
   readonly #random: Random
@@ -58,6 +64,7 @@ export class Feed {
       readonly clock: VirtualClock
       readonly random: Random
       readonly faults: FeedFaults
+      readonly form: FeedForm
       /** No End overtakes a flashblock. */
       readonly endsComeLast: boolean
     },
@@ -66,6 +73,7 @@ export class Feed {
     this.#clock = options.clock
     this.#random = options.random
     this.faults = options.faults
+    this.form = options.form
     this.#endsComeLast = options.endsComeLast
     this.#form = BigInt(options.random.below(2) * at)
     this.#baseMs = options.random.between(1, 60)
@@ -85,8 +93,21 @@ export class Feed {
     this.#silentUntilMs = 0
   }
 
+  sendsSubblocks(payloadId: string): boolean {
+    return this.form === 'both' ? BigInt(payloadId) % 2n === 0n : this.form === 'subblocks'
+  }
+
   /** @param isLast of a block's flashblocks */
-  send(message: FeedMessage, isLast = false): void {
+  sendPart({ message, subblock }: TruePart, isLast: boolean): void {
+    this.#send(this.sendsSubblocks(message.payloadId) ? subblock : message, isLast)
+  }
+
+  /** Subblocks have no end. */
+  sendEnd(payloadId: string): void {
+    if (!this.sendsSubblocks(payloadId)) this.#send({ type: 'end', payloadId }, false)
+  }
+
+  #send(message: FeedMessage, isLast: boolean): void {
     const random = this.#random
     const { loss, copies, overtaken, mutations, cuts, lastCuts, silence } = this.faults
     if (random.chance(cuts)) this.#cut()
@@ -97,7 +118,8 @@ export class Feed {
     const wire = wireOf(message)
     const delayMs = this.#baseMs + random.below(20)
     if (random.chance(mutations)) {
-      this.#deliver(spoilt(wire, random), delayMs)
+      const isSeenThere = this.sendsSubblocks(message.payloadId) ? isSeenInSubblocks : isSeen
+      this.#deliver(spoilt(wire, { random, isChanged: isSeenThere }), delayMs)
       // Instead of what was sent, before it, or after it.
       if (random.chance(0.5)) return
     }
@@ -159,9 +181,17 @@ function wireOf(message: FeedMessage): Wire {
   return wire
 }
 
-function spoilt({ bytes }: Wire, random: Random): Wire {
+function spoilt({ bytes }: Wire, how: Parameters<typeof mutated>[1]): Wire {
   const json = JSON.parse(Buffer.from(bytes).toString())
-  return decoded(Buffer.from(JSON.stringify(mutated(json, random))))
+  return decoded(Buffer.from(JSON.stringify(mutated(json, how))))
+}
+
+/** No hash covers the base and the transactions of a subblock: another block may come of them that is as right. */
+const isSeen = () => true
+const isSeenInSubblocks = ([place, member]: Path): boolean => {
+  if (place === 'base')
+    return ['parent_hash', 'block_number', 'base_fee_per_gas'].includes(`${member}`)
+  return place !== 'diff' || member !== 'transactions'
 }
 
 function decoded(bytes: Uint8Array): Wire {

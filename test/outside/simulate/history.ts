@@ -15,14 +15,14 @@ import type { KeeperRequest } from '../../../engine/storage/types.ts'
 import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import { type Style, TrueChain } from './chain.ts'
 import { VirtualClock } from './clock.ts'
-import { Feed, type FeedFaults, NO_FAULTS } from './feed.ts'
+import { FEED_FORMS, Feed, type FeedFaults, NO_FAULTS } from './feed.ts'
 import { Died, Fuse } from './fuse.ts'
 import { type Begun, beginLazily } from './lazy.ts'
 import { BLOCK_MS, Network } from './network.ts'
 import { NodeProcess, type Setup, WALL_MS } from './process.ts'
 import { Promises } from './promises.ts'
 import { Random } from './random.ts'
-import { Mismatch } from './shown.ts'
+import { Mismatch, type Shown } from './shown.ts'
 import { lineOf } from './trace.ts'
 import { SimulatedUpstream } from './upstream.ts'
 import { Watch } from './watch.ts'
@@ -87,16 +87,21 @@ export class History {
     this.#sendsEnds = sendsEnds
     const drawn = isCutOften ? OFTEN_CUT : isRivalry ? OFTEN_WRONG : faultsOf(random)
     const losesNothing = drawn.mutations + drawn.loss + drawn.silence === 0
+    const feeds = isCutOften ? 1 : isRivalry ? 2 : random.pick([1, 2, 2, 2])
+    const drawnForms = this.#stream('forms')
+    const forms = Array.from({ length: feeds }, () => drawnForms.pick(FEED_FORMS))
+    // Of subblocks nobody tells the last one.
+    const hasTarget = this.#style.hasTarget && forms.every((form) => form === 'flashblocks')
+    const tellsEnds = hasTarget || (sendsEnds && forms.every((form) => form === 'flashblocks'))
     // Nobody could tell that what comes after the next block's first flashblock was missing before.
-    const isMute = this.#isLazy && losesNothing && !sendsEnds && !this.#style.hasTarget
+    const isMute = this.#isLazy && losesNothing && !tellsEnds
     const faults = isMute ? { ...drawn, overtaken: 0 } : drawn
     // An End that overtakes the last flashblock says that there was none, where no target index tells.
-    const endsComeLast = losesNothing && !this.#style.hasTarget
-    const feeds = isCutOften ? 1 : isRivalry ? 2 : random.pick([1, 2, 2, 2])
+    const endsComeLast = losesNothing && !hasTarget
     this.#feeds = Array.from({ length: feeds }, (_, at) => {
       const options = {
         ...{ clock: this.#clock, random: this.#stream(`feed ${at}`) },
-        ...{ faults, endsComeLast },
+        ...{ faults, endsComeLast, form: forms[at]! },
       }
       return new Feed(at, options)
     })
@@ -141,8 +146,7 @@ export class History {
       areFeedsTrue: faults.mutations === 0 && (!this.#isLazy || losesNothing),
       looksAtPending: !this.#isLazy || losesNothing,
       areEndsTrue:
-        faults.mutations === 0 &&
-        (this.#style.hasTarget || !sendsEnds || faults.loss + faults.silence === 0),
+        faults.mutations === 0 && (hasTarget || !sendsEnds || faults.loss + faults.silence === 0),
     })
   }
 
@@ -252,16 +256,26 @@ export class History {
     this.#tell?.(JSON.stringify(this.#running.follower.status()))
     const { halted } = this.#running.follower
     if (halted !== undefined) throw new Mismatch(`it is halted: ${halted.message}`)
-    // It is known to be all there where somebody has said so, and where its root is computed.
-    const isTold = this.#style.hasTarget || this.#sendsEnds
-    const isWhole = sent === block.parts.length && isTold && !this.#isLazy
-    this.#watch.close({
-      canonical: network.head,
-      pending: { block, at: isWhole ? undefined : sent - 1 },
-    })
+    const isWhole = sent === block.parts.length && !this.#isLazy
+    const open = { block, at: sent - 1 }
+    const pending = isWhole ? this.#endsOf(block.payloadId, open) : [open]
+    this.#watch.close({ canonical: network.head, pending })
     await this.#startAgain()
     for (const [what, by] of this.#checkPromises()) this.#watch.note(`promises ${what}`, by)
     this.#running.kill()
+  }
+
+  /**
+   * A block is known to be all there where somebody has said so, and where its root is computed. A target index is seen in the copy of a
+   * flashblock that came first.
+   */
+  #endsOf(payloadId: string, open: Shown): readonly Shown[] {
+    const telling = this.#feeds.filter((feed) => !feed.sendsSubblocks(payloadId))
+    const whole = { ...open, at: undefined }
+    if (telling.length === 0) return [open]
+    if (this.#sendsEnds) return [whole]
+    if (!this.#style.hasTarget) return [open]
+    return telling.length === this.#feeds.length ? [whole] : [whole, open]
   }
 
   async #startAgain(): Promise<void> {

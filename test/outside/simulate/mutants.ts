@@ -106,7 +106,75 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'duplicateIsSame',
     rule: 'the same flashblock again is no other one',
-    edits: [edit('flashblocks/sequence', "      ? 'duplicate'\n", "      ? 'equivocation'\n")],
+    edits: [
+      edit(
+        'flashblocks/sequence',
+        "? 'duplicate' : 'equivocation'",
+        "? 'equivocation' : 'equivocation'",
+      ),
+    ],
+  },
+  {
+    name: 'zerosAreNoHash',
+    rule: 'two zero hashes are not equal: another subblock of the same index is another one',
+    edits: [
+      edit(
+        'flashblocks/sequence',
+        'isSameFlashblock(taken, flashblock)',
+        '((taken.delta.blockHash === undefined && flashblock.delta.blockHash === undefined) || isSameFlashblock(taken, flashblock))',
+      ),
+    ],
+  },
+  {
+    name: 'hashIsNoName',
+    rule: 'the same flashblock in both forms is one',
+    edits: [
+      edit(
+        'flashblocks/sequence',
+        'isSameFlashblock(taken, flashblock)',
+        '(isSameFlashblock(taken, flashblock) && (taken.delta.blockHash === undefined) === (flashblock.delta.blockHash === undefined))',
+      ),
+    ],
+  },
+  {
+    name: 'zerosAreNotCompared',
+    rule: 'a hash that is not stated is not compared',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        "differKnown('blockHash', headerSoFar(block, message).hash, delta.blockHash)",
+        "(delta.blockHash === undefined ? differ : differKnown)('blockHash', headerSoFar(block, message).hash, delta.blockHash ?? ZERO_32)",
+      ),
+    ],
+  },
+  {
+    name: 'rootsNeedHash',
+    rule: 'roots that no hash covers are not taken over',
+    edits: [
+      edit(`${WRITER}/flashblocks`, 'delta.blockHash === undefined ? {} : delta\n', 'delta\n'),
+    ],
+  },
+  {
+    name: 'sumsAreCompared',
+    rule: 'what a flashblock states is held against what was executed',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        '    checkDelta(execution.sums(), delta) ??\n',
+        '    (delta.blockHash === undefined ? undefined : checkDelta(execution.sums(), delta)) ??\n',
+      ),
+    ],
+  },
+  {
+    name: 'rootIsComputed',
+    rule: 'the withdrawals root of a block is computed where its flashblocks state none',
+    edits: [
+      edit(
+        `${WRITER}/ends`,
+        '  const named = headerOf(partsOf(block), roots)\n',
+        '  const named = headerOf(partsOf(block), { ...roots, ...(block.header.withdrawalsRoot === undefined ? {} : { withdrawalsRoot: block.header.withdrawalsRoot }) })\n',
+      ),
+    ],
   },
   {
     name: 'endingSettles',

@@ -2,11 +2,14 @@
 import type { Random } from './random.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
-type Path = readonly (string | number)[]
+export type Path = readonly (string | number)[]
 
-/** The same but for one place. */
-export function mutated(json: Json, random: Random): Json {
-  const path = random.pick(placesIn(json))
+/** The same but for one place, of those that may be changed. */
+export function mutated(
+  json: Json,
+  { random, isChanged }: { readonly random: Random; readonly isChanged: (path: Path) => boolean },
+): Json {
+  const path = random.pick(placesIn(json).filter(isChanged))
   return changedAt(json, path, (value) => otherThan(value, random))
 }
 

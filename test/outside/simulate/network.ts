@@ -195,14 +195,14 @@ export class Network {
     if (show.isOnly !== true) this.live = live
     for (const part of block.parts.slice(0, most)) {
       const isLast = part === block.parts.at(-1)
-      for (const feed of to) feed.send(part.message, isLast)
+      for (const feed of to) feed.sendPart(part, isLast)
       live.sent++
       await clock.sleep(random.between(FLASHBLOCK_MS - 60, FLASHBLOCK_MS))
     }
     if (most < block.parts.length) return
     const ms = BLOCK_MS - most * FLASHBLOCK_MS
     if (ms > 0) await clock.sleep(ms)
-    if (sendsEnds) for (const feed of to) feed.send({ type: 'end', payloadId: block.payloadId })
+    if (sendsEnds) for (const feed of to) feed.sendEnd(block.payloadId)
   }
 
   /** `like`: transactions of it come again, some of them. */

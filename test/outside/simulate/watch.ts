@@ -1,5 +1,6 @@
 /** What must hold after each event of the writer, whatever happened, through all runs of the node's process. */
 import type { ChainView, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
+import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
@@ -11,7 +12,7 @@ import type {
 } from '../../../engine/sources/writer/types.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { latin1 } from '../../../engine/state/words.ts'
-import { ancestorAt, isAncestor, type TrueBlock, type TrueChain } from './chain.ts'
+import { ancestorAt, contentOf, isAncestor, type TrueBlock, type TrueChain } from './chain.ts'
 import { checkAll, checkFlashblock, checkKept, checkSample, type Extent } from './check.ts'
 import { EnrichedWatch } from './enriched.ts'
 import { FeedNotes } from './feed-notes.ts'
@@ -26,6 +27,9 @@ const REASONS = [
 ]
 /** Feeds that tell the truth give no reason to count these. */
 const LIES = /^(mismatch_(?!next_parent)|feed_(two_faces|equivocation|wrong_again|height_changed))/
+
+/** Each flashblock counts for one of these. */
+const JUDGED = /^feed_(?!two_faces)/
 
 type Pin = {
   readonly leased: LeasedView
@@ -74,6 +78,15 @@ export class Watch {
   #unfolds = 0
   #recordUnfolds = 0
   #pins: Pin[] = []
+  /** Of the payload in progress: what its flashblocks say, by index. */
+  #executed:
+    | {
+        readonly payloadId: string
+        /** The id is that of its block. */
+        readonly isNamed: boolean
+        readonly contents: readonly string[]
+      }
+    | undefined
   /** Since the newest look. */
   readonly #counted: string[] = []
 
@@ -101,6 +114,7 @@ export class Watch {
     this.#counted.length = 0
     this.#kept = undefined
     this.#feeds.forget()
+    this.#executed = undefined
     this.#enriched.started(process.begun)
     const shown = this.#newest((view) => headsOf(view, this.#options.chain, false))!
     const { block } = shown.canonical
@@ -134,6 +148,7 @@ export class Watch {
       this.#isForgedGiven ||= this.#options.chain.byHash.get(name)?.forged !== undefined
     }
     this.#feeds.note(event, this.#options.now())
+    this.#checkJudged(event, effects)
     for (const effect of effects) this.#hear(effect)
     const { random } = this.#options
     const isNew = this.#process!.reader.newestRecord() !== this.#record
@@ -150,12 +165,12 @@ export class Watch {
   }
 
   /** Everything that the newest views answer, and that they are these. */
-  close(wanted: { readonly canonical: TrueBlock; readonly pending: Shown }): void {
+  close(wanted: { readonly canonical: TrueBlock; readonly pending: readonly Shown[] }): void {
     this.#releaseAll()
     const { chain, random } = this.#options
     this.#newest((view) => {
       const heads = headsOf(view, chain, false)
-      expectShown('canonical', heads.canonical, { block: wanted.canonical, at: undefined })
+      expectShown('canonical', heads.canonical, [{ block: wanted.canonical, at: undefined }])
       expectShown('pending', heads.pending, wanted.pending)
       checkAll(view, heads.pending, { chain, random, extent: this.#extent })
     }, 'flashblocks')
@@ -175,13 +190,52 @@ export class Watch {
       if (effect.what === 'unfold' || effect.what === 'begun_anew') this.#unfolds++
       if (this.#options.areFeedsTrue && LIES.test(effect.what))
         throw new Mismatch(`feeds that tell the truth: ${effect.what}`)
-    } else if (effect.type === 'cancel') this.#releaseAll()
+    } else if (effect.type === 'executed') this.#noteExecuted(effect.packet.message)
+    else if (effect.type === 'cancel') this.#releaseAll()
     else if (effect.type === 'refused') this.#refused(effect)
     else if (effect.type === 'begun') this.#begunAnew(effect)
     else if (effect.type === 'halted') {
       this.note('halted')
       if (effect.isFatal) throw new Mismatch(`halted: ${effect.message}`)
     }
+  }
+
+  /** What is executed was made by the sequencer: whatever a wrong one states shows in its sums. */
+  #noteExecuted(message: FeedMessage): void {
+    if (message.type === 'end') return
+    const { payloadId, index, base } = message
+    const content = contentOf(message)
+    const block = this.#options.chain.payloads.get(payloadId)
+    // An id that came wrong may be that of another block.
+    const isIt = base && block && equalBytes(base.prevRandao, block.header.mixHash)
+    const before = this.#executed?.payloadId === payloadId ? this.#executed : undefined
+    const isNamed = isIt ?? before?.isNamed ?? false
+    const truth = isNamed ? block?.parts[index]?.message : undefined
+    // What is left out is not compared.
+    const { blobGasUsed = truth?.delta.blobGasUsed } = message.delta
+    const filled = contentOf({ ...message, delta: { ...message.delta, blobGasUsed } })
+    if (truth !== undefined && contentOf(truth) !== filled)
+      throw new Mismatch(`index ${index} of ${payloadId} is executed, and was made otherwise`)
+    const contents = [...(before?.contents.slice(0, index) ?? []), content]
+    this.#executed = { payloadId, isNamed, contents }
+  }
+
+  /** A flashblock again is the same one where it says the same. */
+  #checkJudged(event: WriterEvent, effects: readonly WriterEffect[]): void {
+    if (event.type !== 'packet' || event.packet.message.type === 'end') return
+    const { message } = event.packet
+    if (this.#executed?.payloadId !== message.payloadId) return
+    const known = this.#executed.contents[message.index]
+    const [judged, ...others] = effects.flatMap((effect) =>
+      effect.type === 'count' && JUDGED.test(effect.what) ? [effect.what] : [],
+    )
+    // What waited behind it may be judged with it, and copies of what waits are no copies of this.
+    if (known === undefined || others.length > 0 || this.#process?.extent.isLazy === true) return
+    const isSame = known === contentOf(message)
+    const wrong = isSame ? 'feed_equivocation' : 'feed_duplicate'
+    if (judged === wrong)
+      throw new Mismatch(`index ${message.index} of ${message.payloadId} again: ${judged}`)
+    if (!isSame && judged === 'feed_equivocation') this.note('other flashblocks noticed')
   }
 
   /** While it runs: what is final stays so, and what is kept can be read on. */
@@ -369,7 +423,9 @@ function forkOf(one: TrueBlock, other: TrueBlock): TrueBlock {
   return at
 }
 
-function expectShown(what: string, found: Shown, wanted: Shown): void {
-  const isSame = found.block === wanted.block && found.at === wanted.at
-  if (!isSame) throw new Mismatch(`${what} is ${nameOf(found)}, expected ${nameOf(wanted)}`)
+function expectShown(what: string, found: Shown, wanted: readonly Shown[]): void {
+  const isSame = wanted.some(({ block, at }) => found.block === block && found.at === at)
+  if (isSame) return
+  const names = wanted.map(nameOf).join(' or ')
+  throw new Mismatch(`${what} is ${nameOf(found)}, expected ${names}`)
 }
