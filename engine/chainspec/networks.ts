@@ -1,4 +1,5 @@
 /** The chains known by name: schedules and first blocks as their own nodes have them. */
+import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_ROOT } from '../primitives/keccak.ts'
 import type { Schedule } from './forks.ts'
@@ -11,6 +12,8 @@ export type Network = {
   readonly genesis: GenesisFields & GenesisRoots
   /** Seconds. */
   readonly blockTime: number
+  /** From where fork ids count, if it is an older genesis. */
+  readonly forkIdGenesis?: Bytes
 }
 
 const SEQUENCER_VAULT = hexToBytes('0x4200000000000000000000000000000000000011')
@@ -153,6 +156,7 @@ const opMainnet: Network = {
     stateRoot: hexToBytes('0x920314c198da844a041d63bf6cbe8b59583165fd2229d1b3f599da812fd424cb'),
   },
   blockTime: 2,
+  forkIdGenesis: hexToBytes('0x7ca38a1916c42007829c55e69d3e9a73265554b586a499015373241b8a3fa48b'),
 }
 
 const opSepolia: Network = {

@@ -70,7 +70,7 @@ export function chainOfGenesis(json: unknown, forkTimes?: ForkTimes): ChainSpec 
 }
 
 function knownChain(
-  { name, parameters, genesis, blockTime }: Network,
+  { name, parameters, genesis, blockTime, forkIdGenesis }: Network,
   forkTimes: ForkTimes | undefined,
 ): ChainSpec {
   const schedule = withForkTimes(parameters.schedule, forkTimes)
@@ -82,6 +82,7 @@ function knownChain(
     genesisNumber: genesis.number,
     genesisHeader: header,
     genesisHash: hashHeader(header),
+    forkIdGenesis,
     alloc: undefined,
     eip1559: constantsOf(parameters),
     blockTime,

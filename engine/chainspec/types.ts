@@ -151,6 +151,8 @@ export type ChainSpec = {
   /** Header of the first block; the state root is a constant where the allocation is not at hand. */
   readonly genesisHeader: Header
   readonly genesisHash: Bytes
+  /** From where fork ids count, if it is an older genesis; undefined: `genesisHash`. */
+  readonly forkIdGenesis?: Bytes | undefined
   /** Address in lower-case hex → account; undefined: not at hand. */
   readonly alloc: ReadonlyMap<Hex, GenesisAccount> | undefined
   /** EIP-1559 constants before Holocene, and where attributes hold zero parameters. */

@@ -10,6 +10,8 @@ import {
 } from '../json/results.ts'
 import { frontMethod, optional, param } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
+import { failed } from '../seam/errors.ts'
+import { forkConfigs } from './shared/fork-config.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
 
@@ -39,6 +41,18 @@ export const eth_blockNumber = frontMethod({
   result: quantityResult('Block number'),
   handler: ({ view }, selector) =>
     selector === LATEST ? view.latest.number : resolveBlock(view, selector).number,
+})
+
+export const eth_config = frontMethod({
+  name: 'eth_config',
+  summary: 'Forks of the chain: the one of the latest block, the next one and the last one.',
+  params: [],
+  result: plainResult('Configuration', { type: 'object' }),
+  handler({ chain, engine, view }) {
+    const configs = forkConfigs(chain, engine, resolveBlock(view, LATEST).header)
+    if (configs === undefined) throw failed('no fork before Cancun has a configuration')
+    return configs
+  },
 })
 
 export const eth_syncing = frontMethod({

@@ -13,9 +13,17 @@ export class RequestsError extends Error {
 }
 
 /** EIP-7002 and EIP-7251, in the order of their request types. */
-const QUEUES = [
-  { type: 1, contract: hexToBytes('0x00000961ef480eb55e80d19ad83579a64c007002') },
-  { type: 2, contract: hexToBytes('0x0000bbddc7ce488642fb579f8b00f3a590007251') },
+export const REQUEST_QUEUES = [
+  {
+    type: 1,
+    name: 'WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS',
+    contract: hexToBytes('0x00000961ef480eb55e80d19ad83579a64c007002'),
+  },
+  {
+    type: 2,
+    name: 'CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS',
+    contract: hexToBytes('0x0000bbddc7ce488642fb579f8b00f3a590007251'),
+  },
 ] as const
 
 /**
@@ -34,7 +42,7 @@ export async function makeRequests(
       equalBytes(topics[0], DEPOSIT_EVENT),
   )
   const requests = [concatBytes(Uint8Array.of(0), ...deposits.map(({ data }) => depositOf(data)))]
-  for (const { type, contract } of QUEUES)
+  for (const { type, contract } of REQUEST_QUEUES)
     requests.push(concatBytes(Uint8Array.of(type), await dequeue(session, contract)))
   const all = createHash('sha256')
   // A type without requests is left out.

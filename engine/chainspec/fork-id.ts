@@ -1,0 +1,29 @@
+/** Where a chain stands among its forks: the checksum of those that are active (EIP-6122), and the times of all (EIP-7910). */
+import { crc32 } from 'node:zlib'
+import type { Bytes } from '../primitives/bytes.ts'
+import { bigintToBytes } from '../primitives/words.ts'
+import { FORKS, type ForkRow } from './forks.ts'
+import type { ChainSpec } from './types.ts'
+
+type Scheduled = Pick<ChainSpec, 'schedule' | 'genesisHeader' | 'genesisHash' | 'forkIdGenesis'>
+
+/** 4 bytes: CRC-32 of the genesis hash and of each active fork's block or time, every number once. */
+export function forkHash(chain: Scheduled, timestamp: bigint): Bytes {
+  const { timestamp: start } = chain.genesisHeader
+  // A mined genesis that reaches the merge has it at block 1, which no configuration says.
+  const blocks = numbersOf(chain, 'block').filter((number) => number > 1n)
+  const times = numbersOf(chain, 'time').filter((time) => time > start && time <= timestamp)
+  let sum = crc32(chain.forkIdGenesis ?? chain.genesisHash)
+  for (const number of [...blocks, ...times]) sum = crc32(bigintToBytes(number, 8), sum)
+  return bigintToBytes(BigInt(sum), 4)
+}
+
+/** Seconds at which forks start, those of the genesis as 0 or as they are configured. */
+export const forkTimes = (chain: Pick<ChainSpec, 'schedule'>): readonly bigint[] =>
+  numbersOf(chain, 'time')
+
+/** In rising order, each once. */
+function numbersOf({ schedule }: Pick<ChainSpec, 'schedule'>, by: ForkRow['by']): bigint[] {
+  const numbers = FORKS.flatMap((fork) => (fork.by === by ? (schedule[fork.name] ?? []) : []))
+  return [...new Set(numbers)].toSorted((a, b) => (a < b ? -1 : 1))
+}
