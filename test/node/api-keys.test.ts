@@ -16,7 +16,7 @@ beforeAll(async () => {
   const keyed = ['--api-keys', path, '--rate-limit-of', '127.0.0.0/8=off']
   const more = ['--slow-call-ms', '1', '--slow-call-params', '--log-format', 'json']
   node = await startNode(['--ephemeral', '--limit-by', 'cost', ...keyed, ...more])
-}, 60_000)
+})
 afterAll(async () => {
   await node.stop()
   rmSync(directory, { recursive: true })

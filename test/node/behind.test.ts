@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { until } from '../outside/follow/nodes.ts'
 
-const WAIT_MS = 20_000
+const WAIT_MS = 120_000
 /** Time decides nothing. */
 const SLOW = ['--block-time-ms', '600000', '--flashblock-time-ms', '60000']
 /** Count decides nothing: the chain stands still. */
@@ -76,7 +76,7 @@ describe.each([1, 2])('%i front threads', (fronts) => {
       expect((await ask(url, 'eth_blockNumber', [], fifth)).place).toBe(fifth)
       expect(await shown()).toBe(third)
     })
-  }, 60_000)
+  })
 
   test('a chain that stands still hides nothing', async () => {
     await using([...threads, ...FAST], async (node) => {
@@ -94,7 +94,7 @@ describe.each([1, 2])('%i front threads', (fronts) => {
         (await ask(node.url, 'eth_getTransactionReceipt', [hash])).result !== null
       expect(await until(block, WAIT_MS)).toBe(true)
     })
-  }, 60_000)
+  })
 
   test('nothing goes back, and latest is never above pending', async () => {
     await using([...threads, ...FAST], async (node) => {
@@ -112,5 +112,5 @@ describe.each([1, 2])('%i front threads', (fronts) => {
       }
       expect(await until(read, WAIT_MS)).toBe(true)
     })
-  }, 60_000)
+  })
 })

@@ -53,7 +53,7 @@ test('a killed node has written all that a clean end writes', async () => {
   await end(await start(), 'SIGTERM')
   const all = compiledModules()
   expect(written).toBeGreaterThan(all * 0.95)
-}, 120_000)
+})
 
 test('what npm prepares is all that a start loads', async () => {
   execFileSync(process.execPath, ['workers/prepare.ts'], {
@@ -63,7 +63,7 @@ test('what npm prepares is all that a start loads', async () => {
   expect(before).toBeGreaterThan(100)
   await end(await start(prepared), 'SIGTERM')
   expect(compiledModules(prepared)).toBe(before)
-}, 60_000)
+})
 
 test('where there is nothing to prepare, npm goes on', () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'))

@@ -142,4 +142,4 @@ test('flashblocks go on being made, applied and published on time while the fron
     await feed.next()
   feed.close()
   expect(await node.stop('SIGTERM')).toBe(0)
-}, 60_000)
+})

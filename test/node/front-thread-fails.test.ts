@@ -9,7 +9,7 @@ import { startNode } from '../kit/node.ts'
 const ends: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end()
-}, 60_000)
+})
 
 /** The first thread that comes here ends. */
 const once = (file: string): string =>

@@ -64,31 +64,29 @@ test('answers, and ends with 0 on SIGTERM under load', async () => {
       if (wasAnswered) answered++
     }
   })
-  await expect.poll(() => answered, { timeout: 5000 }).toBeGreaterThan(20)
+  await expect.poll(() => answered).toBeGreaterThan(20)
   expect(await node.stop('SIGTERM')).toBe(0)
   isGone = true
   await Promise.all(clients)
-}, 20_000)
+})
 
 test('keeps its chain over a restart', async () => {
   const path = directory()
   const first = await startNode(['--datadir', path])
-  await expect
-    .poll(async () => Number(await call(first.url, 'eth_blockNumber')), { timeout: 8000 })
-    .toBeGreaterThan(2)
+  await expect.poll(async () => Number(await call(first.url, 'eth_blockNumber'))).toBeGreaterThan(2)
   const block = (await call(first.url, 'eth_getBlockByNumber', ['0x2', false])) as { hash: string }
   expect(await first.stop('SIGINT')).toBe(0)
   const second = await startNode(['--datadir', path])
   expect(second.head).toBeGreaterThanOrEqual(2)
   expect(await call(second.url, 'eth_getBlockByNumber', ['0x2', false])).toMatchObject(block)
   await second.stop()
-}, 30_000)
+})
 
 test('a second signal ends it at once', async () => {
   const node = await startNode(['--ephemeral'])
   node.child.kill('SIGTERM')
   expect([0, 130, 143, 'SIGTERM']).toContain(await node.stop('SIGTERM'))
-}, 20_000)
+})
 
 test('refuses a directory that is open', async () => {
   const path = directory()
@@ -98,7 +96,7 @@ test('refuses a directory that is open', async () => {
   expect(error.split('\n')).toHaveLength(1)
   expect(error).toContain(`open in another process (pid ${node.pid})`)
   expect(await node.stop()).toBe(0)
-}, 20_000)
+})
 
 test('refuses a directory of another chain', async () => {
   const path = directory()
@@ -109,7 +107,7 @@ test('refuses a directory of another chain', async () => {
   expect(error.split('\n')).toHaveLength(1)
   expect(error).toMatch(/196/)
   expect(error).toMatch(/1952/)
-}, 20_000)
+})
 
 test('refuses a directory that is not its own', async () => {
   const path = directory()
@@ -119,7 +117,7 @@ test('refuses a directory that is not its own', async () => {
   expect(code).toBe(1)
   expect(error.split('\n')).toHaveLength(1)
   expect(error).toContain(path)
-}, 20_000)
+})
 
 test('refuses a port that is taken', async () => {
   const node = await startNode(['--ephemeral'])
@@ -129,7 +127,7 @@ test('refuses a port that is taken', async () => {
   expect(error.split('\n')).toHaveLength(1)
   expect(error).toContain(port)
   await node.stop()
-}, 20_000)
+})
 
 test.each([
   [['dev', '--prot', '1'], /--port/],

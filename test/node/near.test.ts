@@ -22,7 +22,7 @@ beforeAll(async () => {
     [LOOP, LOOP_CODE],
   ])
     await call(node.url, 'anvil_setCode', [address, code])
-}, 60_000)
+})
 afterAll(() => node.stop())
 
 const near = async () => {
@@ -50,7 +50,7 @@ test('it answers with what is read, batches and what is written meanwhile', asyn
     const many = await callMany(node.url, 'eth_call', batch)
     expect(many).toEqual(batch.map((_, at) => word(from + 1 + at + stored)))
   }
-}, 60_000)
+})
 
 test('what takes longer than it did goes on to a worker', async () => {
   // What is asked again is not run again.
@@ -66,4 +66,4 @@ test('what takes longer than it did goes on to a worker', async () => {
     const long = { to: LOOP, data: turns(200_000), gas: '0x2faf080' }
     expect(await call(node.url, 'eth_call', [long])).toBe(word(0))
   }
-}, 60_000)
+})

@@ -63,7 +63,7 @@ describe('a development node', () => {
     const block = await call(again.url, 'eth_getBlockByNumber', [head.number, false])
     expect(block).toMatchObject({ hash: head.hash })
     expect(await again.stop('SIGINT')).toBe(0)
-  }, 30_000)
+  })
 
   test('sends and follows a feed of plain JSON', async () => {
     const node = await startNode(['--ephemeral', '--feed-form', 'plain'])
@@ -72,7 +72,7 @@ describe('a development node', () => {
     expect(message.payload_id).toMatch(/^0x[0-9a-f]{16}$/)
     while (Number(await call(node.url, 'eth_blockNumber')) === 0) await socket.next()
     expect(await node.stop('SIGTERM')).toBe(0)
-  }, 30_000)
+  })
 
   test('starts on a machine that lets its first question to the pool wait too long', async () => {
     const find = 'const reply = await pool.execute({'
@@ -83,7 +83,7 @@ describe('a development node', () => {
     ])
     expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
     expect(await node.stop('SIGTERM')).toBe(0)
-  }, 30_000)
+  })
 
   test('ends at once at the second signal', async () => {
     const node = await startNode(['--ephemeral'])
@@ -97,7 +97,7 @@ describe('a development node', () => {
       [143, null],
     ]).toContainEqual(await ended)
     expect(temporary()).toEqual([])
-  }, 30_000)
+  })
 })
 
 describe('ends in one line', () => {

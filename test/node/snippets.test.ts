@@ -32,7 +32,7 @@ const MARKED = /<!-- run -->\n```(ts|sh)\n(.*?)```/gs
 let node: RunningNode
 beforeAll(async () => {
   node = await startNode(['--ephemeral'])
-}, 60_000)
+})
 afterAll(() => node.stop())
 
 describe.each(PAGES)('%s', (page) => {
@@ -48,7 +48,7 @@ describe.each(PAGES)('%s', (page) => {
     expect(found.filter(({ language }) => language === 'ts')).toHaveLength(programs.length)
   })
 
-  test.for(found)('$language: $line', { timeout: 60_000 }, async ({ language, code }, { skip }) => {
+  test.for(found)('$language: $line', async ({ language, code }, { skip }) => {
     const missing = language === 'sh' ? missingOf(code) : []
     if (missing.length > 0) {
       const why = `${missing.join(' and ')} not on the PATH: this program of ${page} does not run here`
@@ -71,7 +71,7 @@ describe.each(PAGES)('%s', (page) => {
   // The page says how it is run, which is beside the modules that it imports.
   const asFile = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)
   if (asFile === null) return
-  test('the first one runs as a file', { timeout: 60_000 }, async () => {
+  test('the first one runs as a file', async () => {
     const [, command] = asFile
     const folder = mkdtempSync(join(tmpdir(), 'flashnode-first-'))
     symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
@@ -95,7 +95,7 @@ describe.each(PAGES_OF_PARTS)('%s', (page) => {
   afterEach(async () => void (await call(`${node.url}/flashblocks`, 'dev_resume')))
 
   test('has parts of programs', () => expect(parts.length).toBeGreaterThan(0))
-  test.for(parts)('part $at', { timeout: 60_000 }, async ({ code }, { expect: own }) => {
+  test.for(parts)('part $at', async ({ code }, { expect: own }) => {
     own.hasAssertions()
     await runPart(code)
     // It ran to its end: what a flashblock was sent for is in the chain, or was taken back.

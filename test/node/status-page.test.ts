@@ -167,7 +167,7 @@ describe('a development node', () => {
     } finally {
       await node.stop()
     }
-  }, 60_000)
+  })
 
   test('--page off: no page, no socket', async () => {
     const node = await startNode(['--ephemeral', '--page', 'off'])
@@ -178,5 +178,5 @@ describe('a development node', () => {
     } finally {
       await node.stop()
     }
-  }, 60_000)
+  })
 })

@@ -47,9 +47,7 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--genesis-alloc', path])
   const latest = async () =>
     (await call(node.url, 'eth_getBlockByNumber', ['latest', false])) as Block
-  await expect
-    .poll(async () => Number((await latest()).number), { timeout: 20_000 })
-    .toBeGreaterThan(0)
+  await expect.poll(async () => Number((await latest()).number)).toBeGreaterThan(0)
   const { gasLimit, gasUsed } = await latest()
   // The deposit before it is a little dearer in one block than in another.
   const gas = BigInt(gasLimit) - BigInt(gasUsed) - 10_000n
@@ -69,9 +67,7 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
   const feed = await openSocket(`${node.url.replace('http', 'ws')}/feed`)
   // More than a block's.
   for (let flashblocks = 0; flashblocks < 12; flashblocks++) await feed.next()
-  await expect
-    .poll(async () => Number((await latest()).number), { timeout: 20_000 })
-    .toBeGreaterThan(newest + 1)
+  await expect.poll(async () => Number((await latest()).number)).toBeGreaterThan(newest + 1)
   expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
   expect(await node.stop('SIGTERM')).toBe(0)
 }, 240_000)

@@ -85,7 +85,7 @@ const setup: Setup = {
   blocks: 4,
 }
 
-test.each(found)('%s', { timeout: 60_000 }, async (_, special, steps) => {
+test.each(found)('%s', async (_, special, steps) => {
   const one: History = { setup: { ...setup, ...special }, steps }
   await runHistory(one, { directory, counts: new Counts(), check: 'all' })
 })

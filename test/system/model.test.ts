@@ -28,7 +28,7 @@ function adders(count: number, isAtomic: boolean): Model<{ word: number; threads
 }
 const DONE = -2
 /** A search is slow where much else runs. */
-const PATIENCE = { timeout: 60_000 }
+const PATIENCE = { timeout: 180_000 }
 
 describe('explorer', () => {
   test('finds a lost update, by a shortest way', () => {

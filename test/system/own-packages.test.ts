@@ -36,7 +36,7 @@ function ask(folder: string, env: Readonly<Record<string, string>> = {}) {
 }
 const DONE = { status: 0, stdout: 'function\n', stderr: '' }
 
-test('what is there is not installed again, until the lock changes', { timeout: 60_000 }, () => {
+test('what is there is not installed again, until the lock changes', () => {
   const folder = folderWith(
     { near: 'file:near' },
     { near: { version: '1.0.0' }, 'node_modules/near': { resolved: 'near', link: true } },
@@ -53,7 +53,7 @@ test('what is there is not installed again, until the lock changes', { timeout: 
   })
 })
 
-test('without a registry it ends with one line, which a test throws', { timeout: 60_000 }, () => {
+test('without a registry it ends with one line, which a test throws', () => {
   const folder = folderWith(
     { 'is-number': '7.0.0' },
     { 'node_modules/is-number': { version: '7.0.0' } },

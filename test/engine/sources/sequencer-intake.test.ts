@@ -192,7 +192,7 @@ test('whatever comes when, with views and ticks and processes lost: each is in o
       ],
     },
   )
-}, 60_000)
+})
 
 type Arrival = {
   readonly ms: number

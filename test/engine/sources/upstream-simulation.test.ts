@@ -53,7 +53,7 @@ function lost({ canonical, head }: UpstreamWorld): number {
 
 describe('histories', () => {
   const seen = new Map<string, number>()
-  test(`${SEEDS} of them end on the chain`, { timeout: 60_000 }, () => {
+  test(`${SEEDS} of them end on the chain`, () => {
     for (let seed = FROM; seed < FROM + SEEDS; seed++) {
       const world = history(seed)
       for (const [what, by] of world.counts) seen.set(what, (seen.get(what) ?? 0) + by)

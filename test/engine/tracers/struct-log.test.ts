@@ -109,7 +109,7 @@ describe.each(RUNS)('$name', (run) => {
       expect(text).toBe((await trace(fastEngine, run, options, { isTold: true })).text)
       expect(text).toBe((await trace(referenceEngine, run, options)).text)
     }
-  }, 60_000)
+  })
 })
 
 test('random programs are the same as text and from told steps', async () => {

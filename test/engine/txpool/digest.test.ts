@@ -267,4 +267,4 @@ test('a node includes a long transaction, in its place between two short ones, a
   } finally {
     expect(await node.stop('SIGTERM')).toBe(0)
   }
-}, 60_000)
+})

@@ -35,7 +35,7 @@ beforeAll(async () => {
     { balance: `0x${(10n ** 20n).toString(16)}` },
   ])
   await ask('dev_setState', Object.fromEntries(senders))
-}, 60_000)
+})
 afterAll(() => node?.close())
 
 /** Each row has senders of its own. */
@@ -327,7 +327,7 @@ async function check(row: Row): Promise<void> {
     await expect(ask(method, bytesToHex(raw))).rejects.toMatchObject(error)
 }
 
-const MINUTE = { timeout: 60_000 }
+const MINUTE = { timeout: 180_000 }
 describe('every reason of blocks', () => {
   test('has a row', () =>
     expect(Object.keys(ofBlocks).toSorted()).toEqual(Object.keys(invalid).toSorted()))

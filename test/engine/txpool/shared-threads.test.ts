@@ -11,7 +11,7 @@ import type { Read, WaitingThread } from '../../fixtures/waiting-thread.ts'
 const READERS = 2
 const CHANGES = 30_000
 
-test.each([1, 2, 3])('each read is of one moment: seed %d', { timeout: 60_000 }, async (seed) => {
+test.each([1, 2, 3])('each read is of one moment: seed %d', async (seed) => {
   const shared = {
     memory: createWaitingMemory({ transactions: 64, buckets: 2 }),
     control: new Int32Array(new SharedArrayBuffer(12)),
@@ -55,7 +55,7 @@ function between(at: number, change: () => void, read: () => void): boolean {
   return left <= 0
 }
 
-test('a change between any two loads of a read', { timeout: 60_000 }, () => {
+test('a change between any two loads of a read', () => {
   const memory = createWaitingMemory({ transactions: 64, buckets: 1 })
   const writer = openWaitingWriter(memory)
   const reader = openWaitingReader(memory)

@@ -43,7 +43,7 @@ describe('at random', () => {
   })
 
   test('in a long run, in which transactions leave for every reason there is', {
-    timeout: 60_000,
+    timeout: 180_000,
   }, () => {
     const { pool, writer, apply } = worldOf(64, 16)
     const reasons = new Set<string>()

@@ -26,7 +26,7 @@ afterAll(() => database.close())
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-test('no thread ever sees a mixed view', { timeout: 60_000 }, async () => {
+test('no thread ever sees a mixed view', async () => {
   const views = createViews({
     bytes: 2 ** 18,
     threads: READERS + 2,

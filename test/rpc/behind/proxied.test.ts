@@ -6,7 +6,6 @@ import { trustedProxies } from '../../../rpc/seam/address.ts'
 import { startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const PROXY = '127.0.0.2'
-const LATER = { timeout: 10_000 }
 const SIGNATURE = '\r\n\r\n\0\r\nQUIT\n'
 const fromClient = (address: string) =>
   Buffer.concat([
@@ -123,7 +122,7 @@ describe.each<Http>(['llhttp', 'node'])('read by %s', (http) => {
     half.end(CLIENT.subarray(0, 20))
     await once(half.resume(), 'close')
     await expect
-      .poll(() => refused, LATER)
+      .poll(() => refused)
       .toEqual([
         `${PROXY} missing`,
         `${PROXY} version 1`,
@@ -141,7 +140,7 @@ describe.each<Http>(['llhttp', 'node'])('read by %s', (http) => {
     await once(own[2]!.resume(), 'close')
     expect(server.sockets.refused).toBe(1)
     for (let more = 0; more < 3; more++) await open(port)
-    await expect.poll(() => server.connections(), LATER).toBe(5)
+    await expect.poll(() => server.connections()).toBe(5)
     // Two of one client are idle and make room for somebody, one after another; those that wait for a name do not.
     const next = await open(port)
     next.write(fromClient('192.0.2.8'))
@@ -154,7 +153,7 @@ describe.each<Http>(['llhttp', 'node'])('read by %s', (http) => {
   test('a server that ends does not wait for a name', async () => {
     const { server, port } = await start(http)
     const socket = await open(port)
-    await expect.poll(() => server.connections(), LATER).toBe(1)
+    await expect.poll(() => server.connections()).toBe(1)
     const gone = once(socket.resume(), 'close')
     await server.close()
     await gone

@@ -201,7 +201,7 @@ function move(chain: ChangingChain, of: History['steps'][number], one: History):
 
 describe.each(['fast', 'reference'] as const)('on the %s engine', (name) => {
   const engine = engineByName(name)
-  test('a result that is kept is the one of now', { timeout: 120_000 }, async () => {
+  test('a result that is kept is the one of now', async () => {
     const sum = { carried: 0, written: 0, block: 0, chain: 0 }
     await fc.assert(
       fc.asyncProperty(history, async (one) => {

@@ -169,7 +169,7 @@ function mover({ chain }: World) {
 }
 
 test('a wait ends with the hint whose view has its receipt, and with no other', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {

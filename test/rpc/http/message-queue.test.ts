@@ -9,8 +9,6 @@ import { type Answerer, LARGE, LargeAnswer, type Part } from '../../../rpc/seam/
 import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const UNBOUNDED = { unsentBytes: Number.POSITIVE_INFINITY, unsentMs: Number.POSITIVE_INFINITY }
-/** A busy machine is late. */
-const LATER = { timeout: 30_000 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 /** The messages of frames (RFC 6455, 5.2), one behind the other. */
@@ -102,7 +100,7 @@ const stepOf: fc.Arbitrary<Step> = fc.oneof(
 
 const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
-describe('a queue', LATER, () => {
+describe('a queue', () => {
   test('keeps the order, and fragments together', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(stepOf, { maxLength: 40 }), fc.boolean(), async (steps, isCut) => {
@@ -190,7 +188,7 @@ describe('a queue', LATER, () => {
   })
 })
 
-describe('over a socket', LATER, () => {
+describe('over a socket', () => {
   async function start(options: TestServerOptions) {
     const { server, port } = await startServer(options)
     onTestFinished(() => server.close())
@@ -231,7 +229,7 @@ describe('over a socket', LATER, () => {
         expect(got).toContain(`after ${count}`)
       }
     }
-    await expect.poll(() => server.unsent.answers, LATER).toBe(0)
+    await expect.poll(() => server.unsent.answers).toBe(0)
     expect(server.inFlight).toBe(0)
   })
 
@@ -252,9 +250,9 @@ describe('over a socket', LATER, () => {
   test('a reader that does not take its answers is cut off, and nothing is left of them', async () => {
     const { port, server } = await start({ answer, limits: { unsentMs: 300 } })
     await silentReader(port, 5)
-    await expect.poll(() => server.unsent.cut, LATER).toBeGreaterThan(0)
-    await expect.poll(() => server.webSockets, LATER).toBe(0)
-    await expect.poll(() => server.unsent, LATER).toMatchObject({ answers: 0, bytes: 0 })
+    await expect.poll(() => server.unsent.cut).toBeGreaterThan(0)
+    await expect.poll(() => server.webSockets).toBe(0)
+    await expect.poll(() => server.unsent).toMatchObject({ answers: 0, bytes: 0 })
     expect(server.inFlight).toBe(0)
   })
 
@@ -277,7 +275,7 @@ describe('over a socket', LATER, () => {
     raw.resume()
     await once(raw, 'close')
     expect(tail).toContain('too slow')
-    await expect.poll(() => server.unsent, LATER).toMatchObject({ answers: 0, bytes: 0 })
+    await expect.poll(() => server.unsent).toMatchObject({ answers: 0, bytes: 0 })
     expect(server.inFlight).toBe(0)
   })
 })

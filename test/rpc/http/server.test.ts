@@ -281,7 +281,7 @@ describe('hostile input', () => {
     socket.pause()
     socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
     const { server: http } = other
-    await expect.poll(() => http.connections(), { timeout: 5_000 }).toBe(0)
+    await expect.poll(() => http.connections()).toBe(0)
     socket.destroy()
     await other.server.close()
   })
@@ -289,7 +289,6 @@ describe('hostile input', () => {
   describe('an answer that is not taken', () => {
     const text = `"${'x'.repeat(30_000_000)}"`
     const answer: Answerer = async () => ({ text, status: 200, headers: {} })
-    const LATER = { timeout: 5_000 }
     const ask = async (to: number) => {
       const socket = await openRaw(to)
       socket.pause()
@@ -301,8 +300,8 @@ describe('hostile input', () => {
       const other = await startServer({ answer, limits: { unsentMs: 200 } })
       const socket = await ask(other.port)
       const sip = setInterval(() => socket.read(1_024), 10)
-      await expect.poll(() => other.server.unsent, LATER).toEqual({ answers: 0, bytes: 0, cut: 1 })
-      await expect.poll(() => other.server.connections(), LATER).toBe(0)
+      await expect.poll(() => other.server.unsent).toEqual({ answers: 0, bytes: 0, cut: 1 })
+      await expect.poll(() => other.server.connections()).toBe(0)
       clearInterval(sip)
       socket.destroy()
       await other.server.close()
@@ -312,11 +311,11 @@ describe('hostile input', () => {
       const other = await startServer({ answer, limits: { unsentBytes: 70_000_000 } })
       const sockets = [await ask(other.port), await ask(other.port), await ask(other.port)]
       await expect
-        .poll(() => other.server.unsent, LATER)
+        .poll(() => other.server.unsent)
         .toEqual({ answers: 2, bytes: 2 * text.length, cut: 1 })
-      await expect.poll(() => other.server.connections(), LATER).toBe(2)
+      await expect.poll(() => other.server.connections()).toBe(2)
       for (const socket of sockets) socket.destroy()
-      await expect.poll(() => other.server.unsent.answers, LATER).toBe(0)
+      await expect.poll(() => other.server.unsent.answers).toBe(0)
       await other.server.close()
     })
   })

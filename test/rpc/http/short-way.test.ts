@@ -9,7 +9,6 @@ import { PlainExchange } from '../../../rpc/wire/plain-exchange.ts'
 import { openRaw, startServer, type TestServerOptions, talk } from '../../fixtures/sockets.ts'
 import { spending } from '../../fixtures/spending.ts'
 
-const LATER = { timeout: 10_000 }
 const HEAD = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
 const post = (body: string, lines: readonly string[] = [], head = HEAD) =>
   `${head}${lines.map((line) => `${line}\r\n`).join('')}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
@@ -218,7 +217,7 @@ test('while the node stops, what comes is refused as on the other way, and what 
     said += chunk
   })
   socket.write(post('1'))
-  await expect.poll(() => server.inFlight, LATER).toBe(1)
+  await expect.poll(() => server.inFlight).toBe(1)
   const drained = server.drain(5_000)
   socket.write(post('2'))
   await nextTurn()
@@ -242,7 +241,7 @@ test('what is kept of a request that is not whole counts, and gives way', async 
     said += chunk
   })
   more.write(post('x'.repeat(60_000)).slice(0, -1_000))
-  await expect.poll(() => said, LATER).toMatch(/^HTTP\/1.1 503 [\s\S]*too many bytes are being/)
+  await expect.poll(() => said).toMatch(/^HTTP\/1.1 503 [\s\S]*too many bytes are being/)
   half.destroy()
   more.destroy()
 })
@@ -273,13 +272,13 @@ test('a client that takes no answers is not read, and its requests wait with it'
   const socket = await openRaw(port)
   socket.pause()
   const timer = setInterval(() => socket.write(post('1')), 1)
-  await expect.poll(() => server.unsent.answers, LATER).toBeGreaterThan(0)
+  await expect.poll(() => server.unsent.answers).toBeGreaterThan(0)
   const before = asked
   for (let turn = 0; turn < 50; turn++) await nextTurn()
   expect(asked).toBeLessThanOrEqual(before + 1)
   clearInterval(timer)
   socket.resume()
-  await expect.poll(() => server.unsent.answers, LATER).toBe(0)
+  await expect.poll(() => server.unsent.answers).toBe(0)
   expect(asked).toBeGreaterThan(before)
   socket.destroy()
 })

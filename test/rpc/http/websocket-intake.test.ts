@@ -11,7 +11,6 @@ import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
-const LATER = { timeout: 20_000 }
 const HANDSHAKE =
   'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
 const TEXT = 1
@@ -70,7 +69,7 @@ describe('messages', () => {
     const { port } = await start({ answer })
     const raw = await openBare(port)
     raw.write(Buffer.concat(Array.from({ length: 10_000 }, () => frame('1'))))
-    await expect.poll(() => taken, LATER).toBe(10_000)
+    await expect.poll(() => taken).toBe(10_000)
     expect(most).toBeLessThanOrEqual(2)
   })
 
@@ -361,7 +360,7 @@ describe('who does not read', () => {
       limits: { pingMs: 1_000, pongMs: 500, controlFrames: 100_000 },
     })
     for (let sent = 0; sent < count; sent++) raw.write(frame('1'))
-    await expect.poll(() => server.unsent.answers, LATER).toBeGreaterThan(0)
+    await expect.poll(() => server.unsent.answers).toBeGreaterThan(0)
     const before = answered()
     // Another one, that is read, is ended for its missing pong.
     const mute = await openBare(port)
@@ -369,7 +368,7 @@ describe('who does not read', () => {
     expect(answered()).toBe(before)
     expect(before).toBeLessThan(count)
     expect(server.unsent.bytes).toBeLessThan(1_000_000)
-    await expect.poll(() => server.webSockets, LATER).toBe(1)
+    await expect.poll(() => server.webSockets).toBe(1)
     let got = 0
     raw.on('data', (chunk) => {
       got += chunk.length
@@ -377,16 +376,16 @@ describe('who does not read', () => {
       raw.write(frame('', 10))
     })
     raw.resume()
-    await expect.poll(() => got, LATER).toBeGreaterThanOrEqual(count * text.length)
+    await expect.poll(() => got).toBeGreaterThanOrEqual(count * text.length)
     expect(answered()).toBe(count)
-    await expect.poll(() => server.unsent.answers, LATER).toBe(0)
+    await expect.poll(() => server.unsent.answers).toBe(0)
   })
 
   test('has only so much time', async () => {
     const { raw, server } = await silent({ limits: { unsentMs: 200, pongMs: 60_000 } })
     for (let sent = 0; sent < 300; sent++) raw.write(frame('1'))
-    await expect.poll(() => server.unsent.cut, LATER).toBeGreaterThan(0)
-    await expect.poll(() => server.webSockets, LATER).toBe(0)
+    await expect.poll(() => server.unsent.cut).toBeGreaterThan(0)
+    await expect.poll(() => server.webSockets).toBe(0)
     expect(server.unsent).toMatchObject({ answers: 0, bytes: 0 })
   })
 })
@@ -456,11 +455,11 @@ describe('a message that is whole before its charge is answered', () => {
     const raw = await openBare(port)
     const sizes = [100_000, 1, 2, 3]
     raw.write(Buffer.concat(sizes.map((bytes) => frame('x'.repeat(bytes)))))
-    await expect.poll(() => waiting.length, LATER).toBe(1)
+    await expect.poll(() => waiting.length).toBe(1)
     for (let turns = 0; turns < 50; turns++) await turn()
     expect(seen).toEqual([])
     answer()
-    await expect.poll(() => seen, LATER).toEqual(sizes)
+    await expect.poll(() => seen).toEqual(sizes)
   })
 })
 
@@ -493,7 +492,7 @@ test('the body of a request is charged once, however late its charges are answer
   raw.on('data', (data) => {
     said += data
   })
-  await expect.poll(() => said.split('HTTP/1.1 200').length, LATER).toBe(3)
+  await expect.poll(() => said.split('HTTP/1.1 200').length).toBe(3)
   expect(taken.reduce((a, b) => a + b, 0)).toBe(5)
 })
 const FREE = { perSecond: undefined, keys: 1, now: () => Date.now() }

@@ -210,8 +210,8 @@ describe('closed', () => {
     // A masked text frame of one character.
     raw.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x31]))
     raw.pause()
-    await expect.poll(() => server.unsent.cut, { timeout: 5_000 }).toBe(1)
-    await expect.poll(() => server.webSockets, { timeout: 5_000 }).toBe(0)
+    await expect.poll(() => server.unsent.cut).toBe(1)
+    await expect.poll(() => server.webSockets).toBe(0)
     raw.destroy()
   })
 

@@ -156,7 +156,7 @@ async function same(kept: Rpc, fresh: Rpc, asked: ReturnType<typeof questions>):
 }
 
 test('kept texts are those that are made anew, of all kinds of transactions and over reorgs', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const { driver, rpc, words, tell } = open()
   // A few blocks' worth, so that the oldest make room.

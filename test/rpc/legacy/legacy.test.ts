@@ -558,5 +558,5 @@ describe('as it is started', () => {
     await expect(startNode(whole, 'serve')).rejects.toThrow(
       'flashnode: --legacy-rpc is for a chain that goes on from an older one: chain-7 begins at block 0',
     )
-  }, 180_000)
+  })
 })

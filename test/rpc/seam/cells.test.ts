@@ -86,7 +86,7 @@ test('sockets of an address are counted over all servers', async () => {
   expect(await isServed(await from('127.0.0.3', other.port))).toBe(true)
   expect([one, other].map(({ server }) => server.sockets.refused)).toEqual([1, 1])
   first.destroy()
-  await expect.poll(() => one.server.connections(), { timeout: 10_000 }).toBe(0)
+  await expect.poll(() => one.server.connections()).toBe(0)
   expect(await isServed(await from('127.0.0.2', other.port))).toBe(true)
   capsOfEnded(memory, 1)
   for (let n = 0; n < 2; n++) expect(await isServed(await from('127.0.0.2', one.port))).toBe(true)

@@ -147,7 +147,7 @@ async function faultsOfThreads(seed: number, kept: 0 | 1, edits: readonly Edit[]
 }
 
 test('over threads nobody has too many, and every place is given', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   for (const seed of [100, 200]) {
     expect(await faultsOfThreads(seed, 0)).toEqual([])
@@ -155,7 +155,7 @@ test('over threads nobody has too many, and every place is given', {
   }
 })
 
-test('without the lock they have, and are not', { timeout: 60_000 }, async () => {
+test('without the lock they have, and are not', async () => {
   const edits = [
     {
       file: 'rpc/seam/shared-rows.ts',
@@ -189,7 +189,7 @@ function expectOnly(memory: CapsMemory, cell: number, held: number): void {
 }
 
 test('threads that are ended at any moment give all back, and keep nobody out', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const memory = createCapsMemory({ rows: 70, cells: 3 })
   const own = openSharedCaps(memory, 0)('filters', THREAD_LIMITS.filters)
@@ -279,7 +279,7 @@ const MUTANTS: readonly (Edit & { readonly name: string })[] = [
     replace: 'HEAD_BYTES, 2)',
   },
 ]
-test.each(MUTANTS)('a fault is found: $name', { timeout: 60_000 }, async (edit) => {
+test.each(MUTANTS)('a fault is found: $name', async (edit) => {
   const [{ fault }] = await once(newThread('caps-model', { capsRuns: 300 }, [edit]), 'message')
   expect(fault).toMatch(/(given|total|here|full): /)
 })

@@ -7,7 +7,6 @@ import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import { from } from '../../fixtures/socket-from.ts'
 import { startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
-const LATER = { timeout: 10_000 }
 const HEAD = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
 const REQUEST = `${HEAD}content-length: 2\r\n\r\n{}`
 
@@ -70,7 +69,7 @@ test('so many connections over the bound are answered 503, the others are closed
   expect(await ask(await from('127.0.0.3', port))).toContain('200 OK')
   // When those that were told are closed, others are told.
   const next = async () => heard(await from('127.0.0.2', port))
-  await expect.poll(next, LATER).toContain('503 Service Unavailable')
+  await expect.poll(next).toContain('503 Service Unavailable')
 })
 
 test('all addresses together are told so often and no more', async () => {
@@ -113,7 +112,7 @@ test('where every socket is busy a newcomer is told that the server is', async (
   const { port, server } = await start({ limits: { sockets: 1 }, answer })
   const busy = await from('127.0.0.2', port)
   busy.write(REQUEST)
-  await expect.poll(() => server.inFlight, LATER).toBe(1)
+  await expect.poll(() => server.inFlight).toBe(1)
   const said = await heard(await from('127.0.0.3', port))
   expect(said).toContain('503 Service Unavailable')
   expect(said).toContain('"message":"server busy: all connections are in use"')

@@ -18,10 +18,10 @@ beforeAll(async () => {
     '4',
   ])
   client = opClient(node.url)
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 beforeEach(() => ask('dev_pause'))
 
 type Head = { readonly number: Hex; readonly hash: Hex }

@@ -31,11 +31,11 @@ beforeAll(async () => {
     }
   })
   await once(socket, 'message')
-}, 120_000)
+})
 afterAll(async () => {
   socket.close()
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 
 type Block = { readonly hash: Hex; readonly number: Hex }
 const { ask } = askingOf(() => node)
@@ -62,7 +62,7 @@ async function agrees(...accounts: readonly Hex[]): Promise<void> {
     expect(applied.rpcReceipts(block)).toEqual(await ask('eth_getBlockReceipts', 'pending'))
 }
 
-test('edits, broken promises and ways back', { timeout: 120_000 }, async () => {
+test('edits, broken promises and ways back', async () => {
   const [contract, to] = [freshLower(), freshLower()]
   await ask('anvil_setBalance', contract, '0x64')
   await agrees(contract)

@@ -10,10 +10,10 @@ let client: ReturnType<typeof opClient>
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off'])
   client = opClient(node.url)
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 beforeEach(() => ask('dev_pause'))
 
 type Place = { readonly number: Hex; readonly index: number }

@@ -12,10 +12,10 @@ let client: ReturnType<typeof opClient>
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off', '--operator-fee-constant', '9'])
   client = opClient(node.url)
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 
 type Fields = Readonly<Record<string, Hex>>
 const deposit = (fields: object) => call(node.url, 'dev_deposit', [fields]) as Promise<Hex>

@@ -42,11 +42,11 @@ async function start(): Promise<void> {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'edits-'))
   await start()
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
   rmSync(folder, { recursive: true })
-}, 60_000)
+})
 beforeEach(() => ask('dev_pause'))
 
 type Head = { readonly number: Hex; readonly hash: Hex; readonly stateRoot: Hex }
@@ -203,7 +203,7 @@ test('the other engine comes to the same blocks, edits included', SECONDS, async
   expect(await metricOf('flashnode_verify_mismatches')).toBe(0)
 })
 
-test('a plain follower stops at an edit and says why', { timeout: 120_000 }, async () => {
+test('a plain follower stops at an edit and says why', async () => {
   const chain = join(folder, 'data', 'genesis.json')
   const source = ['--upstream', node.url, '--feed', `${node.url.replace('http', 'ws')}/feed`]
   const follower = await startNode(['--chain', chain, '--ephemeral', ...source], 'follow')
@@ -223,7 +223,7 @@ test('a plain follower stops at an edit and says why', { timeout: 120_000 }, asy
   }
 })
 
-test('after kill -9 edits and the chain are as they were', { timeout: 120_000 }, async () => {
+test('after kill -9 edits and the chain are as they were', async () => {
   const [who, to] = [fresh(), fresh()]
   const dropped = await client.sendTransaction({ to, value: 2n })
   await ask('evm_mine')

@@ -343,5 +343,5 @@ describe('import-state', () => {
         '-32001 history not available: block 6 is not here; the oldest kept is block 7',
       )
     expect(await node.stop('SIGTERM')).toBe(0)
-  }, 180_000)
+  })
 })

@@ -27,12 +27,12 @@ beforeAll(async () => {
   const source = ['--upstream', node.url, '--feed', feed, '--state', 'whole']
   const chain = ['--chain', join(folder, 'data', 'genesis.json'), '--ephemeral']
   follower = await startNode([...chain, ...source, '--rate-limit', 'off'], 'follow')
-}, 120_000)
+})
 afterAll(async () => {
   expect(await follower?.stop()).toBe(0)
   expect(await node?.stop()).toBe(0)
   rmSync(folder, { recursive: true })
-}, 60_000)
+})
 
 type Block = { readonly hash: Hex; readonly transactions: readonly { readonly type: Hex }[] }
 const on = (of: RunningNode, method: string, ...params: readonly unknown[]) =>

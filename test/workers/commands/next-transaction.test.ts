@@ -12,10 +12,10 @@ beforeAll(async () => {
     ...['--ephemeral', '--rate-limit', 'off'],
     ...['--limit-shown-hold-ms', '60000'],
   ])
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 const { ask, headOf } = askingOf(() => node)
 const [owner] = DEV_ACCOUNTS
 

@@ -9,17 +9,17 @@ const SEED = Number(process.env['CONTROLS_SEED'] ?? Date.now() % 1_000_000)
 /** More by hand: a fault here may be one in hundreds. */
 const STEPS = Number(process.env['CONTROLS_STEPS'] ?? 60)
 /** A control waits for a block to become canonical, and no longer than that takes. */
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 60_000
 const random = mulberry32(SEED)
 const below = (count: number) => Math.floor(random() * count)
 
 let node: RunningNode
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off', '--finalized-lag', '20'])
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 
 const ask = (method: string, ...params: readonly unknown[]) =>
   call(`${node.url}/flashblocks`, method, params)
@@ -100,7 +100,7 @@ async function checkChain(): Promise<void> {
   }
 }
 
-test(`${STEPS} controls in a random order`, { timeout: 60_000 + STEPS * 5_000 }, async () => {
+test(`${STEPS} controls in a random order`, { timeout: 180_000 + STEPS * 5_000 }, async () => {
   const over = new AbortController()
   const sending = KEYS.map((_, which) => sendAll(which, over.signal))
   for (let at = 0; at < STEPS; at++) {
@@ -111,7 +111,7 @@ test(`${STEPS} controls in a random order`, { timeout: 60_000 + STEPS * 5_000 },
   await Promise.all(sending)
   await ask('dev_resume')
   const head = await numberOf('latest')
-  await expect.poll(() => numberOf('latest'), { timeout: 30_000 }).toBeGreaterThan(head + 2)
+  await expect.poll(() => numberOf('latest')).toBeGreaterThan(head + 2)
   // What could be executed is: nothing waits for a chain that is gone.
   await expect
     .poll(async () => ((await ask('txpool_status')) as { readonly pending: Hex }).pending, {

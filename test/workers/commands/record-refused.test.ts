@@ -18,4 +18,4 @@ test('no file is left where nothing was recorded, and it is said', async () => {
   expect(ended.error).toContain('no upstream answers')
   expect(ended.out).toBe('nothing was recorded\n')
   expect(existsSync(out)).toBe(false)
-}, 60_000)
+})

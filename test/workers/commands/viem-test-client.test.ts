@@ -32,10 +32,10 @@ let client: ReturnType<typeof clientOf>
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off', '--chain-id', '31337'])
   client = clientOf('anvil')
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
+})
 beforeEach(() => client.setAutomine(false))
 
 const latest = { blockTag: 'latest' } as const

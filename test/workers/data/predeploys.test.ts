@@ -33,11 +33,11 @@ let client: ReturnType<typeof opClient>
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off'])
   client = opClient(node.url)
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
-const SECONDS = { timeout: 60_000 }
+})
+const SECONDS = { timeout: 180_000 }
 
 test('every one has code, and the header knows the message passer', SECONDS, async () => {
   for (const address of Object.values(PREDEPLOY))

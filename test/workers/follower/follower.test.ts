@@ -36,7 +36,7 @@ beforeAll(async () => {
   }
   chain = await grow([], BLOCKS, 1)
   branch = await grow(chain.slice(0, BLOCKS - 3), BLOCKS + 2, 1_000)
-}, 60_000)
+})
 
 const closers: (() => unknown)[] = []
 afterEach(async () => {
@@ -161,7 +161,7 @@ class Node {
   }
 }
 
-describe('follows', { timeout: 30_000 }, () => {
+describe('follows', () => {
   test('from nothing, then each new head, with the tags; and goes on from its own head', async () => {
     const [upstream] = (await openUpstreams(1, BLOCKS - 5)) as [ChainUpstream]
     const node = await Node.open()
@@ -287,7 +287,7 @@ describe('follows', { timeout: 30_000 }, () => {
   })
 })
 
-describe('while the upstreams of the start are looked at', { timeout: 30_000 }, () => {
+describe('while the upstreams of the start are looked at', () => {
   async function startWithSilent() {
     const [upstream] = (await openUpstreams(1, 3)) as [ChainUpstream]
     const asked = Promise.withResolvers<IncomingMessage>()
@@ -331,7 +331,7 @@ describe('the start is refused', () => {
       ` has block ${OTHER_HASH} as 0, the first of xlayer is 0x`,
     ],
   ]
-  test.each(cases)('%s', { timeout: 30_000 }, async (_, answer, message) => {
+  test.each(cases)('%s', async (_, answer, message) => {
     const [good, wrong] = (await openUpstreams(2, 1)) as [ChainUpstream, ChainUpstream]
     wrong.answer = answer
     const node = await Node.open()
@@ -343,7 +343,7 @@ describe('the start is refused', () => {
   })
 
   test('not for one that does not answer: it is asked again before it is used', {
-    timeout: 30_000,
+    timeout: 180_000,
   }, async () => {
     const [good, late] = (await openUpstreams(2, 3)) as [ChainUpstream, ChainUpstream]
     late.answer = ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined)
@@ -393,7 +393,7 @@ describe('what others answer', () => {
     node.start([upstream], { sequencer: sequencer.url, limits })
     ends.push(...closers.splice(0), () => node.stop())
     await node.canonicalIs(chain[0]!)
-  }, 30_000)
+  })
   afterAll(async () => {
     for (const end of ends.reverse()) await end()
   })
@@ -407,7 +407,7 @@ describe('what others answer', () => {
   const limits = { ...DEFAULT_UPSTREAM_LIMITS, forwardMs: 500 }
 
   test('a transaction goes to the sequencer, and its error comes back as it is', {
-    timeout: 30_000,
+    timeout: 180_000,
   }, async () => {
     const error = { code: -32003, message: 'nonce too low', data: { next: 7 } }
     sequencer.answer = ({ method }) => (method === 'eth_sendRawTransaction' ? { error } : undefined)
@@ -431,7 +431,7 @@ describe('what others answer', () => {
     })
   })
   test('a connection that breaks may have taken the transaction, one that never was has not', {
-    timeout: 30_000,
+    timeout: 180_000,
   }, async () => {
     const send = forward('sequencer', 'eth_sendRawTransaction')
     // It shows its chain again, because it was silent before.

@@ -189,7 +189,7 @@ describe('the thread', () => {
     const ready = again.told.find((message) => message.type === 'ready')
     expect(ready?.newest).toEqual({ number: 1, index: last?.index })
     expect(again.block()).toEqual(sealed)
-  }, 120_000)
+  })
 
   test('does not start on a damaged journal: it names the file, the record and what to do', async () => {
     const path = join(folder, 'flashblocks.journal')

@@ -93,7 +93,7 @@ describe('a transaction of 200 Mgas with frames of 74 MB', () => {
   test('several of them in one block leave no more memory than one', async () => {
     const { receipts } = await run(engineOf('auto'), { x: 40_000, times: 4 })
     expect([told, receipts.length]).toEqual([[], 4])
-  }, 120_000)
+  })
 })
 
 describe('the bound of memory by gas', () => {

@@ -44,7 +44,7 @@ describe.skipIf(isAbsent(path))('a recorded block of OP Sepolia', () => {
     failing.failIn('diff')
     expect((await executePayload(one, failing.engine)).hash).toBe(expected)
     expect(failing.told.length - told).toBe(1)
-  }, 60_000)
+  })
 
   test('what is undone of it', async () => {
     const told = failing.told.length
@@ -65,7 +65,7 @@ describe.skipIf(isAbsent(path))('a recorded block of OP Sepolia', () => {
     expect((await executePayload(one, failing.engine, again)).hash).toBe(expected)
     expect(undone).toBeGreaterThan(3)
     expect(failing.told.length - told).toBe(1)
-  }, 60_000)
+  })
 
   test('every hundredth host call, block after block', async () => {
     const often = failingEngine()
@@ -78,7 +78,7 @@ describe.skipIf(isAbsent(path))('a recorded block of OP Sepolia', () => {
       expect(replayed.hash).toBe(hash)
     }
     expect(often.told).toHaveLength(3)
-  }, 60_000)
+  })
 })
 
 /** SLOAD PUSH1 1 ADD SSTORE of slot 0, and a log of nothing. */

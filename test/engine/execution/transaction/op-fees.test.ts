@@ -21,11 +21,11 @@ beforeAll(async () => {
   const figures = Object.entries(FLAGS).flatMap(([name, value]) => [`--${name}`, String(value)])
   node = await startNode(['--ephemeral', '--rate-limit', 'off', ...figures])
   client = opClient(node.url)
-}, 120_000)
+})
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
-}, 60_000)
-const SECONDS = { timeout: 60_000 }
+})
+const SECONDS = { timeout: 180_000 }
 
 type Fields = Readonly<Record<string, Hex>>
 const receiptOf = async (hash: Hex, path = '/flashblocks') =>

@@ -53,7 +53,7 @@ async function verify(bench: Bench, block: ModelBlock, address: Bytes): Promise<
 
 const appended: fc.Arbitrary<Action[]> = fc.array(action, { maxLength: 5 })
 
-test('any block of the window, between any two slices of a fold', { timeout: 60_000 }, async () => {
+test('any block of the window, between any two slices of a fold', async () => {
   const seen = { proofs: 0, races: 0 }
   await fc.assert(
     fc.asyncProperty(

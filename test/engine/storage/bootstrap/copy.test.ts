@@ -62,7 +62,7 @@ const event = fc.oneof(
   { weight: 1, arbitrary: fc.constant('kill' as const) },
 )
 
-test('blocks, pieces of folds and kills between any two answers', { timeout: 60_000 }, () => {
+test('blocks, pieces of folds and kills between any two answers', () => {
   fc.assert(
     fc.property(
       fc.array(event, { maxLength: 120 }),

@@ -31,7 +31,7 @@ function fill(database: Database, file: number): void {
   batch.commit()
 }
 
-test('by any size, with a filter of blocks', { timeout: 60_000 }, async () => {
+test('by any size, with a filter of blocks', async () => {
   const path = join(temporaryDirectory(), 'state')
   const memory = memoryDatabase()
   // Each opening writes what the log has to a file.

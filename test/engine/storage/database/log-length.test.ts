@@ -48,9 +48,7 @@ test('the log stays short under columns that are hardly written, and every row s
     while (log.isDue()) for (const _ of log.shorten());
     passes++
     // RocksDB writes files and deletes those of the log in threads of its own.
-    await expect
-      .poll(() => database.logBytes(), { timeout: 60_000 })
-      .toBeLessThan(span + MEMTABLE_BYTES.bodies * 2)
+    await expect.poll(() => database.logBytes()).toBeLessThan(span + MEMTABLE_BYTES.bodies * 2)
   }
   expect(passes).toBeGreaterThan(1)
   for (const column of COLUMN_NAMES) {

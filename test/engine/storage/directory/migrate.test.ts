@@ -103,7 +103,7 @@ test('from the format before the log index writes it for every folded block, in 
   expect(await rowsIn(path)).toEqual(rows)
 })
 
-describe('a migration', { timeout: 180_000 }, () => {
+describe('a migration', () => {
   const migrations = { [OLDER_VERSION]: olderSchema }
 
   test('brings every row to this format, and is done once', async () => {

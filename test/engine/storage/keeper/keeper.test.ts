@@ -51,7 +51,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-test('any history: appends, slices, crashes, reorgs and ways back', { timeout: 60_000 }, () => {
+test('any history: appends, slices, crashes, reorgs and ways back', () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 10, maxLength: 45 }), (steps) => {
       const bench = new Bench()

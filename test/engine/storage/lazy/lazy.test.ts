@@ -51,7 +51,7 @@ const step = fc.oneof(
 test.each([undefined, 600])(
   'any history of fetches, blocks, folds, reorgs and crashes, within %s bytes',
   {
-    timeout: 60_000,
+    timeout: 180_000,
   },
   (limit) => {
     const seen = { missing: 0, found: 0, kept: 0, dropped: 0, stale: 0 }
