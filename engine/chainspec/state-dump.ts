@@ -69,6 +69,8 @@ export function decodeHeaderFile(text: string, where: string): Header {
     ...optional('excessBlobGas', uint),
     ...optional('parentBeaconBlockRoot', word),
     ...optional('requestsHash', word),
+    ...optional('blockAccessListHash', word),
+    ...optional('slotNumber', uint),
   }
   const hash = hashHeader(header)
   if (given(json.hash) && !equalBytes(word('hash'), hash))

@@ -83,6 +83,8 @@ const FIELDS: readonly { readonly name: keyof Header; readonly kind: Kind }[] = 
   { name: 'excessBlobGas', kind: 'uint64' },
   { name: 'parentBeaconBlockRoot', kind: 32 },
   { name: 'requestsHash', kind: 32 },
+  { name: 'blockAccessListHash', kind: 32 },
+  { name: 'slotNumber', kind: 'uint64' },
 ]
 /** Fields of the first fork. */
 const REQUIRED = 15

@@ -25,4 +25,8 @@ export type Header = {
   readonly excessBlobGas?: bigint
   readonly parentBeaconBlockRoot?: Bytes
   readonly requestsHash?: Bytes
+  /** Hash of what the block reads and writes (EIP-7928, Amsterdam). */
+  readonly blockAccessListHash?: Bytes
+  /** Slot of the consensus layer (EIP-7843, Amsterdam). */
+  readonly slotNumber?: bigint
 }

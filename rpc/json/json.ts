@@ -68,7 +68,9 @@ function headerMembers(header: Header, hash: Bytes): string {
     member('blobGasUsed', header.blobGasUsed) +
     member('excessBlobGas', header.excessBlobGas) +
     bytesMember('parentBeaconBlockRoot', header.parentBeaconBlockRoot) +
-    bytesMember('requestsHash', header.requestsHash)
+    bytesMember('requestsHash', header.requestsHash) +
+    bytesMember('blockAccessListHash', header.blockAccessListHash) +
+    member('slotNumber', header.slotNumber)
   )
 }
 

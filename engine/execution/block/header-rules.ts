@@ -16,6 +16,8 @@ export function headerFault(
   const rules = chain.rulesAt(header.number, header.timestamp)
   if (header.number !== parent.number + 1n)
     return `number is ${header.number}, expected ${parent.number + 1n}`
+  if (header.blockAccessListHash !== undefined || header.slotNumber !== undefined)
+    return 'the header has fields of Amsterdam, a fork that this version does not know'
   if (header.timestamp <= parent.timestamp)
     return `timestamp is ${header.timestamp}, expected more than its parent's ${parent.timestamp}`
   if (header.gasUsed > header.gasLimit)

@@ -62,6 +62,8 @@ const FIELDS: readonly Field[] = [
   ['excessBlobGas', 'excessBlobGas', 'quantity'],
   ['parentBeaconBlockRoot', 'parentBeaconBlockRoot', 32],
   ['requestsHash', 'requestsHash', 32],
+  ['blockAccessListHash', 'blockAccessListHash', 32],
+  ['slotNumber', 'slotNumber', 'quantity'],
 ]
 const OPTIONAL: ReadonlySet<keyof Header> = new Set([
   'baseFeePerGas',
@@ -70,4 +72,6 @@ const OPTIONAL: ReadonlySet<keyof Header> = new Set([
   'excessBlobGas',
   'parentBeaconBlockRoot',
   'requestsHash',
+  'blockAccessListHash',
+  'slotNumber',
 ])

@@ -27,6 +27,8 @@ import {
   transactionHash,
 } from '../../../engine/primitives/transaction-codec.ts'
 import { trieRoot } from '../../../engine/primitives/trie-root.ts'
+import { decodeHeaderJson } from '../../../engine/sources/upstream/header-json.ts'
+import { headerText } from '../../../rpc/json/json.ts'
 import { conformance, headerOfJson, isAbsent, readBlocks } from '../../fixtures/blocks.ts'
 import { bytesOf, uintOf } from '../../fixtures/references.ts'
 
@@ -241,8 +243,10 @@ const headers: fc.Arbitrary<Header> = fc
       excessBlobGas: uintOf(64),
       parentBeaconBlockRoot: bytesOf(32),
       requestsHash: bytesOf(32),
+      blockAccessListHash: bytesOf(32),
+      slotNumber: uintOf(64),
     }),
-    fc.nat({ max: 6 }),
+    fc.nat({ max: 8 }),
   )
   .map(([required, optional, count]) => ({
     ...required,
@@ -256,6 +260,24 @@ describe('headers', () => {
         expect(decodeHeader(encodeHeader(header))).toEqual(header)
       }),
     )
+  })
+  test('fields of Amsterdam are in the hash, and in JSON as a node serves them', () => {
+    const [header] = fc.sample(
+      headers.filter((one) => one.slotNumber !== undefined),
+      1,
+    )
+    const hash = hashHeader(header!)
+    expect(hash).not.toEqual(hashHeader({ ...header!, slotNumber: header!.slotNumber! ^ 1n }))
+    const { blockAccessListHash: _, slotNumber, ...without } = header!
+    expect(() => hashHeader({ ...without, slotNumber: slotNumber! })).toThrow(
+      'a header with slotNumber needs blockAccessListHash',
+    )
+    const json = JSON.parse(headerText(header!, hash))
+    expect(json).toMatchObject({
+      blockAccessListHash: bytesToHex(header!.blockAccessListHash!),
+      slotNumber: `0x${slotNumber!.toString(16)}`,
+    })
+    expect(decodeHeaderJson(json)).toEqual(header)
   })
   test('a gap among the later fields is refused', () => {
     const [header] = fc.sample(
@@ -271,7 +293,7 @@ describe('headers', () => {
   })
   test.each([
     [14, 'rlp: too few elements for types.Header'],
-    [22, 'rlp: input list has too many elements for types.Header'],
+    [24, 'rlp: input list has too many elements for types.Header'],
   ])('%i fields are refused', (count, message) => {
     expect(() => decodeHeader(encodeRlp(Array<Uint8Array>(count).fill(new Uint8Array(0))))).toThrow(
       new RlpError(message),

@@ -115,6 +115,12 @@ describeEngines((engine) => {
         'block 47: requestsHash is',
       ],
       [
+        'fields of Amsterdam',
+        46,
+        () => wrongHeader(46, { blockAccessListHash: word(1), slotNumber: 1n }),
+        'block 47: the header has fields of Amsterdam, a fork that this version does not know',
+      ],
+      [
         'baseFeePerGas',
         30,
         () => wrongHeader(30, { baseFeePerGas: 7n }),
