@@ -1,4 +1,7 @@
 /** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
+import type { Bytes, Hex } from '../primitives/bytes.ts'
+import { hexToBytes } from '../primitives/hex.ts'
+import { equalBytes } from '../primitives/words.ts'
 import type { EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
@@ -14,6 +17,8 @@ export type ForkRow = {
   readonly isOptional?: true
   /** Its time says nothing on an OP chain, where an OP fork brings what an OP chain has of it. */
   readonly isEthereumAlone?: true
+  /** Hash of the first deposit by which the fork upgrades contracts. It holds no chain id, so every network has the same. */
+  readonly firstDeposit?: Hex
   /** Of the EVM fork with the row's `spec`. */
   readonly contracts?: Partial<EvmContracts>
   /** The same. */
@@ -305,6 +310,7 @@ export const FORKS = [
     name: 'karst',
     by: 'time',
     config: 'karstTime',
+    firstDeposit: '0x7582a14ccf99987782cdf0a40ecb81fc7230cf18e4603354e225fc14fe4859d9',
     changes: {
       spec: 'osaka',
       gas: { limit: 1n << 24n },
@@ -348,6 +354,13 @@ const OLDEST_OPCODES: EvmOpcodes = {
 }
 export const opcodesOf = (spec: string): EvmOpcodes =>
   Object.assign({}, OLDEST_OPCODES, ...rowsUpTo(spec).map(({ opcodes }) => opcodes))
+
+/** The fork whose first block has the deposit with this hash; undefined: the deposit is no such one. */
+export const forkOfDeposit = (hash: Bytes): string | undefined =>
+  FIRST_DEPOSITS.find((row) => equalBytes(row.hash, hash))?.name
+const FIRST_DEPOSITS = ROWS.flatMap(({ name, firstDeposit }) =>
+  firstDeposit === undefined ? [] : [{ name, hash: hexToBytes(firstDeposit) }],
+)
 
 /** Up to the last row of the EVM fork. */
 function rowsUpTo(spec: string): readonly ForkRow[] {

@@ -1,5 +1,6 @@
 /** A block being executed, and the header it gets. */
 
+import { forkOfDeposit } from '../../chainspec/forks.ts'
 import { EMPTY_REQUESTS } from '../../chainspec/genesis.ts'
 import { decodeL1Attributes } from '../../chainspec/l1-attributes.ts'
 import { type L1FeeParameters, rollupData } from '../../chainspec/l1-fee.ts'
@@ -30,6 +31,7 @@ import type {
   BlockSums,
   BuildHeader,
   ExecutedTransaction,
+  InvalidTransaction,
   OpenBlock,
 } from '../transaction/types.ts'
 import { GAS_PER_BLOB, type Room } from '../transaction/validation.ts'
@@ -156,8 +158,8 @@ class Block implements BlockExecution {
   }
 
   async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
-    if (this.attributes.isDepositsOnly === true && transaction.type !== 0x7e)
-      return { status: 'invalid' as const, reason: invalid.depositsOnly() }
+    const reason = forkFault(transaction, this.attributes, this.rules)
+    if (reason !== undefined) return { status: 'invalid' as const, reason }
     const gasless = await isGasless(this.#session, transaction, this.rules)
     const rollup = this.#rollup(transaction)
     tracer?.start?.(this.#sceneOf(transaction))
@@ -272,6 +274,19 @@ class Block implements BlockExecution {
       this.#attributes = { of: first, l1: decodeL1Attributes(first.input)?.attributes }
     return this.#attributes.l1 ?? this.#l1 ?? readL1Parameters(this.#session, this.rules)
   }
+}
+
+/** What only the first block of a fork has, and what it has not. */
+function forkFault(
+  transaction: Transaction,
+  { isDepositsOnly, timestamp }: BlockAttributes,
+  { fork }: Rules,
+): InvalidTransaction | undefined {
+  if (transaction.type !== 0x7e) return isDepositsOnly === true ? invalid.depositsOnly() : undefined
+  if (isDepositsOnly === undefined) return undefined
+  const started = forkOfDeposit(transaction.hash)
+  if (started === undefined || (isDepositsOnly && started === fork)) return undefined
+  return invalid.unscheduledFork(started, timestamp)
 }
 
 function authoritiesOf(transaction: Transaction): Bytes[] {

@@ -12,6 +12,11 @@ export const invalid = {
   feeBelowBaseFee: () => input('max fee per gas less than block base fee'),
   chainId: () => input('invalid chain ID'),
   depositsOnly: () => input('the first block of a fork takes deposits only'),
+  /** A follower's schedule is not the network's. */
+  unscheduledFork: (fork: string, timestamp: bigint) =>
+    input(
+      `the first deposit of ${fork} in a block that does not start it here (--fork-time ${fork}=${timestamp} would)`,
+    ),
   exceedsBlockGasLimit: () => input('exceeds block gas limit'),
   exceedsDaFootprintLimit: () => input('exceeds block DA footprint limit'),
   /** No block takes it: another than the one that is full already. */

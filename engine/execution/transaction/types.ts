@@ -38,7 +38,7 @@ export type BlockAttributes = {
   readonly timestamp: bigint
   readonly extraData: Bytes
   readonly baseFee: bigint
-  /** The block starts a fork, and a signed transaction makes it invalid (chainspec/rules.ts). */
+  /** The block starts a fork, and a signed transaction makes it invalid (chainspec/rules.ts); undefined: it was judged before. */
   readonly isDepositsOnly?: boolean
   /** L1 chains only: before the merge, and from Cancun on. */
   readonly difficulty?: bigint

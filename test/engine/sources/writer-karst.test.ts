@@ -1,8 +1,13 @@
 /** A follower at the first block of Karst: one with a signed transaction is not taken, whichever way it comes. */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { decodeTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { createProducer, type ProducedBlock, type Producer, send } from '../../fixtures/producer.ts'
 import { seal, show, worldWith } from '../../fixtures/writer-branches.ts'
 
@@ -44,4 +49,36 @@ test('deposits alone, and what is signed in the next one', async () => {
   const world = await worldWith(blocks, { chain })
   await world.settle({ ticks: true })
   expect(world.heads().canonical[0]).toBe(3)
+})
+
+const UPGRADE = join(
+  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
+  'karst/karst-upgrade-transactions.json',
+)
+test.skipIf(!existsSync(UPGRADE)).each([
+  ['the next block', GENESIS + 3n],
+  ['a later block', GENESIS + 100n],
+])('a network starts Karst, and the schedule has it at %s', async (_, karst) => {
+  const [{ raw }] = JSON.parse(readFileSync(UPGRADE, 'utf8'))
+  // The producer takes the bytes alone.
+  const deposit = decodeTransaction(hexToBytes(raw)) as unknown as SignedTransaction
+  const [first, second] = await blocksOf([send(0, 0)], [deposit])
+  const world = await worldWith([first!], { chain: chainWith(karst) })
+  // The first time its source is asked again.
+  for (let times = 0; times < 2; times++) await seal(world, second!, { hash: second!.hash })
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical[0]).toBe(1)
+  expect(world.told.filter(({ type }) => type === 'halted')).toMatchObject([
+    {
+      isFatal: false,
+      message: expect.stringMatching(
+        new RegExp(`^canonical block 2: .*--fork-time karst=${second!.header.timestamp} would`),
+      ),
+    },
+  ])
+  // With that flag it is taken.
+  const told = await worldWith([first!], { chain })
+  await seal(told, second!, { hash: second!.hash })
+  await told.settle({ ticks: true })
+  expect(told.heads().canonical[0]).toBe(2)
 })

@@ -237,6 +237,7 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
   authorizations: noAuthorization,
   systemTransaction: noSuchType(deposit),
   depositsOnly: 'of fork blocks alone',
+  unscheduledFork: 'of fork blocks alone',
   gasAllowance: 'of calls alone',
   transferFunds: 'of calls alone',
 }

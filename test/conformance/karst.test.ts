@@ -1,0 +1,97 @@
+/** The 31 deposits of Karst's first block on OP networks (CONFORMANCE_DIR, karst). */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Hex } from '../../engine/primitives/bytes.ts'
+import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
+import { keccak256 } from '../../engine/primitives/keccak.ts'
+import {
+  decodeTransaction,
+  makeDeposit,
+  sourceHash,
+} from '../../engine/primitives/transaction-codec.ts'
+import { concatBytes } from '../../engine/primitives/words.ts'
+import { describeEngines } from '../fixtures/engines.ts'
+import { block as openTestBlock, transaction } from '../fixtures/op-block.ts'
+import { BLOCK } from '../fixtures/world.ts'
+
+const FILE = join(
+  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
+  'karst/karst-upgrade-transactions.json',
+)
+type Upgrade = {
+  readonly intent: string
+  readonly gas: number
+  readonly sourceHash: Hex
+  readonly hash: Hex
+  readonly raw: Hex
+}
+const upgrades: readonly Upgrade[] = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : []
+const raws = upgrades.map(({ raw }) => hexToBytes(raw))
+const GAS = 55_370_657n
+if (upgrades.length === 0) test('no upgrade here: set CONFORMANCE_DIR', ({ skip }) => skip())
+
+describe.skipIf(upgrades.length === 0)('decoding', () => {
+  test.each(upgrades)('$intent', ({ intent, gas, sourceHash: source, hash, raw }) => {
+    const deposit = decodeTransaction(hexToBytes(raw))
+    if (deposit.type !== 0x7e) throw new Error('no deposit')
+    expect(bytesToHex(deposit.hash)).toBe(hash)
+    expect(bytesToHex(deposit.sourceHash)).toBe(source)
+    expect(sourceHash(2, new TextEncoder().encode(intent))).toEqual(deposit.sourceHash)
+    expect(deposit).toMatchObject({ mint: 0n, value: 0n, isSystemTransaction: false })
+    expect(deposit.gasLimit).toBe(BigInt(gas))
+    const { from, to, mint, value, gasLimit, input, isSystemTransaction } = deposit
+    const fields = { from, to, mint, value, gasLimit, input, isSystemTransaction }
+    expect(bytesToHex(makeDeposit({ ...fields, sourceHash: deposit.sourceHash }).raw)).toBe(raw)
+  })
+  test('all of them', () => {
+    expect(upgrades.map(({ intent }) => intent.split(':')[0])).toEqual(
+      upgrades.map((_, at) => `Karst ${at}`),
+    )
+    expect(upgrades.reduce((sum, { gas }) => sum + BigInt(gas), 0n)).toBe(GAS)
+    expect(bytesToHex(keccak256(concatBytes(...raws)))).toMatch(/^0x2f47d1bd.*25cb$/)
+  })
+})
+
+describeEngines((engine) => {
+  const open = (changes: object = {}) =>
+    openTestBlock({
+      ...{ engine, fork: 'karst' },
+      attributes: { isDepositsOnly: true, gasLimit: 30_000_000n + GAS, ...changes },
+    }).block
+
+  test.skipIf(upgrades.length === 0)(
+    'run in order, each within its gas, and no signed transaction after them',
+    async () => {
+      const block = open()
+      await block.begin()
+      for (const [at, raw] of raws.entries()) {
+        const done = await block.execute(decodeTransaction(raw))
+        if (done.status !== 'executed') throw new Error(`${at}: ${JSON.stringify(done)}`)
+        const { receipt } = done.executed
+        expect(receipt.gasUsed <= BigInt(upgrades[at]!.gas)).toBe(true)
+        expect(receipt.gasUsed > 0n).toBe(true)
+      }
+      // Without the contracts of a network the later ones may fail, and the block stays valid.
+      expect(block.executed[0]!.receipt.status).toBe(1)
+      expect(block.executed).toHaveLength(31)
+      expect(await block.execute(transaction())).toMatchObject({ status: 'invalid' })
+    },
+  )
+
+  test.skipIf(upgrades.length === 0).each([
+    ['Jovian', { isDepositsOnly: false, timestamp: BLOCK.timestamp - 1n }],
+    ['the block after', { isDepositsOnly: false }],
+    ['the first block of another fork', { isDepositsOnly: true, timestamp: BLOCK.timestamp - 1n }],
+  ])('the first one is refused in %s, by the flag that would take it', async (_, changes) => {
+    const block = open(changes)
+    const { timestamp } = block.attributes
+    expect(await block.execute(decodeTransaction(raws[0]!))).toEqual({
+      status: 'invalid',
+      reason: {
+        why: 'input',
+        message: `the first deposit of karst in a block that does not start it here (--fork-time karst=${timestamp} would)`,
+      },
+    })
+  })
+})
