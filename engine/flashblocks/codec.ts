@@ -27,6 +27,7 @@ import {
   type PacketBounds,
   readJson,
 } from './packed.ts'
+import { NO_OUTCOMES, type Outcomes, subblockJson } from './subblock.ts'
 import type {
   FeedMessage,
   FeedPlace,
@@ -51,8 +52,8 @@ export type DecodedPacket =
 /** `refuse` names the field and what was expected; `field` is the name alone, one of few, for counting. */
 export type Refused = { readonly refuse: string; readonly field: string }
 
-/** What our own feed sends: X Layer's present form, or plain JSON as rollup-boost and op-rbuilder send it. */
-export const WIRE_FORMS = ['xlayer', 'plain'] as const
+/** What our own feed sends: X Layer's form, plain JSON as rollup-boost and op-rbuilder send it, or OP's subblocks. */
+export const WIRE_FORMS = ['xlayer', 'plain', 'subblocks'] as const
 export type WireForm = (typeof WIRE_FORMS)[number]
 
 /** One WebSocket message, text or binary. Never throws. */
@@ -92,10 +93,19 @@ function decodeValue(value: unknown): DecodedPacket {
   return decodeMessage(readObject(value[ENVELOPE], 'envelope'))
 }
 
-/** `xlayer` goes out as a binary message of a WebSocket, `plain` as text. */
-export function encodePacket(message: FeedMessage, form: WireForm = 'xlayer'): Bytes {
-  const value = message.type === 'end' ? { payload_id: message.payloadId } : flashblockJson(message)
-  if (form === 'plain') return Buffer.from(JSON.stringify(value))
+/** `xlayer` goes out as a binary message of a WebSocket, the others as text. `outcomes` go into subblocks alone. */
+export function encodePacket(
+  message: FeedMessage,
+  form: WireForm = 'xlayer',
+  outcomes: Outcomes = NO_OUTCOMES,
+): Bytes {
+  const value =
+    message.type === 'end'
+      ? { payload_id: message.payloadId }
+      : form === 'subblocks'
+        ? subblockJson(message, outcomes)
+        : flashblockJson(message)
+  if (form !== 'xlayer') return Buffer.from(JSON.stringify(value))
   return compressJson(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), QUALITY)
 }
 

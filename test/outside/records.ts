@@ -1,8 +1,9 @@
 /**
  * `record` and `replay`: a node that follows a chain with a reorg and broken promises is recorded, and its record ends in the same views,
  * receipts and ledger, each time, and in the same answers to what clients asked meanwhile. `bench`: what it says of a node and of proxies of it.
- * Usage: npm run records [-- --short] [--seed S]
+ * Usage: npm run records [-- --short] [--seed S] [--form xlayer|plain|subblocks]
  */
+import { WIRE_FORMS } from '../../engine/flashblocks/codec.ts'
 import { checks } from '../kit/checks.ts'
 import { runOptions } from '../kit/run-options.ts'
 import { headOf, startLeader, until } from './follow/nodes.ts'
@@ -12,7 +13,11 @@ import { PLANTED_ANSWERS } from './records/planted.ts'
 import { checkPlanted, checkReplays } from './records/replays.ts'
 import { record } from './records/world.ts'
 
-const { random, seconds } = runOptions('records', { full: 60, short: 20 })
+const { random, seconds, own } = runOptions(
+  'records',
+  { full: 60, short: 20 },
+  { form: { type: 'string' } },
+)
 /** Transactions a second. */
 const RATE = 30
 /** Blocks before the state begins: some of it has to be fetched. */
@@ -21,7 +26,10 @@ const BLOCKS = 5
 const TIMES = 3
 
 const { check, close } = checks('records')
-const leader = await startLeader(random, RATE)
+const drawn = WIRE_FORMS[Math.floor(random() * WIRE_FORMS.length)]!
+const form = String(own['form'] ?? drawn)
+console.log(`the feed is in the form ${form}`)
+const leader = await startLeader(random, RATE, ['--feed-form', form])
 const isThere = await until(async () => (await headOf(leader.node.url)) >= BLOCKS, 60_000)
 check('there are blocks', isThere)
 const { lazy, whole } = await record(leader, { seconds, check, random })

@@ -5,7 +5,7 @@ import { equalBytes } from '../../primitives/words.ts'
 import type { RecordedBlock } from './log.ts'
 import type { Payload } from './payload.ts'
 import type { Schedule } from './schedule.ts'
-import type { ParentBlock } from './types.ts'
+import type { ParentBlock, SequencerPorts } from './types.ts'
 
 /**
  * Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the txpool. Whatever it says, a
@@ -39,6 +39,31 @@ export function nextDue({ payload, schedule, firstAt, lastAt }: Building, apart:
   if (payload.index >= schedule.targetIndex) return Number.POSITIVE_INFINITY
   if (firstAt !== undefined) return firstAt
   return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
+}
+
+/** Of a block that was begun before the process died. */
+export function scheduleAgain(planned: Schedule, { flashblocks, end }: RecordedBlock): Schedule {
+  const announced = flashblocks.reduce((last, { message }) => message.targetIndex || last, 0)
+  return {
+    ...planned,
+    // What was announced is the end of the payload to everyone who follows it.
+    targetIndex: announced || planned.targetIndex,
+    sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
+  }
+}
+
+/**
+ * The canonical block comes to a writer by another road than flashblocks, and overtakes them where there is much to execute at once.
+ * What was shown before the process died would then never be shown again in the steps in which it was.
+ */
+export function isStillReplayed(
+  { replayed, payload }: Building,
+  now: number,
+  { isShown }: Pick<SequencerPorts, 'isShown'>,
+): boolean {
+  if (replayed === undefined || now >= replayed.until) return false
+  const { number } = payload.execution.attributes
+  return !isShown({ number: Number(number), index: replayed.index })
 }
 
 /** Whether the complete head is the block that was sealed last, in its final form. */

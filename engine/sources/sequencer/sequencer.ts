@@ -6,6 +6,7 @@ import type { SealedBlock } from '../../chain/types.ts'
 import { openBlock } from '../../execution/block/block.ts'
 import type { BlockAttributes } from '../../execution/transaction/types.ts'
 import { encodePacket } from '../../flashblocks/codec.ts'
+import type { Outcomes } from '../../flashblocks/subblock.ts'
 import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -16,12 +17,14 @@ import {
   type Building,
   FOR_PARENT,
   isSealed,
+  isStillReplayed,
   NOW,
   nextDue,
   orClose,
   replayAll,
   SHOWN_MS,
   STANDING,
+  scheduleAgain,
   type Wait,
 } from './building.ts'
 import { Controls, type Forced, type Machine } from './control-steps.ts'
@@ -187,32 +190,15 @@ class StateMachine implements Sequencer {
   }
 
   #resumed(parent: ParentBlock, payload: Payload, recorded: RecordedBlock): Building {
-    const { flashblocks, end } = recorded
+    const { flashblocks } = recorded
     const { number, timestamp } = payload.execution.attributes
     for (const { transaction } of payload.execution.executed)
       this.#intake.include(number, transaction.hash)
     for (const packet of flashblocks) this.#send(packet)
     const now = this.#clock.now()
-    const planned = scheduleOf(timestamp, now, this.#options)
-    const targetIndex = flashblocks.reduce((last, { message }) => message.targetIndex || last, 0)
-    const schedule = {
-      ...planned,
-      // What was announced is the end of the payload to everyone who follows it.
-      targetIndex: targetIndex || planned.targetIndex,
-      sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
-    }
+    const schedule = scheduleAgain(scheduleOf(timestamp, now, this.#options), recorded)
     const replayed = { index: flashblocks.length - 1, until: now + SHOWN_MS }
     return { ...this.#built(parent, payload, schedule), replayed }
-  }
-
-  /**
-   * The canonical block comes to a writer by another road than flashblocks, and overtakes them where there is much to execute at once.
-   * What was shown before the process died would then never be shown again in the steps in which it was.
-   */
-  #isStillReplayed({ replayed, payload }: Building, now: number): boolean {
-    if (replayed === undefined || now >= replayed.until) return false
-    const { number } = payload.execution.attributes
-    return !this.#ports.isShown({ number: Number(number), index: replayed.index })
   }
 
   /** Index 0: the base, the L1-attributes deposit, deposits of users. */
@@ -232,7 +218,7 @@ class StateMachine implements Sequencer {
     const { attributes } = execution
     const { deposits } = this.#ports
     const deposited = await executeFirst(this.#options, execution, { deposits, edits })
-    this.#emit(await payload.cut(0), attributes.number)
+    await this.#emitCut(payload, 0)
     this.#next.used()
     for (const one of deposited) deposits?.done(one)
     const { timestamp } = attributes
@@ -252,6 +238,7 @@ class StateMachine implements Sequencer {
       id: payloadIdOf(attributes),
       execution: openBlock({ engine, chain, reader: parent.reader, attributes }),
       withdrawalsRoot: parent.header.withdrawalsRoot,
+      areSubblocks: this.#options.form === 'subblocks',
       roots: async (diff) => {
         const roots = await this.#ports.roots(parent.header.stateRoot, diff)
         if (!roots) this.#ports.count('root_missing', `block ${attributes.number}: no root in time`)
@@ -265,7 +252,7 @@ class StateMachine implements Sequencer {
     const { payload, schedule } = building
     const { sealAt, targetIndex } = schedule
     if (now >= sealAt) {
-      if (this.#isStillReplayed(building, now)) return FOR_PARENT
+      if (isStillReplayed(building, now, this.#ports)) return FOR_PARENT
       // A tick that was missed: nothing is in the block that no flashblock told.
       if (payload.uncut.length > 0) await this.#cut(building, sealAt)
       this.#seal(building)
@@ -287,7 +274,7 @@ class StateMachine implements Sequencer {
   }
 
   async #cut({ payload, schedule }: Building, dueAt: number): Promise<void> {
-    this.#emit(await payload.cut(schedule.targetIndex), payload.execution.attributes.number)
+    await this.#emitCut(payload, schedule.targetIndex)
     this.#ports.late(this.#clock.now() - dueAt)
   }
 
@@ -295,7 +282,7 @@ class StateMachine implements Sequencer {
   async #cutNow({ payload, schedule }: Building, room: number): Promise<void> {
     const index = payload.index + 1
     const targetIndex = Math.max(schedule.targetIndex, index + room)
-    this.#emit(await payload.cut(targetIndex), payload.execution.attributes.number)
+    await this.#emitCut(payload, targetIndex)
   }
 
   /** With what waits in the txpool, unless a target index has said already that this is all. */
@@ -321,8 +308,14 @@ class StateMachine implements Sequencer {
     this.#end(building)
   }
 
-  #emit(message: FeedMessage, number: bigint): void {
-    const packet = encodePacket(message, this.#options.form)
+  async #emitCut(payload: Payload, targetIndex: number): Promise<void> {
+    const message = await payload.cut(targetIndex)
+    const outcomes = this.#options.form === 'subblocks' ? await payload.outcomes() : undefined
+    this.#emit(message, payload.execution.attributes.number, outcomes)
+  }
+
+  #emit(message: FeedMessage, number: bigint, outcomes?: Outcomes): void {
+    const packet = encodePacket(message, this.#options.form, outcomes)
     this.#log.append(number, packet, message)
     this.#send({ packet, message, isSent: false })
   }
@@ -331,6 +324,8 @@ class StateMachine implements Sequencer {
     if (recorded.isSent) return
     recorded.isSent = true
     const { packet, message } = recorded
+    // The journal has the End, so that a block that was sealed is not added to after a start.
+    if (message.type === 'end' && this.#options.form === 'subblocks') return
     if (this.#withheld.takes(message, this.#ports.now())) {
       this.#broken = message.payloadId
       return

@@ -1,7 +1,7 @@
 /** The three ways of having state: everything that both are asked at the same place is answered the same. */
 import { call } from '../../kit/node.ts'
 import { createComparer } from './compare.ts'
-import { headOf, readiness, startFollower, temporary, until } from './nodes.ts'
+import { headOf, readiness, startFollower, startLeader, temporary, until } from './nodes.ts'
 import { type Around, compareFor, type Section, told } from './section.ts'
 import { SERVICE_METHODS } from './service-methods.ts'
 import { startProxy, startRelay } from './wires.ts'
@@ -74,9 +74,31 @@ const section =
   (around) =>
     runMode(mode, around)
 
+const WHOLE: Mode = { name: 'whole', flags: ['--state', 'whole'], proxy: {} }
+const PROVEN: Mode = { name: 'proven', flags: ['--state', 'lazy'], proxy: {} }
+
+/** A chain of its own sends them: no hash is stated, and the next block alone tells that one is over. */
+async function subblocks(around: Around): Promise<void> {
+  const flags = ['--feed-form', 'subblocks']
+  const leader = await startLeader(around.random, SUBBLOCKS_RATE, flags)
+  const check: Around['check'] = (what, ...result) => around.check(`subblocks, ${what}`, ...result)
+  const comparisons = Math.ceil(around.comparisons / 2)
+  try {
+    for (const mode of [WHOLE, PROVEN])
+      await runMode(mode, { ...around, leader, check, comparisons })
+    await leader.load.stop()
+    check('the chain ends with 0', (await leader.node.stop()) === 0)
+  } finally {
+    await leader.node.stop('SIGKILL')
+  }
+}
+/** Transactions a second. */
+const SUBBLOCKS_RATE = 8
+
 export const MODES = {
-  whole: section({ name: 'whole', flags: ['--state', 'whole'], proxy: {} }),
-  proven: section({ name: 'proven', flags: ['--state', 'lazy'], proxy: {} }),
+  whole: section(WHOLE),
+  proven: section(PROVEN),
+  subblocks,
   trusted: section({
     name: 'trusted',
     flags: ['--state', 'lazy', '--trust-upstream'],

@@ -40,9 +40,9 @@ export const FLAGS = {
     },
   ),
   behind: BEHIND,
-  feedForm: option('xlayer|plain', choice(...WIRE_FORMS), {
+  feedForm: option(WIRE_FORMS.join('|'), choice(...WIRE_FORMS), {
     fallback: 'xlayer',
-    text: 'messages of /feed: 0x1E and brotli, or JSON text',
+    text: 'messages of /feed: 0x1E and brotli, JSON text, or subblocks as JSON text',
   }),
   chainId: option('N', optional(integer(1, Number.MAX_SAFE_INTEGER)), {
     fallback: undefined,
