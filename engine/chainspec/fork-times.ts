@@ -32,9 +32,20 @@ export function withForkTimes(
     checkMovable(name, schedule, fixed)
     if (time === 'off') delete moved[name as ForkName]
     else moved[name as ForkName] = BigInt(time)
+    const { brings } = ROWS.find((row) => row.name === name)!
+    if (brings !== undefined) delete moved[brings as ForkName]
   }
+  fillBrought(moved)
   checkOrder(moved, { where: '--fork-time', nameOf: ({ name }) => name })
   return moved
+}
+
+/** Gives an OP chain the forks of Ethereum that its own bring, where nothing else is said of them. */
+export function fillBrought(schedule: { [Name in ForkName]?: bigint }): void {
+  for (const { name, brings } of OPTIMISM_FORKS) {
+    const at = schedule[name as ForkName]
+    if (brings !== undefined && at !== undefined) schedule[brings as ForkName] ??= at
+  }
 }
 
 /**

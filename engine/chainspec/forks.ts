@@ -17,6 +17,8 @@ export type ForkRow = {
   readonly isOptional?: true
   /** Its time says nothing on an OP chain, where an OP fork brings what an OP chain has of it. */
   readonly isEthereumAlone?: true
+  /** Ethereum's fork that an OP fork comes with: an OP chain has it at the same time. */
+  readonly brings?: string
   /** Hash of the first deposit by which the fork upgrades contracts. It holds no chain id, so every network has the same. */
   readonly firstDeposit?: Hex
   /** Of the EVM fork with the row's `spec`. */
@@ -250,12 +252,14 @@ export const FORKS = [
     name: 'canyon',
     by: 'time',
     config: 'canyonTime',
+    brings: 'shanghai',
     changes: { depositReceiptVersion: 1n, hasLaterDenominator: true },
   },
   {
     name: 'ecotone',
     by: 'time',
     config: 'ecotoneTime',
+    brings: 'cancun',
     changes: { l1Fee: 'blobs', l1Attributes: 'blobs' },
   },
   {
@@ -280,6 +284,7 @@ export const FORKS = [
     name: 'isthmus',
     by: 'time',
     config: 'isthmusTime',
+    brings: 'prague',
     changes: {
       operatorFee: { multiplier: 1n, divisor: 1_000_000n },
       l1Attributes: 'operator',

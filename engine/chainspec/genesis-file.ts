@@ -2,7 +2,7 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { ChainError } from './error.ts'
-import { checkOrder } from './fork-times.ts'
+import { checkOrder, fillBrought } from './fork-times.ts'
 import {
   FIRST_AFTER_MERGE,
   FORKS,
@@ -135,6 +135,7 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
     const at = uintOf(config[key], `genesis.config.${key}`)
     if (!isOptimism || !('isEthereumAlone' in fork)) schedule[name] = at
   }
+  if (isOptimism) fillBrought(schedule)
   const merge = schedule[MERGE] ?? mergeOf(config, difficulty)
   // A first block that was mined is before the merge, whatever the file says.
   if (merge !== undefined) schedule[MERGE] = merge === 0n && difficulty > 0n ? 1n : merge

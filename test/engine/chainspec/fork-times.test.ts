@@ -31,6 +31,13 @@ describe('a genesis.json', () => {
   test.each(['osakaTime', 'bpo1Time'])('%s does nothing on an OP chain', (key) => {
     expect(rulesOf({ osakaTime: 0, [key]: 0 })).toEqual(rulesOf({}))
   })
+  test('an OP fork brings the fork of Ethereum that it comes with', () => {
+    const without = { shanghaiTime: null, cancunTime: null, pragueTime: null, karstTime: 0 }
+    expect(rulesOf(without)).toEqual(rulesOf({ karstTime: 0 }))
+    const later = { pragueTime: null, isthmusTime: 50, jovianTime: 50 }
+    expect(rulesOf(later, 49n)).toMatchObject({ spec: 'cancun', hasDelegations: false })
+    expect(rulesOf(later, 50n)).toMatchObject({ spec: 'prague', hasDelegations: true })
+  })
   test('null is no time', () => {
     expect(rulesOf({ lagoonTime: null, karstTme: null, karstTime: null })).toEqual(rulesOf({}))
   })
@@ -122,13 +129,18 @@ describe('--fork-time', () => {
     ['karst=off', 'op-mainnet', 'jovian', 1_900_000_000n],
     ['karst=1790000000', 'xlayer', 'karst', 1_790_000_000n],
     ['jovian=off,karst=off', 'op-sepolia', 'isthmus', 1_900_000_000n],
+    ['isthmus=1750000000', 'op-sepolia', 'holocene', 1_749_999_999n],
+    ['isthmus=1750000000', 'op-sepolia', 'isthmus', 1_750_000_000n],
   ])('%s on %s: %s', (given, name, fork, time) => {
     if (given === 'karst=5') {
       expect(() => chainSpec({ name, forkTimes: { karst: 5 } })).toThrow('is before jovian')
       return
     }
     const chain = chainSpec({ name, forkTimes: forkTimesOf(given.split(',')) })
-    expect(chain.rulesAt(160_000_000n, time).fork).toBe(fork)
+    const rules = chain.rulesAt(160_000_000n, time)
+    expect(rules.fork).toBe(fork)
+    // Prague comes and goes with Isthmus.
+    expect(rules.hasDelegations).toBe(fork !== 'holocene')
   })
 
   test('of a development chain, whose older forks stand', () => {
