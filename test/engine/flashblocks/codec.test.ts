@@ -128,6 +128,11 @@ describe('wire forms', () => {
     expect(JSON.parse(encodePacket(message, 'plain').toString()).diff[field]).toBe(zeros)
   })
 
+  test('the provisional post-exec transaction of a subblock is none of its transactions', () => {
+    const packet = withField('diff.post_exec_tx', '0x7d01')
+    expect(decodePacket(packet)).toMatchObject({ message: index3 })
+  })
+
   test('other zeros are what they say', () => {
     const packet = withField('diff.receipts_root', zeros)
     const delta = { ...index3.delta, receiptsRoot: byte(0) }

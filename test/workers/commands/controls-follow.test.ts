@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber } from 'viem'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { WireForm } from '../../../engine/flashblocks/codec.ts'
 import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
@@ -12,21 +13,6 @@ let folder: string
 let node: RunningNode
 let follower: RunningNode
 let client: ReturnType<typeof opClient>
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'controls-'))
-  node = await startNode(['--datadir', join(folder, 'data'), '--rate-limit', 'off'])
-  client = opClient(node.url)
-  const feed = `${node.url.replace('http', 'ws')}/feed`
-  const source = ['--upstream', node.url, '--feed', feed, '--state', 'whole']
-  const chain = ['--chain', join(folder, 'data', 'genesis.json'), '--ephemeral']
-  follower = await startNode([...chain, ...source, '--rate-limit', 'off'], 'follow')
-})
-afterAll(async () => {
-  expect(await follower.stop()).toBe(0)
-  expect(await node.stop()).toBe(0)
-  rmSync(folder, { recursive: true })
-})
-
 type Block = { readonly hash: Hex; readonly number: Hex } | null
 const on = (of: RunningNode, method: string, ...params: readonly unknown[]) =>
   call(`${of.url}/flashblocks`, method, params)
@@ -52,38 +38,58 @@ async function agree(): Promise<void> {
   await expect.poll(() => hashOf(follower, tag), SECONDS).toBe(hash)
 }
 
-test.each([
-  ['dev_reorg', { depth: 0 }],
-  ['dev_reorg', { depth: 1 }],
-  ['dev_reorg', { depth: 3 }],
-  ['dev_reorg', { depth: 8 }],
-])('%s %o', SECONDS, async (method, options) => {
-  const { depth } = options
-  await expect.poll(() => headOf(node), SECONDS).toBeGreaterThan(depth + 2)
-  const hash = await preconfirmed()
-  // A block of its own, where blocks are taken back; the one in progress otherwise.
-  if (depth > 0) await on(node, 'dev_seal')
-  const { dropped } = (await on(node, method, options)) as { readonly dropped: readonly Hex[] }
-  await agree()
-  const isDropped = dropped.includes(hash)
-  if (depth > 0) expect(isDropped).toBe(true)
-  for (const each of [node, follower]) if (isDropped) expect(await receiptOf(each, hash)).toBe(null)
-})
+describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form) => {
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'controls-'))
+    node = await startNode([
+      ...['--datadir', join(folder, 'data'), '--rate-limit', 'off', '--feed-form', form],
+    ])
+    client = opClient(node.url)
+    const feed = `${node.url.replace('http', 'ws')}/feed`
+    const source = ['--upstream', node.url, '--feed', feed, '--state', 'whole']
+    const chain = ['--chain', join(folder, 'data', 'genesis.json'), '--ephemeral']
+    follower = await startNode([...chain, ...source, '--rate-limit', 'off'], 'follow')
+  })
+  afterAll(async () => {
+    expect(await follower.stop()).toBe(0)
+    expect(await node.stop()).toBe(0)
+    rmSync(folder, { recursive: true })
+  })
 
-test('a gap and silence', SECONDS, async () => {
-  await preconfirmed()
-  await on(node, 'dev_gap')
-  await agree()
-  await on(node, 'dev_silence', { ms: 1_500 })
-  await agree()
-  await preconfirmed()
-})
+  test.each([
+    ['dev_reorg', { depth: 0 }],
+    ['dev_reorg', { depth: 1 }],
+    ['dev_reorg', { depth: 3 }],
+    ['dev_reorg', { depth: 8 }],
+  ])('%s %o', SECONDS, async (method, options) => {
+    const { depth } = options
+    await expect.poll(() => headOf(node), SECONDS).toBeGreaterThan(depth + 2)
+    const hash = await preconfirmed()
+    // A block of its own, where blocks are taken back; the one in progress otherwise.
+    if (depth > 0) await on(node, 'dev_seal')
+    const { dropped } = (await on(node, method, options)) as { readonly dropped: readonly Hex[] }
+    await agree()
+    const isDropped = dropped.includes(hash)
+    if (depth > 0) expect(isDropped).toBe(true)
+    for (const each of [node, follower])
+      if (isDropped) expect(await receiptOf(each, hash)).toBe(null)
+  })
 
-test.each(['dev_pause', 'evm_mine', 'anvil_setBalance', 'hardhat_mine'])(
-  '%s is refused by who follows',
-  async (method) => {
-    await expect(on(follower, method)).rejects.toThrow(
-      `${method}: -32601 the method ${method} is not available: dev_, evm_, anvil_ and hardhat_ methods are served by flashnode dev only`,
-    )
-  },
-)
+  test('a gap and silence', SECONDS, async () => {
+    await preconfirmed()
+    await on(node, 'dev_gap')
+    await agree()
+    await on(node, 'dev_silence', { ms: 1_500 })
+    await agree()
+    await preconfirmed()
+  })
+
+  test.each(['dev_pause', 'evm_mine', 'anvil_setBalance', 'hardhat_mine'])(
+    '%s is refused by who follows',
+    async (method) => {
+      await expect(on(follower, method)).rejects.toThrow(
+        `${method}: -32601 the method ${method} is not available: dev_, evm_, anvil_ and hardhat_ methods are served by flashnode dev only`,
+      )
+    },
+  )
+})
