@@ -2,7 +2,7 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
-import type { EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
+import type { ChainSpec, EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
 /** Block number or time of activation; a fork that is not listed never comes. */
@@ -17,6 +17,8 @@ export type ForkRow = {
   readonly isOptional?: true
   /** Its time says nothing on an OP chain, where an OP fork brings what an OP chain has of it. */
   readonly isEthereumAlone?: true
+  /** An older name of `config`. */
+  readonly formerConfig?: string
   /** Ethereum's fork that an OP fork comes with: an OP chain has it at the same time. */
   readonly brings?: string
   /** Hash of the first deposit by which the fork upgrades contracts. It holds no chain id, so every network has the same. */
@@ -325,15 +327,19 @@ export const FORKS = [
       },
     },
   },
+  // Its time is known, and its rules (refunds after execution) are not here: no block of it is executed.
+  {
+    name: 'lagoon',
+    by: 'time',
+    config: 'lagoonTime',
+    formerConfig: 'interopTime',
+    changes: { unknownFork: 'Lagoon' },
+  },
 ] as const satisfies readonly ForkRow[]
 
-/** Announced forks that have no row: blocks under their rules would be executed by older ones. */
-export const UNKNOWN_FORKS: readonly {
-  readonly title: string
-  readonly configs: readonly string[]
-}[] = [
-  { title: 'Lagoon', configs: ['lagoonTime', 'interopTime'] },
-  { title: 'Amsterdam', configs: ['amsterdamTime'] },
+/** Announced forks that have no row, by the keys of their times. */
+export const UNKNOWN_FORKS: readonly { readonly title: string; readonly config: string }[] = [
+  { title: 'Amsterdam', config: 'amsterdamTime' },
 ]
 
 const ROWS: readonly ForkRow[] = FORKS
@@ -359,6 +365,18 @@ const OLDEST_OPCODES: EvmOpcodes = {
 }
 export const opcodesOf = (spec: string): EvmOpcodes =>
   Object.assign({}, OLDEST_OPCODES, ...rowsUpTo(spec).map(({ opcodes }) => opcodes))
+
+/** The scheduled fork whose rules are not here; undefined: the chain has none. */
+export function unknownForkOf(
+  schedule: ChainSpec['schedule'],
+): { readonly title: string; readonly from: bigint } | undefined {
+  for (const { name, changes } of ROWS) {
+    const from = schedule[name]
+    if (changes.unknownFork !== undefined && from !== undefined)
+      return { title: changes.unknownFork, from }
+  }
+  return undefined
+}
 
 /** The fork whose first block has the deposit with this hash; undefined: the deposit is no such one. */
 export const forkOfDeposit = (hash: Bytes): string | undefined =>

@@ -130,7 +130,8 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
   const isOptimism = given(config.optimism) || given(config[OPTIMISM_FORKS[0]!.config as ConfigKey])
   const schedule: { [Name in ForkName]?: bigint } = {}
   for (const fork of FORKS) {
-    const { name, config: key } = fork
+    const { name } = fork
+    const key = keyIn(config, fork)
     if (!given(config[key])) continue
     const at = uintOf(config[key], `genesis.config.${key}`)
     if (!isOptimism || !('isEthereumAlone' in fork)) schedule[name] = at
@@ -201,12 +202,18 @@ function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefine
   )
 }
 
+/** The key that the file has for a fork, which may be an older one. */
+const keyIn = (config: Json, fork: (typeof FORKS)[number]): ConfigKey =>
+  'formerConfig' in fork && !given(config[fork.config])
+    ? (fork.formerConfig as ConfigKey)
+    : fork.config
+
 /** A time whose fork has no row here would be ignored, and its blocks executed by other rules. @throws {ChainError} */
 function refuseUnknown(config: Json): void {
   for (const [key, value] of Object.entries(config)) {
     if (!/time$/i.test(key) || !given(value)) continue
-    if (FORKS.some((fork) => fork.config === key)) continue
-    const later = UNKNOWN_FORKS.find(({ configs }) => configs.includes(key))
+    if (FORKS.some((fork) => keyIn(config, fork) === key)) continue
+    const later = UNKNOWN_FORKS.find((fork) => fork.config === key)
     const known = FORKS.filter(({ by }) => by === 'time').map((fork) => fork.config)
     throw new ChainError(
       later === undefined

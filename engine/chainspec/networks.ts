@@ -147,6 +147,7 @@ const opMainnet: Network = {
     isthmus: 1_746_806_401n,
     jovian: 1_764_691_201n,
     karst: 1_783_526_401n,
+    lagoon: 1_799_683_201n,
   }),
   genesis: {
     ...BEDROCK_GENESIS,
@@ -176,6 +177,7 @@ const opSepolia: Network = {
     isthmus: 1_744_905_600n,
     jovian: 1_763_568_001n,
     karst: 1_781_712_001n,
+    lagoon: 1_796_918_401n,
   }),
   genesis: {
     ...BEDROCK_GENESIS,

@@ -114,6 +114,7 @@ function beforeForks(chain: ChainParameters): Rules {
     l1Attributes: 'overhead',
     operatorFee: undefined,
     hasDaFootprint: false,
+    unknownFork: undefined,
     startsWithDeposits: false,
     extraDataVersion: undefined,
     depositReceiptVersion: undefined,

@@ -11,7 +11,7 @@ function forkTime(wire: string): string {
   if (time === undefined || more.length > 0)
     throw new Error('expected NAME=TIMESTAMP or NAME=off, such as karst=1783526401')
   if (!TIMED_FORKS.includes(name)) {
-    const later = UNKNOWN_FORKS.find(({ configs }) => configs.includes(`${name}Time`))
+    const later = UNKNOWN_FORKS.find(({ config }) => config === `${name}Time`)
     throw new Error(
       later === undefined
         ? `no fork of this version is called "${name}"${hint(name, TIMED_FORKS, `it knows ${TIMED_FORKS.join(', ')}`)}`

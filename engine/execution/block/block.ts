@@ -280,8 +280,9 @@ class Block implements BlockExecution {
 function forkFault(
   transaction: Transaction,
   { isDepositsOnly, timestamp }: BlockAttributes,
-  { fork }: Rules,
+  { fork, unknownFork }: Rules,
 ): InvalidTransaction | undefined {
+  if (unknownFork !== undefined) return invalid.unknownFork(unknownFork)
   if (transaction.type !== 0x7e) return isDepositsOnly === true ? invalid.depositsOnly() : undefined
   if (isDepositsOnly === undefined) return undefined
   const started = forkOfDeposit(transaction.hash)

@@ -12,6 +12,8 @@ export const invalid = {
   feeBelowBaseFee: () => input('max fee per gas less than block base fee'),
   chainId: () => input('invalid chain ID'),
   depositsOnly: () => input('the first block of a fork takes deposits only'),
+  unknownFork: (title: string) =>
+    input(`the block is of ${title}, whose rules this version does not know: update flashnode`),
   /** A follower's schedule is not the network's. */
   unscheduledFork: (fork: string, timestamp: bigint) =>
     input(

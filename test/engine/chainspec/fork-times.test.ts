@@ -39,7 +39,9 @@ describe('a genesis.json', () => {
     expect(rulesOf(later, 50n)).toMatchObject({ spec: 'prague', hasDelegations: true })
   })
   test('null is no time', () => {
-    expect(rulesOf({ lagoonTime: null, karstTme: null, karstTime: null })).toEqual(rulesOf({}))
+    expect(
+      rulesOf({ amsterdamTime: null, lagoonTime: null, karstTme: null, karstTime: null }),
+    ).toEqual(rulesOf({}))
   })
   test.each([
     ['karsttime', 'is no fork of this version, which knows shanghaiTime, '],
@@ -52,8 +54,6 @@ describe('a genesis.json', () => {
     ['verkleTime', 'is no fork'],
     ['cel2Time', 'is no fork'],
     ['denimTime', 'is no fork'],
-    ['lagoonTime', 'this version does not know Lagoon, '],
-    ['interopTime', 'this version does not know Lagoon, '],
     ['amsterdamTime', 'this version does not know Amsterdam, '],
   ])('%s is refused', (key, says) => {
     for (const time of [0, 1_799_683_201, '0x10']) {
@@ -62,6 +62,15 @@ describe('a genesis.json', () => {
       expect(read).toThrow(says)
       expect(read).toThrow('null')
     }
+  })
+  test.each(['lagoonTime', 'interopTime'])('%s is when this version stands still', (key) => {
+    const config = { karstTime: 0, [key]: 100 }
+    expect(rulesOf(config, 99n)).toEqual(rulesOf({ karstTime: 0 }))
+    expect(rulesOf(config)).toMatchObject({ fork: 'lagoon', unknownFork: 'Lagoon' })
+    expect(() => chainOfGenesis(genesis({ karstTime: 0, [key]: 0 }))).toThrow(
+      'the chain has Lagoon from its genesis on, and this version does not know its rules',
+    )
+    expect(() => chainOfGenesis(genesis({ [key]: 100 }))).toThrow('karstTime is not')
   })
   test('Karst needs Jovian', () => {
     expect(() => chainOfGenesis(genesis({ jovianTime: null, karstTime: 5 }))).toThrow(
@@ -89,8 +98,8 @@ describe('--fork-time', () => {
     ['--fork-time=karstTime=5', 'no fork of this version is called "karstTime"'],
     ['--fork-time=london=5', 'no fork of this version is called "london"'],
     ['--fork-time=zzzzzzzz=5', 'it knows shanghai, '],
-    ['--fork-time=lagoon=5', 'this version does not know Lagoon'],
-    ['--fork-time=interop=5', 'this version does not know Lagoon'],
+    ['--fork-time=lagoon=5', 'lagoon 5 is before karst 1783526401'],
+    ['--fork-time=interop=5', 'no fork of this version is called "interop"'],
     ['--fork-time=amsterdam=5', 'this version does not know Amsterdam'],
     ['--fork-time=karst', 'expected NAME=TIMESTAMP or NAME=off, such as karst=1783526401'],
     ['--fork-time=karst=5=6', 'expected NAME=TIMESTAMP or NAME=off'],
@@ -101,6 +110,7 @@ describe('--fork-time', () => {
     ['--fork-time=karst=5,karst=6', '--fork-time names karst twice'],
     ['--fork-time=osaka=5', 'osaka has no effect of its own on an OP chain'],
     ['--fork-time=jovian=off', '--fork-time: karst is set, jovian is not'],
+    ['--fork-time=karst=off', '--fork-time: lagoon is set, karst is not'],
     ['--fork-time=karst=1764691200', 'karst 1764691200 is before jovian 1764691201'],
     ['--fork-times=karst=5', 'unknown flag --fork-times; nearest: --fork-time'],
     ['--karst-time=5', 'unknown flag --karst-time; --help lists the flags'],
@@ -124,11 +134,12 @@ describe('--fork-time', () => {
 
   test.each([
     ['karst=5', 'xlayer', 'jovian', 5n],
-    ['karst=1800000000', 'op-mainnet', 'jovian', 1_799_999_999n],
-    ['karst=1800000000', 'op-mainnet', 'karst', 1_800_000_000n],
-    ['karst=off', 'op-mainnet', 'jovian', 1_900_000_000n],
+    ['karst=1790000000', 'op-mainnet', 'jovian', 1_789_999_999n],
+    ['karst=1790000000', 'op-mainnet', 'karst', 1_790_000_000n],
+    ['karst=off,lagoon=off', 'op-mainnet', 'jovian', 1_900_000_000n],
+    ['lagoon=1900000000', 'op-mainnet', 'karst', 1_899_999_999n],
     ['karst=1790000000', 'xlayer', 'karst', 1_790_000_000n],
-    ['jovian=off,karst=off', 'op-sepolia', 'isthmus', 1_900_000_000n],
+    ['jovian=off,karst=off,lagoon=off', 'op-sepolia', 'isthmus', 1_900_000_000n],
     ['isthmus=1750000000', 'op-sepolia', 'holocene', 1_749_999_999n],
     ['isthmus=1750000000', 'op-sepolia', 'isthmus', 1_750_000_000n],
   ])('%s on %s: %s', (given, name, fork, time) => {
@@ -150,6 +161,10 @@ describe('--fork-time', () => {
     expect(chain.rulesAt(5n, 2_000n).fork).toBe('karst')
     expect(() => chainSpec({ name: 'xlayer', dev, forkTimes: { jovian: 2_000 } })).toThrow(
       '--fork-time: a development chain has jovian from its genesis on; it moves karst',
+    )
+    const lagoon = { karst: 2_000, lagoon: 3_000 }
+    expect(() => chainSpec({ name: 'xlayer', dev, forkTimes: lagoon })).toThrow(
+      '--fork-time: this version does not know Lagoon, and makes no blocks of it',
     )
   })
 })

@@ -238,6 +238,7 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
   systemTransaction: noSuchType(deposit),
   depositsOnly: 'of fork blocks alone',
   unscheduledFork: 'of fork blocks alone',
+  unknownFork: 'of fork blocks alone',
   gasAllowance: 'of calls alone',
   transferFunds: 'of calls alone',
 }

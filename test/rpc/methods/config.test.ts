@@ -52,16 +52,19 @@ describe.skipIf(!existsSync(VECTORS))('the vector of execution-apis', () => {
 })
 
 describe('an OP chain', () => {
-  test('before Karst it is the next and the last fork, after it there is none', () => {
+  test('the fork of the latest block, the next and the last one', () => {
     const before = configsAt(opMainnet, 1_783_526_400n)
     expect(before).toMatchObject({
       current: { activationTime: 1_764_691_201, chainId: '0xa' },
       next: { activationTime: 1_783_526_401 },
+      last: { activationTime: 1_799_683_201 },
     })
-    expect(before.last).toEqual(before.next)
     expect(before.next?.forkId).not.toBe(before.current?.forkId)
     const after = configsAt(opMainnet, 1_783_526_401n)
-    expect(after).toEqual({ current: before.next, next: null, last: null })
+    expect(after).toEqual({ current: before.next, next: before.last, last: before.last })
+    const never = chainSpec({ name: 'op-mainnet', forkTimes: { lagoon: 'off' } })
+    const newest = { current: before.next, next: null, last: null }
+    expect(configsAt(never, 1_783_526_401n)).toEqual(newest)
   })
   test('has Cancun’s blob schedule, no deposit contract, and P256VERIFY before Osaka', () => {
     const { current } = configsAt(opSepolia, 1_781_712_001n)
