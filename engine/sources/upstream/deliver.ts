@@ -2,7 +2,7 @@
 import { EDIT } from '../writer/checks.ts'
 import { mayAnswer, rest } from './choice.ts'
 import { count, emit, isUsable, replan, type Source, type TrackerState } from './tracker-state.ts'
-import type { Halt, TrackedBlock, TrackerEvent } from './tracker-types.ts'
+import type { Halt, Refusal, TrackedBlock, TrackerEvent } from './tracker-types.ts'
 
 /** What a block is refused for whose state cannot be had. */
 export const STATE_FIELD = 'state'
@@ -35,7 +35,7 @@ export function send<B extends TrackedBlock>(
 /** What was sent on it is gone with it. */
 export function onRefused<B extends TrackedBlock>(
   state: TrackerState<B>,
-  { number, hash, field }: TrackerEvent<B> & { readonly type: 'refused' },
+  { number, hash, field, reason }: TrackerEvent<B> & { readonly type: 'refused' },
 ): void {
   const at = state.sent.findIndex((one) => one.hash === hash)
   // Of what stood on an earlier one, or of a chain that is not followed any more.
@@ -49,7 +49,7 @@ export function onRefused<B extends TrackedBlock>(
     replan(state)
     return
   }
-  state.refused.set(hash, { field, by: new Set([source]) })
+  state.refused.set(hash, { field, reason, by: new Set([source]) })
   if (state.refused.size > MAX_REFUSED) state.refused.delete(state.refused.keys().next().value!)
   count(state, 'upstream_refused_blocks')
   replan(state)
@@ -61,8 +61,9 @@ function doubt<B extends TrackedBlock>(
   state: TrackerState<B>,
   { number, hash }: Pick<TrackedBlock, 'number' | 'hash'>,
 ): void {
-  const { field, by } = state.refused.get(hash)!
-  const message = `it gives block ${number} as ${hash}, ${problemOf(field, 'whose')}`
+  const refusal = state.refused.get(hash)!
+  const { by } = refusal
+  const message = `it gives block ${number} as ${hash}, ${problemOf(refusal, 'whose')}`
   // One that rests because it did not answer may have recovered: it is asked before the chain stands still.
   const isAnybodyElse = state.sources.some((source) => mayAnswer(source) && !by.has(source))
   if (isAnybodyElse) {
@@ -74,7 +75,7 @@ function doubt<B extends TrackedBlock>(
   state.holdUntilMs = now() + times.maxBackoffMs
   replan(state)
   const names = [...by].map(({ name }) => name).join(' and ')
-  halt(state, 'refused', `block ${number} is ${hash} at ${names}, but ${problemOf(field, 'its')}`)
+  halt(state, 'refused', `block ${number} is ${hash} at ${names}, but ${problemOf(refusal, 'its')}`)
 }
 
 export function halt<B extends TrackedBlock>(
@@ -87,7 +88,9 @@ export function halt<B extends TrackedBlock>(
   emit(state, { type: 'halted', why, message })
 }
 
-const problemOf = (field: string, whose: 'whose' | 'its'): string =>
-  field === EDIT
-    ? `${whose} state was edited by hand: only the development chain that did it can go on`
-    : `${whose} ${field} is not what this node computes`
+function problemOf({ field, reason }: Refusal, whose: 'whose' | 'its'): string {
+  if (field === EDIT)
+    return `${whose} state was edited by hand: only the development chain that did it can go on`
+  const why = reason === undefined ? '' : `: ${reason}`
+  return `${whose} ${field} is not what this node computes${why}`
+}

@@ -6,6 +6,7 @@ import type {
   Halt,
   Point,
   Question,
+  Refusal,
   TrackedBlock,
   TrackerCount,
   TrackerEffect,
@@ -105,7 +106,7 @@ export type TrackerState<B extends TrackedBlock> = {
   tags: Tags
   tagsAtMs: number
   /** By hash, what the writer has refused: who has given it. */
-  readonly refused: Map<Hex, { readonly field: string; readonly by: Set<Source> }>
+  readonly refused: Map<Hex, Refusal & { readonly by: Set<Source> }>
   /** Nothing is fetched before. */
   holdUntilMs: number
   halted: { readonly why: Halt; readonly message: string } | undefined

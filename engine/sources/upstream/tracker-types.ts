@@ -46,6 +46,7 @@ export type TrackerEvent<B extends TrackedBlock> =
       readonly number: number
       readonly hash: Hex
       readonly field: string
+      readonly reason?: string
     }
   /** Whoever was told by `left` has found that our state begins anew: nothing is sent until it has, or has not. */
   | { readonly type: 'beginning' }
@@ -81,6 +82,9 @@ export type TrackerEffect<B extends TrackedBlock> =
   /** Whatever had halted is over. */
   | { readonly type: 'resumed' }
   | { readonly type: 'status'; readonly status: TrackerStatus }
+
+/** In what a block is wrong, and why where there is more to say. */
+export type Refusal = { readonly field: string; readonly reason?: string | undefined }
 
 /** `deep`: the chain was replaced deeper than we can go back. `refused`: what all upstreams give is not what we compute. */
 export type Halt = 'deep' | 'refused'

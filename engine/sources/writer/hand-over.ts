@@ -66,7 +66,8 @@ export function refuse(state: WriterState, sealed: SealedBlock, wrong: Mismatch)
   const message = `${wrong.kind} is ${wrong.ours} here, ${wrong.theirs} at its source`
   if (hash !== undefined && isFirstTime(state, bytesToHex(hash))) {
     warn(state, 'sealed_refused', `canonical block ${number} is refused: ${message}`)
-    emit(state, { type: 'refused', number, hash, field: wrong.kind })
+    const reason = wrong.kind === 'transaction' ? { reason: wrong.ours } : {}
+    emit(state, { type: 'refused', number, hash, field: wrong.kind, ...reason })
     return
   }
   const { chain } = state

@@ -121,6 +121,8 @@ export type WriterEffect =
       readonly number: number
       readonly hash: Bytes
       readonly field: string
+      /** Why a transaction cannot be in it; undefined: the field says all. */
+      readonly reason?: string
     }
   /** A canonical block takes the place of one that flashblocks had shown; `lost` of the latter's transactions, and of those above it, are not in it. */
   | {

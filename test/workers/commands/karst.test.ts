@@ -10,6 +10,8 @@ import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
 /** No block has this time by itself. */
 const KARST = Math.floor(Date.now() / 1_000) + 100_000
+/** Only the follower has a time for it. */
+const LAGOON = KARST + 100_000
 const CAP = 1n << 24n
 const MODEXP: Hex = '0x0000000000000000000000000000000000000005'
 const P256VERIFY: Hex = '0x0000000000000000000000000000000000000100'
@@ -26,6 +28,7 @@ beforeAll(async () => {
   const feed = `${node.url.replace('http', 'ws')}/feed`
   const source = ['--upstream', node.url, '--feed', feed, '--state', 'whole']
   const chain = ['--chain', join(folder, 'data', 'genesis.json'), '--ephemeral']
+  chain.push('--fork-time', `lagoon=${LAGOON}`)
   follower = await startNode([...chain, ...source, '--rate-limit', 'off'], 'follow')
 })
 afterAll(async () => {
@@ -75,8 +78,10 @@ test(
     const [mine, theirs] = [await blockAt(node, fork), await blockAt(follower, fork)]
     expect(mine?.transactions.map(({ type }) => type)).toEqual(['0x7e'])
     expect(theirs?.hash).toBe(mine?.hash)
-    const receipt = (await on(node, 'eth_getTransactionReceipt', waiting)) as { blockNumber: Hex }
-    expect(hexToNumber(receipt.blockNumber)).not.toBe(fork)
+    const receiptOf = () => on(node, 'eth_getTransactionReceipt', waiting)
+    await expect.poll(receiptOf, SECONDS).not.toBe(null)
+    const { blockNumber } = (await receiptOf()) as { readonly blockNumber: Hex }
+    expect(hexToNumber(blockNumber)).not.toBe(fork)
 
     expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([true, true])
     expect([await fails(MODEXP, 21_600), await fails(P256VERIFY, 28_000)]).toEqual([false, false])
@@ -86,6 +91,26 @@ test(
       'transaction gas limit too high (cap: 16777216, tx: 16777217)',
     )
     await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP })
+  },
+)
+
+test(
+  'a follower stands still at a fork that it does not know, unready and with the reason',
+  SECONDS,
+  async () => {
+    expect(follower.output()).toContain('Lagoon starts at ')
+    const ready = () => fetch(`${follower.url}/readyz`)
+    expect((await ready()).status).toBe(200)
+    await on(node, 'evm_setNextBlockTimestamp', LAGOON)
+    await expect.poll(async () => (await ready()).status, SECONDS).toBe(503)
+    await expect
+      .poll(async () => JSON.stringify(await (await ready()).json()), SECONDS)
+      .toContain('whose rules this version does not know: update flashnode')
+    expect(follower.output()).toContain('the chain does not go on')
+    const last = await blockAt(follower, await headOf(follower))
+    expect(hexToNumber((last as unknown as { readonly timestamp: Hex }).timestamp)).toBeLessThan(
+      LAGOON,
+    )
   },
 )
 
