@@ -14,6 +14,11 @@ import type { ChainSpec } from './types.ts'
 /** Fork → seconds, or 'off' for never. Plain data, as flags and a directory's marker have it. */
 export type ForkTimes = Readonly<Record<string, number | 'off'>>
 
+export const areForkTimes = (value: unknown): value is ForkTimes =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.values(value).every((time) => time === 'off' || Number.isSafeInteger(time))
+
 const ROWS: readonly ForkRow[] = FORKS
 /** Names of the forks that start at a time. */
 export const TIMED_FORKS: readonly string[] = ROWS.filter(({ by }) => by === 'time').map(

@@ -38,9 +38,9 @@ function openSource({ database, path, chunkBytes, keepsDiffs }: ReaderData): Boo
   const attached = attachDatabase(database)
   const marker = readMarker(path)
   if (marker === undefined) throw new DirectoryError('foreign', `${path} holds no chain`)
-  const { chainId, genesis, chain } = marker
+  const { chainId, genesis, chain, forkTimes } = marker
   return openBootstrapSource({
-    ...{ database: attached, chainId, genesis, chunkBytes, keepsDiffs },
+    ...{ database: attached, chainId, genesis, forkTimes, chunkBytes, keepsDiffs },
     chain: isNetwork(chain, genesis) ? chain : undefined,
     genesisFile: () => new Uint8Array(readFileSync(join(path, GENESIS_FILE))),
   })

@@ -1,4 +1,5 @@
 /** What a source says of itself, as a new replica reads it. */
+import { areForkTimes, type ForkTimes } from '../../chainspec/fork-times.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { StoredHead } from '../types.ts'
 import { CHUNK_VERSION, ChunkError } from './chunk.ts'
@@ -12,6 +13,8 @@ export type About = {
   readonly genesis: string
   /** A network's name; undefined: it has a genesis.json. */
   readonly chain: string | undefined
+  /** Times of forks that its blocks have in place of the chain's own. */
+  readonly forkTimes?: ForkTimes | undefined
   readonly first: number
   readonly oldestState: number
   readonly keepsDiffs: boolean
@@ -30,7 +33,7 @@ export function readAbout(head: Readonly<Record<string, unknown>>): About {
     throw new ChunkError(
       `it speaks version ${String(head['version'])}, this flashnode ${CHUNK_VERSION}: run the same flashnode on both sides`,
     )
-  const { genesis, chain, start } = head
+  const { genesis, chain, start, forkTimes } = head
   if (typeof genesis !== 'string' || !HASH.test(genesis))
     throw new ChunkError('its genesis is no hash')
   if (chain !== undefined && typeof chain !== 'string') throw new ChunkError('its chain is no name')
@@ -41,6 +44,7 @@ export function readAbout(head: Readonly<Record<string, unknown>>): About {
     isWhole: head['isWhole'] === true,
     chainId: number('chainId'),
     ...{ genesis, chain },
+    ...(areForkTimes(forkTimes) ? { forkTimes } : {}),
     first: number('first'),
     oldestState: number('oldestState'),
     keepsDiffs: head['keepsDiffs'] === true,

@@ -1,4 +1,5 @@
 /** A source: what a new replica is answered, read from the database of a running node. Nothing is written. */
+import type { ForkTimes } from '../../chainspec/fork-times.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { decodeHead, decodeNumber, encodeNumber, tailKey } from '../blocks/block-codec.ts'
@@ -18,6 +19,8 @@ export type SourceOptions = {
   readonly genesis: string
   /** A network's name; undefined: the chain is that of `genesisFile`. */
   readonly chain: string | undefined
+  /** Of the marker. */
+  readonly forkTimes?: ForkTimes | undefined
   /** The genesis.json. */
   readonly genesisFile: () => Bytes
   /** What blocks changed is kept as long as their history. */
@@ -56,7 +59,7 @@ export function openBootstrapSource(options: SourceOptions): BootstrapSource {
 }
 
 function about({ database, ...known }: SourceOptions, store: StoreReader) {
-  const { chainId, genesis, chain, keepsDiffs } = known
+  const { chainId, genesis, chain, forkTimes, keepsDiffs } = known
   const head = store.foldHead()
   let number = head.number
   while (
@@ -70,7 +73,7 @@ function about({ database, ...known }: SourceOptions, store: StoreReader) {
     version: CHUNK_VERSION,
     schema: SCHEMA_VERSION,
     isWhole: !store.isLazy(),
-    ...{ chainId, genesis, chain },
+    ...{ chainId, genesis, chain, forkTimes },
     first: firstBlock(database),
     ...{ oldestState: store.oldestState(), keepsDiffs },
     start: { number, hash: bytesToHex(hash) },

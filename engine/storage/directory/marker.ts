@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { ForkTimes } from '../../chainspec/fork-times.ts'
+import { areForkTimes, type ForkTimes } from '../../chainspec/fork-times.ts'
 import { diskAdvice, diskFault } from '../database/disk-advice.ts'
 import { makeDirectory } from '../database/make-directory.ts'
 
@@ -147,11 +147,6 @@ function decodeMarker(text: string): Marker | undefined {
     ...(areForkTimes(forkTimes) ? { forkTimes } : {}),
   }
 }
-
-const areForkTimes = (value: unknown): value is ForkTimes =>
-  typeof value === 'object' &&
-  value !== null &&
-  Object.values(value).every((time) => time === 'off' || Number.isSafeInteger(time))
 
 const isBootstrapping = (value: unknown): value is Bootstrapping => {
   const { from, by } = (value ?? {}) as Readonly<Record<string, unknown>>

@@ -4,9 +4,13 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
+import { readAbout } from '../../../engine/storage/bootstrap/about.ts'
+import { CHUNK_VERSION } from '../../../engine/storage/bootstrap/chunk.ts'
 import { readMarker } from '../../../engine/storage/directory/marker.ts'
-import { openDirectory } from '../../../engine/storage/directory/schema.ts'
+import { openDirectory, SCHEMA_VERSION } from '../../../engine/storage/directory/schema.ts'
+import { claimDirectory, releaseDirectory } from '../../../workers/commands/bootstrap/directory.ts'
 import { devChain } from '../../../workers/commands/dev/role.ts'
 import { followedChain } from '../../../workers/commands/follow/role.ts'
 import { servedChain } from '../../../workers/commands/serve/role.ts'
@@ -77,4 +81,22 @@ test('a follower says it at each start', async () => {
   const later = temporaryDirectory()
   expect(karstOf(await open(later, follow(`karst=${GENESIS + 1}`)))).toBe(BigInt(GENESIS + 1))
   expect(karstOf(await open(later, follow()))).toBe(undefined)
+})
+
+test('a copy of a node keeps the times of forks that its blocks have', async () => {
+  const path = temporaryDirectory()
+  const { genesisHash, chainId } = chainSpec({ name: 'xlayer' })
+  const forkTimes = { karst: 1_790_000_000 }
+  const about = readAbout({
+    ...{ version: CHUNK_VERSION, schema: SCHEMA_VERSION, isWhole: true, forkTimes },
+    ...{ chainId: Number(chainId), genesis: bytesToHex(genesisHash), chain: 'xlayer' },
+    ...{ first: 0, oldestState: 0, keepsDiffs: true, head: 1 },
+    start: { number: 1, hash: bytesToHex(genesisHash) },
+  })
+  // Nothing is asked of the node where its chain has a name.
+  const node = { name: 'node' } as Parameters<typeof claimDirectory>[1]['node']
+  for (let times = 0; times < 2; times++)
+    expect(karstOf(await claimDirectory(path, { node, about, by: 'copy' }))).toBe(1_790_000_000n)
+  releaseDirectory(path)
+  expect(readMarker(path)?.forkTimes).toEqual(forkTimes)
 })

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../../../engine/chainspec/error.ts'
+import type { ForkTimes } from '../../../engine/chainspec/fork-times.ts'
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { chainOfGenesis, chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
@@ -74,9 +75,12 @@ export async function claimDirectory(
     )
   const file = join(path, GENESIS_FILE)
   if (marker !== undefined && (marker.chain !== GENESIS_FILE || existsSync(file)))
-    return chainSpec({ name: marker.chain === GENESIS_FILE ? file : marker.chain })
+    return chainSpec({
+      name: marker.chain === GENESIS_FILE ? file : marker.chain,
+      forkTimes: marker.forkTimes,
+    })
   const text = about.chain === undefined ? await genesisOf(node) : undefined
-  const chain = text === undefined ? namedChain(about.chain!) : chainOfText(text)
+  const chain = text === undefined ? namedChain(about.chain!, about.forkTimes) : chainOfText(text)
   if (bytesToHex(chain.genesisHash) !== about.genesis || Number(chain.chainId) !== about.chainId)
     throw new BootstrapError(
       `the genesis.json of ${node.name} has the hash ${bytesToHex(chain.genesisHash)}, its chain ${about.genesis}: copy another node`,
@@ -104,10 +108,11 @@ const markerOf = (
   chain: about.chain ?? GENESIS_FILE,
   genesisTimestamp: Number(chain.genesisHeader.timestamp),
   genesisGasLimit: Number(chain.genesisHeader.gasLimit),
+  forkTimes: about.forkTimes,
 })
 
-function namedChain(name: string): ChainSpec {
-  if (NETWORKS.has(name)) return chainSpec({ name })
+function namedChain(name: string, forkTimes: ForkTimes | undefined): ChainSpec {
+  if (NETWORKS.has(name)) return chainSpec({ name, forkTimes })
   throw new BootstrapError(
     `its chain "${name.slice(0, 64)}" is not known here: run the same flashnode on both sides`,
   )
