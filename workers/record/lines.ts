@@ -1,5 +1,6 @@
 /** What the lines of a record are: the first says what the node was, each other one is something that its writer took, in that order. */
 import type { Endpoint, LatestHead } from '../../engine/chain/types.ts'
+import type { ForkTimes } from '../../engine/chainspec/fork-times.ts'
 import type { WriterEvent, WriterLimits } from '../../engine/sources/writer/types.ts'
 import type { Beginning, FillRow, KeeperAnswer, StoredHead } from '../../engine/storage/types.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
@@ -11,6 +12,8 @@ export type Head = {
   readonly version: string
   /** A name that is known, or the text of the genesis.json. */
   readonly chain: { readonly name: string } | { readonly genesis: string }
+  /** Times of forks in place of the chain's own (`--fork-time`). */
+  readonly forkTimes?: ForkTimes | undefined
   readonly mode: StateMode
   /** What a lazy state began with; undefined: the genesis. */
   readonly start: Beginning | undefined

@@ -13,10 +13,12 @@ import { openDirectory, SCHEMA_VERSION } from '../../../engine/storage/directory
 import { claimDirectory, releaseDirectory } from '../../../workers/commands/bootstrap/directory.ts'
 import { devChain } from '../../../workers/commands/dev/role.ts'
 import { followedChain } from '../../../workers/commands/follow/role.ts'
+import { replayRole } from '../../../workers/commands/replay/role.ts'
 import { servedChain } from '../../../workers/commands/serve/role.ts'
 import type { ChainChoice } from '../../../workers/data/datadir.ts'
 import { settleForkTimes } from '../../../workers/data/fork-times.ts'
 import { openChain, provideGenesis } from '../../../workers/data/own-chain.ts'
+import type { Head } from '../../../workers/record/lines.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
 
 const GENESIS = 1_700_000_000
@@ -99,4 +101,18 @@ test('a copy of a node keeps the times of forks that its blocks have', async () 
     expect(karstOf(await claimDirectory(path, { node, about, by: 'copy' }))).toBe(1_790_000_000n)
   releaseDirectory(path)
   expect(readMarker(path)?.forkTimes).toEqual(forkTimes)
+})
+
+test('a record is replayed with the times of forks that its node had', async () => {
+  const forkTimes = { karst: 1_790_000_000 }
+  const place = { path: '', marker: undefined, predeploysFile: undefined, nowSeconds: 0 }
+  const made = temporaryDirectory()
+  await open(made, dev())
+  const genesis = readFileSync(join(made, 'genesis.json'), 'utf8')
+  for (const chain of [{ name: 'xlayer' }, { genesis }]) {
+    // The choice of the chain reads the head alone.
+    const head = { chain, forkTimes } as unknown as Head
+    const parts = { head } as Parameters<typeof replayRole>[0]
+    expect(karstOf(chainSpec(replayRole(parts).chain.choose(place)))).toBe(1_790_000_000n)
+  }
 })

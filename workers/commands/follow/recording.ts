@@ -4,6 +4,7 @@ import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { JournalError } from '../../../engine/storage/directory/journal.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import { version } from '../../config/config.ts'
+import { forkTimesOf } from '../../config/fork-time.ts'
 import { limitsGiven } from '../../config/options.ts'
 import { KeystoreError } from '../../front/keystore.ts'
 import { startNode } from '../../node/start.ts'
@@ -105,6 +106,7 @@ function headOf(config: FollowConfig, begun: Begun): Omit<Head, 'requests'> {
     type: 'head',
     version: version(),
     chain: NETWORKS.has(chain) ? { name: chain } : { genesis: readFileSync(chain, 'utf8') },
+    forkTimes: forkTimesOf(config.forkTime),
     ...{ mode, start, heldFlashblocks },
     serving: { latest, methods, traceModeOptional, limits },
   }

@@ -68,12 +68,12 @@ function begin({ database, chain, path }: Opened, { start }: Head): void {
   else beginLazy(database, chain, start)
 }
 
-function chainOf({ chain }: Head): ChainChoice {
+function chainOf({ chain, forkTimes }: Head): ChainChoice {
   const rest = { made: undefined, check() {} }
-  if ('name' in chain) return { ...rest, choose: () => ({ name: chain.name }) }
+  if ('name' in chain) return { ...rest, choose: () => ({ name: chain.name, forkTimes }) }
   const folder = mkdtempSync(join(tmpdir(), 'flashnode-replay-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'genesis.json')
   writeFileSync(file, chain.genesis)
-  return { ...rest, choose: () => ({ name: file }), file }
+  return { ...rest, choose: () => ({ name: file, forkTimes }), file }
 }
