@@ -102,11 +102,6 @@ function checkMovable(name: string, schedule: Schedule, fixed: Schedule): void {
     throw new ChainError(
       `--fork-time: a development chain has ${name} from its genesis on; it moves ${TIMED_FORKS.filter((one) => isLater(one, fixed)).join(', ')}`,
     )
-  if (row.changes.unknownFork !== undefined && fixed[row.name as ForkName] === undefined)
-    if (Object.keys(fixed).length > 0)
-      throw new ChainError(
-        `--fork-time: this version does not know ${row.changes.unknownFork}, and makes no blocks of it`,
-      )
   const isOptimism = isOptimismChain(schedule)
   if (isOptimism === OPTIMISM_FORKS.includes(row)) return
   throw new ChainError(
@@ -116,7 +111,6 @@ function checkMovable(name: string, schedule: Schedule, fixed: Schedule): void {
   )
 }
 
-/** OP forks that `fixed` lacks and whose rules are here. */
+/** OP forks that `fixed` lacks. */
 const isLater = (name: string, fixed: Schedule): boolean =>
-  fixed[name as ForkName] === undefined &&
-  OPTIMISM_FORKS.some((row) => row.name === name && row.changes.unknownFork === undefined)
+  fixed[name as ForkName] === undefined && OPTIMISM_FORKS.some((row) => row.name === name)

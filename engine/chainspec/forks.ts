@@ -2,7 +2,7 @@
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
-import type { ChainSpec, EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
+import type { EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
 /** Block number or time of activation; a fork that is not listed never comes. */
@@ -327,13 +327,12 @@ export const FORKS = [
       },
     },
   },
-  // Its time is known, and its rules (refunds after execution) are not here: no block of it is executed.
   {
     name: 'lagoon',
     by: 'time',
     config: 'lagoonTime',
     formerConfig: 'interopTime',
-    changes: { unknownFork: 'Lagoon' },
+    changes: { hasPostExec: true },
   },
 ] as const satisfies readonly ForkRow[]
 
@@ -365,18 +364,6 @@ const OLDEST_OPCODES: EvmOpcodes = {
 }
 export const opcodesOf = (spec: string): EvmOpcodes =>
   Object.assign({}, OLDEST_OPCODES, ...rowsUpTo(spec).map(({ opcodes }) => opcodes))
-
-/** The scheduled fork whose rules are not here; undefined: the chain has none. */
-export function unknownForkOf(
-  schedule: ChainSpec['schedule'],
-): { readonly title: string; readonly from: bigint } | undefined {
-  for (const { name, changes } of ROWS) {
-    const from = schedule[name]
-    if (changes.unknownFork !== undefined && from !== undefined)
-      return { title: changes.unknownFork, from }
-  }
-  return undefined
-}
 
 /** The fork whose first block has the deposit with this hash; undefined: the deposit is no such one. */
 export const forkOfDeposit = (hash: Bytes): string | undefined =>

@@ -6,7 +6,7 @@ import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { devChain } from './dev-genesis.ts'
 import { ChainError } from './error.ts'
 import { type ForkTimes, withForkTimes } from './fork-times.ts'
-import { isOptimismChain, OPTIMISM_FORKS, unknownForkOf } from './forks.ts'
+import { isOptimismChain, OPTIMISM_FORKS } from './forks.ts'
 import { type Allocation, allocationRoots, type GenesisFields, genesisHeader } from './genesis.ts'
 import { decodeAlloc, decodeGenesis } from './genesis-file.ts'
 import { NETWORKS, NEWEST_AT_0, type Network, xlayerParameters } from './networks.ts'
@@ -49,11 +49,6 @@ export function chainSpec(option: ChainOption): ChainSpec {
 export function chainOfGenesis(json: unknown, forkTimes?: ForkTimes): ChainSpec {
   const { parameters, fields, alloc, stateHash, blockTime } = decodeGenesis(json)
   const schedule = withForkTimes(parameters.schedule, forkTimes)
-  const unknown = unknownForkOf(schedule)
-  if (unknown !== undefined && unknown.from <= fields.timestamp)
-    throw new ChainError(
-      `the chain has ${unknown.title} from its genesis on, and this version does not know its rules: take one that does`,
-    )
   const rulesAt = rulesOf({ ...parameters, schedule })
   const roots = allocationRoots(alloc)
   const header = genesisHeader(fields, rulesAt(fields.number, fields.timestamp), {

@@ -114,7 +114,7 @@ function beforeForks(chain: ChainParameters): Rules {
     l1Attributes: 'overhead',
     operatorFee: undefined,
     hasDaFootprint: false,
-    unknownFork: undefined,
+    hasPostExec: false,
     startsWithDeposits: false,
     extraDataVersion: undefined,
     depositReceiptVersion: undefined,

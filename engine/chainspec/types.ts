@@ -61,8 +61,8 @@ export type Rules = {
   /** `gas × scalar × multiplier / divisor + constant`; undefined: none. */
   readonly operatorFee: { readonly multiplier: bigint; readonly divisor: bigint } | undefined
   readonly hasDaFootprint: boolean
-  /** A fork that is active and whose rules are not here: no block is executed. */
-  readonly unknownFork: string | undefined
+  /** A block may end with a transaction that gives gas back (execution/transaction/post-exec.ts). */
+  readonly hasPostExec: boolean
   /** The first block under these rules has deposits only, whichever fork brought the rules. */
   readonly startsWithDeposits: boolean
   /** Version byte of the EIP-1559 parameters for the next block in extraData: 0 of 9 bytes, 1 of 17; undefined: extraData is free. */

@@ -69,6 +69,7 @@ const typeNames: Readonly<Record<string, Hex>> = {
   Eip2930: '0x1',
   Eip1559: '0x2',
   Eip7702: '0x4',
+  PostExec: '0x7d',
   Deposit: '0x7e',
 }
 

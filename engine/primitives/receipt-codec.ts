@@ -32,7 +32,7 @@ export function encodeReceipt(receipt: Receipt): Bytes {
   return receipt.type === 0 ? body : concatBytes(Uint8Array.of(receipt.type), body)
 }
 
-/** Every field, for storage: RLP in the order below, an absent field is an empty list. */
+/** Every field, for storage: RLP in the order below, an absent field is an empty list. The last one is there from Lagoon on alone. */
 export function encodeStoredReceipt(receipt: Receipt): Bytes {
   return encodeRlp([
     rlpUint(receipt.type),
@@ -50,14 +50,15 @@ export function encodeStoredReceipt(receipt: Receipt): Bytes {
     optional(receipt.blobGasUsed),
     optional(receipt.blobGasPrice),
     receipt.l1 === undefined ? ABSENT : l1Items(receipt.l1),
+    ...(receipt.gasRefund === undefined ? [] : [rlpUint(receipt.gasRefund)]),
   ])
 }
 
 /** Byte strings are views into `data`. @throws {RlpError} when `data` is not what `encodeStoredReceipt` makes. */
 export function decodeStoredReceipt(data: Bytes): Receipt {
   const items = readList(decodeRlp(data))
-  if (items.length !== 13)
-    throw new RlpError(`stored receipt: 13 fields expected, not ${items.length}`)
+  if (items.length !== 13 && items.length !== 14)
+    throw new RlpError(`stored receipt: 13 or 14 fields expected, not ${items.length}`)
   const at = (index: number) => items[index]!
   return {
     type: Number(readUint(at(0), 1)),
@@ -73,6 +74,7 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
     ...present('blobGasUsed', at(10)),
     ...present('blobGasPrice', at(11)),
     ...(isAbsent(at(12)) ? {} : { l1: l1Of(at(12)) }),
+    ...(items.length === 13 ? {} : { gasRefund: readUint(at(13), 8) }),
   }
 }
 

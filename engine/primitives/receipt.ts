@@ -42,6 +42,8 @@ export type Receipt = {
   readonly depositNonce?: bigint
   readonly depositReceiptVersion?: bigint
   readonly l1?: L1Fee
+  /** Gas that the block gave back, not part of `gasUsed`: of signed transactions from Lagoon on, 0 for none. */
+  readonly gasRefund?: bigint
   /** EIP-4844 transactions on an L1 chain. */
   readonly blobGasUsed?: bigint
   readonly blobGasPrice?: bigint

@@ -5,12 +5,14 @@ import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
 import { MAX_LOW_S, recoverAddress, sign } from './signature.ts'
 import type {
   DepositTransaction,
+  GasRefund,
+  PostExecTransaction,
   SignedEnvelope,
   SignedTransaction,
   Transaction,
 } from './transaction.ts'
 import { formOf, peekFields, readFields, type Values, writeFields } from './transaction-forms.ts'
-import { bigintToBytes, concatBytes } from './words.ts'
+import { bigintToBytes, concatBytes, ZERO_20 } from './words.ts'
 
 /** A transaction before it is signed: the fields that its hash for signing is made of. */
 export type UnsignedTransaction = Distribute<SignedTransaction>
@@ -57,6 +59,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
     const fields = readFields(form, isLegacy ? raw : raw.subarray(1))
     const hash = transactionHash(raw)
     if (form.type === 0x7e) return { ...fields, type: 0x7e, raw, hash } as DepositTransaction
+    if (form.type === 0x7d) return postExecOf(fields, { raw, hash })
     const signed = {
       ...fields,
       type: form.type,
@@ -74,7 +77,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
 
 /**
  * The transaction in an envelope that `decodeTransaction` has accepted, perhaps in another thread: nothing is hashed or recovered, and its
- * lists are read when they are first asked for. Byte strings are views into `raw`. No deposits.
+ * lists are read when they are first asked for. Byte strings are views into `raw`. Signed ones alone.
  * @throws {TransactionError} on other bytes, where it sees that they are
  */
 export function openTransaction(
@@ -83,7 +86,7 @@ export function openTransaction(
 ): SignedTransaction {
   const isLegacy = raw[0]! > 0x7f
   const form = formOf(isLegacy ? 0 : (raw[0] ?? 0))
-  if (form === undefined || form.type === 0x7e || (form.type === 0) !== isLegacy)
+  if (form === undefined || form.type >= 0x7d || (form.type === 0) !== isLegacy)
     throw new TransactionError('type', TYPE_NOT_SUPPORTED)
   try {
     const fields = peekFields(form, isLegacy ? raw : raw.subarray(1))
@@ -108,7 +111,8 @@ export const envelopeOf = ({ raw, from }: SignedTransaction): SignedEnvelope => 
 export function encodeTransaction(
   transaction:
     | Omit<SignedTransaction, 'raw' | 'hash' | 'from'>
-    | Omit<DepositTransaction, 'raw' | 'hash'>,
+    | Omit<DepositTransaction, 'raw' | 'hash'>
+    | Pick<PostExecTransaction, 'type' | 'version' | 'blockNumber' | 'refunds'>,
 ): Bytes {
   return envelope(transaction.type, writeFields(fieldsOf(transaction), transaction))
 }
@@ -145,6 +149,15 @@ export function makeDeposit(
 ): DepositTransaction {
   const raw = encodeTransaction({ ...fields, type: 0x7e })
   return { ...fields, type: 0x7e, raw, hash: transactionHash(raw) }
+}
+
+/** A post-exec transaction with its envelope and hash. @throws {TransactionError} for refunds that no block may have */
+export function makePostExec(
+  blockNumber: bigint,
+  refunds: readonly GasRefund[],
+): PostExecTransaction {
+  const fields = { type: 0x7d, version: POST_EXEC_VERSION, blockNumber, refunds } as const
+  return decodeTransaction(encodeTransaction(fields)) as PostExecTransaction
 }
 
 /** Whoever signed it, whatever its `from` says; undefined: its signature does not count. */
@@ -195,6 +208,33 @@ function chainIdOf(fields: Values): bigint | undefined {
   if (v < 35n) throw new TransactionError('signature', INVALID_SIGNATURE)
   return (v - 35n) / 2n
 }
+
+/** @param fields of its form @throws {TransactionError} */
+function postExecOf(fields: Values, { raw, hash }: Pick<Transaction, 'raw' | 'hash'>) {
+  const given = fields as Pick<PostExecTransaction, 'version' | 'blockNumber' | 'refunds'>
+  const fault = refundFault(given)
+  if (fault !== undefined) throw new TransactionError('malformed', `post-exec: ${fault}`)
+  const nothing = { from: ZERO_20, to: ZERO_20, value: 0n, gasLimit: 0n }
+  const input = raw.subarray(1)
+  return { ...given, type: 0x7d, raw, hash, ...nothing, input } satisfies PostExecTransaction
+}
+
+/** The rules of a payload that need no block (specs.optimism.io: Lagoon, Sequencer-Defined Metering). */
+function refundFault({
+  version,
+  refunds,
+}: Pick<PostExecTransaction, 'version' | 'refunds'>): string | undefined {
+  if (version !== POST_EXEC_VERSION) return `version ${version}, ${POST_EXEC_VERSION} is known`
+  if (refunds.length === 0) return 'no refunds'
+  let before = -1n
+  for (const { index, gasRefund } of refunds) {
+    if (index <= before) return `index ${index} after ${before}`
+    if (gasRefund === 0n) return `a refund of 0 for transaction ${index}`
+    before = index
+  }
+  return undefined
+}
+const POST_EXEC_VERSION = 1n
 
 function signerOf(transaction: SignedTransaction): Bytes {
   const from = recoverSender(transaction)

@@ -1,7 +1,7 @@
 /** The fields of each type of transaction in their order, and how each kind of field is read and written. */
 import type { Bytes } from './bytes.ts'
 import { checkRlp, RlpError, type RlpItem, readFixed, readUint, rlpUint, spanAt } from './rlp.ts'
-import type { AccessList, Authorization, Transaction } from './transaction.ts'
+import type { AccessList, Authorization, GasRefund, Transaction } from './transaction.ts'
 
 export type Form = {
   readonly type: Transaction['type']
@@ -112,6 +112,8 @@ function readField(item: Item, kind: Kind): unknown {
       return each(item, (hash) => fixedOf(hash, 32))
     case 'authorizations':
       return each(item, readAuthorization)
+    case 'refunds':
+      return each(item, readRefund)
   }
 }
 
@@ -179,6 +181,11 @@ function readAuthorization(item: Item): Authorization {
   }
 }
 
+function readRefund(item: Item): GasRefund {
+  const field = tupleOf(item, 2, 'SDMGasEntry')
+  return { index: pass(field, uintOf(field, 8)), gasRefund: uintOf(field, 8) }
+}
+
 /** @param transaction has the fields of its form */
 export function writeFields(fields: readonly Field[], transaction: object): RlpItem[] {
   const values = transaction as Values
@@ -206,6 +213,11 @@ function writeField(kind: Kind, value: unknown): RlpItem {
         rlpUint(entry.r),
         rlpUint(entry.s),
       ])
+    case 'refunds':
+      return (value as readonly GasRefund[]).map((entry) => [
+        rlpUint(entry.index),
+        rlpUint(entry.gasRefund),
+      ])
     default:
       return value as RlpItem
   }
@@ -224,8 +236,9 @@ type Kind =
   | 'accessList'
   | 'hashes'
   | 'authorizations'
+  | 'refunds'
 type Field = readonly [name: string, kind: Kind]
-const LISTS: ReadonlySet<Kind> = new Set(['accessList', 'hashes', 'authorizations'])
+const LISTS: ReadonlySet<Kind> = new Set(['accessList', 'hashes', 'authorizations', 'refunds'])
 
 const SIGNATURE: readonly Field[] = [
   ['v', 'uint256'],
@@ -291,6 +304,15 @@ const FORMS: ReadonlyMap<number, Form> = new Map(
           ACCESS_LIST,
           ['authorizationList', 'authorizations'],
           ...SIGNATURE,
+        ],
+      },
+      {
+        type: 0x7d,
+        name: 'PostExecTx',
+        fields: [
+          ['version', 'uint64'],
+          ['blockNumber', 'uint64'],
+          ['refunds', 'refunds'],
         ],
       },
       {

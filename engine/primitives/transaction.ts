@@ -69,6 +69,18 @@ export type DepositTransaction = Common & {
   readonly mint: bigint
   readonly isSystemTransaction: boolean
 }
+/** One entry of a post-exec transaction: a transaction of the same block is charged less gas than it used. */
+export type GasRefund = { readonly index: bigint; readonly gasRefund: bigint }
+/**
+ * Refunds of gas that the sequencer grants, in the last transaction of a block: unsigned and without gas, `from` and `to` are zero
+ * (specs.optimism.io: Lagoon, Post-Execution Transactions).
+ */
+export type PostExecTransaction = Common & {
+  readonly type: 0x7d
+  readonly version: bigint
+  readonly blockNumber: bigint
+  readonly refunds: readonly GasRefund[]
+}
 export type SignedTransaction =
   | LegacyTransaction
   | AccessListTransaction
@@ -78,4 +90,8 @@ export type SignedTransaction =
 /** What another thread is told of a transaction. `from`: it was decoded here, and nothing has to be recovered again. */
 export type SignedEnvelope = { readonly raw: Bytes; readonly from?: Bytes }
 
-export type Transaction = SignedTransaction | DepositTransaction
+export type Transaction = SignedTransaction | DepositTransaction | PostExecTransaction
+
+/** Whether somebody signed it: it has a nonce and pays fees. */
+export const isSigned = (transaction: Transaction): transaction is SignedTransaction =>
+  transaction.type < 0x7d

@@ -131,7 +131,11 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     engine,
     chain: chain.chain,
     reader: flatState(store),
-    attributes: attributesAfter(chain.chain, parent, attributesOfHeader(header)),
+    attributes: attributesAfter(
+      chain.chain,
+      parent,
+      attributesOfHeader(header, block.transactions.at(-1)),
+    ),
     rootAfter,
   })
   const executed = executeBlock(execution, block, transactions)

@@ -3,7 +3,7 @@ import { blockHere } from '../chain/here.ts'
 import type { Block, ChainView } from '../chain/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
-import type { SignedTransaction } from '../primitives/transaction.ts'
+import { isSigned, type SignedTransaction } from '../primitives/transaction.ts'
 import { openTransaction } from '../primitives/transaction-codec.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { readAccount } from '../state/read.ts'
@@ -78,7 +78,7 @@ export function restoreTxpool(
     if ((numbers[index] ?? oldest) < oldest) continue
     const place = at.view.findTransaction(hashes[index]!)
     const included = place?.block.transaction(place.index)
-    if (place !== undefined && included !== undefined && included.type !== 0x7e)
+    if (place !== undefined && included !== undefined && isSigned(included))
       txpool.include(copyOf(included), Number(place.block.number))
     else
       try {
@@ -166,7 +166,7 @@ function includeBlock(
     // What the txpool has is not decoded again.
     const known = txpool.kept(hashes[index]!)
     const transaction = known ?? block.transaction(index)!
-    if (transaction.type === 0x7e) continue
+    if (!isSigned(transaction)) continue
     // What the txpool keeps must outlive the view's lease.
     txpool.include(known ?? copyOf(transaction), Number(at.number))
   }

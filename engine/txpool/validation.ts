@@ -3,7 +3,7 @@ import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { blobGasOf, isTypeKnown } from '../execution/transaction/validation.ts'
 import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { SignedTransaction } from '../primitives/transaction.ts'
+import { isSigned, type SignedTransaction } from '../primitives/transaction.ts'
 import {
   decodeTransaction,
   openTransaction,
@@ -34,7 +34,7 @@ export function openSubmitted(
   })
 }
 
-/** A transaction of a type that a txpool may hold: deposits are refused. `digest`: it was decoded before. */
+/** A transaction of a type that a txpool may hold: unsigned ones are refused. `digest`: it was decoded before. */
 export function decodeSubmitted(
   envelope: Bytes,
   digest?: Digest,
@@ -42,7 +42,7 @@ export function decodeSubmitted(
   return orRefused(() => {
     if (digest !== undefined) return { transaction: openTransaction(envelope, digest) }
     const transaction = decodeTransaction(envelope)
-    return transaction.type === 0x7e ? { error: refusal.type() } : { transaction }
+    return isSigned(transaction) ? { transaction } : { error: refusal.type() }
   })
 }
 

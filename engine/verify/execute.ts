@@ -88,7 +88,7 @@ async function execute(verifying: Verifying, work: Work) {
     chain,
     reader,
     attributes: {
-      ...attributesOfHeader(header),
+      ...attributesOfHeader(header, work.body.transactions.at(-1)?.raw),
       parentBeaconBlockRoot: header.parentBeaconBlockRoot,
     },
     // The root of the receipts holds those that were stored.

@@ -14,7 +14,7 @@ import { hashOfBefore } from '../../engine/state/before.ts'
 import type { AccountChange, SlotChange } from '../../engine/state/diff.ts'
 import { decodeDiff } from '../../engine/state/diff-codec.ts'
 import { hexText, quantityText } from '../json/codecs.ts'
-import { headerText, l1Members, member } from '../json/json.ts'
+import { headerText, l1Members, member, refundMember } from '../json/json.ts'
 
 export const ENRICHED_VERSION = 2
 
@@ -106,7 +106,7 @@ const receiptText = (receipt: Receipt): string =>
   member('blobGasPrice', receipt.blobGasPrice) +
   member('depositNonce', receipt.depositNonce) +
   member('depositReceiptVersion', receipt.depositReceiptVersion) +
-  `${receipt.l1 === undefined ? '' : l1Members(receipt.l1)}}`
+  `${receipt.l1 === undefined ? '' : l1Members(receipt.l1)}${refundMember(receipt)}}`
 
 const logText = ({ address, topics, data }: Receipt['logs'][number]): string =>
   `{"address":${hexText(address)},"topics":[${topics.map((topic) => hexText(topic)).join(',')}],"data":${hexText(data)}}`

@@ -8,10 +8,12 @@ import type { Header } from '../../engine/primitives/header.ts'
 import { encodeHeader, hashHeader } from '../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { L1Fee, Log, Receipt } from '../../engine/primitives/receipt.ts'
-import type {
-  AccessList,
-  SignedTransaction,
-  Transaction,
+import {
+  type AccessList,
+  isSigned,
+  type PostExecTransaction,
+  type SignedTransaction,
+  type Transaction,
 } from '../../engine/primitives/transaction.ts'
 import { hexText, quantityText } from './codecs.ts'
 
@@ -166,7 +168,8 @@ function placedText(
   transaction: Transaction,
   at: { readonly block: TextBlock; readonly place: Place; readonly index: number },
 ): string {
-  if (transaction.type !== 0x7e) return signedText(transaction, at)
+  if (isSigned(transaction)) return signedText(transaction, at)
+  if (transaction.type === 0x7d) return postExecText(transaction, at)
   const start = placedStart(transaction, at)
   const receipt = at.block.receipt(at.index)
   return (
@@ -177,9 +180,18 @@ function placedText(
   )
 }
 
-const placedStart = (transaction: Transaction, { place, index }: PlacedAt): string =>
+const placedStart = (transaction: Transaction, at: PlacedAt): string =>
+  `${placeStart(at)},${commonMembers(transaction)}`
+const placeStart = ({ place, index }: PlacedAt): string =>
   `{"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"blockTimestamp":${place.blockTimestamp},` +
-  `"transactionIndex":${quantityText(index)},${commonMembers(transaction)}`
+  `"transactionIndex":${quantityText(index)}`
+/** No field that says nothing of it (specs.optimism.io: Lagoon, Post-Execution Transactions). */
+const postExecText = (
+  { hash, type, from, value, gasLimit, input }: PostExecTransaction,
+  at: PlacedAt,
+): string =>
+  `${placeStart(at)},"hash":${hexText(hash)},"type":${quantityText(type)},"from":${hexText(from)},` +
+  `"value":${quantityText(value)},"gas":${quantityText(gasLimit)},"input":${hexText(input)}}`
 const signedText = (transaction: SignedTransaction, at: PlacedAt): string =>
   `${placedStart(transaction, at)},"gasPrice":${quantityText(paidPrice(transaction, at.place.baseFee))},${signedMembers(transaction)}}`
 type PlacedAt = { readonly place: Place; readonly index: number }
@@ -283,8 +295,14 @@ function receiptText(
     `"to":${nullable(transaction.to)},"contractAddress":${nullable(receipt.contractAddress)}` +
     `${blobs}${member('blobGasPrice', receipt.blobGasPrice)}` +
     `${member('depositNonce', receipt.depositNonce)}${member('depositReceiptVersion', receipt.depositReceiptVersion)}` +
-    `${receipt.l1 === undefined ? '' : l1Members(receipt.l1)}}`
+    `${receipt.l1 === undefined ? '' : l1Members(receipt.l1)}${refundMember(receipt)}}`
   )
+}
+
+/** Of signed transactions from Lagoon on, null where nothing was given back. */
+export function refundMember({ gasRefund }: Receipt): string {
+  if (gasRefund === undefined) return ''
+  return gasRefund === 0n ? ',"opGasRefund":null' : member('opGasRefund', gasRefund)
 }
 
 export function l1Members(fee: L1Fee): string {

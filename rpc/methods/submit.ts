@@ -1,7 +1,9 @@
 /** Sending signed transactions. */
+
 import { splitSidecar } from '../../engine/primitives/blob-sidecar.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { isSigned } from '../../engine/primitives/transaction.ts'
 import { decodeTransaction } from '../../engine/primitives/transaction-codec.ts'
 import { readAccount } from '../../engine/state/read.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
@@ -95,7 +97,7 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
 function isForGood({ readNewest }: FrontContext, raw: Bytes, departure: Departure): boolean {
   if (departure.why === 'dropped' || departure.by !== undefined) return true
   const transaction = decodeTransaction(splitSidecar(raw).envelope)
-  if (transaction.type === 0x7e) return true
+  if (!isSigned(transaction)) return true
   const { from, nonce } = transaction
   try {
     return readNewest(

@@ -2,7 +2,6 @@
 import { randomInt } from 'node:crypto'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { unknownForkOf } from '../../engine/chainspec/forks.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import type { Database } from '../../engine/storage/database/types.ts'
@@ -76,12 +75,6 @@ export async function openData(
     advice: choice.advice,
   })
   lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { leastMs: CLOSE_MS })
-  const unknown = unknownForkOf(chain.schedule)
-  if (unknown !== undefined) {
-    const at = new Date(Number(unknown.from) * 1_000).toISOString()
-    const reason = `${unknown.title} starts at ${at}, the node stands still there: update flashnode before`
-    reporter.report('fork_unknown', { reason })
-  }
   if (option.forkTimes !== undefined)
     log.info({ forkTimes: option.forkTimes }, 'forks start at other times than the chain says')
   settleForkTimes(database, { path: directory.path, option, chain })

@@ -21,7 +21,6 @@ const KINDS = {
   engines_differ: ['error', 'the engines give different answers'],
   feed_doubt: ['warn', 'a feed is not as it should be'],
   feed_failed: ['error', 'the thread of a feed has failed, and is replaced'],
-  fork_unknown: ['warn', 'a fork comes whose rules this version does not know'],
   front_stalled: ['warn', 'the front stood still'],
   journal_damaged: ['warn', 'a journal was damaged: damaged records are left out'],
   journal_mismatch: ['warn', 'the journal of the sequencer does not fit the chain'],

@@ -1,8 +1,10 @@
 /** How controls come to the sequencer, and what they need of the chain and of other threads. */
+
 import { randomBytes } from 'node:crypto'
 import type { MessagePort } from 'node:worker_threads'
 import { readNewest } from '../../engine/chain/newest.ts'
 import type { Block, ChainReader } from '../../engine/chain/types.ts'
+import { isSigned } from '../../engine/primitives/transaction.ts'
 import type {
   ControlledBlock,
   ControlPort,
@@ -54,5 +56,6 @@ const controlled = (block: Block): ControlledBlock => ({
   hash: block.hash.slice(),
   transactions: block
     .transactions()
-    .flatMap(({ type, hash }) => (type === 0x7e ? [] : [hash.slice()])),
+    .filter(isSigned)
+    .map(({ hash }) => hash.slice()),
 })

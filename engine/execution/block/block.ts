@@ -12,7 +12,11 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../../primitives/keccak.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import {
+  isSigned,
+  type PostExecTransaction,
+  type Transaction,
+} from '../../primitives/transaction.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { Observer, TraceScene } from '../../tracers/types.ts'
@@ -20,6 +24,13 @@ import { blobBaseFee } from '../transaction/blob-fee.ts'
 import { type RollupFees, readL1Parameters } from '../transaction/fees.ts'
 import { isGasless } from '../transaction/gasless.ts'
 import { invalid } from '../transaction/invalid.ts'
+import {
+  postExecFault,
+  postExecIn,
+  type Refunds,
+  refundInReceipt,
+  refundsOf,
+} from '../transaction/post-exec.ts'
 import type { Applied } from '../transaction/settle.ts'
 import { beforeTransactions } from '../transaction/system-call.ts'
 import { applyTransaction } from '../transaction/transition.ts'
@@ -97,8 +108,11 @@ export const buildHeader: BuildHeader = (options) => {
   }
 }
 
-/** The inverse of buildHeader, for what execution reads. */
-export const attributesOfHeader = (header: Header): BlockAttributes => ({
+/**
+ * The inverse of buildHeader, for what execution reads.
+ * @param last envelope of the block's last transaction
+ */
+export const attributesOfHeader = (header: Header, last: Bytes | undefined): BlockAttributes => ({
   parentHash: header.parentHash,
   parentBeaconBlockRoot: header.parentBeaconBlockRoot,
   coinbase: header.coinbase,
@@ -110,6 +124,7 @@ export const attributesOfHeader = (header: Header): BlockAttributes => ({
   baseFee: header.baseFeePerGas ?? 0n,
   difficulty: header.difficulty,
   ...(header.excessBlobGas === undefined ? {} : { excessBlobGas: header.excessBlobGas }),
+  postExec: postExecIn(last),
 })
 
 type RootAfter = Parameters<OpenBlock>[0]['rootAfter']
@@ -124,6 +139,7 @@ class Block implements BlockExecution {
   readonly #session: Session
   readonly #rootAfter: RootAfter
   readonly #sums: Sums
+  readonly #refunds: Refunds
   #blobGasUsed: bigint
   /** As L1Block's storage says, from the first transaction that pays. */
   #l1: L1FeeParameters | undefined
@@ -147,6 +163,7 @@ class Block implements BlockExecution {
     this.#blobGasUsed = after?.blobGasUsed ?? 0n
     this.#sums = createSums()
     this.attributes = attributes
+    this.#refunds = refundsOf(attributes)
     this.#rootAfter = rules.hasReceiptStatus ? undefined : rootAfter
     this.rules = rules
     this.env = env
@@ -158,12 +175,15 @@ class Block implements BlockExecution {
   }
 
   async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
-    const reason = forkFault(transaction, this.attributes, this.rules)
+    const reason =
+      forkFault(transaction, this.attributes, this.rules) ??
+      postExecFault(transaction, this.attributes, this)
     if (reason !== undefined) return { status: 'invalid' as const, reason }
     const gasless = await isGasless(this.#session, transaction, this.rules)
     const rollup = this.#rollup(transaction)
     tracer?.start?.(this.#sceneOf(transaction))
     if (tracer !== undefined) this.#session.setTrace(tracer.sink)
+    if (transaction.type === 0x7d) traceNothing(transaction, tracer)
     const result = await applyTransaction(transaction, {
       session: this.#session,
       env: this.env,
@@ -171,6 +191,7 @@ class Block implements BlockExecution {
       room: this.#room(),
       limits,
       rollup,
+      gasRefund: this.#refunds.get(this.executed.length) ?? 0n,
       isGasless: gasless,
     })
     if (tracer !== undefined) this.#session.setTrace(undefined)
@@ -236,7 +257,7 @@ class Block implements BlockExecution {
   }
 
   #rollup(transaction: Transaction): RollupFees | undefined {
-    if (this.rules.l1Fee === 'none' || transaction.type === 0x7e) return undefined
+    if (this.rules.l1Fee === 'none' || !isSigned(transaction)) return undefined
     this.#l1 ??= readL1Parameters(this.#session, this.rules)
     return { data: rollupData(transaction.raw), parameters: this.#l1 }
   }
@@ -263,7 +284,9 @@ class Block implements BlockExecution {
     const { rules, env, gasUsed: cumulativeGasUsed } = this
     const root = this.#rootAfter?.(this.#session.diff(0))
     const parameters = rules.l1Fee === 'none' ? undefined : this.#receiptParameters(transaction)
-    const about = { rules, env, cumulativeGasUsed, root, parameters, data: rollup?.data }
+    const refund = this.#refunds.get(this.executed.length)
+    const gasRefund = refundInReceipt(transaction, rules, refund)
+    const about = { rules, env, cumulativeGasUsed, gasRefund, root, parameters, data: rollup?.data }
     return () => makeReceipt(transaction, applied, about)
   }
 
@@ -280,14 +303,22 @@ class Block implements BlockExecution {
 function forkFault(
   transaction: Transaction,
   { isDepositsOnly, timestamp }: BlockAttributes,
-  { fork, unknownFork }: Rules,
+  { fork }: Rules,
 ): InvalidTransaction | undefined {
-  if (unknownFork !== undefined) return invalid.unknownFork(unknownFork)
   if (transaction.type !== 0x7e) return isDepositsOnly === true ? invalid.depositsOnly() : undefined
   if (isDepositsOnly === undefined) return undefined
   const started = forkOfDeposit(transaction.hash)
   if (started === undefined || (isDepositsOnly && started === fork)) return undefined
   return invalid.unscheduledFork(started, timestamp)
+}
+
+/** A call of nobody, so that every tracer has something to show. */
+function traceNothing(
+  { from, to, value, gasLimit, input }: PostExecTransaction,
+  tracer: Observer | undefined,
+): void {
+  tracer?.sink.enter?.('CALL', from, to, value, gasLimit, input)
+  tracer?.sink.exit?.(undefined, 0n, new Uint8Array(0))
 }
 
 function authoritiesOf(transaction: Transaction): Bytes[] {

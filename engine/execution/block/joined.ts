@@ -8,10 +8,11 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv } from '../../evm/engine.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Log } from '../../primitives/receipt.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { LaidState } from '../../state/laid.ts'
 import { priceOf, type RollupFees, readL1Parameters } from '../transaction/fees.ts'
+import { type Refunds, refundInReceipt, refundsOf } from '../transaction/post-exec.ts'
 import type {
   BlockCheckpoint,
   BlockExecution,
@@ -66,6 +67,7 @@ class Joined implements JoinedExecution {
   /** Of what was taken before the run, or is all of it. */
   #taken: Prefix = { executed: [], gasUsed: 0n, blobGasUsed: 0n, logCount: 0 }
   readonly #sums = createSums()
+  readonly #refunds: Refunds
   #run: BlockExecution | undefined
   readonly #places = new WeakMap<BlockCheckpoint, Place>()
   /** Pieces there were when a run was closed, its own among them. */
@@ -75,6 +77,7 @@ class Joined implements JoinedExecution {
     const { chain, attributes, reader } = options
     this.#options = options
     this.attributes = attributes
+    this.#refunds = refundsOf(attributes)
     this.rules = chain.rulesAt(attributes.number, attributes.timestamp)
     this.env = blockEnv(attributes, this.rules)
     this.#laid = new LaidState(reader, mostMissing)
@@ -171,13 +174,14 @@ class Joined implements JoinedExecution {
     const inReceipts = first && this.#parametersOf(first)
     for (const [at, transaction] of transactions.entries()) {
       const outcome = outcomes[at]!
-      const isCharged = rules.l1Fee !== 'none' && transaction.type !== 0x7e
+      const isCharged = rules.l1Fee !== 'none' && isSigned(transaction)
       if (isCharged) parameters ??= readL1Parameters(this.#laid, rules)
       const rollup = isCharged
         ? { data: rollupData(transaction.raw), parameters: parameters! }
         : undefined
       const { cumulativeGasUsed } = outcome
-      const own = { gasUsed: cumulativeGasUsed - gasUsed, rollup }
+      const gasRefund = refundInReceipt(transaction, rules, this.#refunds.get(executed.length))
+      const own = { gasUsed: cumulativeGasUsed - gasUsed, gasRefund, rollup }
       executed.push(this.#takenAs(transaction, outcome, { ...own, parameters: inReceipts }))
       gasUsed = cumulativeGasUsed
       blobGasUsed += dataGasOf(transaction, rollup, rules)
@@ -200,16 +204,17 @@ class Joined implements JoinedExecution {
     { isSuccess, cumulativeGasUsed, logs, depositNonce }: TakenOutcome,
     own: {
       readonly gasUsed: bigint
+      readonly gasRefund: bigint | undefined
       readonly rollup: RollupFees | undefined
       readonly parameters: L1FeeParameters | undefined
     },
   ): ExecutedTransaction {
     const { rules, env } = this
-    const effectiveGasPrice = transaction.type === 0x7e ? 0n : priceOf(transaction, { env, rules })
-    const { parameters } = own
+    const effectiveGasPrice = isSigned(transaction) ? priceOf(transaction, { env, rules }) : 0n
+    const { parameters, gasRefund } = own
     const outcome = { isSuccess, gasUsed: own.gasUsed, logs, effectiveGasPrice, depositNonce }
     const about = {
-      ...{ rules, env, cumulativeGasUsed, root: undefined, parameters },
+      ...{ rules, env, cumulativeGasUsed, gasRefund, root: undefined, parameters },
       data: own.rollup?.data,
     }
     return withReceipt(transaction, () => makeReceipt(transaction, outcome, about))

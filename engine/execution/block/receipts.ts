@@ -11,7 +11,7 @@ import type { BlockEnv } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
 import { bloomOf, encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import type { RollupFees } from '../transaction/fees.ts'
 import type { Applied } from '../transaction/settle.ts'
@@ -31,6 +31,7 @@ export function makeReceipt(
     readonly rules: Rules
     readonly env: BlockEnv
     readonly cumulativeGasUsed: bigint
+    readonly gasRefund: bigint | undefined
     readonly root: Bytes | undefined
     /** undefined: an L1 chain. */
     readonly parameters: L1FeeParameters | undefined
@@ -38,13 +39,14 @@ export function makeReceipt(
     readonly data: RollupData | undefined
   },
 ): Receipt {
-  const { rules, env, cumulativeGasUsed, root, parameters } = about
+  const { rules, env, cumulativeGasUsed, gasRefund, root, parameters } = about
   const { type } = transaction
   const isDeposit = type === 0x7e
-  const nonce = isDeposit ? depositNonce! : transaction.nonce
+  const nonce = isSigned(transaction) ? transaction.nonce : (depositNonce ?? 0n)
   const version = rules.depositReceiptVersion
   const data = about.data ?? (parameters && rollupData(transaction.raw))
-  const l1 = parameters && receiptL1Fee({ data: data!, isDeposit }, parameters, rules)
+  const hasL1Fee = parameters !== undefined && type !== 0x7d
+  const l1 = hasL1Fee ? receiptL1Fee({ data: data!, isDeposit }, parameters, rules) : undefined
   return {
     type,
     status: isSuccess ? 1 : 0,
@@ -59,9 +61,11 @@ export function makeReceipt(
     ...(isDeposit ? { depositNonce: nonce } : {}),
     ...(isDeposit && version !== undefined ? { depositReceiptVersion: version } : {}),
     ...(l1 === undefined ? {} : { l1 }),
+    ...(gasRefund === undefined ? {} : { gasRefund }),
     ...(transaction.type === 3
       ? { blobGasUsed: blobGasOf(transaction), blobGasPrice: env.blobBaseFee }
       : {}),
+    ...(type === 0x7d ? { blobGasUsed: 0n } : {}),
   }
 }
 
@@ -82,12 +86,12 @@ export function withReceipt(transaction: Transaction, make: () => Receipt): Exec
   }
 }
 
-/** What it adds to the block's blobGasUsed: its DA footprint, on an L1 chain the gas of its blobs. `rollup`: undefined for a deposit too. */
+/** What it adds to the block's blobGasUsed: its DA footprint, on an L1 chain the gas of its blobs. `rollup`: undefined for an unsigned one too. */
 export function dataGasOf(
   transaction: Transaction,
   rollup: RollupFees | undefined,
   rules: Rules,
 ): bigint {
   if (rollup !== undefined) return daFootprint(rollup.data, rollup.parameters, rules)
-  return transaction.type === 0x7e ? 0n : blobGasOf(transaction)
+  return isSigned(transaction) ? blobGasOf(transaction) : 0n
 }

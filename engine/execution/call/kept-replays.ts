@@ -19,6 +19,7 @@ export type ReplayOptions = {
   readonly reader: StateReader
   readonly header: Header
   readonly hash: Bytes
+  /** All of the block. */
   readonly transactions: readonly Transaction[]
   /** One deadline for all of it. Memory has none: what a block has executed is bounded by its gas. */
   readonly limits: Omit<Limits, 'memoryBytes'>
@@ -93,9 +94,10 @@ export async function replayed<T>(
 }
 
 async function beginReplay(options: ReplayOptions): Promise<Replay> {
-  const { engine, chain, header, hash } = options
+  const { engine, chain, header, hash, transactions } = options
   const { reader, readFrom } = movable(options.reader)
-  const block = openBlock({ engine, chain, reader, attributes: attributesOfHeader(header) })
+  const attributes = attributesOfHeader(header, transactions.at(-1)?.raw)
+  const block = openBlock({ engine, chain, reader, attributes })
   try {
     await block.begin()
   } catch (error) {

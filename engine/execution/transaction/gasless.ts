@@ -3,21 +3,20 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { Outcome, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import { bigintToBytes, bytesToBigint, concatBytes, equalBytes } from '../../primitives/words.ts'
 import { andThen, type Maybe } from './maybe.ts'
 import { endedOf, look } from './system-call.ts'
 import { feesOf } from './validation.ts'
 
-/** Asks the contract, keeping nothing of the call. A transaction with a fee, a deposit or a creation never is. */
+/** Asks the contract, keeping nothing of the call. A transaction with a fee, an unsigned one or a creation never is. */
 export function isGasless(
   session: Session,
   transaction: Transaction,
   rules: Rules,
 ): Maybe<boolean> {
   const contract = rules.gaslessContract
-  if (contract === undefined || transaction.type === 0x7e || transaction.to === undefined)
-    return false
+  if (contract === undefined || !isSigned(transaction) || transaction.to === undefined) return false
   if (feesOf(transaction).maxFee !== 0n) return false
   if (equalBytes(session.account(contract).codeHash, EMPTY_HASH)) return false
   const call = look(session, contract, allowanceCall(transaction.to, transaction.input))

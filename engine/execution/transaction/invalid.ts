@@ -12,13 +12,18 @@ export const invalid = {
   feeBelowBaseFee: () => input('max fee per gas less than block base fee'),
   chainId: () => input('invalid chain ID'),
   depositsOnly: () => input('the first block of a fork takes deposits only'),
-  unknownFork: (title: string) =>
-    input(`the block is of ${title}, whose rules this version does not know: update flashnode`),
   /** A follower's schedule is not the network's. */
   unscheduledFork: (fork: string, timestamp: bigint) =>
     input(
       `the first deposit of ${fork} in a block that does not start it here (--fork-time ${fork}=${timestamp} would)`,
     ),
+  afterPostExec: () => input('a transaction after the post-exec transaction'),
+  postExecNotLast: () => input('a post-exec transaction that is not the last of its block'),
+  postExecNumber: (given: bigint, number: bigint) =>
+    input(`a post-exec transaction of block ${given} in block ${number}`),
+  refundTarget: (index: bigint) => input(`a gas refund for ${index}, no signed transaction`),
+  refundAboveGas: (refund: bigint, gas: bigint) =>
+    input(`a gas refund of ${refund} for ${gas} used`),
   exceedsBlockGasLimit: () => input('exceeds block gas limit'),
   exceedsDaFootprintLimit: () => input('exceeds block DA footprint limit'),
   /** No block takes it: another than the one that is full already. */

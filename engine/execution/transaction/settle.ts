@@ -4,7 +4,7 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Missing, Outcome, Session, Stopped } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { RollupFees } from './fees.ts'
 import type { InvalidTransaction } from './types.ts'
 import { accessListOf, type Room } from './validation.ts'
@@ -20,6 +20,8 @@ export type TransitionContext = {
 export type SignedContext = TransitionContext & {
   /** undefined on an L1 chain. */
   readonly rollup: RollupFees | undefined
+  /** Gas that its block gives back (post-exec.ts). */
+  readonly gasRefund: bigint
   /** On the whitelist of X Layer (gasless.ts): pays nothing. */
   readonly isGasless: boolean
 }
@@ -52,7 +54,7 @@ export function warmUp(
   session.warm(transaction.from)
   if (transaction.to !== undefined) session.warm(transaction.to)
   if (rules.isCoinbaseWarm) session.warm(env.coinbase)
-  if (transaction.type === 0x7e) return
+  if (!isSigned(transaction)) return
   for (const { address, storageKeys } of accessListOf(transaction))
     session.warm(address, storageKeys)
 }

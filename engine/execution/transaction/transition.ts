@@ -1,11 +1,13 @@
 /** Applies one transaction to the state: prepare, run, settle. Between the two nothing waits but the engine. */
 import type { Message } from '../../evm/engine.ts'
-import type { SignedTransaction, Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type SignedTransaction, type Transaction } from '../../primitives/transaction.ts'
 import { applyAuthorizations } from './authorizations.ts'
 import { applyDeposit } from './deposit.ts'
 import { type Charge, chargeOf, checkBalance, FREE, payOut, prepay } from './fees.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
+import { invalid } from './invalid.ts'
 import { andThen, type Maybe, orUndo } from './maybe.ts'
+import { POST_EXEC_APPLIED } from './post-exec.ts'
 import {
   gasLeftOf,
   refundOf,
@@ -35,10 +37,11 @@ export function applyTransaction(
   return orUndo(
     () => {
       session.beginTransaction()
-      const applied =
-        transaction.type === 0x7e
+      const applied = isSigned(transaction)
+        ? applySigned(transaction, context)
+        : transaction.type === 0x7e
           ? applyDeposit(transaction, context)
-          : applySigned(transaction, context)
+          : POST_EXEC_APPLIED
       return andThen(applied, (transition) => {
         if (transition.status === 'executed') session.endTransaction()
         else session.revert(mark)
@@ -67,7 +70,12 @@ function applySigned(transaction: SignedTransaction, context: SignedContext): Ma
   return andThen(run, (outcome) => {
     if (outcome.status === 'stopped' || outcome.status === 'missing') return outcome
     const used = transaction.gasLimit - gasLeftOf(outcome)
-    const gasUsed = settleGas({ gas: used, refund: refundOf(outcome, refund), floor }, rules)
+    const evmGas = settleGas({ gas: used, refund: refundOf(outcome, refund), floor }, rules)
+    const { gasRefund } = context
+    if (gasRefund > evmGas)
+      return { status: 'invalid', reason: invalid.refundAboveGas(gasRefund, evmGas) }
+    // Everybody gets at most what is due for the gas that was used, so nothing can underflow.
+    const gasUsed = evmGas - gasRefund
     payOut(session, transaction, { charge, gasUsed, env, rules, rollup })
     return {
       ...resultOf(outcome),

@@ -5,7 +5,7 @@ import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import type { PostExecTransaction, Transaction } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
@@ -40,6 +40,8 @@ export type BlockAttributes = {
   readonly baseFee: bigint
   /** The block starts a fork, and a signed transaction makes it invalid (chainspec/rules.ts); undefined: it was judged before. */
   readonly isDepositsOnly?: boolean
+  /** The last transaction of the block, which says what others pay (post-exec.ts); undefined: it has none, or none is known yet. */
+  readonly postExec?: PostExecTransaction | undefined
   /** L1 chains only: before the merge, and from Cancun on. */
   readonly difficulty?: bigint
   readonly excessBlobGas?: bigint

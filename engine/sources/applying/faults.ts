@@ -4,7 +4,7 @@ import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { Log } from '../../primitives/receipt.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { hashOfBefore } from '../../state/before.ts'
 import type { AccountChange, AccountState, StateDiff } from '../../state/diff.ts'
@@ -103,7 +103,7 @@ function faultOfNonces(
   const byAddress = new Map(steps.map((step) => [latin1(step.address), step]))
   const last = new Map<string, Transaction & { readonly nonce: bigint }>()
   for (const transaction of transactions)
-    if (transaction.type !== 0x7e) last.set(latin1(transaction.from), transaction)
+    if (isSigned(transaction)) last.set(latin1(transaction.from), transaction)
   const hasDelegations = transactions.some(({ type }) => type === 4)
   const depositors = new Set(
     transactions.flatMap(({ type, from }) => (type === 0x7e ? [latin1(from)] : [])),

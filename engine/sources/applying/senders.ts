@@ -8,7 +8,7 @@ import { isEdit } from '../../execution/transaction/edits.ts'
 import type { ExecutedTransaction } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
-import type { SignedTransaction, Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type SignedTransaction, type Transaction } from '../../primitives/transaction.ts'
 import { recoverSender, type SenderOf } from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
@@ -28,7 +28,7 @@ export type Sent = {
 }
 
 /**
- * @param transactions with the hashes that are told; the sender of all but deposits is open
+ * @param transactions with the hashes that are told; the senders of signed ones are open
  * @param block what it has before them @returns a fault: a signature says otherwise
  */
 export function sendersOf(
@@ -38,20 +38,19 @@ export function sendersOf(
 ): Sent | LeaderFault {
   const nonces = new Set<bigint>()
   for (const { transaction } of block.executed)
-    if (transaction.type !== 0x7e) nonces.add(transaction.nonce)
+    if (isSigned(transaction)) nonces.add(transaction.nonce)
   const told: SignedTransaction[] = []
   const sent: Transaction[] = []
   for (const [at, transaction] of transactions.entries()) {
     const word = senders.slice(at * 20, at * 20 + 20)
-    const known =
-      transaction.type === 0x7e
-        ? transaction.from
-        : (block.senderOf(transaction.hash) ??
-          (nonces.has(transaction.nonce) ? recoverSender(transaction) : undefined))
+    const known = isSigned(transaction)
+      ? (block.senderOf(transaction.hash) ??
+        (nonces.has(transaction.nonce) ? recoverSender(transaction) : undefined))
+      : transaction.from
     if (known !== undefined && !equalBytes(known, word)) return wrongSender(transaction, word)
-    const one = transaction.type === 0x7e ? transaction : { ...transaction, from: known ?? word }
+    const one = isSigned(transaction) ? { ...transaction, from: known ?? word } : transaction
     sent.push(one)
-    if (one.type === 0x7e) continue
+    if (!isSigned(one)) continue
     if (known === undefined) told.push(one)
     nonces.add(one.nonce)
   }
@@ -69,7 +68,7 @@ export function wrongOfSenders(
   if (told.size === 0) return undefined
   const others = othersPast(told, block)
   for (const [transaction, diff] of told) {
-    if (transaction.type === 0x7e) continue
+    if (!isSigned(transaction)) continue
     const past = others?.get(transaction.nonce)
     const isOnly = past?.size === 1 && past.has(latin1(transaction.from))
     if (isOnly) continue
@@ -90,7 +89,7 @@ function othersPast(
 ): ReadonlyMap<bigint, Set<string>> | undefined {
   const past = new Map<bigint, Set<string>>()
   for (const transaction of told.keys())
-    if (transaction.type !== 0x7e) past.set(transaction.nonce, new Set())
+    if (isSigned(transaction)) past.set(transaction.nonce, new Set())
   for (const { address, before, after } of changes) {
     const [from, to] = [before?.nonce ?? 0n, after?.nonce ?? 0n]
     if (to <= from) continue
@@ -102,7 +101,7 @@ function othersPast(
   }
   for (const { transaction } of executed) {
     if (isEdit(transaction)) return undefined
-    if (transaction.type !== 0x7e && !told.has(transaction))
+    if (isSigned(transaction) && !told.has(transaction))
       past.get(transaction.nonce)?.delete(latin1(transaction.from))
   }
   return past

@@ -30,6 +30,7 @@ function readReceipt(json: JsonObject, before: bigint): Receipt {
   const depositNonce = optional(json, 'depositNonce')
   const depositReceiptVersion = optional(json, 'depositReceiptVersion')
   const l1 = readL1Fee(json)
+  const gasRefund = optional(json, 'opGasRefund') ?? (json['opGasRefund'] === null ? 0n : undefined)
   if (cumulativeGasUsed < before) throw new Refusal('cumulativeGasUsed', `at least ${before}`)
   return {
     type: type === undefined ? 0 : Number(readQuantity(type, 'type', 8)),
@@ -44,6 +45,7 @@ function readReceipt(json: JsonObject, before: bigint): Receipt {
     ...(depositNonce === undefined ? {} : { depositNonce }),
     ...(depositReceiptVersion === undefined ? {} : { depositReceiptVersion }),
     ...(l1 === undefined ? {} : { l1 }),
+    ...(gasRefund === undefined ? {} : { gasRefund }),
     ...blobGasOf(json),
   }
 }

@@ -19,11 +19,15 @@ import type {
   SignedTransaction,
 } from '../../primitives/transaction.ts'
 import { encodeTransaction } from '../../primitives/transaction-codec.ts'
+import { concatBytes } from '../../primitives/words.ts'
 
 /** The envelope made of the fields: whoever asks compares its hash. @throws {Refusal} */
 export function encodeTransactionJson(json: unknown): Bytes {
   const wire = readObject(json, 'transaction')
   const type = Number(readQuantity(field(wire, 'type') ?? '0x0', 'type', 8))
+  // Its object has no fields but the payload, as it stands behind the type.
+  if (type === 0x7d)
+    return concatBytes(Uint8Array.of(type), readBytes(field(wire, 'input'), 'input'))
   const common = {
     to: toOf(wire),
     value: readQuantity(field(wire, 'value'), 'value', 256),

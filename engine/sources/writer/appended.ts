@@ -1,7 +1,9 @@
 /** The keeper has made a block durable: canonical, in the same record that drops what does not stand on it. */
+
 import { dropPayload } from '../../flashblocks/sequence.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
+import { isSigned } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'
 import type { StateDiff } from '../../state/diff.ts'
@@ -79,7 +81,7 @@ function replacedBy(
 /** Those that somebody has sent: deposits come again. */
 const hashesOf = ({ open, content }: LiveBlock): readonly Bytes[] =>
   (open?.execution.executed ?? content?.executed ?? [])
-    .filter(({ transaction }) => transaction.type !== 0x7e)
+    .filter(({ transaction }) => isSigned(transaction))
     .map(({ transaction }) => transaction.hash)
 
 function check(state: WriterState, { handle, hash }: LiveBlock, diff: StateDiff): void {

@@ -3,6 +3,7 @@ import type { SealedBlock } from '../../chain/types.ts'
 import { decodeExtraData, ExtraDataError, nextBaseFee } from '../../chainspec/base-fee.ts'
 import { L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK } from '../../chainspec/l1-attributes.ts'
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
+import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import type { BlockAttributes, BlockSums } from '../../execution/transaction/types.ts'
 import type { FlashblockDelta } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -27,6 +28,7 @@ export const attributesOfSealed = (sealed: SealedBlock): BlockAttributes => ({
   timestamp: sealed.timestamp,
   extraData: sealed.extraData,
   baseFee: sealed.baseFee,
+  postExec: postExecIn(sealed.transactions.at(-1)),
 })
 
 /** The constant part of a block against its parent. */

@@ -1,5 +1,7 @@
 /** What flashblocks promise, as the ledger is told: of each that was shown, once it was. */
+
 import { hexToBytes } from '../../primitives/hex.ts'
+import { isSigned } from '../../primitives/transaction.ts'
 import { PROMISED_BYTES } from '../../storage/ledger-types.ts'
 import type { LiveBlock } from './live-block.ts'
 import { emit, type WriterState } from './state.ts'
@@ -19,7 +21,7 @@ export function tellPromised(state: WriterState, block: LiveBlock, from: number)
   const { handle, payloadId, index, open } = block
   if (payloadId === undefined || open === undefined) return
   const promised = open.execution.executed.flatMap(({ transaction }, position) =>
-    position < from || transaction.type === 0x7e ? [] : [{ transaction, position }],
+    position < from || !isSigned(transaction) ? [] : [{ transaction, position }],
   )
   if (promised.length === 0) return
   const transactions = new Uint8Array(promised.length * PROMISED_BYTES)

@@ -87,11 +87,12 @@ async function executed(
 ): Promise<Made | undefined> {
   const parent = view.block({ hash: header.parentHash, requireCanonical: false })
   if (parent === undefined) return undefined
-  const attributes = attributesOfHeader(header)
+  const all = transactions()
+  const attributes = attributesOfHeader(header, all.at(-1)?.raw)
   const open = openBlock({ engine, chain, reader: view.state(parent), attributes })
   try {
     await open.begin()
-    for (const transaction of transactions()) {
+    for (const transaction of all) {
       const { status } = await open.execute(transaction, { isExpired })
       if (status === 'stopped') return undefined
       if (status === 'invalid') return { invalid: bytesToHex(transaction.hash) }

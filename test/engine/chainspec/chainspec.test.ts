@@ -139,7 +139,7 @@ describe('known chains', () => {
       l1Attributes: 'footprint',
       operatorFee: { multiplier: 100n, divisor: 1n },
       hasDaFootprint: true,
-      unknownFork: undefined,
+      hasPostExec: false,
       startsWithDeposits: true,
       extraDataVersion: 1,
       depositReceiptVersion: 1n,

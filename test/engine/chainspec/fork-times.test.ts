@@ -63,13 +63,14 @@ describe('a genesis.json', () => {
       expect(read).toThrow('null')
     }
   })
-  test.each(['lagoonTime', 'interopTime'])('%s is when this version stands still', (key) => {
+  test.each(['lagoonTime', 'interopTime'])('%s starts Lagoon', (key) => {
     const config = { karstTime: 0, [key]: 100 }
     expect(rulesOf(config, 99n)).toEqual(rulesOf({ karstTime: 0 }))
-    expect(rulesOf(config)).toMatchObject({ fork: 'lagoon', unknownFork: 'Lagoon' })
-    expect(() => chainOfGenesis(genesis({ karstTime: 0, [key]: 0 }))).toThrow(
-      'the chain has Lagoon from its genesis on, and this version does not know its rules',
-    )
+    expect(rulesOf(config)).toEqual({
+      ...rulesOf({ karstTime: 0 }),
+      fork: 'lagoon',
+      hasPostExec: true,
+    })
     expect(() => chainOfGenesis(genesis({ [key]: 100 }))).toThrow('karstTime is not')
   })
   test('Karst needs Jovian', () => {
@@ -162,10 +163,8 @@ describe('--fork-time', () => {
     expect(() => chainSpec({ name: 'xlayer', dev, forkTimes: { jovian: 2_000 } })).toThrow(
       '--fork-time: a development chain has jovian from its genesis on; it moves karst',
     )
-    const lagoon = { karst: 2_000, lagoon: 3_000 }
-    expect(() => chainSpec({ name: 'xlayer', dev, forkTimes: lagoon })).toThrow(
-      '--fork-time: this version does not know Lagoon, and makes no blocks of it',
-    )
+    const lagoon = chainSpec({ name: 'xlayer', dev, forkTimes: { karst: 2_000, lagoon: 3_000 } })
+    expect(lagoon.rulesAt(5n, 3_000n).fork).toBe('lagoon')
   })
 })
 

@@ -11,7 +11,11 @@ import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
 import { encodeRlp, type RlpItem, rlpUint } from '../../../engine/primitives/rlp.ts'
 import { addressOfKey, CURVE_ORDER, sign } from '../../../engine/primitives/signature.ts'
-import type { Authorization, SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import {
+  type Authorization,
+  isSigned,
+  type SignedTransaction,
+} from '../../../engine/primitives/transaction.ts'
 import {
   createAddress,
   decodeTransaction,
@@ -460,7 +464,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
         expect(ours.to === undefined ? null : bytesToHex(ours.to)).toBe(json.to)
         expect(bytesToHex(ours.input)).toBe(json.input)
         expect([ours.value, ours.gasLimit]).toEqual([BigInt(json.value), BigInt(json.gas)])
-        if (ours.type !== 0x7e)
+        if (isSigned(ours))
           expect([ours.nonce, ours.v, ours.r, ours.s]).toEqual(
             [json.nonce, json.v, json.r, json.s].map(BigInt),
           )

@@ -82,21 +82,3 @@ test.skipIf(!existsSync(UPGRADE)).each([
   await told.settle({ ticks: true })
   expect(told.heads().canonical[0]).toBe(2)
 })
-
-test('no block of Lagoon is executed, and the incident says why', async () => {
-  const [first, second] = await blocksOf([send(0, 0)], [])
-  const schedule = { ...NEWEST_AT_0, karst: 0n, lagoon: GENESIS + 2n }
-  const parameters = NETWORKS.get('xlayer')!.parameters
-  const own = { name: 'test', blockTime: 1, timestamp: GENESIS, parameters }
-  const world = await worldWith([first!], { chain: devChain({ ...own, schedule }) })
-  for (let times = 0; times < 2; times++) await seal(world, second!, { hash: second!.hash })
-  await world.settle({ ticks: true })
-  expect(world.heads().canonical[0]).toBe(1)
-  expect(world.told.filter(({ type }) => type === 'halted')).toMatchObject([
-    {
-      message: expect.stringContaining(
-        'the block is of Lagoon, whose rules this version does not know: update flashnode',
-      ),
-    },
-  ])
-})

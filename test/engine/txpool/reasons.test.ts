@@ -9,6 +9,7 @@ import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import {
   makeDeposit,
+  makePostExec,
   signTransaction,
   type UnsignedTransaction,
 } from '../../../engine/primitives/transaction-codec.ts'
@@ -238,7 +239,11 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
   systemTransaction: noSuchType(deposit),
   depositsOnly: 'of fork blocks alone',
   unscheduledFork: 'of fork blocks alone',
-  unknownFork: 'of fork blocks alone',
+  afterPostExec: noSuchType(() => makePostExec(1n, [{ index: 1n, gasRefund: 1n }]).raw),
+  postExecNotLast: 'of fork blocks alone',
+  postExecNumber: 'of fork blocks alone',
+  refundTarget: 'of fork blocks alone',
+  refundAboveGas: 'of fork blocks alone',
   gasAllowance: 'of calls alone',
   transferFunds: 'of calls alone',
 }

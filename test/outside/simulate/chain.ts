@@ -15,7 +15,7 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
-import type { Transaction } from '../../../engine/primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../../engine/primitives/transaction.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { readAccount } from '../../../engine/state/read.ts'
 import type { StateReader } from '../../../engine/state/reader.ts'
@@ -285,7 +285,7 @@ async function add(execution: BlockExecution, transaction: Transaction): Promise
 function nonces(execution: BlockExecution, parent: TrueBlock): Draw['nonceOf'] {
   const next = new Map<string, bigint>()
   for (const { transaction } of execution.executed)
-    if (transaction.type !== 0x7e) next.set(latin1(transaction.from), transaction.nonce + 1n)
+    if (isSigned(transaction)) next.set(latin1(transaction.from), transaction.nonce + 1n)
   return (address) => {
     const name = latin1(address)
     const nonce = next.get(name) ?? readAccount(parent.state, address)?.nonce ?? 0n

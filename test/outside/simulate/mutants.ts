@@ -363,13 +363,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'ownTransactions',
     rule: 'a flashblock promises what it brings',
-    edits: [
-      edit(
-        `${WRITER}/promised`,
-        'position < from || transaction.type',
-        'from < 0 || transaction.type',
-      ),
-    ],
+    edits: [edit(`${WRITER}/promised`, 'position < from || !isSigned(', 'from < 0 || !isSigned(')],
   },
   {
     name: 'openAbove',

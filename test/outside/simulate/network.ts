@@ -1,6 +1,6 @@
 /** The chain that is followed: its sequencer's blocks and flashblocks, what it takes back, and what all upstreams agree on. */
 
-import type { Transaction } from '../../../engine/primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../../engine/primitives/transaction.ts'
 import { ancestorAt, type Draw, type TrueBlock, type TrueChain } from './chain.ts'
 import type { VirtualClock } from './clock.ts'
 import type { Feed } from './feed.ts'
@@ -236,5 +236,3 @@ export class Network {
     )
   }
 }
-
-const isSigned = (transaction: Transaction): boolean => transaction.type !== 0x7e

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { decodeTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { decodeTransaction, makePostExec } from '../../../engine/primitives/transaction-codec.ts'
+import { readReceipts } from '../../../engine/sources/lazy/receipt-json.ts'
+import { encodeTransactionJson } from '../../../engine/sources/upstream/transaction-json.ts'
 import { CONTRACT, deposit, execute, SENDER, TOPIC, transfer } from '../../fixtures/executed.ts'
 import { fourBlocks } from '../../fixtures/four-blocks.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
@@ -187,6 +189,40 @@ describe('shapes', () => {
       Json,
     ]
     expect(shown).toMatchObject({ operatorFeeScalar: '0x0', operatorFeeConstant: '0x8' })
+  })
+  test('a post-exec transaction, and receipts with refunds', async () => {
+    const memory = memoryChain()
+    const postExec = makePostExec(1n, [{ index: 0n, gasRefund: 4_000n }])
+    const list = [transfer(0n), transfer(1n), deposit(), postExec]
+    const nothing = { l1: undefined, gasUsed: 0n, effectiveGasPrice: 0n, blobGasUsed: 0n }
+    const more: readonly object[] = [{ gasRefund: 4_000n }, { gasRefund: 0n }, {}, nothing]
+    const executed = execute(list).map(({ transaction, receipt }, at) => {
+      return { transaction, receipt: { ...receipt, ...more[at] } }
+    })
+    memory.publish({ canonical: memory.make(memory.genesis, { executed }) })
+    const own = testRpc({ memory })
+    const asked = async (method: string, ...params: readonly unknown[]) =>
+      (await own.ask(method, params)).result
+    const hash = bytesToHex(postExec.hash)
+    const zero = `0x${'00'.repeat(20)}`
+    const shown = (await asked('eth_getTransactionByHash', hash)) as Json
+    const place = ['blockHash', 'blockNumber', 'blockTimestamp', 'transactionIndex']
+    expect(keys(shown)).toEqual(sorted(...place, 'type', 'hash', 'from', 'gas', 'value', 'input'))
+    expect(shown).toMatchObject({
+      ...{ type: '0x7d', hash, from: zero, gas: '0x0', value: '0x0', transactionIndex: '0x3' },
+      input: bytesToHex(postExec.raw.subarray(1)),
+    })
+    const block = (await asked('eth_getBlockByNumber', '0x1', true)) as Json
+    expect((block['transactions'] as Json[])[3]).toEqual(shown)
+    expect(await asked('eth_getRawTransactionByHash', hash)).toBe(bytesToHex(postExec.raw))
+    // An upstream that answers so is followed.
+    expect(encodeTransactionJson(shown)).toEqual(postExec.raw)
+    const receipts = (await asked('eth_getBlockReceipts', '0x1')) as Json[]
+    expect(receipts.map((one) => one['opGasRefund'])).toEqual(['0xfa0', null, undefined, undefined])
+    expect(receipts[3]).toMatchObject({ type: '0x7d', gasUsed: '0x0', blobGasUsed: '0x0' })
+    expect(readReceipts(receipts).map(({ gasRefund }) => gasRefund)).toEqual([
+      ...[4_000n, 0n, undefined, undefined],
+    ])
   })
   test('a transaction that waits has no place', async () => {
     const own = testRpc({ memory: fourBlocks().memory })

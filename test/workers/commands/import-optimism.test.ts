@@ -12,7 +12,7 @@ import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import type { RlpBlock } from '../../../engine/primitives/block-codec.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
-import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { makePostExec, signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { ImportError, openImport } from '../../../engine/sources/import.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
@@ -67,6 +67,32 @@ describeEngines((engine) => {
     for (const block of [one, two]) await target.add(blockOf(block))
     target.finish()
     expect(openStore(database).durableHead()).toMatchObject({ number: 2, hash: two.hash })
+  })
+
+  test('blocks of Lagoon with refunds of gas, and one whose refunds are others', async () => {
+    const chain = chainSpec({
+      name: 'xlayer',
+      dev: { genesisTimestamp: 1_700_000_000, predeploysFile },
+      forkTimes: { karst: 1_700_000_001, lagoon: 1_700_000_002 },
+    })
+    const maker = createProducer(chain)
+    const refundOf = (gasRefund: bigint) => makePostExec(3n, [{ index: 1n, gasRefund }])
+    const first = await maker.build(maker.genesis, 1, [[]])
+    const second = await maker.build(first, 2, [[]])
+    const third = await maker.build(second, 3, [[send(0, 0)]], refundOf(4_000n))
+    const { target, database } = open(chain)
+    for (const block of [first, second]) await target.add(blockOf(block))
+    const transactions = [...third.sealed.transactions.slice(0, -1), refundOf(4_001n).raw]
+    await expect(target.add({ ...blockOf(third), transactions })).rejects.toThrow(
+      'block 3: transactionsRoot is ',
+    )
+    const early = transactions.toReversed()
+    await expect(target.add({ ...blockOf(third), transactions: early })).rejects.toThrow(
+      'a post-exec transaction that is not the last of its block',
+    )
+    await target.add(blockOf(third))
+    target.finish()
+    expect(openStore(database).durableHead()).toMatchObject({ number: 3, hash: third.hash })
   })
 
   describe('refused', () => {

@@ -120,8 +120,8 @@ function ofBlocks(blocks: readonly FoundBlock[]): readonly Workload[] {
 function callsOf(blocks: readonly FoundBlock[]) {
   return blocks.flatMap(({ number, transactions }) =>
     transactions
-      // A deposit is no call that anybody could make.
-      .filter(({ type }) => type !== '0x7e')
+      // What nobody signed is no call that anybody could make.
+      .filter(({ type }) => type !== '0x7e' && type !== '0x7d')
       .map(({ from, to, input, value }) => ({
         call: { from, ...(to === null ? {} : { to }), input, value },
         number: quantity(Math.max(0, Number(number) - 1)),

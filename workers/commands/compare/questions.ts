@@ -57,8 +57,8 @@ function* ofTransaction(
   yield { method: 'eth_getTransactionByBlockHashAndIndex', params: [blockHash, quantity(index)] }
   yield { method: 'debug_traceTransaction', params: [hash, { tracer: 'callTracer' }] }
   yield { method: 'debug_traceTransaction', params: [hash, { tracer: 'prestateTracer' }] }
-  // A deposit is no call that anybody could make.
-  if (type === '0x7e') return
+  // What nobody signed is no call that anybody could make.
+  if (type === '0x7e' || type === '0x7d') return
   const call = { from, ...(to === null ? {} : { to }), input, value }
   yield { method: 'eth_call', params: [call, number] }
   yield { method: 'eth_estimateGas', params: [call, number] }

@@ -1,0 +1,322 @@
+/** Blocks of Lagoon that end with a post-exec transaction, on both engines: every balance and every sum follows from the numbers here. */
+import { describe, expect, test } from 'vitest'
+import { attributesOfHeader, buildHeader } from '../../../../engine/execution/block/block.ts'
+import { joinedBlock } from '../../../../engine/execution/block/joined.ts'
+import { traceTransactions } from '../../../../engine/execution/call/replay.ts'
+import type {
+  BlockAttributes,
+  BlockExecution,
+} from '../../../../engine/execution/transaction/types.ts'
+import { orderedRoot } from '../../../../engine/primitives/ordered-root.ts'
+import {
+  decodeStoredReceipt,
+  encodeReceipt,
+  encodeStoredReceipt,
+} from '../../../../engine/primitives/receipt-codec.ts'
+import { encodeRlp, rlpUint } from '../../../../engine/primitives/rlp.ts'
+import type { GasRefund, Transaction } from '../../../../engine/primitives/transaction.ts'
+import { makePostExec } from '../../../../engine/primitives/transaction-codec.ts'
+import { concatBytes, ZERO_32 } from '../../../../engine/primitives/words.ts'
+import type { TracerChoice } from '../../../../engine/tracers/registry.ts'
+import { describeEngines } from '../../../fixtures/engines.ts'
+import {
+  balanceIn,
+  deposit,
+  ETHER,
+  opening,
+  block as openTestBlock,
+  SENDER,
+  type TestFork,
+  transaction,
+  VAULTS,
+} from '../../../fixtures/op-block.ts'
+import { testOutput } from '../../../fixtures/trace-output.ts'
+import { BLOCK } from '../../../fixtures/world.ts'
+
+/** Scalar 400 and constant 11 of the operator fee: 400 · 100 wei for each gas, and 11 (Jovian). L1 costs nothing. */
+const L1 = { 8: (400n << 64n) | 11n }
+const operatorFee = (gas: bigint) => gas * 40_000n + 11n
+const [PRICE, BASE_FEE] = [9n, 7n]
+const NUMBER = BLOCK.number
+const EVM_GAS = 21_000n
+
+const DEPOSIT = deposit({ gasLimit: 50_000n })
+const TRANSFERS = [0n, 1n, 2n].map((nonce) => transaction({ nonce, gasLimit: 40_000n }))
+const ORDINARY: readonly Transaction[] = [DEPOSIT, ...TRANSFERS]
+const refunds = (...pairs: readonly (readonly [number, bigint])[]): readonly GasRefund[] =>
+  pairs.map(([index, gasRefund]) => ({ index: BigInt(index), gasRefund }))
+const REFUNDS = refunds([1, 5_000n], [3, EVM_GAS])
+/** From and to, in a trace. */
+const NOBODY = `0x${'00'.repeat(20)}`
+const POST_EXEC = makePostExec(NUMBER, REFUNDS)
+
+describeEngines((engine) => {
+  const opened = (postExec: BlockAttributes['postExec'], fork: TestFork = 'lagoon') =>
+    openTestBlock({ engine, fork, l1: L1, attributes: { postExec } }).block
+
+  /** Executes in order; the first reason that there is. */
+  async function run(block: BlockExecution, transactions: readonly Transaction[]) {
+    await block.begin()
+    for (const [index, one] of transactions.entries()) {
+      const done = await block.execute(one)
+      if (done.status === 'invalid') return `${index}: ${done.reason.message}`
+      if (done.status !== 'executed') throw new Error(done.status)
+    }
+    return undefined
+  }
+  const ran = (list: readonly Transaction[], last: BlockAttributes['postExec'], fork?: TestFork) =>
+    run(opened(last, fork), list)
+
+  describe('a block with refunds', () => {
+    const executed = async () => {
+      const block = opened(POST_EXEC)
+      expect(await run(block, [...ORDINARY, POST_EXEC])).toBe(undefined)
+      return block
+    }
+    const CANONICAL = [EVM_GAS - 5_000n, EVM_GAS, 0n]
+    const GAS = CANONICAL.reduce((sum, gas) => sum + gas, 0n)
+
+    test('gas and receipts are without them', async () => {
+      const block = await executed()
+      const receipts = block.executed.map(({ receipt }) => receipt)
+      const used = receipts[0]!.gasUsed
+      expect(receipts.map(({ gasUsed }) => gasUsed)).toEqual([used, ...CANONICAL, 0n])
+      expect(receipts.map(({ cumulativeGasUsed }) => cumulativeGasUsed - used)).toEqual([
+        ...[0n, 16_000n, 37_000n, 37_000n, 37_000n],
+      ])
+      expect(receipts.map(({ gasRefund }) => gasRefund)).toEqual([
+        ...[undefined, 5_000n, 0n, EVM_GAS, undefined],
+      ])
+      expect(block.gasUsed).toBe(used + GAS)
+      expect(block.sums().gasUsed).toBe(used + GAS)
+    })
+
+    test('its own receipt is that of nothing, and in the root', async () => {
+      const block = await executed()
+      const { receipt } = block.executed.at(-1)!
+      const cumulativeGasUsed = block.executed.at(-2)!.receipt.cumulativeGasUsed
+      expect(receipt).toEqual({
+        ...{ type: 0x7d, status: 1, cumulativeGasUsed, gasUsed: 0n, logs: [] },
+        ...{ logsBloom: new Uint8Array(256), contractAddress: undefined, effectiveGasPrice: 0n },
+        blobGasUsed: 0n,
+      })
+      // As that of a transaction of type 2, behind another type (specs: Post-Execution Transactions, Receipt).
+      const items = [rlpUint(1), rlpUint(cumulativeGasUsed), new Uint8Array(256), []]
+      const leaf = concatBytes(Uint8Array.of(0x7d), encodeRlp(items))
+      const others = block.executed.slice(0, -1).map(({ receipt: one }) => encodeReceipt(one))
+      expect(block.sums().receiptsRoot).toEqual(orderedRoot([...others, leaf]))
+      const raws = [...ORDINARY, POST_EXEC].map(({ raw }) => raw)
+      expect(block.sums().transactionsRoot).toEqual(orderedRoot(raws))
+    })
+
+    test('it takes no data gas', async () => {
+      const without = opened(undefined)
+      await run(without, ORDINARY)
+      expect((await executed()).sums().blobGasUsed).toBe(without.sums().blobGasUsed)
+    })
+
+    test('everybody’s balance', async () => {
+      const diff = await (await executed()).diff()
+      const fees = CANONICAL.reduce((sum, gas) => sum + operatorFee(gas), 0n)
+      expect(fees).toBe(1_480_000_033n)
+      expect(balanceIn(diff, SENDER)).toBe(10n * ETHER - GAS * PRICE - fees)
+      expect(balanceIn(diff, VAULTS.baseFee)).toBe(GAS * BASE_FEE)
+      expect(balanceIn(diff, VAULTS.operator)).toBe(fees)
+      expect(balanceIn(diff, BLOCK.coinbase)).toBe(GAS * (PRICE - BASE_FEE))
+    })
+
+    test('the deltas are those of the specification', async () => {
+      const without = opened(undefined)
+      await run(without, ORDINARY)
+      const [before, after] = [await without.diff(), await (await executed()).diff()]
+      const delta = (of: Uint8Array) => balanceIn(after, of)! - balanceIn(before, of)!
+      const r = 5_000n + EVM_GAS
+      const fee =
+        operatorFee(EVM_GAS) - operatorFee(16_000n) + (operatorFee(EVM_GAS) - operatorFee(0n))
+      expect(delta(SENDER)).toBe(r * PRICE + fee)
+      expect(delta(BLOCK.coinbase)).toBe(-r * (PRICE - BASE_FEE))
+      expect(delta(VAULTS.baseFee)).toBe(-r * BASE_FEE)
+      expect(delta(VAULTS.operator)).toBe(-fee)
+    })
+
+    test('the gas that it gives back is there for later ones', async () => {
+      const list = [
+        DEPOSIT,
+        transaction({ gasLimit: 60_000n }),
+        transaction({ nonce: 1n, gasLimit: 60_000n }),
+      ]
+      const used = await gasOfDeposit()
+      const gasLimit = used + EVM_GAS - 10_000n + 60_000n
+      const open = (postExec: BlockAttributes['postExec']) =>
+        openTestBlock({ engine, fork: 'lagoon', attributes: { postExec, gasLimit } }).block
+      const last = makePostExec(NUMBER, refunds([1, 10_000n]))
+      expect(await run(open(last), [...list, last])).toBe(undefined)
+      expect(await run(open(undefined), list)).toBe('2: exceeds block gas limit')
+    })
+
+    test('is opened from its header and its last transaction', async () => {
+      const block = await executed()
+      const { rules, attributes } = block
+      const roots = { stateRoot: ZERO_32, withdrawalsRoot: undefined }
+      const header = buildHeader({ rules, attributes, sums: block.sums(), ...roots })
+      expect(attributesOfHeader(header, POST_EXEC.raw).postExec).toEqual(POST_EXEC)
+      expect(attributesOfHeader(header, TRANSFERS[0]!.raw).postExec).toBe(undefined)
+      // Executing says what is wrong with it.
+      expect(attributesOfHeader(header, Uint8Array.of(0x7d, 0xc0)).postExec).toBe(undefined)
+      expect(attributesOfHeader(header, undefined).postExec).toBe(undefined)
+    })
+
+    test('taken as somebody else has executed it, it is the same', async () => {
+      const block = await executed()
+      const changes = await block.diff()
+      const options = opening({
+        engine,
+        fork: 'lagoon',
+        l1: L1,
+        attributes: { postExec: POST_EXEC },
+      })
+      const joined = joinedBlock({ ...options, mostMissing: 100 })
+      await joined.join({
+        transactions: [...ORDINARY, POST_EXEC],
+        outcomes: block.executed.map(({ receipt }) => ({
+          ...{ isSuccess: receipt.status === 1, logs: receipt.logs },
+          ...{ cumulativeGasUsed: receipt.cumulativeGasUsed, depositNonce: receipt.depositNonce },
+        })),
+        changes,
+      })
+      expect(joined.executed.map(({ receipt }) => receipt)).toEqual(
+        block.executed.map(({ receipt }) => receipt),
+      )
+      expect(joined.sums()).toEqual(block.sums())
+      joined.close()
+    })
+
+    test('stored receipts lose nothing', async () => {
+      for (const { receipt } of (await executed()).executed)
+        expect(decodeStoredReceipt(encodeStoredReceipt(receipt))).toEqual(receipt)
+    })
+
+    const CALL = { type: 'CALL', from: NOBODY, to: NOBODY, gas: '0x0', gasUsed: '0x0' }
+    const STEPS = { enableMemory: false, disableStack: false, disableStorage: false }
+    test.each<[name: string, choice: TracerChoice, last: object]>([
+      ['callTracer', { name: 'callTracer', config: undefined }, CALL],
+      ['flatCallTracer', { name: 'flatCallTracer', config: undefined }, [{ type: 'call' }]],
+      ['prestateTracer', { name: 'prestateTracer', config: { diffMode: true } }, {}],
+      ['4byteTracer', { name: '4byteTracer', config: undefined }, {}],
+      ['noopTracer', { name: 'noopTracer', config: undefined }, {}],
+      [
+        'the struct logger',
+        { name: undefined, options: { ...STEPS, enableReturnData: false, limit: 0 } },
+        { gas: 0, failed: false, structLogs: [] },
+      ],
+    ])('all of it is traced by %s', async (name, choice, last) => {
+      const block = await executed()
+      const { rules, attributes } = block
+      const roots = { stateRoot: ZERO_32, withdrawalsRoot: undefined }
+      const header = buildHeader({ rules, attributes, sums: block.sums(), ...roots })
+      const transactions = [...ORDINARY, POST_EXEC]
+      const { output, budget, parsed } = testOutput()
+      const { chain, reader } = opening({ engine, fork: 'lagoon', l1: L1 })
+      let separator = '['
+      await traceTransactions({
+        ...{ engine, chain, reader, header, transactions, output, budget, choice },
+        ...{ hash: ZERO_32, limits: {}, first: 0, last: transactions.length - 1 },
+        open: () => output.write(separator),
+        close(_, problem) {
+          expect(problem).toBe(undefined)
+          separator = ','
+        },
+      })
+      output.write(']')
+      const traces = parsed() as readonly unknown[]
+      expect(traces).toHaveLength(5)
+      expect(traces[4]).toMatchObject(last)
+      expect(traces[4]).not.toHaveProperty('error')
+      if (name === 'callTracer') expect(traces[1]).toMatchObject({ gasUsed: '0x3e80' })
+    })
+  })
+
+  test.each<[what: string, list: readonly Transaction[], why: string, fork?: TestFork]>([
+    ['before Lagoon', [...ORDINARY, POST_EXEC], '4: transaction type not supported', 'karst'],
+    [
+      'not the last',
+      [...ORDINARY.slice(0, 3), POST_EXEC, TRANSFERS[2]!],
+      '3: a post-exec transaction that is not the last of its block',
+    ],
+    [
+      'two',
+      [...ORDINARY, makePostExec(NUMBER, refunds([2, 1n])), POST_EXEC],
+      '4: a post-exec transaction that is not the last of its block',
+    ],
+    [
+      'the same twice',
+      [...ORDINARY, POST_EXEC, POST_EXEC],
+      '5: a transaction after the post-exec transaction',
+    ],
+    [
+      'of another block',
+      [...ORDINARY, makePostExec(NUMBER + 1n, REFUNDS)],
+      `4: a post-exec transaction of block ${NUMBER + 1n} in block ${NUMBER}`,
+    ],
+    [
+      'a refund for a deposit',
+      [...ORDINARY, makePostExec(NUMBER, refunds([0, 1n]))],
+      '4: a gas refund for 0, no signed transaction',
+    ],
+    [
+      'a refund for itself',
+      [...ORDINARY, makePostExec(NUMBER, refunds([4, 1n]))],
+      '4: a gas refund for 4, no signed transaction',
+    ],
+    [
+      'a refund for nothing',
+      [...ORDINARY, makePostExec(NUMBER, refunds([1, 1n], [2 ** 60, 1n]))],
+      `4: a gas refund for ${2n ** 60n}, no signed transaction`,
+    ],
+    [
+      'a refund above the gas',
+      [...ORDINARY, makePostExec(NUMBER, refunds([1, EVM_GAS + 1n]))],
+      '1: a gas refund of 21001 for 21000 used',
+    ],
+  ])('invalid: %s', async (_, list, why, fork) => {
+    const last = list.at(-1)!
+    expect(await ran(list, last.type === 0x7d ? last : undefined, fork)).toBe(why)
+  })
+
+  test('in the first block of a fork', async () => {
+    const { block } = openTestBlock({
+      ...{ engine, fork: 'lagoon' },
+      attributes: { isDepositsOnly: true, postExec: POST_EXEC },
+    })
+    expect(await run(block, [DEPOSIT, POST_EXEC])).toBe(
+      '1: the first block of a fork takes deposits only',
+    )
+  })
+
+  test('a refund that is too large leaves nothing behind', async () => {
+    const block = opened(makePostExec(NUMBER, refunds([1, EVM_GAS + 1n])))
+    await run(block, [DEPOSIT])
+    const before = await block.diff()
+    expect((await block.execute(TRANSFERS[0]!)).status).toBe('invalid')
+    expect(await block.diff()).toEqual(before)
+    expect(block.executed).toHaveLength(1)
+  })
+
+  test('what is undone is refunded again', async () => {
+    const block = opened(POST_EXEC)
+    await run(block, ORDINARY.slice(0, 1))
+    const at = block.checkpoint()
+    await block.execute(TRANSFERS[0]!)
+    block.revert(at)
+    for (const one of [...TRANSFERS, POST_EXEC]) await block.execute(one)
+    const other = opened(POST_EXEC)
+    await run(other, [...ORDINARY, POST_EXEC])
+    expect(block.sums()).toEqual(other.sums())
+  })
+
+  async function gasOfDeposit(): Promise<bigint> {
+    const block = opened(undefined)
+    await run(block, [DEPOSIT])
+    return block.gasUsed
+  }
+})
