@@ -6,6 +6,7 @@
 import { brotliCompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
+import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
 import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import {
   field,
@@ -205,6 +206,7 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
   if (transactions.length > MAX_TRANSACTIONS)
     throw new Refusal('diff.transactions', `at most ${MAX_TRANSACTIONS}`, transactions.length)
   const blobGasUsed = field(diff, 'blob_gas_used')
+  const postExec = field(diff, 'post_exec_tx')
   return {
     stateRoot: stated(bytes('state_root', 32)),
     receiptsRoot: bytes('receipts_root', 32),
@@ -218,11 +220,28 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
         : stated(bytes('withdrawals_root', 32)),
     blobGasUsed:
       blobGasUsed === undefined ? undefined : readQuantity(blobGasUsed, 'diff.blob_gas_used'),
+    ...(postExec === undefined ? {} : { postExec: decodePostExec(postExec) }),
   }
 }
 
 /** No root and no hash is zero. */
 const stated = (hash: Bytes): Bytes | undefined => (equalBytes(hash, ZERO_32) ? undefined : hash)
+
+/** A refund for each transaction, in the most bytes that one takes, and what stands before them. */
+const MAX_POST_EXEC_BYTES = 19 * MAX_TRANSACTIONS + 32
+
+function decodePostExec(value: unknown): Bytes {
+  const raw = readBytes(value, 'diff.post_exec_tx')
+  if (raw.length > MAX_POST_EXEC_BYTES)
+    throw new Refusal('diff.post_exec_tx', `at most ${MAX_POST_EXEC_BYTES} bytes`, raw.length)
+  try {
+    if (decodeTransaction(raw).type === 0x7d) return raw
+  } catch (error) {
+    if (!(error instanceof TransactionError)) throw error
+    throw new Refusal('diff.post_exec_tx', 'a post-exec transaction', error.message)
+  }
+  throw new Refusal('diff.post_exec_tx', 'a post-exec transaction', 'another type')
+}
 
 function decodeRaw(value: unknown, at: number): Bytes {
   const raw = readBytes(value, `diff.transactions[${at}]`)

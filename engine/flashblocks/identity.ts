@@ -13,6 +13,7 @@ export const isSameFlashblock = (a: Flashblock, b: Flashblock): boolean =>
   a.delta.blobGasUsed === b.delta.blobGasUsed &&
   equalBytes(a.delta.receiptsRoot, b.delta.receiptsRoot) &&
   equalBytes(a.delta.logsBloom, b.delta.logsBloom) &&
+  isSameBytes(a.delta.postExec, b.delta.postExec) &&
   areEqual(a.delta.transactions, b.delta.transactions)
 
 /** OP's sequencers send these: neither an End nor a target index tells how many a block has. */
@@ -32,6 +33,9 @@ function isSameBase(a: FlashblockBase | undefined, b: FlashblockBase | undefined
     equalBytes(a.extraData, b.extraData)
   )
 }
+
+const isSameBytes = (a: Bytes | undefined, b: Bytes | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : equalBytes(a, b)
 
 const areEqual = (a: readonly Bytes[], b: readonly Bytes[]): boolean =>
   a.length === b.length && a.every((bytes, at) => equalBytes(bytes, b[at]!))

@@ -31,6 +31,7 @@ export function flashblockJson(flashblock: Flashblock) {
       withdrawals: [],
       withdrawals_root: bytesToHex(delta.withdrawalsRoot ?? ZERO_32),
       blob_gas_used: delta.blobGasUsed === undefined ? undefined : quantity(delta.blobGasUsed),
+      post_exec_tx: delta.postExec && bytesToHex(delta.postExec),
     },
     metadata: blockNumber === undefined ? undefined : { block_number: Number(blockNumber) },
   }

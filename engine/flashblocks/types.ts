@@ -27,6 +27,8 @@ export type FlashblockDelta = {
   readonly transactions: readonly Bytes[]
   readonly withdrawalsRoot: Bytes | undefined
   readonly blobGasUsed: bigint | undefined
+  /** The envelope of the block's post-exec transaction as it would be now (Lagoon); each flashblock states it anew. */
+  readonly postExec?: Bytes | undefined
 }
 export type Flashblock = {
   readonly type: 'flashblock'

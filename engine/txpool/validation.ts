@@ -41,6 +41,8 @@ export function decodeSubmitted(
 ): { readonly transaction: SignedTransaction } | Refused {
   return orRefused(() => {
     if (digest !== undefined) return { transaction: openTransaction(envelope, digest) }
+    // Its list of refunds is not even read.
+    if (envelope[0] === 0x7d) return { error: refusal.type() }
     const transaction = decodeTransaction(envelope)
     return isSigned(transaction) ? { transaction } : { error: refusal.type() }
   })

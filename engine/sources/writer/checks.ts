@@ -67,9 +67,27 @@ export function checkFirstTransaction(
     : mismatch('firstTransaction', 'L1 attributes deposit', first ? `type ${first.type}` : 'none')
 }
 
-/** Sums so far against what a flashblock says they are. */
+/**
+ * Sums so far against what a flashblock says they are. Gas and receipts of one with refunds are not compared: its refunds are the canonical
+ * block's to apply, and no specification says whether these sums count them.
+ */
 export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | undefined {
-  return checkSums(sums, delta) ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)
+  const ofRun =
+    delta.postExec === undefined
+      ? checkSums(sums, delta)
+      : differ('logsBloom', sums.logsBloom, delta.logsBloom)
+  return ofRun ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)
+}
+
+/** The post-exec transaction that a flashblock states: of this block, and where the fork allows one. */
+export function checkPostExec(
+  { number }: Pick<BlockAttributes, 'number'>,
+  { hasPostExec }: Pick<Rules, 'hasPostExec'>,
+  { postExec }: FlashblockDelta,
+): Mismatch | undefined {
+  if (postExec === undefined) return undefined
+  if (!hasPostExec) return mismatch('postExec', 'none', 'one')
+  return differKnown('postExecNumber', number, postExecIn(postExec)?.blockNumber)
 }
 
 /** A canonical block's sums, as far as its source knows them, against ours. */

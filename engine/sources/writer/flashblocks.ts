@@ -11,6 +11,7 @@ import {
   checkAttributes,
   checkDelta,
   checkFirstTransaction,
+  checkPostExec,
   differ,
   differKnown,
   type Mismatch,
@@ -139,6 +140,7 @@ async function executeFlashblock(
   const diff = await execution.diff(checkpoint)
   block.executeMs += state.options.now() - startedMs
   if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
+  block.hasRefunds = delta.postExec !== undefined
   const executed = execution.executed.slice(from)
   settleDiffs(state, block, { place: { ...place, hash: partial.hash }, found, diff, executed })
   return undefined
@@ -168,8 +170,11 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
     (index === 0
       ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
       : undefined) ??
+    checkPostExec(attributes, execution.rules, delta) ??
     checkDelta(execution.sums(), delta) ??
-    differKnown('blockHash', headerSoFar(block, message).hash, delta.blockHash)
+    (delta.postExec === undefined
+      ? differKnown('blockHash', headerSoFar(block, message).hash, delta.blockHash)
+      : undefined)
   )
 }
 
@@ -233,7 +238,7 @@ export async function endIfComplete(state: WriterState): Promise<void> {
   const { pending } = state.chain
   const { payload } = state.sequence
   if (payload?.isComplete !== true || payload.payloadId !== pending.payloadId) return
-  if (pending.state !== 'open') return
+  if (pending.state !== 'open' || pending.hasRefunds) return
   pending.isProven = true
   await end(state, pending)
 }

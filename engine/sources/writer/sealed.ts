@@ -106,7 +106,7 @@ async function useCandidate(
   next: QueuedBlock,
 ): Promise<Outcome> {
   const { block } = next
-  if (candidate.isDisowned) return 'different'
+  if (candidate.isDisowned || candidate.hasRefunds) return 'different'
   if (checkSealedAttributes(candidate.header, block) !== undefined) return 'different'
   const executed = candidate.open?.execution.executed ?? candidate.content?.executed ?? []
   const relation = compareTransactions(executed, block)

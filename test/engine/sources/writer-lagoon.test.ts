@@ -1,12 +1,21 @@
 /** A follower on Lagoon: blocks that end with a post-exec transaction, and those whose refunds are not right. */
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
+import { decodePacket, encodePacket } from '../../../engine/flashblocks/codec.ts'
+import { isSameFlashblock } from '../../../engine/flashblocks/identity.ts'
+import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import type {
+  PostExecTransaction,
+  SignedTransaction,
+} from '../../../engine/primitives/transaction.ts'
 import { makePostExec } from '../../../engine/primitives/transaction-codec.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { createProducer, type ProducedBlock, type Producer, send } from '../../fixtures/producer.ts'
 import { seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const GENESIS = 1_700_000_000n
 /** Block 2 is Lagoon's first. */
@@ -71,4 +80,102 @@ test.each([
   expect(world.told.filter(({ type }) => type === 'halted')).toMatchObject([
     { message: expect.stringContaining(why) },
   ])
+})
+
+/** As an upstream tells a block. */
+const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
+  ...{ hash, stateRoot, withdrawalsRoot },
+})
+describe('subblocks that state refunds', () => {
+  const stated = (block: ProducedBlock, postExec: PostExecTransaction) =>
+    block.flashblocks.map((flashblock): Flashblock => {
+      const { delta, ...rest } = subblockOf(flashblock)
+      if (rest.index === 0) return { ...rest, delta }
+      // Whether they count the refunds nobody says.
+      const sums = { gasUsed: delta.gasUsed - 4_000n, receiptsRoot: ZERO_32 }
+      return { ...rest, delta: { ...delta, ...sums, postExec: postExec.raw } }
+    })
+
+  test.each([
+    ['whole', false],
+    ['lazy', true],
+  ])('are shown without them, %s; the canonical block has them', async (_, isLazy) => {
+    const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
+    const world = new WriterWorld({ chain, isLazy })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
+    for (const block of [first!, second!]) await seal(world, block, byWord(block))
+    world.counts.clear()
+    for (const message of stated(third!, refund(3, 4_000n))) await world.packet(message)
+    await world.settle({ ticks: true })
+    expect(world.heads().pending).toEqual([3, 1])
+    // The next payload stands on a hash that nobody has here: nothing is called by it.
+    await world.packet(subblockOf(fourth!.flashblocks[0]!))
+    await world.settle({ ticks: true })
+    expect(world.heads().pending).toEqual([3, 1])
+    expect(world.heads().complete[0]).toBe(2)
+    await seal(world, third!, byWord(third!))
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
+    expect(world.heads().pending).toEqual([4, 0])
+    expect([...world.counts.keys()].filter((what) => what.startsWith('mismatch'))).toEqual([])
+  })
+
+  test('no hash is made of them at the End, and the canonical block waits for none', async () => {
+    const [first, second, third] = await blocksOf(...THREE)
+    const world = await worldWith([first!, second!], { chain })
+    const [zero, one] = stated(third!, refund(3, 4_000n))
+    for (const message of [zero!, one!]) await world.packet(message)
+    await world.settle()
+    await seal(world, third!)
+    expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
+    const other = await worldWith([first!, second!], { chain })
+    for (const message of [zero!, { ...one!, targetIndex: 1 }, third!.end])
+      await other.packet(message)
+    await other.settle({ ticks: true })
+    expect(other.heads()).toMatchObject({
+      pending: [3, 1],
+      complete: [2, bytesToHex(second!.hash)],
+    })
+  })
+
+  test('of another block are refused, as before Lagoon', async () => {
+    const [first, second, third] = await blocksOf(...THREE)
+    const world = await worldWith([first!, second!], { chain })
+    for (const message of stated(third!, refund(4, 4_000n))) await world.packet(message)
+    await world.settle({ ticks: true })
+    expect(world.count('mismatch_post_exec_number')).toBe(1)
+    const early = await worldWith([], { chain })
+    const [zero] = stated(first!, refund(1, 1n))
+    await early.packet({ ...zero!, delta: { ...zero!.delta, postExec: refund(1, 1n).raw } })
+    await early.settle({ ticks: true })
+    expect(early.count('mismatch_post_exec')).toBe(1)
+  })
+
+  test('are different flashblocks where the refunds differ', async () => {
+    const [, , third] = await blocksOf(...THREE)
+    const [one, other] = [4_000n, 4_001n].map((gas) => stated(third!, refund(3, gas))[1]!)
+    expect(isSameFlashblock(one!, one!)).toBe(true)
+    expect(isSameFlashblock(one!, other!)).toBe(false)
+    expect(isSameFlashblock(one!, { ...one!, delta: { ...one!.delta, postExec: undefined } })).toBe(
+      false,
+    )
+  })
+
+  test('go over the wire', async () => {
+    const [, , third] = await blocksOf(...THREE)
+    const [zero, one] = stated(third!, refund(3, 4_000n))
+    const over = (raw: Uint8Array) =>
+      decodePacket(encodePacket({ ...one!, delta: { ...one!.delta, postExec: raw } }))
+    expect(over(one!.delta.postExec!)).toMatchObject({ message: { delta: one!.delta } })
+    expect(decodePacket(encodePacket(zero!))).toMatchObject({ message: { delta: zero!.delta } })
+    expect(over(Uint8Array.of(0x7d, 0xc0))).toEqual({
+      refuse:
+        'diff.post_exec_tx: expected a post-exec transaction, got rlp: too few elements for types.PostExec',
+      field: 'diff.post_exec_tx',
+    })
+    expect(over(send(0, 0).raw)).toEqual({
+      refuse: 'diff.post_exec_tx: expected a post-exec transaction, got another type',
+      field: 'diff.post_exec_tx',
+    })
+  })
 })
