@@ -3,7 +3,12 @@ import type { Limits } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
-import type { BlockCheckpoint, BlockExecution, ExecutedTransaction } from '../transaction/types.ts'
+import type {
+  BlockAttributes,
+  BlockCheckpoint,
+  BlockExecution,
+  ExecutedTransaction,
+} from '../transaction/types.ts'
 
 /** To everybody who asks, the block has only what was executed or taken; asking for sums or changes, and ending it, undoes what is ahead of that. */
 export interface AheadExecution extends BlockExecution {
@@ -26,9 +31,12 @@ export function allowAhead(block: BlockExecution): AheadExecution {
   const undo = () => {
     if (marks[0] !== undefined) block.revert(marks[0])
     marks = []
+    return block
   }
   return {
-    attributes: block.attributes,
+    get attributes() {
+      return block.attributes
+    },
     env: block.env,
     rules: block.rules,
     begin: () => block.begin(),
@@ -47,26 +55,12 @@ export function allowAhead(block: BlockExecution): AheadExecution {
       return marks.length
     },
     checkpoint: () => marks[0] ?? block.checkpoint(),
-    execute(transaction, limits) {
-      undo()
-      return block.execute(transaction, limits)
-    },
-    finish(tail) {
-      undo()
-      return block.finish(tail)
-    },
-    sums() {
-      undo()
-      return block.sums()
-    },
-    revert(to) {
-      undo()
-      block.revert(to)
-    },
-    diff(since) {
-      undo()
-      return block.diff(since)
-    },
+    execute: (transaction, limits) => undo().execute(transaction, limits),
+    refund: (postExec) => isSame(block.attributes.postExec, postExec) || undo().refund(postExec),
+    finish: (tail) => undo().finish(tail),
+    sums: () => undo().sums(),
+    revert: (to) => undo().revert(to),
+    diff: (since) => undo().diff(since),
     close: () => block.close(),
     undoAhead: undo,
     async tryAhead(transaction, limits) {
@@ -86,3 +80,6 @@ export function allowAhead(block: BlockExecution): AheadExecution {
     },
   }
 }
+
+const isSame = (a: BlockAttributes['postExec'], b: BlockAttributes['postExec']): boolean =>
+  a === undefined || b === undefined ? a === b : equalBytes(a.raw, b.raw)

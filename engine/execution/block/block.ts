@@ -25,6 +25,7 @@ import { type RollupFees, readL1Parameters } from '../transaction/fees.ts'
 import { isGasless } from '../transaction/gasless.ts'
 import { invalid } from '../transaction/invalid.ts'
 import {
+  areSameRefunds,
   postExecFault,
   postExecIn,
   type Refunds,
@@ -130,7 +131,7 @@ export const attributesOfHeader = (header: Header, last: Bytes | undefined): Blo
 type RootAfter = Parameters<OpenBlock>[0]['rootAfter']
 
 class Block implements BlockExecution {
-  readonly attributes: BlockAttributes
+  attributes: BlockAttributes
   readonly env: BlockEnv
   readonly rules: Rules
   readonly executed: ExecutedTransaction[]
@@ -139,7 +140,7 @@ class Block implements BlockExecution {
   readonly #session: Session
   readonly #rootAfter: RootAfter
   readonly #sums: Sums
-  readonly #refunds: Refunds
+  #refunds: Refunds
   #blobGasUsed: bigint
   /** As L1Block's storage says, from the first transaction that pays. */
   #l1: L1FeeParameters | undefined
@@ -199,6 +200,14 @@ class Block implements BlockExecution {
     if (result.status !== 'executed') return result
     tracer?.end?.(result.gasUsed)
     return { status: 'executed' as const, executed: this.#add(transaction, result, rollup) }
+  }
+
+  refund(postExec: BlockAttributes['postExec']): boolean {
+    const refunds = refundsOf({ postExec })
+    if (!areSameRefunds(this.#refunds, refunds, this.executed.length)) return false
+    this.attributes = { ...this.attributes, postExec }
+    this.#refunds = refunds
+    return true
   }
 
   async finish(tail: BlockTail): Promise<Bytes | undefined> {

@@ -12,7 +12,7 @@ import {
 import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import type { Observer } from '../../tracers/types.ts'
-import type { BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
+import type { BlockAttributes, BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
 
 /** @param open begins the same block each time */
 export function withFallback(
@@ -75,6 +75,9 @@ class SureBlock implements BlockExecution {
     if (done.status === 'executed') this.#places?.push(this.#block.checkpoint())
     return done
   }
+  refund(postExec: BlockAttributes['postExec']) {
+    return this.#block.refund(postExec)
+  }
   finish(tail: BlockTail) {
     return this.#sure(() => this.#block.finish(tail))
   }
@@ -129,6 +132,7 @@ class SureBlock implements BlockExecution {
     const { attributes, executed } = this.#block
     this.#tell(`block ${attributes.number}, after ${executed.length} transactions: ${why}`)
     const again = this.#openAgain()
+    again.refund(attributes.postExec)
     const places = await repeat(this.#block, again, this.#isBegun).catch((error: unknown) => {
       again.close()
       throw error

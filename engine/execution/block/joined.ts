@@ -12,7 +12,12 @@ import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { LaidState } from '../../state/laid.ts'
 import { priceOf, type RollupFees, readL1Parameters } from '../transaction/fees.ts'
-import { type Refunds, refundInReceipt, refundsOf } from '../transaction/post-exec.ts'
+import {
+  areSameRefunds,
+  type Refunds,
+  refundInReceipt,
+  refundsOf,
+} from '../transaction/post-exec.ts'
 import type {
   BlockCheckpoint,
   BlockExecution,
@@ -59,15 +64,15 @@ type Place = { readonly run: BlockExecution | undefined; readonly pieces: number
 type Prefix = { -readonly [K in keyof BlockPrefix]: BlockPrefix[K] }
 
 class Joined implements JoinedExecution {
-  readonly attributes: BlockExecution['attributes']
+  attributes: BlockExecution['attributes']
   readonly env: BlockEnv
   readonly rules: Rules
-  readonly #options: Parameters<OpenBlock>[0]
+  #options: Parameters<OpenBlock>[0]
   readonly #laid: LaidState
   /** Of what was taken before the run, or is all of it. */
   #taken: Prefix = { executed: [], gasUsed: 0n, blobGasUsed: 0n, logCount: 0 }
   readonly #sums = createSums()
-  readonly #refunds: Refunds
+  #refunds: Refunds
   #run: BlockExecution | undefined
   readonly #places = new WeakMap<BlockCheckpoint, Place>()
   /** Pieces there were when a run was closed, its own among them. */
@@ -98,6 +103,15 @@ class Joined implements JoinedExecution {
   }
   execute(...what: Parameters<BlockExecution['execute']>) {
     return this.#running().execute(...what)
+  }
+  refund(postExec: BlockExecution['attributes']['postExec']): boolean {
+    const refunds = refundsOf({ postExec })
+    if (!areSameRefunds(this.#refunds, refunds, this.executed.length)) return false
+    this.#run?.refund(postExec)
+    this.attributes = { ...this.attributes, postExec }
+    this.#options = { ...this.#options, attributes: this.attributes }
+    this.#refunds = refunds
+    return true
   }
   finish(tail: BlockTail) {
     return this.#running().finish(tail)

@@ -30,8 +30,12 @@ export function postExecIn(last: Bytes | undefined): PostExecTransaction | undef
   }
 }
 
-export const refundsOf = ({ postExec }: BlockAttributes): Refunds =>
+export const refundsOf = ({ postExec }: Pick<BlockAttributes, 'postExec'>): Refunds =>
   new Map(postExec?.refunds.map(({ index, gasRefund }) => [Number(index), gasRefund]))
+
+/** Whether the first `count` transactions have the same refunds by both. */
+export const areSameRefunds = (a: Refunds, b: Refunds, count: number): boolean =>
+  [...a.keys(), ...b.keys()].every((index) => index >= count || a.get(index) === b.get(index))
 
 /** The refund that a receipt shows: 0 where the transaction has none, undefined where no receipt of its kind has one. */
 export const refundInReceipt = (

@@ -80,6 +80,11 @@ export interface BlockExecution {
     | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
     | Stopped
   >
+  /**
+   * The block would end with this transaction now: those that follow get its refunds. False: it would change the refund of a transaction that is
+   * executed already, and nothing is changed.
+   */
+  refund(postExec: PostExecTransaction | undefined): boolean
   /** After the last transaction, on an Ethereum chain; gives the header's requestsHash. @throws {RequestsError} {ViewError} {MissingError} */
   finish(tail: BlockTail): Promise<Bytes | undefined>
   readonly executed: readonly ExecutedTransaction[]

@@ -9,7 +9,7 @@ import type { FlashblockDelta } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import type { PostExecTransaction, Transaction } from '../../primitives/transaction.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 
 /** Kind of what only a development chain's own rules can follow. */
@@ -68,14 +68,17 @@ export function checkFirstTransaction(
 }
 
 /**
- * Sums so far against what a flashblock says they are. Gas and receipts of one with refunds are not compared: its refunds are the canonical
- * block's to apply, and no specification says whether these sums count them.
+ * Sums so far against what a flashblock says they are. Gas and receipts of one with refunds are not compared: no specification says whether
+ * these sums count them.
  */
-export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | undefined {
-  const ofRun =
-    delta.postExec === undefined
-      ? checkSums(sums, delta)
-      : differ('logsBloom', sums.logsBloom, delta.logsBloom)
+export function checkDelta(
+  sums: BlockSums,
+  delta: FlashblockDelta,
+  isPlain: boolean,
+): Mismatch | undefined {
+  const ofRun = isPlain
+    ? checkSums(sums, delta)
+    : differ('logsBloom', sums.logsBloom, delta.logsBloom)
   return ofRun ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)
 }
 
@@ -83,11 +86,11 @@ export function checkDelta(sums: BlockSums, delta: FlashblockDelta): Mismatch | 
 export function checkPostExec(
   { number }: Pick<BlockAttributes, 'number'>,
   { hasPostExec }: Pick<Rules, 'hasPostExec'>,
-  { postExec }: FlashblockDelta,
+  postExec: PostExecTransaction | undefined,
 ): Mismatch | undefined {
   if (postExec === undefined) return undefined
   if (!hasPostExec) return mismatch('postExec', 'none', 'one')
-  return differKnown('postExecNumber', number, postExecIn(postExec)?.blockNumber)
+  return differ('postExecNumber', number, postExec.blockNumber)
 }
 
 /** A canonical block's sums, as far as its source knows them, against ours. */

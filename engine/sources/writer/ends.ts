@@ -19,8 +19,8 @@ export async function nameEnd(state: WriterState): Promise<boolean> {
   const { pending } = state.chain
   if ((pending.state !== 'open' && pending.state !== 'ended') || isReplaced(state, pending))
     return false
-  // The name is of the block with its refunds, which its canonical block brings.
-  if (pending.hasRefunds) return false
+  // The name is of the block with its last transaction, which its canonical block brings.
+  if (pending.refunds !== 'none') return false
   const names = heldOn(state, pending.handle.number)
   if (names.length === 0) return false
   if (state.options.isLazy === true) return nameByWord(state, pending, names)

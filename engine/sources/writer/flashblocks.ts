@@ -1,4 +1,5 @@
 /** One flashblock: executed, checked in every sum, put into its block's table, shown. What fails leaves nothing behind. */
+import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import type { BlockSums } from '../../execution/transaction/types.ts'
 import type { Sequence } from '../../flashblocks/sequence.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
@@ -95,6 +96,8 @@ export async function extend(
   const { execution } = open
   const from = execution.executed.length
   const checkpoint = execution.checkpoint()
+  const { postExec } = execution.attributes
+  const { refunds } = block
   let failed: Mismatch | 'full' | undefined = 'full'
   try {
     failed = await withScout(
@@ -108,7 +111,11 @@ export async function extend(
       },
     )
   } finally {
-    if (failed !== undefined) execution.revert(checkpoint)
+    if (failed !== undefined) {
+      execution.revert(checkpoint)
+      execution.refund(postExec)
+      block.refunds = refunds
+    }
   }
   if (failed === 'full') return freeMemory(state)
   if (failed !== undefined) return giveUp(state, packet, { wrong: failed, sequence })
@@ -127,6 +134,11 @@ async function executeFlashblock(
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = block.open!
   const { delta, index, payloadId } = message
+  const postExec = postExecIn(delta.postExec)
+  const early = checkPostExec(execution.attributes, execution.rules, postExec)
+  if (early !== undefined) return early
+  const isApplied = execution.refund(postExec)
+  block.refunds = !isApplied ? 'changed' : postExec === undefined ? 'none' : 'applied'
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
   const place = { number: block.handle.number, index, payloadId }
@@ -140,7 +152,6 @@ async function executeFlashblock(
   const diff = await execution.diff(checkpoint)
   block.executeMs += state.options.now() - startedMs
   if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
-  block.hasRefunds = delta.postExec !== undefined
   const executed = execution.executed.slice(from)
   settleDiffs(state, block, { place: { ...place, hash: partial.hash }, found, diff, executed })
   return undefined
@@ -166,13 +177,13 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
   const { execution } = block.open!
   const { attributes } = execution
   const { delta, index } = message
+  const isPlain = block.refunds === 'none'
   return (
     (index === 0
       ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
       : undefined) ??
-    checkPostExec(attributes, execution.rules, delta) ??
-    checkDelta(execution.sums(), delta) ??
-    (delta.postExec === undefined
+    checkDelta(execution.sums(), delta, isPlain) ??
+    (isPlain
       ? differKnown('blockHash', headerSoFar(block, message).hash, delta.blockHash)
       : undefined)
   )
@@ -238,7 +249,7 @@ export async function endIfComplete(state: WriterState): Promise<void> {
   const { pending } = state.chain
   const { payload } = state.sequence
   if (payload?.isComplete !== true || payload.payloadId !== pending.payloadId) return
-  if (pending.state !== 'open' || pending.hasRefunds) return
+  if (pending.state !== 'open' || pending.refunds !== 'none') return
   pending.isProven = true
   await end(state, pending)
 }

@@ -1,5 +1,6 @@
 /** The canonical side of the writer: blocks that their source has decided are matched with ours, or executed whole. */
 import type { SealedBlock } from '../../chain/types.ts'
+import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import { dropPayload, isOver } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
@@ -106,14 +107,17 @@ async function useCandidate(
   next: QueuedBlock,
 ): Promise<Outcome> {
   const { block } = next
-  if (candidate.isDisowned || candidate.hasRefunds) return 'different'
+  if (candidate.isDisowned) return 'different'
   if (checkSealedAttributes(candidate.header, block) !== undefined) return 'different'
   const executed = candidate.open?.execution.executed ?? candidate.content?.executed ?? []
   const relation = compareTransactions(executed, block)
   if (relation === 'different') return 'different'
   if (relation === 'longer') {
     if (candidate.state !== 'open') return 'different'
-    if (whileOnItsWay(state, next) === 'wait') return 'wait'
+    // The last transaction of a block with refunds is in no flashblock.
+    const rest = block.transactions.slice(executed.length)
+    const isWhole = rest.length === 1 && postExecIn(rest[0]) !== undefined
+    if (!isWhole && whileOnItsWay(state, next) === 'wait') return 'wait'
     if (!(await extendTo(state, candidate, block))) return 'different'
   } else if (checkKnown(candidate, block) !== undefined) return 'different'
   const isOpen = candidate.state === 'open'
@@ -171,6 +175,8 @@ async function extendTo(
   const { execution, reader } = block.open!
   const startedMs = state.options.now()
   const from = execution.executed.length
+  const { postExec } = execution.attributes
+  if (!execution.refund(postExecIn(sealed.transactions.at(-1)))) return false
   const checkpoint = execution.checkpoint()
   const transactions = sealed.transactions.slice(from)
   let isDone = false
@@ -191,7 +197,10 @@ async function extendTo(
     )
     isDone = wrong === undefined && (await addRest(state, block, { checkpoint, from }))
   } finally {
-    if (!isDone) execution.revert(checkpoint)
+    if (!isDone) {
+      execution.revert(checkpoint)
+      execution.refund(postExec)
+    }
   }
   if (!isDone) return false
   overEnd(block)

@@ -129,8 +129,10 @@ describe('wire forms', () => {
   })
 
   test('the provisional post-exec transaction of a subblock is none of its transactions', () => {
-    const packet = withField('diff.post_exec_tx', '0x7d01')
-    expect(decodePacket(packet)).toMatchObject({ message: index3 })
+    const raw = '0x7dcd018203e8c8c401821388c20301'
+    const delta = { ...index3.delta, postExec: hexToBytes(raw) }
+    const packet = withField('diff.post_exec_tx', raw)
+    expect(decodePacket(packet)).toMatchObject({ message: { ...index3, delta } })
   })
 
   test('other zeros are what they say', () => {

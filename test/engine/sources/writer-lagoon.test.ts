@@ -86,6 +86,14 @@ test.each([
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
   ...{ hash, stateRoot, withdrawalsRoot },
 })
+/** Gas used and refunded of the signed transactions of pending. */
+function gasIn(world: WriterWorld) {
+  const lease = world.reader.lease('flashblocks')
+  const receipts = lease.view.block({ tag: 'pending' })!.receipts().slice(1)
+  lease.release()
+  return receipts.map(({ gasUsed, gasRefund }) => [gasUsed, gasRefund])
+}
+
 describe('subblocks that state refunds', () => {
   const stated = (block: ProducedBlock, postExec: PostExecTransaction) =>
     block.flashblocks.map((flashblock): Flashblock => {
@@ -99,25 +107,93 @@ describe('subblocks that state refunds', () => {
   test.each([
     ['whole', false],
     ['lazy', true],
-  ])('are shown without them, %s; the canonical block has them', async (_, isLazy) => {
-    const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
-    const world = new WriterWorld({ chain, isLazy })
-    await world.apply({ type: 'feed', feed: 0, isConnected: true })
-    for (const block of [first!, second!]) await seal(world, block, byWord(block))
-    world.counts.clear()
-    for (const message of stated(third!, refund(3, 4_000n))) await world.packet(message)
+  ])(
+    'are shown with them, %s; the canonical block adds its last transaction',
+    async (_, isLazy) => {
+      const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
+      const world = new WriterWorld({ chain, isLazy })
+      await world.apply({ type: 'feed', feed: 0, isConnected: true })
+      for (const block of [first!, second!]) await seal(world, block, byWord(block))
+      await world.settle({ ticks: true })
+      world.counts.clear()
+      for (const message of stated(third!, refund(3, 4_000n))) await world.packet(message)
+      await world.settle({ ticks: true })
+      expect(world.heads().pending).toEqual([3, 1])
+      expect(gasIn(world)).toEqual([[17_000n, 4_000n]])
+      // The next payload stands on a hash that nobody has here: nothing is called by it.
+      await world.packet(subblockOf(fourth!.flashblocks[0]!))
+      await world.settle({ ticks: true })
+      expect(world.heads().pending).toEqual([3, 1])
+      expect(world.heads().complete[0]).toBe(2)
+      await seal(world, third!, byWord(third!))
+      await world.settle({ ticks: true })
+      expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
+      expect(world.heads().pending).toEqual([4, 0])
+      const unwanted = /executed_whole|mismatch|replaced|flush/
+      expect([...world.counts.keys()].filter((what) => unwanted.test(what))).toEqual([])
+      expect(world.count('sealed_completed_flashblocks')).toBe(1)
+    },
+  )
+
+  const TWO = [
+    { index: 1n, gasRefund: 4_000n },
+    { index: 2n, gasRefund: 100n },
+  ]
+  test.each<[what: string, first: bigint, gas: readonly (readonly bigint[])[], executed: number]>([
+    [
+      'adds one',
+      4_000n,
+      [
+        [17_000n, 4_000n],
+        [20_900n, 100n],
+      ],
+      0,
+    ],
+    // What is shown keeps what it was shown with.
+    [
+      'changes an earlier one',
+      3_999n,
+      [
+        [17_001n, 3_999n],
+        [21_000n, 0n],
+      ],
+      1,
+    ],
+  ])('a later subblock %s', async (_, gasRefund, gas, executed) => {
+    const [first, second] = await blocksOf({ list: [] }, { list: [] })
+    const lists = [[send(0, 0)], [send(0, 1)]]
+    const last = makePostExec(3n, TWO)
+    const third = await producer.build(second!, 3, lists, last)
+    const world = await worldWith([first!, second!], { chain })
+    const [zero, one] = stated(third, refund(3, gasRefund))
+    for (const message of [zero!, one!, stated(third, last)[2]!]) await world.packet(message)
     await world.settle({ ticks: true })
-    expect(world.heads().pending).toEqual([3, 1])
-    // The next payload stands on a hash that nobody has here: nothing is called by it.
-    await world.packet(subblockOf(fourth!.flashblocks[0]!))
+    expect(world.heads().pending).toEqual([3, 2])
+    expect(gasIn(world)).toEqual(gas)
+    await seal(world, third, byWord(third))
+    expect(world.heads().canonical).toEqual([3, bytesToHex(third.hash)])
+    expect(world.count('sealed_executed_whole')).toBe(executed)
+  })
+
+  test.each<[what: string, isStated: boolean, gas: readonly bigint[]]>([
+    ['others follow', true, [20_900n, 100n]],
+    ['none follow', false, [21_000n, 0n]],
+  ])('one that is refused leaves the refunds before it: %s', async (_, isStated, gas) => {
+    const [first, second] = await blocksOf({ list: [] }, { list: [] })
+    const last = makePostExec(3n, TWO)
+    const third = await producer.build(second!, 3, [[send(0, 0)], [send(0, 1)]], last)
+    const world = await worldWith([first!, second!], { chain })
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    const [zero, one] = stated(third, refund(3, 4_000n))
+    const two = stated(third, last)[2]!
+    const tooMuch = makePostExec(3n, [TWO[0]!, { index: 2n, gasRefund: 21_001n }])
+    const wrong = { ...two, delta: { ...two.delta, postExec: tooMuch.raw } }
+    for (const message of [zero!, one!, wrong]) await world.packet(message)
+    expect(world.count('mismatch_transaction')).toBe(1)
+    const next = isStated ? two : { ...two, delta: { ...two.delta, postExec: undefined } }
+    await world.packet(next, 99n, 1)
     await world.settle({ ticks: true })
-    expect(world.heads().pending).toEqual([3, 1])
-    expect(world.heads().complete[0]).toBe(2)
-    await seal(world, third!, byWord(third!))
-    await world.settle({ ticks: true })
-    expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
-    expect(world.heads().pending).toEqual([4, 0])
-    expect([...world.counts.keys()].filter((what) => what.startsWith('mismatch'))).toEqual([])
+    expect(gasIn(world)).toEqual([[17_000n, 4_000n], gas])
   })
 
   test('no hash is made of them at the End, and the canonical block waits for none', async () => {

@@ -86,6 +86,7 @@ export class MadeUpExecution implements OpenExecution {
   readonly ahead = 0
   async begin(): Promise<void> {}
   execute = never
+  refund = never
   finish = never
   tryAhead = never
   take = never

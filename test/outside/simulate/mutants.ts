@@ -160,8 +160,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         `${WRITER}/flashblocks`,
-        '    checkDelta(execution.sums(), delta) ??\n',
-        '    (delta.blockHash === undefined ? undefined : checkDelta(execution.sums(), delta)) ??\n',
+        '    checkDelta(execution.sums(), delta, isPlain) ??\n',
+        '    (delta.blockHash === undefined ? undefined : checkDelta(execution.sums(), delta, isPlain)) ??\n',
       ),
     ],
   },
@@ -339,7 +339,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         `${WRITER}/flashblocks`,
-        '    if (failed !== undefined) execution.revert(checkpoint)\n',
+        '      execution.revert(checkpoint)\n      execution.refund(postExec)\n',
         '',
       ),
       edit(

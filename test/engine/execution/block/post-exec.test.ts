@@ -1,6 +1,11 @@
 /** Blocks of Lagoon that end with a post-exec transaction, on both engines: every balance and every sum follows from the numbers here. */
 import { describe, expect, test } from 'vitest'
-import { attributesOfHeader, buildHeader } from '../../../../engine/execution/block/block.ts'
+import { allowAhead } from '../../../../engine/execution/block/ahead.ts'
+import {
+  attributesOfHeader,
+  buildHeader,
+  openBlock,
+} from '../../../../engine/execution/block/block.ts'
 import { joinedBlock } from '../../../../engine/execution/block/joined.ts'
 import { traceTransactions } from '../../../../engine/execution/call/replay.ts'
 import type {
@@ -19,6 +24,7 @@ import { makePostExec } from '../../../../engine/primitives/transaction-codec.ts
 import { concatBytes, ZERO_32 } from '../../../../engine/primitives/words.ts'
 import type { TracerChoice } from '../../../../engine/tracers/registry.ts'
 import { describeEngines } from '../../../fixtures/engines.ts'
+import { failingEngine } from '../../../fixtures/failing-engine.ts'
 import {
   balanceIn,
   deposit,
@@ -314,9 +320,55 @@ describeEngines((engine) => {
     expect(block.sums()).toEqual(other.sums())
   })
 
+  test('refunds that come later are of what follows; those of what is executed stand', async () => {
+    const whole = opened(POST_EXEC)
+    await run(whole, [...ORDINARY, POST_EXEC])
+    const options = { ...opening({ engine, fork: 'lagoon', l1: L1 }), mostMissing: 100 }
+    const joined = joinedBlock(options)
+    for (const block of [openBlock(options), joined, allowAhead(openBlock(options))]) {
+      await block.begin()
+      expect(block.refund(makePostExec(NUMBER, REFUNDS.slice(0, 1)))).toBe(true)
+      for (const one of ORDINARY.slice(0, 2)) await block.execute(one)
+      // What follows is a run of its own then.
+      if (block === joined) await joined.state()
+      expect(block.refund(undefined)).toBe(false)
+      expect(block.refund(makePostExec(NUMBER, refunds([1, 4_999n])))).toBe(false)
+      expect(block.refund(POST_EXEC)).toBe(true)
+      for (const one of [...ORDINARY.slice(2), POST_EXEC]) await block.execute(one)
+      expect(block.sums()).toEqual(whole.sums())
+      expect(block.attributes.postExec).toEqual(POST_EXEC)
+      block.close()
+    }
+  })
+
+  test('what was executed ahead is executed again with its refund', async () => {
+    const block = allowAhead(opened(undefined))
+    await run(block, ORDINARY.slice(0, 1))
+    expect(await block.tryAhead(TRANSFERS[0]!, {})).toBe(true)
+    expect(block.refund(POST_EXEC)).toBe(true)
+    expect(block.take(TRANSFERS[0]!.raw)).toBe(undefined)
+    const done = await block.execute(TRANSFERS[0]!)
+    expect(done).toMatchObject({ executed: { receipt: { gasRefund: 5_000n } } })
+    expect(block.refund(makePostExec(NUMBER, REFUNDS))).toBe(true)
+  })
+
   async function gasOfDeposit(): Promise<bigint> {
     const block = opened(undefined)
     await run(block, [DEPOSIT])
     return block.gasUsed
   }
+})
+
+test('an engine that fails after refunds have come', async () => {
+  const failing = failingEngine()
+  const about = { engine: failing.engine, fork: 'lagoon', l1: L1 } as const
+  const { block } = openTestBlock(about)
+  const other = openTestBlock({ ...about, attributes: { postExec: POST_EXEC } }).block
+  for (const one of [block, other]) await one.begin()
+  block.refund(POST_EXEC)
+  for (const one of [...ORDINARY, POST_EXEC]) for (const on of [block, other]) await on.execute(one)
+  failing.failIn('diff')
+  expect(await block.diff()).toEqual(await other.diff())
+  expect(failing.told).toHaveLength(1)
+  expect(block.sums()).toEqual(other.sums())
 })
