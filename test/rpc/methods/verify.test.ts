@@ -1,7 +1,10 @@
 /** Calls that are run again on another engine: what is the same, what is not, and what cannot be told. */
 import { describe, expect, test } from 'vitest'
+import { chainSpec } from '../../../engine/chainspec/registry.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
+import { makePostExec } from '../../../engine/primitives/transaction-codec.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
 import { VERIFIED, type Verdict, verifyMethod } from '../../../rpc/methods/shared/verify.ts'
@@ -9,8 +12,8 @@ import { type BlockVerdict, verifyBlockMethod } from '../../../rpc/methods/share
 import type { ReadFrom } from '../../../rpc/seam/executor.ts'
 import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
-import { CHAIN } from '../../fixtures/producer.ts'
-import { createBranches, worldWith } from '../../fixtures/writer-branches.ts'
+import { CHAIN, createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
+import { createBranches, seal, worldWith } from '../../fixtures/writer-branches.ts'
 import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const TO = '0x00000000000000000000000000000000000000aa'
@@ -113,12 +116,23 @@ describe('canonical blocks', () => {
     },
   }
 
+  const twoBlocks = async () => (await createBranches()).a.slice(0, 2)
   async function verify(other: Engine, number: number): Promise<BlockVerdict> {
-    const { a } = await createBranches()
-    const { reader } = await worldWith(a.slice(0, 2), {})
+    return verified(other, number, { chain: CHAIN, blocks: await twoBlocks() })
+  }
+  async function verified(
+    other: Engine,
+    number: number,
+    of: { readonly chain: ChainSpec; readonly blocks: readonly ProducedBlock[] },
+  ): Promise<BlockVerdict> {
+    const { chain, blocks } = of
+    const world = await worldWith([], { chain })
+    for (const block of blocks) await seal(world, block)
+    await world.settle({ ticks: true })
+    const { reader } = world
     const method = verifyBlockMethod(() => other)
     const runner = createCallRunner({
-      ...{ reader, chain: CHAIN, engine: fast, limits: DEFAULT_LIMITS },
+      ...{ reader, chain, engine: fast, limits: DEFAULT_LIMITS },
       methods: new Map([[method.name, method]]),
       now: () => performance.now(),
       onBug(error) {
@@ -136,6 +150,18 @@ describe('canonical blocks', () => {
 
   test.each([1, 2])('block %i is the same on both', async (number) => {
     expect(await verify(referenceEngine, number)).toEqual({ verdict: 'same' })
+  })
+  test('a block with refunds is executed with them', async () => {
+    const dev = { genesisTimestamp: 1_700_000_000 }
+    const forkTimes = { karst: 1_700_000_001, lagoon: 1_700_000_001 }
+    const chain = chainSpec({ name: 'xlayer', dev, forkTimes })
+    const producer = createProducer(chain)
+    const first = await producer.build(producer.genesis, 1, [])
+    const last = makePostExec(2n, [{ index: 1n, gasRefund: 4_000n }])
+    const second = await producer.build(first, 2, [[send(0, 0)]], last)
+    const of = { chain, blocks: [first, second] }
+    expect(await verified(referenceEngine, 2, of)).toEqual({ verdict: 'same' })
+    expect(await verified(generous, 2, of)).toMatchObject({ verdict: 'different', what: 'state' })
   })
   test.each([
     ['gas', cheap, 'gasUsed'],

@@ -17,6 +17,7 @@ import { ImportError, openImport } from '../../../engine/sources/import.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
+import { verify } from '../../../engine/verify/verify.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
@@ -93,6 +94,11 @@ describeEngines((engine) => {
     await target.add(blockOf(third))
     target.finish()
     expect(openStore(database).durableHead()).toMatchObject({ number: 3, hash: third.hash })
+    // Each is executed again as it is stored.
+    const all = { sample: undefined, random: Math.random, onStep: () => true }
+    const { findings, counts } = await verify({ database, chain, engine, ...all })
+    expect(findings.kept).toEqual([])
+    expect(counts).toMatchObject({ executed: 3, notExecuted: 0 })
   })
 
   describe('refused', () => {
