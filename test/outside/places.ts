@@ -66,7 +66,8 @@ async function readBack(): Promise<void> {
   const first = follower.head + 2
   const recorders = both.map(({ url }) => createRecorder({ url, world: load.world, random, first }))
   const end = performance.now() + WITHIN_MS
-  const isOver = ({ reads }: Recorder) => reads.equal >= READS && reads.below >= READS / 10
+  const isOver = ({ reads }: Recorder) =>
+    reads.equal >= READS && reads.below >= READS / 10 && reads.gone > 0
   let cutAt = performance.now() + 2 * CUT_MS
   let cuts = 0
   const working = recorders.map(async (recorder, at) => {
