@@ -13,7 +13,7 @@ import { PLANTED_ANSWERS } from './records/planted.ts'
 import { checkPlanted, checkReplays } from './records/replays.ts'
 import { record } from './records/world.ts'
 
-const { random, seconds, own } = runOptions(
+const { random, seconds, own, isShort } = runOptions(
   'records',
   { full: 60, short: 20 },
   { form: { type: 'string' } },
@@ -22,8 +22,9 @@ const { random, seconds, own } = runOptions(
 const RATE = 30
 /** Blocks before the state begins: some of it has to be fetched. */
 const BLOCKS = 5
-/** That each record is replayed. */
-const TIMES = 3
+
+/** How often each record is replayed. */
+const times = isShort ? 2 : 3
 
 const { check, close } = checks('records')
 const drawn = WIRE_FORMS[Math.floor(random() * WIRE_FORMS.length)]!
@@ -36,8 +37,8 @@ const { lazy, whole } = await record(leader, { seconds, check, random })
 // The chain stands still: it can be asked meanwhile.
 await Promise.all([
   checkBench(leader.node.url, check),
-  checkReplays(lazy, { check, times: TIMES })
-    .then(() => checkReplays(whole, { check, times: TIMES }))
+  checkReplays(lazy, { check, times })
+    .then(() => checkReplays(whole, { check, times }))
     .then(() => checkFiles(lazy, { check, random })),
 ])
 for (const [at, planted] of PLANTED_ANSWERS.entries())
