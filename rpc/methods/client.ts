@@ -8,7 +8,7 @@ import {
   quantityResult,
   stringResult,
 } from '../json/results.ts'
-import { frontMethod, optional, param } from '../method/method.ts'
+import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
 import { failed } from '../seam/errors.ts'
 import { forkConfigs } from './shared/fork-config.ts'
@@ -43,9 +43,11 @@ export const eth_blockNumber = frontMethod({
     selector === LATEST ? view.latest.number : resolveBlock(view, selector).number,
 })
 
-export const eth_config = frontMethod({
+/** The engine says which contracts are precompiled, and only workers have one. */
+export const eth_config = poolMethod({
   name: 'eth_config',
   summary: 'Forks of the chain: the one of the latest block, the next one and the last one.',
+  runs: 'call',
   params: [],
   result: plainResult('Configuration', { type: 'object' }),
   handler({ chain, engine, view }) {

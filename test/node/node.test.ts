@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { methods } from '../../rpc/methods/index.ts'
 import { openSocket } from '../fixtures/sockets.ts'
 import { call, startNode } from '../kit/node.ts'
 
@@ -71,6 +72,18 @@ describe('a development node', () => {
     const message = JSON.parse(await socket.next())
     expect(message.payload_id).toMatch(/^0x[0-9a-f]{16}$/)
     while (Number(await call(node.url, 'eth_blockNumber')) === 0) await socket.next()
+    expect(await node.stop('SIGTERM')).toBe(0)
+  })
+
+  test('fails inside for no method that is asked without parameters', async () => {
+    const node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+    const failed: string[] = []
+    for (const method of methods.keys())
+      await call(`${node.url}/`, method).catch((error: Error) => {
+        if (error.message.includes('-32603')) failed.push(error.message)
+      })
+    expect(failed).toEqual([])
+    expect(await call(node.url, 'eth_config')).toMatchObject({ current: { chainId: '0xc4' } })
     expect(await node.stop('SIGTERM')).toBe(0)
   })
 

@@ -104,6 +104,9 @@ async function checkers(): Promise<void> {
     KEYS[1],
     '--interval',
     '200',
+    // How long a busy machine lets between two messages says nothing of the node.
+    '--max-gap',
+    '60000',
   ])
   await set('fb-subscriptions', [
     'fb-subscriptions',

@@ -66,6 +66,8 @@ export class Watch {
   readonly #given = new Set<string>()
   /** Of the newest record that was looked at. */
   #heads: ShownHeads | undefined
+  /** The payload id that the newest record shows. */
+  #pendingPayload: string | undefined
   #record = -1
   #canonical: TrueBlock
   #finalized: TrueBlock
@@ -267,6 +269,7 @@ export class Watch {
       this.#checkMarks(view, heads)
       if (this.#heads !== undefined) this.#checkMove(this.#heads, heads)
       this.#heads = heads
+      this.#pendingPayload = view.pending.payloadId
       this.#firstBlock = this.#extent.firstBlock
       this.#canonical = heads.canonical.block
       const about = { chain, random, extent: this.#extent }
@@ -333,8 +336,11 @@ export class Watch {
     if (!counted.includes('feed_second_payload')) return
     const fork = forkOf(before.pending.block, after.pending.block)
     const taken = ancestorAt(after.pending.block, fork.number + 1)
-    for (let at = before.pending.block; at !== fork; at = at.parent!)
-      this.#feeds.checkDrop(at, taken, this.#options.now())
+    for (let at = before.pending.block; at !== fork; at = at.parent!) {
+      // A feed with a wrong id has sent another payload, which it may replace, although it says the same.
+      const isWrong = at === before.pending.block && at.payloadId !== this.#pendingPayload
+      if (!isWrong) this.#feeds.checkDrop(at, taken, this.#options.now())
+    }
   }
 
   /** Views are kept a while, and asked again. */
