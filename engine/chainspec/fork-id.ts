@@ -1,4 +1,4 @@
-/** Where a chain stands among its forks: the checksum of those that are active (EIP-6122), and the times of all (EIP-7910). */
+/** The fork id of a chain: the checksum of its active forks (EIP-6122), and the times of all (EIP-7910). */
 import { crc32 } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'

@@ -15,7 +15,7 @@ export type ForkRow = {
   readonly config: string
   /** May be left out of a schedule that has later forks. */
   readonly isOptional?: true
-  /** Its time says nothing on an OP chain, where an OP fork brings what an OP chain has of it. */
+  /** The time of this fork is ignored on an OP chain: an OP fork brings its rules there. */
   readonly isEthereumAlone?: true
   /** An older name of `config`. */
   readonly formerConfig?: string

@@ -53,7 +53,7 @@ export type DecodedPacket =
 /** `refuse` names the field and what was expected; `field` is the name alone, one of few, for counting. */
 export type Refused = { readonly refuse: string; readonly field: string }
 
-/** What our own feed sends: X Layer's form, plain JSON as rollup-boost and op-rbuilder send it, or OP's subblocks. */
+/** Forms of a feed that we can send: X Layer's, plain JSON as rollup-boost sends it, OP's subblocks. */
 export const WIRE_FORMS = ['xlayer', 'plain', 'subblocks'] as const
 export type WireForm = (typeof WIRE_FORMS)[number]
 

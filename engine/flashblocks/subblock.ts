@@ -8,7 +8,7 @@ import type { Receipt } from '../primitives/receipt.ts'
 import { flashblockJson } from './json.ts'
 import type { Flashblock } from './types.ts'
 
-/** What the transactions of one flashblock did. */
+/** The results of one flashblock's transactions. */
 export type Outcomes = {
   /** By the hash of the transaction. */
   readonly receipts: readonly { readonly hash: Bytes; readonly receipt: Receipt }[]
@@ -43,7 +43,7 @@ export function subblockJson(flashblock: Flashblock, { receipts, balances }: Out
   }
 }
 
-/** As op-alloy writes it: the type beside the rest. Logs have no place of their own. */
+/** A receipt in op-alloy's form: its type stands beside the other fields, logs have no index. */
 function receiptJson({ type, status, cumulativeGasUsed, logs, ...deposit }: Receipt) {
   const { depositNonce, depositReceiptVersion } = deposit
   return {

@@ -18,7 +18,7 @@ export const attributesOf = (base: FlashblockBase): BlockAttributes => ({
   baseFee: base.baseFeePerGas,
 })
 
-/** The same attributes, with whether the block is the first one of a fork. */
+/** Adds to the attributes of a block whether it is the first one of a fork. */
 export const attributesAfter = (
   chain: Pick<ChainSpec, 'rulesAt'>,
   parent: Pick<Header, 'number' | 'timestamp'>,

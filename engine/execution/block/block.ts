@@ -308,7 +308,7 @@ class Block implements BlockExecution {
   }
 }
 
-/** What only the first block of a fork has, and what it has not. */
+/** Checks the rules of a fork's first block: deposits only, and the fork's own first deposit. */
 function forkFault(
   transaction: Transaction,
   { isDepositsOnly, timestamp }: BlockAttributes,

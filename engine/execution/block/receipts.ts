@@ -86,7 +86,10 @@ export function withReceipt(transaction: Transaction, make: () => Receipt): Exec
   }
 }
 
-/** What it adds to the block's blobGasUsed: its DA footprint, on an L1 chain the gas of its blobs. `rollup`: undefined for an unsigned one too. */
+/**
+ * The part of the block's blobGasUsed that a transaction adds: its DA footprint, on an L1 chain the
+ * gas of its blobs. @param rollup undefined for an unsigned transaction too
+ */
 export function dataGasOf(
   transaction: Transaction,
   rollup: RollupFees | undefined,

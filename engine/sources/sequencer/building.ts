@@ -41,12 +41,12 @@ export function nextDue({ payload, schedule, firstAt, lastAt }: Building, apart:
   return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
 }
 
-/** Of a block that was begun before the process died. */
+/** The schedule of a block that was in progress when the process died. */
 export function scheduleAgain(planned: Schedule, { flashblocks, end }: RecordedBlock): Schedule {
   const announced = flashblocks.reduce((last, { message }) => message.targetIndex || last, 0)
   return {
     ...planned,
-    // What was announced is the end of the payload to everyone who follows it.
+    // Followers take the announced index for the end of the payload.
     targetIndex: announced || planned.targetIndex,
     sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
   }

@@ -31,7 +31,7 @@ export interface Payload {
   readonly cutGasUsed: bigint
   /** The next flashblock: what is uncut. */
   cut(targetIndex: number): Promise<Flashblock>
-  /** What the newest flashblock did, while nothing is uncut. */
+  /** The results of the newest flashblock's transactions. Call it right after a flashblock is cut. */
   outcomes(): Promise<Outcomes>
   /** Index of the newest flashblock above index 0 that has transactions; undefined: none has. */
   newestFilled(): number | undefined
@@ -50,7 +50,7 @@ export type PayloadOptions = {
   readonly execution: BlockExecution
   /** Storage root of the message passer at the parent. */
   readonly withdrawalsRoot: Bytes | undefined
-  /** Its flashblocks state no roots and no hash. */
+  /** True: the feed's flashblocks state no roots and no hash. */
   readonly areSubblocks?: boolean
   /** Of a diff over the parent; undefined: not at hand. */
   roots(diff: StateDiff): Promise<Roots | undefined>
@@ -125,7 +125,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
   }
 }
 
-/** Of what is executed behind the end of a flashblock; undefined: in all of the block. */
+/** The results of all that ran after this end of a flashblock; undefined: of the whole block. */
 async function outcomesAfter(execution: BlockExecution, end: End | undefined): Promise<Outcomes> {
   const executed = execution.executed.slice(end?.count ?? 0)
   const diff = await execution.diff(end?.since)

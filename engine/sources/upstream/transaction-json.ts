@@ -25,7 +25,7 @@ import { concatBytes } from '../../primitives/words.ts'
 export function encodeTransactionJson(json: unknown): Bytes {
   const wire = readObject(json, 'transaction')
   const type = Number(readQuantity(field(wire, 'type') ?? '0x0', 'type', 8))
-  // Its object has no fields but the payload, as it stands behind the type.
+  // The object of a post-exec transaction has only `input`: the bytes after the type.
   if (type === 0x7d)
     return concatBytes(Uint8Array.of(type), readBytes(field(wire, 'input'), 'input'))
   const common = {
