@@ -191,8 +191,8 @@ const isSeen = () => true
 const isSeenInSubblocks = ([place, member]: Path): boolean => {
   if (place === 'base')
     return ['parent_hash', 'block_number', 'base_fee_per_gas'].includes(`${member}`)
-  // One of the next index stands in the place of an empty one, and no sum shows it.
-  if (place === 'index') return false
+  // One of the next index, or of another payload, fits behind empty ones, and no sum shows it.
+  if (place === 'index' || place === 'payload_id') return false
   return place !== 'diff' || member !== 'transactions'
 }
 
