@@ -41,7 +41,7 @@ export function decodeSubmitted(
 ): { readonly transaction: SignedTransaction } | Refused {
   return orRefused(() => {
     if (digest !== undefined) return { transaction: openTransaction(envelope, digest) }
-    // Its list of refunds is not even read.
+    // A post-exec transaction is refused before its list of refunds is read.
     if (envelope[0] === 0x7d) return { error: refusal.type() }
     const transaction = decodeTransaction(envelope)
     return isSigned(transaction) ? { transaction } : { error: refusal.type() }

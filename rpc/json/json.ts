@@ -299,7 +299,7 @@ function receiptText(
   )
 }
 
-/** Of signed transactions from Lagoon on, null where nothing was given back. */
+/** The receipt field `opGasRefund`: absent before Lagoon, null where no gas was given back. */
 export function refundMember({ gasRefund }: Receipt): string {
   if (gasRefund === undefined) return ''
   return gasRefund === 0n ? ',"opGasRefund":null' : member('opGasRefund', gasRefund)

@@ -7,7 +7,7 @@ export type Answer = {
   readonly text: string
 }
 export type From = {
-  /** Its connections; false: a new one for this request. */
+  /** The agent that keeps connections; false: a new connection for this request. */
   readonly agent?: Agent | false
   /** An address of 127.0.0.0/8. */
   readonly localAddress?: string

@@ -1,5 +1,5 @@
 /**
- * What one client may not do to the others. Inputs: no request, however long, deep or wrong, holds
+ * Checks that one client does no harm to others. Inputs: no request, however long or wrong, holds
  * the front for more than 20 ms at a stretch. Rows: a hostile client within a public node's default
  * limits for some seconds of each kind; honest clients beside it are answered, the flashblocks come on
  * time, and memory comes back. A server that does nothing is asked beside them: what it takes, the

@@ -19,7 +19,7 @@ export type SourceOptions = {
   readonly genesis: string
   /** A network's name; undefined: the chain is that of `genesisFile`. */
   readonly chain: string | undefined
-  /** Of the marker. */
+  /** Fork times that the directory's marker holds. */
   readonly forkTimes?: ForkTimes | undefined
   /** The genesis.json. */
   readonly genesisFile: () => Bytes

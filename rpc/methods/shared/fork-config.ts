@@ -11,7 +11,7 @@ import { bytesToBigint } from '../../../engine/primitives/words.ts'
 type Latest = Pick<Header, 'number' | 'timestamp'>
 
 /**
- * What eth_config answers where this is the latest block: numbers and strings alone.
+ * The answer of eth_config at this latest block, made of numbers and strings alone.
  * @returns undefined before Cancun, from which on EIP-7910 says what a configuration has
  */
 export function forkConfigs(chain: ChainSpec, engine: Engine, latest: Latest) {

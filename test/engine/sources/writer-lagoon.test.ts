@@ -51,7 +51,7 @@ test.each(['canonical', 'flashblocks before'])('a block with refunds, %s', async
   await seal(world, third!, { hash: third!.hash })
   await world.settle({ ticks: true })
   expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
-  // Its state is that which the next one stands on.
+  // The fourth block is executed on the state of the third.
   await seal(world, fourth!, { hash: fourth!.hash })
   await world.settle({ ticks: true })
   expect(world.heads().canonical[0]).toBe(4)
@@ -82,7 +82,7 @@ test.each([
   ])
 })
 
-/** As an upstream tells a block. */
+/** The fields of a block that an upstream states. */
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
   ...{ hash, stateRoot, withdrawalsRoot },
 })
@@ -149,7 +149,7 @@ describe('subblocks that state refunds', () => {
       ],
       0,
     ],
-    // What is shown keeps what it was shown with.
+    // Transactions that were shown keep the refunds that they were shown with.
     [
       'changes an earlier one',
       3_999n,

@@ -27,7 +27,7 @@ const subblocks = (block: ProducedBlock) => block.flashblocks.map(subblockOf)
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
   ...{ hash, stateRoot, withdrawalsRoot },
 })
-/** Its packets have digests of their own, as another feed's have. */
+/** Sends messages with digests of their own, as another feed would. */
 async function play(world: WriterWorld, messages: readonly Flashblock[], feed = 0): Promise<void> {
   for (const message of messages)
     await world.packet(

@@ -94,7 +94,7 @@ async function recovers(bench: Bench, what: string): Promise<void> {
 type Meanwhile = {
   /** How many were compared. */
   readonly pending: number
-  /** What /readyz said. */
+  /** Status codes and words of /readyz. */
   readonly seen: readonly string[]
   /** Blocks by which the head moved. */
   readonly moved: number

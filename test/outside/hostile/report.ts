@@ -26,7 +26,7 @@ const THREADS_IN_TURN = 3
 const ONE_LATE_IN = 200
 const SHOWN = 4
 
-/** What an answer may take: a quarter of a second, and what the machine takes of it. */
+/** The longest time for an answer: 250 ms, and the machine's share by the reference. */
 const mostMs = ({ referenceMs }: Heard): number => MAX_P99_MS + THREADS_IN_TURN * referenceMs
 export const isSuffered = ({ heard, growthMb, calmLooks }: Seen): boolean =>
   heard.p99 <= mostMs(heard) &&

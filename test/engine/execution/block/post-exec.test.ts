@@ -106,7 +106,7 @@ describeEngines((engine) => {
         ...{ logsBloom: new Uint8Array(256), contractAddress: undefined, effectiveGasPrice: 0n },
         blobGasUsed: 0n,
       })
-      // As that of a transaction of type 2, behind another type (specs: Post-Execution Transactions, Receipt).
+      // The receipt is encoded as one of type 2 (specs: Post-Execution Transactions, Receipt).
       const items = [rlpUint(1), rlpUint(cumulativeGasUsed), new Uint8Array(256), []]
       const leaf = concatBytes(Uint8Array.of(0x7d), encodeRlp(items))
       const others = block.executed.slice(0, -1).map(({ receipt: one }) => encodeReceipt(one))
@@ -329,7 +329,7 @@ describeEngines((engine) => {
       await block.begin()
       expect(block.refund(makePostExec(NUMBER, REFUNDS.slice(0, 1)))).toBe(true)
       for (const one of ORDINARY.slice(0, 2)) await block.execute(one)
-      // What follows is a run of its own then.
+      // A joined block executes the rest as a run of its own after this.
       if (block === joined) await joined.state()
       expect(block.refund(undefined)).toBe(false)
       expect(block.refund(makePostExec(NUMBER, refunds([1, 4_999n])))).toBe(false)
