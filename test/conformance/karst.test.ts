@@ -1,8 +1,5 @@
 /** The 31 deposits of Karst's first block on OP networks (CONFORMANCE_DIR, karst). */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import type { Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import {
@@ -12,23 +9,14 @@ import {
 } from '../../engine/primitives/transaction-codec.ts'
 import { concatBytes } from '../../engine/primitives/words.ts'
 import { describeEngines } from '../fixtures/engines.ts'
+import {
+  KARST_UPGRADE_GAS as GAS,
+  KARST_RAWS as raws,
+  KARST_UPGRADES as upgrades,
+} from '../fixtures/karst-upgrade.ts'
 import { block as openTestBlock, transaction } from '../fixtures/op-block.ts'
 import { BLOCK } from '../fixtures/world.ts'
 
-const FILE = join(
-  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
-  'karst/karst-upgrade-transactions.json',
-)
-type Upgrade = {
-  readonly intent: string
-  readonly gas: number
-  readonly sourceHash: Hex
-  readonly hash: Hex
-  readonly raw: Hex
-}
-const upgrades: readonly Upgrade[] = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : []
-const raws = upgrades.map(({ raw }) => hexToBytes(raw))
-const GAS = 55_370_657n
 if (upgrades.length === 0) test('no upgrade here: set CONFORMANCE_DIR', ({ skip }) => skip())
 
 describe.skipIf(upgrades.length === 0)('decoding', () => {

@@ -1,13 +1,11 @@
 /** A follower at the first block of Karst: one with a signed transaction is not taken, whichever way it comes. */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
-import { hexToBytes } from '../../../engine/primitives/hex.ts'
-import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import type { Transaction } from '../../../engine/primitives/transaction.ts'
 import { decodeTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { KARST_RAWS } from '../../fixtures/karst-upgrade.ts'
 import { createProducer, type ProducedBlock, type Producer, send } from '../../fixtures/producer.ts'
 import { seal, show, worldWith } from '../../fixtures/writer-branches.ts'
 
@@ -23,7 +21,7 @@ const chain = chainWith(GENESIS + 2n)
 const builder = createProducer(chain)
 
 /** Blocks 1 to 3; each list is the transactions of one. */
-async function blocksOf(...lists: readonly ReturnType<typeof send>[][]): Promise<ProducedBlock[]> {
+async function blocksOf(...lists: readonly (readonly Transaction[])[]): Promise<ProducedBlock[]> {
   const blocks: ProducedBlock[] = []
   let parent: Producer['genesis'] = builder.genesis
   for (const [at, list] of lists.entries()) {
@@ -51,17 +49,11 @@ test('deposits alone, and what is signed in the next one', async () => {
   expect(world.heads().canonical[0]).toBe(3)
 })
 
-const UPGRADE = join(
-  process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
-  'karst/karst-upgrade-transactions.json',
-)
-test.skipIf(!existsSync(UPGRADE)).each([
+test.skipIf(KARST_RAWS.length === 0).each([
   ['the next block', GENESIS + 3n],
   ['a later block', GENESIS + 100n],
 ])('a network starts Karst, and the schedule has it at %s', async (_, karst) => {
-  const [{ raw }] = JSON.parse(readFileSync(UPGRADE, 'utf8'))
-  // The producer takes the bytes alone.
-  const deposit = decodeTransaction(hexToBytes(raw)) as unknown as SignedTransaction
+  const deposit = decodeTransaction(KARST_RAWS[0]!)
   const [first, second] = await blocksOf([send(0, 0)], [deposit])
   const world = await worldWith([first!], { chain: chainWith(karst) })
   // The first time its source is asked again.
