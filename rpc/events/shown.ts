@@ -165,7 +165,7 @@ function wait(
 }
 
 function asksLatest({ found: { about }, params }: HeldCall): boolean {
-  if (about === undefined || about.isHereOnly) return false
+  if (about === undefined || about.isHereOnly || about.isAtOnce) return false
   if (about.is === 'state') return (params[about.at] ?? about.whenLeftOut ?? LATEST) === LATEST
   if (about.is !== 'query') return false
   const filter = params[about.at]

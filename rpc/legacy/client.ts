@@ -54,6 +54,10 @@ export function createLegacyClient(options: {
 /** @throws {RpcError} */
 function replyOf(text: string, { ok, status }: Response): LegacyReply {
   let answer: unknown
+  if (isDeeperThan(text, MAX_DEPTH))
+    throw broken(
+      `Invalid legacy response: ${NODE} answered with JSON nested deeper than ${MAX_DEPTH}`,
+    )
   try {
     answer = JSON.parse(text)
   } catch {
@@ -73,6 +77,33 @@ function replyOf(text: string, { ok, status }: Response): LegacyReply {
   if (!ok) throw legacyError(`${NODE} answered with HTTP ${status}`)
   throw broken(`Invalid legacy response: ${NODE} gave neither a result nor an error`)
 }
+
+/**
+ * A trace of 1,024 nested calls is 2,050 deep. JSON.stringify writes the answer, and runs out of
+ * stack between 4,000 and 8,000 (Node 24, 2026-11).
+ */
+const MAX_DEPTH = 3_000
+
+/** Whether arrays and objects of a JSON text stand in one another more often than `depth`. */
+function isDeeperThan(text: string, depth: number): boolean {
+  let open = 0
+  let isInString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) isInString = !isInString
+    else if (isInString) at += code === BACKSLASH ? 1 : 0
+    else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
+      if (++open > depth) return true
+    } else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) open--
+  }
+  return false
+}
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
 
 function isErrorObject(value: unknown): value is RpcErrorObject {
   if (typeof value !== 'object' || value === null) return false

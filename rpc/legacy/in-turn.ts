@@ -24,5 +24,7 @@ export const inTurn = (older: OlderChain, upstream: Legacy): Legacy => ({
 
 const isUnknown = (reply: PoolReply): boolean =>
   'error' in reply
-    ? isBecause(reply.error, 'pruned', 'input')
+    ? isBecause(reply.error, 'pruned', 'input') || NO_TRANSACTION.test(reply.error.message)
     : 'result' in reply && reply.result === 'null'
+/** Nodes refuse to trace a hash that they do not know, where lookups give null. */
+const NO_TRANSACTION = /\btransaction\b.*\bnot found\b/i

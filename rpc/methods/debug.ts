@@ -68,7 +68,7 @@ export const debug_traceTransaction = poolMethod({
 
 export const debug_traceBlockByHash = poolMethod({
   name: 'debug_traceBlockByHash',
-  about: { is: 'blockHash', at: 0, isHereOnly: true },
+  about: { is: 'blockHash', at: 0 },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
   replays: (_view, blockHash) => blockHash,
@@ -87,7 +87,7 @@ export const debug_traceBlockByHash = poolMethod({
 
 export const debug_traceBlockByNumber = poolMethod({
   name: 'debug_traceBlockByNumber',
-  about: { is: 'block', at: 0, isHereOnly: true },
+  about: { is: 'block', at: 0 },
   summary: 'Runs all transactions of a block again and shows how they went.',
   runs: 'trace',
   replays: (view, at) => view.block(at)?.hash,
@@ -122,7 +122,7 @@ export function requireTracer(method: Method): Method {
 
 export const debug_traceCall = poolMethod({
   name: 'debug_traceCall',
-  about: { is: 'state', at: 1, isHereOnly: true },
+  about: { is: 'state', at: 1, isAtOnce: true },
   summary: 'Runs a message on the state of a block and shows how it went.',
   runs: 'trace',
   replays: (view, _request, at, config) =>

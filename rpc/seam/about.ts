@@ -8,6 +8,8 @@ export type About = {
   readonly at: number
   /** This node alone answers, and at once: nothing is waited for, and no other node is asked but the upstream of this very chain. */
   readonly isHereOnly?: true
+  /** A read of latest does not wait for the block of a receipt that was shown. */
+  readonly isAtOnce?: true
   /** It takes the trie of its block, which a node that fetches state does not have. */
   readonly needsTrie?: true
   /** The block where the parameter is left out; undefined: latest. */

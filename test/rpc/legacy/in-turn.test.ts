@@ -58,6 +58,11 @@ test.each<[Parameters<typeof asked>, readonly string[], PoolReply]>([
     { result: '"older"' },
   ],
   [
+    ['by hash', true, { error: { code: -32_000, message: 'transaction not found' } }],
+    ['upstream', 'older'],
+    { result: '"older"' },
+  ],
+  [
     ['by hash', true, { error: { code: 3, message: 'reverted' } }],
     ['upstream'],
     { error: { code: 3, message: 'reverted' } },

@@ -63,6 +63,7 @@ const result = async (rpc: TestRpc, method: string, ...params: unknown[]) =>
 const oldBlock = await result(old, 'eth_getBlockByNumber', '0x2', false)
 const [, oldTransaction] = oldBlock['transactions'] as [string, string]
 const ownBlock = await result(alone, 'eth_getBlockByNumber', '0x5', false)
+const ownFirst = await result(alone, 'eth_getBlockByNumber', '0x4', false)
 const [ownTransaction] = ownBlock['transactions'] as [string]
 const probe = { to: PROBE_ADDRESS }
 
@@ -96,10 +97,15 @@ describe('what is older than the chain is the old node’s to answer', () => {
     ['eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x3', address: PROBE_ADDRESS }]],
     ['eth_getLogs', [{ blockHash: hash }]],
     ['debug_traceTransaction', [oldTransaction, { tracer: 'callTracer' }]],
+    ['debug_traceBlockByNumber', ['0x2', { tracer: 'callTracer' }]],
+    ['debug_traceBlockByHash', [hash, { tracer: 'callTracer' }]],
+    ['debug_traceCall', [probe, '0x2', { tracer: 'callTracer' }]],
+    ['debug_traceCall', [probe, hash]],
     // Its errors too.
     ['eth_call', [{ ...probe, data: '0x1234' }, '0x2']],
     ['eth_getBalance', [owner.address, filled32(1)]],
     ['debug_traceTransaction', [filled32(2)]],
+    ['debug_traceBlockByHash', [filled32(2), { tracer: 'callTracer' }]],
     ['eth_getTransactionReceipt', [filled32(2)]],
   ]
   test.each(cases)('%s %j', async (method, params) => {
@@ -122,6 +128,39 @@ describe('what is older than the chain is the old node’s to answer', () => {
   test('a spelling that only this service has goes out in the common one', async () => {
     await answers(node, 'eth_getTransactionbyBlockNumberAndIndex', ['0x2', '0x1'])
     expect(heard[0]!.method).toBe('eth_getTransactionByBlockNumberAndIndex')
+  })
+  test('a trace as deep as calls may be', async () => {
+    const deep = `${'{"calls":['.repeat(1_024)}${']}'.repeat(1_024)}`
+    const { url, close } = await rawServer((_request, response) => {
+      response.end(`{"jsonrpc":"2.0","id":1,"result":${deep}}`)
+    })
+    const { text } = await young({ legacyUrl: url }).send(
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'debug_traceTransaction',
+        params: [oldTransaction],
+      }),
+    )
+    expect(text).toBe(`{"jsonrpc":"2.0","id":1,"result":${deep}}`)
+    await close()
+  })
+  test.each([
+    ['result', '['.repeat(100_000) + ']'.repeat(100_000)],
+    ['error', `{"code":3,"message":"\\"[","data":${'['.repeat(100_000) + ']'.repeat(100_000)}}`],
+  ])('a %s that is far deeper is an error', async (key, text) => {
+    const { url, close } = await rawServer((_request, response) => {
+      response.end(`{"jsonrpc":"2.0","id":1,"${key}":${text}}`)
+    })
+    const rpc = young({ legacyUrl: url })
+    expect(await answers(rpc, 'debug_traceTransaction', [oldTransaction])).toEqual({
+      error: {
+        code: -32603,
+        message:
+          'Invalid legacy response: the node of the older chain answered with JSON nested deeper than 3000',
+      },
+    })
+    await close()
   })
   test('nothing of the client goes along', async () => {
     const seen: IncomingMessage['headers'][] = []
@@ -167,10 +206,13 @@ describe('what is of this chain stays here', () => {
     ['eth_getTransactionByHash', ['0x12"34']],
     ['eth_getBalance', ['0x12', '0x2']],
     ['eth_getLogs', [{ fromBlock: '0x1', address: '0x12' }]],
+    ['debug_traceBlockByNumber', ['0x4', { tracer: 'callTracer' }]],
+    ['debug_traceBlockByHash', [ownFirst['hash'], { tracer: 'callTracer' }]],
+    ['debug_traceCall', [probe]],
+    ['debug_traceCall', [probe, 'latest', { tracer: 'callTracer' }]],
+    // Without a tracer the service refuses it, whichever chain it is about.
+    ['debug_traceBlockByNumber', ['0x2']],
     // Not routed.
-    ['debug_traceBlockByNumber', ['0x2', { tracer: 'callTracer' }]],
-    ['debug_traceBlockByHash', [oldBlock['hash'], { tracer: 'callTracer' }]],
-    ['debug_traceCall', [probe, '0x2']],
     ['debug_getRawHeader', ['0x2']],
     ['debug_getRawBlock', ['0x2']],
     ['debug_getRawReceipts', ['0x2']],
