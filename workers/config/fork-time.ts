@@ -26,7 +26,7 @@ function forkTime(wire: string): string {
   return wire
 }
 
-/** Nodes that make or follow a chain take it. */
+/** For commands that choose the chain themselves. */
 export const FORK_TIME = option('NAME=TIME|off,…', list(forkTime), {
   fallback: [],
   text: 'second at which a fork starts, in place of what the chain says',

@@ -1,5 +1,6 @@
 /** `flashnode import`: a chain from a file of blocks. */
 import { defineCommand } from '../../config/command.ts'
+import { FORK_TIME, forkTimeProblems } from '../../config/fork-time.ts'
 import { needed, option, optional } from '../../config/option.ts'
 import { DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options.ts'
 
@@ -16,6 +17,7 @@ export const importBlocks = defineCommand({
       text: 'last block to import',
       shown: 'the last one of the file',
     }),
+    forkTime: FORK_TIME,
     datadir: DATADIR,
     ...WORKING,
   },
@@ -23,6 +25,7 @@ export const importBlocks = defineCommand({
     dbCache,
     datadir: datadir ?? directoryOf('import', genesis),
   }),
+  problems: ({ forkTime }) => forkTimeProblems(forkTime),
   async run(config) {
     const [{ runJob }, job] = await Promise.all([import('../shared/job.ts'), import('./import.ts')])
     await runJob(config, { run: (context) => job.runImport(config, context), fails: job.FAILS })

@@ -14,9 +14,12 @@ import { ImportError, type Imported, openImport } from '../../../engine/sources/
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { openDirectory } from '../../../engine/storage/directory/schema.ts'
+import { forkTimesOf } from '../../config/fork-time.ts'
 import type { WorkingConfig } from '../../config/options.ts'
 import { GENESIS_FILE } from '../../data/datadir.ts'
+import { settleForkTimes } from '../../data/fork-times.ts'
 import { createReporter } from '../../observe/reporter.ts'
+import { StartError } from '../../process/context.ts'
 import { openInputFile } from '../shared/input-file.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startProgress } from '../shared/progress.ts'
@@ -33,26 +36,31 @@ type ImportConfig = Pick<WorkingConfig, 'historyBlocks' | 'dbCache' | 'engine'> 
   readonly datadir: string
   /** Hash of the last block; undefined: that of the file. */
   readonly head: `0x${string}` | undefined
+  /** `NAME=TIME` or `NAME=off` each. */
+  readonly forkTime: readonly string[]
 }
 
 /** Their messages say what is wrong and what to do. */
-export const FAILS = [ImportError]
+export const FAILS = [ImportError, StartError]
 
 /**
  * Goes on where an earlier import ended. A stop asked for comes after the block in hand. Returns the exit status.
- * @throws {ImportError} {ChainError} {DirectoryError} with one line; what came before is in the directory
+ * @throws {ImportError} {StartError} {ChainError} {DirectoryError} with one line; what came before is in the directory
  */
 export async function runImport(config: ImportConfig, context: JobContext): Promise<number> {
-  const chain = chainSpec({ name: config.genesis })
+  const option = { name: config.genesis, forkTimes: forkTimesOf(config.forkTime) }
+  const chain = chainSpec(option)
+  const path = config.datadir
   const database = await openDirectory({
-    path: config.datadir,
+    path,
     chain,
     chainName: GENESIS_FILE,
     cacheBytes: config.dbCache * 2 ** 20,
   })
   try {
+    settleForkTimes(database, { path, option, chain })
     // The directory is complete without the file it was made from.
-    copyFileSync(config.genesis, join(config.datadir, GENESIS_FILE))
+    copyFileSync(config.genesis, join(path, GENESIS_FILE))
     importGenesis(database, chain)
     const last = await importFile(config, { ...context, chain, database })
     process.stdout.write(`${last}\n`)
