@@ -1,5 +1,6 @@
 /** `flashnode doctor`: what an operator would look at by hand before a node runs, or when it does not run well. */
 import { defineCommand } from '../../config/command.ts'
+import { FORK_TIME, forkTimeProblems } from '../../config/fork-time.ts'
 import { integer, list, option, optional, orWord, url } from '../../config/option.ts'
 import { CHAIN, CONFIG_FILE, JSON_OUT, WORKING } from '../../config/options.ts'
 import { SERVING } from '../../config/serving.ts'
@@ -15,6 +16,7 @@ export const doctor = defineCommand({
   ],
   flags: {
     chain: CHAIN,
+    forkTime: FORK_TIME,
     upstream: option('URL,…', list(url('http', 'https', 'ws', 'wss')), {
       fallback: [],
       text: 'nodes that say which block is canonical',
@@ -56,6 +58,12 @@ export const doctor = defineCommand({
     logFormat: WORKING.logFormat,
   },
   defaults: () => ({}),
+  problems({ chain, forkTime }) {
+    const isAlone = chain === undefined && forkTime.length > 0
+    return isAlone
+      ? ['--fork-time needs the --chain whose forks it moves']
+      : forkTimeProblems(forkTime)
+  },
   async run(config) {
     const [{ runJob }, job] = await Promise.all([import('../shared/job.ts'), import('./doctor.ts')])
     await runJob(config, { run: (context) => job.runDoctor(config, context), fails: [] })

@@ -2,6 +2,7 @@
 import { ChainError } from '../../../engine/chainspec/error.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
+import { forkTimesOf } from '../../config/fork-time.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
 import { say } from '../shared/said.ts'
@@ -15,6 +16,7 @@ import { upstreamLines } from './upstreams.ts'
 
 type DoctorConfig = {
   readonly chain: string | undefined
+  readonly forkTime: readonly string[]
   readonly upstream: readonly string[]
   readonly feed: readonly string[] | 'none'
   readonly datadir: string | undefined
@@ -60,7 +62,7 @@ const MACHINE_ALONE =
 function looksOf(config: DoctorConfig): readonly Look[] {
   const { datadir, upstream, host, port, adminPort } = config
   const feeds = config.feed === 'none' ? [] : config.feed
-  const asked = askedChain(config.chain)
+  const asked = askedChain(config)
   let held: ChainSpec | undefined
   const isNamed = asked !== undefined && 'chain' in asked
   const looks: Look[] = [
@@ -99,12 +101,13 @@ function looksOf(config: DoctorConfig): readonly Look[] {
 }
 
 /** undefined: none is named. */
-function askedChain(
-  name: string | undefined,
-): { readonly chain: ChainSpec } | { readonly line: Line } | undefined {
+function askedChain({
+  chain: name,
+  forkTime,
+}: DoctorConfig): { readonly chain: ChainSpec } | { readonly line: Line } | undefined {
   if (name === undefined) return undefined
   try {
-    return { chain: chainSpec({ name }) }
+    return { chain: chainSpec({ name, forkTimes: forkTimesOf(forkTime) }) }
   } catch (fault) {
     if (!(fault instanceof ChainError)) throw fault
     return { line: error('chain', fault.message, 'give --chain a name, or a genesis.json') }

@@ -8,6 +8,8 @@ import { error, type Line, ok, warning } from './line.ts'
 
 /** Frames that are decoded; of a feed that sends more the rest is counted. */
 const MOST_FRAMES = 1_000
+const FLASHBLOCKS = 'flashblocks with hashes'
+const SUBBLOCKS = 'subblocks without hashes'
 /** Between two flashblocks, as they are sent each 200 ms. */
 const WIDE_MS = 1_000
 
@@ -92,6 +94,7 @@ function listen(url: string, ms: number): Promise<Heard> {
 async function formLines(about: string, { frames, count, bytes, endedMs }: Heard): Promise<Line[]> {
   const refused: string[] = []
   const times: number[] = []
+  const forms = new Set<string>()
   const numbers = new Set<bigint>()
   for (const { packet, atMs } of frames) {
     const { packet: bounds, packetMs } = FEED_LIMITS
@@ -105,9 +108,12 @@ async function formLines(about: string, { frames, count, bytes, endedMs }: Heard
   function note(message: FeedMessage, atMs: number): void {
     if (message.type !== 'flashblock') return
     times.push(atMs)
+    forms.add(message.delta.blockHash === undefined ? SUBBLOCKS : FLASHBLOCKS)
     if (message.blockNumber !== undefined) numbers.add(message.blockNumber)
   }
-  const form = frames[0]!.packet[0] === 0x7b ? 'plain JSON' : 'Brotli'
+  const wire = frames[0]!.packet[0] === 0x7b ? 'plain JSON' : 'Brotli'
+  const met = [FLASHBLOCKS, SUBBLOCKS].filter((form) => forms.has(form))
+  const form = met.length === 0 ? wire : `${met.join(' and ')}, ${wire}`
   const lines: Line[] = []
   if (refused.length > 0)
     lines.push(

@@ -6,6 +6,7 @@ import type { Upstream } from '../../../engine/sources/upstream/client.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { DEFAULT_UPSTREAM_LIMITS } from '../../../engine/sources/upstream/limits.ts'
 import { openUpstream } from '../../follower/upstreams.ts'
+import { forkLines } from './forks.ts'
 import { error, type Line, ok, warning } from './line.ts'
 
 /** Calls after one another, of which the middle one counts. */
@@ -84,6 +85,7 @@ export async function upstreamLines(
       clockLine(about, head, { nowSeconds: nowMs() / 1_000, chain }),
       ...(await tagLines(upstream)),
       ...(await methodLines(upstream, head)),
+      ...(await configLines(upstream, head, chain)),
       ...depthLines(about, await probeDepth(upstream, { ...head, first: firstOf(chain) })),
     ]
   } catch (fault) {
@@ -182,6 +184,18 @@ async function methodLines(upstream: Upstream, head: Head): Promise<readonly Lin
   })
   if (lines.length > 0) return lines
   return [ok(`${upstream.name} methods`, 'all that are asked')]
+}
+
+/** None where the upstream lacks eth_config, which nothing else asks for. */
+async function configLines(
+  upstream: Upstream,
+  { timestamp: headSeconds }: Head,
+  chain: ChainSpec | undefined,
+): Promise<readonly Line[]> {
+  if (chain === undefined) return []
+  const [answer] = await upstream.batch([{ method: 'eth_config', params: [] }])
+  if (answer === undefined || 'error' in answer) return []
+  return forkLines(upstream.name, answer.result, { chain, headSeconds })
 }
 
 function depthLines(name: string, { state, proofs, takesHash }: Depth): readonly Line[] {
