@@ -27,7 +27,7 @@ export function chooseBest(
   const taken = new Set(wanted.excluded)
   const offer = (sender: Sender) => {
     const entry = nextWaiting(sender, taken)
-    if (entry === undefined) return
+    if (entry === undefined || (entry.isGasless && !wanted.isGaslessWanted)) return
     const tip = effectiveTip(entry, wanted.baseFee)
     if (tip >= 0n) push(heap, { sender, entry, tip })
   }

@@ -120,6 +120,8 @@ export type Wanted = {
   readonly target: Position
   /** Hashes (keys of `keyOf`) of those that the asker could not finish and does not want now: they may be replaced from then on. */
   readonly excluded: ReadonlySet<string>
+  /** False: gasless ones are left out, and wait. */
+  readonly isGaslessWanted: boolean
   /** In the newest pending state. */
   readonly nonceOf: NonceOf
 }

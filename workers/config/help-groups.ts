@@ -9,8 +9,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
   [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes requests requestBytes
     speed until stay atOnce endpoint form from tokenFile retryMs`,
   Network: `chain genesis feed upstream upstreamRate sequencer shareTransactions trustUpstream state legacyRpc chainId forkTime genesisAlloc gasLimit
-    blockTimeMs flashblockTimeMs safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar l1BlobBaseFeeScalar operatorFeeScalar
-    operatorFeeConstant daFootprintScalar`,
+    gaslessBlockGasLimit blockTimeMs flashblockTimeMs safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar
+    l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant daFootprintScalar`,
   Leaders: `apply applyTokenFile applyMs verifyShare`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional

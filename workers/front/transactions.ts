@@ -127,14 +127,12 @@ export function createTransactions(options: Options): Transactions {
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
       return waited
     },
-    wanted({ gas, blockGas, count, baseFee, number, index, excluded }) {
+    wanted({ gas, blockGas, count, baseFee, number, index, excluded, isGaslessWanted }) {
       isTold = false
       return offeredBy(() =>
         readNewest(reader, 'flashblocks', (view) =>
           txpool.best({
-            ...{ gas, blockGas },
-            count,
-            baseFee,
+            ...{ gas, blockGas, count, baseFee, isGaslessWanted },
             target: { number, index },
             excluded: new Set(excluded.map(keyOf)),
             nonceOf: noncesOf(view, pendingBlock(view)),

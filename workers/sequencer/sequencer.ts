@@ -42,6 +42,8 @@ export type SequencerData = SharedNode & {
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
   readonly form: WireForm
+  /** Gas that gasless transactions may use of a block; 0: no bound. */
+  readonly gaslessBlockGasLimit: number
   readonly l1: L1Figures
 }
 
@@ -72,6 +74,7 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
         blockTimeMs: data.blockTimeMs,
         flashblockTimeMs: data.flashblockTimeMs,
         form: data.form,
+        gaslessGas: data.gaslessBlockGasLimit === 0 ? undefined : BigInt(data.gaslessBlockGasLimit),
         l1: data.l1,
       },
       thread.ports,

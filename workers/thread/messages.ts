@@ -176,6 +176,7 @@ export type FromSequencer =
       readonly count: number
       readonly baseFee: bigint
       readonly excluded: readonly Bytes[]
+      readonly isGaslessWanted: boolean
     }
   /** Hashes: not executed, and not refused either. */
   | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }

@@ -1,10 +1,11 @@
 /** Fills a flashblock: executes transactions of the txpool as they are offered, within a gas and a time quota. */
-import type { BlockExecution } from '../../execution/transaction/types.ts'
+import type { BlockCheckpoint, BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
 import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import { GaslessBudget, isFree } from './gasless-budget.ts'
 import { createStops, LAST, SLICES, type Stops } from './stops.ts'
 import type { Rejected, Reserved } from './types.ts'
 
@@ -41,12 +42,15 @@ const LEAST_GAS_PER_MS = 25_000n
 /** After a long try in vain, for which nobody has paid, there is none for so many times as long. */
 const REST = 20
 export const TOO_LONG = 'takes too long for its gas'
+export const ABOVE_GASLESS = 'uses more gas than gasless transactions have in a block'
 
 export interface Filler {
   /** The next flashblock. */
   begin(execution: BlockExecution, quota: Quota): Filling
   /** Hashes of those that were stopped and are to be tried again. */
   stopped(): readonly Bytes[]
+  /** Whether transactions without a fee wait for the block after this one. */
+  isGaslessSpent(execution: BlockExecution): boolean
   /** Forgets what was included below block `number`: the txpool has heard of it by then. */
   forget(number: bigint): void
   /** Counts as included, e.g. when a block is begun again. */
@@ -57,12 +61,15 @@ export interface Filler {
   excludeFrom(number: bigint): void
 }
 
-export function createFiller(): Filler {
-  const memory: Memory = { included: new Map(), stops: createStops(), longFrom: 0 }
+/** @param gaslessGas that gasless transactions may use of a block; undefined: no bound */
+export function createFiller(gaslessGas?: bigint): Filler {
+  const gasless = new GaslessBudget(gaslessGas)
+  const memory: Memory = { included: new Map(), stops: createStops(), gasless, longFrom: 0 }
   const { included, stops } = memory
   return {
     begin: (execution, quota) => new SlicedFilling(memory, execution, quota),
     stopped: () => stops.hashes(),
+    isGaslessSpent: (execution) => gasless.isSpent(execution),
     forget(number) {
       for (const [hash, height] of included) if (height < number) included.delete(hash)
       stops.forget(number)
@@ -104,6 +111,7 @@ type Memory = {
   /** Hash → height: the txpool learns of an inclusion only when it is published. */
   readonly included: Map<string, bigint>
   readonly stops: Stops
+  readonly gasless: GaslessBudget
   /** No long try before. */
   longFrom: number
 }
@@ -245,6 +253,8 @@ class SlicedFilling implements Filling {
     }
     // Until something else is known of it.
     this.#waiting.add(sender)
+    if (isFree(transaction, this.#execution) && this.#memory.gasless.isSpent(this.#execution))
+      return
     if (transaction.gasLimit <= this.#gasLimitFor(hash) - this.#execution.gasUsed)
       await this.#execute(candidate, { level, isWhole, isLong })
   }
@@ -258,10 +268,10 @@ class SlicedFilling implements Filling {
   }
 
   async #execute(candidate: Candidate, by: Try): Promise<void> {
-    const { transaction, hash, sender } = candidate
-    const { included, stops } = this.#memory
+    const { transaction, hash } = candidate
+    const { stops } = this.#memory
     const { now, cpuMs, ms } = this.#quota
-    const { number } = this.#execution.attributes
+    const before = this.#execution.checkpoint()
     const startedAt = now()
     const isExpired = by.isLong
       ? after(longMs(transaction), cpuMs)
@@ -270,11 +280,8 @@ class SlicedFilling implements Filling {
     const lastedMs = now() - startedAt
     if (lastedMs > ms) this.#long = { hash, gasLimit: transaction.gasLimit, ms: lastedMs }
     if (done.status === 'executed') {
-      this.#waiting.delete(sender)
-      this.#left.delete(hash)
-      included.set(hash, number)
       stops.delete(candidate)
-      this.#executed++
+      if (this.#isKept(candidate, before)) this.#include(candidate)
     } else if (done.status === 'invalid') {
       if (!isForLater(done.reason.message, transaction))
         this.#reject({ hash: transaction.hash, reason: done.reason.message })
@@ -283,6 +290,23 @@ class SlicedFilling implements Filling {
       if (by.isLong) this.#memory.longFrom = now() + REST * lastedMs
       if (by.isWhole) this.#stopped(candidate, { level: by.level, lastedMs })
     }
+  }
+
+  #include({ hash, sender }: Candidate): void {
+    this.#waiting.delete(sender)
+    this.#left.delete(hash)
+    this.#memory.included.set(hash, this.#execution.attributes.number)
+    this.#executed++
+  }
+
+  /** A gasless transaction leaves the block again where it uses more than its kind has left. */
+  #isKept({ transaction }: Candidate, before: BlockCheckpoint): boolean {
+    if (!isFree(transaction, this.#execution)) return true
+    const verdict = this.#memory.gasless.judge(this.#execution)
+    if (verdict === 'fits') return true
+    this.#execution.revert(before)
+    if (verdict === 'never') this.#reject({ hash: transaction.hash, reason: ABOVE_GASLESS })
+    return false
   }
 
   #stopped(

@@ -10,7 +10,7 @@
 import type { ExecutedTransaction } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
-import { createFiller, type Filling, type Long } from './fill.ts'
+import { createFiller, type Filler, type Filling, type Long } from './fill.ts'
 import type { Payload } from './payload.ts'
 import { type ChainClock, gasQuota } from './schedule.ts'
 import type { SequencerPorts } from './types.ts'
@@ -31,7 +31,7 @@ export class Intake {
   readonly #ports: SequencerPorts
   readonly #clock: ChainClock
   readonly #flashblockTimeMs: number
-  readonly #filler = createFiller()
+  readonly #filler: Filler
   /** Time that a flashblock may spend executing. */
   readonly #ms: number
   /** Of the next flashblock. */
@@ -49,7 +49,10 @@ export class Intake {
     readonly ports: SequencerPorts
     readonly clock: ChainClock
     readonly flashblockTimeMs: number
+    /** That gasless transactions may use of a block; undefined: no bound. */
+    readonly gaslessGas?: bigint | undefined
   }) {
+    this.#filler = createFiller(options.gaslessGas)
     this.#ports = options.ports
     this.#clock = options.clock
     this.#flashblockTimeMs = options.flashblockTimeMs
@@ -209,7 +212,9 @@ export class Intake {
     const blockGas = attributes.gasLimit - gasUsed
     if (gas <= 0n || attributes.isDepositsOnly === true) return []
     const index = payload.index + 1
-    const wanted = { number, index, gas, blockGas, count: MAX_WANTED, baseFee, excluded }
+    const isGaslessWanted = !this.#filler.isGaslessSpent(payload.execution)
+    const place = { number, index, gas, blockGas, baseFee }
+    const wanted = { ...place, count: MAX_WANTED, excluded, isGaslessWanted }
     const offered = await this.#ports.transactions(wanted, isPatient)
     this.#hasMore = offered.hasMore
     const { reserved } = offered

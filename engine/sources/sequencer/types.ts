@@ -37,6 +37,8 @@ export type Wanted = {
   readonly baseFee: bigint
   /** Hashes of those that were stopped and are not wanted now. */
   readonly excluded: readonly Bytes[]
+  /** False: gasless transactions wait for the next block. */
+  readonly isGaslessWanted: boolean
 }
 export type Offered = {
   /** Best first. */
@@ -118,6 +120,8 @@ export type SequencerOptions = {
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
   readonly form: WireForm
+  /** Gas that gasless transactions may use of a block; undefined: no bound. */
+  readonly gaslessGas?: bigint | undefined
   /** Of the made-up L1. */
   readonly l1: L1Figures
 }

@@ -130,6 +130,17 @@ describe('order', () => {
     expect(names(best(pool, want()))).toEqual(names([transfer(1, 0, FREE)]))
   })
 
+  test('where they are not wanted, they and what is behind them wait, and nobody is asked again', () => {
+    const { pool, head } = testPool()
+    head.isGaslessLive = true
+    const [free, behind, paying] = [transfer(0, 0, FREE), transfer(0, 1), transfer(1, 0)]
+    for (const { raw } of [free, behind, paying]) pool.submit(raw, at(head), { isListed: true })
+    const offered = pool.best(want({ isGaslessWanted: false }))
+    expect(names(offered.transactions)).toEqual(names([paying]))
+    expect(offered.hasMore).toBe(false)
+    expect(names(best(pool, want()))).toEqual(names([free, behind]))
+  })
+
   test('the whitelist is asked about a free call with which nothing else is wrong', () => {
     const { pool, head } = testPool()
     const free = transfer(0, 0, FREE)

@@ -74,6 +74,7 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     // What a thread may take is a share of it: at 200 a busy machine has it count what it could not do, and rightly.
     flashblockTimeMs: 400,
     form: 'xlayer',
+    gaslessBlockGasLimit: 0,
     l1: L1_FIGURES,
   }
   ours.on('message', (question: PackedRequest) => {

@@ -46,6 +46,7 @@ describe('questions to the pool', () => {
     count: 10,
     baseFee: 1n,
     excluded: [],
+    isGaslessWanted: true,
   }
   const wantedFor = (index: number) => ({ ...flashblock, index })
   const offered = (byte: number) => ({

@@ -54,6 +54,10 @@ export const FLAGS = {
     text: 'gas of a block, chosen when the chain is made',
     shown: '50000000',
   }),
+  gaslessBlockGasLimit: option('GAS', integer(0, 1_000_000_000), {
+    fallback: 60_000_000,
+    text: 'gas that gasless transactions may use of a block (0: no bound)',
+  }),
   genesisAlloc: option('FILE', optional(text), {
     fallback: undefined,
     text: 'further accounts of the genesis (JSON)',

@@ -22,6 +22,7 @@ export function startSequencer(config: DevConfig, link: SourceLink): Source {
     blockTimeMs: config.blockTimeMs,
     flashblockTimeMs: config.flashblockTimeMs,
     form: config.feedForm,
+    gaslessBlockGasLimit: config.gaslessBlockGasLimit,
     l1: l1Figures(config),
   }
   const thread = startThread<ToSequencer, FromSequencer>({

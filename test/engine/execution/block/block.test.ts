@@ -415,6 +415,19 @@ describeEngines((engine) => {
       expect(open.sums().blobGasUsed).toBe(40_000n)
     })
 
+    test('the next transaction reads the block’s base fee again, and has to pay it', async () => {
+      const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target, 4: target } })
+      const run = (nonce: bigint, changes: object) =>
+        open.execute(transaction({ nonce, gasLimit: 50_000n, ...changes }))
+      expect(await run(0n, { ...free, to: address(3) })).toMatchObject({ status: 'executed' })
+      expect(await run(1n, { to: address(4) })).toMatchObject({ status: 'executed' })
+      const stored = (await open.diff()).flatMap(({ slots }) => slots.map(({ after }) => after))
+      expect(stored).toEqual(expect.arrayContaining([word(1n), word(ATTRIBUTES.baseFee + 1n)]))
+      expect(await run(2n, { ...free, to: address(3), gasLimit: 50_001n })).toMatchObject({
+        reason: { message: 'max fee per gas less than block base fee' },
+      })
+    })
+
     const refused: [name: string, accounts: Record<number, { code: string }>, changes: object][] = [
       ['no contract', {}, {}],
       ['gas above the allowance', { 106: ALLOWS }, { gasLimit: 50_001n }],
