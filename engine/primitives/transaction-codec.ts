@@ -33,6 +33,13 @@ export class TransactionError extends Error {
 /** Above what a block's gas can pay for as calldata; a smaller limit for the txpool is the txpool's. */
 export const MAX_TRANSACTION_BYTES = 32 * 1024 * 1024
 
+/** The type of an envelope where no transaction that is known here has it; undefined: one has. */
+export function unknownType(raw: Bytes): number | undefined {
+  const type = raw[0]
+  if (type === undefined || type > 0x7f) return undefined
+  return type === 0 || formOf(type) === undefined ? type : undefined
+}
+
 /** Sender of a transaction that was decoded before. */
 export type SenderOf = (hash: Bytes) => Bytes | undefined
 

@@ -220,7 +220,7 @@ function start(parts: Parts, onBug: (error: unknown) => void): Running {
     paces: upstreams.map(() => (budget ? paceOf(budget) : createPace(limits.upstreamRate, CLOCK))),
     tell(effect) {
       if (effect.type === 'sealed') traced.sent(effect.block.number, effect.block.hash)
-      if (effect.type === 'left') beginner?.look().catch(onBug)
+      if (effect.type === 'left') beginner?.look(pastOf(effect)).catch(onBug)
       else if (effect.type === 'status' && late !== undefined) {
         late.probe(onBug)
         tell({ type: 'status', status: late.statusWith(effect.status) })
@@ -240,6 +240,9 @@ function start(parts: Parts, onBug: (error: unknown) => void): Running {
     })
   return { driver, beginner, forward, sequencer, fetcher, traced, asking: new Map() }
 }
+
+const pastOf = ({ past, why }: Told & { readonly type: 'left' }) =>
+  past === undefined ? undefined : { number: past, why }
 
 const toWriter = ({ writer }: FollowerData, message: FollowerToWriter): void =>
   writer.postMessage(message)

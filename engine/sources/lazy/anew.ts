@@ -23,14 +23,17 @@ export type BeginnerOptions = {
 } & PlanLimits
 
 export interface Beginner {
-  /** Our head seems to have left what upstreams have: one look at a time. It rejects for a bug alone. */
-  look(): Promise<void>
+  /**
+   * Our head seems to have left what upstreams have. One look at a time; it rejects for a bug alone.
+   * @param past a block that cannot be executed here, and why: the state begins after it
+   */
+  look(past?: KnownChain['past']): Promise<void>
 }
 
 export function createBeginner(options: BeginnerOptions): Beginner {
   let looking: Promise<void> | undefined
 
-  async function look(): Promise<void> {
+  async function look(past: KnownChain['past']): Promise<void> {
     const { upstreams, mode, depths, known, begin, warn } = options
     const { chain, undoBlocks, lagBlocks } = options
     try {
@@ -41,7 +44,7 @@ export function createBeginner(options: BeginnerOptions): Beginner {
       const lack = depths.lack()
       if (lack !== undefined) return warn(lack)
       const limits = { chain, undoBlocks, lagBlocks }
-      const plan = await planLazy(sourcesIn(mode, probed), known(), limits)
+      const plan = await planLazy(sourcesIn(mode, probed), { ...known(), past }, limits)
       if (plan.status === 'on') return
       begin({ start: plan.start, head: newestOf(plan.start), why: plan.why! })
     } catch (error) {
@@ -53,8 +56,8 @@ export function createBeginner(options: BeginnerOptions): Beginner {
   }
 
   return {
-    look() {
-      looking ??= look().finally(() => {
+    look(past) {
+      looking ??= look(past).finally(() => {
         looking = undefined
       })
       return looking

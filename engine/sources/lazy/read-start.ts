@@ -33,19 +33,25 @@ export async function readStart(
   const first = Number(options.chain.genesisNumber)
   const lowest = Math.max(first, head.number - START_HEADERS)
   const lowestWhole = Math.max(first, head.number - START_BLOCKS + 1)
-  const [headers, blocks, safe, finalized] = await Promise.all([
+  const [headers, found, safe, finalized] = await Promise.all([
     readHeaders(upstream, { from: lowest, to: lowestWhole - 1 }, options),
     readBlocks(upstream, { from: lowestWhole, to: head.number }, options),
     markOf(upstream, 'safe', options),
     markOf(upstream, 'finalized', options),
   ])
+  const { unread, blocks } = found
   const newest = bytesToHex(keccak256(blocks.at(-1)!.header))
   if (newest !== head.hash)
     throw wrong(upstream, `block ${head.number} is ${newest} there, and is to be ${head.hash}`)
   const below = (number: number | undefined) => Math.min(number ?? first, head.number)
   const final = below(finalized)
   // Of two questions: what became final between them is safe too.
-  return { headers, blocks, safe: Math.max(final, below(safe)), finalized: final }
+  return {
+    headers: [...headers, ...unread],
+    blocks,
+    safe: Math.max(final, below(safe)),
+    finalized: final,
+  }
 }
 
 type FetchedBlock = Awaited<ReturnType<BlockReader['byNumber']>>[number]
@@ -74,11 +80,12 @@ async function readHeaders(
   })
 }
 
+/** `unread`: headers of the older of them, where a newer one cannot be read here. */
 async function readBlocks(
   upstream: Upstream,
   { from, to }: Span,
   options: CallOptions,
-): Promise<readonly StartBlock[]> {
+): Promise<{ readonly unread: readonly Bytes[]; readonly blocks: readonly StartBlock[] }> {
   const reader = createBlockReader(upstream)
   const blocks: FetchedBlock[] = []
   while (blocks.length < to - from + 1) {
@@ -87,9 +94,18 @@ async function readBlocks(
     if (more.length === 0) throw wrong(upstream, `it has no block ${next}`)
     blocks.push(...more)
   }
-  const receipts = await receiptsOf(upstream, blocks, options)
-  return blocks.map((block, at) => startBlock(upstream, block, receipts[at]!))
+  // Of a block that cannot be read here, and of those below it, the header has to do.
+  const whole = blocks.slice(blocks.findLastIndex(({ unknown }) => unknown !== undefined) + 1)
+  if (whole.length === 0) throw wrong(upstream, unknownText(blocks.at(-1)!))
+  const receipts = await receiptsOf(upstream, whole, options)
+  return {
+    unread: blocks.slice(0, blocks.length - whole.length).map(({ header }) => encodeHeader(header)),
+    blocks: whole.map((block, at) => startBlock(upstream, block, receipts[at]!)),
+  }
 }
+
+const unknownText = ({ number, unknown }: FetchedBlock) =>
+  `block ${number}: type 0x${unknown!.type.toString(16)} of transaction ${unknown!.at} is not supported`
 
 /** Of each block; one by one where the upstream does not give those of a block at once. */
 async function receiptsOf(

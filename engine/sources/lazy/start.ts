@@ -52,6 +52,8 @@ export type KnownChain = {
   /** Nothing up to here is left for another chain while the node runs; undefined: whoever starts it again wants it so. */
   readonly finalized: number | undefined
   readonly isUnfoldable: (number: number) => boolean
+  /** A block above the head that cannot be executed here, and why. */
+  readonly past?: { readonly number: number; readonly why: string } | undefined
   /** undefined: it has none. */
   readonly hashOf: (number: number) => Hex | undefined
 }
@@ -163,7 +165,7 @@ async function checkFinal(
     throw wrong(by[0]!, `block ${finalized} is ${hash} there and ${ours} here, where it is final`)
 }
 
-/** undefined: it goes on. */
+/** undefined: it goes on. @throws {LazyStartError} */
 function reasonToBegin(
   known: KnownChain,
   of: {
@@ -175,6 +177,10 @@ function reasonToBegin(
 ): string | undefined {
   if (known.isCut) return 'a start that began it anew was cut off'
   const { head, keptUpTo, giving, options } = of
+  const { past } = known
+  if (past !== undefined && head.number <= past.number)
+    throw new LazyStartError(`the upstreams have no block after ${past.number} yet`)
+  if (past !== undefined) return past.why
   const ours = known.head
   const behind = head.number - ours
   const depth = Math.max(...giving.map(({ depth }) => depth!))

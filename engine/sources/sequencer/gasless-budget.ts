@@ -7,7 +7,7 @@ import type { BlockExecution, ExecutedTransaction } from '../../execution/transa
 import { feesOf } from '../../execution/transaction/validation.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 
-/** `waits`: this one and later ones are for the next block; `never`: it is above the bound alone. */
+/** `waits`: this one and later ones are for the next block. `never`: it alone is above the bound. */
 export type GaslessVerdict = 'fits' | 'waits' | 'never'
 
 export class GaslessBudget {
@@ -33,7 +33,7 @@ export class GaslessBudget {
     return this.#spentIn === execution
   }
 
-  /** Judges the newest transaction of the block, which is free. The caller takes it back unless it fits. */
+  /** Judges the block's newest transaction, which is free. The caller reverts it unless it fits. */
   judge(execution: BlockExecution): GaslessVerdict {
     if (this.#limit === undefined || this.#usedIn(execution) <= this.#limit) return 'fits'
     if (gasOf(execution.executed.at(-1)!) > this.#limit) return 'never'
@@ -41,7 +41,7 @@ export class GaslessBudget {
     return 'waits'
   }
 
-  /** Blocks are only added to and cut short, so a last transaction that is still there means that those before it are. */
+  /** Blocks grow and are cut at their end, so those before a known last transaction are known too. */
   #usedIn(execution: BlockExecution): bigint {
     const { executed } = execution
     const before = this.#counted

@@ -6,12 +6,16 @@ import type { TrackedBlock, TrackerEvent } from './tracker-types.ts'
 const MOST_LOSSES = 2
 
 /** Whoever drives asks all upstreams; until then it goes on as it can. */
-export function leave<B extends TrackedBlock>(state: TrackerState<B>, why: string): void {
+export function leave<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  why: string,
+  past?: number,
+): void {
   const { now, times } = state.options
   if (state.lazyStart === undefined || state.isBeginning || now() < state.leftAtMs) return
   state.leftAtMs = now() + times.maxBackoffMs
   count(state, 'upstream_state_left')
-  emit(state, { type: 'left', why })
+  emit(state, { type: 'left', why, past })
 }
 
 export function checkDepth<B extends TrackedBlock>(state: TrackerState<B>, leader: Source): void {

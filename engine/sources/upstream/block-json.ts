@@ -7,6 +7,7 @@ import {
   readArray,
   readBytes,
   readObject,
+  readQuantity,
 } from '../../flashblocks/fields.ts'
 import { decodeBlock } from '../../primitives/block-codec.ts'
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
@@ -15,6 +16,7 @@ import { hashHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
+import { unknownType } from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { decodeHeaderJson } from './header-json.ts'
 import { encodeTransactionJson } from './transaction-json.ts'
@@ -28,6 +30,16 @@ export type FetchedBlock = {
   readonly transactions: readonly Bytes[]
   /** Of the transactions. */
   readonly bytes: number
+  /** Nobody can execute the block here. */
+  readonly unknown?: UnknownType
+}
+
+/** The transaction `at` this index is of a type that this node does not know. */
+export type UnknownType = {
+  readonly type: number
+  readonly at: number
+  /** The upstream gives no bytes of it. The block has no transactions then, and may be another. */
+  readonly isClaimed: boolean
 }
 
 /** A block whose JSON does not give it back exactly. */
@@ -35,8 +47,12 @@ export type Part = {
   readonly hash: Hex
   readonly why: string
   readonly header: Header | undefined
-  /** `raw` is undefined where the fields do not come out as the hash. */
-  readonly transactions: readonly { readonly hash: Hex; readonly raw: Bytes | undefined }[]
+  /** `raw` is undefined where the fields give another hash. `unknown` is a type nobody knows here. */
+  readonly transactions: readonly {
+    readonly hash: Hex
+    readonly raw: Bytes | undefined
+    readonly unknown?: number
+  }[]
 }
 
 /** @throws {Refusal} */
@@ -73,12 +89,34 @@ function readTransaction(json: unknown): Part['transactions'][number] {
     return { hash: bytesToHex(readBytes(json, 'transaction', 32)), raw: undefined }
   const hash = bytesToHex(readBytes(field(json, 'hash'), 'transaction.hash', 32))
   try {
+    const unknown = unknownTypeOf(json)
+    if (unknown !== undefined) return { hash, raw: undefined, unknown }
     const raw = encodeTransactionJson(json)
     return { hash, raw: hashOf(raw) === hash ? raw : undefined }
   } catch (error) {
     if (error instanceof Refusal) return { hash, raw: undefined }
     throw error
   }
+}
+
+/** @throws {Refusal} */
+function unknownTypeOf(json: JsonObject): number | undefined {
+  const type = Number(readQuantity(field(json, 'type') ?? '0x0', 'type', 7))
+  return type === 0 ? undefined : unknownType(Uint8Array.of(type))
+}
+
+/** A block of which one transaction can be had in no way, because its type is unknown. */
+export function claimedBlock(
+  { hash, transactions }: Part,
+  header: Header,
+  missing: Part['transactions'][number],
+): FetchedBlock {
+  const unknown = {
+    type: missing.unknown!,
+    at: transactions.indexOf(missing),
+    isClaimed: true,
+  }
+  return { ...linkOf(hash, header), header, transactions: [], bytes: 0, unknown }
 }
 
 /** @throws {Refusal} where the transactions are not those of the header */
@@ -90,16 +128,21 @@ export function wholeBlock(
   if (!equalBytes(orderedRoot(transactions), header.transactionsRoot))
     throw new Refusal('transactions', `a list with the root ${bytesToHex(header.transactionsRoot)}`)
   let bytes = 0
-  for (const { length } of transactions) bytes += length
-  return {
-    number: Number(header.number),
-    hash,
-    parentHash: bytesToHex(header.parentHash),
-    header,
-    transactions,
-    bytes,
+  let unknown: UnknownType | undefined
+  for (const [at, raw] of transactions.entries()) {
+    bytes += raw.length
+    const type = unknownType(raw)
+    if (type !== undefined) unknown ??= { type, at, isClaimed: false }
   }
+  const block = { ...linkOf(hash, header), header, transactions, bytes }
+  return unknown === undefined ? block : { ...block, unknown }
 }
+
+const linkOf = (hash: Hex, header: Header) => ({
+  number: Number(header.number),
+  hash,
+  parentHash: bytesToHex(header.parentHash),
+})
 
 export const hashOf = (raw: Bytes): Hex => bytesToHex(keccak256(raw))
 

@@ -9,6 +9,7 @@ import { hexToBytes, quantity } from '../../primitives/hex.ts'
 import { RlpError } from '../../primitives/rlp.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import {
+  claimedBlock,
   type FetchedBlock,
   hashOf,
   type Part,
@@ -92,6 +93,10 @@ function createFallback(upstream: Upstream) {
       params: [hash],
     }))
     const answers = await upstream.batch(calls, options)
+    const hidden = missing.find(
+      ({ unknown }, at) => unknown !== undefined && !isGiven(answers[at]!),
+    )
+    if (hidden !== undefined) return claimedBlock(part, header, hidden)
     const found = new Map<Hex, Bytes>()
     for (const [at, answer] of answers.entries()) {
       const { hash } = missing[at]!
@@ -114,6 +119,11 @@ function createFallback(upstream: Upstream) {
   return async (part: Asked, options: CallOptions): Promise<FetchedBlock> =>
     (await rawBlock(part, options)) ?? (await withRawTransactions(part, options))
 }
+
+const isGiven = (answer: Settled): boolean =>
+  'error' in answer
+    ? answer.error.kind !== 'refused'
+    : answer.result !== null && answer.result !== undefined
 
 /** What the writer is given. */
 export function sealedBlock({ hash, header, transactions }: FetchedBlock): SealedBlock {

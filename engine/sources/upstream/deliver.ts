@@ -1,5 +1,7 @@
 /** Blocks for the writer, and what follows when it refuses one. */
-import { EDIT } from '../writer/checks.ts'
+import type { Hex } from '../../primitives/bytes.ts'
+import { EDIT, TYPE } from '../writer/checks.ts'
+import { leave } from './begun.ts'
 import { mayAnswer, rest } from './choice.ts'
 import { count, emit, isUsable, replan, type Source, type TrackerState } from './tracker-state.ts'
 import type { Halt, Refusal, TrackedBlock, TrackerEvent } from './tracker-types.ts'
@@ -15,9 +17,9 @@ export function send<B extends TrackedBlock>(
   block: B,
   source: Source,
 ): boolean {
-  const refused = state.refused.get(block.hash)
-  if (refused !== undefined) {
-    refused.by.add(source)
+  if (isRefused(state, block, source)) {
+    // It is asked for again, of whoever is followed then.
+    replan(state)
     doubt(state, block)
     return false
   }
@@ -30,6 +32,33 @@ export function send<B extends TrackedBlock>(
     emit(state, { type: 'resumed' })
   }
   return true
+}
+
+function isRefused<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  { hash, unknown }: B,
+  source: Source,
+): boolean {
+  const before = state.refused.get(hash)
+  // Somebody shows all of the block, so whoever gave no bytes of a transaction was wrong about it.
+  if (unknown === undefined && before?.isClaimed === true) state.refused.delete(hash)
+  else if (before !== undefined) before.by.add(source)
+  else if (unknown !== undefined) {
+    const { type, at, isClaimed } = unknown
+    const reason = `type 0x${type.toString(16)} of transaction ${at} is not supported`
+    noteRefused(state, hash, { field: TYPE, reason, isClaimed, by: new Set([source]) })
+  }
+  return state.refused.has(hash)
+}
+
+function noteRefused<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  hash: Hex,
+  refusal: NonNullable<ReturnType<TrackerState<B>['refused']['get']>>,
+): void {
+  state.refused.set(hash, refusal)
+  if (state.refused.size > MAX_REFUSED) state.refused.delete(state.refused.keys().next().value!)
+  count(state, 'upstream_refused_blocks')
 }
 
 /** What was sent on it is gone with it. */
@@ -49,9 +78,7 @@ export function onRefused<B extends TrackedBlock>(
     replan(state)
     return
   }
-  state.refused.set(hash, { field, reason, by: new Set([source]) })
-  if (state.refused.size > MAX_REFUSED) state.refused.delete(state.refused.keys().next().value!)
-  count(state, 'upstream_refused_blocks')
+  noteRefused(state, hash, { field, reason, by: new Set([source]) })
   replan(state)
   doubt(state, { number, hash })
 }
@@ -72,10 +99,31 @@ function doubt<B extends TrackedBlock>(
   }
   for (const source of by) if (source.rest?.why === 'doubted') source.rest = undefined
   const { now, times } = state.options
-  state.holdUntilMs = now() + times.maxBackoffMs
-  replan(state)
   const names = [...by].map(({ name }) => name).join(' and ')
-  halt(state, 'refused', `block ${number} is ${hash} at ${names}, but ${problemOf(refusal, 'its')}`)
+  const given = `block ${number} is ${hash} at ${names}, but ${problemOf(refusal, 'its')}`
+  if (refusal.field !== TYPE) {
+    state.holdUntilMs = now() + times.maxBackoffMs
+    replan(state)
+    halt(state, 'refused', given)
+  } else passBy(state, number, given)
+}
+
+/** A lazy state begins anew after a block that nobody can execute; a whole one stands still. */
+function passBy<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  number: number,
+  given: string,
+): void {
+  const { now, times } = state.options
+  const isLazy = state.lazyStart !== undefined
+  const hasNext = state.sources.some(({ head }) => head !== undefined && head.number > number)
+  state.holdUntilMs = now() + (isLazy && !hasNext ? times.pollMs : times.maxBackoffMs)
+  replan(state)
+  const after = isLazy
+    ? 'the state begins anew after it'
+    : 'a version that supports it goes on from this directory'
+  halt(state, 'type', `${given}; ${after}`)
+  if (hasNext) leave(state, given, number)
 }
 
 export function halt<B extends TrackedBlock>(
@@ -91,6 +139,7 @@ export function halt<B extends TrackedBlock>(
 function problemOf({ field, reason }: Refusal, whose: 'whose' | 'its'): string {
   if (field === EDIT)
     return `${whose} state was edited by hand: only the development chain that did it can go on`
+  if (field === TYPE) return `${whose} ${reason}`
   const why = reason === undefined ? '' : `: ${reason}`
   return `${whose} ${field} is not what this node computes${why}`
 }

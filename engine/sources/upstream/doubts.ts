@@ -32,6 +32,7 @@ export const haltDoubt = ({ why, message }: Halted): Doubt => ({
 const HALTS: Readonly<Record<Halt, string>> = {
   deep: 'the chain was replaced deeper than this node can go back',
   refused: 'all upstreams give a block that is not what this node computes',
+  type: 'the chain has a transaction of a type that this node does not support',
 }
 
 const BEGINS = 'the state begins anew'

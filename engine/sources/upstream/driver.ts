@@ -150,6 +150,7 @@ async function fetchBlocks(
     parentHash: fetched.parentHash,
     gasUsed: Number(fetched.header.gasUsed),
     bytes: fetched.bytes,
+    unknown: fetched.unknown,
     fetched,
   }))
 }

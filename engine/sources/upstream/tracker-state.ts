@@ -106,7 +106,7 @@ export type TrackerState<B extends TrackedBlock> = {
   tags: Tags
   tagsAtMs: number
   /** By hash, what the writer has refused: who has given it. */
-  readonly refused: Map<Hex, Refusal & { readonly by: Set<Source> }>
+  readonly refused: Map<Hex, Refusal & { readonly by: Set<Source>; readonly isClaimed?: boolean }>
   /** Nothing is fetched before. */
   holdUntilMs: number
   halted: { readonly why: Halt; readonly message: string } | undefined

@@ -1,6 +1,7 @@
 /** What the tracker hears, what it wants done, and its limits. */
 import type { Hex } from '../../primitives/bytes.ts'
 import type { Doubt } from '../doubt.ts'
+import type { UnknownType } from './block-json.ts'
 import type { FailureKind } from './error.ts'
 import type { Head } from './header-json.ts'
 import type { UpstreamLimits } from './limits.ts'
@@ -13,6 +14,8 @@ export type TrackedBlock = Point & {
   readonly gasUsed: number
   /** Of its transactions. */
   readonly bytes: number
+  /** It cannot be executed here, and is not sent. */
+  readonly unknown?: UnknownType | undefined
 }
 
 /** `request`: that of the effect that asked. Every such effect is answered once; `upstream` counts from 0 in the order of naming. */
@@ -73,8 +76,11 @@ export type TrackerEffect<B extends TrackedBlock> =
   /** The next block of the chain, for the writer. */
   | { readonly type: 'sealed'; readonly block: B }
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
-  /** Of a state that is fetched: our head seems to be none that it can be gone on from. Said again while it seems so. */
-  | { readonly type: 'left'; readonly why: string }
+  /**
+   * A state that is fetched cannot go on from our head, as it seems. Said again while it seems so.
+   * `past` is a block that nobody can execute here.
+   */
+  | { readonly type: 'left'; readonly why: string; readonly past?: number | undefined }
   | { readonly type: 'count'; readonly what: TrackerCount; readonly by: number }
   /** For the log. */
   | { readonly type: 'warning'; readonly message: string }
@@ -86,8 +92,11 @@ export type TrackerEffect<B extends TrackedBlock> =
 /** In what a block is wrong, and why where there is more to say. */
 export type Refusal = { readonly field: string; readonly reason?: string | undefined }
 
-/** `deep`: the chain was replaced deeper than we can go back. `refused`: what all upstreams give is not what we compute. */
-export type Halt = 'deep' | 'refused'
+/**
+ * `deep`: the chain was replaced deeper than we can go back. `refused`: what all upstreams give is
+ * not what we compute. `type`: it has a transaction of a type that is not supported.
+ */
+export type Halt = 'deep' | 'refused' | 'type'
 export type Halted = { readonly why: Halt; readonly message: string }
 
 export type TrackerCount =

@@ -15,6 +15,9 @@ import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 /** Kind of what only a development chain's own rules can follow. */
 export const EDIT = 'editOfState'
 
+/** Kind of a transaction whose type is unknown here, or not allowed on this chain. */
+export const TYPE = 'transactionType'
+
 /** `kind` is a name of few, for counting; `ours` and `theirs` are for people. */
 export type Mismatch = { readonly kind: string; readonly ours: string; readonly theirs: string }
 

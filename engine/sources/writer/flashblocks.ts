@@ -264,10 +264,12 @@ function giveUp(
   { wrong, sequence }: { readonly wrong: Mismatch; readonly sequence: Sequence },
 ): void {
   const { kind, ours, theirs } = wrong
+  const number =
+    message.base?.blockNumber ?? message.blockNumber ?? state.chain.pending.handle.number
   warn(
     state,
     `mismatch_${snake(kind)}`,
-    `payload ${message.payloadId} index ${message.index}: ${kind} is ${ours} here, ${theirs} in the feed`,
+    `block ${number}, payload ${message.payloadId} index ${message.index}: ${kind} is ${ours} here, ${theirs} in the feed`,
   )
   if (hasOthers(state, feed)) {
     state.wrongDigests.push(digest)

@@ -4,7 +4,7 @@ import { dropPayload } from '../../flashblocks/sequence.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { wrongOfSenders } from '../applying/senders.ts'
 import { disown, disownSender } from './apply.ts'
-import { checkHeader, type Mismatch } from './checks.ts'
+import { checkHeader, type Mismatch, TYPE } from './checks.ts'
 import { appendOf, type LiveBlock, step } from './live-block.ts'
 import {
   count,
@@ -66,7 +66,7 @@ export function refuse(state: WriterState, sealed: SealedBlock, wrong: Mismatch)
   const message = `${wrong.kind} is ${wrong.ours} here, ${wrong.theirs} at its source`
   if (hash !== undefined && isFirstTime(state, bytesToHex(hash))) {
     warn(state, 'sealed_refused', `canonical block ${number} is refused: ${message}`)
-    const reason = wrong.kind === 'transaction' ? { reason: wrong.ours } : {}
+    const reason = reasonOf(wrong)
     emit(state, { type: 'refused', number, hash, field: wrong.kind, ...reason })
     return
   }
@@ -77,6 +77,11 @@ export function refuse(state: WriterState, sealed: SealedBlock, wrong: Mismatch)
     publish(state)
   }
   halt(state, sealed, message)
+}
+
+function reasonOf({ kind, ours, theirs }: Mismatch): { readonly reason?: string } {
+  if (kind === 'transaction') return { reason: ours }
+  return kind === TYPE ? { reason: `type ${theirs} is not supported` } : {}
 }
 
 export const halt = (state: WriterState, { number }: SealedBlock, message: string) =>

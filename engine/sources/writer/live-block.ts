@@ -14,14 +14,16 @@ import type {
   BlockSums,
   ExecutedTransaction,
 } from '../../execution/transaction/types.ts'
+import { isTypeKnown } from '../../execution/transaction/validation.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
-import type { Transaction } from '../../primitives/transaction.ts'
+import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import {
   decodeTransaction,
   type SenderOf,
   TransactionError,
+  unknownType,
 } from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
@@ -32,7 +34,7 @@ import type { BlockHandle } from '../../views/types.ts'
 import type { ToldSenders } from '../applying/senders.ts'
 import type { LeaderDiff } from '../applying/types.ts'
 import { attributesAfter } from '../base-attributes.ts'
-import { EDIT, type Mismatch, mismatch } from './checks.ts'
+import { EDIT, type Mismatch, mismatch, TYPE } from './checks.ts'
 
 export type LiveBlock = {
   readonly handle: BlockHandle
@@ -201,10 +203,14 @@ export async function executeAll(
 ): Promise<Mismatch | undefined> {
   for (const [at, raw] of transactions.entries()) {
     if (at < from) continue
+    const unknown = unknownType(raw)
+    if (unknown !== undefined) return wrongType(unknown, at)
     const transaction = decodeOne(raw, senderOf)
     if ('error' in transaction) return mismatch('transaction', transaction.error, `number ${at}`)
     if (!execution.rules.hasEdits && isEdit(transaction))
       return mismatch(EDIT, 'no rule', 'made by hand, as on development chains')
+    if (isSigned(transaction) && !isTypeKnown(transaction, execution.rules))
+      return wrongType(transaction.type, at)
     const result = await execution.execute(transaction)
     if (result.status === 'invalid')
       return mismatch('transaction', result.reason.message, `number ${at}`)
@@ -212,6 +218,9 @@ export async function executeAll(
   }
   return undefined
 }
+
+const wrongType = (type: number, at: number): Mismatch =>
+  mismatch(TYPE, 'not supported', `0x${type.toString(16)} of transaction ${at}`)
 
 /** The header of the transactions so far. */
 export function headerOf(

@@ -6,12 +6,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
 import type { Transaction } from '../../../engine/primitives/transaction.ts'
 import {
   makeDeposit,
   signTransaction,
   type UnsignedTransaction,
 } from '../../../engine/primitives/transaction-codec.ts'
+import { hashOf } from '../../../engine/sources/upstream/block-json.ts'
 import { createBlockReader, sealedBlock } from '../../../engine/sources/upstream/blocks.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { conformance, isAbsent } from '../../fixtures/blocks.ts'
@@ -203,6 +205,46 @@ describe('what the JSON does not give back', () => {
     expect((error as UpstreamError).kind).toBe('wrong')
     expect((error as UpstreamError).message).toContain(message)
     expect((error as UpstreamError).message).toContain('http://fake: block 7'.slice(0, 12))
+  })
+})
+
+describe('a transaction of a type that nobody knows here', () => {
+  const strange = { ...TRANSFER, raw: hexToBytes('0x7bc10a') } as Transaction
+  const { hash: strangeHash, raw, raws } = madeBlock([deposit(), strange])
+  const { json } = madeBlock([deposit(), TRANSFER])
+  const name = hashOf(strange.raw)
+  const [first, second] = json.transactions
+  const strangeJson = {
+    ...json,
+    ...{ hash: strangeHash, transactionsRoot: bytesToHex(orderedRoot(raws)) },
+    transactions: [first, { ...second, hash: name, type: '0x7b' }],
+  }
+  const given =
+    (others: Readonly<Record<string, unknown>>): Handler =>
+    (method) =>
+      method === 'eth_getBlockByNumber' ? strangeJson : others[method]
+
+  test.each([
+    ['a whole block', { debug_getRawBlock: raw }],
+    ['a raw transaction', { eth_getRawTransactionByHash: bytesToHex(strange.raw) }],
+  ])('in %s: all of the block is there', async (_, others) => {
+    expect(await read(given(others)).block).toMatchObject({
+      ...{ hash: strangeHash, transactions: raws },
+      unknown: { type: 0x7b, at: 1, isClaimed: false },
+    })
+  })
+  test('of which the upstream gives no bytes', async () => {
+    expect(await read(given({})).block).toMatchObject({
+      ...{ hash: strangeHash, transactions: [] },
+      unknown: { type: 0x7b, at: 1, isClaimed: true },
+    })
+  })
+  test('an upstream that fails is not taken for one that gives none', async () => {
+    const failing: Handler = (method) => {
+      if (method === 'eth_getRawTransactionByHash') throw new UpstreamError('silent', 'no answer')
+      return given({})(method, [])
+    }
+    await expect(read(failing).block).rejects.toThrow('no answer')
   })
 })
 

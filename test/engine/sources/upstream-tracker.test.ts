@@ -1037,6 +1037,60 @@ describe('what the writer refuses', () => {
     expect(trial.canonical.hash).toBe('0xaa0068')
     expect(trial.of('resumed').length).toBe(1)
   })
+  describe('for a transaction of an unknown type', () => {
+    /** Block 102 has it, and the upstreams have a block more. */
+    const strange = (isClaimed: boolean): Block => ({
+      ...grow(grow(MAIN, 1, 'aa'), 1, 'aa'),
+      unknown: { type: 0x7b, at: 3, isClaimed },
+    })
+    const TEXT = 'but its type 0x7b of transaction 3 is not supported'
+
+    test('a whole state stands still and says why', () => {
+      const trial = new Trial(2).tick()
+      const block = strange(false)
+      for (const one of trial.sources) one.head = grow(block, 3, 'aa')
+      trial.pass(60_000)
+      expect(numbers(trial.sent)).toEqual([101])
+      expect(trial.of('halted')).toEqual([
+        {
+          ...{ type: 'halted', why: 'type' },
+          message: `block 102 is 0xaa0066 at u0 and u1, ${TEXT}; a version that supports it goes on from this directory`,
+        },
+      ])
+      expect(trial.status.halted?.outside).toBe(
+        'the chain has a transaction of a type that this node does not support',
+      )
+      expect(trial.of('left')).toEqual([])
+    })
+    test('a state that is fetched begins after it, once there is a block after it', () => {
+      const trial = new Trial(1, { lazyStart: 50 }).tick()
+      const [source] = trial.sources as [Source]
+      source.head = strange(false)
+      trial.pass(3_000)
+      expect([trial.of('halted').length, trial.of('left')]).toEqual([1, []])
+      source.head = grow(source.head, 1, 'aa')
+      trial.pass(1_000)
+      expect(trial.of('left')).toMatchObject([{ past: 102, why: expect.stringContaining(TEXT) }])
+      trial.apply({ type: 'beginning' })
+      source.head = grow(source.head, 2, 'aa')
+      trial.canonical = at(source.head, 103)!
+      const { number, hash } = trial.canonical
+      trial.apply({ type: 'begun', head: { number, hash }, safe: 20, finalized: 20 })
+      trial.pass(3_000)
+      expect(trial.canonical.number).toBe(105)
+      expect(trial.of('resumed').length).toBe(1)
+    })
+    test('that one upstream claims without its bytes, another one is asked', () => {
+      const trial = new Trial(2).tick()
+      const [liar, other] = trial.sources as [Source, Source]
+      liar.head = strange(true)
+      other.head = grow(MAIN, 2, 'aa')
+      trial.pass(5_000)
+      expect(trial.canonical.number).toBe(102)
+      expect(trial.of('halted')).toEqual([])
+      expect(trial.order).toEqual([1])
+    })
+  })
   test('in a branch does not take the branch', () => {
     const trial = new Trial(1).tick()
     trial.isWriterHeld = true

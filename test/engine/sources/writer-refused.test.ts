@@ -3,6 +3,8 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import type { ProducedBlock } from '../../fixtures/producer.ts'
 import { createBranches, seal, show, worldWith } from '../../fixtures/writer-branches.ts'
@@ -130,4 +132,51 @@ test('a block that goes on where the promised one ended says nothing', async () 
   await seal(world, a[1]!)
   await world.settle({ ticks: true })
   expect([world.heads().canonical, told(world, 'replaced')]).toEqual([at(a[1]!), []])
+})
+
+describe('a transaction of a type that is not supported', () => {
+  const blob = signTransaction(
+    {
+      ...({ type: 3, chainId: 196n, nonce: 0n, to: new Uint8Array(20), value: 0n } as const),
+      ...{ gasLimit: 21_000n, input: new Uint8Array(0), accessList: [], maxFeePerGas: 10n ** 10n },
+      ...{ maxPriorityFeePerGas: 0n, maxFeePerBlobGas: 1n, blobVersionedHashes: [WRONG_HASH] },
+    },
+    new Uint8Array(32).fill(7),
+  )
+  test.each([
+    ['0x7b', hexToBytes('0x7bc10a')],
+    ['0x3', blob.raw],
+  ])(
+    '%s in a flashblock: the block and the type are named, and its canonical block is taken',
+    async (type, raw) => {
+      const world = await worldAt(1)
+      const [first, second] = a[1]!.flashblocks
+      await world.packet(first!)
+      const { delta } = second!
+      const transactions = [...delta.transactions, raw]
+      await world.packet({ ...second!, delta: { ...delta, transactions } })
+      const { payloadId } = second!
+      expect(told(world, 'warning')).toEqual([
+        {
+          type: 'warning',
+          message: `block 2, payload ${payloadId} index 1: transactionType is not supported here, ${type} of transaction ${delta.transactions.length - 1 + 1} in the feed`,
+        },
+      ])
+      expect(world.count('mismatch_transaction_type')).toBe(1)
+      expect(world.heads().pending[0]).toBe(1)
+      await seal(world, a[1]!, known(a[1]!))
+      expect(world.heads().canonical).toEqual(at(a[1]!))
+    },
+  )
+  test('in a canonical block: its source hears of the type', async () => {
+    const world = await worldAt(1)
+    const transactions = [...a[1]!.sealed.transactions, blob.raw]
+    await seal(world, a[1]!, { ...known(a[1]!), transactions, hash: WRONG_HASH })
+    await world.settle({ ticks: true })
+    const reason = `type 0x3 of transaction ${transactions.length - 1} is not supported`
+    expect(told(world, 'refused')).toEqual([
+      { type: 'refused', number: 2, hash: WRONG_HASH, field: 'transactionType', reason },
+    ])
+    expect(world.heads().canonical[0]).toBe(1)
+  })
 })

@@ -252,8 +252,8 @@ export const MUTANTS: readonly Mutant[] = [
       ),
       edit(
         `${WRITER}/hand-over`,
-        "import { checkHeader, type Mismatch } from './checks.ts'\n",
-        "import { checkHeader, type Mismatch } from './checks.ts'\nimport { onAppended } from './appended.ts'\n",
+        "import { checkHeader, type Mismatch, TYPE } from './checks.ts'\n",
+        "import { checkHeader, type Mismatch, TYPE } from './checks.ts'\nimport { onAppended } from './appended.ts'\n",
       ),
       edit(
         `${WRITER}/answers`,

@@ -4,7 +4,7 @@ import type { ChainSpec } from '../../../../engine/chainspec/types.ts'
 import { encodeBlock } from '../../../../engine/primitives/block-codec.ts'
 import type { Bytes, Hex } from '../../../../engine/primitives/bytes.ts'
 import { decodeHeader, encodeHeader } from '../../../../engine/primitives/header-codec.ts'
-import { bytesToHex, quantity } from '../../../../engine/primitives/hex.ts'
+import { bytesToHex, hexToBytes, quantity } from '../../../../engine/primitives/hex.ts'
 import { EMPTY_OMMERS, keccak256 } from '../../../../engine/primitives/keccak.ts'
 import { orderedRoot } from '../../../../engine/primitives/ordered-root.ts'
 import {
@@ -59,8 +59,9 @@ function transactionOf(number: number, salt: number) {
   return made
 }
 
-function make(number: number, parentHash: Bytes, salt: number): Made {
-  const { raw, hash } = transactionOf(number, salt)
+function make(number: number, parentHash: Bytes, salt: number, other?: Bytes): Made {
+  const { raw, hash } =
+    other === undefined ? transactionOf(number, salt) : { raw: other, hash: keccak256(other) }
   const logs = [{ address: ZERO_20, topics: [hash], data: bigintToBytes(5n, 3) }]
   const logsBloom = bloomOf(logs)
   const common = { type: 0, status: 1, cumulativeGasUsed: 25_000n } as const
@@ -244,6 +245,46 @@ test('a chain of a few blocks is begun with all of them', async () => {
   const upstream = new ChainUpstream(makeChain(FIRST + 3))
   const begun = await startLazy(alone(upstream.as()), options())
   expect(begun.head.number).toBe(FIRST + 3)
+})
+
+describe('a block with a transaction of an unknown type', () => {
+  const STRANGE = FIRST + 295
+  const strange = makeChain(FIRST + 300, [
+    ...long.slice(0, STRANGE - FIRST),
+    make(STRANGE, keccak256(long[STRANGE - FIRST - 1]!.header), 0, hexToBytes('0x7bc10a')),
+  ])
+
+  test('stands among those that a state begins with as a header', async () => {
+    const { database, ...rest } = options()
+    const begun = await startLazy(alone(new ChainUpstream(strange).as()), { database, ...rest })
+    const store = openStore(database)
+    expect(store.lazyStart()).toEqual({ block: begun.head, oldestBlock: STRANGE + 1 })
+    expect(bytesToHex(store.hashOfNumber(STRANGE)!)).toBe(strange[STRANGE - FIRST]!.hash)
+  })
+  test('is nothing that a state begins at', async () => {
+    const upstream = new ChainUpstream(strange.slice(0, STRANGE - FIRST + 1))
+    await expect(startLazy(alone(upstream.as()), options())).rejects.toThrow(
+      `block ${STRANGE}: type 0x7b of transaction 0 is not supported`,
+    )
+  })
+  test('above the head: the state begins after it, as soon as there is a block', async () => {
+    const upstream = new ChainUpstream(strange.slice(0, STRANGE - FIRST))
+    const given = options()
+    await startLazy(alone(upstream.as()), given)
+    const head = STRANGE - 1
+    const known = {
+      ...{ head, oldestBlock: head - 19, lazyStart: head, isCut: false, finalized: undefined },
+      isUnfoldable: () => false,
+      hashOf: (number: number) => long[number - FIRST]?.hash,
+    }
+    const past = { number: STRANGE, why: 'it cannot be executed' }
+    const plan = () => planLazy(alone(upstream.as()), { ...known, past }, given)
+    upstream.chain = strange.slice(0, STRANGE - FIRST + 1)
+    await expect(plan()).rejects.toThrow(`the upstreams have no block after ${STRANGE} yet`)
+    upstream.chain = strange
+    const found = await plan()
+    expect(found).toMatchObject({ status: 'anew', why: past.why, start: { keptUpTo: head } })
+  })
 })
 
 describe('a directory that was begun', () => {
