@@ -240,10 +240,12 @@ function isSame(view: ChainView, told: ToldBlock): boolean {
 /** On the same parent: as many transactions as are the same at the same places with the same outcome, because all before them is. */
 function commonTransactions(told: ToldBlock, block: Block): number {
   if (!runsAlike(told.header, block.header)) return 0
-  const { transactions } = told.contents
+  const { transactions, receipts } = told.contents
   let at = 0
   while (at < transactions.length && at < block.transactionCount) {
     if (!equalBytes(transactions[at]!.hash, block.transactionHash(at)!)) break
+    // Another refund of gas changes balances, which what follows may have read.
+    if (receipts[at]!.cumulativeGasUsed !== block.receipt(at)!.cumulativeGasUsed) break
     at++
   }
   return at

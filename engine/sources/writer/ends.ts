@@ -8,9 +8,8 @@ import type { FlashblockPacket } from './flashblocks.ts'
 import { handOver, noMemory } from './hand-over.ts'
 import { headerOf, type LiveBlock, step } from './live-block.ts'
 import { heldOn } from './packets.ts'
-
 import { count, isReplaced, publish, type WriterState, wakeAt, warn } from './state.ts'
-import { askRoot, close, partsOf } from './steps.ts'
+import { addPostExec, askRoot, close, hasPostExec, partsOf } from './steps.ts'
 
 type Roots = { readonly stateRoot: LiveBlock['hash']; readonly withdrawalsRoot: LiveBlock['hash'] }
 
@@ -19,8 +18,6 @@ export async function nameEnd(state: WriterState): Promise<boolean> {
   const { pending } = state.chain
   if ((pending.state !== 'open' && pending.state !== 'ended') || isReplaced(state, pending))
     return false
-  // The name is of the block with its last transaction, which its canonical block brings.
-  if (pending.refunds !== 'none') return false
   const names = heldOn(state, pending.handle.number)
   if (names.length === 0) return false
   if (state.options.isLazy === true) return nameByWord(state, pending, names)
@@ -48,7 +45,8 @@ function notePrefix(
 ): void {
   block.prefix = { ...named, index: block.index }
   const names = heldOn(state, block.handle.number)
-  if (names.length > 0 && !isNamed(named.hash, names))
+  // With a post-exec transaction the prefix is not all of the block yet.
+  if (names.length > 0 && !hasPostExec(block) && !isNamed(named.hash, names))
     warnOfParent(state, block, { hash: named.hash, names })
 }
 
@@ -59,11 +57,23 @@ async function nameByRoot(
   names: readonly FlashblockPacket[],
 ): Promise<boolean> {
   const { prefix } = block
-  if (prefix === undefined || !isNamed(prefix.hash, names)) return false
+  if (prefix === undefined) return false
+  // A post-exec transaction changes nothing in the state: the root is the same with it.
+  let named: Pick<LiveBlock, 'header' | 'hash'> = prefix
+  const isRight = () => {
+    named = headerOf(partsOf(block), rootsIn(prefix.header))
+    return isNamed(named.hash, names)
+  }
+  if (hasPostExec(block) ? !(await addPostExec(state, block, isRight)) : !isRight()) return false
   await closeNamed(state, block)
-  finish(state, block, prefix)
+  finish(state, block, named)
   return true
 }
+
+const rootsIn = ({ stateRoot, withdrawalsRoot }: Header): Roots => ({
+  stateRoot,
+  withdrawalsRoot: withdrawalsRoot ?? ZERO_32,
+})
 
 const isNamed = (hash: LiveBlock['hash'], names: readonly FlashblockPacket[]): boolean =>
   names.some(({ message }) => equalBytes(message.base!.parentHash, hash))
@@ -102,8 +112,11 @@ async function nameByWord(
       wakeAt(state, state.options.now() + waitMs)
       continue
     }
+    if (block.state === 'open') {
+      if (!(await addPostExec(state, block))) continue
+      await closeNamed(state, block)
+    }
     if (!block.isProven) count(state, 'parent_unproven')
-    if (block.state === 'open') await closeNamed(state, block)
     // Its state root is the canonical block's to say.
     const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
     const { header } = headerOf(partsOf(block), roots)

@@ -22,7 +22,15 @@ import { executeAll, headerOf, type LiveBlock, newBlock, openExecution } from '.
 import { tellPayload, tellPromised } from './promised.ts'
 import type { Received } from './shelf.ts'
 import { count, emit, flush, freeMemory, publish, type WriterState, warn } from './state.ts'
-import { addIncrement, discard, end } from './steps.ts'
+import {
+  addIncrement,
+  addPostExec,
+  discard,
+  end,
+  executeAgain,
+  isRestated,
+  reopen,
+} from './steps.ts'
 import { stateAfter, withScout } from './waits.ts'
 
 export type FlashblockPacket = Received & { readonly message: Flashblock }
@@ -56,27 +64,75 @@ export async function begin(
     hash: parent.hash,
     open,
   })
+  const run = () => executeFlashblock(state, block, { message, startedMs })
+  const { transactions } = message.delta
+  const isReplacing = state.chain.pending !== parent
+  if (!(await replaceWith(state, packet, { block, sequence, run, transactions }))) return
+  state.early.clear()
+  if (isReplacing) count(state, 'payload_replaced')
+  await show(state, block, { packet, startedMs, from: 0 })
+}
+
+/**
+ * Executes a block that takes the place of what stands on its parent.
+ * @param next `transactions`: all of the block. @returns false: nothing was changed @throws {MissingError} {ViewError} with nothing changed
+ */
+async function replaceWith(
+  state: WriterState,
+  packet: FlashblockPacket,
+  next: {
+    readonly block: LiveBlock
+    readonly sequence: Sequence
+    readonly run: () => Promise<Mismatch | 'full' | undefined>
+    readonly transactions: readonly Bytes[]
+  },
+): Promise<boolean> {
+  const { block, sequence, transactions } = next
+  const open = block.open!
+  const { attributes } = open.execution
   let failed: Mismatch | 'full' | undefined = 'full'
   try {
-    failed = await withScout(
-      state,
-      () => executeFlashblock(state, block, { message, startedMs }),
-      async () => ({ ...open, attributes, begins: true, transactions: message.delta.transactions }),
-    )
+    failed = await withScout(state, next.run, async () => ({
+      ...open,
+      ...{ attributes, begins: true, transactions },
+    }))
   } finally {
     if (failed !== undefined) discard(state, block)
   }
-  if (failed === 'full') return freeMemory(state)
-  if (failed !== undefined) return giveUp(state, packet, { wrong: failed, sequence })
+  if (failed === 'full') freeMemory(state)
+  else if (failed !== undefined) giveUp(state, packet, { wrong: failed, sequence })
+  if (failed !== undefined) return false
+  const { chain } = state
+  const parent = block.parent!
   state.sequence = sequence
-  state.early.clear()
-  if (state.chain.pending !== parent) {
-    state.chain.cutAbove(parent)
-    count(state, 'payload_replaced')
-  }
-  state.chain.add(block)
-  state.chain.pending = block
-  await show(state, block, { packet, startedMs, from: 0 })
+  if (chain.pending !== parent) chain.cutAbove(parent)
+  chain.add(block)
+  chain.pending = block
+  return true
+}
+
+/** The due flashblock, and with its refunds again what was shown of the block: gas, receipts and balances are others. */
+async function restate(
+  state: WriterState,
+  packet: FlashblockPacket,
+  sequence: Sequence,
+): Promise<void> {
+  const startedMs = state.options.now()
+  const { message } = packet
+  const before = state.chain.pending
+  const { attributes, rules, executed } = before.open!.execution
+  const postExec = postExecIn(message.delta.postExec)
+  const wrong = checkPostExec(attributes, rules, postExec)
+  if (wrong !== undefined) return giveUp(state, packet, { wrong, sequence })
+  const block = reopen(state, before, postExec)
+  const shown = executed.map(({ transaction }) => transaction.raw)
+  const transactions = [...shown, ...message.delta.transactions]
+  const run = async () =>
+    (await executeAgain(state, block, before)) ??
+    (await executeFlashblock(state, block, { message, startedMs }))
+  if (!(await replaceWith(state, packet, { block, sequence, run, transactions }))) return
+  count(state, 'refunds_restated')
+  await show(state, block, { packet, startedMs, from: shown.length })
 }
 
 /** The due index of the payload in progress. @throws {MissingError} {ViewError} with nothing changed */
@@ -94,10 +150,10 @@ export async function extend(
     )
   const startedMs = state.options.now()
   const { execution } = open
+  if (isRestated(execution, message)) return restate(state, packet, sequence)
   const from = execution.executed.length
   const checkpoint = execution.checkpoint()
   const { postExec } = execution.attributes
-  const { refunds } = block
   let failed: Mismatch | 'full' | undefined = 'full'
   try {
     failed = await withScout(
@@ -114,7 +170,6 @@ export async function extend(
     if (failed !== undefined) {
       execution.revert(checkpoint)
       execution.refund(postExec)
-      block.refunds = refunds
     }
   }
   if (failed === 'full') return freeMemory(state)
@@ -137,8 +192,7 @@ async function executeFlashblock(
   const postExec = postExecIn(delta.postExec)
   const early = checkPostExec(execution.attributes, execution.rules, postExec)
   if (early !== undefined) return early
-  const isApplied = execution.refund(postExec)
-  block.refunds = !isApplied ? 'changed' : postExec === undefined ? 'none' : 'applied'
+  if (!execution.refund(postExec)) throw new Error('refunds of earlier transactions are others')
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
   const place = { number: block.handle.number, index, payloadId }
@@ -177,7 +231,7 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
   const { execution } = block.open!
   const { attributes } = execution
   const { delta, index } = message
-  const isPlain = block.refunds === 'none'
+  const isPlain = attributes.postExec === undefined
   return (
     (index === 0
       ? checkFirstTransaction(state.options.chain, attributes, execution.executed[0]?.transaction)
@@ -249,7 +303,7 @@ export async function endIfComplete(state: WriterState): Promise<void> {
   const { pending } = state.chain
   const { payload } = state.sequence
   if (payload?.isComplete !== true || payload.payloadId !== pending.payloadId) return
-  if (pending.state !== 'open' || pending.refunds !== 'none') return
+  if (pending.state !== 'open' || !(await addPostExec(state, pending))) return
   pending.isProven = true
   await end(state, pending)
 }

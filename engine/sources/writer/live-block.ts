@@ -62,8 +62,6 @@ export type LiveBlock = {
   prefix: { readonly index: number; readonly header: Header; readonly hash: Bytes } | undefined
   /** Its End or target index said that all is there; no hole is left. */
   isProven: boolean
-  /** Refunds of gas that its newest flashblock states: in our sums, or not, where it has changed those of earlier ones. */
-  refunds: 'none' | 'applied' | 'changed'
   /** The canonical block that it was found equal to, or executed for. */
   sealed: SealedBlock | undefined
   /** Executed for its source alone: no head until it is canonical. */
@@ -124,7 +122,6 @@ export const newBlock = (
   rootIndex: -1,
   prefix: undefined,
   isProven: false,
-  refunds: 'none',
   sealed: undefined,
   isWhole: false,
   isDisowned: false,

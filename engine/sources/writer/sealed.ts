@@ -5,10 +5,9 @@ import { dropPayload, isOver } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
-import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
+import { equalBytes } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { StoreReader } from '../../storage/types.ts'
-import { WHOLE_INDEX } from '../../views/whole-index.ts'
 import { waitsForDiff } from './apply.ts'
 import {
   checkHeader,
@@ -22,7 +21,7 @@ import { isAnyConnected, overEnd } from './feeds.ts'
 import { halt, handOver, noMemory } from './hand-over.ts'
 import { compareTransactions, executeAll, headerOf, type LiveBlock } from './live-block.ts'
 import { count, emit, publish, type QueuedBlock, type WriterState, wakeAt, warn } from './state.ts'
-import { addIncrement, close, end, partsOf } from './steps.ts'
+import { addRest, close, end, partsOf } from './steps.ts'
 import { ask, stateAfter, withScout } from './waits.ts'
 import { executeWhole, rootsOf, wholePlace } from './whole.ts'
 
@@ -195,7 +194,7 @@ async function extendTo(
         }
       },
     )
-    isDone = wrong === undefined && (await addRest(state, block, { checkpoint, from }))
+    isDone = wrong === undefined && (await addRest(state, block, checkpoint))
   } finally {
     if (!isDone) {
       execution.revert(checkpoint)
@@ -212,25 +211,6 @@ async function extendTo(
     executeMs: state.options.now() - startedMs,
   })
   return true
-}
-
-/** False: there is no memory for it. */
-async function addRest(
-  state: WriterState,
-  block: LiveBlock,
-  {
-    checkpoint,
-    from,
-  }: {
-    readonly checkpoint: ReturnType<NonNullable<LiveBlock['open']>['execution']['checkpoint']>
-    readonly from: number
-  },
-): Promise<boolean> {
-  const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
-  const { header, hash } = headerOf(partsOf(block), roots)
-  const diff = await block.open!.execution.diff(checkpoint)
-  const part = { index: WHOLE_INDEX, header, hash, diff, from }
-  return addIncrement(state, block, part) === 'added'
 }
 
 /** Whether flashblocks of the block may be under way still: it comes by another road than they do. */

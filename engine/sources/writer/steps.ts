@@ -1,9 +1,31 @@
-/** The small steps of a block's life that both of its sources take. */
-import type { BlockSums } from '../../execution/transaction/types.ts'
-import { encodeHeader } from '../../primitives/header-codec.ts'
+/**
+ * The small steps of a block's life that both of its sources take, and those of refunds of gas that flashblocks state (specs.optimism.io:
+ * Subblocks, post_exec_tx). Each restates the refunds of the whole block. They change balances, which a later transaction may read: where one
+ * of an earlier transaction changes, the block is executed again from its start.
+ */
+import { postExecIn } from '../../execution/transaction/post-exec.ts'
+import type {
+  BlockAttributes,
+  BlockCheckpoint,
+  BlockExecution,
+  BlockSums,
+} from '../../execution/transaction/types.ts'
+import type { Flashblock } from '../../flashblocks/types.ts'
+import { decodeHeader, encodeHeader } from '../../primitives/header-codec.ts'
+import { ZERO_32 } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
+import { WHOLE_INDEX } from '../../views/whole-index.ts'
+import { type Mismatch, mismatch } from './checks.ts'
 import { relayEnd } from './feeds.ts'
-import { contentOf, type LiveBlock, step } from './live-block.ts'
+import {
+  contentOf,
+  headerOf,
+  type LiveBlock,
+  newBlock,
+  type OpenPart,
+  openExecution,
+  step,
+} from './live-block.ts'
 import { emit, type WriterState } from './state.ts'
 
 /** All of the block's transactions are there: its root is the keeper's, where it keeps a trie. */
@@ -78,6 +100,19 @@ export function addIncrement(
   return 'added'
 }
 
+/** Adds what was executed after the checkpoint, which no flashblock has. False: there is no memory for it. */
+export async function addRest(
+  state: WriterState,
+  block: LiveBlock,
+  checkpoint: BlockCheckpoint,
+): Promise<boolean> {
+  const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
+  const { header, hash } = headerOf(partsOf(block), roots)
+  const diff = await block.open!.execution.diff(checkpoint)
+  const part = { index: WHOLE_INDEX, header, hash, diff, from: checkpoint.transactions }
+  return addIncrement(state, block, part) === 'added'
+}
+
 /** What a header is made of, while transactions may still come and after. */
 export function partsOf(block: LiveBlock): Pick<
   NonNullable<LiveBlock['content']>,
@@ -88,4 +123,88 @@ export function partsOf(block: LiveBlock): Pick<
   if (block.content !== undefined) return block.content
   const { attributes, rules } = block.open!.execution
   return { attributes, rules, sums: block.open!.execution.sums() }
+}
+
+/** Whether a flashblock gives earlier transactions of its block other refunds than they were shown with. */
+export function isRestated(execution: BlockExecution, { delta }: Flashblock): boolean {
+  const { postExec } = execution.attributes
+  const isSame = execution.refund(postExecIn(delta.postExec))
+  if (isSame) execution.refund(postExec)
+  return !isSame
+}
+
+export const hasPostExec = ({ open }: LiveBlock): boolean =>
+  open?.execution.attributes.postExec !== undefined
+
+/**
+ * The block of the same payload with other refunds, in which nothing is executed yet.
+ * @throws {ViewError} when the parent's state is gone
+ */
+export function reopen(
+  state: WriterState,
+  { parent, payloadId, feed, toldSenders, open }: LiveBlock,
+  postExec: BlockAttributes['postExec'],
+): LiveBlock & { readonly open: OpenPart } {
+  const attributes = { ...open!.execution.attributes, postExec }
+  const { handle, header, hash } = parent!
+  const again = openExecution(state, hash, attributes)
+  return Object.assign(
+    newBlock('begin', {
+      handle: state.options.publisher.begin(handle, payloadId),
+      ...{ parent, payloadId, feed, header, hash },
+      // The transactions are the same objects: what a leader has said of their senders is still its word.
+      toldSenders: new Map(toldSenders),
+    }),
+    { open: again },
+  )
+}
+
+/** Executes the flashblocks that were shown, with the refunds that the new block is opened with. */
+export async function executeAgain(
+  state: WriterState,
+  block: LiveBlock,
+  before: LiveBlock,
+): Promise<Mismatch | 'full' | undefined> {
+  const { execution } = block.open!
+  const { executed } = before.open!.execution
+  await execution.begin()
+  for (const { index, transactionCount, header: shown } of before.momentary) {
+    const checkpoint = index === 0 ? undefined : execution.checkpoint()
+    const from = execution.executed.length
+    for (const { transaction } of executed.slice(from, transactionCount)) {
+      const done = await execution.execute(transaction)
+      if (done.status === 'invalid')
+        return mismatch('transaction', done.reason.message, 'valid with the refunds before')
+      if (done.status === 'stopped') throw new Error('an execution without limits was stopped')
+    }
+    const { stateRoot, withdrawalsRoot } = decodeHeader(shown)
+    const partial = headerOf(partsOf(block), { stateRoot, withdrawalsRoot })
+    const diff = await execution.diff(checkpoint)
+    if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
+  }
+  return undefined
+}
+
+/**
+ * Adds the post-exec transaction that the newest flashblock states: the last one of a block that is all there.
+ * @param isRight asked with the transaction in the block; false undoes it
+ * @returns false: nothing has changed
+ */
+export async function addPostExec(
+  state: WriterState,
+  block: LiveBlock,
+  isRight: () => boolean = () => true,
+): Promise<boolean> {
+  const { execution } = block.open!
+  const { postExec } = execution.attributes
+  if (postExec === undefined) return true
+  const checkpoint = execution.checkpoint()
+  let isDone = false
+  try {
+    const { status } = await execution.execute(postExec)
+    isDone = status === 'executed' && isRight() && (await addRest(state, block, checkpoint))
+  } finally {
+    if (!isDone) execution.revert(checkpoint)
+  }
+  return isDone
 }

@@ -1,0 +1,283 @@
+/** Refunds of gas that subblocks state anew for earlier transactions of their block: all of it follows. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { readNewest } from '../../../engine/chain/newest.ts'
+import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
+import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
+import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
+import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
+import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import type { GasRefund, SignedTransaction } from '../../../engine/primitives/transaction.ts'
+import { makePostExec, signTransaction } from '../../../engine/primitives/transaction-codec.ts'
+import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { readAccount, readSlot } from '../../../engine/state/read.ts'
+import { Told } from '../../../rpc/events/told.ts'
+import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
+import { seal, show } from '../../fixtures/writer-branches.ts'
+import { type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+
+const GENESIS = 1_700_000_000n
+const chain = devChain({
+  ...{ name: 'test', blockTime: 1, timestamp: GENESIS },
+  parameters: NETWORKS.get('xlayer')!.parameters,
+  schedule: { ...NEWEST_AT_0, karst: 0n, lagoon: GENESIS + 1n },
+})
+const producer = createProducer(chain)
+const NUMBER = 2
+const first = await producer.build(producer.genesis, 1, [[]])
+const LEAST_GAS = 21_000
+
+/** A contract that stores what its creator has: SSTORE(0, BALANCE(ORIGIN)). */
+const probe = (from: number, nonce: number): SignedTransaction =>
+  signTransaction(
+    {
+      ...{ type: 2, chainId: chain.chainId, nonce: BigInt(nonce), to: undefined, value: 0n },
+      ...{ gasLimit: 200_000n, input: hexToBytes('0x32315f5500'), accessList: [] },
+      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n },
+    },
+    hexToBytes(DEV_ACCOUNTS[from]!.privateKey),
+  )
+/** Gas refunds by the index of the transaction; undefined: none is stated. */
+type Stated = Readonly<Record<number, number>> | undefined
+const refundsOf = (stated: Readonly<Record<number, number>>, count: number): GasRefund[] =>
+  Object.entries(stated)
+    .map(([index, gas]) => ({ index: BigInt(index), gasRefund: BigInt(gas) }))
+    .filter(({ index }) => index < BigInt(count))
+/** undefined: no refund is left. */
+function postExecOf(stated: Stated, count: number) {
+  const refunds = refundsOf(stated ?? {}, count)
+  return refunds.length === 0 ? undefined : makePostExec(BigInt(NUMBER), refunds)
+}
+const buildWith = (lists: readonly (readonly SignedTransaction[])[], last: Stated) =>
+  producer.build(first, 2, lists, postExecOf(last, 1 + lists.flat().length))
+
+/** Transactions up to and with a flashblock. */
+const countAt = (block: ProducedBlock, index: number) =>
+  block.flashblocks
+    .slice(0, index + 1)
+    .reduce((sum, { delta }) => sum + delta.transactions.length, 0)
+function subblock(block: ProducedBlock, index: number, stated: Stated): Flashblock {
+  const { delta, ...rest } = subblockOf(block.flashblocks[index]!)
+  const postExec = postExecOf(stated, countAt(block, index))
+  if (postExec === undefined) return { ...rest, delta }
+  // Whether they count the refunds nobody says.
+  const sums = { gasUsed: delta.gasUsed - 1n, receiptsRoot: ZERO_32 }
+  return { ...rest, delta: { ...delta, ...sums, postExec: postExec.raw } }
+}
+async function worldAfterFirst(options: WorldOptions = {}): Promise<WriterWorld> {
+  const world = new WriterWorld({ chain, ...options })
+  await world.apply({ type: 'feed', feed: 0, isConnected: true })
+  await show(world, first)
+  await seal(world, first, byWord(first))
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical[0]).toBe(1)
+  world.counts.clear()
+  world.told = []
+  return world
+}
+/** The fields of a block that an upstream states. */
+const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
+  ...{ hash, stateRoot, withdrawalsRoot },
+})
+
+/** All that is shown of the pending block. */
+function shownIn(world: WriterWorld) {
+  const lease = world.reader.lease('flashblocks')
+  const { view } = lease
+  const block = view.block({ tag: 'pending' })!
+  const state = view.state(block)
+  const addresses = [
+    ...DEV_ACCOUNTS.map(({ address }) => hexToBytes(address)),
+    block.header.coinbase,
+  ]
+  const created = block.receipts().flatMap(({ contractAddress }) => contractAddress ?? [])
+  const shown = {
+    ...{ header: block.header, receipts: block.receipts(), hashes: block.transactionHashes() },
+    accounts: addresses.map((address) => readAccount(state, address)),
+    created: created.map((address) => [
+      readAccount(state, address),
+      readSlot(state, address, ZERO_32),
+    ]),
+    gas: block.receipts().map(({ gasUsed, gasRefund }) => [gasUsed, gasRefund]),
+  }
+  lease.release()
+  return shown
+}
+
+/** What is drawn: subblocks, each the senders of its transactions and the refunds that it states. */
+type Drawn = { readonly senders: readonly number[]; readonly stated: Stated }
+const refunds: fc.Arbitrary<Stated> = fc.option(
+  fc.dictionary(
+    fc.integer({ min: 1, max: 6 }).map(String),
+    fc.integer({ min: 1, max: LEAST_GAS }),
+    { minKeys: 1, maxKeys: 4 },
+  ),
+  { nil: undefined, freq: 5 },
+)
+const drawn: fc.Arbitrary<readonly Drawn[]> = fc.array(
+  // An even number sends, an odd one creates a contract.
+  fc.record({ senders: fc.array(fc.nat(7), { maxLength: 2 }), stated: refunds }),
+  { minLength: 1, maxLength: 5 },
+)
+function listsOf(all: readonly Drawn[]): SignedTransaction[][] {
+  const nonces = [0, 0, 0, 0]
+  return all.map(({ senders }) =>
+    senders.map((one) => {
+      const from = one >> 1
+      return (one % 2 === 0 ? send : probe)(from, nonces[from]!++)
+    }),
+  )
+}
+
+describe('restated refunds', () => {
+  test('end as if they were stated once', { timeout: 120_000 }, async () => {
+    let restated = 0
+    await fc.assert(
+      fc.asyncProperty(drawn, fc.boolean(), async (all, isLazy) => {
+        const last = all.at(-1)!.stated
+        const block = await buildWith(listsOf(all), last)
+        const next = await producer.build(block, 3, [])
+        const [often, once] = [await worldAfterFirst({ isLazy }), await worldAfterFirst({ isLazy })]
+        for (const index of block.flashblocks.keys()) {
+          await often.packet(subblock(block, index, all[index - 1]?.stated))
+          await once.packet(subblock(block, index, last))
+        }
+        for (const world of [often, once]) await world.settle()
+        expect(often.heads().pending).toEqual([NUMBER, all.length])
+        expect(shownIn(often)).toEqual(shownIn(once))
+        restated += often.count('refunds_restated')
+        expect(once.count('refunds_restated')).toBe(0)
+        // The next base names it, and its canonical block adds nothing.
+        await often.packet(subblockOf(next.flashblocks[0]!))
+        await seal(once, block, byWord(block))
+        for (const world of [often, once]) await world.settle({ ticks: true })
+        expect(often.heads().complete).toEqual([NUMBER, bytesToHex(block.hash)])
+        await seal(often, block, byWord(block))
+        await often.settle({ ticks: true })
+        for (const world of [often, once]) {
+          expect(world.heads().canonical).toEqual([NUMBER, bytesToHex(block.hash)])
+          expect(world.count('sealed_executed_whole')).toBe(0)
+        }
+        expect(often.keeper.ledger.stats().counts).toEqual(once.keeper.ledger.stats().counts)
+      }),
+      { numRuns: 40 },
+    )
+    expect(restated).toBeGreaterThan(20)
+  })
+
+  const lists = [[send(0, 0), probe(0, 1)], [send(1, 0)]]
+  const PROBE_GAS = async () => (await buildWith(lists, undefined)).flashblocks[1]!.delta.gasUsed
+  async function shownTwice(stated: readonly [Stated, Stated], options?: WorldOptions) {
+    const block = await buildWith(lists, stated[1])
+    const world = await worldAfterFirst(options)
+    await world.packet(subblock(block, 0, undefined))
+    await world.packet(subblock(block, 1, stated[0]))
+    await world.settle()
+    return { world, block, restate: () => world.packet(subblock(block, 2, stated[1])) }
+  }
+
+  test('change what a later transaction has read', async () => {
+    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }])
+    const before = shownIn(world)
+    await restate()
+    const after = shownIn(world)
+    expect(before.gas[1]).toEqual([16_000n, 5_000n])
+    expect(after.gas[1]).toEqual([14_000n, 7_000n])
+    expect(after.created).not.toEqual(before.created)
+    expect(after.header.gasUsed).toBe((await PROBE_GAS()) - 7_000n + 21_000n)
+  })
+
+  test('are heard by subscribers: what has another receipt is taken back and comes again', async () => {
+    const { world, restate } = await shownTwice([{ 2: 5_000 }, { 2: 7_000 }])
+    const told = new Told()
+    const read = () => readNewest(world.reader, 'flashblocks', (view) => told.read(view, 8)).events
+    read()
+    await restate()
+    const events = read().map((event) => {
+      if (event.type === 'gap') throw new Error('a gap')
+      const {
+        first: from,
+        end,
+        index,
+      } = event.type === 'added' ? event.flashblock : { ...event, index: event.flashblock.index }
+      return [event.type, index, from, end]
+    })
+    // The deposit and the first transaction are as they were.
+    expect(events).toEqual([
+      ['removed', 1, 2, 3],
+      ['added', 0, 1, 1],
+      ['added', 1, 2, 3],
+      ['added', 2, 3, 4],
+    ])
+  })
+
+  test('are in what appliers are told: the block goes, and comes again with all flashblocks', async () => {
+    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }], {
+      tellsChanges: true,
+    })
+    world.told = []
+    await restate()
+    const changes = world.told.flatMap((effect) =>
+      effect.type === 'changes' ? [effect.changes] : [],
+    )
+    expect(changes).toMatchObject([
+      { removed: { above: 1 }, flashblocks: [{ index: 0 }, { index: 1 }, { index: 2 }] },
+    ])
+  })
+
+  test('wait for state that is missing, with nothing changed meanwhile', async () => {
+    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }], { isMissing: true })
+    world.known.clear()
+    const before = shownIn(world)
+    await restate()
+    expect(world.needs).toHaveLength(1)
+    expect(shownIn(world)).toEqual(before)
+    await world.settle()
+    expect(shownIn(world).gas[1]).toEqual([14_000n, 7_000n])
+  })
+
+  test('that no block can have leave what was shown', async () => {
+    const { world, block } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }])
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    const before = shownIn(world)
+    await world.packet(subblock(block, 2, { 1: 21_001 }))
+    await world.settle()
+    expect(world.count('mismatch_transaction')).toBe(1)
+    expect(shownIn(world)).toEqual(before)
+    // The other feed has the right one.
+    await world.packet(subblock(block, 2, { 1: 7_000 }), 99n, 1)
+    expect(shownIn(world).gas[1]).toEqual([14_000n, 7_000n])
+  })
+})
+
+test('an unsafe block is replaced at its height by one with its deposits alone', async () => {
+  const [full, alone] = [
+    await buildWith([[send(0, 0)]], { 1: 5_000 }),
+    await buildWith([], undefined),
+  ]
+  const world = await worldAfterFirst()
+  for (const index of full.flashblocks.keys())
+    await world.packet(subblock(full, index, { 1: 5_000 }))
+  const next = await producer.build(full, 3, [[send(0, 1)]])
+  for (const message of next.flashblocks) await world.packet(subblockOf(message))
+  await world.settle()
+  await seal(world, full, byWord(full))
+  await world.settle({ ticks: true })
+  expect(world.heads()).toMatchObject({ canonical: [2, bytesToHex(full.hash)], pending: [3, 1] })
+  // Its prevRandao is that of the block that it replaces: only the transactions differ.
+  await seal(world, alone, byWord(alone))
+  await world.settle({ ticks: true })
+  expect(world.heads()).toMatchObject({
+    canonical: [2, bytesToHex(alone.hash)],
+    complete: [2, bytesToHex(alone.hash)],
+  })
+  expect(shownIn(world).hashes).toHaveLength(1)
+  const { dropped, kept } = world.keeper.ledger.stats().counts
+  expect([dropped, kept]).toEqual([1, 0])
+  // The chain goes on from it.
+  const after = await producer.build(alone, 4, [[send(0, 0)]])
+  await seal(world, after, byWord(after))
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical).toEqual([3, bytesToHex(after.hash)])
+})
