@@ -23,4 +23,32 @@ export const PUBLISHED: ReadonlyMap<string, Published> = new Map([
       upstreams: ['https://testrpc.xlayer.tech/terigon'],
     },
   ],
+  // Upstreams as in ethereum-optimism/superchain-registry; feeds where a public one is known.
+  [
+    'unichain',
+    {
+      feeds: ['wss://mainnet-flashblocks.unichain.org/ws'],
+      upstreams: ['https://mainnet.unichain.org'],
+    },
+  ],
+  [
+    'unichain-sepolia',
+    {
+      feeds: ['wss://sepolia-flashblocks.unichain.org/ws'],
+      upstreams: ['https://sepolia.unichain.org'],
+    },
+  ],
+  ['ink', { feeds: [], upstreams: ['https://rpc-gel.inkonchain.com'] }],
+  ['ink-sepolia', { feeds: [], upstreams: ['https://rpc-gel-sepolia.inkonchain.com'] }],
+  ['soneium', { feeds: [], upstreams: ['https://rpc.soneium.org'] }],
+  ['soneium-minato', { feeds: [], upstreams: ['https://rpc.minato.soneium.org'] }],
+  ['zora', { feeds: [], upstreams: ['https://rpc.zora.energy'] }],
+  ['zora-sepolia', { feeds: [], upstreams: ['https://sepolia.rpc.zora.energy'] }],
+  ['mode', { feeds: [], upstreams: ['https://mainnet.mode.network'] }],
+  ['mode-sepolia', { feeds: [], upstreams: ['https://sepolia.mode.network'] }],
+  ['worldchain', { feeds: [], upstreams: ['https://worldchain-mainnet.g.alchemy.com/public'] }],
+  [
+    'worldchain-sepolia',
+    { feeds: [], upstreams: ['https://worldchain-sepolia.g.alchemy.com/public'] },
+  ],
 ])

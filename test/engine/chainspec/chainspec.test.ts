@@ -86,6 +86,48 @@ describe('known chains', () => {
       0n,
       '0x102de6ffb001480cc9b8b548fd05c34cd4f46ae4aa91759393db90ea0409887d',
     ],
+    ['unichain', 130n, 0n, '0x3425162ddf41a0a1f0106d67b71828c9a9577e6ddeb94e4f33d2cde1fdc3befe'],
+    [
+      'unichain-sepolia',
+      1_301n,
+      0n,
+      '0xb7fe0bc9f98ca03294ca0094ff9374cc3e64130b6ec85850d6e260191f48bfe7',
+    ],
+    ['ink', 57_073n, 0n, '0x23a2658170ba70d014ba0d0d2709f8fbfe2fa660cd868c5f282f991eecbe38ee'],
+    [
+      'ink-sepolia',
+      763_373n,
+      0n,
+      '0xe5fd5cf0be56af58ad5751b401410d6b7a09d830fa459789746a3d0dd1c79834',
+    ],
+    ['soneium', 1_868n, 0n, '0x295d22d269634c7d0055b33b887519362d0b31899e97109d1789a8a168de1b21'],
+    [
+      'soneium-minato',
+      1_946n,
+      0n,
+      '0x7ec49d93fa8f47c00e98cc5965cd3903a8faa9238743d2eba0e0550ab4c45c43',
+    ],
+    ['zora', 7_777_777n, 0n, '0x47555a45a1af8d4728ca337a1e48375a83919b1ea16591e070a07388b7364e29'],
+    [
+      'zora-sepolia',
+      999_999_999n,
+      0n,
+      '0x8b17d2d52564a5a90079d9c860e1386272579e87b17ea27a3868513f53facd74',
+    ],
+    ['mode', 34_443n, 0n, '0xb0f682e12fc555fd5ce8fce51a59a67d66a5b46be28611a168260a549dac8a9b'],
+    [
+      'mode-sepolia',
+      919n,
+      0n,
+      '0x13c352562289a88ed33087a51b6b6c859a27709c8555c9def7cb9757c043acad',
+    ],
+    ['worldchain', 480n, 0n, '0x70d316d2e0973b62332ba2e9768dd7854298d7ffe77f0409ffdb8d859f2d3fa3'],
+    [
+      'worldchain-sepolia',
+      4_801n,
+      0n,
+      '0xf1deb67ee953f94d8545d2647918687fa8ba1f30fa6103771f11b7c483984070',
+    ],
   ])('%s has its genesis', (name, chainId, number, hash) => {
     const chain = chainSpec({ name })
     expect([chain.name, chain.chainId, chain.genesisNumber]).toEqual([name, chainId, number])
@@ -117,6 +159,44 @@ describe('known chains', () => {
     ['op-mainnet', 1_783_526_401n, 'karst', 'osaka'],
   ])('%s at %s is %s on %s', (name, time, fork, spec) => {
     expect(rulesAt(name, time)).toMatchObject({ fork, spec, isOptimism: true })
+  })
+
+  test.each<[name: string, karst: bigint, lagoon: bigint | undefined]>([
+    ['op-mainnet', 153_963_812n, 162_042_212n],
+    ['unichain', 52_778_042n, 68_934_842n],
+    ['ink', 50_027_990n, 66_184_790n],
+    ['soneium', 25_195_825n, 33_274_225n],
+    ['zora', 48_416_281n, undefined],
+    ['mode', 41_679_409n, undefined],
+    ['worldchain', 35_328_181n, undefined],
+    ['op-sepolia', 44_954_731n, 52_557_931n],
+    ['unichain-sepolia', 54_859_573n, 70_065_973n],
+    ['ink-sepolia', 52_708_705n, 67_915_105n],
+    ['soneium-minato', 29_258_833n, 36_862_033n],
+    ['zora-sepolia', 41_815_999n, undefined],
+    ['mode-sepolia', 46_922_035n, undefined],
+    ['worldchain-sepolia', 34_160_688n, undefined],
+  ])('%s has its first blocks of Karst and Lagoon', (name, karst, lagoon) => {
+    const { genesisHeader, genesisNumber, blockTime, schedule } = chainSpec({ name })
+    const seconds = BigInt(blockTime)
+    const firstAt = (time: bigint | undefined) =>
+      time && genesisNumber + (time - genesisHeader.timestamp + seconds - 1n) / seconds
+    expect([firstAt(schedule['karst']), firstAt(schedule['lagoon'])]).toEqual([karst, lagoon])
+  })
+
+  test.each([
+    ['unichain', 1_736_445_600n, 'granite', 250n, 6n],
+    ['unichain', 1_736_445_601n, 'holocene', 250n, 6n],
+    ['ink', 1_742_396_400n, 'holocene', 250n, 6n],
+    ['soneium', 1_738_573_199n, 'granite', 250n, 6n],
+    ['zora', 1_704_992_400n, 'regolith', 50n, 6n],
+    ['mode', 1_704_992_401n, 'canyon', 250n, 6n],
+    ['mode-sepolia', 1_703_203_200n, 'canyon', 250n, 6n],
+    ['worldchain', 1_777_593_599n, 'isthmus', 250n, 10n],
+    ['worldchain-sepolia', 1_788_868_800n, 'karst', 250n, 10n],
+    ['soneium-minato', 1_730_106_000n, 'granite', 250n, 6n],
+  ])('%s at %s is %s, with its own fees', (name, time, fork, denominator, elasticity) => {
+    expect(rulesAt(name, time)).toMatchObject({ fork, eip1559: { denominator, elasticity } })
   })
 
   test('every rule of Jovian', () => {
@@ -211,7 +291,7 @@ describe('known chains', () => {
   })
   test('an unknown name says which there are', () => {
     expect(() => chainSpec({ name: 'xlyer' })).toThrow(
-      /^xlyer is neither a known chain \(xlayer, xlayer-testnet, op-mainnet, op-sepolia\) nor a file/,
+      /^xlyer is neither a known chain \(xlayer, xlayer-testnet, op-mainnet, unichain, \S.*, worldchain-sepolia\) nor a file/,
     )
   })
 })
