@@ -36,6 +36,7 @@ const MET: readonly string[] = [
   ...(['poll head', 'poll failed', 'poll foreign', 'fetch blocks', 'fetch failed'] as const),
   ...(['ask hash', 'ask failed', 'ask foreign', 'leaves the chain'] as const),
   ...(['forks for good', 'flashblocks read', 'other flashblocks noticed'] as const),
+  'refunds_restated',
 ]
 
 if (values.mutants || values.mutant !== undefined) await runMutants()

@@ -29,7 +29,9 @@ function readReceipt(json: JsonObject, before: bigint): Receipt {
   const contract = field(json, 'contractAddress')
   const depositNonce = optional(json, 'depositNonce')
   const depositReceiptVersion = optional(json, 'depositReceiptVersion')
-  const l1 = readL1Fee(json)
+  const isPostExec = type !== undefined && readQuantity(type, 'type', 8) === 0x7dn
+  // A post-exec transaction pays nothing, whatever figures its upstream shows for it.
+  const l1 = isPostExec ? undefined : readL1Fee(json)
   const gasRefund = optional(json, 'opGasRefund') ?? (json['opGasRefund'] === null ? 0n : undefined)
   if (cumulativeGasUsed < before) throw new Refusal('cumulativeGasUsed', `at least ${before}`)
   return {
@@ -46,7 +48,7 @@ function readReceipt(json: JsonObject, before: bigint): Receipt {
     ...(depositReceiptVersion === undefined ? {} : { depositReceiptVersion }),
     ...(l1 === undefined ? {} : { l1 }),
     ...(gasRefund === undefined ? {} : { gasRefund }),
-    ...blobGasOf(json),
+    ...(isPostExec ? { blobGasUsed: 0n } : blobGasOf(json)),
   }
 }
 

@@ -2,9 +2,11 @@
 
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
+import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { buildHeader, openBlock } from '../../../engine/execution/block/block.ts'
 import type {
+  BlockAttributes,
   BlockExecution,
   ExecutedTransaction,
 } from '../../../engine/execution/transaction/types.ts'
@@ -15,7 +17,13 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
-import { isSigned, type Transaction } from '../../../engine/primitives/transaction.ts'
+import {
+  type GasRefund,
+  isSigned,
+  type PostExecTransaction,
+  type Transaction,
+} from '../../../engine/primitives/transaction.ts'
+import { makePostExec } from '../../../engine/primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { readAccount } from '../../../engine/state/read.ts'
 import type { StateReader } from '../../../engine/state/reader.ts'
@@ -27,7 +35,7 @@ import type { Proof } from '../../../engine/storage/types.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { genesisDiff } from '../../fixtures/genesis-diff.ts'
 import { memoryReader } from '../../fixtures/memory-reader.ts'
-import { attributesOn, baseOf, CHAIN, depositOn } from '../../fixtures/producer.ts'
+import { attributesOn, baseOf, CHAIN, CHAIN_OPTION, depositOn } from '../../fixtures/producer.ts'
 import { type Changes, changed, NO_CHANGES, plainState } from './state.ts'
 
 /** The block after one of its flashblocks. */
@@ -36,8 +44,11 @@ export type TruePart = {
   readonly subblock: Flashblock
   /** Hashes of the partial block: with the roots of the flashblock, and without roots. */
   readonly moments: readonly Bytes[]
-  /** Transactions of the block so far. */
+  /** Transactions of the block so far, with the refunds that this flashblock states. */
   readonly count: number
+  readonly executed: readonly ExecutedTransaction[]
+  /** What the block would have if it ended here: its post-exec transaction too. */
+  readonly sealed: readonly ExecutedTransaction[]
   readonly changes: Changes
   readonly state: StateReader
   /** What it would be if it ended here. */
@@ -67,7 +78,18 @@ export type Style = {
   /** The state root stands in index 0. */
   readonly hasRoot: boolean
   readonly hasBlockNumber: boolean
+  /** Blocks give gas back, and each subblock states how much so far. */
+  readonly hasRefunds: boolean
+  /** Gas and receipts root of subblocks count the refunds. */
+  readonly countsRefunds: boolean
 }
+const LAGOON_CHAIN = chainSpec({ ...CHAIN_OPTION, forkTimes: { karst: 0, lagoon: 0 } })
+/** A block before its refunds are drawn: of each flashblock the transactions, and the gas of each. */
+type Plain = readonly (readonly { readonly transaction: Transaction; readonly gasUsed: bigint }[])[]
+/** Refunds that each flashblock states. */
+export type DrawRefunds = (plain: Plain) => readonly (readonly GasRefund[])[]
+const noRefunds: DrawRefunds = (plain) => plain.map(() => [])
+type Moment = { readonly block: TrueBlock; readonly at: number; readonly part: TruePart }
 
 export type Draw = {
   readonly index: number
@@ -75,14 +97,14 @@ export type Draw = {
 }
 
 export class TrueChain {
-  readonly spec: ChainSpec = CHAIN
+  readonly spec: ChainSpec
   readonly genesis: TrueBlock
   readonly byHash = new Map<string, TrueBlock>()
   /** Heights, by the id. */
   readonly payloadIds = new Map<string, number>()
   readonly payloads = new Map<string, TrueBlock>()
   /** By the hash of the partial block, in either form. */
-  readonly byMoment = new Map<string, { readonly block: TrueBlock; readonly at: number }[]>()
+  readonly byMoment = new Map<string, Moment[]>()
   /** By the hash that the block would have if it ended with the flashblock. */
   readonly byCut = new Map<string, { readonly block: TrueBlock; readonly at: number }>()
   readonly transactions = new Map<string, Transaction>()
@@ -94,12 +116,14 @@ export class TrueChain {
 
   constructor(style: Style) {
     this.#style = style
+    const spec = style.hasRefunds ? LAGOON_CHAIN : CHAIN
+    this.spec = spec
     const database = memoryDatabase()
-    importGenesis(database, CHAIN)
+    importGenesis(database, spec)
     this.#trie = openTrie({ database })
-    this.#genesisState = memoryReader({ diff: genesisDiff(CHAIN.alloc!) })
-    const { genesisHeader: header, genesisHash: hash } = CHAIN
-    const number = Number(CHAIN.genesisNumber)
+    this.#genesisState = memoryReader({ diff: genesisDiff(spec.alloc!) })
+    const { genesisHeader: header, genesisHash: hash } = spec
+    const number = Number(spec.genesisNumber)
     this.genesis = {
       ...{ number, parent: undefined, payloadId: '', header, hash, executed: [], parts: [] },
       changes: NO_CHANGES,
@@ -109,11 +133,17 @@ export class TrueChain {
     this.byHash.set(latin1(hash), this.genesis)
   }
 
-  /** A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which those that do not fit are left out. */
+  /**
+   * A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which those that do not fit are left out. Where the
+   * chain has refunds `refunds` says which each flashblock states.
+   */
   async build(
     parent: TrueBlock,
     flashblocks: number,
-    draw: (draw: Draw) => readonly Transaction[],
+    {
+      draw,
+      refunds = noRefunds,
+    }: { readonly draw: (draw: Draw) => readonly Transaction[]; readonly refunds?: DrawRefunds },
   ): Promise<TrueBlock> {
     const payload = ++this.#payloads
     const payloadId = `0x03${payload.toString(16).padStart(14, '0')}`
@@ -141,7 +171,16 @@ export class TrueChain {
         ]),
       )
     }
+    const lists = parts.map(({ count }, at) =>
+      execution.executed.slice(parts[at - 1]?.count ?? 0, count),
+    )
     execution.close()
+    if (this.#style.hasRefunds) {
+      const plain = lists.map((list) =>
+        list.map(({ transaction, receipt: { gasUsed } }) => ({ transaction, gasUsed })),
+      )
+      return this.#refunded({ parent, payloadId, attributes, plain }, refunds(plain))
+    }
     return this.#add({
       ...{ number: parent.number + 1, parent, payloadId, parts, trie },
       ...{ header: parts.at(-1)!.header, hash: parts.at(-1)!.hash },
@@ -149,6 +188,107 @@ export class TrueChain {
       changes: parts.at(-1)!.changes,
       state: parts.at(-1)!.state,
     })
+  }
+
+  /** The block of these transactions in which each flashblock states refunds of all that it has so far. */
+  async #refunded(
+    {
+      parent,
+      payloadId,
+      attributes,
+      plain,
+    }: {
+      readonly parent: TrueBlock
+      readonly payloadId: string
+      readonly attributes: BlockAttributes
+      readonly plain: Plain
+    },
+    stated: readonly (readonly GasRefund[])[],
+  ): Promise<TrueBlock> {
+    const parts: TruePart[] = []
+    /** What earlier flashblocks become when a later one states other refunds. */
+    const restated: { readonly at: number; readonly part: TruePart }[] = []
+    let trie = parent.trie
+    for (const [last, refunds] of stated.entries()) {
+      const postExec = refunds.length === 0 ? undefined : makePostExec(attributes.number, refunds)
+      trie = this.#trie.fork(parent.trie)
+      const made = await this.#stated(
+        { parent, payloadId, attributes, trie, postExec },
+        {
+          lists: plain.slice(0, last + 1),
+          flashblocks: plain.length,
+        },
+      )
+      parts.push(made.pop()!)
+      for (const [at, part] of made.entries()) restated.push({ at, part })
+    }
+    const { header, hash, changes, state, sealed: executed } = parts.at(-1)!
+    const number = parent.number + 1
+    const block = { ...{ number, parent, payloadId, parts, trie }, header, hash, changes, state }
+    const added = this.#add({ ...block, executed })
+    for (const { at, part } of restated) this.#addMoments({ block: added, at, part })
+    return added
+  }
+
+  /** All flashblocks up to one, with the refunds that it states. */
+  async #stated(
+    {
+      parent,
+      payloadId,
+      attributes,
+      trie,
+      postExec,
+    }: {
+      readonly parent: TrueBlock
+      readonly payloadId: string
+      readonly attributes: BlockAttributes
+      readonly trie: TrieVersion
+      readonly postExec: PostExecTransaction | undefined
+    },
+    { lists, flashblocks }: { readonly lists: Plain; readonly flashblocks: number },
+  ): Promise<TruePart[]> {
+    const execution = openBlock({
+      ...{ engine: referenceEngine, chain: this.spec, attributes: { ...attributes, postExec } },
+      reader: this.#stateOf(parent.changes, parent),
+    })
+    await execution.begin()
+    const parts: TruePart[] = []
+    for (const [index, list] of lists.entries()) {
+      const { length: from } = execution.executed
+      const since = index === 0 ? undefined : execution.checkpoint()
+      for (const { transaction } of list) await mustAdd(execution, transaction)
+      const diff = await execution.diff(since)
+      this.#trie.apply(trie, diff)
+      const changes = changed((parts.at(-1) ?? parent).changes, diff, this.#codes)
+      const made = { execution, trie, changes, parent, from }
+      parts.push(this.#part(made, [payloadId, index, flashblocks]))
+    }
+    if (postExec !== undefined) parts.push(await this.#ended(parts.pop()!, execution, postExec))
+    execution.close()
+    return parts
+  }
+
+  /** The flashblock that states it, and its block if it ended here. */
+  async #ended(
+    part: TruePart,
+    execution: BlockExecution,
+    postExec: PostExecTransaction,
+  ): Promise<TruePart> {
+    const stated = (flashblock: Flashblock): Flashblock => {
+      const { gasUsed, receiptsRoot } = flashblock.delta
+      const sums = this.#style.countsRefunds
+        ? { gasUsed, receiptsRoot }
+        : { gasUsed: gasUsed + 1n, receiptsRoot: ZERO_32 }
+      return { ...flashblock, delta: { ...flashblock.delta, ...sums, postExec: postExec.raw } }
+    }
+    await mustAdd(execution, postExec)
+    const { attributes, rules } = execution
+    const { stateRoot, withdrawalsRoot } = part.header
+    const roots = { stateRoot, withdrawalsRoot }
+    const header = buildHeader({ rules, attributes, sums: execution.sums(), ...roots })
+    const [message, subblock] = [stated(part.message), stated(part.subblock)]
+    const sealed = [...execution.executed]
+    return { ...part, message, subblock, header, hash: hashHeader(header), sealed }
   }
 
   /** The same block with another header. */
@@ -168,13 +308,20 @@ export class TrueChain {
     this.byHash.set(latin1(block.hash), block)
     this.payloads.set(block.payloadId, block)
     for (const [at, part] of block.parts.entries()) {
-      for (const moment of new Set(part.moments.map(latin1)))
-        this.byMoment.set(moment, [...(this.byMoment.get(moment) ?? []), { block, at }])
+      this.#addMoments({ block, at, part })
       if (!this.byCut.has(latin1(part.hash))) this.byCut.set(latin1(part.hash), { block, at })
     }
     for (const { transaction } of block.executed)
       this.transactions.set(latin1(transaction.hash), transaction)
     return block
+  }
+
+  #addMoments({ block, at, part }: Moment): void {
+    for (const name of new Set(part.moments.map(latin1))) {
+      const known = this.byMoment.get(name) ?? []
+      if (known.some((one) => one.block === block && one.at === at)) continue
+      this.byMoment.set(name, [...known, { block, at, part }])
+    }
   }
 
   #part(
@@ -217,6 +364,7 @@ export class TrueChain {
     return {
       ...{ message, subblock: subblockOf(message), moments, changes, header },
       count: executed.length,
+      ...{ executed: [...executed], sealed: [...executed] },
       state: this.#stateOf(changes, parent),
       hash: hashHeader(header),
     }
@@ -235,8 +383,9 @@ export class TrueChain {
 /** What a flashblock says, whatever hashes and side data it has: a text. */
 export function contentOf(message: Flashblock): string {
   const { base, diff } = flashblockJson(message)
-  const { gas_used, receipts_root, logs_bloom, blob_gas_used, transactions } = diff
-  return JSON.stringify([base, gas_used, receipts_root, logs_bloom, blob_gas_used, transactions])
+  const { gas_used, receipts_root, logs_bloom, blob_gas_used, transactions, post_exec_tx } = diff
+  const sums = [gas_used, receipts_root, logs_bloom, blob_gas_used]
+  return JSON.stringify([base, ...sums, transactions, post_exec_tx])
 }
 
 /** The block of a height on the chain of `top`. */
@@ -279,6 +428,14 @@ async function add(execution: BlockExecution, transaction: Transaction): Promise
   const result = await execution.execute(transaction)
   // What the random draw cannot pay for is in no block.
   if (result.status === 'stopped') throw new Error('a block without limits was stopped')
+}
+
+async function mustAdd(execution: BlockExecution, transaction: Transaction): Promise<void> {
+  const result = await execution.execute(transaction)
+  if (result.status !== 'executed')
+    throw new Error(
+      `not executed with refunds: ${JSON.stringify(result, (_, value) => String(value))}`,
+    )
 }
 
 /** Of the accounts after what was executed, and after what was drawn since. */

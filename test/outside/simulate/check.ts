@@ -16,7 +16,16 @@ import { bytesOf, fromLatin1, latin1, wordsOf } from '../../../engine/state/word
 import { foundLogs } from '../../fixtures/found-logs.ts'
 import { ancestorAt, type TrueBlock, type TrueChain } from './chain.ts'
 import { Random } from './random.ts'
-import { countOf, Mismatch, nameOf, partOf, type Shown, same, sameBytes, shownOf } from './shown.ts'
+import {
+  executedIn,
+  Mismatch,
+  nameOf,
+  partOf,
+  type Shown,
+  same,
+  sameBytes,
+  shownOf,
+} from './shown.ts'
 import { BOXES } from './transactions.ts'
 
 /** What the node has. */
@@ -135,7 +144,7 @@ function checkContents(
   const isRootless = extent.isLazy && equalBytes(block.header.stateRoot, ZERO_32)
   if (!isRootless || shown.at !== undefined)
     sameBytes(hashHeader(block.header), hash, `header of ${name}`)
-  const executed = shown.block.executed.slice(0, countOf(shown))
+  const executed = executedIn(shown)
   same(block.transactionCount, executed.length, `transactions of ${name}`)
   let logs = 0
   for (const [at, { transaction, receipt }] of executed.entries()) {
@@ -174,10 +183,8 @@ function checkPlace(
 
 function placeOf(top: Shown, name: string) {
   for (let block: TrueBlock | undefined = top.block; block !== undefined; block = block.parent) {
-    const count = block === top.block ? countOf(top) : block.executed.length
-    const index = block.executed.findIndex(
-      ({ transaction }, at) => at < count && latin1(transaction.hash) === name,
-    )
+    const executed = block === top.block ? executedIn(top) : block.executed
+    const index = executed.findIndex(({ transaction }) => latin1(transaction.hash) === name)
     if (index >= 0) return { block, index }
   }
   return undefined
@@ -193,7 +200,7 @@ function checkLogs(
   for (let number = first; number <= top.block.number; number++) {
     const shown = number === top.block.number ? top : wholeAt(top, number)
     let at = 0
-    for (const { transaction, receipt } of shown.block.executed.slice(0, countOf(shown)))
+    for (const { transaction, receipt } of executedIn(shown))
       for (const log of receipt.logs) {
         const place = at++
         if (latin1(log.address) === latin1(address))

@@ -118,8 +118,7 @@ export class Feed {
     const wire = wireOf(message)
     const delayMs = this.#baseMs + random.below(20)
     if (random.chance(mutations)) {
-      const isSeenThere = this.sendsSubblocks(message.payloadId) ? isSeenInSubblocks : isSeen
-      this.#deliver(spoilt(wire, { random, isChanged: isSeenThere }), delayMs)
+      this.#deliver(spoilt(wire, { random, isChanged: this.#isSeenIn(message) }), delayMs)
       // Instead of what was sent, before it, or after it.
       if (random.chance(0.5)) return
     }
@@ -128,6 +127,13 @@ export class Feed {
     if (message.type !== 'end')
       this.#newestMs = Math.max(this.#newestMs, this.#clock.now() + delayMs + lateMs)
     if (random.chance(copies)) this.#deliver(wire, delayMs + random.below(1_500))
+  }
+
+  /** Whether a change of a place shows. */
+  #isSeenIn(message: FeedMessage): (path: Path) => boolean {
+    if (!this.sendsSubblocks(message.payloadId)) return isSeen
+    const hasRefunds = message.type === 'flashblock' && message.delta.postExec !== undefined
+    return hasRefunds ? isSeenWithRefunds : isSeenInSubblocks
   }
 
   /** Of what is sent now, from now on. */
@@ -195,6 +201,10 @@ const isSeenInSubblocks = ([place, member]: Path): boolean => {
   if (place === 'index' || place === 'payload_id') return false
   return place !== 'diff' || member !== 'transactions'
 }
+
+/** Nobody says whether these sums count refunds, and any refund is as right as another. */
+const isSeenWithRefunds = (path: Path): boolean =>
+  isSeenInSubblocks(path) && !['gas_used', 'receipts_root', 'post_exec_tx'].includes(`${path[1]}`)
 
 function decoded(bytes: Uint8Array): Wire {
   const result = decodePacket(bytes)

@@ -15,7 +15,7 @@ import type { KeeperRequest } from '../../../engine/storage/types.ts'
 import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import { type Style, TrueChain } from './chain.ts'
 import { VirtualClock } from './clock.ts'
-import { FEED_FORMS, Feed, type FeedFaults, NO_FAULTS } from './feed.ts'
+import { FEED_FORMS, Feed, type FeedFaults, type FeedForm, NO_FAULTS } from './feed.ts'
 import { Died, Fuse } from './fuse.ts'
 import { type Begun, beginLazily } from './lazy.ts'
 import { BLOCK_MS, Network } from './network.ts'
@@ -81,6 +81,7 @@ export class History {
       hasTarget: random.chance(0.6) && !isCutOften,
       hasRoot: random.chance(0.5),
       hasBlockNumber: random.chance(0.7),
+      ...drawnRefunds(this.#stream('lagoon')),
     }
     this.#chain = new TrueChain(this.#style)
     const sendsEnds = random.chance(0.6) || isCutOften
@@ -89,7 +90,11 @@ export class History {
     const losesNothing = drawn.mutations + drawn.loss + drawn.silence === 0
     const feeds = isCutOften ? 1 : isRivalry ? 2 : random.pick([1, 2, 2, 2])
     const drawnForms = this.#stream('forms')
-    const forms = Array.from({ length: feeds }, () => drawnForms.pick(FEED_FORMS))
+    // Refunds come with subblocks.
+    const forms = Array.from({ length: feeds }, (): FeedForm => {
+      const form = drawnForms.pick(FEED_FORMS)
+      return this.#style.hasRefunds ? 'subblocks' : form
+    })
     // Of subblocks nobody tells the last one.
     const hasTarget = this.#style.hasTarget && forms.every((form) => form === 'flashblocks')
     const tellsEnds = hasTarget || (sendsEnds && forms.every((form) => form === 'flashblocks'))
@@ -107,7 +112,7 @@ export class History {
     })
     this.#network = new Network({
       ...{ chain: this.#chain, clock: this.#clock, feeds: this.#feeds },
-      random: this.#stream('network'),
+      ...{ random: this.#stream('network'), refunds: this.#stream('refunds') },
       ...{ sendsEnds, isRivalry },
       finalLag: this.#isDeep ? 76 : isFinalNear ? final.between(2, 4) : random.between(6, 12),
       isTrue: this.#isLazy && losesNothing,
@@ -459,6 +464,11 @@ export class History {
     return new Random(this.#seed, name)
   }
 }
+
+const drawnRefunds = (random: Random) => ({
+  hasRefunds: random.chance(0.3),
+  countsRefunds: random.chance(0.5),
+})
 
 /** Of a seed: mostly everything a little, sometimes nothing, or one thing. */
 function faultsOf(random: Random): FeedFaults {

@@ -177,6 +177,123 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'restatedIsTaken',
+    rule: 'a post-exec transaction that is stated anew is not ignored',
+    edits: [
+      edit(`${WRITER}/steps`, '  return !isSame\n', '  return isSame && !isSame\n'),
+      edit(
+        `${WRITER}/flashblocks`,
+        "  if (!execution.refund(postExec)) throw new Error('refunds of earlier transactions are others')\n",
+        '  execution.refund(postExec)\n',
+      ),
+    ],
+  },
+  {
+    name: 'refundsReplace',
+    rule: 'refunds that are stated anew take the place of those before, and are not paid beside them',
+    edits: [
+      edit(
+        `${WRITER}/steps`,
+        '  const attributes = { ...open!.execution.attributes, postExec }\n',
+        '  const old = new Map(open!.execution.attributes.postExec?.refunds.map(({ index, gasRefund }) => [index, gasRefund]))\n  const both = postExec && { ...postExec, refunds: postExec.refunds.map(({ index, gasRefund }) => ({ index, gasRefund: gasRefund + (old.get(index) ?? 0n) })) }\n  const attributes = { ...open!.execution.attributes, postExec: both }\n',
+      ),
+    ],
+  },
+  {
+    name: 'absentIsNone',
+    rule: 'a subblock that states no refunds has none, whatever the one before has stated',
+    edits: [
+      edit(
+        `${WRITER}/steps`,
+        'execution.refund(postExecIn(delta.postExec))',
+        'execution.refund(postExecIn(delta.postExec) ?? postExec)',
+      ),
+      edit(
+        `${WRITER}/flashblocks`,
+        '  const postExec = postExecIn(delta.postExec)\n',
+        '  const postExec = postExecIn(delta.postExec) ?? execution.attributes.postExec\n',
+      ),
+    ],
+  },
+  {
+    name: 'newIsTaken',
+    rule: 'refunds of new transactions are those of the subblock that brings them',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        "  if (!execution.refund(postExec)) throw new Error('refunds of earlier transactions are others')\n",
+        "  if (index === 0 && !execution.refund(postExec)) throw new Error('refunds')\n",
+      ),
+    ],
+  },
+  {
+    name: 'refundsAreNotCompared',
+    rule: 'gas and receipts of a subblock with refunds are not compared',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        '  const isPlain = attributes.postExec === undefined\n',
+        '  const isPlain = attributes !== undefined\n',
+      ),
+    ],
+  },
+  {
+    name: 'restIsCompared',
+    rule: 'logs and data gas of a subblock with refunds are compared',
+    edits: [
+      edit(
+        `${WRITER}/checks`,
+        "  return ofRun ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)\n",
+        "  return isPlain ? (ofRun ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)) : undefined\n",
+      ),
+    ],
+  },
+  {
+    name: 'lastIsAdded',
+    rule: 'a block that is named has the post-exec transaction that was stated last',
+    edits: [
+      edit(
+        `${WRITER}/steps`,
+        'isRight() && (await addRest(state, block, checkpoint))',
+        'isRight()',
+      ),
+    ],
+  },
+  {
+    name: 'wordHasLast',
+    rule: 'so has one that is named without a root',
+    edits: [edit(`${WRITER}/ends`, '      if (!(await addPostExec(state, block))) continue\n', '')],
+  },
+  {
+    name: 'restatedPromisesNothing',
+    rule: 'a block that is executed again promises what its newest subblock brings, and nothing twice',
+    edits: [
+      edit(
+        `${WRITER}/flashblocks`,
+        '  await show(state, block, { packet, startedMs, from: shown.length })\n',
+        '  await show(state, block, { packet, startedMs, from: 0 })\n',
+      ),
+    ],
+  },
+  {
+    name: 'restatedIsWhole',
+    rule: 'a block that is executed again has all of its earlier subblocks',
+    edits: [
+      edit(`${WRITER}/steps`, 'of before.momentary) {\n', 'of before.momentary.slice(0, 1)) {\n'),
+    ],
+  },
+  {
+    name: 'sealedHasRefunds',
+    rule: 'a canonical block is opened with its post-exec transaction',
+    edits: [
+      edit(
+        `${WRITER}/checks`,
+        '  postExec: postExecIn(sealed.transactions.at(-1)),\n',
+        '  postExec: sealed.transactions.length < 0 ? postExecIn(sealed.transactions.at(-1)) : undefined,\n',
+      ),
+    ],
+  },
+  {
     name: 'endingSettles',
     rule: 'a question that one of another chain answers is settled like any other',
     edits: [edit(`${UPSTREAM}/tracker`, '      goOnWithout(state, asked)\n    }\n', '    }\n')],

@@ -1,7 +1,11 @@
 /** The chain that is followed: its sequencer's blocks and flashblocks, what it takes back, and what all upstreams agree on. */
 
-import { isSigned, type Transaction } from '../../../engine/primitives/transaction.ts'
-import { ancestorAt, type Draw, type TrueBlock, type TrueChain } from './chain.ts'
+import {
+  type GasRefund,
+  isSigned,
+  type Transaction,
+} from '../../../engine/primitives/transaction.ts'
+import { ancestorAt, type Draw, type DrawRefunds, type TrueBlock, type TrueChain } from './chain.ts'
 import type { VirtualClock } from './clock.ts'
 import type { Feed } from './feed.ts'
 import type { Random } from './random.ts'
@@ -15,6 +19,8 @@ export type NetworkOptions = {
   readonly chain: TrueChain
   readonly clock: VirtualClock
   readonly random: Random
+  /** Of refunds alone. */
+  readonly refunds: Random
   readonly feeds: readonly Feed[]
   readonly sendsEnds: boolean
   /** Blocks that are final trail the head by so many. */
@@ -51,9 +57,8 @@ export class Network {
   async begin(blocks: number): Promise<void> {
     const { chain, random } = this.#options
     const chainId = chain.spec.chainId
-    this.head = await chain.build(chain.genesis, 2, ({ index }) =>
-      index === 1 ? deployments(chainId, random) : [],
-    )
+    const draw = ({ index }: Draw) => (index === 1 ? deployments(chainId, random) : [])
+    this.head = await this.#made(chain.genesis, 2, draw)
     for (let at = 0; at < blocks; at++) this.head = await this.#plainBlock(this.head, blocks < 20)
     this.seen.length = 0
     this.#saw()
@@ -207,10 +212,10 @@ export class Network {
 
   /** `like`: transactions of it come again, some of them. */
   #build(parent: TrueBlock, like?: TrueBlock): Promise<TrueBlock> {
-    const { random, chain, clock } = this.#options
+    const { random, clock } = this.#options
     const again = like?.executed.map(({ transaction }) => transaction).filter(isSigned) ?? []
     const flashblocks = random.between(2, 5)
-    const built = chain.build(parent, flashblocks, ({ index, nonceOf }) => {
+    const built = this.#made(parent, flashblocks, ({ index, nonceOf }) => {
       const kept = index > 0 ? again.splice(0, random.below(3)) : []
       for (const { from } of kept) nonceOf(from)
       return random.chance(0.8) ? [...kept, ...this.#draw({ index, nonceOf })] : kept
@@ -219,11 +224,23 @@ export class Network {
   }
 
   #plainBlock(parent: TrueBlock, isFull: boolean): Promise<TrueBlock> {
-    const { random, chain, clock } = this.#options
-    const built = chain.build(parent, isFull ? 2 : 1, (draw) =>
+    const { random, clock } = this.#options
+    const built = this.#made(parent, isFull ? 2 : 1, (draw) =>
       isFull && random.chance(0.7) ? this.#draw(draw) : [],
     )
     return clock.during(built)
+  }
+
+  #made(
+    parent: TrueBlock,
+    flashblocks: number,
+    draw: (draw: Draw) => readonly Transaction[],
+  ): Promise<TrueBlock> {
+    const { chain, refunds: random } = this.#options
+    return chain.build(parent, flashblocks, {
+      draw,
+      refunds: (plain) => drawRefunds(random, plain),
+    })
   }
 
   #draw({ index, nonceOf }: Draw): readonly Transaction[] {
@@ -235,4 +252,29 @@ export class Network {
       drawTransaction(random, nonceOf, chainId),
     )
   }
+}
+
+/** Mostly what the flashblock before has stated and some for its own transactions; now and then all of it otherwise, or nothing. */
+function drawRefunds(random: Random, plain: Parameters<DrawRefunds>[0]): readonly GasRefund[][] {
+  const gasOf = plain
+    .flat()
+    .map(({ transaction, gasUsed }) => (isSigned(transaction) ? gasUsed : 0n))
+  const refunds = new Map<number, bigint>()
+  const most = (gas: bigint) => random.pick([1n, gas, BigInt(random.between(1, Number(gas)))])
+  let from = 0
+  return plain.map(({ length }) => {
+    const roll = random.below(20)
+    for (let at = 0; at < from + length; at++) {
+      const isNew = at >= from
+      if (roll < 3) refunds.delete(at)
+      else if (gasOf[at]! > 0n && random.chance(isNew ? 0.5 : roll < 9 ? 0.4 : 0)) {
+        if (refunds.has(at) && random.chance(0.3)) refunds.delete(at)
+        else refunds.set(at, most(gasOf[at]!))
+      }
+    }
+    from += length
+    return [...refunds]
+      .toSorted(([one], [other]) => one - other)
+      .map(([index, gasRefund]) => ({ index: BigInt(index), gasRefund }))
+  })
 }

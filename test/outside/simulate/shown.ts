@@ -11,6 +11,8 @@ export type Shown = {
   readonly at: number | undefined
   /** Where it is not that of a flashblock: the rest came with the canonical block. */
   readonly hash?: Uint8Array
+  /** Where it is not the flashblock as it was sent: a later one has stated other refunds. */
+  readonly part?: TruePart
 }
 export type ShownHeads = {
   readonly canonical: Shown
@@ -35,8 +37,11 @@ export function sameBytes(
   same(show(found), show(wanted), what)
 }
 
-export const partOf = ({ block, at }: Shown) => block.parts[at ?? block.parts.length - 1]
-export const countOf = (shown: Shown): number => partOf(shown)?.count ?? 0
+export const partOf = ({ block, at, part }: Shown) =>
+  part ?? block.parts[at ?? block.parts.length - 1]
+export const executedIn = (shown: Shown) =>
+  (shown.at === undefined ? undefined : partOf(shown)?.executed) ?? shown.block.executed
+export const countOf = (shown: Shown): number => executedIn(shown).length
 export const nameOf = ({ block, at }: Shown): string =>
   `block ${block.number}.${at ?? 'end'} of ${block.payloadId || 'the genesis'}`
 
@@ -47,10 +52,14 @@ export function headsOf(view: ChainView, chain: TrueChain, mayBeCut: boolean): S
     if (block === undefined) throw new Mismatch(`the view has no ${what} block`)
     return shownOf(block, chain, mayBeCut)
   }
+  const pending = find('pending', { tag: 'pending' })
+  const { at, part, hash } = pending
+  if (part !== undefined && hash === undefined && part !== pending.block.parts[at!])
+    throw new Mismatch(`${nameOf(pending)} is shown with refunds that another flashblock states`)
   return {
     canonical: find('canonical', { hash: view.canonical.hash, requireCanonical: false }),
     latest: find('latest', { tag: 'latest' }),
-    pending: find('pending', { tag: 'pending' }),
+    pending,
   }
 }
 
@@ -64,7 +73,7 @@ export function shownOf(block: Block, chain: TrueChain, mayBeCut: boolean): Show
     throw new Mismatch(`block ${block.number} ${bytesToHex(block.hash)} was never made`)
   }
   const found = (chain.byMoment.get(name) ?? []).filter(
-    ({ block: made, at }) => made.parts[at]!.count === block.transactionCount,
+    ({ part }) => part.count === block.transactionCount,
   )
   const exact = found.find(({ at }) => at === block.flashblockIndex)
   const rest = exact === undefined ? restOf(block, chain) : undefined
@@ -84,7 +93,10 @@ function restOf({ header, hash, transactionCount }: Block, chain: TrueChain): Sh
       block.executed.length === transactionCount &&
       equalBytes(block.header.mixHash, header.mixHash) &&
       equalBytes(block.header.parentHash, header.parentHash)
-    if (isIt) return { block, at: block.parts.length - 1, hash }
+    if (!isIt) continue
+    const at = block.parts.length - 1
+    const part = { ...block.parts[at]!, executed: block.executed }
+    return { block, at, hash, part }
   }
   return undefined
 }
@@ -99,7 +111,7 @@ function cutShort({ block, at }: { readonly block: TrueBlock; readonly at: numbe
     ...block,
     parts: block.parts.slice(0, at + 1),
     ...{ header: part.header, hash: part.hash, changes: part.changes, state: part.state },
-    executed: block.executed.slice(0, part.count),
+    executed: part.sealed,
   }
   cuts.set(part, cut)
   return { block: cut, at: undefined }

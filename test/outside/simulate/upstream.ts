@@ -113,7 +113,7 @@ export class SimulatedUpstream implements Transport {
     const from = Math.max(chain.genesis.number + 1, network.head.number - random.below(12))
     let own = ancestorAt(network.head, from)!
     for (let at = random.between(1, 4); at > 0; at--)
-      own = await clock.during(chain.build(own, 1, () => []))
+      own = await clock.during(chain.build(own, 1, { draw: () => [] }))
     this.#own = own
   }
 
@@ -150,7 +150,7 @@ export class SimulatedUpstream implements Transport {
     let own = ancestorAt(network.head, from)!
     const blocks = network.head.number - from + random.between(-1, 1)
     for (let at = Math.max(1, Math.min(12, blocks)); at > 0; at--)
-      own = await clock.during(chain.build(own, 1, () => []))
+      own = await clock.during(chain.build(own, 1, { draw: () => [] }))
     this.#own = own
   }
 

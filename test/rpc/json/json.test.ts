@@ -223,6 +223,12 @@ describe('shapes', () => {
     expect(readReceipts(receipts).map(({ gasRefund }) => gasRefund)).toEqual([
       ...[4_000n, 0n, undefined, undefined],
     ])
+    // A block that is taken with its receipts has the same ones as one that is executed.
+    const l1 = { l1GasPrice: '0x1', l1GasUsed: '0x2', l1Fee: '0x3' }
+    for (const more of [{}, l1]) {
+      const [last] = readReceipts([{ ...receipts[3], ...more }])
+      expect([last!.type, last!.blobGasUsed, last!.l1]).toEqual([0x7d, 0n, undefined])
+    }
   })
   test('a transaction that waits has no place', async () => {
     const own = testRpc({ memory: fourBlocks().memory })
