@@ -281,7 +281,8 @@ function replayOf(
   const reader = view.state(parent)
   const transactions = block.transactions()
   expects?.(() => ({ reader, messages: transactions }))
-  return { engine, chain, reader, header, hash, transactions, kept: replays }
+  const receipts = () => block.receipts()
+  return { engine, chain, reader, header, hash, transactions, receipts, kept: replays }
 }
 
 /** Runs under the request's deadline and the caller's own. */

@@ -4,11 +4,13 @@ import type { Engine, Limits } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
+import type { Receipt } from '../../primitives/receipt.ts'
 import type { Transaction } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { attributesOfHeader, openBlock } from '../block/block.ts'
+import { postExecOf } from '../transaction/post-exec.ts'
 import type { BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
 import { MOST_REPLAYS } from './most-replays.ts'
 
@@ -21,6 +23,8 @@ export type ReplayOptions = {
   readonly hash: Bytes
   /** All of the block. */
   readonly transactions: readonly Transaction[]
+  /** Asked where the last transaction may be missing yet, which says the refunds of gas; left out: it is there. */
+  readonly receipts?: () => readonly Receipt[]
   /** One deadline for all of it. Memory has none: what a block has executed is bounded by its gas. */
   readonly limits: Omit<Limits, 'memoryBytes'>
   /** Those of this thread; undefined: none are kept. */
@@ -94,9 +98,13 @@ export async function replayed<T>(
 }
 
 async function beginReplay(options: ReplayOptions): Promise<Replay> {
-  const { engine, chain, header, hash, transactions } = options
+  const { engine, chain, header, hash, transactions, receipts } = options
   const { reader, readFrom } = movable(options.reader)
-  const attributes = attributesOfHeader(header, transactions.at(-1)?.raw)
+  const ended = attributesOfHeader(header, transactions.at(-1)?.raw)
+  const isOpen = ended.postExec === undefined && receipts !== undefined
+  const mayRefund = isOpen && chain.rulesAt(header.number, header.timestamp).hasPostExec
+  const postExec = mayRefund ? postExecOf(header.number, receipts()) : ended.postExec
+  const attributes = { ...ended, postExec }
   const block = openBlock({ engine, chain, reader, attributes })
   try {
     await block.begin()

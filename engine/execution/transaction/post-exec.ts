@@ -4,12 +4,17 @@
  */
 import type { Rules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
+import type { Receipt } from '../../primitives/receipt.ts'
 import {
   isSigned,
   type PostExecTransaction,
   type Transaction,
 } from '../../primitives/transaction.ts'
-import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'
+import {
+  decodeTransaction,
+  makePostExec,
+  TransactionError,
+} from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { invalid } from './invalid.ts'
 import type { Applied } from './settle.ts'
@@ -36,6 +41,17 @@ export const refundsOf = ({ postExec }: Pick<BlockAttributes, 'postExec'>): Refu
 /** Whether the first `count` transactions have the same refunds by both. */
 export const areSameRefunds = (a: Refunds, b: Refunds, count: number): boolean =>
   [...a.keys(), ...b.keys()].every((index) => index >= count || a.get(index) === b.get(index))
+
+/** The post-exec transaction that a block would have if it ended with these receipts; undefined: they show no refund. */
+export function postExecOf(
+  number: bigint,
+  receipts: readonly Pick<Receipt, 'gasRefund'>[],
+): PostExecTransaction | undefined {
+  const refunds = receipts.flatMap(({ gasRefund = 0n }, at) =>
+    gasRefund === 0n ? [] : [{ index: BigInt(at), gasRefund }],
+  )
+  return refunds.length === 0 ? undefined : makePostExec(number, refunds)
+}
 
 /** The refund that a receipt shows: 0 where the transaction has none, undefined where no receipt of its kind has one. */
 export const refundInReceipt = (

@@ -242,6 +242,24 @@ describeEngines((engine) => {
     })
   })
 
+  test('a block that lacks its last transaction is traced with the refunds of its receipts', async () => {
+    const block = opened(POST_EXEC)
+    await run(block, ORDINARY)
+    const { rules, attributes } = block
+    const roots = { stateRoot: ZERO_32, withdrawalsRoot: undefined }
+    const header = buildHeader({ rules, attributes, sums: block.sums(), ...roots })
+    const { chain, reader } = opening({ engine, fork: 'lagoon', l1: L1 })
+    const { output, budget, parsed } = testOutput()
+    await traceTransactions({
+      ...{ engine, chain, reader, header, output, budget, transactions: ORDINARY },
+      ...{ hash: ZERO_32, limits: {}, first: 3, last: 3, open: () => {}, close: () => {} },
+      choice: { name: 'callTracer', config: undefined },
+      receipts: () => block.executed.map(({ receipt }) => receipt),
+    })
+    // All of its gas comes back.
+    expect(parsed()).toMatchObject({ gasUsed: '0x0' })
+  })
+
   test.each<[what: string, list: readonly Transaction[], why: string, fork?: TestFork]>([
     ['before Lagoon', [...ORDINARY, POST_EXEC], '4: transaction type not supported', 'karst'],
     [
