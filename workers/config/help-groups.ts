@@ -24,7 +24,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
 export const BOUNDS: Readonly<Record<string, string>> = {
   'Upstreams and feeds': `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+    feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
 }
 
 const listed = (groups: Readonly<Record<string, string>>) =>

@@ -5,6 +5,8 @@ import { createPlaces } from '../../engine/flashblocks/places.ts'
 import type { FeedMessage, FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { checksum } from '../../engine/primitives/checksum.ts'
+import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
+import type { SharedDatabase } from '../../engine/storage/database/types.ts'
 import { createSampler } from '../observe/sample.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
 import { FeedConnection, type Later } from './connection.ts'
@@ -13,6 +15,7 @@ import { Intake } from './intake.ts'
 import type { FeedLimits } from './limits.ts'
 import type { FeedCount, FeedToWriter, FromFeed, ToFeed, WriterToFeed } from './messages.ts'
 import { packMessage } from './pack.ts'
+import { ReadAhead, type ReadAheadOptions } from './read-ahead.ts'
 import { openWebSocket, type Resuming } from './socket.ts'
 
 export type FeedData = {
@@ -24,6 +27,8 @@ export type FeedData = {
   readonly limits: FeedLimits
   /** Of a peer that keeps its newest frames: the newest that the thread before this one has handed over. */
   readonly since: FeedPlace | undefined
+  /** Where state is read ahead of the writer; undefined: nowhere. */
+  readonly database?: SharedDatabase | undefined
 }
 
 const now = () => performance.now()
@@ -55,10 +60,11 @@ function run(main: MessagePort, data: FeedData): void {
   let frameAt = now()
   const placeOf = createPlaces()
   const resuming: Resuming = { newest: data.since, isKept: data.since !== undefined }
+  const readAhead = openReadAhead(data, { count: counts.add, warn })
+  const decoding = { bounds: limits.packet, packetMs: limits.packetMs, now }
   const intake = new Intake({
     ...{ limits, now, later, turn, count: counts.add },
-    decode: (packet) =>
-      decodeWithin(packet, { bounds: limits.packet, packetMs: limits.packetMs, now }),
+    decode: (packet) => decodeWithin(packet, decoding),
     send(message, packet, receivedAtMs) {
       frameAt = now()
       connection.decoded()
@@ -66,6 +72,7 @@ function run(main: MessagePort, data: FeedData): void {
       resuming.newest = placeOf(message) ?? resuming.newest
       return bytes
     },
+    onMetadata: (metadata) => void readAhead?.read(metadata).catch(failed),
     sendState(state) {
       writer.postMessage({ type: 'feed', feed, ...state } satisfies FeedToWriter)
     },
@@ -76,7 +83,7 @@ function run(main: MessagePort, data: FeedData): void {
     read: (isReading) => connection.read(isReading),
   })
   const connection = new FeedConnection({
-    ...{ limits, blockTimeMs, now, later, random: Math.random },
+    ...{ limits, blockTimeMs, now, later, random: Math.random, count: counts.add, warn },
     open: openWebSocket({ url: data.url, maxBytes: limits.packet.bytes, resuming }),
     onFrame: (packet) => void intake.frame(packet).catch(failed),
     onState(state) {
@@ -85,13 +92,11 @@ function run(main: MessagePort, data: FeedData): void {
     },
     onTooLarge: () => counts.refuse('too-large'),
     onFlood: () => intake.drop(),
-    ...{ count: counts.add, warn },
   })
   const report = () => {
     for (const message of counts.takeAll()) tell(message)
-    const held = { heldFrames: intake.held.frames, heldBytes: intake.held.bytes }
-    const { isConnected } = connection
-    const status = { feed, isConnected, silentMs: now() - frameAt, ...held }
+    const state = { feed, isConnected: connection.isConnected, silentMs: now() - frameAt }
+    const status = { ...state, heldFrames: intake.held.frames, heldBytes: intake.held.bytes }
     tell({ type: 'status', status, since: resuming.isKept ? resuming.newest : undefined })
   }
   const beat = setInterval(report, limits.beatMs)
@@ -105,6 +110,17 @@ function run(main: MessagePort, data: FeedData): void {
   connection.connect()
   tell({ type: 'ready' })
   saveCompiledLater()
+}
+
+function openReadAhead(
+  { limits, database }: FeedData,
+  { count, warn }: Pick<ReadAheadOptions, 'count'> & { warn(kind: string, message: string): void },
+): ReadAhead | undefined {
+  if (database === undefined) return undefined
+  return new ReadAhead({
+    ...{ database: attachDatabase(database), bounds: limits.accessList, now, turn, count },
+    warn: (message) => warn('access_list', message),
+  })
 }
 
 /** Gives the bytes that it has in memory. */

@@ -4,6 +4,7 @@
  * make gaps that nobody fills, and the writer's mailbox skips what is old as soon as it looks.
  */
 import type { DecodedPacket, Refused } from '../../engine/flashblocks/codec.ts'
+import type { JsonObject } from '../../engine/flashblocks/fields.ts'
 import type { FeedMessage } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { type Bucket, createBucket } from './bucket.ts'
@@ -24,6 +25,8 @@ export type IntakeOptions = {
   decode(packet: Bytes): Promise<Decoded>
   /** Gives the bytes that it has in memory. */
   send(message: FeedMessage, packet: Bytes, receivedAtMs: number): number
+  /** What came beside a message that was sent; the message may be executed without it. */
+  onMetadata?(metadata: JsonObject): void
   sendState(state: ConnectionState): void
   refused(refused: Refused): void
   /** Whether the socket is to be read. */
@@ -126,6 +129,7 @@ export class Intake {
       const bytes = send(decoded.message, packet, receivedAtMs)
       this.#held = { frames: this.#held.frames + 1, bytes: this.#held.bytes + bytes }
       count('frames', 1)
+      if (decoded.metadata !== undefined) this.#options.onMetadata?.(decoded.metadata)
     }
   }
 

@@ -1,4 +1,5 @@
 /** The bounds of one feed, in one place. A feed that goes beyond them harms nobody but itself. */
+import type { AccessListBounds } from '../../engine/flashblocks/access-list.ts'
 import { PACKET_BOUNDS, type PacketBounds } from '../../engine/flashblocks/packed.ts'
 
 type Bound = {
@@ -25,6 +26,8 @@ export type FeedLimits = {
   /** Frames, and bytes that they have in memory, that the writer has not taken: beyond them the feed is not read. */
   readonly heldFrames: number
   readonly heldBytes: number
+  /** Of the access list beside a flashblock. */
+  readonly accessList: AccessListBounds
   /** From the start of a connection until it is open. */
   readonly connectMs: number
   readonly pingMs: number
@@ -62,6 +65,8 @@ export const FEED_BOUNDS = {
   feedBurst: bound(2_000, 'items', 'messages at once: beyond it the feed is closed for a minute'),
   feedHeldFrames: bound(512, 'items', 'frames of one feed that wait for their execution'),
   feedHeldBytes: bound(64 << 20, 'bytes', 'of these frames'),
+  feedAccessBytes: bound(1 << 20, 'bytes', 'of the access list beside a flashblock'),
+  feedAccessItems: bound(10_000, 'items', 'accounts and slots of it that are read ahead'),
 } as const satisfies Readonly<Record<string, Bound>>
 
 export type FeedBounds = { readonly [K in keyof typeof FEED_BOUNDS]: number }
@@ -83,6 +88,7 @@ export function feedLimitsOf(given: Partial<FeedBounds>): FeedLimits {
     packetMs: 1_000,
     heldFrames: of('feedHeldFrames'),
     heldBytes: of('feedHeldBytes'),
+    accessList: { bytes: of('feedAccessBytes'), items: of('feedAccessItems') },
     connectMs: 5_000,
     // As rollup-boost sends them.
     pingMs: 500,

@@ -2,6 +2,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import { placeText } from '../../engine/flashblocks/places.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
+import type { SharedDatabase } from '../../engine/storage/database/types.ts'
 import { createInbox } from '../thread/inbox.ts'
 import { keepThread } from '../thread/kept.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
@@ -16,6 +17,8 @@ export type FeedsOptions = {
   readonly writerPorts: readonly MessagePort[]
   readonly blockTimeMs: number
   readonly limits?: Partial<FeedLimits>
+  /** Where the threads read state ahead of the writer; left out: nowhere. */
+  readonly database?: SharedDatabase
   /** Another port to the writer, for a thread in the place of one that has failed. */
   readonly newPort: () => MessagePort
   /** A thread's id, once it has really ended. */
@@ -83,13 +86,13 @@ function keepFeed(options: FeedsOptions, which: Which, hear: Hear) {
 }
 
 function startFeed(
-  { blockTimeMs, limits, onEnded }: FeedsOptions,
+  { blockTimeMs, limits, database, onEnded }: FeedsOptions,
   which: Which & Pick<FeedData, 'writer' | 'since'>,
   hear: Hear,
 ): Thread<ToFeed> {
   const { feed, writer } = which
   const data: FeedData = {
-    ...{ ...which, blockTimeMs },
+    ...{ ...which, blockTimeMs, database },
     limits: { ...FEED_LIMITS, ...limits },
   }
   return startThread<ToFeed, FromFeed>({

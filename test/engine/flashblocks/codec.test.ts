@@ -141,6 +141,16 @@ describe('wire forms', () => {
     expect(decodePacket(packet)).toMatchObject({ message: { delta } })
   })
 
+  test.each([
+    ['receipts', {}],
+    ['receipts', null],
+    ['new_account_balances', { '0x01': '0x1' }],
+    ['access_list', '0xc0'],
+    ['access_list', 'no list'],
+  ])('%s %j beside it change nothing of a flashblock', (key, value) => {
+    expect(decodePacket(withField(`metadata.${key}`, value))).toMatchObject({ message: index3 })
+  })
+
   test('the sibling variant of the envelope is ignored', () => {
     expect(decodePacket(text({ OpBuiltPayload: {} }))).toHaveProperty('ignore')
   })

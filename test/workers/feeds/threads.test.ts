@@ -1,18 +1,24 @@
 /** Feeds as main and the writer have them: real threads, real WebSockets. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws'
 import { encodePacket, socketData } from '../../../engine/flashblocks/codec.ts'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import { checksum } from '../../../engine/primitives/checksum.ts'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { encodeRlp } from '../../../engine/primitives/rlp.ts'
+import type { SharedDatabase } from '../../../engine/storage/database/types.ts'
 import { connectFeeds } from '../../../workers/feeds/connect.ts'
 import { PIECE_BYTES } from '../../../workers/feeds/decode.ts'
 import { FEED_LIMITS, type FeedLimits, feedLimitsOf } from '../../../workers/feeds/limits.ts'
 import { type FeedEvent, listenToFeeds } from '../../../workers/feeds/listen.ts'
 import { feedName, startFeeds } from '../../../workers/feeds/start.ts'
 import { createReporter } from '../../../workers/observe/reporter.ts'
+import { temporaryDirectory } from '../../fixtures/databases.ts'
+import { openSmall } from '../../fixtures/databases-open.ts'
 import { flashblock } from '../../outside/garbage/inputs.ts'
 
 const ends: (() => Promise<unknown> | unknown)[] = []
@@ -81,6 +87,7 @@ function follow(
   urls: readonly string[],
   limits: Partial<FeedLimits> = {},
   onReplace: (limits: Partial<FeedLimits>) => void = () => {},
+  database?: SharedDatabase,
 ) {
   const own = { beatMs: 20, ...limits }
   const channels = urls.map(() => new MessageChannel())
@@ -110,6 +117,7 @@ function follow(
     },
     blockTimeMs: 100,
     limits: own,
+    ...(database === undefined ? {} : { database }),
     onEnded() {},
   })
   const warn = (_: unknown, text?: string) => lines.push(`${text}`)
@@ -173,6 +181,40 @@ test('what a feed sends is what the writer gets, with its clock and its digest',
   }
   const [first] = await until(({ length }) => length > 0)
   expect(first).toEqual({ type: 'feed', feed: 0, isConnected: true })
+})
+
+test('what comes beside a flashblock may be there or not, and changes nothing of it', async () => {
+  const server = await startServer()
+  const database = await openSmall(join(temporaryDirectory(), 'state'))
+  ends.push(() => database.close())
+  const bounds = { accessList: { bytes: 1_000, items: 10 } }
+  const { packetsUntil, metrics, lines } = follow([server.url], bounds, () => {}, database.share())
+  const socket = await server.socket()
+  const account = [new Uint8Array(20).fill(1), [], [new Uint8Array(32)], [], [], []]
+  const access_list = bytesToHex(encodeRlp([account]))
+  const both = { receipts: {}, new_account_balances: { [`0x${'01'.repeat(20)}`]: '0x1' } }
+  const beside: readonly object[] = [
+    ...[both, {}, { ...both, access_list }, { access_list }, { receipts: {} }, both, {}],
+    ...[{ new_account_balances: {} }, { ...both, receipts: null, access_list: null }],
+    // Of no use, and no fault of the flashblock.
+    ...[{ receipts: 'none', new_account_balances: [1] }, { access_list: '0xc1' }],
+    { access_list: `0x${'00'.repeat(1_001)}` },
+  ]
+  const sent = beside.map((_, at) => flashblock(at + 1, 10))
+  for (const [at, message] of sent.entries()) {
+    const json = JSON.parse(encodePacket(message, 'plain').toString())
+    socket.send(JSON.stringify({ ...json, metadata: { ...json.metadata, ...beside[at] } }))
+  }
+  const packets = await packetsUntil(sent.length)
+  expect(packets.map(({ message }) => message)).toEqual(sent)
+  await lines.until(() => metrics['0 access_lists_too_large'] === 1)
+  expect(metrics).toMatchObject({
+    '0 access_lists': 2,
+    '0 access_lists_malformed': 1,
+    // The account and the slot, once.
+    '0 rows_read_ahead': 2,
+  })
+  expect(Object.keys(metrics).filter((name) => name.includes('refused'))).toEqual([])
 })
 
 test('two feeds, each with its number, and one that ends leaves the other', async () => {

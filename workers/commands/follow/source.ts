@@ -46,6 +46,7 @@ export function startFollowing(
     writerPorts: link.feeds,
     newPort: link.newFeed,
     limits: feedLimitsOf(config),
+    database: data.shared.database,
     blockTimeMs: data.chain.blockTime * 1_000,
     onEnded,
   })

@@ -1,0 +1,112 @@
+/** The block access list that X Layer's builder sends beside a flashblock (EIP-7928, RLP): which state it touches. */
+import type { Bytes } from '../primitives/bytes.ts'
+import { checkRlp, RlpError, spanAt } from '../primitives/rlp.ts'
+import { field, type JsonObject, Refusal, readBytes } from './fields.ts'
+
+export type AccessListBounds = {
+  /** Of the RLP. */
+  readonly bytes: number
+  /** Accounts and slots together. */
+  readonly items: number
+}
+export type AccessKeys = {
+  /** 20 bytes each. */
+  readonly accounts: readonly Bytes[]
+  /** Address and slot, 52 bytes each; changed ones and read ones. */
+  readonly slots: readonly Bytes[]
+}
+
+/** Names for counting. */
+export const MALFORMED = 'access-list'
+export const TOO_LARGE = 'access-list-size'
+
+/**
+ * @param metadata of a flashblock, as it was sent
+ * @returns undefined where there is none
+ * @throws {Refusal} whose field is `MALFORMED` or `TOO_LARGE`
+ */
+export function accessKeysIn(
+  metadata: JsonObject,
+  bounds: AccessListBounds,
+): AccessKeys | undefined {
+  const wire = field(metadata, 'access_list')
+  if (wire === undefined) return undefined
+  if (typeof wire === 'string' && wire.length > 2 + 2 * bounds.bytes)
+    throw new Refusal(TOO_LARGE, `at most ${bounds.bytes} bytes`, `${wire.length >> 1}`)
+  return readAccessKeys(readBytes(wire, MALFORMED), bounds.items)
+}
+
+/** @throws {Refusal} */
+export function readAccessKeys(rlp: Bytes, maxItems: number): AccessKeys {
+  const accounts: Bytes[] = []
+  const slots: Bytes[] = []
+  try {
+    checkRlp(rlp)
+    for (const account of listAt(rlp, 0)) {
+      const { address, keys } = accountAt(rlp, account)
+      accounts.push(address)
+      for (const key of keys) {
+        slots.push(slotOf(rlp, address, key))
+        checkItems(accounts.length + slots.length)
+      }
+      checkItems(accounts.length + slots.length)
+    }
+    return { accounts, slots }
+  } catch (error) {
+    if (error instanceof RlpError) throw new Refusal(MALFORMED, 'RLP', error.message)
+    throw error
+  }
+
+  function checkItems(items: number): void {
+    if (items > maxItems)
+      throw new Refusal(TOO_LARGE, `at most ${maxItems} accounts and slots`, 'more')
+  }
+}
+
+/** [address, [[slot, changes]], [slot], balances, nonces, codes] */
+const FIELDS = 6
+
+/** `keys`: where its slots begin. */
+function accountAt(rlp: Bytes, at: number) {
+  const fields: number[] = []
+  for (const item of listAt(rlp, at)) if (fields.push(item) > FIELDS) break
+  if (fields.length !== FIELDS) throw new Refusal(MALFORMED, `${FIELDS} fields of an account`)
+  const [addressAt, changes, reads, ...others] = fields as [number, number, number]
+  const address = bytesAt(rlp, addressAt)
+  if (address.length !== 20)
+    throw new Refusal(MALFORMED, '20 bytes of an address', `${address.length}`)
+  for (const other of others) listAt(rlp, other).next()
+  return { address, keys: keysAt(rlp, changes, reads) }
+}
+
+function* keysAt(rlp: Bytes, changes: number, reads: number): Generator<number, void> {
+  for (const change of listAt(rlp, changes)) {
+    const slot = listAt(rlp, change).next().value
+    if (slot === undefined) throw new Refusal(MALFORMED, 'a slot and its changes')
+    yield slot
+  }
+  yield* listAt(rlp, reads)
+}
+
+/** A slot is 32 bytes in some versions of the EIP and a number in others. */
+function slotOf(rlp: Bytes, address: Bytes, at: number): Bytes {
+  const slot = bytesAt(rlp, at)
+  if (slot.length > 32) throw new Refusal(MALFORMED, 'at most 32 bytes of a slot', `${slot.length}`)
+  const key = new Uint8Array(52)
+  key.set(address)
+  key.set(slot, 52 - slot.length)
+  return key
+}
+
+/** Where the items of the list at `at` begin. @throws {Refusal} where there is no list */
+function* listAt(rlp: Bytes, at: number): Generator<number, void> {
+  if (rlp[at]! < 0xc0) throw new Refusal(MALFORMED, 'a list')
+  const { start, next } = spanAt(rlp, at)
+  for (let item = start; item < next; item = spanAt(rlp, item).next) yield item
+}
+
+function bytesAt(rlp: Bytes, at: number): Bytes {
+  if (!(rlp[at]! < 0xc0)) throw new Refusal(MALFORMED, 'bytes')
+  const { start, next } = spanAt(rlp, at)
+  return rlp.subarray(start, next)
+}
