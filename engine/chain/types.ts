@@ -11,7 +11,7 @@ import type { LogValues, ProofLimits, TrieAt } from '../storage/types.ts'
 
 /** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, or as the node says, pending is pending. */
 export type Endpoint = 'standard' | 'flashblocks'
-/** Which head `latest` is on the flashblocks endpoint: X Layer's meaning, or Base's. */
+/** Which head `latest` is on the flashblocks endpoint: as at X Layer, or as in a plain OP node. */
 export type LatestHead = 'complete' | 'canonical'
 
 /** What answers depend on: the chain up to the latest block, or up to the pending one; `heads`: anything in a view. */

@@ -112,7 +112,7 @@ function namedBy<S>(addresses: Iterable<Hex>, byAddress: Index<Hex, S>): Readonl
   return named
 }
 
-/** Base's: the block so far. */
+/** `newFlashblocks`, a kind of Base's node until November 2026: the block so far. */
 function blocksChannel<S>(): Channel<S, undefined> {
   const subscribers = new Set<S>()
   return {
@@ -127,7 +127,7 @@ function blocksChannel<S>(): Channel<S, undefined> {
   }
 }
 
-/** Base's: a log in each message; one whose place is gone comes again, with `removed`. */
+/** `pendingLogs`: a log in each message. One whose place is gone comes again, with `removed`. */
 function logsChannel<S>(): Channel<S, AwaitedLogs> {
   const matcher = createLogMatcher<S>()
   return {
@@ -149,7 +149,7 @@ function logsChannel<S>(): Channel<S, AwaitedLogs> {
   }
 }
 
-/** Base's: a transaction in each message, as its hash or whole with its logs. */
+/** `newFlashblockTransactions`: one in each message, as its hash or whole with its logs. */
 function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
   const subscribers = new Map<S, boolean>()
   return {
