@@ -150,7 +150,6 @@ const TESTNETS: readonly Stated[] = [
     ...{ chainId: 11_155_420n, blockTime: 2, timestamp: 1_691_802_540n },
     stateRoot: '0x06787a17a3ed87c339a39dbbeeb311578a0c83ed29daa2db95da62b28efce8a9',
     times: { ...SEPOLIA_TIMES, ...SEPOLIA_LAGOON },
-    genesis: { messagePasserRoot: EMPTY_ROOT },
   },
   {
     name: 'unichain-sepolia',
