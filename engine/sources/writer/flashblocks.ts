@@ -303,8 +303,18 @@ export async function endIfComplete(state: WriterState): Promise<void> {
   const { pending } = state.chain
   const { payload } = state.sequence
   if (payload?.isComplete !== true || payload.payloadId !== pending.payloadId) return
-  if (pending.state !== 'open' || !(await addPostExec(state, pending))) return
+  if (pending.state !== 'open') return
+  const { postExec } = pending.open!.execution.attributes
+  const startedMs = state.options.now()
+  if (!(await addPostExec(state, pending))) return
   pending.isProven = true
+  // The next record shows the transaction, and may be one that a fold writes without reporting.
+  if (postExec !== undefined)
+    publish(state, {
+      transactions: [postExec.hash],
+      publishMs: 0,
+      executeMs: state.options.now() - startedMs,
+    })
   await end(state, pending)
 }
 

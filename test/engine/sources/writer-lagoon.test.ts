@@ -216,6 +216,34 @@ describe('subblocks that state refunds', () => {
     expect(other.heads().complete).toEqual([3, bytesToHex(third!.hash)])
   })
 
+  test.each([
+    ['whole', false],
+    ['lazy', true],
+  ])('the last transaction is reported with the record that shows it, %s', async (_, isLazy) => {
+    const [first, second, third] = await blocksOf(...THREE)
+    const world = new WriterWorld({ chain, isLazy, tellsChanges: true })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
+    for (const block of [first!, second!]) await seal(world, block, byWord(block))
+    await world.settle({ ticks: true })
+    const [zero, one] = stated(third!, refund(3, 4_000n))
+    await world.packet(zero!)
+    world.told = []
+    // No root is answered, and no canonical block has come.
+    await world.packet({ ...one!, targetIndex: 1 })
+    const lease = world.reader.lease('flashblocks')
+    const { transactionCount, hash } = lease.view.block({ tag: 'pending' })!
+    lease.release()
+    expect(transactionCount).toBe(3)
+    const reported = world.told.flatMap((effect) =>
+      effect.type === 'published' ? effect.transactions.map(bytesToHex) : [],
+    )
+    expect(reported).toEqual([send(0, 0), refund(3, 4_000n)].map(({ hash }) => bytesToHex(hash)))
+    const changes = world.told.findLast(({ type }) => type === 'changes')
+    expect(changes).toMatchObject({
+      changes: { heads: { pending: { hash: bytesToHex(hash) } } },
+    })
+  })
+
   test('of another block are refused, as before Lagoon', async () => {
     const [first, second, third] = await blocksOf(...THREE)
     const world = await worldWith([first!, second!], { chain })
