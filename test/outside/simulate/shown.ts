@@ -1,7 +1,8 @@
 /** What a view shows, found in plain execution: which block, up to which of its flashblocks. */
 import type { Block, ChainView } from '../../../engine/chain/types.ts'
+import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { equalBytes } from '../../../engine/primitives/words.ts'
+import { equalBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
 import { latin1 } from '../../../engine/state/words.ts'
 import { ancestorAt, type TrueBlock, type TrueChain, type TruePart } from './chain.ts'
 
@@ -76,7 +77,7 @@ export function shownOf(block: Block, chain: TrueChain, mayBeCut: boolean): Show
     ({ part }) => part.count === block.transactionCount,
   )
   const exact = found.find(({ at }) => at === block.flashblockIndex)
-  const rest = exact === undefined ? restOf(block, chain) : undefined
+  const rest = exact === undefined ? restOf(block, chain, mayBeCut) : undefined
   if (rest !== undefined) return rest
   if (exact === undefined && !(mayBeCut && found.length > 0))
     throw new Mismatch(
@@ -85,20 +86,35 @@ export function shownOf(block: Block, chain: TrueChain, mayBeCut: boolean): Show
   return exact ?? found[0]!
 }
 
-/** All of a block, shown before its roots are known. */
-function restOf({ header, hash, transactionCount }: Block, chain: TrueChain): Shown | undefined {
-  for (const block of chain.byHash.values()) {
-    const isIt =
-      block.forged === undefined &&
-      block.executed.length === transactionCount &&
-      equalBytes(block.header.mixHash, header.mixHash) &&
-      equalBytes(block.header.parentHash, header.parentHash)
-    if (!isIt) continue
-    const at = block.parts.length - 1
-    const part = { ...block.parts[at]!, executed: block.executed }
-    return { block, at, hash, part }
+/**
+ * A block that is all there, shown before its roots are known: what came with the canonical block, or the post-exec transaction of its end.
+ * A feed that lies about the end brings the one that its last flashblock states.
+ */
+function restOf(block: Block, chain: TrueChain, mayBeCut: boolean): Shown | undefined {
+  for (const truth of chain.byHash.values()) {
+    const { parts, header, executed, forged } = truth
+    if (forged !== undefined || !equalBytes(header.mixHash, block.header.mixHash)) continue
+    const last = parts.length - 1
+    if (isRest(block, header)) return restIn(block, truth, { at: last, executed })
+    const cut = mayBeCut ? parts.findLastIndex((part) => isRest(block, part.header)) : -1
+    if (cut >= 0) return restIn(block, truth, { at: cut, executed: parts[cut]!.sealed })
   }
   return undefined
+}
+
+/** Whether it has this header without a state root. The root of withdrawals is that of its newest flashblock, or none. */
+function isRest({ header, hash }: Block, truth: TrueBlock['header']): boolean {
+  const { withdrawalsRoot } = header
+  const roots = { stateRoot: ZERO_32, ...(withdrawalsRoot && { withdrawalsRoot }) }
+  return equalBytes(hashHeader({ ...truth, ...roots }), hash)
+}
+
+function restIn(
+  { hash }: Block,
+  truth: TrueBlock,
+  { at, executed }: { readonly at: number; readonly executed: TruePart['executed'] },
+): Shown {
+  return { block: truth, at, hash, part: { ...truth.parts[at]!, executed } }
 }
 
 const cuts = new WeakMap<TruePart, TrueBlock>()
