@@ -243,15 +243,18 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
   )
 }
 
-/** Roots that no hash of the flashblock covers are zero in it. Whoever follows the same feed gets the same partial header. */
+/**
+ * Roots that no compared hash covers are zero in it: a subblock has no hash, and that of a flashblock with refunds is not compared. Whoever
+ * follows the same feed gets the same partial header.
+ */
 function headerSoFar(
   block: LiveBlock,
   { delta }: Flashblock,
   sums: BlockSums = block.open!.execution.sums(),
 ) {
   const { attributes, rules } = block.open!.execution
-  const { stateRoot = ZERO_32, withdrawalsRoot = ZERO_32 } =
-    delta.blockHash === undefined ? {} : delta
+  const isCovered = delta.blockHash !== undefined && delta.postExec === undefined
+  const { stateRoot = ZERO_32, withdrawalsRoot = ZERO_32 } = isCovered ? delta : {}
   return headerOf({ attributes, rules, sums }, { stateRoot, withdrawalsRoot })
 }
 

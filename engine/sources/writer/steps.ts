@@ -11,7 +11,7 @@ import type {
   BlockSums,
 } from '../../execution/transaction/types.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
-import { decodeHeader, encodeHeader } from '../../primitives/header-codec.ts'
+import { encodeHeader } from '../../primitives/header-codec.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { WHOLE_INDEX } from '../../views/whole-index.ts'
@@ -142,7 +142,7 @@ export const hasPostExec = ({ open }: LiveBlock): boolean =>
  */
 export function reopen(
   state: WriterState,
-  { parent, payloadId, feed, toldSenders, open }: LiveBlock,
+  { parent, payloadId, feed, toldSenders, open, endFrame, isEndOver }: LiveBlock,
   postExec: BlockAttributes['postExec'],
 ): LiveBlock & { readonly open: OpenPart } {
   const attributes = { ...open!.execution.attributes, postExec }
@@ -151,7 +151,7 @@ export function reopen(
   return Object.assign(
     newBlock('begin', {
       handle: state.options.publisher.begin(handle, payloadId),
-      ...{ parent, payloadId, feed, header, hash },
+      ...{ parent, payloadId, feed, header, hash, endFrame, isEndOver },
       // The transactions are the same objects: what a leader has said of their senders is still its word.
       toldSenders: new Map(toldSenders),
     }),
@@ -168,7 +168,9 @@ export async function executeAgain(
   const { execution } = block.open!
   const { executed } = before.open!.execution
   await execution.begin()
-  for (const { index, transactionCount, header: shown } of before.momentary) {
+  // No hash that was stated covers the new sums, so no root is taken over.
+  const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
+  for (const { index, transactionCount } of before.momentary) {
     const checkpoint = index === 0 ? undefined : execution.checkpoint()
     const from = execution.executed.length
     for (const { transaction } of executed.slice(from, transactionCount)) {
@@ -177,8 +179,7 @@ export async function executeAgain(
         return mismatch('transaction', done.reason.message, 'valid with the refunds before')
       if (done.status === 'stopped') throw new Error('an execution without limits was stopped')
     }
-    const { stateRoot, withdrawalsRoot } = decodeHeader(shown)
-    const partial = headerOf(partsOf(block), { stateRoot, withdrawalsRoot })
+    const partial = headerOf(partsOf(block), roots)
     const diff = await execution.diff(checkpoint)
     if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
   }

@@ -5,8 +5,9 @@ import { readNewest } from '../../../engine/chain/newest.ts'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
+import { encodePacket } from '../../../engine/flashblocks/codec.ts'
 import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
-import type { Flashblock } from '../../../engine/flashblocks/types.ts'
+import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { GasRefund, SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { makePostExec, signTransaction } from '../../../engine/primitives/transaction-codec.ts'
@@ -15,7 +16,7 @@ import { readAccount, readSlot } from '../../../engine/state/read.ts'
 import { Told } from '../../../rpc/events/told.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { seal, show } from '../../fixtures/writer-branches.ts'
-import { type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+import { digestOf, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
 
 const GENESIS = 1_700_000_000n
 const chain = devChain({
@@ -57,8 +58,14 @@ const countAt = (block: ProducedBlock, index: number) =>
   block.flashblocks
     .slice(0, index + 1)
     .reduce((sum, { delta }) => sum + delta.transactions.length, 0)
-function subblock(block: ProducedBlock, index: number, stated: Stated): Flashblock {
-  const { delta, ...rest } = subblockOf(block.flashblocks[index]!)
+const subblock = (block: ProducedBlock, index: number, stated: Stated): Flashblock =>
+  stating(subblockOf(block.flashblocks[index]!), block, stated)
+/** With its hash and roots, and no target index. */
+const flashblock = (block: ProducedBlock, index: number, stated: Stated): Flashblock =>
+  stating({ ...block.flashblocks[index]!, targetIndex: 0 }, block, stated)
+function stating(message: Flashblock, block: ProducedBlock, stated: Stated): Flashblock {
+  const { delta, ...rest } = message
+  const { index } = rest
   const postExec = postExecOf(stated, countAt(block, index))
   if (postExec === undefined) return { ...rest, delta }
   // Whether they count the refunds nobody says.
@@ -134,21 +141,23 @@ describe('restated refunds', () => {
   test('end as if they were stated once', { timeout: 120_000 }, async () => {
     let restated = 0
     await fc.assert(
-      fc.asyncProperty(drawn, fc.boolean(), async (all, isLazy) => {
+      fc.asyncProperty(drawn, fc.boolean(), fc.boolean(), async (all, isLazy, hasHashes) => {
         const last = all.at(-1)!.stated
         const block = await buildWith(listsOf(all), last)
         const next = await producer.build(block, 3, [])
         const [often, once] = [await worldAfterFirst({ isLazy }), await worldAfterFirst({ isLazy })]
+        const make = hasHashes ? flashblock : subblock
         for (const index of block.flashblocks.keys()) {
-          await often.packet(subblock(block, index, all[index - 1]?.stated))
-          await once.packet(subblock(block, index, last))
+          await often.packet(make(block, index, all[index - 1]?.stated))
+          await once.packet(make(block, index, last))
         }
         for (const world of [often, once]) await world.settle()
         expect(often.heads().pending).toEqual([NUMBER, all.length])
         expect(shownIn(often)).toEqual(shownIn(once))
         restated += often.count('refunds_restated')
         expect(once.count('refunds_restated')).toBe(0)
-        // The next base names it, and its canonical block adds nothing.
+        // The next base names it, after the End of a feed that tells ends, and its canonical block adds nothing.
+        if (hasHashes) await often.packet(block.end)
         await often.packet(subblockOf(next.flashblocks[0]!))
         await seal(once, block, byWord(block))
         for (const world of [often, once]) await world.settle({ ticks: true })
@@ -224,6 +233,52 @@ describe('restated refunds', () => {
     expect(changes).toMatchObject([
       { removed: { above: 1 }, flashblocks: [{ index: 0 }, { index: 1 }, { index: 2 }] },
     ])
+  })
+
+  test('leave no root that no compared hash covers', async () => {
+    const block = await buildWith(lists, { 1: 7_000 })
+    const world = await worldAfterFirst()
+    const rootAt = (index: number) => {
+      const lease = world.reader.lease('flashblocks')
+      const { payloadId } = block.flashblocks[0]!
+      const place = { number: BigInt(NUMBER), index, payloadId }
+      const { withdrawalsRoot } = lease.view.block({ flashblock: place })!.header
+      lease.release()
+      return withdrawalsRoot
+    }
+    await world.packet(flashblock(block, 0, undefined))
+    await world.packet(flashblock(block, 1, undefined))
+    expect(rootAt(1)).toEqual(block.header.withdrawalsRoot)
+    await world.packet(flashblock(block, 2, { 1: 7_000 }))
+    expect(world.count('refunds_restated')).toBe(1)
+    for (const index of [0, 1, 2]) expect(rootAt(index)).toEqual(ZERO_32)
+  })
+
+  test('keep the End that waits for them, which goes on once', async () => {
+    const block = await buildWith(lists, { 1: 7_000 })
+    const world = await worldAfterFirst()
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    const sent = async (feed: number, ...messages: readonly FeedMessage[]) => {
+      for (const message of messages) {
+        const raw = encodePacket(message, 'plain')
+        const about = { digest: digestOf(message) + BigInt(feed), receivedAtMs: 0, raw }
+        await world.apply({ type: 'packet', packet: { feed, message, ...about } })
+      }
+    }
+    const [zero, one] = [flashblock(block, 0, undefined), flashblock(block, 1, { 1: 5_000 })]
+    const wrong = { ...one, delta: { ...one.delta, logsBloom: new Uint8Array(256).fill(1) } }
+    // The first feed has sent all of it, one flashblock wrong.
+    await sent(0, zero, wrong, flashblock(block, 2, { 1: 7_000 }), block.end)
+    expect(world.heads().pending).toEqual([NUMBER, 0])
+    const ends = () =>
+      world.told.filter((effect) => effect.type === 'relay' && effect.place.index === undefined)
+    await sent(1, one)
+    expect(world.count('refunds_restated')).toBe(1)
+    expect(ends()).toHaveLength(1)
+    await sent(1, block.end)
+    await world.settle()
+    expect(world.heads().complete).toEqual([NUMBER, bytesToHex(block.hash)])
+    expect(ends()).toHaveLength(1)
   })
 
   test('wait for state that is missing, with nothing changed meanwhile', async () => {

@@ -131,9 +131,9 @@ export class Feed {
 
   /** Whether a change of a place shows. */
   #isSeenIn(message: FeedMessage): (path: Path) => boolean {
-    if (!this.sendsSubblocks(message.payloadId)) return isSeen
-    const hasRefunds = message.type === 'flashblock' && message.delta.postExec !== undefined
-    return hasRefunds ? isSeenWithRefunds : isSeenInSubblocks
+    if (message.type === 'flashblock' && message.delta.postExec !== undefined)
+      return isSeenWithRefunds
+    return this.sendsSubblocks(message.payloadId) ? isSeenInSubblocks : isSeen
   }
 
   /** Of what is sent now, from now on. */

@@ -90,10 +90,11 @@ export class History {
     const losesNothing = drawn.mutations + drawn.loss + drawn.silence === 0
     const feeds = isCutOften ? 1 : isRivalry ? 2 : random.pick([1, 2, 2, 2])
     const drawnForms = this.#stream('forms')
-    // Refunds come with subblocks.
+    // Refunds come with subblocks; a builder may state them beside hashes and Ends all the same.
+    const hasSubblocks = this.#style.hasRefunds && this.#stream('refund forms').chance(0.5)
     const forms = Array.from({ length: feeds }, (): FeedForm => {
       const form = drawnForms.pick(FEED_FORMS)
-      return this.#style.hasRefunds ? 'subblocks' : form
+      return hasSubblocks ? 'subblocks' : form
     })
     // Of subblocks nobody tells the last one.
     const hasTarget = this.#style.hasTarget && forms.every((form) => form === 'flashblocks')

@@ -151,7 +151,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'rootsNeedHash',
     rule: 'roots that no hash covers are not taken over',
     edits: [
-      edit(`${WRITER}/flashblocks`, 'delta.blockHash === undefined ? {} : delta\n', 'delta\n'),
+      edit(`${WRITER}/flashblocks`, 'isCovered ? delta : {}\n', 'isCovered ? delta : delta\n'),
     ],
   },
   {
@@ -263,6 +263,18 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'wordHasLast',
     rule: 'so has one that is named without a root',
     edits: [edit(`${WRITER}/ends`, '      if (!(await addPostExec(state, block))) continue\n', '')],
+  },
+  {
+    name: 'endIsReported',
+    rule: 'the transaction that an End adds is reported with the record that shows it',
+    edits: [
+      edit(`${WRITER}/flashblocks`, '  if (postExec !== undefined)\n', '  if (startedMs < 0)\n'),
+    ],
+  },
+  {
+    name: 'refundsHaveNoHash',
+    rule: 'no root of a flashblock with refunds is taken over, because its hash is not compared',
+    edits: [edit(`${WRITER}/flashblocks`, ' && delta.postExec === undefined\n', '\n')],
   },
   {
     name: 'restatedPromisesNothing',
