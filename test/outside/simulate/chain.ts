@@ -275,10 +275,14 @@ export class TrueChain {
     postExec: PostExecTransaction,
   ): Promise<TruePart> {
     const stated = (flashblock: Flashblock): Flashblock => {
-      const { gasUsed, receiptsRoot } = flashblock.delta
+      const { gasUsed, receiptsRoot, withdrawalsRoot } = flashblock.delta
       const sums = this.#style.countsRefunds
         ? { gasUsed, receiptsRoot }
-        : { gasUsed: gasUsed + 1n, receiptsRoot: ZERO_32 }
+        : {
+            ...{ gasUsed: gasUsed + 1n, receiptsRoot: ZERO_32 },
+            // Nor does anybody say which block the hash and the roots are of.
+            ...(withdrawalsRoot && { withdrawalsRoot: receiptsRoot }),
+          }
       return { ...flashblock, delta: { ...flashblock.delta, ...sums, postExec: postExec.raw } }
     }
     await mustAdd(execution, postExec)
