@@ -15,7 +15,7 @@ import { checkControls } from './page/controls.ts'
 import { checkFollowers } from './page/follower.ts'
 import { checkHour, checkReplayed } from './page/hour.ts'
 import { checkInside } from './page/inside.ts'
-import { checkLooks } from './page/looks.ts'
+import { checkLooks, checkSizes } from './page/looks.ts'
 import { checkOutside, checkRestart } from './page/outside.ts'
 import { openTraffic } from './page/traffic.ts'
 import { checkWay } from './page/way.ts'
@@ -49,6 +49,7 @@ async function run(browser: Browser): Promise<void> {
       way: () => checkWay(parts),
       controls: () => checkControls(parts),
       inside: () => checkInside(parts),
+      sizes: () => checkSizes(parts),
       looks: () => checkLooks(parts, values.write),
       hour: () => checkHour(parts),
       replayed: () => checkReplayed(parts),

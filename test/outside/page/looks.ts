@@ -1,6 +1,7 @@
 /** How it looks: in dark and light, on a phone and on a wall. */
 import { mkdirSync } from 'node:fs'
 import type { Page } from 'playwright-core'
+import type { Check } from '../../kit/checks.ts'
 import type { Look } from './browser.ts'
 import { isDrawn, type Parts } from './parts.ts'
 
@@ -35,15 +36,8 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
     await page.keyboard.press('Enter')
     await page.locator('[data-status="sealed"]').waitFor()
     await page.getByLabel('Transaction hash').blur()
-    const { overflow, smallest } = await sizesOf(page)
-    check(`${name}: nothing is wider than the screen`, overflow <= 0, `${overflow} px at ${width}`)
-    check(
-      `${name}: legible`,
-      smallest >= LEAST_TEXT_PX * Math.max(1, width / 2_400),
-      `${smallest} px`,
-    )
-    const faint = await faintest(page)
-    check(`${name}: contrast of text`, faint >= LEAST_CONTRAST, faint.toFixed(2))
+    checkSize({ name, width, check }, await sizesOf(page))
+    await checkContrast(name, page, check)
     check(`${name}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
     // Lines over time need some.
     if (screen.isInside) await page.locator('.inside .plot canvas').nth(1).waitFor()
@@ -59,6 +53,34 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
     await close()
   }
   await stop()
+}
+
+/** Sizes alone, of one page that is as large as each screen in turn: much less work for a browser than `checkLooks`. */
+export async function checkSizes({ browser, check, adminUrl }: Parts): Promise<void> {
+  const { page, close } = await browser.open(adminUrl, { ...SCREENS[0]!, isStill: true })
+  await isDrawn(page)
+  await page.locator('.row.done').first().waitFor()
+  for (const { name, width, height, scheme } of SCREENS) {
+    await page.setViewportSize({ width, height })
+    await page.emulateMedia({ colorScheme: scheme ?? 'light' })
+    checkSize({ name, width, check }, await sizesOf(page))
+    await checkContrast(name, page, check)
+  }
+  await close()
+}
+
+function checkSize(
+  { name, width, check }: { readonly name: string; readonly width: number; readonly check: Check },
+  { overflow, smallest }: Awaited<ReturnType<typeof sizesOf>>,
+): void {
+  check(`${name}: nothing is wider than the screen`, overflow <= 0, `${overflow} px at ${width}`)
+  const least = LEAST_TEXT_PX * Math.max(1, width / 2_400)
+  check(`${name}: legible`, smallest >= least, `${smallest} px`)
+}
+
+async function checkContrast(name: string, page: Page, check: Check): Promise<void> {
+  const faint = await faintest(page)
+  check(`${name}: contrast of text`, faint >= LEAST_CONTRAST, faint.toFixed(2))
 }
 
 const sizesOf = (page: Page) =>
