@@ -1,17 +1,21 @@
 /**
  * The package as who installs it has it: what `npm run tarball` makes, installed from the registry into empty folders with install scripts on and off,
- * run by each Node that is at hand: the machine's, where it is too old with the package's own, the project's, and Node 26.
- * Usage: npm run package
+ * run by each Node that is at hand: the machine's, where it is too old with the package's own, the project's, and Node 22 and 26. With `--short`
+ * only by the machine's and the project's.
+ * Usage: npm run package [-- --short]
  */
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { isEnough } from '../../workers/process/node-version.ts'
 import { checks } from '../kit/checks.ts'
 import { checkCommand, checkPage } from './package/command.ts'
 import { checkDeployment } from './package/deploy.ts'
-import { checkHardhat, checkVitest, project } from './package/examples.ts'
+import { checkHardhat, checkVitest, type Project, project } from './package/examples.ts'
 import { environmentOf, install, pack, run, versionOf, work } from './package/places.ts'
 import { checkOrphan, checkProgram, checkTypes } from './package/programs.ts'
+
+const { values } = parseArgs({ options: { short: { type: 'boolean', default: false } } })
 
 /** Bytes of the packed file: nothing that is not needed, 2026-11: 702,000. */
 const MOST_BYTES = 1_000_000
@@ -41,53 +45,30 @@ check(
 const { private: isPrivate } = JSON.parse(readFileSync('package.json', 'utf8'))
 check('nobody publishes it by mistake', isPrivate === true)
 
-// Two at a time: more wait for each other's disk. The folder that is empty is `off`.
-const [[off, vitestOn, newest], [vitestOff, hardhatOff, hardhatOn, older]] = await Promise.all([
-  (async () =>
-    [
-      await install('off', [tarball, 'ethers@6.17.0', 'viem@2.57.20'], 'off'),
-      await project('vitest', 'on'),
-      await install('newest', ['node@26'], 'on'),
-    ] as const)(),
-  (async () =>
-    [
-      await project('vitest', 'off'),
-      await project('hardhat', 'off'),
-      await project('hardhat', 'on'),
-      await install('older', ['node@22'], 'on'),
-    ] as const)(),
-])
-const on = vitestOn.folder
 const own = process.execPath
-await checkCommand({ folder: off, node: own, name: `Node ${process.versions.node}` }, check)
-await checkPage(off, check)
-await checkTypes(off, check)
-for (const program of ['any', 'two', 'libraries'] as const)
-  await checkProgram(program, { folder: off, node: own, name: process.version }, check)
 
-const node26 = join(newest, 'node_modules/node/bin/node')
-const version26 = await versionOf(node26)
-if (version26 === undefined) skip('Node 26', 'npm gives none')
-else {
-  const where = { folder: off, node: node26, name: `Node ${version26}` }
-  await checkCommand(where, check)
-  for (const program of ['any', 'two'] as const) await checkProgram(program, where, check)
+/** In a folder without install scripts, by the Node of this project. */
+async function checkOwn(off: string): Promise<void> {
+  await checkCommand({ folder: off, node: own, name: `Node ${process.versions.node}` }, check)
+  await checkPage(off, check)
+  await checkTypes(off, check)
+  for (const program of ['any', 'two', 'libraries'] as const)
+    await checkProgram(program, { folder: off, node: own, name: process.version }, check)
 }
 
-const machines = (
-  await run('sh', ['-c', 'command -v node'], { cwd: work, env: environmentOf() })
-).out.trim()
-const version = machines === '' ? undefined : await versionOf(machines)
-if (version === undefined || isEnough(version))
-  skip('a Node that is too old', `the machine has ${version ?? 'none'}`)
-else {
+/** The machine's Node is too old: install scripts (`on`) bring one along, without them (`off`) it says what to do. */
+async function checkTooOld(off: string, on: string): Promise<void> {
+  const found = await run('sh', ['-c', 'command -v node'], { cwd: work, env: environmentOf() })
+  const node = found.out.trim()
+  const version = node === '' ? undefined : await versionOf(node)
+  if (version === undefined || isEnough(version))
+    return skip('a Node that is too old', `the machine has ${version ?? 'none'}`)
   const name = `Node ${version} and the package's own`
-  await checkCommand({ folder: on, node: machines, name }, check)
-  await checkProgram('any', { folder: on, node: machines, name }, check)
-  await checkOrphan({ folder: on, node: machines, name }, check)
-  const refused = await run(machines, [join(off, 'node_modules/.bin/flashnode'), 'dev'], {
-    cwd: off,
-  })
+  await checkCommand({ folder: on, node, name }, check)
+  await checkProgram('any', { folder: on, node, name }, check)
+  await checkOrphan({ folder: on, node, name }, check)
+  const flashnode = join(off, 'node_modules/.bin/flashnode')
+  const refused = await run(node, [flashnode, 'dev'], { cwd: off })
   check(
     `Node ${version} and none of the package's own: it says what to do`,
     refused.status === 1 &&
@@ -95,21 +76,39 @@ else {
     refused.err.trim(),
   )
   const rebuilt = await run('npm', ['rebuild', 'node', '--ignore-scripts=false'], { cwd: off })
-  const after = await run(machines, [join(off, 'node_modules/.bin/flashnode'), '--version'], {
-    cwd: off,
-  })
+  const after = await run(node, [flashnode, '--version'], { cwd: off })
   check('and what it says helps', after.status === 0, `${rebuilt.err}${after.err}`.trim())
 }
-const node22 = join(older, 'node_modules/node/bin/node')
-const version22 = await versionOf(node22)
-if (version22 === undefined) skip('Node 22', 'npm gives none')
-else {
-  const name = `Node ${version22} and the package's own`
-  await checkCommand({ folder: on, node: node22, name }, check)
-  await checkVitest(vitestOn, node22, check)
+
+async function checkNode26(off: string): Promise<void> {
+  const node = join(await install('newest', ['node@26'], 'on'), 'node_modules/node/bin/node')
+  const version = await versionOf(node)
+  if (version === undefined) return skip('Node 26', 'npm gives none')
+  const where = { folder: off, node, name: `Node ${version}` }
+  await checkCommand(where, check)
+  for (const program of ['any', 'two'] as const) await checkProgram(program, where, check)
 }
-await checkVitest(vitestOff, own, check)
-await checkHardhat(hardhatOff, own, check)
-await checkHardhat(hardhatOn, own, check)
+
+async function checkNode22(on: Project): Promise<void> {
+  const node = join(await install('older', ['node@22'], 'on'), 'node_modules/node/bin/node')
+  const version = await versionOf(node)
+  if (version === undefined) return skip('Node 22', 'npm gives none')
+  const name = `Node ${version} and the package's own`
+  await checkCommand({ folder: on.folder, node, name }, check)
+  await checkVitest(on, node, check)
+}
+
+const off = await install('off', [tarball, 'ethers@6.17.0', 'viem@2.57.20'], 'off')
+await checkOwn(off)
+if (values.short) await checkTooOld(off, await install('on', [tarball], 'on'))
+else {
+  await checkNode26(off)
+  const vitestOn = await project('vitest', 'on')
+  await checkNode22(vitestOn)
+  await checkTooOld(off, vitestOn.folder)
+  await checkVitest(await project('vitest', 'off'), own, check)
+  for (const scripts of ['off', 'on'] as const)
+    await checkHardhat(await project('hardhat', scripts), own, check)
+}
 await checkDeployment({ check, skip })
 close()

@@ -7,7 +7,7 @@ import { call } from '../../kit/node.ts'
 import { environmentOf, run } from './places.ts'
 
 export const BIN = 'node_modules/flashnode/dist/workers/package/bin.js'
-const LIMIT_MS = 60_000
+const LIMIT_MS = 180_000
 
 type Installed = {
   readonly folder: string

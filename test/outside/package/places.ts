@@ -24,9 +24,9 @@ export const environmentOf = (before?: string): Record<string, string> => ({
   CI: '1',
 })
 
-const LIMIT_MS = 120_000
+const LIMIT_MS = 600_000
 /** Of npm: what it writes is several hundred megabytes, on a disk that others may have. */
-const INSTALL_MS = 300_000
+const INSTALL_MS = 900_000
 
 /** Runs a program to its end; never rejects. */
 export function run(
