@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber, numberToHex } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -57,52 +57,49 @@ async function fails(to: Hex, gas: number): Promise<boolean> {
 const estimate = async (to: Hex) =>
   hexToNumber((await on(node, 'eth_estimateGas', { to, data: '0x' })) as Hex)
 
-test(
-  'calls, estimates and sends on both sides, and a first block of deposits',
-  SECONDS,
-  async () => {
-    expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([false, false])
-    expect(await estimate(MODEXP)).toBeLessThan(21_500)
-    await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n })
+test('calls, estimates and sends on both sides, and a first block of deposits', async () => {
+  expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([false, false])
+  expect(await estimate(MODEXP)).toBeLessThan(21_500)
+  // Included before the fork, which would make it invalid and leave a gap of nonces behind.
+  await client.waitForTransactionReceipt({
+    hash: await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n }),
+  })
 
-    await on(node, 'dev_pause')
-    await on(node, 'evm_setNextBlockTimestamp', KARST)
-    const first = (await headOf(node)) + 1
-    const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
-    await on(node, 'dev_resume')
-    await expect.poll(() => headOf(follower), SECONDS).toBeGreaterThan(first)
+  await on(node, 'dev_pause')
+  await on(node, 'evm_setNextBlockTimestamp', KARST)
+  const first = (await headOf(node)) + 1
+  const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
+  await on(node, 'dev_resume')
+  await expect.poll(() => headOf(follower)).toBeGreaterThan(first)
 
-    const fork = await findFork(first)
-    const [mine, theirs] = [await blockAt(node, fork), await blockAt(follower, fork)]
-    expect(mine?.transactions.map(({ type }) => type)).toEqual(['0x7e'])
-    expect(theirs?.hash).toBe(mine?.hash)
-    const receiptOf = () => on(node, 'eth_getTransactionReceipt', waiting)
-    await expect.poll(receiptOf, SECONDS).not.toBe(null)
-    const { blockNumber } = (await receiptOf()) as { readonly blockNumber: Hex }
-    expect(hexToNumber(blockNumber)).not.toBe(fork)
+  const fork = await findFork(first)
+  const [mine, theirs] = [await blockAt(node, fork), await blockAt(follower, fork)]
+  expect(mine?.transactions.map(({ type }) => type)).toEqual(['0x7e'])
+  expect(theirs?.hash).toBe(mine?.hash)
+  const receiptOf = () => on(node, 'eth_getTransactionReceipt', waiting)
+  await expect.poll(receiptOf).not.toBe(null)
+  const { blockNumber } = (await receiptOf()) as { readonly blockNumber: Hex }
+  expect(hexToNumber(blockNumber)).not.toBe(fork)
 
-    expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([true, true])
-    expect([await fails(MODEXP, 21_600), await fails(P256VERIFY, 28_000)]).toEqual([false, false])
-    expect(await estimate(MODEXP)).toBeGreaterThanOrEqual(21_500)
-    const above = client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n })
-    await expect(above).rejects.toThrow(
-      'transaction gas limit too high (cap: 16777216, tx: 16777217)',
-    )
-    await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP })
-  },
-)
+  expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([true, true])
+  expect([await fails(MODEXP, 21_600), await fails(P256VERIFY, 28_000)]).toEqual([false, false])
+  expect(await estimate(MODEXP)).toBeGreaterThanOrEqual(21_500)
+  const above = client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n })
+  await expect(above).rejects.toThrow(
+    'transaction gas limit too high (cap: 16777216, tx: 16777217)',
+  )
+  await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP })
+})
 
-test('both go on past Lagoon, whose first block has deposits only', SECONDS, async () => {
+test('both go on past Lagoon, whose first block has deposits only', async () => {
   await on(node, 'evm_setNextBlockTimestamp', LAGOON)
   const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
   const receiptOf = (of: RunningNode) => on(of, 'eth_getTransactionReceipt', waiting)
-  await expect.poll(() => receiptOf(follower), SECONDS).not.toBe(null)
+  await expect.poll(() => receiptOf(follower)).not.toBe(null)
   const shown = await receiptOf(follower)
   expect(shown).toEqual(await receiptOf(node))
   const { blockNumber } = shown as { readonly blockNumber: Hex }
-  await expect
-    .poll(() => headOf(follower), SECONDS)
-    .toBeGreaterThanOrEqual(hexToNumber(blockNumber))
+  await expect.poll(() => headOf(follower)).toBeGreaterThanOrEqual(hexToNumber(blockNumber))
   const block = await blockAt(follower, hexToNumber(blockNumber))
   expect(block?.hash).toBe((await blockAt(node, hexToNumber(blockNumber)))?.hash)
 })
