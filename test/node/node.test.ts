@@ -4,16 +4,19 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { methods } from '../../rpc/methods/index.ts'
 import { openSocket } from '../fixtures/sockets.ts'
 import { call, startNode } from '../kit/node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
 /** What is started here makes its temporary directories there. */
-process.env['TMPDIR'] = directory
+beforeAll(() => void vi.stubEnv('TMPDIR', directory))
 const temporary = () => readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))
-afterAll(() => rmSync(directory, { recursive: true }))
+afterAll(() => {
+  vi.unstubAllEnvs()
+  rmSync(directory, { recursive: true })
+})
 
 /** Runs a command line to its end. */
 const run = (...argv: string[]) => runProgram([process.execPath, 'workers/main.ts', ...argv])

@@ -9,7 +9,11 @@ beforeEach(() => {
   stoodMs = 0
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
 })
-afterEach(() => void vi.useRealTimers())
+afterEach(() => {
+  // Spies on timers that are faked go first: what they put back is the fake.
+  vi.restoreAllMocks()
+  vi.useRealTimers()
+})
 function stand(ms: number) {
   stoodMs += ms
   vi.advanceTimersByTime(ms)
