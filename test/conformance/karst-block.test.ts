@@ -18,7 +18,6 @@ import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { createMemoryDatabase } from '../../engine/storage/database/memory.ts'
 import { ChainUpstream } from '../fixtures/chain-upstream.ts'
-import { SECONDS } from '../fixtures/dev-node.ts'
 import { describeEngines } from '../fixtures/engines.ts'
 import { KARST_RAWS, KARST_UPGRADE_GAS, KARST_UPGRADES } from '../fixtures/karst-upgrade.ts'
 import { createProducer, type ProducedBlock, send } from '../fixtures/producer.ts'
@@ -159,7 +158,6 @@ describe.skipIf(isAbsent)('with a signed transaction behind the upgrade', () => 
 
 test.skipIf(isAbsent)(
   'a schedule that has Karst at another time: the node stops there and names the flag',
-  SECONDS,
   async () => {
     const blocks = await threeBlocks(false)
     const upstream = await ChainUpstream.open(chain)
@@ -176,7 +174,7 @@ test.skipIf(isAbsent)(
     const wrong = await startNode(whole, 'follow')
     try {
       await expect
-        .poll(() => asked(wrong.url), SECONDS)
+        .poll(() => asked(wrong.url))
         .toEqual([503, expect.stringContaining(`(--fork-time karst=${KARST} would)`)])
       expect(wrong.output()).toContain(`--fork-time karst=${KARST} would`)
     } finally {
@@ -195,7 +193,7 @@ test.skipIf(isAbsent)(
         const response = await fetch(right.url, { method: 'POST', body, headers })
         return ((await response.json()) as { result: string }).result
       }
-      await expect.poll(head, SECONDS).toBe('0x3')
+      await expect.poll(head).toBe('0x3')
     } finally {
       expect(await right.stop()).toBe(0)
       upstream.close()

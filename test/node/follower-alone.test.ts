@@ -64,13 +64,13 @@ test('it serves its own head, says so, and goes on when the upstream is back', a
   await startLeader()
   expect(await isReady(second)).toBe(true)
   expect(await until(async () => (await headOf(second.url)) > head, LONG_MS)).toBe(true)
-}, 400_000)
+})
 
 test('an empty directory waits for the first answer', async () => {
   const starting = follow('empty')
   await startLeader()
   expect(await isReady(await starting)).toBe(true)
-}, 400_000)
+})
 
 test('the mode is stored, and a directory of an older version has none', async () => {
   const database = await openSmall(join(temporaryDirectory(), 'state'))

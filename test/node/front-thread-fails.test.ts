@@ -33,26 +33,22 @@ const MOMENTS: [moment: string, edit: Omit<Edit, 'replace'>][] = [
   ],
 ]
 
-test.each(MOMENTS)(
-  'a front thread that ends %s is replaced',
-  { timeout: 120_000 },
-  async (_, edit) => {
-    const folder = await mkdtemp(join(tmpdir(), 'front-thread-'))
-    ends.push(() => rm(folder, { recursive: true, force: true }))
-    const mark = join(folder, 'failed')
-    const edits = [{ ...edit, replace: `${once(mark)}${edit.find}` }]
-    const flags = ['--ephemeral', '--front-threads', '2', '--rate-limit', 'off']
-    const node = await startNode(flags, 'dev', edits)
-    ends.push(() => node.stop())
-    expect(await readFile(mark, 'utf8')).toBe('')
-    expect(node.output()).toContain('it fails once')
-    // More connections than one thread would get of two.
-    const asked = Array.from({ length: 20 }, async () => {
-      const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
-      const headers = { 'content-type': 'application/json', connection: 'close' }
-      const response = await fetch(node.url, { method: 'POST', headers, body })
-      return response.json()
-    })
-    for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ result: '0xc4' })
-  },
-)
+test.each(MOMENTS)('a front thread that ends %s is replaced', async (_, edit) => {
+  const folder = await mkdtemp(join(tmpdir(), 'front-thread-'))
+  ends.push(() => rm(folder, { recursive: true, force: true }))
+  const mark = join(folder, 'failed')
+  const edits = [{ ...edit, replace: `${once(mark)}${edit.find}` }]
+  const flags = ['--ephemeral', '--front-threads', '2', '--rate-limit', 'off']
+  const node = await startNode(flags, 'dev', edits)
+  ends.push(() => node.stop())
+  expect(await readFile(mark, 'utf8')).toBe('')
+  expect(node.output()).toContain('it fails once')
+  // More connections than one thread would get of two.
+  const asked = Array.from({ length: 20 }, async () => {
+    const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+    const headers = { 'content-type': 'application/json', connection: 'close' }
+    const response = await fetch(node.url, { method: 'POST', headers, body })
+    return response.json()
+  })
+  for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ result: '0xc4' })
+})

@@ -83,7 +83,7 @@ function open(database: ReturnType<typeof faultyDatabase>): WriterWorld | string
 
 const LINE = `storage: ${FAULT}; repair the disk, then start again`
 
-test('whichever call it is', { timeout: 600_000 }, async () => {
+test('whichever call it is', async () => {
   const plain = faultyDatabase()
   plain.arm(Number.POSITIVE_INFINITY)
   const expected = await run(open(plain) as WriterWorld)

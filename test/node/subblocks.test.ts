@@ -107,4 +107,4 @@ test('the feed of a follower hands on subblocks', async () => {
     expect(decodePacket(Buffer.from(text))).toMatchObject({
       message: { type: 'flashblock', targetIndex: 0, delta: { blockHash: undefined } },
     })
-}, 300_000)
+})

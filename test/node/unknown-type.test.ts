@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber, numberToHex } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { SECONDS } from '../fixtures/dev-node.ts'
 import { opClient } from '../fixtures/op-client.ts'
 import { freePort } from '../kit/free-port.ts'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
@@ -98,27 +97,23 @@ async function sendStrange(): Promise<number> {
 const blockAt = (of: RunningNode, number: number) =>
   call(of.url, 'eth_getBlockByNumber', [numberToHex(number), false])
 
-test(
-  'a whole state stands still before it, unready, with the block and the type',
-  SECONDS,
-  async () => {
-    const node = await follow(['--state', 'whole'])
-    expect(await until(() => isReady(node), LONG_MS)).toBe(true)
-    const number = await sendStrange()
-    const text = `block ${number} is `
-    const isTold = async () => (await readiness(node.url)).reasons.join().includes(text)
-    expect(await until(isTold, LONG_MS)).toBe(true)
-    const { code, reasons } = await readiness(node.url)
-    expect(code).toBe(503)
-    expect(reasons.join()).toMatch(/but its type 0x7b of transaction 1 is not supported; a version/)
-    expect(await headOf(node.url)).toBe(number - 1)
-    const metrics = await metricsOf()
-    expect(metrics).toMatch(/what="chain_halted"\} 1\n/)
-    expect(await node.stop()).toBe(0)
-  },
-)
+test('a whole state stands still before it, unready, with the block and the type', async () => {
+  const node = await follow(['--state', 'whole'])
+  expect(await until(() => isReady(node), LONG_MS)).toBe(true)
+  const number = await sendStrange()
+  const text = `block ${number} is `
+  const isTold = async () => (await readiness(node.url)).reasons.join().includes(text)
+  expect(await until(isTold, LONG_MS)).toBe(true)
+  const { code, reasons } = await readiness(node.url)
+  expect(code).toBe(503)
+  expect(reasons.join()).toMatch(/but its type 0x7b of transaction 1 is not supported; a version/)
+  expect(await headOf(node.url)).toBe(number - 1)
+  const metrics = await metricsOf()
+  expect(metrics).toMatch(/what="chain_halted"\} 1\n/)
+  expect(await node.stop()).toBe(0)
+})
 
-test('a state that is fetched begins after it and goes on', SECONDS, async () => {
+test('a state that is fetched begins after it and goes on', async () => {
   const node = await follow(['--state', 'lazy', '--trust-upstream'])
   expect(await until(() => isReady(node), LONG_MS)).toBe(true)
   const number = await sendStrange()

@@ -70,6 +70,6 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
   await expect.poll(async () => Number((await latest()).number)).toBeGreaterThan(newest + 1)
   expect((await fetch(`${node.url}/readyz`)).status).toBe(200)
   expect(await node.stop('SIGTERM')).toBe(0)
-}, 240_000)
+})
 /** For six blocks, each tried several times, on a machine that has other work. */
 const PATIENCE_MS = 200_000

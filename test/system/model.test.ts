@@ -28,7 +28,6 @@ function adders(count: number, isAtomic: boolean): Model<{ word: number; threads
 }
 const DONE = -2
 /** A search is slow where much else runs. */
-const PATIENCE = { timeout: 180_000 }
 
 describe('explorer', () => {
   test('finds a lost update, by a shortest way', () => {
@@ -55,13 +54,13 @@ describe('explorer', () => {
 
 describe('protocol', () => {
   const small = PROOFS.find(({ scenario }) => scenario.name === 'one block')!
-  test('all rules on: every answer is right', PATIENCE, () => {
+  test('all rules on: every answer is right', () => {
     expect(exploreScenario(small.scenario, ALL_ON, 20_000)).toMatchObject({
       fault: undefined,
       isCut: false,
     })
   })
-  test.each(small.needs)('without %s it fails', PATIENCE, (rule) => {
+  test.each(small.needs)('without %s it fails', (rule) => {
     expect(exploreScenario(small.scenario, allBut(rule), 20_000).fault).toBeDefined()
   })
 })

@@ -291,7 +291,7 @@ describe('a view answers as plain execution at its record', () => {
     ['an arena with room', 400, 'maps'],
     ['a tiny arena', 24, 'maps'],
     ['the keeper behind it', 24, 'keeper'],
-  ] as const)('%s', { timeout: 120_000 }, (_, pages, kind) => {
+  ] as const)('%s', (_, pages, kind) => {
     const seen = { refused: 0, folds: 0, unfolds: 0 }
     fc.assert(
       fc.property(fc.array(step, { minLength: 20, maxLength: 120, size: 'max' }), (steps) => {
@@ -301,7 +301,7 @@ describe('a view answers as plain execution at its record', () => {
         seen.unfolds += unfolds.count
       }),
       // A failure is shrunk as far as that goes in this time.
-      { numRuns: 40, interruptAfterTimeLimit: 60_000 },
+      { numRuns: 40 },
     )
     expect(seen.refused > 0).toBe(pages < 100)
     expect(seen.folds).toBeGreaterThan(10)

@@ -20,9 +20,7 @@ test('each source is the one that was compiled', () => {
   expect(Object.keys(JSON.parse(kept).code)).toEqual(CONTRACTS)
 })
 
-test('compiled again, it is the same: else npm run contracts -- --write', {
-  timeout: 180_000,
-}, async () => {
+test('compiled again, it is the same: else npm run contracts -- --write', async () => {
   const compile = fileURLToPath(new URL('compile.ts', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [compile]).catch(
     ({ stderr }: { readonly stderr: string }) => {

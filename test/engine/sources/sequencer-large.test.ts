@@ -50,7 +50,7 @@ async function run(loads: readonly Load[]): Promise<readonly number[]> {
     for (; seen < pooled.chain.blocks.length; seen++)
       for (const raw of pooled.chain.blocks[seen]!.transactions) heights.set(bytesToHex(raw), seen)
     return hashes.every((hash) => heights.has(hash))
-  }, 120_000)
+  })
   return hashes.map((hash) => heights.get(hash)!)
 }
 

@@ -138,7 +138,7 @@ function listsOf(all: readonly Drawn[]): SignedTransaction[][] {
 }
 
 describe('restated refunds', () => {
-  test('end as if they were stated once', { timeout: 120_000 }, async () => {
+  test('end as if they were stated once', async () => {
     let restated = 0
     await fc.assert(
       fc.asyncProperty(drawn, fc.boolean(), fc.boolean(), async (all, isLazy, hasHashes) => {

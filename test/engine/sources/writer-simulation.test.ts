@@ -32,7 +32,7 @@ const SEED = process.env['SIMULATION_SEED']
 const counted = new Map<string, number>()
 
 test('heads stay on one chain, nothing shown is lost, and the canonical chain comes out', {
-  timeout: 180_000 + RUNS * 5_000,
+  timeout: 600_000 + RUNS * 5_000,
 }, async () => {
   if (SEED !== undefined) return new Simulation(Number(SEED)).run()
   await fc.assert(

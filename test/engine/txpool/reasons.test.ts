@@ -334,25 +334,24 @@ async function check(row: Row): Promise<void> {
     await expect(ask(method, bytesToHex(raw))).rejects.toMatchObject(error)
 }
 
-const MINUTE = { timeout: 180_000 }
 describe('every reason of blocks', () => {
   test('has a row', () =>
     expect(Object.keys(ofBlocks).toSorted()).toEqual(Object.keys(invalid).toSorted()))
-  test.each(Object.keys(ofBlocks) as (keyof typeof ofBlocks)[])('%s', MINUTE, (reason) =>
+  test.each(Object.keys(ofBlocks) as (keyof typeof ofBlocks)[])('%s', (reason) =>
     check(ofBlocks[reason]),
   )
 })
 describe('every reason of the txpool', () => {
   test('has a row', () =>
     expect(Object.keys(ofTxpool).toSorted()).toEqual(Object.keys(refusal).toSorted()))
-  test.each(Object.keys(ofTxpool) as (keyof typeof ofTxpool)[])('%s', MINUTE, (reason) =>
+  test.each(Object.keys(ofTxpool) as (keyof typeof ofTxpool)[])('%s', (reason) =>
     check(ofTxpool[reason]),
   )
 })
 
 describe('what becomes invalid later', () => {
   /** Sent and waited for, by a sender that can send nothing any more when the next block is made. */
-  test('ends the wait for its receipt with the reason', MINUTE, async () => {
+  test('ends the wait for its receipt with the reason', async () => {
     const sender = nextSender()
     const { raw, hash } = signed(sender)
     const sent = ask('eth_sendRawTransactionSync', bytesToHex(raw))
@@ -368,7 +367,7 @@ describe('what becomes invalid later', () => {
     expect(await statusOf(bytesToHex(hash))).toBe('dropped')
   })
 
-  test('and one that somebody takes out', MINUTE, async () => {
+  test('and one that somebody takes out', async () => {
     const { raw, hash } = signed(nextSender(), { nonce: 1n })
     const sent = ask('eth_sendRawTransactionSync', bytesToHex(raw))
     const outcome = expect(sent).rejects.toThrow('transaction was dropped: it was dropped')
@@ -377,7 +376,7 @@ describe('what becomes invalid later', () => {
     await outcome
   })
 
-  test('a delegation is no contract', MINUTE, async () => {
+  test('a delegation is no contract', async () => {
     const sender = nextSender()
     const address = bytesToHex(addressOfSender(sender))
     const code = `0xef0100${fresh().slice(2)}`

@@ -42,9 +42,7 @@ describe('at random', () => {
     )
   })
 
-  test('in a long run, in which transactions leave for every reason there is', {
-    timeout: 180_000,
-  }, () => {
+  test('in a long run, in which transactions leave for every reason there is', () => {
     const { pool, writer, apply } = worldOf(64, 16)
     const reasons = new Set<string>()
     for (const now of fc.sample(step, { seed: LONG.seed, numRuns: LONG.steps })) {

@@ -33,7 +33,6 @@ test('every limit has a row', () => {
 
 test.each(Object.entries(ROWS) as [keyof Limits, Row][])(
   '%s',
-  { timeout: 180_000 },
   async (name, { value, see, acts }) => {
     expect(value).not.toBe(DEFAULT_LIMITS[name])
     const [seen, byDefault] = await Promise.all([see({ [name]: value }), see({})])

@@ -293,7 +293,7 @@ describe('the property does not hold', () => {
       },
     ],
     ['where another chain is taken for the same', { view: () => ({ changesSince: () => true }) }],
-  ])('%s', { timeout: 120_000 }, async (_, mutation) => {
+  ])('%s', async (_, mutation) => {
     const engine = engineByName('fast')
     const property = fc.asyncProperty(history, async (one) => {
       await play(one, engine, mutation)

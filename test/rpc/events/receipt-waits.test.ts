@@ -168,9 +168,7 @@ function mover({ chain }: World) {
   }
 }
 
-test('a wait ends with the hint whose view has its receipt, and with no other', {
-  timeout: 180_000,
-}, async () => {
+test('a wait ends with the hint whose view has its receipt, and with no other', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const own = world()

@@ -106,7 +106,7 @@ describe('what is told is the chain, whenever it is looked at', () => {
   test.each([
     ['an arena with room', 400],
     ['a tiny arena', 24],
-  ] as const)('%s', { timeout: 120_000 }, (_, pages) => {
+  ] as const)('%s', (_, pages) => {
     const seen = { removed: 0, added: 0, looks: 0 }
     fc.assert(
       fc.property(
@@ -129,11 +129,11 @@ describe('what is told is the chain, whenever it is looked at', () => {
           seen.added += pending.known.length
         },
       ),
-      { numRuns: 60, interruptAfterTimeLimit: 60_000 },
+      { numRuns: 60 },
     )
     expect(seen.looks).toBeGreaterThan(100)
     expect(seen.removed).toBeGreaterThan(20)
-    expect(seen.added).toBeGreaterThan(100)
+    expect(seen.added).toBeGreaterThan(20)
   })
 
   test('each flashblock is told, however late: also of a block that is whole by then', () => {

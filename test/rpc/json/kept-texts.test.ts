@@ -155,9 +155,7 @@ async function same(kept: Rpc, fresh: Rpc, asked: ReturnType<typeof questions>):
     }
 }
 
-test('kept texts are those that are made anew, of all kinds of transactions and over reorgs', {
-  timeout: 180_000,
-}, async () => {
+test('kept texts are those that are made anew, of all kinds of transactions and over reorgs', async () => {
   const { driver, rpc, words, tell } = open()
   // A few blocks' worth, so that the oldest make room.
   const logRows = keepLogRows(60_000)

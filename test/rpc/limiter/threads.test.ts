@@ -33,9 +33,7 @@ async function runThreads(perSecond: number, seed: number): Promise<Tally> {
   return sum
 }
 
-test('over threads each second has its points, all of them and not one more', {
-  timeout: 180_000,
-}, async () => {
+test('over threads each second has its points, all of them and not one more', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 4_000 }), fc.integer(), async (limit, seed) => {
       const seconds = Object.entries(await runThreads(limit, seed))

@@ -53,7 +53,7 @@ function headAt(fork: Parameters<typeof rules>[0]): PlainHead {
 let real: RealBlob
 beforeAll(() => {
   real = realBlob()
-}, 240_000)
+})
 
 const flipped = (bytes: Bytes, at = 10): Bytes =>
   bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))
@@ -396,7 +396,7 @@ describe('proofs', () => {
         /field element/,
       ],
     ]
-  test.each(cases)('%s', { timeout: 240_000 }, async (_, sidecar, fault) => {
+  test.each(cases)('%s', async (_, sidecar, fault) => {
     const error = await prove(sidecar(), OWN_CLIENT)
     if (fault === undefined) expect(error).toBeUndefined()
     else if (typeof fault === 'string')

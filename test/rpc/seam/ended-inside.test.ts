@@ -35,67 +35,63 @@ async function reached(control: Int32Array<SharedArrayBuffer>): Promise<void> {
   if (isLater) await value
 }
 
-test.each(LOCKS)(
-  'threads that end inside the lock of the %s',
-  { timeout: 600_000 },
-  async (lock) => {
-    const memory = {
-      limiter: createLimiterMemory(10),
-      caps: createCapsMemory({ rows: 10, cells: 5 }),
-      shown: createShownMemory({ shownClients: 10, shownAddresses: 4 }),
-    }
-    const start = (front: number, stops: boolean, control = newControl()) => {
-      const workerData: LockThread = { ...memory, lock, front, control, stops }
-      const edits = stops ? { execArgv: [...editedExecArgv], env: editedEnv(STOPS_INSIDE) } : {}
-      return { front, control, worker: new Worker(file, { workerData, ...edits }) }
-    }
-    const free = (front: number): boolean => {
-      capsOfEnded(memory.caps, front)
-      const cleared = [clearEnded(memory.limiter, threadOf(front))]
-      cleared.push(clearShown(memory.shown, threadOf(front)))
-      return cleared.includes(true)
-    }
-    const options = { perSecond: LOCK_RATE, keys: 10, memory: memory.limiter, now: () => LOCK_NOW }
-    const main = createWaitlessLimiter({ ...options, thread: threadOf(0) })
-    const working = WORKERS.map((front) => start(front, false))
-    await Promise.all(working.map(({ control }) => reached(control)))
-    let points = 0
-    for (let end = 0; end < ENDS[lock]; end++) {
-      const inside = start(ENDED, true)
-      await reached(inside.control)
-      const also = end % 10 === 0 ? start(WAITING, false) : undefined
-      if (also !== undefined) await once(also.worker, 'online')
-      const charge = main.charge(ADDRESS, 1)
-      // The loop turns while another thread has the lock.
-      await new Promise((resolve) => setImmediate(resolve))
-      expect(charge instanceof Promise).toBe(lock === 'limiter')
-      const ended = [inside, ...(also === undefined ? [] : [also])]
-      await Promise.all(ended.map(({ worker }) => worker.terminate()))
-      const inOrder = end % 20 === 0 ? ended.toReversed() : ended
-      const freed = inOrder.map(({ front }) => free(front))
-      expect(freed.includes(true)).toBe(lock !== 'caps')
-      expect(await charge).toMatchObject({ isAllowed: true })
-      // The one that ended inside had taken its point, and the one that ended waiting had none.
-      points += lock === 'limiter' ? 2 : 1
-    }
-    const worked = working.map(async ({ control, worker }) => {
-      const [said] = await Promise.all([
-        once(worker, 'message') as Promise<[Worked]>,
-        Atomics.store(control, OVER, 1),
-      ])
-      return said[0]
-    })
-    const sum = { points, places: 0 }
-    for (const { points, places } of await Promise.all(worked)) {
-      sum.points += points
-      sum.places += places
-    }
-    expect(openSharedCaps(memory.caps, 0)('filters', LOCK_LIMITS).total).toBe(sum.places)
-    const rows = new Rows(memory.limiter, 9)
-    expect(rows.used(rows.find(ADDRESS)!)).toBe(sum.points)
-    expect(main.charge(ADDRESS, 1)).toMatchObject({ isAllowed: true })
-  },
-)
+test.each(LOCKS)('threads that end inside the lock of the %s', async (lock) => {
+  const memory = {
+    limiter: createLimiterMemory(10),
+    caps: createCapsMemory({ rows: 10, cells: 5 }),
+    shown: createShownMemory({ shownClients: 10, shownAddresses: 4 }),
+  }
+  const start = (front: number, stops: boolean, control = newControl()) => {
+    const workerData: LockThread = { ...memory, lock, front, control, stops }
+    const edits = stops ? { execArgv: [...editedExecArgv], env: editedEnv(STOPS_INSIDE) } : {}
+    return { front, control, worker: new Worker(file, { workerData, ...edits }) }
+  }
+  const free = (front: number): boolean => {
+    capsOfEnded(memory.caps, front)
+    const cleared = [clearEnded(memory.limiter, threadOf(front))]
+    cleared.push(clearShown(memory.shown, threadOf(front)))
+    return cleared.includes(true)
+  }
+  const options = { perSecond: LOCK_RATE, keys: 10, memory: memory.limiter, now: () => LOCK_NOW }
+  const main = createWaitlessLimiter({ ...options, thread: threadOf(0) })
+  const working = WORKERS.map((front) => start(front, false))
+  await Promise.all(working.map(({ control }) => reached(control)))
+  let points = 0
+  for (let end = 0; end < ENDS[lock]; end++) {
+    const inside = start(ENDED, true)
+    await reached(inside.control)
+    const also = end % 10 === 0 ? start(WAITING, false) : undefined
+    if (also !== undefined) await once(also.worker, 'online')
+    const charge = main.charge(ADDRESS, 1)
+    // The loop turns while another thread has the lock.
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(charge instanceof Promise).toBe(lock === 'limiter')
+    const ended = [inside, ...(also === undefined ? [] : [also])]
+    await Promise.all(ended.map(({ worker }) => worker.terminate()))
+    const inOrder = end % 20 === 0 ? ended.toReversed() : ended
+    const freed = inOrder.map(({ front }) => free(front))
+    expect(freed.includes(true)).toBe(lock !== 'caps')
+    expect(await charge).toMatchObject({ isAllowed: true })
+    // The one that ended inside had taken its point, and the one that ended waiting had none.
+    points += lock === 'limiter' ? 2 : 1
+  }
+  const worked = working.map(async ({ control, worker }) => {
+    const [said] = await Promise.all([
+      once(worker, 'message') as Promise<[Worked]>,
+      Atomics.store(control, OVER, 1),
+    ])
+    return said[0]
+  })
+  const sum = { points, places: 0 }
+  for (const { points, places } of await Promise.all(worked)) {
+    sum.points += points
+    sum.places += places
+  }
+  expect(openSharedCaps(memory.caps, 0)('filters', LOCK_LIMITS).total).toBe(sum.places)
+  const rows = new Rows(memory.limiter, 9)
+  expect(rows.used(rows.find(ADDRESS)!)).toBe(sum.points)
+  expect(main.charge(ADDRESS, 1)).toMatchObject({ isAllowed: true })
+})
 
 test('a thread that must not wait does all in its order once the lock is free, and takes it from nobody', async () => {
   const memory = createLimiterMemory(10)

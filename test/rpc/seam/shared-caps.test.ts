@@ -146,9 +146,7 @@ async function faultsOfThreads(seed: number, kept: 0 | 1, edits: readonly Edit[]
   return Object.entries(found).flatMap(([fault, isSo]) => (isSo ? [fault] : []))
 }
 
-test('over threads nobody has too many, and every place is given', {
-  timeout: 180_000,
-}, async () => {
+test('over threads nobody has too many, and every place is given', async () => {
   for (const seed of [100, 200]) {
     expect(await faultsOfThreads(seed, 0)).toEqual([])
     expect(await faultsOfThreads(seed, 1)).toEqual([])
@@ -188,9 +186,7 @@ function expectOnly(memory: CapsMemory, cell: number, held: number): void {
   for (const giveBack of places) giveBack?.()
 }
 
-test('threads that are ended at any moment give all back, and keep nobody out', {
-  timeout: 180_000,
-}, async () => {
+test('threads that are ended at any moment give all back, and keep nobody out', async () => {
   const memory = createCapsMemory({ rows: 70, cells: 3 })
   const own = openSharedCaps(memory, 0)('filters', THREAD_LIMITS.filters)
   expect([own.take('10.0.0.1'), own.take('10.0.0.1'), own.take('10.0.0.2')]).not.toContain(

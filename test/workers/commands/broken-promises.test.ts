@@ -1,7 +1,7 @@
 /** An application on a development chain whose promises fail on demand: real clients, HTTP and WebSocket. */
 import { createPublicClient, type Hex, hexToNumber, type Log, numberToHex, webSocket } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { askingOf, fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -51,7 +51,7 @@ async function deployLogger(): Promise<Hex> {
   return (await client.getTransactionReceipt({ hash })).contractAddress!
 }
 
-test('what was preconfirmed is gone when its block is replaced', SECONDS, async () => {
+test('what was preconfirmed is gone when its block is replaced', async () => {
   const address = await deployLogger()
   const { logs, unsubscribe } = await subscribe(['pendingLogs', { address }])
   await ask('dev_step')
@@ -60,10 +60,10 @@ test('what was preconfirmed is gone when its block is replaced', SECONDS, async 
   await ask('dev_step')
   expect(await receiptOf(hash)).toMatchObject({ status: '0x1', logs: [{ address }] })
   expect(await statusOf(hash)).toMatchObject({ status: 'preconfirmed' })
-  await expect.poll(() => logs.length, SECONDS).toBe(1)
+  await expect.poll(() => logs.length).toBe(1)
   expect(await ask('dev_reorg', { depth: 0 })).toMatchObject({ removed: [], dropped: [hash] })
   expect(await receiptOf(hash)).toBe(null)
-  await expect.poll(() => logs.length, SECONDS).toBe(2)
+  await expect.poll(() => logs.length).toBe(2)
   expect(logs.map(({ removed, transactionHash }) => [removed, transactionHash])).toEqual([
     [false, hash],
     [true, hash],
@@ -80,7 +80,7 @@ test('what was preconfirmed is gone when its block is replaced', SECONDS, async 
   await unsubscribe()
 })
 
-test('kept, it is preconfirmed once more', SECONDS, async () => {
+test('kept, it is preconfirmed once more', async () => {
   const to = fresh()
   await ask('dev_step')
   const hash = await client.sendTransaction({ to, value: 5n })
@@ -91,109 +91,97 @@ test('kept, it is preconfirmed once more', SECONDS, async () => {
     .poll(async () => {
       await ask('dev_step')
       return receiptOf(hash)
-    }, SECONDS)
+    })
     .toMatchObject({ status: '0x1' })
   await ask('dev_seal')
   expect(await balanceOf(to, 'latest')).toBe('0x5')
 })
 
-test(
-  'a sealed block is taken back: removed logs, null receipts, another block in its place',
-  SECONDS,
-  async () => {
-    const address = await deployLogger()
-    const { logs, unsubscribe } = await subscribe(['logs', { address }])
-    await ask('dev_step')
-    const hash = await client.sendTransaction({ to: address })
-    await ask('dev_step')
-    expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
-    const sealed = (await ask('dev_seal')) as Head
-    await expect.poll(() => logs.length, SECONDS).toBe(1)
-    const done = await ask('dev_reorg', { depth: 1 })
-    expect(done).toMatchObject({ removed: [sealed.hash], dropped: [hash] })
-    expect(await headOf()).toBe(hexToNumber(sealed.number) - 1)
-    expect(await receiptOf(hash)).toBe(null)
-    expect(await ask('eth_getBlockByHash', sealed.hash, false)).toBe(null)
-    expect(await statusOf(hash)).toMatchObject({ status: 'dropped', isWaiting: false })
-    await expect.poll(() => logs.length, SECONDS).toBe(2)
-    expect(logs.map(({ removed }) => removed)).toEqual([false, true])
-    expect(logs[1]).toMatchObject({ transactionHash: hash, blockHash: sealed.hash })
-    const again = (await ask('dev_seal')) as Head
-    expect(again.number).toBe(sealed.number)
-    expect(again.hash).not.toBe(sealed.hash)
-    expect(await statusOf(hash)).toMatchObject({
-      status: 'dropped',
-      promises: [{ fate: 'dropped', causes: ['reorg'] }],
-    })
-    await unsubscribe()
-  },
-)
+test('a sealed block is taken back: removed logs, null receipts, another block in its place', async () => {
+  const address = await deployLogger()
+  const { logs, unsubscribe } = await subscribe(['logs', { address }])
+  await ask('dev_step')
+  const hash = await client.sendTransaction({ to: address })
+  await ask('dev_step')
+  expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
+  const sealed = (await ask('dev_seal')) as Head
+  await expect.poll(() => logs.length).toBe(1)
+  const done = await ask('dev_reorg', { depth: 1 })
+  expect(done).toMatchObject({ removed: [sealed.hash], dropped: [hash] })
+  expect(await headOf()).toBe(hexToNumber(sealed.number) - 1)
+  expect(await receiptOf(hash)).toBe(null)
+  expect(await ask('eth_getBlockByHash', sealed.hash, false)).toBe(null)
+  expect(await statusOf(hash)).toMatchObject({ status: 'dropped', isWaiting: false })
+  await expect.poll(() => logs.length).toBe(2)
+  expect(logs.map(({ removed }) => removed)).toEqual([false, true])
+  expect(logs[1]).toMatchObject({ transactionHash: hash, blockHash: sealed.hash })
+  const again = (await ask('dev_seal')) as Head
+  expect(again.number).toBe(sealed.number)
+  expect(again.hash).not.toBe(sealed.hash)
+  expect(await statusOf(hash)).toMatchObject({
+    status: 'dropped',
+    promises: [{ fate: 'dropped', causes: ['reorg'] }],
+  })
+  await unsubscribe()
+})
 
-test(
-  'goes back over blocks that are in flat state, no further than what is final',
-  SECONDS,
-  async () => {
-    const to = fresh()
-    await ask('anvil_mine', 14)
-    const before = (await ask('dev_seal')) as Head
-    for (const value of [1n, 2n, 3n]) {
-      await client.sendTransaction({ to, value })
-      await ask('dev_seal')
-    }
-    await ask('anvil_mine', 6)
-    expect(await balanceOf(to, 'latest')).toBe('0x6')
-    const head = await headOf()
-    const finalized = (await ask('eth_getBlockByNumber', 'finalized', false)) as Head
-    expect(hexToNumber(finalized.number)).toBe(head - 12)
-    await expect(ask('dev_reorg', { depth: 13 })).rejects.toThrow(
-      `-32000 block ${head - 12} is final, and the newest is ${head}: at most 12 blocks can be taken back`,
-    )
-    const depth = head - hexToNumber(before.number)
-    expect(await ask('dev_reorg', { depth })).toMatchObject({ head: before })
-    expect(await balanceOf(to, 'latest')).toBe('0x0')
-    // What is final stays so.
-    expect(await ask('eth_getBlockByNumber', 'finalized', false)).toMatchObject({ ...finalized })
-    await client.sendTransaction({ to, value: 7n })
-    await ask('anvil_mine', 10)
-    expect(await balanceOf(to, 'latest')).toBe('0x7')
-    expect(await headOf()).toBe(hexToNumber(before.number) + 10)
-    const numbers = Array.from({ length: 10 }, (_, at) => hexToNumber(before.number) + 1 + at)
-    let parent = before.hash
-    for (const number of numbers) {
-      const block = (await ask('eth_getBlockByNumber', numberToHex(number), false)) as Head & {
-        readonly parentHash: Hex
-      }
-      expect(block.parentHash).toBe(parent)
-      parent = block.hash
-    }
-  },
-)
-
-test(
-  'an equivocation: the first of two flashblocks is shown until the next one contradicts it',
-  SECONDS,
-  async () => {
-    const to = fresh()
-    await ask('dev_step')
-    const hash = await client.sendTransaction({ to, value: 5n })
-    const place = await ask('dev_step')
-    expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
-    await ask('dev_step')
-    expect(await ask('dev_equivocate', {})).toEqual({ flashblock: place, dropped: [hash] })
-    await ask('dev_step')
-    await expect.poll(() => receiptOf(hash), SECONDS).toBe(null)
+test('goes back over blocks that are in flat state, no further than what is final', async () => {
+  const to = fresh()
+  await ask('anvil_mine', 14)
+  const before = (await ask('dev_seal')) as Head
+  for (const value of [1n, 2n, 3n]) {
+    await client.sendTransaction({ to, value })
     await ask('dev_seal')
-    expect(await receiptOf(hash)).toBe(null)
-    expect(await statusOf(hash)).toMatchObject({
-      status: 'dropped',
-      promises: [{ fate: 'dropped', causes: ['equivocation'] }],
-    })
-    expect(await balanceOf(to, 'latest')).toBe('0x0')
-    await expect(ask('dev_equivocate')).rejects.toThrow('-32000 no block is in progress')
-  },
-)
+  }
+  await ask('anvil_mine', 6)
+  expect(await balanceOf(to, 'latest')).toBe('0x6')
+  const head = await headOf()
+  const finalized = (await ask('eth_getBlockByNumber', 'finalized', false)) as Head
+  expect(hexToNumber(finalized.number)).toBe(head - 12)
+  await expect(ask('dev_reorg', { depth: 13 })).rejects.toThrow(
+    `-32000 block ${head - 12} is final, and the newest is ${head}: at most 12 blocks can be taken back`,
+  )
+  const depth = head - hexToNumber(before.number)
+  expect(await ask('dev_reorg', { depth })).toMatchObject({ head: before })
+  expect(await balanceOf(to, 'latest')).toBe('0x0')
+  // What is final stays so.
+  expect(await ask('eth_getBlockByNumber', 'finalized', false)).toMatchObject({ ...finalized })
+  await client.sendTransaction({ to, value: 7n })
+  await ask('anvil_mine', 10)
+  expect(await balanceOf(to, 'latest')).toBe('0x7')
+  expect(await headOf()).toBe(hexToNumber(before.number) + 10)
+  const numbers = Array.from({ length: 10 }, (_, at) => hexToNumber(before.number) + 1 + at)
+  let parent = before.hash
+  for (const number of numbers) {
+    const block = (await ask('eth_getBlockByNumber', numberToHex(number), false)) as Head & {
+      readonly parentHash: Hex
+    }
+    expect(block.parentHash).toBe(parent)
+    parent = block.hash
+  }
+})
 
-test('a gap: what the lost flashblock had comes with its block', SECONDS, async () => {
+test('an equivocation: the first of two flashblocks is shown until the next one contradicts it', async () => {
+  const to = fresh()
+  await ask('dev_step')
+  const hash = await client.sendTransaction({ to, value: 5n })
+  const place = await ask('dev_step')
+  expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
+  await ask('dev_step')
+  expect(await ask('dev_equivocate', {})).toEqual({ flashblock: place, dropped: [hash] })
+  await ask('dev_step')
+  await expect.poll(() => receiptOf(hash)).toBe(null)
+  await ask('dev_seal')
+  expect(await receiptOf(hash)).toBe(null)
+  expect(await statusOf(hash)).toMatchObject({
+    status: 'dropped',
+    promises: [{ fate: 'dropped', causes: ['equivocation'] }],
+  })
+  expect(await balanceOf(to, 'latest')).toBe('0x0')
+  await expect(ask('dev_equivocate')).rejects.toThrow('-32000 no block is in progress')
+})
+
+test('a gap: what the lost flashblock had comes with its block', async () => {
   await ask('dev_step')
   const hash = await client.sendTransaction({ to: fresh(), value: 5n })
   await ask('dev_gap')
@@ -204,7 +192,7 @@ test('a gap: what the lost flashblock had comes with its block', SECONDS, async 
   expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
 })
 
-test('a silent feed: blocks go on', SECONDS, async () => {
+test('a silent feed: blocks go on', async () => {
   await ask('dev_silence', { ms: 60_000 })
   await ask('dev_step')
   const hash = await client.sendTransaction({ to: fresh(), value: 5n })
@@ -215,7 +203,7 @@ test('a silent feed: blocks go on', SECONDS, async () => {
   await ask('dev_silence', { ms: 1 })
 })
 
-test('a chain that runs goes on after each', SECONDS, async () => {
+test('a chain that runs goes on after each', async () => {
   await ask('dev_resume')
   const to = fresh()
   for (const control of ['dev_gap', 'dev_reorg', 'dev_reorg']) {
@@ -225,28 +213,24 @@ test('a chain that runs goes on after each', SECONDS, async () => {
     await ask(control)
   }
   const head = await headOf()
-  await expect.poll(headOf, SECONDS).toBeGreaterThan(head + 2)
+  await expect.poll(headOf).toBeGreaterThan(head + 2)
   const hash = await client.sendTransaction({ to, value: 1n })
   expect(await client.waitForTransactionReceipt({ hash })).toMatchObject({ status: 'success' })
 })
 
-test(
-  'a block that readers take for complete already is replaced like any in progress',
-  SECONDS,
-  async () => {
-    await ask('dev_resume')
-    for (let tries = 0; tries < 3; tries++) {
-      await expect.poll(newestIndex, { ...SECONDS, interval: 5 }).toBe(LAST_INDEX)
-      const before = await headOf()
-      const { head } = (await ask('dev_reorg', { depth: 0 })) as { readonly head: Head }
-      await expect.poll(headOf, SECONDS).toBeGreaterThan(before + 1)
-      const next = numberToHex(hexToNumber(head.number) + 1)
-      expect(await ask('eth_getBlockByNumber', next, false)).toMatchObject({
-        parentHash: head.hash,
-      })
-    }
-  },
-)
+test('a block that readers take for complete already is replaced like any in progress', async () => {
+  await ask('dev_resume')
+  for (let tries = 0; tries < 3; tries++) {
+    await expect.poll(newestIndex, { interval: 5 }).toBe(LAST_INDEX)
+    const before = await headOf()
+    const { head } = (await ask('dev_reorg', { depth: 0 })) as { readonly head: Head }
+    await expect.poll(headOf).toBeGreaterThan(before + 1)
+    const next = numberToHex(hexToNumber(head.number) + 1)
+    expect(await ask('eth_getBlockByNumber', next, false)).toMatchObject({
+      parentHash: head.hash,
+    })
+  }
+})
 
 /** The target index of a block that begins on time. */
 const LAST_INDEX = 5
@@ -262,7 +246,7 @@ async function newestIndex(): Promise<number> {
   return Number(told.get('x-flashblock')?.split(':')[1])
 }
 
-test('what sealed blocks had is in the blocks that take their place', SECONDS, async () => {
+test('what sealed blocks had is in the blocks that take their place', async () => {
   const to = fresh()
   const hashes: Hex[] = []
   for (let value = 1n; value <= 3n; value++) {
@@ -272,7 +256,7 @@ test('what sealed blocks had is in the blocks that take their place', SECONDS, a
   const head = await headOf()
   await ask('dev_reorg', { depth: 3, keep: true })
   await expect
-    .poll(async () => (await ask('txpool_status')) as object, SECONDS)
+    .poll(async () => (await ask('txpool_status')) as object)
     .toMatchObject({
       pending: '0x3',
     })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type Hex, keccak256 } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { askingOf, fresh } from '../../fixtures/dev-node.ts'
 import { EnrichedClient } from '../../fixtures/enriched-client.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
@@ -44,7 +44,7 @@ const freshLower = () => fresh().toLowerCase() as Hex
 /** The client is where the node is, and has these accounts as the node has them. */
 async function agrees(...accounts: readonly Hex[]): Promise<void> {
   const pending = (await ask('eth_getBlockByNumber', 'pending', false)) as Block
-  await expect.poll(() => applied.heads?.pending.hash, SECONDS).toBe(pending.hash)
+  await expect.poll(() => applied.heads?.pending.hash).toBe(pending.hash)
   expect(problems).toEqual([])
   for (const address of accounts) {
     const own = applied.account(address)

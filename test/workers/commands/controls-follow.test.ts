@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type Hex, hexToNumber } from 'viem'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { WireForm } from '../../../engine/flashblocks/codec.ts'
-import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -26,16 +26,16 @@ const receiptOf = (of: RunningNode, hash: Hex) => on(of, 'eth_getTransactionRece
 async function preconfirmed(): Promise<Hex> {
   const hash = await client.sendTransaction({ to: fresh(), value: 1n })
   for (const each of [node, follower])
-    await expect.poll(() => receiptOf(each, hash), SECONDS).toMatchObject({ status: '0x1' })
+    await expect.poll(() => receiptOf(each, hash)).toMatchObject({ status: '0x1' })
   return hash
 }
 /** Both have the same block there, some blocks further on. */
 async function agree(): Promise<void> {
   const number = (await headOf(node)) + 1
-  await expect.poll(() => headOf(node), SECONDS).toBeGreaterThan(number)
+  await expect.poll(() => headOf(node)).toBeGreaterThan(number)
   const tag = `0x${number.toString(16)}`
   const hash = await hashOf(node, tag)
-  await expect.poll(() => hashOf(follower, tag), SECONDS).toBe(hash)
+  await expect.poll(() => hashOf(follower, tag)).toBe(hash)
 }
 
 describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form) => {
@@ -61,9 +61,9 @@ describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form)
     ['dev_reorg', { depth: 1 }],
     ['dev_reorg', { depth: 3 }],
     ['dev_reorg', { depth: 8 }],
-  ])('%s %o', SECONDS, async (method, options) => {
+  ])('%s %o', async (method, options) => {
     const { depth } = options
-    await expect.poll(() => headOf(node), SECONDS).toBeGreaterThan(depth + 2)
+    await expect.poll(() => headOf(node)).toBeGreaterThan(depth + 2)
     const hash = await preconfirmed()
     // A block of its own, where blocks are taken back; the one in progress otherwise.
     if (depth > 0) await on(node, 'dev_seal')
@@ -75,7 +75,7 @@ describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form)
       if (isDropped) expect(await receiptOf(each, hash)).toBe(null)
   })
 
-  test('a gap and silence', SECONDS, async () => {
+  test('a gap and silence', async () => {
     await preconfirmed()
     await on(node, 'dev_gap')
     await agree()

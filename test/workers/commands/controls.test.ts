@@ -1,7 +1,7 @@
 /** A development chain that does what it is told: stands still, steps, makes blocks, has the time that it is given. */
 import { type Hex, hexToNumber } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { askingOf, fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -28,7 +28,7 @@ const blockOf = async (tag: string) =>
   }
 const timeOf = async (tag: string) => hexToNumber((await blockOf(tag)).timestamp)
 
-test('stands still, and makes one flashblock at a time', SECONDS, async () => {
+test('stands still, and makes one flashblock at a time', async () => {
   const head = await headOf()
   const first = (await ask('dev_step')) as Place
   expect(first).toEqual({ number: `0x${(head + 1).toString(16)}`, index: 0 })
@@ -46,7 +46,7 @@ test('stands still, and makes one flashblock at a time', SECONDS, async () => {
   expect((await blockOf(sealed.number)).transactions).toContain(hash)
 })
 
-test('makes blocks at a word, with what waits', SECONDS, async () => {
+test('makes blocks at a word, with what waits', async () => {
   const head = await headOf()
   const hash = await client.sendTransaction({ to: fresh(), value: 1n })
   await ask('evm_mine')
@@ -64,7 +64,7 @@ test('makes blocks at a word, with what waits', SECONDS, async () => {
   expect(await headOf()).toBe(head + 10)
 })
 
-test('has the time that it is given, and goes on from there', SECONDS, async () => {
+test('has the time that it is given, and goes on from there', async () => {
   const before = await timeOf('latest')
   await ask('evm_increaseTime', '0xe10')
   await ask('evm_increaseTime', 400)
@@ -82,39 +82,39 @@ test('has the time that it is given, and goes on from there', SECONDS, async () 
   await ask('dev_setTime', before + 10_000)
   const { number } = (await ask('dev_resume')) as Head
   const next = hexToNumber(number) + 2
-  await expect.poll(headOf, SECONDS).toBeGreaterThanOrEqual(next)
+  await expect.poll(headOf).toBeGreaterThanOrEqual(next)
   const after = await timeOf(`0x${(next - 1).toString(16)}`)
   expect(after).toBe(before + 10_000)
   expect(await timeOf(`0x${next.toString(16)}`)).toBe(after + 1)
 })
 
-test('goes on, and stands still, by the names of others', SECONDS, async () => {
+test('goes on, and stands still, by the names of others', async () => {
   expect(await ask('anvil_getAutomine')).toBe(false)
   await ask('evm_setAutomine', true)
   expect(await ask('hardhat_getAutomine')).toBe(true)
   const head = await headOf()
-  await expect.poll(headOf, SECONDS).toBeGreaterThan(head)
+  await expect.poll(headOf).toBeGreaterThan(head)
   await ask('evm_setIntervalMining', 0)
   expect(await ask('anvil_getAutomine')).toBe(false)
 })
 
-test('a deposit begins a block of a chain that stands still', SECONDS, async () => {
+test('a deposit begins a block of a chain that stands still', async () => {
   const to = fresh()
   const hash = (await ask('dev_deposit', { from: to, to, mint: '0x5' })) as Hex
-  await expect.poll(() => receiptOf(hash), SECONDS).toMatchObject({ status: '0x1' })
+  await expect.poll(() => receiptOf(hash)).toMatchObject({ status: '0x1' })
 })
 
-test('a block sealed before its time is a block of the running chain', SECONDS, async () => {
+test('a block sealed before its time is a block of the running chain', async () => {
   await ask('dev_resume')
   const head = await headOf()
   const hash = await client.sendTransaction({ to: fresh(), value: 1n })
   const sealed = (await ask('dev_seal')) as Head
   expect(hexToNumber(sealed.number)).toBeGreaterThan(head)
   expect(await receiptOf(hash)).toMatchObject({ status: '0x1' })
-  await expect.poll(headOf, SECONDS).toBeGreaterThan(hexToNumber(sealed.number) + 1)
+  await expect.poll(headOf).toBeGreaterThan(hexToNumber(sealed.number) + 1)
 })
 
-test('says what is wrong', SECONDS, async () => {
+test('says what is wrong', async () => {
   const newest = await timeOf('latest')
   await expect(ask('dev_setTime', newest)).rejects.toThrow(
     `-32000 the newest block has timestamp ${newest}: give a later one`,

@@ -3,7 +3,7 @@
 import { getContractAddress, type Hex, hexToBigInt, keccak256, numberToHex, parseEther } from 'viem'
 import { serializeTransaction } from 'viem/op-stack'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -22,9 +22,9 @@ const deposit = (fields: object) => call(node.url, 'dev_deposit', [fields]) as P
 const receiptOf = async (hash: Hex, path = '/flashblocks') =>
   (await call(node.url + path, 'eth_getTransactionReceipt', [hash])) as Fields
 const sealed = (number: bigint) =>
-  expect.poll(() => client.getBlockNumber({ cacheTime: 0 }), SECONDS).toBeGreaterThan(number)
+  expect.poll(() => client.getBlockNumber({ cacheTime: 0 })).toBeGreaterThan(number)
 
-test('mints, pays no fee, and is what viem says it is', SECONDS, async () => {
+test('mints, pays no fee, and is what viem says it is', async () => {
   const [from, to] = [fresh(), fresh()]
   const [mint, value] = [parseEther('5'), parseEther('3')]
   const hash = await deposit({ from, to, mint: numberToHex(mint), value: numberToHex(value) })
@@ -57,7 +57,7 @@ test('mints, pays no fee, and is what viem says it is', SECONDS, async () => {
   ).toBe(hash)
 })
 
-test('creates contracts', SECONDS, async () => {
+test('creates contracts', async () => {
   const from = fresh()
   const hash = await deposit({ from, data: '0x60016000f3' })
   await client.waitForTransactionReceipt({ hash })
@@ -65,7 +65,7 @@ test('creates contracts', SECONDS, async () => {
   expect(await client.getCode({ address, blockTag: 'pending' })).toBe('0x00')
 })
 
-test('keeps what it minted when it fails, and uses all its gas', SECONDS, async () => {
+test('keeps what it minted when it fails, and uses all its gas', async () => {
   const [from, to] = [fresh(), fresh()]
   const hash = await deposit({ from, to, mint: '0x5', value: '0x6', gas: '0x7530' })
   await client.waitForTransactionReceipt({ hash })
@@ -77,7 +77,7 @@ test('keeps what it minted when it fails, and uses all its gas', SECONDS, async 
   expect([await balance(from), await balance(to)]).toEqual([5n, 0n])
 })
 
-test('two of one kind are two, in one block too', SECONDS, async () => {
+test('two of one kind are two, in one block too', async () => {
   const [from, to] = [fresh(), fresh()]
   const one = { from, to, mint: '0x1', value: '0x1' }
   const hashes = await Promise.all([1, 2, 3].map(() => deposit(one)))
@@ -86,7 +86,7 @@ test('two of one kind are two, in one block too', SECONDS, async () => {
   expect(await client.getBalance({ address: to, blockTag: 'pending' })).toBe(3n)
 })
 
-test('says what is wrong with one', SECONDS, async () => {
+test('says what is wrong with one', async () => {
   await expect(deposit({ to: fresh() })).rejects.toThrow(
     '-32602 params[0].from: expected hex encoded address, got nothing',
   )

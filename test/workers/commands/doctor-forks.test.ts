@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import { forkLines } from '../../../workers/commands/doctor/forks.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { SECONDS } from '../../fixtures/dev-node.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 import { run, runJson } from '../../outside/operate/command.ts'
 
@@ -33,12 +32,12 @@ describe('a node that has karst', () => {
   const forks = (...flags: readonly string[]) =>
     linesOf(/ forks$/, '--chain', chain, '--upstream', node.url, ...flags)
 
-  test('at the time of the chain’s file', SECONDS, async () => {
+  test('at the time of the chain’s file', async () => {
     expect(await forks()).toMatchObject([
       { status: 'ok', says: `the same times: those of the genesis; karst at ${KARST}` },
     ])
   })
-  test('at another time than was given, and the flag that mends it', SECONDS, async () => {
+  test('at another time than was given, and the flag that mends it', async () => {
     const wrong = KARST + 5
     const [line] = await forks('--fork-time', `karst=${wrong}`)
     expect(line).toMatchObject({
@@ -48,18 +47,18 @@ describe('a node that has karst', () => {
     const flag = /--fork-time (\S+)$/.exec(line!.advice!)![1]!
     expect(await forks('--fork-time', flag)).toMatchObject([{ status: 'ok' }])
   })
-  test('and a feed of subblocks', SECONDS, async () => {
+  test('and a feed of subblocks', async () => {
     const feed = `${node.url.replace('http', 'ws')}/feed`
     const lines = await linesOf(/ form$/, '--feed', feed, '--feed-ms', '1000')
     const text = expect.stringMatching(/^subblocks without hashes, /)
     expect(lines).toMatchObject([{ status: 'ok', says: text }])
   })
-  test('times of forks without their chain', SECONDS, async () => {
+  test('times of forks without their chain', async () => {
     const { status, error } = await run(['doctor', '--fork-time', 'karst=5'])
     expect([status, error]).toEqual([2, expect.stringContaining('--fork-time needs the --chain')])
   })
 })
-test('a feed of flashblocks with hashes', SECONDS, async () => {
+test('a feed of flashblocks with hashes', async () => {
   const node = await startNode(['--ephemeral'])
   try {
     const feed = `${node.url.replace('http', 'ws')}/feed`

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hex, hexToNumber, numberToHex, parseEther } from 'viem'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { askingOf, fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
@@ -57,7 +57,7 @@ const word = (value: number) => numberToHex(value, { size: 32 })
 /** Returns its slot 1. */
 const GETTER = '0x60015460005260206000f3'
 
-test('accounts are as somebody says', SECONDS, async () => {
+test('accounts are as somebody says', async () => {
   const who = fresh()
   const head = await headOf()
   expect(await ask('anvil_setBalance', who, '0x64')).toBe(true)
@@ -82,7 +82,7 @@ test('accounts are as somebody says', SECONDS, async () => {
   expect(await ask('eth_getBalance', who, 'latest')).toBe('0x0')
 })
 
-test('an edit is in a block of its own, proven by its root', SECONDS, async () => {
+test('an edit is in a block of its own, proven by its root', async () => {
   const who = fresh()
   const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
   await ask('dev_step')
@@ -98,7 +98,7 @@ test('an edit is in a block of its own, proven by its root', SECONDS, async () =
   expect(traced).toHaveLength(2)
 })
 
-test('a slot is a number: JSON, decimal text, hex with leading zeros', SECONDS, async () => {
+test('a slot is a number: JSON, decimal text, hex with leading zeros', async () => {
   const who = fresh()
   await ask('anvil_setBalance', who, '0x1')
   for (const [at, slot] of [10, '11', '0x0c', word(13)].entries()) {
@@ -107,7 +107,7 @@ test('a slot is a number: JSON, decimal text, hex with leading zeros', SECONDS, 
   }
 })
 
-test('says what cannot be', SECONDS, async () => {
+test('says what cannot be', async () => {
   await expect(ask('anvil_setStorageAt', fresh(), '0x1', word(1))).rejects.toThrow(
     '-32000 an account without balance, nonce and code is none and has no storage: give it one of them first',
   )
@@ -123,7 +123,7 @@ test('says what cannot be', SECONDS, async () => {
   expect(await headOf()).toBe(head + 1)
 })
 
-test('goes back to a snapshot: blocks, edits, transactions and time', SECONDS, async () => {
+test('goes back to a snapshot: blocks, edits, transactions and time', async () => {
   const [to, edited] = [fresh(), fresh()]
   const id = (await ask('evm_snapshot')) as Hex
   const before = await blockOf('latest')
@@ -152,7 +152,7 @@ test('goes back to a snapshot: blocks, edits, transactions and time', SECONDS, a
   expect(Number(timestamp)).toBeLessThan(Date.now() / 1_000 + 50_000)
 })
 
-test('a snapshot keeps blocks from becoming final, for a while', SECONDS, async () => {
+test('a snapshot keeps blocks from becoming final, for a while', async () => {
   const id = (await ask('evm_snapshot')) as Hex
   const number = await headOf()
   await ask('anvil_mine', 30)
@@ -166,7 +166,7 @@ test('a snapshot keeps blocks from becoming final, for a while', SECONDS, async 
   )
 })
 
-test('sends for accounts whose keys nobody has', SECONDS, async () => {
+test('sends for accounts whose keys nobody has', async () => {
   const [from, to] = [fresh(), fresh()]
   await ask('anvil_setBalance', from, numberToHex(parseEther('1')))
   const send = () => ask('eth_sendTransaction', { from, to, value: '0x5' }) as Promise<Hex>
@@ -197,9 +197,9 @@ const AUTHORIZATION = {
   ...{ r: '0x1', s: '0x1' },
 }
 
-test('the other engine comes to the same blocks, edits included', SECONDS, async () => {
+test('the other engine comes to the same blocks, edits included', async () => {
   await ask('anvil_setBalance', fresh(), '0x1')
-  await expect.poll(() => metricOf('flashnode_verified_blocks'), SECONDS).toBeGreaterThan(3)
+  await expect.poll(() => metricOf('flashnode_verified_blocks')).toBeGreaterThan(3)
   expect(await metricOf('flashnode_verify_mismatches')).toBe(0)
 })
 
@@ -216,7 +216,7 @@ test('a plain follower stops at an edit and says why', async () => {
       return answer.reasons.join()
     }
     await expect
-      .poll(reasons, SECONDS)
+      .poll(reasons)
       .toMatch(/its state was edited by hand: only the development chain that did it can go on/)
   } finally {
     expect(await follower.stop()).toBe(0)

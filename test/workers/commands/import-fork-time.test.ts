@@ -8,7 +8,6 @@ import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
 import { encodeBlock } from '../../../engine/primitives/block-codec.ts'
 import { readMarker } from '../../../engine/storage/directory/marker.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
-import { SECONDS } from '../../fixtures/dev-node.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { runToEnd } from '../../kit/node.ts'
 
@@ -37,7 +36,7 @@ function fileOf(name: string, blocks: readonly ProducedBlock[]): string {
 const imported = (file: string, datadir: string, ...more: string[]) =>
   runToEnd(['import', '--genesis', genesis, '--chain', file, '--datadir', datadir, ...more])
 
-test('the first block of a fork is judged by the given time', SECONDS, async () => {
+test('the first block of a fork is judged by the given time', async () => {
   const file = fileOf('signed.rlp', [first, await producer.build(first, 2, [[send(0, 1)]])])
   const at = `--fork-time=karst=${KARST}`
   await expect(imported(file, join(folder, 'karst'), at)).rejects.toThrow(
@@ -46,7 +45,7 @@ test('the first block of a fork is judged by the given time', SECONDS, async () 
   await imported(file, join(folder, 'jovian'))
 })
 
-test('a directory goes on with the times of its blocks alone', SECONDS, async () => {
+test('a directory goes on with the times of its blocks alone', async () => {
   const datadir = join(folder, 'data')
   const second = await producer.build(first, 2, [[]])
   const third = await producer.build(second, 3, [[send(0, 1)]])
@@ -65,7 +64,7 @@ test.each([
   [['karst=1,karst=2'], '--fork-time names karst twice: leave one out'],
   [['amsterdam=1'], 'this version does not know Amsterdam'],
   [['jovian=off,karst=5'], 'karst is set, jovian is not'],
-])('refused before anything is read: %j', SECONDS, async ([times], why) => {
+])('refused before anything is read: %j', async ([times], why) => {
   const datadir = join(folder, 'refused')
   await expect(
     imported(fileOf('one.rlp', [first]), datadir, '--fork-time', times!),

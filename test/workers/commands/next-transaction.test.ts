@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { JsonRpcProvider, Wallet } from '../../clients/ethers.ts'
-import { askingOf, fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { askingOf, fresh } from '../../fixtures/dev-node.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
 let node: RunningNode
@@ -19,7 +19,7 @@ afterAll(async () => {
 const { ask, headOf } = askingOf(() => node)
 const [owner] = DEV_ACCOUNTS
 
-test('ethers sends ten, each with a receipt before the block is sealed', SECONDS, async () => {
+test('ethers sends ten, each with a receipt before the block is sealed', async () => {
   await ask('dev_pause')
   const head = await headOf()
   // Otherwise ethers gives the nonce that it has read less than 250 ms before.
@@ -38,37 +38,33 @@ test('ethers sends ten, each with a receipt before the block is sealed', SECONDS
   provider.destroy()
 })
 
-test(
-  'eth_fillTransaction and eth_sendTransaction stand on the last transaction',
-  SECONDS,
-  async () => {
-    await ask('dev_pause')
-    const { address: from } = owner!
-    const to = fresh()
-    const next = async () => {
-      const { tx } = (await ask('eth_fillTransaction', { from, to })) as { tx: { nonce: string } }
-      return BigInt(tx.nonce)
-    }
+test('eth_fillTransaction and eth_sendTransaction stand on the last transaction', async () => {
+  await ask('dev_pause')
+  const { address: from } = owner!
+  const to = fresh()
+  const next = async () => {
+    const { tx } = (await ask('eth_fillTransaction', { from, to })) as { tx: { nonce: string } }
+    return BigInt(tx.nonce)
+  }
+  await ask('dev_step')
+  const nonce = await next()
+  for (let sent = 1n; sent <= 3n; sent++) {
+    const hash = await ask('eth_sendTransaction', { from, to })
     await ask('dev_step')
-    const nonce = await next()
-    for (let sent = 1n; sent <= 3n; sent++) {
-      const hash = await ask('eth_sendTransaction', { from, to })
-      await ask('dev_step')
-      expect(await ask('eth_getTransactionReceipt', hash)).toMatchObject({ status: '0x1' })
-      expect(await next()).toBe(nonce + sent)
-    }
-    // Code that the block in progress has made is called by what is estimated next.
-    const deployed = await ask('eth_sendTransaction', {
-      from,
-      data: '0x6460015f55005f526005601bf3',
-    })
-    await ask('dev_step')
-    const { contractAddress } = (await ask('eth_getTransactionReceipt', deployed)) as {
-      contractAddress: string
-    }
-    const filled = (await ask('eth_fillTransaction', { from, to: contractAddress })) as {
-      tx: { gas: string }
-    }
-    expect(BigInt(filled.tx.gas)).toBeGreaterThan(40_000n)
-  },
-)
+    expect(await ask('eth_getTransactionReceipt', hash)).toMatchObject({ status: '0x1' })
+    expect(await next()).toBe(nonce + sent)
+  }
+  // Code that the block in progress has made is called by what is estimated next.
+  const deployed = await ask('eth_sendTransaction', {
+    from,
+    data: '0x6460015f55005f526005601bf3',
+  })
+  await ask('dev_step')
+  const { contractAddress } = (await ask('eth_getTransactionReceipt', deployed)) as {
+    contractAddress: string
+  }
+  const filled = (await ask('eth_fillTransaction', { from, to: contractAddress })) as {
+    tx: { gas: string }
+  }
+  expect(BigInt(filled.tx.gas)).toBeGreaterThan(40_000n)
+})

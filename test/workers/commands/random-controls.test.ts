@@ -100,7 +100,7 @@ async function checkChain(): Promise<void> {
   }
 }
 
-test(`${STEPS} controls in a random order`, { timeout: 180_000 + STEPS * 5_000 }, async () => {
+test(`${STEPS} controls in a random order`, { timeout: 600_000 + STEPS * 5_000 }, async () => {
   const over = new AbortController()
   const sending = KEYS.map((_, which) => sendAll(which, over.signal))
   for (let at = 0; at < STEPS; at++) {

@@ -11,7 +11,7 @@ import {
 } from 'viem'
 import { foundry } from 'viem/chains'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { fresh, SECONDS } from '../../fixtures/dev-node.ts'
+import { fresh } from '../../fixtures/dev-node.ts'
 import { accountOf } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
@@ -83,7 +83,7 @@ const works: Readonly<Record<string, () => Promise<void>>> = {
   async setAutomine() {
     await client.setAutomine(true)
     const number = await client.getBlockNumber()
-    await expect.poll(() => client.getBlockNumber(), SECONDS).toBeGreaterThan(number)
+    await expect.poll(() => client.getBlockNumber()).toBeGreaterThan(number)
   },
   async getAutomine() {
     expect(await client.getAutomine()).toBe(false)
@@ -202,12 +202,12 @@ test('these are all of them', () => {
 })
 
 describe('works', () => {
-  test.each(Object.entries(works))('%s', SECONDS, (_, run) => run())
+  test.each(Object.entries(works))('%s', (_, run) => run())
 })
 
 describe('is unknown, as docs/deviations.md says', () => {
   const deviations = readFileSync('docs/deviations.md', 'utf8')
-  test.each(Object.entries(isUnknown))('%s', SECONDS, async (_, [method, run]) => {
+  test.each(Object.entries(isUnknown))('%s', async (_, [method, run]) => {
     await expect(run(client)).rejects.toMatchObject({
       cause: expect.objectContaining({ code: -32601 }),
     })
@@ -215,7 +215,7 @@ describe('is unknown, as docs/deviations.md says', () => {
   })
 })
 
-test('by the names that hardhat has', SECONDS, async () => {
+test('by the names that hardhat has', async () => {
   const hardhat = clientOf('hardhat')
   const address = fresh()
   await hardhat.setBalance({ address, value: 5n })

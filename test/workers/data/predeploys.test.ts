@@ -37,9 +37,8 @@ beforeAll(async () => {
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
 })
-const SECONDS = { timeout: 180_000 }
 
-test('every one has code, and the header knows the message passer', SECONDS, async () => {
+test('every one has code, and the header knows the message passer', async () => {
   for (const address of Object.values(PREDEPLOY))
     expect((await client.getCode({ address }))?.length, address).toBeGreaterThan(20)
   const genesis = (await call(node.url, 'eth_getBlockByNumber', ['0x0', false])) as Record<
@@ -83,7 +82,7 @@ describe('proxies', () => {
     ([name, address]) => address.startsWith('0x4200') && name !== 'weth',
   )
 
-  test.each(proxied)('%s', SECONDS, async (_name, address) => {
+  test.each(proxied)('%s', async (_name, address) => {
     const implementation = implementationOf(address)
     const slot = (name: Hex) => client.getStorageAt({ address, slot: name })
     expect(await slot(IMPLEMENTATION)).toBe(pad(implementation))
@@ -111,7 +110,7 @@ describe('proxies', () => {
     ).toBe(PREDEPLOY.proxyAdmin)
   })
 
-  test('the owner upgrades, nobody else', SECONDS, async () => {
+  test('the owner upgrades, nobody else', async () => {
     const vault = PREDEPLOY.operatorFeeVault
     const abi = parseAbi(['function totalProcessed() view returns (uint256)'])
     const upgrade = { ...admin, functionName: 'upgrade', args: [vault, PREDEPLOY.weth] } as const
@@ -170,42 +169,38 @@ const l1BlockAbi = parseAbi([
   'function daFootprintGasScalar() view returns (uint16)',
 ])
 
-test(
-  'L1Block says what the first transaction of its block says, to multicall too',
-  SECONDS,
-  async () => {
-    const block = await client.getBlock({ blockTag: 'latest', includeTransactions: true })
-    const told = decodeL1Attributes(hexToBytes(block.transactions[0]!.input))!.attributes
-    const names = l1BlockAbi.map(({ name }) => name)
-    const values = await client.multicall({
-      allowFailure: false,
-      blockNumber: block.number,
-      contracts: names.map((functionName) => ({
-        address: PREDEPLOY.l1Block,
-        abi: l1BlockAbi,
-        functionName,
-      })),
-    })
-    const found = Object.fromEntries(names.map((name, index) => [name, values[index]]))
-    const hex = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
-    expect(found).toEqual({
-      number: told.number,
-      timestamp: told.timestamp,
-      basefee: told.baseFee,
-      hash: hex(told.hash),
-      sequenceNumber: told.sequenceNumber,
-      batcherHash: hex(told.batcherHash),
-      blobBaseFee: told.blobBaseFee,
-      baseFeeScalar: Number(told.baseFeeScalar),
-      blobBaseFeeScalar: Number(told.blobBaseFeeScalar),
-      operatorFeeScalar: Number(told.operatorFeeScalar),
-      operatorFeeConstant: told.operatorFeeConstant,
-      daFootprintGasScalar: Number(told.daFootprintGasScalar),
-    })
-  },
-)
+test('L1Block says what the first transaction of its block says, to multicall too', async () => {
+  const block = await client.getBlock({ blockTag: 'latest', includeTransactions: true })
+  const told = decodeL1Attributes(hexToBytes(block.transactions[0]!.input))!.attributes
+  const names = l1BlockAbi.map(({ name }) => name)
+  const values = await client.multicall({
+    allowFailure: false,
+    blockNumber: block.number,
+    contracts: names.map((functionName) => ({
+      address: PREDEPLOY.l1Block,
+      abi: l1BlockAbi,
+      functionName,
+    })),
+  })
+  const found = Object.fromEntries(names.map((name, index) => [name, values[index]]))
+  const hex = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
+  expect(found).toEqual({
+    number: told.number,
+    timestamp: told.timestamp,
+    basefee: told.baseFee,
+    hash: hex(told.hash),
+    sequenceNumber: told.sequenceNumber,
+    batcherHash: hex(told.batcherHash),
+    blobBaseFee: told.blobBaseFee,
+    baseFeeScalar: Number(told.baseFeeScalar),
+    blobBaseFeeScalar: Number(told.blobBaseFeeScalar),
+    operatorFeeScalar: Number(told.operatorFeeScalar),
+    operatorFeeConstant: told.operatorFeeConstant,
+    daFootprintGasScalar: Number(told.daFootprintGasScalar),
+  })
+})
 
-test('only the depositor writes L1Block', SECONDS, async () => {
+test('only the depositor writes L1Block', async () => {
   const abi = parseAbi(['function setL1BlockValuesJovian()', 'error NotDepositor()'])
   const setting = {
     address: PREDEPLOY.l1Block,
@@ -294,9 +289,9 @@ describe('GasPriceOracle', () => {
     ['a run longer than one copy', `0x${'00'.repeat(1_000)}`],
     ['a repetition', `0x${'0123456789abcdef'.repeat(100)}`],
     ['its own code', `0x${'6080604052'.repeat(33)}${'5b5f5ffd'.repeat(50)}`],
-  ])('%s: as the chain charges', SECONDS, async (_, data) => check(data))
+  ])('%s: as the chain charges', async (_, data) => check(data))
 
-  test('any bytes: as the chain charges', { timeout: 240_000 }, async () => {
+  test('any bytes: as the chain charges', async () => {
     const noise = fc.uint8Array({ maxLength: 300 })
     const repetitive = fc.array(fc.constantFrom(0, 1, 2, 255), { maxLength: 600 })
     const data = fc.oneof(
@@ -309,73 +304,65 @@ describe('GasPriceOracle', () => {
     )
   })
 
-  test(
-    'the upper bound bounds, the operator fee is Jovian’s, the old figures are gone',
-    SECONDS,
-    async () => {
-      const incompressible = hex(
-        Uint8Array.from({ length: 500 }, (_, at) => (at * at * 31 + at * 7) & 255),
-      )
-      expect(await ask('getL1FeeUpperBound', 500n)).toBeGreaterThanOrEqual(
-        expected(incompressible).fee,
-      )
-      expect(await ask('getOperatorFee', 21_000n)).toBe(
-        21_000n * OPERATOR.scalar * 100n + OPERATOR.constant,
-      )
-      await expect(
-        client.readContract({ address: PREDEPLOY.gasPriceOracle, abi, functionName: 'overhead' }),
-      ).rejects.toThrow('GasPriceOracle: overhead() is deprecated')
-    },
-  )
+  test('the upper bound bounds, the operator fee is Jovian’s, the old figures are gone', async () => {
+    const incompressible = hex(
+      Uint8Array.from({ length: 500 }, (_, at) => (at * at * 31 + at * 7) & 255),
+    )
+    expect(await ask('getL1FeeUpperBound', 500n)).toBeGreaterThanOrEqual(
+      expected(incompressible).fee,
+    )
+    expect(await ask('getOperatorFee', 21_000n)).toBe(
+      21_000n * OPERATOR.scalar * 100n + OPERATOR.constant,
+    )
+    await expect(
+      client.readContract({ address: PREDEPLOY.gasPriceOracle, abi, functionName: 'overhead' }),
+    ).rejects.toThrow('GasPriceOracle: overhead() is deprecated')
+  })
 })
 
-test(
-  'a withdrawal is initiated, and proven by the storage of the message passer',
-  SECONDS,
-  async () => {
-    const { address } = accountOf(0)
-    const hash = await client.initiateWithdrawal({
-      request: { gas: 21_000n, to: address, value: 5n, data: '0xc0ffee' },
-    })
-    const receipt = await client.waitForTransactionReceipt({ hash })
-    expect(receipt.status).toBe('success')
-    const [withdrawal] = getWithdrawals(receipt)
-    expect(withdrawal).toMatchObject({
-      sender: address,
-      target: address,
-      value: 5n,
-      data: '0xc0ffee',
-    })
-    expect(withdrawal!.nonce >> 240n).toBe(1n)
+test('a withdrawal is initiated, and proven by the storage of the message passer', async () => {
+  const { address } = accountOf(0)
+  const hash = await client.initiateWithdrawal({
+    request: { gas: 21_000n, to: address, value: 5n, data: '0xc0ffee' },
+  })
+  const receipt = await client.waitForTransactionReceipt({ hash })
+  expect(receipt.status).toBe('success')
+  const [withdrawal] = getWithdrawals(receipt)
+  expect(withdrawal).toMatchObject({
+    sender: address,
+    target: address,
+    value: 5n,
+    data: '0xc0ffee',
+  })
+  expect(withdrawal!.nonce >> 240n).toBe(1n)
 
-    const slot = keccak256(
-      encodeAbiParameters(
-        [{ type: 'bytes32' }, { type: 'uint256' }],
-        [withdrawal!.withdrawalHash, 0n],
-      ),
-    )
-    await expect
-      .poll(() => client.getBlockNumber({ cacheTime: 0 }), SECONDS)
-      .toBeGreaterThan(receipt.blockNumber)
-    const block = (await call(node.url, 'eth_getBlockByNumber', [
-      numberToHex(receipt.blockNumber),
-      false,
-    ])) as { withdrawalsRoot: Hex; stateRoot: Hex }
-    const proof = await client.getProof({
-      address: PREDEPLOY.messagePasser,
-      storageKeys: [slot],
-      blockNumber: receipt.blockNumber,
-    })
-    expect(proof.storageHash).toBe(block.withdrawalsRoot)
-    const [entry] = proof.storageProof
-    expect(entry!.value).toBe(1n)
-    const nodes = entry!.proof.map((item) => hexToBytes(item))
-    expect(keccak256(nodes[0]!)).toBe(block.withdrawalsRoot)
-    expect(await verifyMerkleProof(hexToBytes(keccak256(slot)), nodes)).toEqual(Uint8Array.of(1))
-  },
-)
+  const slot = keccak256(
+    encodeAbiParameters(
+      [{ type: 'bytes32' }, { type: 'uint256' }],
+      [withdrawal!.withdrawalHash, 0n],
+    ),
+  )
+  await expect
+    .poll(() => client.getBlockNumber({ cacheTime: 0 }))
+    .toBeGreaterThan(receipt.blockNumber)
+  const block = (await call(node.url, 'eth_getBlockByNumber', [
+    numberToHex(receipt.blockNumber),
+    false,
+  ])) as { withdrawalsRoot: Hex; stateRoot: Hex }
+  const proof = await client.getProof({
+    address: PREDEPLOY.messagePasser,
+    storageKeys: [slot],
+    blockNumber: receipt.blockNumber,
+  })
+  expect(proof.storageHash).toBe(block.withdrawalsRoot)
+  const [entry] = proof.storageProof
+  expect(entry!.value).toBe(1n)
+  const nodes = entry!.proof.map((item) => hexToBytes(item))
+  expect(keccak256(nodes[0]!)).toBe(block.withdrawalsRoot)
+  expect(await verifyMerkleProof(hexToBytes(keccak256(slot)), nodes)).toEqual(Uint8Array.of(1))
+})
 
-test('WETH wraps, moves by allowance, and unwraps', SECONDS, async () => {
+test('WETH wraps, moves by allowance, and unwraps', async () => {
   const abi = parseAbi([
     'function deposit() payable',
     'function withdraw(uint256)',
@@ -427,7 +414,7 @@ test('WETH wraps, moves by allowance, and unwraps', SECONDS, async () => {
   ).rejects.toThrow('reverted')
 })
 
-test('the CREATE2 factory deploys where it says', SECONDS, async () => {
+test('the CREATE2 factory deploys where it says', async () => {
   // Returns one byte of code: STOP.
   const bytecode = '0x60016000f3' as const
   const hash = await client.sendTransaction({
@@ -444,7 +431,7 @@ test('the CREATE2 factory deploys where it says', SECONDS, async () => {
   expect(await client.getCode({ address, blockTag: 'pending' })).toBe('0x00')
 })
 
-test('a fee vault pays out to the last of the funded accounts', SECONDS, async () => {
+test('a fee vault pays out to the last of the funded accounts', async () => {
   const abi = parseAbi([
     'function withdraw() returns (uint256)',
     'function totalProcessed() view returns (uint256)',

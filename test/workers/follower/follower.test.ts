@@ -342,9 +342,7 @@ describe('the start is refused', () => {
     await once(node.worker, 'exit')
   })
 
-  test('not for one that does not answer: it is asked again before it is used', {
-    timeout: 180_000,
-  }, async () => {
+  test('not for one that does not answer: it is asked again before it is used', async () => {
     const [good, late] = (await openUpstreams(2, 3)) as [ChainUpstream, ChainUpstream]
     late.answer = ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined)
     late.misbehave = (request) => request.socket.destroy()
@@ -406,9 +404,7 @@ describe('what others answer', () => {
   })
   const limits = { ...DEFAULT_UPSTREAM_LIMITS, forwardMs: 500 }
 
-  test('a transaction goes to the sequencer, and its error comes back as it is', {
-    timeout: 180_000,
-  }, async () => {
+  test('a transaction goes to the sequencer, and its error comes back as it is', async () => {
     const error = { code: -32003, message: 'nonce too low', data: { next: 7 } }
     sequencer.answer = ({ method }) => (method === 'eth_sendRawTransaction' ? { error } : undefined)
     expect(
@@ -430,9 +426,7 @@ describe('what others answer', () => {
       silent: 'the sequencer gave no answer in time',
     })
   })
-  test('a connection that breaks may have taken the transaction, one that never was has not', {
-    timeout: 180_000,
-  }, async () => {
+  test('a connection that breaks may have taken the transaction, one that never was has not', async () => {
     const send = forward('sequencer', 'eth_sendRawTransaction')
     // It shows its chain again, because it was silent before.
     expect(await answered(node, send)).toMatchObject({ error: { code: -32601 } })

@@ -7,9 +7,6 @@ const modules = Object.entries(KEPT).map(([name, file]) => [name, readFileSync(f
 
 test.each(modules)(
   '%s compiled again is the same: else npm run engine -- --write',
-  {
-    timeout: 300_000,
-  },
   async (name, kept) => {
     expect((await compiled('--module', name)).equals(kept)).toBe(true)
   },

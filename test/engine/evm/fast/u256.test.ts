@@ -13,7 +13,7 @@ beforeAll(async () => {
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module))
   memory = (exports as { readonly memory: WebAssembly.Memory }).memory
   exported = exports as typeof exported
-}, 300_000)
+})
 
 /** Words of the test, behind what the module has for itself. */
 const AT = [0, 1, 2, 3].map((place) => 32_768 + 32 * place)

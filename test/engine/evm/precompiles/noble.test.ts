@@ -112,7 +112,7 @@ describe('BN254', () => {
     compare(7, joined(g1, scalarOf(R.bn)))
     compare(7, cut(joined(g1, scalarOf(R.bn))))
   })
-  test('pairings', { timeout: 180_000 + RUNS * 1000 }, () => {
+  test('pairings', { timeout: 600_000 + RUNS * 1000 }, () => {
     const cancelling = [bnG1.of(6n), bnG2.of(1n), bnG1.of(R.bn - 2n), bnG2.of(3n)]
     const strangers = bnG2.strange().map((point) => concatBytes(bnG1.of(1n), point))
     const infinite = strangers.map((pair) => concatBytes(new Uint8Array(64), pair.subarray(64)))
@@ -136,7 +136,7 @@ describe('BLS12-381', () => {
   })
   test.each(groups)(
     'sum of products in %s',
-    { timeout: 180_000 + RUNS * 2000 },
+    { timeout: 600_000 + RUNS * 2000 },
     (_, at, kind, point) => {
       const term = joined(point, scalarOf(R.bls))
       const strangers = kind.strange().map((each) => concatBytes(each, bigintToBytes(5n, 32)))
@@ -148,7 +148,7 @@ describe('BLS12-381', () => {
       check(at + 1, concatBytes(...many))
     },
   )
-  test('pairings', { timeout: 180_000 + RUNS * 1000 }, () => {
+  test('pairings', { timeout: 600_000 + RUNS * 1000 }, () => {
     const { blsG1, blsG2 } = POINTS
     const cancelling = [blsG1.of(6n), blsG2.of(1n), blsG1.of(R.bls - 2n), blsG2.of(3n)]
     const strangers = [
@@ -196,7 +196,7 @@ describe('point evaluation', () => {
     )
     compare(10, valid)
   })
-  test('wrong ones', { timeout: 180_000 + RUNS * 1000 }, () => {
+  test('wrong ones', { timeout: 600_000 + RUNS * 1000 }, () => {
     const flipped = fc.tuple(valid, fc.nat(191), fc.nat(7)).map(([input, at, bit]) => {
       const bad = Uint8Array.from(input)
       bad[at]! ^= 1 << bit

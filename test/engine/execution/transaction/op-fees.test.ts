@@ -25,16 +25,15 @@ beforeAll(async () => {
 afterAll(async () => {
   expect(await node.stop()).toBe(0)
 })
-const SECONDS = { timeout: 180_000 }
 
 type Fields = Readonly<Record<string, Hex>>
 const receiptOf = async (hash: Hex, path = '/flashblocks') =>
   (await call(node.url + path, 'eth_getTransactionReceipt', [hash])) as Fields
 const sealed = (number: bigint) =>
-  expect.poll(() => client.getBlockNumber({ cacheTime: 0 }), SECONDS).toBeGreaterThan(number)
+  expect.poll(() => client.getBlockNumber({ cacheTime: 0 })).toBeGreaterThan(number)
 const operatorFee = (gas: bigint) => gas * OPERATOR.scalar * 100n + OPERATOR.constant
 
-test('a transfer pays what viem estimated, to the vaults, to the wei', SECONDS, async () => {
+test('a transfer pays what viem estimated, to the vaults, to the wei', async () => {
   const to = privateKeyToAccount(generatePrivateKey()).address
   const request = {
     account: accountOf(2),
@@ -88,7 +87,7 @@ test('a transfer pays what viem estimated, to the vaults, to the wei', SECONDS, 
   expect(block['blobGasUsed']).toBe('0x61a8')
 })
 
-test('the pool counts both fees, calls and estimates count none', SECONDS, async () => {
+test('the pool counts both fees, calls and estimates count none', async () => {
   const account = privateKeyToAccount(generatePrivateKey())
   const gasPrice = 200_000_000n
   const funds = 21_000n * gasPrice
@@ -103,7 +102,7 @@ test('the pool counts both fees, calls and estimates count none', SECONDS, async
   )
 })
 
-test('gasless: refused while off, free when the owner has turned it on', SECONDS, async () => {
+test('gasless: refused while off, free when the owner has turned it on', async () => {
   const abi = parseAbi([
     'function setGaslessEnabled(bool)',
     'function setFullyGaslessTarget(address, bool, uint64)',

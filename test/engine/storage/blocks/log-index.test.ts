@@ -113,9 +113,7 @@ afterAll(async () => {
   for (const database of rocks) await database.close()
 })
 
-test('on RocksDB too, joined from the log, from memory and from files', {
-  timeout: 120_000,
-}, async () => {
+test('on RocksDB too, joined from the log, from memory and from files', async () => {
   const path = join(temporaryDirectory(), 'state')
   const posts: Post[] = []
   for (const seed of [1, 2, 3]) {

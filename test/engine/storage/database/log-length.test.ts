@@ -25,9 +25,7 @@ const keyOf = (at: number) => bigintToBytes(BigInt(at), 32)
 const ALL = { gte: new Uint8Array(0), lt: new Uint8Array(70).fill(0xff) }
 const ROW = 4000
 
-test('the log stays short under columns that are hardly written, and every row stays', {
-  timeout: 240_000,
-}, async () => {
+test('the log stays short under columns that are hardly written, and every row stays', async () => {
   const span = 12 * MIB
   const database = await openSmall(join(temporaryDirectory(), 'state'))
   onTestFinished(() => database.close())

@@ -77,9 +77,7 @@ const cutAt = (migration: Migration, slices: number): Migrations => {
 
 const HALF_DONE = { version: SCHEMA_VERSION, migratesFrom: OLDER_VERSION }
 
-test('from the format before the log index writes it for every folded block, in slices', {
-  timeout: 180_000,
-}, async () => {
+test('from the format before the log index writes it for every folded block, in slices', async () => {
   const path = temporaryDirectory()
   const database = await openDirectory({ path, chain, chainName: 'xlayer' })
   const bench = new Bench({ database })

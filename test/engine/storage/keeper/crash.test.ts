@@ -25,7 +25,7 @@ const CHILD = fileURLToPath(new URL('../../../fixtures/keeper-child.ts', import.
 /** Blocks after which each process is killed. */
 const KILLS = [9, 30, 1, 17, 44]
 
-test('kill -9, five times on one database', { timeout: 240_000 }, async () => {
+test('kill -9, five times on one database', async () => {
   const path = join(temporaryDirectory(), 'state')
   const chain: ModelBlock[] = []
   for (const blocks of KILLS) {

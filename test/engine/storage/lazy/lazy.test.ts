@@ -50,9 +50,6 @@ const step = fc.oneof(
 // With a bound rows go at any time, and come again.
 test.each([undefined, 600])(
   'any history of fetches, blocks, folds, reorgs and crashes, within %s bytes',
-  {
-    timeout: 180_000,
-  },
   (limit) => {
     const seen = { missing: 0, found: 0, kept: 0, dropped: 0, stale: 0 }
     const isSeen = () => Object.values(seen).every((count) => count > 0)
