@@ -56,7 +56,7 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
     hashes.push(await createSender(node.url, number).send({ to: addressOf(number), gas }))
   const seen = await Promise.all(
     hashes.map(async (hash, at) => {
-      const { status, gasUsed: used, blockNumber } = await mined(node.url, hash, '/', PATIENCE_MS)
+      const { status, gasUsed: used, blockNumber } = await mined(node.url, hash)
       expect(status, names[at]).toBe('0x1')
       expect(Number(gas - BigInt(used)), names[at]).toBeLessThan(2 * REST_GAS)
       return Number(blockNumber)
@@ -72,4 +72,3 @@ test('whole blocks of MULMOD, EXP, KECCAK256, SSTORE, LOG4 and CREATE are includ
   expect(await node.stop('SIGTERM')).toBe(0)
 })
 /** For six blocks, each tried several times, on a machine that has other work. */
-const PATIENCE_MS = 200_000

@@ -31,7 +31,6 @@ const FULL_GAS = EACH * ROUNDS * 333_000
 const TRIES = 5
 /** A busy machine may need more than a second to execute a flashblock of it. */
 const TIMES = ['--block-time-ms', '3000', '--flashblock-time-ms', '600']
-const PATIENCE_MS = 180_000
 
 export async function overloadByLogs(
   check: Check,
@@ -93,7 +92,6 @@ export async function overloadByLogs(
     async () =>
       (await metric(node, chain('head_canonical'))) - (await metric(node, chain('fold_lag'))),
     (height) => height >= last,
-    PATIENCE_MS,
   )
   const later = folded >= last ? await readAll(node, seen) : ['they are not folded']
   check('the same when they are folded', later.length === 0, later.join('; '))
@@ -136,7 +134,7 @@ type Seen = { readonly number: number; readonly gasUsed: Hex; readonly count: nu
 async function collect(node: OverloadedNode, hashes: readonly Hex[]): Promise<readonly Seen[]> {
   const counts = new Map<number, number>()
   for (const hash of hashes) {
-    const { blockNumber, status } = await mined(node.url, hash, '/', PATIENCE_MS)
+    const { blockNumber, status } = await mined(node.url, hash, '/')
     if (status !== '0x1') throw new Error(`${hash} failed: ${status}`)
     counts.set(Number(blockNumber), (counts.get(Number(blockNumber)) ?? 0) + 1)
   }
@@ -205,7 +203,7 @@ async function checkRest(check: Check, node: OverloadedNode): Promise<void> {
     Promise.all(
       ['canonical', 'pending'].map((head) => metric(node, `flashnode_head{head="${head}"}`)),
     )
-  const [canonical, pending] = await settled(heads, ([a, b]) => b! - a! <= 2, PATIENCE_MS)
+  const [canonical, pending] = await settled(heads, ([a, b]) => b! - a! <= 2)
   const metrics = await node.metrics()
   const mismatches = metrics.get(event('canonical_mismatch')) ?? 0
   check(
@@ -216,7 +214,6 @@ async function checkRest(check: Check, node: OverloadedNode): Promise<void> {
   const free = await settled(
     () => metric(node, chain('view_free_pages')),
     (pages) => pages > 0.9 * metrics.get(chain('view_pages'))!,
-    PATIENCE_MS,
   )
   check(
     'the pages of the views are free again',

@@ -1,5 +1,6 @@
 /** A node to overload, and what its metrics say of it. */
 
+import { HANGS_MS } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
@@ -61,7 +62,7 @@ export const event = (name: string) => `flashnode_chain_events_total{event="${na
 export async function settled<T>(
   read: () => Promise<T>,
   isRight: (value: T) => boolean,
-  withinMs = 15_000,
+  withinMs = HANGS_MS,
 ): Promise<T> {
   const until = performance.now() + withinMs
   for (;;) {

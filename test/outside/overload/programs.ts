@@ -1,6 +1,6 @@
 /** Programs that try to keep a thread, as calls of a node: their memory comes back, and a worker that never asks for its deadline is ended. */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import type { Check } from '../../kit/checks.ts'
+import { type Check, figure } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { hostilePrograms } from '../programs/hostile-programs.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
@@ -8,8 +8,8 @@ import { ENDLESS } from './contracts.ts'
 import { metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
 const CALL_MS = 300
-const GRACE_MS = 1_000
-const MOST_MS = CALL_MS + GRACE_MS
+/** Its engine asks for the deadline in time: a worker that had to be ended after so long hangs. */
+const GRACE_MS = 60_000
 const THREADS = 2
 const AT_ONCE = 2
 const MUCH_GAS = '0xe8d4a51000'
@@ -21,7 +21,6 @@ const FLAGS = [
 const MOST_ENGINE_MB = THREADS * (32 + 8)
 /** Megabytes by which the process may have grown. */
 const MOST_PROCESS_MB = 100
-const MINUTE_MS = 60_000
 const MEGABYTE = 2 ** 20
 /** Three of the programs take a megabyte, more than a request may have. */
 const MOST_INPUT_BYTES = 900_000
@@ -58,17 +57,18 @@ async function runAll(check: Check, { rounds, random, flags }: Options): Promise
   const clients = startClients(node.url, random)
   const { count, wrong, slowest } = await makeAll(node, rounds)
   const beside = await clients.stop()
+  const ended = await metric(node, 'flashnode_pool_replaced')
   check(
-    'each is answered in time',
-    wrong.length === 0 && slowest < MOST_MS,
-    `${count} calls, slowest ${Math.round(slowest)} ms ${wrong.join('; ').slice(0, 400)}`,
+    'each ends at its deadline, and no worker had to be ended',
+    wrong.length === 0 && ended === 0,
+    `${count} calls, ${ended} workers ${wrong.join('; ').slice(0, 400)}`,
   )
+  figure(`slowest ${Math.round(slowest)} ms, with ${CALL_MS} ms for each`)
   check('others are not touched', isUntouched(beside), besideText(beside) + beside.wrong.join())
   // An instance that is not kept goes with V8's next collection, between two calls. A leak stays.
   const engines = await settled(
     () => leastEngineMb(node),
     (mb) => mb <= MOST_ENGINE_MB,
-    MINUTE_MS,
   )
   check(
     `the memory of the engines is back within ${MOST_ENGINE_MB} MB`,
@@ -78,7 +78,6 @@ async function runAll(check: Check, { rounds, random, flags }: Options): Promise
   const processAfter = await settled(
     () => processMb(node),
     (mb) => mb <= process + MOST_PROCESS_MB,
-    MINUTE_MS,
   )
   check(
     `that of the process within ${MOST_PROCESS_MB} MB`,
@@ -104,7 +103,6 @@ async function terminate(check: Check, { terminations, flags }: Options): Promis
   const after = await settled(
     () => processMb(node),
     (mb) => mb <= before + MOST_PROCESS_MB,
-    MINUTE_MS,
   )
   const ended = `${await replaced()} workers were ended in the engine's loop`
   check(`${ended}, and each caller told`, codes.size === 1 && codes.has(-32002), list(codes))
@@ -142,15 +140,11 @@ async function makeAll(node: OverloadedNode, rounds: number, afterEach = async (
     for (let program = left.pop(); program !== undefined; program = left.pop()) {
       const { name, code, input = new Uint8Array(0) } = program
       const what = { code: bytesToHex(code), data: bytesToHex(input) }
-      const answers = [await make(node, what)]
-      // A program that keeps its thread does so again; what held this machine up is over.
-      if (answers[0]!.ms >= MOST_MS) answers.push(await make(node, what))
-      if (answers.length > 1) console.log(`${name}: ${answers.map(({ ms }) => Math.round(ms))} ms`)
+      const { error, ms } = await make(node, what)
       seen.count++
-      seen.slowest = Math.max(seen.slowest, answers.at(-1)!.ms)
-      for (const { error } of answers)
-        if (error !== undefined && error.code !== -32002 && error.code !== -32000)
-          seen.wrong.push(`${name}: ${error.code} ${error.message}`)
+      seen.slowest = Math.max(seen.slowest, ms)
+      if (error !== undefined && error.code !== -32002 && error.code !== -32000)
+        seen.wrong.push(`${name}: ${error.code} ${error.message}`)
       await afterEach()
     }
   }

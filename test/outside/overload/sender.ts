@@ -37,16 +37,10 @@ export function createSender(url: string, which: number): Sender {
 }
 
 /** The receipt, once there is one. @throws when it takes longer than a minute, or what is given */
-export async function mined(
-  url: string,
-  hash: string,
-  path = '/',
-  withinMs = 60_000,
-): Promise<Receipt> {
+export async function mined(url: string, hash: string, path = '/'): Promise<Receipt> {
   const receipt = await settled(
     () => call(`${url}${path}`, 'eth_getTransactionReceipt', [hash]) as Promise<Receipt | null>,
     (found) => found !== null,
-    withinMs,
   )
   if (receipt === null) throw new Error(`no receipt of ${hash}`)
   return receipt

@@ -51,7 +51,6 @@ export async function overloadBySlowReaders(
   const waiting = await settled(
     async () => readers.filter(({ received }) => received() > 0).length,
     (count) => count === READERS,
-    60_000,
   )
   const metrics = await node.metrics()
   const bytes = readers.reduce((sum, reader) => sum + reader.announced(), 0)
@@ -83,7 +82,6 @@ export async function overloadBySlowReaders(
   const waits = await settled(
     () => metric(node, front('unsentBytes')),
     (left) => left === 0,
-    UNSENT_MS * 5,
   )
   // On a busy machine some are cut off, and counted, after all have been looked at once.
   const { cut, counted } = await settled(
@@ -94,7 +92,7 @@ export async function overloadBySlowReaders(
     (seen) => seen.cut === seen.counted,
   )
   check(
-    `each that waits is cut off after ${UNSENT_MS} ms`,
+    'each that waits is cut off',
     waits === 0 && cut === counted && counted > READERS / 2,
     `${cut} have seen their end, ${counted} counted, ${waits} bytes still wait`,
   )
