@@ -5,6 +5,7 @@ import { checksum } from '../../../engine/primitives/checksum.ts'
 import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
 import type { TruePart } from './chain.ts'
 import type { VirtualClock } from './clock.ts'
+import { mayChange } from './covered.ts'
 import { mutated, type Path } from './mutate.ts'
 import type { Random } from './random.ts'
 
@@ -50,6 +51,7 @@ export class Feed {
   readonly #form: bigint
   readonly #baseMs: number
   readonly #endsComeLast: boolean
+  readonly #hasRefunds: boolean
   /** When the latest of its flashblocks comes. */
   #newestMs = 0
   #listener: FeedListener | undefined
@@ -67,6 +69,8 @@ export class Feed {
       readonly form: FeedForm
       /** No End overtakes a flashblock. */
       readonly endsComeLast: boolean
+      /** Some flashblocks of its chain state refunds. */
+      readonly hasRefunds: boolean
     },
   ) {
     this.#at = at
@@ -75,6 +79,7 @@ export class Feed {
     this.faults = options.faults
     this.form = options.form
     this.#endsComeLast = options.endsComeLast
+    this.#hasRefunds = options.hasRefunds
     this.#form = BigInt(options.random.below(2) * at)
     this.#baseMs = options.random.between(1, 60)
   }
@@ -118,7 +123,8 @@ export class Feed {
     const wire = wireOf(message)
     const delayMs = this.#baseMs + random.below(20)
     if (random.chance(mutations)) {
-      this.#deliver(spoilt(wire, { random, isChanged: this.#isSeenIn(message) }), delayMs)
+      const isChanged = (path: Path) => mayChange(message, path, this.#hasRefunds)
+      this.#deliver(spoilt(wire, { random, isChanged }), delayMs)
       // Instead of what was sent, before it, or after it.
       if (random.chance(0.5)) return
     }
@@ -127,13 +133,6 @@ export class Feed {
     if (message.type !== 'end')
       this.#newestMs = Math.max(this.#newestMs, this.#clock.now() + delayMs + lateMs)
     if (random.chance(copies)) this.#deliver(wire, delayMs + random.below(1_500))
-  }
-
-  /** Whether a change of a place shows. */
-  #isSeenIn(message: FeedMessage): (path: Path) => boolean {
-    if (message.type === 'flashblock' && message.delta.postExec !== undefined)
-      return isSeenWithRefunds
-    return this.sendsSubblocks(message.payloadId) ? isSeenInSubblocks : isSeen
   }
 
   /** Of what is sent now, from now on. */
@@ -191,20 +190,6 @@ function spoilt({ bytes }: Wire, how: Parameters<typeof mutated>[1]): Wire {
   const json = JSON.parse(Buffer.from(bytes).toString())
   return decoded(Buffer.from(JSON.stringify(mutated(json, how))))
 }
-
-/** No hash covers the base and the transactions of a subblock: another block may come of them that is as right. */
-const isSeen = () => true
-const isSeenInSubblocks = ([place, member]: Path): boolean => {
-  if (place === 'base')
-    return ['parent_hash', 'block_number', 'base_fee_per_gas'].includes(`${member}`)
-  // One of the next index, or of another payload, fits behind empty ones, and no sum shows it.
-  if (place === 'index' || place === 'payload_id') return false
-  return place !== 'diff' || member !== 'transactions'
-}
-
-/** Nobody says whether these sums count refunds, and any refund is as right as another. */
-const isSeenWithRefunds = (path: Path): boolean =>
-  isSeenInSubblocks(path) && !['gas_used', 'receipts_root', 'post_exec_tx'].includes(`${path[1]}`)
 
 function decoded(bytes: Uint8Array): Wire {
   const result = decodePacket(bytes)

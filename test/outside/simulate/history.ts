@@ -108,6 +108,7 @@ export class History {
       const options = {
         ...{ clock: this.#clock, random: this.#stream(`feed ${at}`) },
         ...{ faults, endsComeLast, form: forms[at]! },
+        hasRefunds: this.#style.hasRefunds,
       }
       return new Feed(at, options)
     })

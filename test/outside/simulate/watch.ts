@@ -1,7 +1,6 @@
 /** What must hold after each event of the writer, whatever happened, through all runs of the node's process. */
 import type { ChainView, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
-import { isSubblock } from '../../../engine/flashblocks/identity.ts'
-import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
+import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
@@ -15,6 +14,7 @@ import { ViewError } from '../../../engine/state/reader.ts'
 import { latin1 } from '../../../engine/state/words.ts'
 import { ancestorAt, contentOf, isAncestor, type TrueBlock, type TrueChain } from './chain.ts'
 import { checkAll, checkFlashblock, checkKept, checkSample, type Extent } from './check.ts'
+import { blockUpTo, isMade } from './covered.ts'
 import { EnrichedWatch } from './enriched.ts'
 import { FeedNotes } from './feed-notes.ts'
 import type { NodeProcess } from './process.ts'
@@ -88,6 +88,7 @@ export class Watch {
         /** The id is that of its block. */
         readonly isNamed: boolean
         readonly contents: readonly string[]
+        readonly upTo: Flashblock
       }
     | undefined
   /** Since the newest look. */
@@ -213,21 +214,12 @@ export class Watch {
     const isIt = base && block && equalBytes(base.prevRandao, block.header.mixHash)
     const before = this.#executed?.payloadId === payloadId ? this.#executed : undefined
     const isNamed = isIt ?? before?.isNamed ?? false
-    const truth = isNamed ? block?.parts[index]?.message : undefined
-    // What is left out is not compared.
-    const { blobGasUsed = truth?.delta.blobGasUsed } = message.delta
-    // Without a trie the word of index 0 gives its parent the hash, which a subblock's sums do not cover.
-    const isWord = this.#process!.extent.isLazy && isSubblock(message)
-    const { parentHash } = (isWord ? truth?.base : base) ?? {}
-    const filled = contentOf({
-      ...message,
-      base: base && { ...base, parentHash: parentHash ?? base.parentHash },
-      delta: { ...message.delta, blobGasUsed },
-    })
-    if (truth !== undefined && contentOf(truth) !== filled)
+    const upTo = blockUpTo(message, base === undefined ? before?.upTo : undefined)
+    const { isLazy } = this.#process!.extent
+    if (isNamed && block !== undefined && !isMade(upTo, block, isLazy))
       throw new Mismatch(`index ${index} of ${payloadId} is executed, and was made otherwise`)
     const contents = [...(before?.contents.slice(0, index) ?? []), content]
-    this.#executed = { payloadId, isNamed, contents }
+    this.#executed = { payloadId, isNamed, contents, upTo }
   }
 
   /** A flashblock again is the same one where it says the same. */
