@@ -1,6 +1,7 @@
 /** How a block gets its final hash: from the keeper's root, or, where no trie is kept, from the next block's base. */
 import { dropPayload } from '../../flashblocks/sequence.ts'
 import type { Header } from '../../primitives/header.ts'
+import { decodeHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { dropsIn, runOf } from './feeds.ts'
@@ -105,6 +106,7 @@ async function nameByWord(
   names: readonly FlashblockPacket[],
 ): Promise<boolean> {
   for (const packet of names) {
+    if (isOfOtherHeight(state, block, packet.message.base!.parentHash)) continue
     if (!block.isProven && !isAllThere(state, block, packet)) continue
     const isSender = packet.before?.payloadId === block.payloadId
     const waitMs = isSender ? 0 : dropsIn(state, block, packet.feed)
@@ -124,6 +126,21 @@ async function nameByWord(
     return true
   }
   return false
+}
+
+/**
+ * An index 0 whose height is wrong names an ancestor, not this block. With two blocks under one hash, whoever opens a block on that hash would
+ * read the state of the wrong one.
+ */
+function isOfOtherHeight(
+  { chain, options }: WriterState,
+  { handle }: LiveBlock,
+  hash: LiveBlock['hash'],
+): boolean {
+  const known = chain.finished(hash)
+  if (known !== undefined) return known.handle.number !== handle.number
+  const stored = options.store.header(hash)
+  return stored !== undefined && Number(decodeHeader(stored).number) !== handle.number
 }
 
 /** Of a feed that tells no ends, or one after index 0: it has sent all that we have, and nothing else. */

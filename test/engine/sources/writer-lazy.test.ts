@@ -85,6 +85,28 @@ describe('the next block', () => {
     ])
   })
 
+  test.each([
+    ['the parent', 2, true],
+    ['a block that the store alone knows', 5, true],
+    ['another block', 2, false],
+  ])('is not believed where its height is wrong: it names %s', async (_, height, isAncestor) => {
+    const world = await worldOf({ foldDepth: 0, limits: { undoBlocks: 1 } })
+    for (const block of a.slice(1, height - 1)) await sealWhole(world, block)
+    await world.settle({ ticks: true })
+    const block = a[height - 1]!
+    for (const message of unannounced(block)) await world.packet(message)
+    const [zero] = block.flashblocks
+    const parentHash = isAncestor ? a[0]!.hash : new Uint8Array(32).fill(9)
+    const base = { ...zero!.base!, blockNumber: BigInt(height + 1), parentHash }
+    await world.packet({ ...zero!, payloadId: '0x0300000000000077', blockNumber: undefined, base })
+    const named = isAncestor ? at(a[height - 2]!) : [height, hex(parentHash)]
+    expect(world.heads().complete).toEqual(named)
+    await sealWhole(world, block)
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual(at(block))
+    expect(world.told.filter(({ type }) => type === 'refused')).toEqual([])
+  })
+
   test('waits where the block has a hole, until that is filled', async () => {
     const world = await worldOf()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
