@@ -107,6 +107,17 @@ describe('the next block', () => {
     expect(world.told.filter(({ type }) => type === 'refused')).toEqual([])
   })
 
+  test('that names the parent leaves another canonical block the state of its parent', async () => {
+    const world = await worldOf()
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    const [zero] = a[2]!.flashblocks
+    await world.packet({ ...zero!, base: { ...zero!.base!, parentHash: a[0]!.hash } })
+    await sealWhole(world, b[0]!)
+    await world.settle({ ticks: true })
+    expect(world.told.filter(({ type }) => type === 'refused')).toEqual([])
+    expect(world.heads().canonical).toEqual(at(b[0]!))
+  })
+
   test('waits where the block has a hole, until that is filled', async () => {
     const world = await worldOf()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
