@@ -254,6 +254,7 @@ export class History {
 
   async #finish(): Promise<void> {
     const network = this.#network
+    this.#watch.calm()
     await this.#until(network.run(2))
     const random = this.#random
     await this.#until(network.leaveOpen(random.between(1, 2)))

@@ -81,6 +81,7 @@ export class Watch {
   #unfolds = 0
   #recordUnfolds = 0
   #pins: Pin[] = []
+  #holdsViews = true
   /** Of the payload in progress: what its flashblocks say, by index. */
   #executed:
     | {
@@ -166,6 +167,12 @@ export class Watch {
     if (!this.#isForgedGiven) throw new Mismatch(`the keeper failed: ${message}`)
     // What was taken back for it is gone.
     this.#canonical = this.#options.chain.genesis
+  }
+
+  /** Old views are let go, and no new ones held: in a small view memory they leave no room for pending. */
+  calm(): void {
+    this.#holdsViews = false
+    this.#releaseAll()
   }
 
   /** Everything that the newest views answer, and that they are these. */
@@ -347,7 +354,7 @@ export class Watch {
   #visit(): void {
     const { random, chain } = this.#options
     const process = this.#process!
-    if (this.#pins.length < MOST_PINS && random.chance(0.15)) {
+    if (this.#holdsViews && this.#pins.length < MOST_PINS && random.chance(0.15)) {
       const leased = process.reader.lease(this.#endpoint)
       const top = this.#heads!.pending
       const unfolds = this.#recordUnfolds
