@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { addressRates } from '../../../rpc/limiter/address-rates.ts'
 import { version } from '../../../workers/config/config.ts'
 import { STOP_MS } from '../../../workers/process/lifecycle.ts'
 import {
@@ -132,6 +133,24 @@ test('who is named is there', () => {
   }
   const own = Object.values(compose.services).map(addressOf)
   expect(new Set(own).size).toBe(own.length)
+})
+
+test('a node that fetches its state has no limit at the nodes that it asks, and a client has', () => {
+  const rateFlag = '--rate-limit-of='
+  const rates = nodes.map(([, { command = [] }]) =>
+    addressRates(
+      command.flatMap((one) => (one.startsWith(rateFlag) ? [one.slice(rateFlag.length)] : [])),
+    ),
+  )
+  const addresses = nodes.map(([, service]) => addressOf(service))
+  const upstreams = (service: Service) =>
+    service.command!.find((one) => one.startsWith('--upstream='))!.match(/10\.[\d.]+/g)!
+  for (const [, service] of nodes.filter(([, { command }]) => command!.includes('--state=lazy')))
+    for (const upstream of upstreams(service)) {
+      const rateOf = rates[addresses.indexOf(upstream)]!
+      expect(rateOf(addressOf(service))).toBe('off')
+      expect(rateOf(addressOf(haproxy!))).toBeUndefined()
+    }
 })
 
 describe('every service', () => {
