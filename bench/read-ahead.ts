@@ -1,6 +1,7 @@
 /**
- * What the reads ahead of an access list give (docs/adr/0068): a thread asks for accounts and slots one after the other and computes after
- * each, with and without the thread of a feed that reads them ahead; from a disk, whose pages are dropped before, and from memory.
+ * Measures the reads ahead of an access list (docs/adr/0068): a thread asks for accounts and slots
+ * one after the other and computes after each, with and without the thread of a feed that reads
+ * them ahead; from a disk, whose pages are dropped before, and from memory.
  * Usage: npm run bench:read-ahead -- [--rows 60,150,600] [--state 1000000] [--rounds 15] [--compute 75 (µs after each row)]
  */
 import { execFileSync } from 'node:child_process'
@@ -23,7 +24,9 @@ import { ReadAhead } from '../workers/feeds/read-ahead.ts'
 
 /** Slots of each account. */
 const SLOTS = 2
-/** As small as it may be: what is measured is the disk, or the memory that the system keeps of it. */
+/**
+ * The smallest cache: the disk is measured, or the memory that the system keeps of it.
+ */
 const CACHE_BYTES = 8 * 2 ** 20
 
 const hash = (text: string): Bytes => new Uint8Array(createHash('sha256').update(text).digest())
@@ -129,7 +132,7 @@ async function fill(path: string, accounts: number): Promise<void> {
   await database.close()
 }
 
-/** Of the files of the database; files that a compaction takes away meanwhile are none of it. */
+/** Bytes of the database's files, without those that a compaction takes away meanwhile. */
 function dropPages(path: string): void {
   for (const file of readdirSync(path).filter((name) => name.endsWith('.sst')))
     try {
@@ -141,7 +144,7 @@ function dropPages(path: string): void {
     }
 }
 
-/** As execution asks: an account, then its slots. Gives milliseconds. */
+/** Asks in the order of an execution: an account, then its slots. Gives milliseconds. */
 function execute(database: Database, list: readonly number[], computeMs: number): number {
   const keys = list.map((account) => ({
     address: addressOf(account),

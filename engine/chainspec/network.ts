@@ -1,4 +1,6 @@
-/** What a chain that is known by name says of itself, and what the first blocks of OP chains have in common. */
+/**
+ * The facts of a chain that is known by name, and what the first blocks of OP chains share.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import type { Schedule } from './forks.ts'

@@ -1,7 +1,8 @@
 /**
- * OP Mainnet and the chains beside it, with their test networks. Fork times and first blocks are those of ethereum-optimism/superchain-registry
- * (8336d2ae, 2026-08-04); state roots were computed from its genesis files, and give the hashes that it states. Times of Lagoon and of World
- * Chain's Karst are those of the releases op-reth v2.10.0 and op-node v1.19.6.
+ * OP Mainnet and the chains beside it, with their test networks. Fork times and first blocks are
+ * those of ethereum-optimism/superchain-registry (8336d2ae, 2026-08-04); state roots were computed
+ * from its genesis files, and give the hashes that it states. Times of Lagoon and of World Chain's
+ * Karst are those of the releases op-reth v2.10.0 and op-node v1.19.6.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
@@ -45,7 +46,7 @@ type Stated = {
   readonly timestamp: bigint
   readonly stateRoot: `0x${string}`
   readonly times: Schedule
-  /** What it has otherwise than most. */
+  /** Facts that differ from most networks. */
   readonly genesis?: Partial<Network['genesis']>
   readonly fees?: Partial<Pick<ChainParameters, 'denominator' | 'elasticity'>>
   readonly forkIdGenesis?: Bytes

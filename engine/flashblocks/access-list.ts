@@ -1,10 +1,13 @@
-/** The block access list that X Layer's builder sends beside a flashblock (EIP-7928, RLP): which state it touches. */
+/**
+ * The block access list that X Layer's builder sends beside a flashblock (EIP-7928, RLP): which
+ * state it touches.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import { checkRlp, RlpError, spanAt } from '../primitives/rlp.ts'
 import { field, type JsonObject, Refusal, readBytes } from './fields.ts'
 
 export type AccessListBounds = {
-  /** Of the RLP. */
+  /** Length of the RLP. */
   readonly bytes: number
   /** Accounts and slots together. */
   readonly items: number
@@ -98,7 +101,7 @@ function slotOf(rlp: Bytes, address: Bytes, at: number): Bytes {
   return key
 }
 
-/** Where the items of the list at `at` begin. @throws {Refusal} where there is no list */
+/** Gives the offset of the first item of the list at `at`. @throws {Refusal} where there is no list */
 function* listAt(rlp: Bytes, at: number): Generator<number, void> {
   if (rlp[at]! < 0xc0) throw new Refusal(MALFORMED, 'a list')
   const { start, next } = spanAt(rlp, at)

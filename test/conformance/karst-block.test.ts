@@ -1,4 +1,7 @@
-/** The whole first block of Karst as a network has it: imported, followed in each way that blocks come, and refused. */
+/**
+ * The whole first block of Karst as a network has it: imported, followed in each way that blocks
+ * come, and refused.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,7 +41,10 @@ const upgrades = KARST_RAWS.map((raw) => decodeTransaction(raw))
 const isAbsent = upgrades.length === 0
 if (isAbsent) test('no upgrade here: set CONFORMANCE_DIR', ({ skip }) => skip())
 
-/** Blocks 1 to 3; the second one starts Karst. Afterwards the limit falls back, or stays where the chain keeps it. */
+/**
+ * Blocks 1 to 3; the second one starts Karst. Afterwards the limit falls back, or stays where the
+ * chain keeps it.
+ */
 async function threeBlocks(keepsGas: boolean, more: readonly Transaction[] = []) {
   const limits = [
     0n,

@@ -1,7 +1,10 @@
-/** Test files share processes: one that leaves its process changed fails, instead of one that comes after it. */
+/**
+ * Test files share processes: one that leaves its process changed fails, instead of one that comes
+ * after it.
+ */
 import { afterAll, beforeAll, expect } from 'vitest'
 
-/** What tests change, and what others rely on. */
+/** State of the process that some tests change and others rely on. */
 const processState = () => ({
   ...{ setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, Date, fetch, WebSocket },
   ...{ now: performance.now, cwd: process.cwd(), exitCode: process.exitCode },

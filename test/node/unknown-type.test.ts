@@ -1,4 +1,7 @@
-/** An upstream whose chain has a transaction of a type that the follower does not know: a whole state stands still, one that is fetched goes on. */
+/**
+ * An upstream whose chain has a transaction of a type that the follower does not know: a whole
+ * state stands still, one that is fetched goes on.
+ */
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -12,7 +15,7 @@ import { freePort } from '../kit/free-port.ts'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { headOf, readiness, until } from '../outside/follow/nodes.ts'
 
-/** What is sent there is of type 0x7b, as the upstream says. */
+/** Transactions to this address are of type 0x7b, says the upstream. */
 const STRANGE: Hex = '0x00000000000000000000000000000000000057a6'
 const LONG_MS = 120_000
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-unknown-'))
@@ -36,7 +39,10 @@ type Call = { readonly id: unknown; readonly method: string; readonly params: re
 type Answer = { readonly result?: { readonly transactions?: readonly Transaction[] } }
 type Transaction = { readonly to?: Hex; readonly [key: string]: unknown }
 
-/** As a node of a later version: its blocks are the leader's, but for the type. It gives no bytes of them. */
+/**
+ * A node of a later version: its blocks are the leader's, but for the type. It gives no bytes of
+ * them.
+ */
 async function changedUpstream(url: string) {
   const server = createServer((request, response) => {
     void (async () => {

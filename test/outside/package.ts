@@ -1,7 +1,7 @@
 /**
  * The package as who installs it has it: what `npm run tarball` makes, installed from the registry into empty folders with install scripts on and off,
- * run by each Node that is at hand: the machine's, where it is too old with the package's own, the project's, and Node 22 and 26. With `--short`
- * only by the machine's and the project's.
+ * run by each Node that is at hand: the machine's, where it is too old with the package's own, the
+ * project's, and Node 22 and 26. With `--short` only by the machine's and the project's.
  * Usage: npm run package [-- --short]
  */
 import { readFileSync, statSync } from 'node:fs'
@@ -56,7 +56,10 @@ async function checkOwn(off: string): Promise<void> {
     await checkProgram(program, { folder: off, node: own, name: process.version }, check)
 }
 
-/** The machine's Node is too old: install scripts (`on`) bring one along, without them (`off`) it says what to do. */
+/**
+ * The machine's Node is too old: install scripts (`on`) bring one along, without them (`off`) it
+ * says what to do.
+ */
 async function checkTooOld(off: string, on: string): Promise<void> {
   const found = await run('sh', ['-c', 'command -v node'], { cwd: work, env: environmentOf() })
   const node = found.out.trim()

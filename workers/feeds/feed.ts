@@ -27,7 +27,7 @@ export type FeedData = {
   readonly limits: FeedLimits
   /** Of a peer that keeps its newest frames: the newest that the thread before this one has handed over. */
   readonly since: FeedPlace | undefined
-  /** Where state is read ahead of the writer; undefined: nowhere. */
+  /** Reads state ahead of the writer; undefined: nothing is read ahead. */
   readonly database?: SharedDatabase | undefined
 }
 

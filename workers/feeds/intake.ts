@@ -25,7 +25,7 @@ export type IntakeOptions = {
   decode(packet: Bytes): Promise<Decoded>
   /** Gives the bytes that it has in memory. */
   send(message: FeedMessage, packet: Bytes, receivedAtMs: number): number
-  /** What came beside a message that was sent; the message may be executed without it. */
+  /** Came beside a message that was sent, which may be executed without it. */
   onMetadata?(metadata: JsonObject): void
   sendState(state: ConnectionState): void
   refused(refused: Refused): void

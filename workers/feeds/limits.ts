@@ -26,7 +26,7 @@ export type FeedLimits = {
   /** Frames, and bytes that they have in memory, that the writer has not taken: beyond them the feed is not read. */
   readonly heldFrames: number
   readonly heldBytes: number
-  /** Of the access list beside a flashblock. */
+  /** Bounds of the access list beside a flashblock. */
   readonly accessList: AccessListBounds
   /** From the start of a connection until it is open. */
   readonly connectMs: number

@@ -58,7 +58,10 @@ export type FeedCount =
   | 'dropped'
   /** For how long it was not read: the writer does not keep up, or the feed is beyond what it may use in a second. */
   | 'unread_ms'
-  /** Access lists beside flashblocks that were read, and that were ignored; rows of the database read for them. */
+  /**
+   * Access lists beside flashblocks that were read, and that were ignored; rows of the database
+   * read for them.
+   */
   | 'access_lists'
   | 'access_lists_malformed'
   | 'access_lists_too_large'

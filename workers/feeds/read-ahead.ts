@@ -1,6 +1,6 @@
 /**
- * Reads the rows of a flashblock's access list before the writer asks for them, so that they are in the
- * caches of the database. Nothing is fetched from an upstream, and nothing waits for it.
+ * Reads the rows of a flashblock's access list before the writer asks for them, so that they are in
+ * the caches of the database. Nothing is fetched from an upstream, and nothing waits for it.
  */
 import {
   type AccessKeys,
@@ -29,7 +29,10 @@ export type ReadAheadOptions = {
 
 /** Rows of one read: 64 take 6 ms from a disk, and the next frame can be taken after them. */
 const ROWS = 64
-/** Rows that took less were in memory: the rest of the list is left to the writer, which has no use of it. */
+/**
+ * Rows that took less were in memory: the rest of the list is left to the writer, which has no use
+ * of it.
+ */
 const DISK_MS_PER_ROW = 1 / 40
 /** Keys that are not read again: those of the rules of an OP chain are in each list. */
 const MAX_RECENT = 20_000

@@ -17,7 +17,7 @@ export type FeedsOptions = {
   readonly writerPorts: readonly MessagePort[]
   readonly blockTimeMs: number
   readonly limits?: Partial<FeedLimits>
-  /** Where the threads read state ahead of the writer; left out: nowhere. */
+  /** The threads read state ahead of the writer from this; left out: they read nothing. */
   readonly database?: SharedDatabase
   /** Another port to the writer, for a thread in the place of one that has failed. */
   readonly newPort: () => MessagePort

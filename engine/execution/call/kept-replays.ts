@@ -23,7 +23,10 @@ export type ReplayOptions = {
   readonly hash: Bytes
   /** All of the block. */
   readonly transactions: readonly Transaction[]
-  /** Asked where the last transaction may be missing yet, which says the refunds of gas; left out: it is there. */
+  /**
+   * Asked where the last transaction may be missing yet, which says the refunds of gas; left out:
+   * it is there.
+   */
   readonly receipts?: () => readonly Receipt[]
   /** One deadline for all of it. Memory has none: what a block has executed is bounded by its gas. */
   readonly limits: Omit<Limits, 'memoryBytes'>

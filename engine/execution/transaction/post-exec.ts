@@ -42,7 +42,10 @@ export const refundsOf = ({ postExec }: Pick<BlockAttributes, 'postExec'>): Refu
 export const areSameRefunds = (a: Refunds, b: Refunds, count: number): boolean =>
   [...a.keys(), ...b.keys()].every((index) => index >= count || a.get(index) === b.get(index))
 
-/** The post-exec transaction that a block would have if it ended with these receipts; undefined: they show no refund. */
+/**
+ * The post-exec transaction that a block would have if it ended with these receipts; undefined:
+ * they show no refund.
+ */
 export function postExecOf(
   number: bigint,
   receipts: readonly Pick<Receipt, 'gasRefund'>[],

@@ -24,7 +24,8 @@ export type BeginnerOptions = {
 
 export interface Beginner {
   /**
-   * Our head seems to have left what upstreams have. One look at a time; it rejects for a bug alone.
+   * Our head seems to have left what upstreams have. One look at a time; it rejects for a bug
+   * alone.
    * @param past a block that cannot be executed here, and why: the state begins after it
    */
   look(past?: KnownChain['past']): Promise<void>

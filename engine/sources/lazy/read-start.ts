@@ -94,7 +94,7 @@ async function readBlocks(
     if (more.length === 0) throw wrong(upstream, `it has no block ${next}`)
     blocks.push(...more)
   }
-  // Of a block that cannot be read here, and of those below it, the header has to do.
+  // A block that cannot be read here is kept as a header, and so are those below it.
   const whole = blocks.slice(blocks.findLastIndex(({ unknown }) => unknown !== undefined) + 1)
   if (whole.length === 0) throw wrong(upstream, unknownText(blocks.at(-1)!))
   const receipts = await receiptsOf(upstream, whole, options)

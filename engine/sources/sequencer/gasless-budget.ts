@@ -7,7 +7,9 @@ import type { BlockExecution, ExecutedTransaction } from '../../execution/transa
 import { feesOf } from '../../execution/transaction/validation.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 
-/** `waits`: this one and later ones are for the next block. `never`: it alone is above the bound. */
+/**
+ * `waits`: this one and later ones are for the next block. `never`: it alone is above the bound.
+ */
 export type GaslessVerdict = 'fits' | 'waits' | 'never'
 
 export class GaslessBudget {
@@ -41,7 +43,9 @@ export class GaslessBudget {
     return 'waits'
   }
 
-  /** Blocks grow and are cut at their end, so those before a known last transaction are known too. */
+  /**
+   * Blocks grow and are cut at their end, so those before a known last transaction are known too.
+   */
   #usedIn(execution: BlockExecution): bigint {
     const { executed } = execution
     const before = this.#counted

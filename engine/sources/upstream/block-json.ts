@@ -47,7 +47,9 @@ export type Part = {
   readonly hash: Hex
   readonly why: string
   readonly header: Header | undefined
-  /** `raw` is undefined where the fields give another hash. `unknown` is a type nobody knows here. */
+  /**
+   * `raw` is undefined where the fields give another hash. `unknown` is a type nobody knows here.
+   */
   readonly transactions: readonly {
     readonly hash: Hex
     readonly raw: Bytes | undefined

@@ -129,8 +129,8 @@ async function nameByWord(
 }
 
 /**
- * An index 0 whose height is wrong names an ancestor, not this block. With two blocks under one hash, whoever opens a block on that hash would
- * read the state of the wrong one.
+ * An index 0 whose height is wrong names an ancestor, not this block. With two blocks under one
+ * hash, whoever opens a block on that hash would read the state of the wrong one.
  */
 function isOfOtherHeight(
   { chain, options }: WriterState,

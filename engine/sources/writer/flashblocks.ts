@@ -111,7 +111,10 @@ async function replaceWith(
   return true
 }
 
-/** The due flashblock, and with its refunds again what was shown of the block: gas, receipts and balances are others. */
+/**
+ * The due flashblock, and with its refunds again what was shown of the block: gas, receipts and
+ * balances are others.
+ */
 async function restate(
   state: WriterState,
   packet: FlashblockPacket,
@@ -244,8 +247,9 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
 }
 
 /**
- * Roots that no compared hash covers are zero in it: a subblock has no hash, and that of a flashblock with refunds is not compared. Whoever
- * follows the same feed gets the same partial header.
+ * Roots that no compared hash covers are zero in it: a subblock has no hash, and that of a
+ * flashblock with refunds is not compared. Whoever follows the same feed gets the same partial
+ * header.
  */
 function headerSoFar(
   block: LiveBlock,

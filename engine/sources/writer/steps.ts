@@ -1,7 +1,8 @@
 /**
- * The small steps of a block's life that both of its sources take, and those of refunds of gas that flashblocks state (specs.optimism.io:
- * Subblocks, post_exec_tx). Each restates the refunds of the whole block. They change balances, which a later transaction may read: where one
- * of an earlier transaction changes, the block is executed again from its start.
+ * The small steps of a block's life that both of its sources take, and those of refunds of gas that
+ * flashblocks state (specs.optimism.io: Subblocks, post_exec_tx). Each restates the refunds of the
+ * whole block. They change balances, which a later transaction may read: where one of an earlier
+ * transaction changes, the block is executed again from its start.
  */
 import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import type {
@@ -100,7 +101,10 @@ export function addIncrement(
   return 'added'
 }
 
-/** Adds what was executed after the checkpoint, which no flashblock has. False: there is no memory for it. */
+/**
+ * Adds what was executed after the checkpoint, which no flashblock has. False: there is no memory
+ * for it.
+ */
 export async function addRest(
   state: WriterState,
   block: LiveBlock,
@@ -125,7 +129,10 @@ export function partsOf(block: LiveBlock): Pick<
   return { attributes, rules, sums: block.open!.execution.sums() }
 }
 
-/** Whether a flashblock gives earlier transactions of its block other refunds than they were shown with. */
+/**
+ * Whether a flashblock gives earlier transactions of its block other refunds than they were shown
+ * with.
+ */
 export function isRestated(execution: BlockExecution, { delta }: Flashblock): boolean {
   const { postExec } = execution.attributes
   const isSame = execution.refund(postExecIn(delta.postExec))
@@ -152,7 +159,8 @@ export function reopen(
     newBlock('begin', {
       handle: state.options.publisher.begin(handle, payloadId),
       ...{ parent, payloadId, feed, header, hash, endFrame, isEndOver },
-      // The transactions are the same objects: what a leader has said of their senders is still its word.
+      // The transactions are the same objects: what a leader has said of their senders is still its
+      // word.
       toldSenders: new Map(toldSenders),
     }),
     { open: again },
@@ -187,7 +195,8 @@ export async function executeAgain(
 }
 
 /**
- * Adds the post-exec transaction that the newest flashblock states: the last one of a block that is all there.
+ * Adds the post-exec transaction that the newest flashblock states: the last one of a block that is
+ * all there.
  * @param isRight asked with the transaction in the block; false undoes it
  * @returns false: nothing has changed
  */

@@ -1,4 +1,6 @@
-/** Access lists beside flashblocks: which keys they name, and what is no such list, or too large. */
+/**
+ * Access lists beside flashblocks: which keys they name, and what is no such list, or too large.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { accessKeysIn, readAccessKeys } from '../../../engine/flashblocks/access-list.ts'
@@ -11,7 +13,10 @@ const BOUNDS = { bytes: 10_000, items: 5 }
 const address = (byte: number): Bytes => new Uint8Array(20).fill(byte)
 const word = (byte: number): Bytes => new Uint8Array(32).fill(byte)
 const n = (value: number): Bytes => Uint8Array.of(value)
-/** As in the EIP: one slot changed in two transactions, two that are read, a balance, a nonce, a code. */
+/**
+ * A list in the EIP's form: one slot changed in two transactions, two that are read, a balance, a
+ * nonce, a code.
+ */
 const ACCOUNT: RlpItem = [
   address(1),
   [

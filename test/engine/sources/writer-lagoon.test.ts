@@ -120,7 +120,7 @@ describe('subblocks that state refunds', () => {
       await world.settle({ ticks: true })
       expect(world.heads().pending).toEqual([3, 1])
       expect(gasIn(world)).toEqual([[17_000n, 4_000n]])
-      // Of another hash nothing is called, and nothing is added.
+      // Another hash gets no call, and nothing is added.
       const next = subblockOf(fourth!.flashblocks[0]!)
       const base = { ...next.base!, parentHash: fourth!.hash }
       if (!isLazy) await world.packet({ ...next, payloadId: '0x0000000000000077', base })

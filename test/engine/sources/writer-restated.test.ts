@@ -1,4 +1,7 @@
-/** Refunds of gas that subblocks state anew for earlier transactions of their block: all of it follows. */
+/**
+ * Refunds of gas that subblocks state anew for earlier transactions of their block: all of it
+ * follows.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readNewest } from '../../../engine/chain/newest.ts'
@@ -112,7 +115,9 @@ function shownIn(world: WriterWorld) {
   return shown
 }
 
-/** What is drawn: subblocks, each the senders of its transactions and the refunds that it states. */
+/**
+ * One draw: subblocks, each the senders of its transactions and the refunds that it states.
+ */
 type Drawn = { readonly senders: readonly number[]; readonly stated: Stated }
 const refunds: fc.Arbitrary<Stated> = fc.option(
   fc.dictionary(
@@ -156,7 +161,8 @@ describe('restated refunds', () => {
         expect(shownIn(often)).toEqual(shownIn(once))
         restated += often.count('refunds_restated')
         expect(once.count('refunds_restated')).toBe(0)
-        // The next base names it, after the End of a feed that tells ends, and its canonical block adds nothing.
+        // The next base names it, after the End of a feed that tells ends, and its canonical block
+        // adds nothing.
         if (hasHashes) await often.packet(block.end)
         await often.packet(subblockOf(next.flashblocks[0]!))
         await seal(once, block, byWord(block))
@@ -320,7 +326,7 @@ test('an unsafe block is replaced at its height by one with its deposits alone',
   await seal(world, full, byWord(full))
   await world.settle({ ticks: true })
   expect(world.heads()).toMatchObject({ canonical: [2, bytesToHex(full.hash)], pending: [3, 1] })
-  // Its prevRandao is that of the block that it replaces: only the transactions differ.
+  // Only the transactions differ: it has the prevRandao of the block that it replaces.
   await seal(world, alone, byWord(alone))
   await world.settle({ ticks: true })
   expect(world.heads()).toMatchObject({

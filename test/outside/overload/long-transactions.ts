@@ -21,7 +21,7 @@ const LONG_GAS = 10_000_000n
 /** Three. */
 const LONGER_GAS = 30_000_000n
 const TOO_LONG = 'takes too long for its gas'
-/** Of a chain with a block a second. */
+/** A chain with a block a second is on time within these. */
 const LATE_SECONDS = 3
 
 export async function overloadByTransactions(

@@ -8,7 +8,7 @@ import { ENDLESS } from './contracts.ts'
 import { metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
 const CALL_MS = 300
-/** Its engine asks for the deadline in time: a worker that had to be ended after so long hangs. */
+/** The engine asks for the deadline in time: a worker that is ended after so long hangs. */
 const GRACE_MS = 60_000
 const THREADS = 2
 const AT_ONCE = 2

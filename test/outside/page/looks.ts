@@ -55,7 +55,10 @@ export async function checkLooks(parts: Parts, isWritten: boolean): Promise<void
   await stop()
 }
 
-/** Sizes alone, of one page that is as large as each screen in turn: much less work for a browser than `checkLooks`. */
+/**
+ * Sizes alone, of one page that is as large as each screen in turn: much less work for a browser
+ * than `checkLooks`.
+ */
 export async function checkSizes({ browser, check, adminUrl }: Parts): Promise<void> {
   const { page, close } = await browser.open(adminUrl, { ...SCREENS[0]!, isStill: true })
   await isDrawn(page)

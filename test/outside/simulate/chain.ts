@@ -47,7 +47,7 @@ export type TruePart = {
   /** Transactions of the block so far, with the refunds that this flashblock states. */
   readonly count: number
   readonly executed: readonly ExecutedTransaction[]
-  /** What the block would have if it ended here: its post-exec transaction too. */
+  /** The block if it ended here, with its post-exec transaction. */
   readonly sealed: readonly ExecutedTransaction[]
   readonly changes: Changes
   readonly state: StateReader
@@ -84,7 +84,9 @@ export type Style = {
   readonly countsRefunds: boolean
 }
 const LAGOON_CHAIN = chainSpec({ ...CHAIN_OPTION, forkTimes: { karst: 0, lagoon: 0 } })
-/** A block before its refunds are drawn: of each flashblock the transactions, and the gas of each. */
+/**
+ * A block before its refunds are drawn: of each flashblock the transactions, and the gas of each.
+ */
 type Plain = readonly (readonly { readonly transaction: Transaction; readonly gasUsed: bigint }[])[]
 /** Refunds that each flashblock states. */
 export type DrawRefunds = (plain: Plain) => readonly (readonly GasRefund[])[]
@@ -134,8 +136,9 @@ export class TrueChain {
   }
 
   /**
-   * A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which those that do not fit are left out. Where the
-   * chain has refunds `refunds` says which each flashblock states.
+   * A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which
+   * those that do not fit are left out. Where the chain has refunds `refunds` says which each
+   * flashblock states.
    */
   async build(
     parent: TrueBlock,
@@ -190,7 +193,10 @@ export class TrueChain {
     })
   }
 
-  /** The block of these transactions in which each flashblock states refunds of all that it has so far. */
+  /**
+   * The block of these transactions in which each flashblock states refunds of all that it has so
+   * far.
+   */
   async #refunded(
     {
       parent,
@@ -206,7 +212,7 @@ export class TrueChain {
     stated: readonly (readonly GasRefund[])[],
   ): Promise<TrueBlock> {
     const parts: TruePart[] = []
-    /** What earlier flashblocks become when a later one states other refunds. */
+    /** Earlier flashblocks under the refunds that a later one states. */
     const restated: { readonly at: number; readonly part: TruePart }[] = []
     let trie = parent.trie
     for (const [last, refunds] of stated.entries()) {

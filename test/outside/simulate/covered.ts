@@ -1,7 +1,8 @@
 /**
- * What the node can notice of a flashblock that is changed on its way, by its form. A hash covers the block up to the flashblock: base,
- * transactions, sums and roots. Sums that are compared cover what receipts show of the transactions. Nothing covers the index: an empty
- * flashblock with the index of another one says the same about the block.
+ * Changes of a flashblock on its way that the node can notice, by its form. A hash covers the block
+ * up to the flashblock: base, transactions, sums and roots. Sums that are compared cover what
+ * receipts show of the transactions. Nothing covers the index: an empty flashblock with the index
+ * of another one says the same about the block.
  */
 import type { FeedMessage, Flashblock, FlashblockBase } from '../../../engine/flashblocks/types.ts'
 import { contentOf, type TrueBlock } from './chain.ts'
@@ -16,8 +17,9 @@ const COMPARED_OF_BASE = new Set(['parent_hash', 'block_number', 'base_fee_per_g
 const FREE_WITH_REFUNDS = new Set(['gas_used', 'receipts_root', 'post_exec_tx'])
 
 /**
- * Whether another value in a place is noticed, or changes nothing that the node shows of the block. Elsewhere it makes another block that is
- * as right, with which a history cannot be held against plain execution.
+ * Whether another value in a place is noticed, or changes nothing that the node shows of the block.
+ * Elsewhere it makes another block that is as right, with which a history cannot be held against
+ * plain execution.
  * @param hasRefunds some flashblocks of the chain state refunds: behind one with a wrong index they would be taken without a sum
  */
 export function mayChange(message: FeedMessage, [place, member]: Path, hasRefunds: boolean) {
@@ -41,7 +43,8 @@ export function blockUpTo(message: Flashblock, before: Flashblock | undefined): 
 }
 
 /**
- * Whether the block up to a flashblock that the node has taken is what the sequencer made: at this index, or at that of another flashblock.
+ * Whether the block up to a flashblock that the node has taken is what the sequencer made: at this
+ * index, or at that of another flashblock.
  * @param isLazy without a trie index 0 gives its parent the hash, so that nothing else compares this word
  */
 export function isMade(taken: Flashblock, block: TrueBlock, isLazy: boolean): boolean {

@@ -19,7 +19,7 @@ export type NetworkOptions = {
   readonly chain: TrueChain
   readonly clock: VirtualClock
   readonly random: Random
-  /** Of refunds alone. */
+  /** Draws refunds alone. */
   readonly refunds: Random
   readonly feeds: readonly Feed[]
   readonly sendsEnds: boolean
@@ -254,7 +254,10 @@ export class Network {
   }
 }
 
-/** Mostly what the flashblock before has stated and some for its own transactions; now and then all of it otherwise, or nothing. */
+/**
+ * Mostly what the flashblock before has stated and some for its own transactions; now and then all
+ * of it otherwise, or nothing.
+ */
 function drawRefunds(random: Random, plain: Parameters<DrawRefunds>[0]): readonly GasRefund[][] {
   const gasOf = plain
     .flat()

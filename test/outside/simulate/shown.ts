@@ -12,7 +12,7 @@ export type Shown = {
   readonly at: number | undefined
   /** Where it is not that of a flashblock: the rest came with the canonical block. */
   readonly hash?: Uint8Array
-  /** Where it is not the flashblock as it was sent: a later one has stated other refunds. */
+  /** Set where a later flashblock has stated other refunds than this one was sent with. */
   readonly part?: TruePart
 }
 export type ShownHeads = {
@@ -87,8 +87,9 @@ export function shownOf(block: Block, chain: TrueChain, mayBeCut: boolean): Show
 }
 
 /**
- * A block that is all there, shown before its roots are known: what came with the canonical block, or the post-exec transaction of its end.
- * A feed that lies about the end brings the one that its last flashblock states.
+ * A block that is all there, shown before its roots are known: what came with the canonical block,
+ * or the post-exec transaction of its end. A feed that lies about the end brings the one that its
+ * last flashblock states.
  */
 function restOf(block: Block, chain: TrueChain, mayBeCut: boolean): Shown | undefined {
   for (const truth of chain.byHash.values()) {
@@ -102,7 +103,10 @@ function restOf(block: Block, chain: TrueChain, mayBeCut: boolean): Shown | unde
   return undefined
 }
 
-/** Whether it has this header without a state root. The root of withdrawals is that of its newest flashblock, or none. */
+/**
+ * Whether it has this header without a state root. The root of withdrawals is that of its newest
+ * flashblock, or none.
+ */
 function isRest({ header, hash }: Block, truth: TrueBlock['header']): boolean {
   const { withdrawalsRoot } = header
   const roots = { stateRoot: ZERO_32, ...(withdrawalsRoot && { withdrawalsRoot }) }

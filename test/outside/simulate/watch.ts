@@ -169,7 +169,10 @@ export class Watch {
     this.#canonical = this.#options.chain.genesis
   }
 
-  /** Old views are let go, and no new ones held: in a small view memory they leave no room for pending. */
+  /**
+   * Old views are let go, and no new ones held: in a small view memory they leave no room for
+   * pending.
+   */
   calm(): void {
     this.#holdsViews = false
     this.#releaseAll()

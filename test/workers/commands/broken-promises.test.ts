@@ -144,7 +144,7 @@ test('goes back over blocks that are in flat state, no further than what is fina
   const depth = head - hexToNumber(before.number)
   expect(await ask('dev_reorg', { depth })).toMatchObject({ head: before })
   expect(await balanceOf(to, 'latest')).toBe('0x0')
-  // What is final stays so.
+  // A final block stays final.
   expect(await ask('eth_getBlockByNumber', 'finalized', false)).toMatchObject({ ...finalized })
   await client.sendTransaction({ to, value: 7n })
   await ask('anvil_mine', 10)

@@ -1,4 +1,7 @@
-/** `import --fork-time`: blocks are executed by the times that are given, and the directory keeps them. */
+/**
+ * `import --fork-time`: blocks are executed by the times that are given, and the directory keeps
+ * them.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -1,4 +1,6 @@
-/** Rows that are read before the writer asks for them: which, how many, and when it is not worth it. */
+/**
+ * Rows that are read before the writer asks for them: which, how many, and when it is not worth it.
+ */
 import { expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'

@@ -196,7 +196,7 @@ test('what comes beside a flashblock may be there or not, and changes nothing of
   const beside: readonly object[] = [
     ...[both, {}, { ...both, access_list }, { access_list }, { receipts: {} }, both, {}],
     ...[{ new_account_balances: {} }, { ...both, receipts: null, access_list: null }],
-    // Of no use, and no fault of the flashblock.
+    // The list is of no use, and that is no fault of the flashblock.
     ...[{ receipts: 'none', new_account_balances: [1] }, { access_list: '0xc1' }],
     { access_list: `0x${'00'.repeat(1_001)}` },
   ]

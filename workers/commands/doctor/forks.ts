@@ -1,4 +1,7 @@
-/** The times of forks that an upstream says it has (eth_config, EIP-7910), beside those of the chain that is named. */
+/**
+ * The times of forks that an upstream says it has (eth_config, EIP-7910), beside those of the chain
+ * that is named.
+ */
 import { forkTimes } from '../../../engine/chainspec/fork-id.ts'
 import { ETHEREUM_FORKS, isOptimismChain, OPTIMISM_FORKS } from '../../../engine/chainspec/forks.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
