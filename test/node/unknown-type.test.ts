@@ -108,8 +108,8 @@ test('a whole state stands still before it, unready, with the block and the type
   expect(await until(() => isReady(node), LONG_MS)).toBe(true)
   const number = await sendStrange()
   const text = `block ${number} is `
-  const isTold = async () => (await readiness(node.url)).reasons.join().includes(text)
-  expect(await until(isTold, LONG_MS)).toBe(true)
+  const isNamed = async () => (await readiness(node.url)).reasons.join().includes(text)
+  expect(await until(isNamed, LONG_MS)).toBe(true)
   const { code, reasons } = await readiness(node.url)
   expect(code).toBe(503)
   expect(reasons.join()).toMatch(/but its type 0x7b of transaction 1 is not supported; a version/)

@@ -256,9 +256,9 @@ describe('a block with a transaction of an unknown type', () => {
 
   test('stands among those that a state begins with as a header', async () => {
     const { database, ...rest } = options()
-    const begun = await startLazy(alone(new ChainUpstream(strange).as()), { database, ...rest })
+    const started = await startLazy(alone(new ChainUpstream(strange).as()), { database, ...rest })
     const store = openStore(database)
-    expect(store.lazyStart()).toEqual({ block: begun.head, oldestBlock: STRANGE + 1 })
+    expect(store.lazyStart()).toEqual({ block: started.head, oldestBlock: STRANGE + 1 })
     expect(bytesToHex(store.hashOfNumber(STRANGE)!)).toBe(strange[STRANGE - FIRST]!.hash)
   })
   test('is nothing that a state begins at', async () => {
@@ -287,7 +287,7 @@ describe('a block with a transaction of an unknown type', () => {
   })
 })
 
-describe('a directory that was begun', () => {
+describe('a directory that was started', () => {
   const begun = async () => {
     const upstream = new ChainUpstream(long)
     const given = options()
