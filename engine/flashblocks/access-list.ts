@@ -101,7 +101,7 @@ function slotOf(rlp: Bytes, address: Bytes, at: number): Bytes {
   return key
 }
 
-/** Gives the offset of the first item of the list at `at`. @throws {Refusal} where there is no list */
+/** Gives the offset of the first item of the list at `at`. @throws {Refusal} for no list */
 function* listAt(rlp: Bytes, at: number): Generator<number, void> {
   if (rlp[at]! < 0xc0) throw new Refusal(MALFORMED, 'a list')
   const { start, next } = spanAt(rlp, at)
