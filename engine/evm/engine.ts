@@ -83,12 +83,6 @@ export type Limits = {
   readonly fuel?: number
   /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
   readonly isExpired?: () => boolean
-  /**
-   * It is run where others wait for the thread: 'stopped' for its deadline at its first look at the bounds (0.05 to 0.5 ms of plain opcodes,
-   * up to 2 ms of MULMOD, EXP and KECCAK256), before a precompiled contract that may take as long, or where a frame wants more than 64 kB.
-   * The reference engine looks at `isExpired` alone.
-   */
-  readonly isShort?: boolean
   /** Bytes of EVM memory of one frame of a call. undefined, as in a block: what its gas can buy. */
   readonly memoryBytes?: number
   /**

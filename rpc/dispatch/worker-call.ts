@@ -59,19 +59,17 @@ type RunnerParts = {
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly onBug: (error: unknown, method: string) => void
-  /** Runs are short ones (evm/engine.ts). */
-  readonly isShort?: boolean
   /** State is fetched as it is read (collecting.ts); undefined: all of it is there. */
   readonly lazy?: LazyCalls | undefined
 }
 
 export function createCallRunner(parts: RunnerParts): CallRunner {
-  const { reader, chain, engine, limits, methods, now, lazy, isShort = false } = parts
+  const { reader, chain, engine, limits, methods, now, lazy } = parts
   const views = taskViews({ reader, chain, engine, kept: lazy })
   /** Of the running call. */
   const [output, reads] = [new PieceWriter(), new ToldReads(limits.resultCacheReads)]
   const replays = lazy?.replays(keptReplays()) ?? keptReplays()
-  const shared = { chain, limits, now, output, replays, isShort, ...ofLazy(lazy) }
+  const shared = { chain, limits, now, output, replays, ...ofLazy(lazy) }
 
   /** @param on another one than the calls' own: the call shares no session with others then */
   function run(

@@ -56,8 +56,6 @@ export type PoolContext = MethodContext & {
   readonly stateOf: (block: Block) => CallState
   /** State is fetched as it is read: there is no trie. */
   readonly isLazy: boolean
-  /** Runs are short ones (evm/engine.ts). */
-  readonly isShort?: boolean
   /** State was missing: what comes out of the call will not be believed (evm/engine.ts: Limits). */
   readonly isLost?: (() => boolean) | undefined
   /** Hears what the call will read for certain: of use where it has to be fetched. undefined: all state is there. */
@@ -126,8 +124,6 @@ export type Method = {
   readonly lateData: LateData | undefined
   /** The block whose transactions a worker replays for it, which it may have done for another call; undefined: it replays none. */
   readonly replays: Replays | undefined
-  /** It is one run of the engine and little else: as short as that is. */
-  readonly isSingleRun: boolean
   /** Changes something, so that it never runs twice for one request. */
   readonly hasEffect: boolean
   /** Waits for events: holds no lease, and no other item of its batch waits for it. */
@@ -181,7 +177,6 @@ type Definition<P extends Params, R, C> = {
   readonly follows?: Follows
   readonly lateData?: LateData
   readonly replays?: (view: ChainView, ...values: Values<P>) => Bytes | undefined
-  readonly isSingleRun?: boolean
   readonly hasEffect?: boolean
   readonly isWaiting?: boolean
   readonly isPure?: boolean
@@ -234,7 +229,6 @@ function build<P extends Params, R>(
     follows: definition.follows,
     lateData: definition.lateData,
     replays: replays && ((view, values) => replays(view, ...(values as Values<P>))),
-    isSingleRun: definition.isSingleRun ?? false,
     hasEffect: definition.hasEffect ?? false,
     isWaiting: definition.isWaiting ?? false,
     cost: typeof cost === 'function' ? cost : () => cost,

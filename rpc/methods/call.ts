@@ -42,7 +42,6 @@ export const eth_call = poolMethod({
   basis: 'about',
   // A call reads the state by its reader alone, and is told the block's fields.
   follows: followsBlock(ABOUT, 3),
-  isSingleRun: true,
   params: paramsAt(LATEST),
   result: bytesResult('Return data'),
   handler(context, request, at, stateOverrides, blockOverrides) {

@@ -7,12 +7,7 @@ import type { Runs } from './lane.ts'
 import { bytesOf } from './pieces.ts'
 
 /** Of a method, what the pool needs to know. */
-export type PoolMethod = {
-  readonly name: string
-  readonly runs: Runs
-  /** It is one run of the engine and little else. */
-  readonly isSingleRun?: boolean
-}
+export type PoolMethod = { readonly name: string; readonly runs: Runs }
 export type PoolCall = {
   readonly method: PoolMethod
   readonly params: readonly unknown[]

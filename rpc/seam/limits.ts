@@ -258,12 +258,6 @@ export const LIMITS = {
     'logs of folded blocks that the workers keep, all together; 0 is off',
     0,
   ),
-  nearTurnMs: limit(
-    0,
-    'ms',
-    'short calls that the front runs itself in one turn of its loop; 0 is none',
-    0,
-  ),
   resultCacheReads: limit(
     512,
     'items',

@@ -373,7 +373,6 @@ describe('metrics', () => {
           replays: { kept: 2, begun: 1 },
         }),
         keptLogs: () => ({ blocks: 8 }),
-        near: () => ({}),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
         bootstrap: () => ({ copies: 1 }),

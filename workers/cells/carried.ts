@@ -53,7 +53,7 @@ export function passedOn(method: CarriedMethod, pass: PassOn): Method {
     })),
     runs: 'front',
     ...{ about: undefined, basis: undefined, follows: undefined, lateData: undefined },
-    ...{ ofLong: undefined, replays: undefined, isPure: false, isSingleRun: false },
+    ...{ ofLong: undefined, replays: undefined, isPure: false },
     cost: () => 1,
     decode: (wire) => wire,
     async invoke(context, wire) {

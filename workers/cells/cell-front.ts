@@ -1,5 +1,7 @@
 /** The front of a cell: what it reads and runs is its own, what there is once it asks of the main thread. */
+import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
+import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { openWaitingReader } from '../../engine/txpool/shared/reader.ts'
 import { openSharedShown } from '../../rpc/events/shared-shown.ts'
@@ -15,10 +17,9 @@ import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.
 import { HEALTH_PROBE_MS, type ToldReadiness } from '../observe/health.ts'
 import { SAMPLE_MS } from '../observe/load.ts'
 import { createCellMetrics, type FrontMetrics } from '../observe/metrics.ts'
-import { loadLater } from '../pool/later.ts'
+import { prepareLater } from '../pool/later.ts'
 import { type OpenedPool, openPool } from '../pool/open.ts'
 import { probePool } from '../pool/probe.ts'
-import { openReading } from '../pool/reading.ts'
 import type { NodeContext } from '../process/context.ts'
 import { SERVER_MS } from '../process/lifecycle.ts'
 import { watchHeaps } from '../thread/heaps.ts'
@@ -63,8 +64,14 @@ export async function openCellFront(
   const chain = chainSpec(node.chain)
   const now = openClock(node.clock)
   const database = attachDatabase(node.database)
-  const reading = openReading(config, { chain, database, views: node.views }, node.thread)
-  const opened = openPool(context, { chain, database, shared: node }, { ...reading, ...data })
+  const row = { thread: node.thread, front: node.thread, latest: config.latest }
+  const store = openStore(database)
+  const reader = openChainReader({ ...row, views: node.views, store, chain })
+  const opened = openPool(
+    context,
+    { database, shared: node },
+    { ...data, front: node.thread, reader },
+  )
   const executor = createVerifier({
     ...{ executor: opened.pool, limits: config.limits, now, random: Math.random },
     ...{ share: config.verifySample, report: context.reporter.report },
@@ -89,7 +96,7 @@ export async function openCellFront(
   const remote = openRemote(data, link)
   const front = await createFront({
     ...remote.parts,
-    ...{ config, chain, reader: reading.reader, executor, feed, now },
+    ...{ config, chain, reader, executor, feed, now },
     ...{ log: context.log, report: context.reporter.report },
     bootstrap: bootstrapDoor(
       config.bootstrapTokenFile,
@@ -105,7 +112,7 @@ export async function openCellFront(
   context.lifecycle.onStop('the server', front.close, { leastMs: SERVER_MS })
   const probe = () => void tellProbe(opened, link, now)
   watchFromNowOn(context, { probe, tellLoad })
-  loadLater(context, opened)
+  prepareLater(context, opened.pool)
   return {
     ...{ front, metrics },
     pool: opened.pool.stats,
@@ -203,7 +210,7 @@ function metricsOf(parts: {
 }): FrontMetrics {
   const { opened, executor, feed, later } = parts
   const sources = {
-    ...{ pool: opened.pool.stats, keptLogs: opened.keptLogs, near: opened.near },
+    ...{ pool: opened.pool.stats, keptLogs: opened.keptLogs },
     holds: () => later.front?.holds() ?? {},
     feed: () => (feed === undefined ? {} : { subscribers: feed.subscribers, ...feed.counts }),
     front: () => later.front?.stats() ?? {},

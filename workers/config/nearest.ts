@@ -1,4 +1,5 @@
 /** The valid name that a mistyped one most likely meant. */
+import { reasonGone } from './gone.ts'
 
 /** @returns the name that is meant, or undefined where none is near. Of equally near ones the shortest, then the first. */
 export function nearest(name: string, names: Iterable<string>): string | undefined {
@@ -17,6 +18,8 @@ export function nearest(name: string, names: Iterable<string>): string | undefin
  * @param otherwise says where the names are listed, for a name that none is near
  */
 export function hint(name: string, names: Iterable<string>, otherwise: string): string {
+  const reason = reasonGone(name)
+  if (reason !== undefined) return `; it is gone: ${reason}`
   const meant = nearest(name, names)
   return meant === undefined ? `; ${otherwise}` : `; nearest: ${meant}`
 }

@@ -105,7 +105,7 @@ export function openParts(
   const bootstrap = bootstrapOf(context, started)
   const metrics = createMetrics(
     {
-      ...{ pool: pool.stats, keptLogs: started.keptLogs, near: started.near },
+      ...{ pool: pool.stats, keptLogs: started.keptLogs },
       holds: () => later.front?.holds() ?? {},
       feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
       txpool: () => ({ ...transactions.stats(), ...toldStats(later) }),

@@ -25,7 +25,7 @@ import { startAdmin } from '../observe/admin.ts'
 import { agentLine, startAgent } from '../observe/agent.ts'
 import { HEALTH_PROBE_MS } from '../observe/health.ts'
 import { modeOf } from '../observe/live.ts'
-import { loadLater } from '../pool/later.ts'
+import { prepareLater } from '../pool/later.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import { SERVER_MS } from '../process/lifecycle.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
@@ -250,11 +250,7 @@ async function becomeReady(
   }
   pool.saveCompiled()
   saveCompiled()
-  // Short calls are run where clients are.
-  loadLater(
-    { config, lifecycle },
-    { pool, openNear: config.frontThreads > 1 ? undefined : parts.openNear },
-  )
+  prepareLater({ config, lifecycle }, pool)
 }
 
 /** undefined: the chain starts with this start, or its directory ends with it. */

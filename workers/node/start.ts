@@ -1,8 +1,9 @@
 /** Starts a node. The threads are started first: they load while this one loads the rest of itself. */
+import { openChainReader } from '../../engine/chain/reader.ts'
+import { openStore } from '../../engine/storage/blocks/store.ts'
 import { isFetched } from '../../rpc/seam/ports.ts'
 import { openData } from '../data/open.ts'
 import { openPool } from '../pool/open.ts'
-import { openReading } from '../pool/reading.ts'
 import type { NodeContext } from '../process/context.ts'
 import { checkOpenFiles } from '../process/open-files.ts'
 import { watchHeaps } from '../thread/heaps.ts'
@@ -25,9 +26,11 @@ export async function startNode(asked: NodeContext, role: Role): Promise<Served 
   context.lifecycle.onStop('the watch over heaps', watch.stop)
   const threads = startChainThreads(context, data, role)
   const { chain, database, shared } = data
-  const reading = openReading(config, { chain, database, views: shared.views }, FRONT_ROW)
+  const row = { thread: FRONT_ROW, front: FRONT_ROW, latest: config.latest }
+  const store = openStore(database)
+  const reader = openChainReader({ ...row, views: shared.views, store, chain })
   const opened = openPool(context, data, {
-    ...reading,
+    ...{ front: FRONT_ROW, reader },
     claims: createClaims(division.own),
     threads: division.own,
     allThreads: allThreads(division),
@@ -36,7 +39,6 @@ export async function startNode(asked: NodeContext, role: Role): Promise<Served 
   const now = openClock(shared.clock)
   context.lifecycle.onStop('the clock', beat(now))
   const { serve } = await import('./serving.ts')
-  const { reader } = reading
   return serve(context, { ...data, ...opened, threads, reader, heaps: watch.heaps, now }, role)
 }
 

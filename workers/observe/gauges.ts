@@ -21,7 +21,6 @@ export type FrontSources = {
     readonly replays: Readonly<Record<string, number>>
   }
   readonly keptLogs: () => Readonly<Record<string, number>>
-  readonly near: () => Readonly<Record<string, number>>
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
@@ -79,11 +78,6 @@ export function addFrontGauges(registry: Registry, sources: FrontSources): void 
       'pool_kept_logs',
       'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
       sources.keptLogs,
-    ],
-    [
-      'pool_near',
-      'short calls since the start that the front has answered itself, or begun and passed on to a worker',
-      sources.near,
     ],
     [
       'verified_calls',

@@ -1,22 +1,15 @@
-/** What a front and its pool load when they have started, and nobody waits for it. */
+/** Loads what verified calls need when the node has started, so that no start waits for it. */
 import type { NodeContext } from '../process/context.ts'
-import type { OpenedPool } from './open.ts'
+import type { Pool } from './pool.ts'
 
-/** What verified calls need is loaded before one comes, and before memory counts as warm. */
+/** It is loaded before memory counts as warm. */
 const PREPARE_MS = 5_000
-/** Who asks at once is answered first. */
-const NEAR_MS = 2_000
 
-/** `openNear`: undefined where this thread runs no short calls. */
-export function loadLater(
+export function prepareLater(
   { config, lifecycle }: Pick<NodeContext, 'config' | 'lifecycle'>,
-  {
-    pool,
-    openNear,
-  }: Pick<OpenedPool, 'pool'> & { readonly openNear: OpenedPool['openNear'] | undefined },
+  pool: Pick<Pool, 'prepare'>,
 ): void {
-  const later: NodeJS.Timeout[] = []
-  if (openNear !== undefined) later.push(setTimeout(openNear, NEAR_MS).unref())
-  if (config.verifySample > 0) later.push(setTimeout(pool.prepare, PREPARE_MS).unref())
-  lifecycle.onStop('what is loaded later', () => later.forEach(clearTimeout))
+  if (config.verifySample === 0) return
+  const timer = setTimeout(pool.prepare, PREPARE_MS).unref()
+  lifecycle.onStop('what verified calls need', () => clearTimeout(timer))
 }

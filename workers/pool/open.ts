@@ -1,8 +1,5 @@
 /** The pool as the node uses it: its workers read the chain, each with a row of leases of its own. */
-import { createRequire } from 'node:module'
 import type { ChainReader } from '../../engine/chain/types.ts'
-import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import type { Gate } from '../../engine/storage/blocks/gate.ts'
 import { isOutOfFiles } from '../../engine/storage/database/disk-advice.ts'
 import type { OpenedData } from '../data/open.ts'
 import type { NodeContext } from '../process/context.ts'
@@ -12,7 +9,6 @@ import { type Claims, releaseEnded } from '../thread/rows.ts'
 import { openClock } from '../thread/running-clock.ts'
 import type { PoolWorkerData } from './execute.ts'
 import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
-import type { Near, NearStats } from './near.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
 
 /** Kept for the end of its threads, whatever the parts before it take. */
@@ -25,41 +21,29 @@ export type OpenedPool = {
   readonly jobs: Inbox<PoolJob>
   readonly spent: Inbox<Spent>
   readonly keptLogs: () => ReturnType<typeof readKeptLogs>
-  /** From here on the front runs short calls itself. Takes some 50 ms of its thread, which no start waits for. */
-  openNear(): void
-  readonly near: () => NearStats
-}
-
-/** What the front reads the chain with. */
-export type FrontReading = {
-  /** Its row. */
-  readonly front: number
-  readonly reader: ChainReader
-  /** Before its store; undefined: the front runs no short calls. */
-  readonly gate: Gate | undefined
 }
 
 /** Where it stands among all that read. */
 export type PoolPlace = {
+  /** The row of its front, and what that reads the chain with. */
+  readonly front: number
+  readonly reader: ChainReader
   readonly claims: Claims
   readonly threads: number
   /** Of all pools. */
   readonly allThreads: number
 }
 
-const NO_NEAR: NearStats = { answered: 0, passedOn: 0 }
 /** Of one worker. */
 const HEAP_MB = 512
 
 export function openPool(
-  context: NodeContext,
-  { chain, database, shared }: Pick<OpenedData, 'chain' | 'database' | 'shared'>,
-  front: FrontReading & PoolPlace & { readonly isLazy: boolean },
+  { config, lifecycle, reporter, logOptions, fail }: NodeContext,
+  { database, shared }: Pick<OpenedData, 'database' | 'shared'>,
+  front: PoolPlace & { readonly isLazy: boolean },
 ): OpenedPool {
-  const { config, lifecycle, reporter, logOptions, fail } = context
   const { reader, isLazy, claims, threads } = front
   const { limits, latest } = config
-  let near: Near | undefined
   const keptLogs = createKeptLogs(claims.words.length)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
@@ -85,7 +69,6 @@ export function openPool(
       else reporter.report('worker_failed', { err: error })
     },
     onBroken: (error) => fail(`no pool thread can be started: ${error.message}`),
-    near: () => near,
     onJob: jobs.push,
     onSpent(address, cpuMs) {
       collecting.spent(cpuMs)
@@ -96,37 +79,5 @@ export function openPool(
   const collecting = createCollecting(pool.collect, isIdle)
   lifecycle.onStop('the collecting', collecting.stop)
   lifecycle.onStop('the pool', pool.stop, { leastMs: STOP_MS })
-  return {
-    ...{ pool, jobs, spent },
-    keptLogs: () => readKeptLogs(keptLogs),
-    openNear() {
-      const { gate } = front
-      near ??= gate && loadNear({ context, chain, reader, gate })
-      if (near !== undefined) lifecycle.onStop('the engine of the front', near.close)
-    },
-    near: () => near?.stats ?? NO_NEAR,
-  }
-}
-
-/** An engine of the front's own. */
-function loadNear(options: {
-  readonly context: NodeContext
-  readonly chain: ChainSpec
-  readonly reader: ChainReader
-  readonly gate: Gate
-}): Near {
-  const { context, ...reading } = options
-  const { reporter } = context
-  const load = createRequire(import.meta.url)
-  const { createNear } = load('./near.ts') as typeof import('./near.ts')
-  const { methods } = load(
-    '../../rpc/methods/index.ts',
-  ) as typeof import('../../rpc/methods/index.ts')
-  return createNear({
-    ...reading,
-    ...{ methods, limits: context.config.limits },
-    now: () => performance.now(),
-    onBug: (error, method) => reporter.report('call_failed', { err: error, method }),
-    onTrap: (reason) => reporter.report('engine_trapped', { reason }),
-  })
+  return { pool, jobs, spent, keptLogs: () => readKeptLogs(keptLogs) }
 }

@@ -13,9 +13,8 @@ import {
 import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
 import type { Limits } from '../../rpc/seam/limits.ts'
 import type { Clock } from '../thread/running-clock.ts'
-import { type Costs, CUT_US, createCosts, type Prediction } from './costs.ts'
+import { type Costs, CUT_US, createCosts } from './costs.ts'
 import type { HolderCounts } from './holders.ts'
-import type { Near, NearReply } from './near.ts'
 import { openPieceChannel } from './piece-channel.ts'
 import {
   apart,
@@ -46,8 +45,6 @@ export type PoolOptions = PoolThreadOptions & {
   readonly now: Clock
   /** The record that a call without one will read at least, when it is handed over now. */
   readonly newestRecord: () => number
-  /** What it answers at once the workers do not see; undefined: it answers nothing. */
-  readonly near?: () => Near | undefined
   readonly onJob?: (job: PoolJob) => void
   /** A client's call has run: for how long of a worker's processor. Also when it was stopped, or its worker ended under it. */
   readonly onSpent?: (address: string, cpuMs: number) => void
@@ -134,8 +131,6 @@ class PoolCalls {
 
   execute(call: PoolCall): Promise<PoolReply> {
     const prediction = this.#costs.classify(call, limiterKey(call.client.address))
-    const near = this.#options.near?.()?.run(call, prediction, this.#running.size === 0)
-    if (near !== undefined) return Promise.resolve(this.#answeredNear(call, prediction, near))
     return new Promise((resolve) => {
       const { client, lane, predicted, expected } = prediction
       const job: Job = {
@@ -154,14 +149,6 @@ class PoolCalls {
       this.#supervisor.watch()
       this.#flushSoon()
     })
-  }
-
-  #answeredNear(call: PoolCall, prediction: Prediction, { reply, micros }: NearReply): PoolReply {
-    this.#costs.learn(prediction, micros)
-    const times = { queuedMs: 0, runMs: micros / 1_000 }
-    call.onRun?.(times)
-    this.#options.onJob?.({ lane: prediction.lane, ...times })
-    return reply
   }
 
   /** Ends the calls that may read this record or an older one. */

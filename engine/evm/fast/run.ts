@@ -16,11 +16,6 @@ const CALL_MEMORY_BYTES = 64 << 20
 /** Bounds of an instance's linear memory, for a call and for a transaction in a block. */
 const CALL_LINEAR_BYTES = 256 << 20
 const BLOCK_LINEAR_BYTES = 1 << 30
-/** Of a frame: what it returns is text within 0.1 ms. */
-const SHORT_MEMORY_BYTES = 65_536
-/** Of what a precompiled contract hashes or copies in a short run: some 10 µs. */
-const SHORT_BYTES = 4_096
-const [SHA256, IDENTITY] = [2, 4]
 /** Gas that the module counts; nobody can use more. */
 const MOST_GAS = (1n << 63n) - 1n
 
@@ -35,7 +30,6 @@ type RunOptions = { readonly baseFee: bigint; readonly limits: Limits | undefine
 /** What hooks of a run need of it. */
 type Running = {
   isExpired: (() => boolean) | undefined
-  isShort: boolean
   /** What the last precompiled contract that failed said. */
   ofPrecompile: string
   isTraced: boolean
@@ -51,12 +45,7 @@ export function makeRunner(
 ): Runner {
   const { exports } = instance
   const reads = makeReads(instance, options)
-  const running: Running = {
-    isExpired: undefined,
-    isShort: false,
-    ofPrecompile: '',
-    isTraced: false,
-  }
+  const running: Running = { isExpired: undefined, ofPrecompile: '', isTraced: false }
   const calls = { ...reads.calls, ...NO_TELLER, ...boundCalls(instance, options.fast, running) }
   const wordsOf = (halt: number): string =>
     haltWords(halt, {
@@ -76,14 +65,11 @@ export function makeRunner(
         putMessage(instance, message, baseFee)
         prepare(instance, message.gas, limits)
         exports.refund.value = message.refund ?? 0n
-        // The look before the first opcode is not one of its time.
-        running.isShort = limits?.isShort === true
         end = runMessage(instance, message, running.isTraced)
       } catch (error) {
         end = endOf(instance, error, mark)
       } finally {
         running.isExpired = undefined
-        running.isShort = false
         missing = reads.end()
       }
       const [first, ...others] = missing
@@ -105,14 +91,13 @@ export function makeRunner(
 
 /** In a block nothing but gas bounds the memory of frames, so that no block is left to the reference engine for want of it. */
 function prepare({ exports }: Instance, gas: bigint, limits: Limits = {}): void {
-  const { fuel = Number.POSITIVE_INFINITY, memoryBytes, isShort = false } = limits
-  if (memoryBytes === undefined && !isShort) {
+  const { fuel = Number.POSITIVE_INFINITY, memoryBytes } = limits
+  if (memoryBytes === undefined) {
     const bytes = Math.min(memoryOfGas(gas), BLOCK_LINEAR_BYTES)
     exports.prepare(fuel, bytes, bytes, BLOCK_LINEAR_BYTES)
     return
   }
-  const most = isShort ? SHORT_MEMORY_BYTES : CALL_MEMORY_BYTES
-  const frameBytes = Math.min(memoryBytes ?? most, most)
+  const frameBytes = Math.min(memoryBytes, CALL_MEMORY_BYTES)
   exports.prepare(fuel, frameBytes, CALL_MEMORY_BYTES, CALL_LINEAR_BYTES)
 }
 
@@ -130,31 +115,25 @@ function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
   throw error
 }
 
-const isQuick = (contract: number, bytes: number): boolean =>
-  (contract === SHA256 || contract === IDENTITY) && bytes <= SHORT_BYTES
-
 /** Bounds, and what lies outside of the module. */
 function boundCalls(
   instance: Instance,
   fast: FastRules,
   running: Running,
 ): Pick<HostCalls, 'poll' | 'stop' | 'precompile'> {
-  const numbers = [...fast.precompiles.keys()]
   const contracts = [...fast.precompiles.values()]
   const poll = (): void => {
-    if (running.isShort || running.isExpired?.() === true) throw new Ended('deadline')
+    if (running.isExpired?.() === true) throw new Ended('deadline')
   }
   return {
     poll,
     stop(why) {
-      throw new Ended(running.isShort ? 'deadline' : STOPS[why]!)
+      throw new Ended(STOPS[why]!)
     },
     precompile(id, input, length) {
-      if (running.isShort && !isQuick(numbers[id - 1]!, length)) throw new Ended('deadline')
       const { layout } = instance
       const gas = instance.data.getBigInt64(layout.GAS, true)
-      const look = running.isShort ? () => {} : poll
-      const result = contracts[id - 1]!(instance.slice(input, length), gas, look)
+      const result = contracts[id - 1]!(instance.slice(input, length), gas, poll)
       if ('error' in result) {
         running.ofPrecompile = result.error
         return 1

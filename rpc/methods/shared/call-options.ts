@@ -44,9 +44,8 @@ export const runLimits = ({
   limits,
   isExpired,
   isLost,
-  isShort = false,
-}: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost' | 'isShort'>): RunLimits => ({
-  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost, isShort },
+}: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost'>): RunLimits => ({
+  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost },
 })
 
 export const stateOverridesOf = (

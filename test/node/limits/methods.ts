@@ -2,14 +2,7 @@
 import { expect } from 'vitest'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { gated } from '../../../engine/storage/blocks/gate.ts'
-import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { TrieAt } from '../../../engine/storage/types.ts'
-import { methods } from '../../../rpc/methods/index.ts'
-import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
-import { createNear } from '../../../workers/pool/near.ts'
 import { ChangingChain, NOTHING } from '../../fixtures/changing-chain.ts'
 import { CONTRACT, execute, log, SENDER, transfer } from '../../fixtures/executed.ts'
 import { type MemoryChain, memoryChain } from '../../fixtures/memory-chain.ts'
@@ -170,28 +163,6 @@ export const METHODS = {
     expect.toSatisfy((bytes) => bytes <= 100),
     cached('bytes'),
   ),
-  nearTurnMs: row(5, 1, async (limits) => {
-    const changing = new ChangingChain([CONTRACT, SENDER])
-    changing.payload({ timestamp: FAST_FROM }, [NOTHING, NOTHING])
-    changing.publish()
-    const { reader, chain } = changing
-    const near = createNear({
-      ...{ reader, chain, methods, limits: { ...DEFAULT_LIMITS, ...limits } },
-      gate: gated(openStore(memoryDatabase())),
-      now: () => 0,
-      onBug(error) {
-        throw error
-      },
-      onTrap() {},
-    })
-    const params = [{ to: contract }, 'pending']
-    const method = methods.get('eth_call')!
-    const bounds = { endpoint: 'flashblocks', record: undefined, deadline: 0 } as const
-    const call = { method, params, text: JSON.stringify(params), client: OWN_CLIENT, ...bounds }
-    const quick = { expected: 'quick', lane: 'light', predicted: 50, isShared: true } as const
-    near.run(call, { client: '', key: 'one', ...quick }, true)
-    return near.stats.answered
-  }),
   resultCacheReads: row(1, 0, async (limits) => {
     const chain = new ChangingChain([CONTRACT, SENDER])
     const { reader, onPublish, chain: spec } = chain

@@ -29,7 +29,7 @@ const MOST_INPUT_BYTES = 900_000
 const NO_POLLS: readonly Edit[] = [
   {
     file: 'engine/evm/fast/run.ts',
-    find: 'if (running.isShort || running.isExpired?.() === true)',
+    find: 'if (running.isExpired?.() === true)',
     replace: 'if (Date.now() === 0)',
   },
 ]

@@ -283,6 +283,20 @@ describe('refused in one line', () => {
     expect(problem(argv, environment)).toBe(line)
   })
 
+  test('a flag that is gone is named as such in every layer', () => {
+    const gone = 'it is gone: every call runs in a worker'
+    expect(problem(['dev', '--limit-near-turn-ms', '2'])).toBe(
+      `unknown flag --limit-near-turn-ms; ${gone}`,
+    )
+    expect(problem(['serve'], { FLASHNODE_LIMIT_NEAR_TURN_MS: '2' })).toBe(
+      `unknown variable FLASHNODE_LIMIT_NEAR_TURN_MS in the environment; ${gone}`,
+    )
+    const path = file('{"limit-near-turn-ms": 2}')
+    expect(problem(['dev', '--config', path])).toBe(
+      `unknown key "limit-near-turn-ms" in ${path}; ${gone}`,
+    )
+  })
+
   test('a beginning that many have is taken for one of these, wherever it stands', () => {
     for (const argv of ['dev', 'serve', 'config check', 'config dump serve'])
       expect(problem([...argv.split(' '), '--limt', '3'])).toMatch(

@@ -247,34 +247,6 @@ test('a deadline ends loops, long opcodes and calls in time', () => {
   }
 })
 
-describe('a short run', () => {
-  const limits = { isShort: true }
-  const stopped = { status: 'stopped', why: 'deadline' }
-  const CALLED = 'success'
-  const called = (contract: number, bytes: number) =>
-    `5f 5f 62${bytes.toString(16).padStart(6, '0')} 5f 5f 60${String(contract).padStart(2, '0')} 5a f1 50`
-  const loop = (times: number) =>
-    `62${times.toString(16).padStart(6, '0')} 5b 6001 90 03 80 6004 57`
-  test.each([
-    ['a loop without end', '5b 5f 56', stopped.status],
-    ['a loop of 300 turns', loop(300), CALLED],
-    ['a loop of 30,000 turns', loop(30_000), stopped.status],
-    ['ecrecover', called(1, 128), stopped.status],
-    ['sha256 of little', called(2, 4_096), CALLED],
-    ['sha256 of more', called(2, 4_097), stopped.status],
-    ['identity of little', called(4, 4_096), CALLED],
-    ['identity of more', called(4, 4_097), stopped.status],
-    ['modexp', called(5, 0), stopped.status],
-  ])('%s: %s', (_what, code, status) => {
-    const session = open(code)
-    const short = run(session, { gas: GAS }, limits)
-    if (status === CALLED) expect(short).toEqual(run(session, { gas: GAS }))
-    else expect(short).toEqual(stopped)
-    expect(run(session, { gas: 100_000n }).status).not.toBe('stopped')
-    session.close()
-  })
-})
-
 test('the clock is looked at for memory that grows and for what is returned', () => {
   // MB PUSH0 REVERT; and with a hundred calls of it: nothing but memory.
   const code = '5f5f5f5f5f 6003 5a f1 50'.repeat(100)
