@@ -106,7 +106,6 @@ async function nameByWord(
   names: readonly FlashblockPacket[],
 ): Promise<boolean> {
   for (const packet of names) {
-    if (isOfOtherHeight(state, block, packet.message.base!.parentHash)) continue
     if (!block.isProven && !isAllThere(state, block, packet)) continue
     const isSender = packet.before?.payloadId === block.payloadId
     const waitMs = isSender ? 0 : dropsIn(state, block, packet.feed)
@@ -114,6 +113,7 @@ async function nameByWord(
       wakeAt(state, state.options.now() + waitMs)
       continue
     }
+    if (isOfOtherHeight(state, block, packet.message.base!.parentHash)) continue
     if (block.state === 'open') {
       if (!(await addPostExec(state, block))) continue
       await closeNamed(state, block)

@@ -124,8 +124,9 @@ export class Feed {
     const delayMs = this.#baseMs + random.below(20)
     if (random.chance(mutations)) {
       const isChanged = (path: Path) => mayChange(message, path, this.#hasRefunds)
-      this.#deliver(spoilt(wire, { random, isChanged }), delayMs)
-      // Instead of what was sent, before it, or after it.
+      const laterMs = random.chance(0.5) ? random.between(5, 800) : 0
+      this.#deliver(spoilt(wire, { random, isChanged }), delayMs + laterMs)
+      // The changed message comes instead of what was sent, before it, or after it.
       if (random.chance(0.5)) return
     }
     const lateMs = random.chance(overtaken) ? random.between(30, 600) : random.below(5)

@@ -137,6 +137,17 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'nameIsOfItsHeight',
+    rule: 'without a trie, an index 0 of a wrong height does not give a block the hash of an ancestor',
+    edits: [
+      edit(
+        `${WRITER}/ends`,
+        '    if (isOfOtherHeight(state, block, packet.message.base!.parentHash)) continue\n',
+        '    if (block.index < -9 && isOfOtherHeight(state, block, packet.message.base!.parentHash)) continue\n',
+      ),
+    ],
+  },
+  {
     name: 'zerosAreNotCompared',
     rule: 'a hash that is not stated is not compared',
     edits: [
