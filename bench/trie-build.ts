@@ -1,5 +1,5 @@
 /** A trie of many slots written node by node from sorted hashes: memory for the hashes alone, nothing hashed twice. */
-import type { Bytes } from '../engine/primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../engine/primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
 import { nibbleAt } from '../engine/primitives/trie-root.ts'
@@ -97,7 +97,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     const path = Uint8Array.from({ length: end - depth }, (_, at) =>
       nibbleAt(place.key, depth + at),
     )
-    return write(newExtension(owner, path, { child: branch, raw: new Uint8Array(0) }), place)
+    return write(newExtension(owner, path, { child: branch, raw: NO_BYTES }), place)
   }
   const root = rootHash(build(0, leaves, 0))
   const { nonce, balance, codeHash } = ACCOUNT
@@ -105,7 +105,7 @@ export function buildTrie(database: Database, leaves: number): Bytes {
   const top = { key: prefix, depth: 0 }
   batch.put(
     'accountTrie',
-    nodeKey({ column: 'accountTrie', prefix: new Uint8Array(0) }, top),
+    nodeKey({ column: 'accountTrie', prefix: NO_BYTES }, top),
     encodeLeaf(owner.slab, { key: prefix, value }, 0),
   )
   batch.commit()

@@ -2,7 +2,7 @@
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { chainOfGenesis } from '../../engine/chainspec/registry.ts'
-import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, quantity } from '../../engine/primitives/hex.ts'
 import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../../engine/primitives/rlp.ts'
@@ -23,14 +23,13 @@ type Account = {
 export const addressOf = (index: number): Bytes =>
   keccak256(bigintToBytes(BigInt(index), 8)).subarray(12)
 
-const NO_CODE: Bytes = new Uint8Array(0)
 function accountOf(index: number): Account {
   const isContract = index % 10 === 0
   const kind = Math.floor(index / 10) % 64
   return {
     nonce: BigInt(index % 3),
     balance: BigInt(index) * 10n ** 12n + 1n,
-    code: isContract ? Uint8Array.of(0x60, kind, 0x00) : NO_CODE,
+    code: isContract ? Uint8Array.of(0x60, kind, 0x00) : NO_BYTES,
     slots: isContract ? [1n, 2n, 3n, 4n].map((value) => value * BigInt(kind + 1)) : [],
   }
 }
@@ -53,7 +52,7 @@ function storageRootOf({ slots }: Account): Bytes {
 
 /** Without keeping anything but the order of the hashes. */
 function stateRootOf(size: number): Bytes {
-  const builder = buildTrie({ column: 'accountTrie', prefix: NO_CODE }, { put: () => {} })
+  const builder = buildTrie({ column: 'accountTrie', prefix: NO_BYTES }, { put: () => {} })
   const words = sortedHashes(size, (index) => keccak256(addressOf(index)))
   for (let at = 0; at < size; at++) {
     const index = indexIn(words, at)

@@ -1,5 +1,5 @@
 /** Logs of folded blocks in the form they are stored in, without the rest of their blocks: what a search looks through, and keeps for the next. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { countStoredLogs, storedLogs } from '../primitives/receipt-codec.ts'
 import { nextAt, startAt } from '../primitives/rlp.ts'
 import { type Slab, take } from '../primitives/slab.ts'
@@ -21,7 +21,7 @@ export function packLogRows(
   slab: Slab,
 ): LogRows | undefined {
   if (!hasLogs(header))
-    return { number, hash, bloom: NO_BLOOM, timestamp: 0n, transactionCount: 0, packed: NOTHING }
+    return { number, hash, bloom: NO_BLOOM, timestamp: 0n, transactionCount: 0, packed: NO_BYTES }
   if (body === undefined || receipts === undefined) return undefined
   const lists = receipts.map(storedLogs)
   const size = lists.reduce((sum, list) => sum + (list.length > 0 ? LOGS_AT + list.length : 0), 0)
@@ -116,4 +116,3 @@ const wordAt = (bytes: Bytes, at: number): number =>
 
 const BLOOM_BYTES = 256
 const NO_BLOOM: Bytes = new Uint8Array(BLOOM_BYTES)
-const NOTHING: Bytes = new Uint8Array(0)

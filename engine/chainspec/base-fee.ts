@@ -1,5 +1,5 @@
 /** The base fee of the next block, and the parameters of it that extraData carries (execution rules of Holocene and Jovian). */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { bigintToBytes, bytesToBigint, concatBytes } from '../primitives/words.ts'
 import { INITIAL_BASE_FEE } from './genesis.ts'
@@ -36,7 +36,7 @@ export function encodeExtraData(
   parameters: FeeParameters,
   version: Rules['extraDataVersion'],
 ): Bytes {
-  if (version === undefined) return new Uint8Array(0)
+  if (version === undefined) return NO_BYTES
   const constants = concatBytes(
     Uint8Array.of(version),
     bigintToBytes(parameters.denominator, 4),

@@ -1,5 +1,5 @@
 /** genesis.json, as geth and op-geth write it → what a chain is. */
-import type { Bytes, Hex } from '../primitives/bytes.ts'
+import { type Bytes, type Hex, NO_BYTES } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { ChainError } from './error.ts'
 import { checkOrder, fillBrought } from './fork-times.ts'
@@ -112,9 +112,7 @@ function fieldsOf(file: Json<FileKey>): GenesisFields {
     gasLimit: uint('gasLimit', 4_712_388n),
     gasUsed: uint('gasUsed', 0n),
     difficulty: uint('difficulty', 0n, 256),
-    extraData: given(file.extraData)
-      ? bytesOf(file.extraData, 'genesis.extraData')
-      : new Uint8Array(0),
+    extraData: given(file.extraData) ? bytesOf(file.extraData, 'genesis.extraData') : NO_BYTES,
     nonce: bigintToBytes(uint('nonce', 0n), 8),
     mixHash: fixed('mixHash', 32),
     coinbase: fixed('coinbase', 20),

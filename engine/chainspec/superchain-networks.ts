@@ -4,7 +4,7 @@
  * from its genesis files, and give the hashes that it states. Times of Lagoon and of World Chain's
  * Karst are those of the releases op-reth v2.10.0 and op-node v1.19.6.
  */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_ROOT } from '../primitives/keccak.ts'
 import { fillBrought } from './fork-times.ts'
@@ -73,7 +73,7 @@ function networkOf({ name, chainId, blockTime, times, fees, ...of }: Stated): Ne
 }
 
 const BEDROCK_BLOCK = 105_235_063n
-const NO_EXTRA_DATA = { extraData: new Uint8Array(0) }
+const NO_EXTRA_DATA = { extraData: NO_BYTES }
 
 const MAINNETS: readonly Stated[] = [
   {

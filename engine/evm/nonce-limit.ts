@@ -1,4 +1,5 @@
 /** EIP-2681: an account whose nonce is 2^64 − 1 creates nothing. */
+import { NO_BYTES } from '../primitives/bytes.ts'
 import type { Message, Outcome, Session, TraceSink } from './engine.ts'
 import { NONCE_OVERFLOW } from './halt-reason.ts'
 
@@ -17,6 +18,6 @@ export function refusedCreation(
   if (to !== undefined || session.account(from).nonce !== 0n) return undefined
   session.setNonce(from, MAX_NONCE)
   trace?.enter?.('CREATE', from, undefined, value, gas, input)
-  trace?.exit?.(NONCE_OVERFLOW, 0n, new Uint8Array(0))
+  trace?.exit?.(NONCE_OVERFLOW, 0n, NO_BYTES)
   return { status: 'halt', reason: NONCE_OVERFLOW, gasLeft: gas }
 }

@@ -1,7 +1,7 @@
 /** Keccak-256 by the WebAssembly of hash-wasm, compiled when this module is loaded; the only file that reads that package. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 
 /**
  * What that WebAssembly exports. The package itself compiles it behind a promise, which no module may await: V8 aborts the process when a
@@ -55,7 +55,7 @@ function hashInParts(data: Bytes): void {
 }
 
 /** Of no bytes: the code hash of an account without code. */
-export const EMPTY_HASH: Bytes = keccak256(new Uint8Array(0))
+export const EMPTY_HASH: Bytes = keccak256(NO_BYTES)
 /** Root of a trie that holds nothing. */
 export const EMPTY_ROOT: Bytes = keccak256(Uint8Array.of(0x80))
 /** Of an empty RLP list: the ommers of every block since the merge. */

@@ -1,5 +1,5 @@
 /** Receipts ↔ bytes: the consensus form that roots are made of, and the stored form that loses nothing. And the bloom of their logs. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
 import type { L1Fee, Log, LogSummary, Receipt } from './receipt.ts'
 import {
@@ -41,7 +41,7 @@ export function encodeStoredReceipt(receipt: Receipt): Bytes {
       : statusAndRoot(receipt.status, receipt.root),
     rlpUint(receipt.cumulativeGasUsed),
     rlpUint(receipt.gasUsed),
-    isZero(receipt.logsBloom) ? EMPTY : receipt.logsBloom,
+    isZero(receipt.logsBloom) ? NO_BYTES : receipt.logsBloom,
     receipt.logs.map(logItems),
     receipt.contractAddress ?? ABSENT,
     rlpUint(receipt.effectiveGasPrice),
@@ -135,7 +135,6 @@ export function bloomHas(bloom: Bytes, item: Bytes): boolean {
 }
 
 const BLOOM_BYTES = 256
-const EMPTY: Bytes = new Uint8Array(0)
 const ABSENT: readonly RlpItem[] = []
 /** A loop: `every` calls a function for each byte of each receipt. */
 function isZero(bytes: Bytes): boolean {

@@ -1,5 +1,5 @@
 /** RLP items that follow each other in a stream too long for one buffer. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { RlpError } from './rlp.ts'
 import { concatBytes } from './words.ts'
 
@@ -17,7 +17,7 @@ export async function* rlpItems(
   /** Of the item in progress; undefined: not enough of it is there. */
   let wanted: number | undefined
   const joined = (): Bytes => {
-    const [first = NOTHING] = parts
+    const [first = NO_BYTES] = parts
     if (parts.length !== 1) parts = [concatBytes(...parts)]
     return parts[0] ?? first
   }
@@ -42,7 +42,6 @@ export async function* rlpItems(
     throw new RlpError(`rlp: the stream ends within an item, after ${length} bytes of it`)
 }
 
-const NOTHING: Bytes = new Uint8Array(0)
 /** No prefix is longer. */
 const PREFIX_BYTES = 9
 

@@ -1,5 +1,5 @@
 /** Recursive Length Prefix (Ethereum yellow paper, appendix B): strict both ways, geth's words for what is wrong. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { bigintToBytes, byteLength, bytesToBigint } from './words.ts'
 
 export type RlpItem = Bytes | readonly RlpItem[]
@@ -86,7 +86,7 @@ export function nextAt(data: Bytes, at: number): number {
 /** An unsigned number as RLP wants it: big-endian without leading zeros, zero is empty. @throws {RangeError} when negative. */
 export function rlpUint(value: bigint | number): Bytes {
   if (value < 0) throw new RangeError(`RLP has no negative numbers: ${value}`)
-  if (value === 0 || value === 0n) return EMPTY
+  if (value === 0 || value === 0n) return NO_BYTES
   return bigintToBytes(BigInt(value), byteLength(value))
 }
 
@@ -126,7 +126,6 @@ export class RlpError extends Error {
   override name = 'RlpError'
 }
 
-const EMPTY: Bytes = new Uint8Array(0)
 /** A block nests six deep (block, transactions, transaction, access list, entry, keys). */
 const MAX_DEPTH = 16
 const isBytes = (item: RlpItem): item is Bytes => item instanceof Uint8Array

@@ -1,5 +1,5 @@
 /** Transactions of every type ↔ their envelopes (EIP-2718), signed and recovered; geth's words for what is wrong. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
 import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
 import { MAX_LOW_S, recoverAddress, sign } from './signature.ts'
@@ -134,7 +134,7 @@ export function signingHash(transaction: UnsignedTransaction): Bytes {
   // The last three fields are the signature.
   const items = writeFields(fieldsOf(transaction).slice(0, -3), transaction)
   if (transaction.type === 0 && transaction.chainId !== undefined)
-    items.push(rlpUint(transaction.chainId), EMPTY, EMPTY)
+    items.push(rlpUint(transaction.chainId), NO_BYTES, NO_BYTES)
   return keccak256(envelope(transaction.type, items))
 }
 
@@ -197,7 +197,6 @@ export function createAddress(from: Bytes, nonce: bigint): Bytes {
   return keccak256(encodeRlp([from, rlpUint(nonce)])).slice(12)
 }
 
-const EMPTY: Bytes = new Uint8Array(0)
 const TYPE_NOT_SUPPORTED = 'transaction type not supported'
 const INVALID_SIGNATURE = 'invalid sender: invalid transaction v, r, s values'
 

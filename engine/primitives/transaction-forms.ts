@@ -1,5 +1,5 @@
 /** The fields of each type of transaction in their order, and how each kind of field is read and written. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { checkRlp, RlpError, type RlpItem, readFixed, readUint, rlpUint, spanAt } from './rlp.ts'
 import type { AccessList, Authorization, GasRefund, Transaction } from './transaction.ts'
 
@@ -199,7 +199,7 @@ function writeField(kind: Kind, value: unknown): RlpItem {
     case 'uint256':
       return rlpUint(value as bigint)
     case 'to':
-      return (value as Bytes | undefined) ?? EMPTY
+      return (value as Bytes | undefined) ?? NO_BYTES
     case 'bool':
       return rlpUint(value === true ? 1 : 0)
     case 'accessList':
@@ -222,8 +222,6 @@ function writeField(kind: Kind, value: unknown): RlpItem {
       return value as RlpItem
   }
 }
-
-const EMPTY: Bytes = new Uint8Array(0)
 
 type Kind =
   | 'uint64'

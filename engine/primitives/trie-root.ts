@@ -1,5 +1,5 @@
 /** Root of a Merkle Patricia trie that is known whole: built once from sorted keys, nothing is kept. */
-import type { Bytes } from './bytes.ts'
+import { type Bytes, NO_BYTES } from './bytes.ts'
 import { EMPTY_ROOT, keccak256 } from './keccak.ts'
 import { encodeRlp, type RlpItem } from './rlp.ts'
 import { compareBytes } from './words.ts'
@@ -41,8 +41,6 @@ function reference(node: RlpItem): RlpItem {
   return encoded.length < 32 ? node : keccak256(encoded)
 }
 
-const EMPTY: Bytes = new Uint8Array(0)
-
 /** Entries in the order of their keys, from `from` up to `to`. */
 export type EntryRange = {
   readonly entries: readonly TrieEntry[]
@@ -67,9 +65,11 @@ export function nodeOf(range: EntryRange, depth: number): RlpItem {
   for (let nibble = 0, at = from; nibble < 16; nibble++) {
     const start = at
     while (at < to && nibbleAt(entries[at]!.key, depth) === nibble) at++
-    children.push(at === start ? EMPTY : referenceOf({ ...range, from: start, to: at }, depth + 1))
+    children.push(
+      at === start ? NO_BYTES : referenceOf({ ...range, from: start, to: at }, depth + 1),
+    )
   }
-  return [...children, EMPTY]
+  return [...children, NO_BYTES]
 }
 
 const referenceOf = (range: EntryRange, depth: number) =>

@@ -1,5 +1,5 @@
 /** Single reads in plain values, for callers that are not in a hot loop. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { decodeAccount } from './account-codec.ts'
 import type { AccountState } from './diff.ts'
 import { ACCOUNT_WORDS, MissingError, SLOT_WORDS, type StateReader } from './reader.ts'
@@ -25,7 +25,7 @@ export function readSlot(reader: StateReader, address: Bytes, key: Bytes): Bytes
 /** Empty when there is none. @throws {MissingError} {ViewError} */
 export function readCode(reader: StateReader, address: Bytes): Bytes {
   const account = readAccount(reader, address)
-  if (account === undefined) return new Uint8Array(0)
+  if (account === undefined) return NO_BYTES
   const code = reader.code(account.codeHash)
   if (code === 'missing') throw new MissingError({ kind: 'code', hash: account.codeHash })
   return code

@@ -1,7 +1,7 @@
 /** The tree of call frames that callTracer and flatCallTracer are made of. */
 import type { TraceSink } from '../evm/engine.ts'
 import { revertReason } from '../evm/revert-reason.ts'
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import type { Log } from '../primitives/receipt.ts'
 import { type TraceBudget, TracerError, type TraceScene } from './types.ts'
 
@@ -97,7 +97,7 @@ export class Frames {
       gas: depth === 0 ? (this.#scene?.gasLimit ?? gas) : gas,
       gasUsed: 0n,
       input: input.slice(),
-      output: NOTHING,
+      output: NO_BYTES,
       error: undefined,
       revertReason: undefined,
       calls: [],
@@ -140,7 +140,7 @@ export class Frames {
       gas: gasLimit,
       gasUsed: gasLimit,
       input,
-      output: NOTHING,
+      output: NO_BYTES,
       error: 'insufficient balance for transfer',
       revertReason: undefined,
       calls: [],
@@ -149,7 +149,6 @@ export class Frames {
   }
 }
 
-const NOTHING: Bytes = new Uint8Array(0)
 /** About what a frame takes as text without its data. */
 const FRAME_BYTES = 300
 

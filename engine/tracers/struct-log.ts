@@ -1,7 +1,7 @@
 /** The struct logger: every step of the run, written as it happens, as debug_trace* shows it when no tracer is named. */
 import type { StepText, TraceStep } from '../evm/engine.ts'
 import { opcodeName } from '../evm/opcodes.ts'
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { bigintToBytes } from '../primitives/words.ts'
 import { hexText, quantityText, stringText, writeHex } from './json.ts'
@@ -26,7 +26,7 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
   let depth = 0
   let gas = 0n
   let error: string | undefined
-  let output: Bytes = new Uint8Array(0)
+  let output: Bytes = NO_BYTES
 
   /** Steps whose text the engine has written. */
   function write(text: Bytes, steps: number): void {

@@ -1,5 +1,5 @@
 /** The histories of accounts and slots: of each block exactly the rows of what it changed. Sums say whether, without a list of them. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { checksum } from '../primitives/checksum.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_HASH, keccak256 } from '../primitives/keccak.ts'
@@ -25,7 +25,7 @@ export function* sumHistory(verifying: Verifying): Generator<undefined, HistoryS
   const sums = new BigUint64Array(Math.max(0, store.foldHead().number - first + 1))
   const firstOf = firstValues(verifying)
   for (const column of COLUMNS) {
-    let last: Bytes = ABSENT
+    let last: Bytes = NO_BYTES
     for (const { key, value } of database.scan(column, ALL)) {
       const number = decodeNumber(key, key.length - 8)
       counts.history++
@@ -44,14 +44,13 @@ export function* sumHistory(verifying: Verifying): Generator<undefined, HistoryS
   return {
     check(number, rows) {
       let sum = 0n
-      for (const row of rows) sum += sumOf(withNumber(row.key, number), row.before ?? ABSENT)
+      for (const row of rows) sum += sumOf(withNumber(row.key, number), row.before ?? NO_BYTES)
       if (BigInt.asUintN(64, sum) !== sums[number - first]) nameRows(verifying, number, rows)
     },
   }
 }
 
 const sumOf = (key: Bytes, value: Bytes): bigint => checksum(concatBytes(key, value))
-const ABSENT: Bytes = new Uint8Array(0)
 
 /** Which rows of a block are others: looked at one by one, then those that are too many. */
 function nameRows(verifying: Verifying, block: number, rows: readonly DiffRow[]): void {
@@ -63,7 +62,7 @@ function nameRows(verifying: Verifying, block: number, rows: readonly DiffRow[])
     const row = database.get(columnsOf(key).history, own)
     const place = { where: columnsOf(key).history, key: own, block }
     if (row === undefined) findings.add(place, `is missing: block ${block} changed it`)
-    else if (!equalBytes(row, before ?? ABSENT))
+    else if (!equalBytes(row, before ?? NO_BYTES))
       findings.add(place, `is ${bytesToHex(row)}, before block ${block} it was another`)
   }
   for (const column of COLUMNS)
@@ -87,5 +86,5 @@ function firstValues({ store, chain }: Verifying): ((key: Bytes) => Bytes) | und
     for (const { key, value } of storage)
       if (value.some((byte) => byte !== 0)) values.set(latin1(slotKey(address, key)), value)
   }
-  return (key) => values.get(latin1(key)) ?? ABSENT
+  return (key) => values.get(latin1(key)) ?? NO_BYTES
 }

@@ -1,5 +1,5 @@
 /** The state after any block that is kept, read from flat state and history, or from the diffs of blocks that are not folded. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { Presence, StateReader } from '../state/reader.ts'
@@ -61,7 +61,7 @@ export function pastState(
   return {
     account: (address, out, at) => put(bytesOf(address).slice(), out, at),
     slot: (address, key, out, at) => put(slotKey(bytesOf(address), bytesOf(key)), out, at),
-    code: (hash) => (equalBytes(hash, EMPTY_HASH) ? NO_CODE : (store.code(hash) ?? 'missing')),
+    code: (hash) => (equalBytes(hash, EMPTY_HASH) ? NO_BYTES : (store.code(hash) ?? 'missing')),
     blockHash: (height) => (height < 0n ? undefined : hashOf(Number(height))),
     hasSlots(address) {
       const owner = bytesOf(address).slice()
@@ -73,7 +73,6 @@ export function pastState(
     slots: (address) => slots(bytesOf(address).slice()),
   }
 }
-const NO_CODE: Bytes = new Uint8Array(0)
 
 /**
  * Every slot that an account has or had. A list of all histories is made the first time that one is asked for, where accounts can be

@@ -1,5 +1,5 @@
 /** The state of a whole directory: both tries against the root of the folded block, flat state against the tries. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
@@ -85,7 +85,7 @@ function rootOf({ store }: Verifying): Bytes | undefined {
 }
 
 function accountTrie(verifying: Verifying, root: Bytes): TrieWalk {
-  return walkOf(verifying, 'accountTrie', { prefix: new Uint8Array(0), root })
+  return walkOf(verifying, 'accountTrie', { prefix: NO_BYTES, root })
 }
 function storageTrie(verifying: Verifying, prefix: Bytes, root: Bytes): TrieWalk {
   return walkOf(verifying, 'storageTrie', { prefix, root })
@@ -169,7 +169,7 @@ function* addFlat({ database, counts }: Verifying, sums: Sums): Generator<undefi
     counts.accounts++
     yield
   }
-  let owner: Bytes = new Uint8Array(0)
+  let owner: Bytes = NO_BYTES
   let hashed: Bytes = owner
   for (const { key, value } of database.scan('slots', ALL)) {
     const own = key.subarray(0, ADDRESS_BYTES)
@@ -199,7 +199,7 @@ function* nameFlat(verifying: Verifying, root: Bytes): Generator<undefined, void
     checkFlatAccount(verifying, root, row)
     yield
   }
-  let owner: Bytes = new Uint8Array(0)
+  let owner: Bytes = NO_BYTES
   let of: { readonly hashed: Bytes; readonly root: Bytes } | undefined
   for (const row of database.scan('slots', ALL)) {
     const own = row.key.subarray(0, ADDRESS_BYTES)

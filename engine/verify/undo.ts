@@ -1,5 +1,5 @@
 /** What blocks replaced in the tries: put back, newest first, each row is what the root of the block before says. */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { decodeHeader } from '../primitives/header-codec.ts'
 import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
@@ -154,7 +154,7 @@ function checkRow(rows: Rows, { column, key }: ReplacedNode, root: Bytes): void 
   }
   const prefixLength = pathFrom({ column })
   const prefix = key.subarray(0, prefixLength)
-  const accounts: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
+  const accounts: TrieSpace = { column: 'accountTrie', prefix: NO_BYTES }
   const account =
     prefixLength === 0 ? undefined : leafAt({ rows, space: accounts, root, onDamage }, prefix)
   const top =

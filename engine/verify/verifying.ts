@@ -1,7 +1,7 @@
 /** What every part of a verification has at hand. */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import type { Database } from '../storage/database/types.ts'
 import type { StoreReader } from '../storage/types.ts'
 import type { Findings } from './findings.ts'
@@ -51,7 +51,7 @@ export const newCounts = (): Counts => ({
 
 /** No key is longer. */
 export const ALL: { readonly gte: Bytes; readonly lt: Bytes } = {
-  gte: new Uint8Array(0),
+  gte: NO_BYTES,
   lt: new Uint8Array(80).fill(0xff),
 }
 

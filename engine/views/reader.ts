@@ -1,5 +1,5 @@
 /** State as one view sees it: tables first, then what was folded, with a look at the fold word after each read (ADR 3). */
-import type { Bytes } from '../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import {
@@ -290,7 +290,7 @@ function readCode(
   hash: Bytes,
 ): Bytes | 'missing' {
   assertHeld(lease)
-  if (equalBytes(hash, EMPTY_HASH)) return new Uint8Array(0)
+  if (equalBytes(hash, EMPTY_HASH)) return NO_BYTES
   query.bytes.set(hash)
   prepare(arena, query, CODE)
   const entry = findInChain(arena, query, at, lease.record.base.height)

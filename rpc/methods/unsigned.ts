@@ -1,5 +1,5 @@
 /** Transactions that are sent without a key of their sender, or before it is asked for. */
-import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../engine/primitives/bytes.ts'
 import { transactionCall } from '../json/codecs.ts'
 import type { FrontContext } from '../method/method.ts'
 import { failed } from '../seam/errors.ts'
@@ -24,7 +24,7 @@ export async function sendUnsigned(
   const gasLimit = gas ?? (await estimated(context, call, from))
   if (gasLimit > MOST_DEPOSIT_GAS)
     throw failed(`gas of a transaction without a signature is at most ${MOST_DEPOSIT_GAS}`)
-  const input = call.input ?? call.data ?? new Uint8Array(0)
+  const input = call.input ?? call.data ?? NO_BYTES
   return send({ from, to, mint: 0n, value, gasLimit, input })
 }
 

@@ -229,6 +229,11 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
     /./,
     'cite a public specification, a source file or an ADR: nobody can open this page',
   ],
+  [
+    /new Uint8Array\(0\)/,
+    /^(engine\/(?!primitives\/bytes\.)|rpc|workers|bench)/,
+    'there is one empty byte array: NO_BYTES of engine/primitives/bytes.ts',
+  ],
   // Typed arrays compare numbers as numbers.
   [
     /(?<!Float64Array\.from\([^\n]*)\.(toSorted|sort)\(\)/,
@@ -436,6 +441,11 @@ describe('a fault is found', () => {
       'engine/txpool/x.ts',
       '/** What the pool refuses. */',
       'a pool is of threads: transactions wait in the txpool (docs/adr/0024)',
+    ],
+    [
+      'engine/x.ts',
+      'return value ?? new Uint8Array(0)',
+      'there is one empty byte array: NO_BYTES of engine/primitives/bytes.ts',
     ],
     ['rpc/x.ts', 'const until = performance.now() + 100', 'inject the clock and the randomness'],
     ['engine/x.ts', 'let last = 0', 'a module has no state: make it a value and hand it in'],

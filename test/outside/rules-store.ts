@@ -144,8 +144,8 @@ export const STORE_RULES: readonly Rule[] = [
       ),
       edit(
         FOLD,
-        'batch.put(history, withNumber(key, of.number, of.keys), before ?? ABSENT)',
-        'batch.put(history, withNumber(key, of.number, of.keys), database.get(flat, key) ?? ABSENT)',
+        'batch.put(history, withNumber(key, of.number, of.keys), before ?? NO_BYTES)',
+        'batch.put(history, withNumber(key, of.number, of.keys), database.get(flat, key) ?? NO_BYTES)',
       ),
     ],
     expect: ['histories', 'model'],
@@ -254,8 +254,8 @@ export const STORE_RULES: readonly Rule[] = [
       ),
       edit(
         'engine/storage/blocks/append',
-        "  batch.put('heights', numberThen(number, hash), EMPTY)\n",
-        `  batch.put('heights', numberThen(number, hash), EMPTY)
+        "  batch.put('heights', numberThen(number, hash), NO_BYTES)\n",
+        `  batch.put('heights', numberThen(number, hash), NO_BYTES)
   for (const [index, { hash: name }] of block.transactions.entries())
     batch.put('transactions', name, encodePlace({ blockNumber: number, index }))
 `,

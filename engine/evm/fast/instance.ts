@@ -1,6 +1,6 @@
 /** An instance of the module: its functions, and its memory as the host sees it. */
 import { getRandomValues } from 'node:crypto'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { type Exports, type Layout, layoutOf } from './module.ts'
 import type { EngineTier } from './tier.ts'
 
@@ -63,7 +63,7 @@ export class Instance {
     const { exports } = new WebAssembly.Instance(module, { host: around(importsOf(this)) })
     this.exports = exports as Exports
     this.layout = layoutOf(exports as Readonly<Record<string, unknown>>)
-    this.#bytes = new Uint8Array(0)
+    this.#bytes = NO_BYTES
     this.#words = new Uint32Array(0)
     this.#data = new DataView(new ArrayBuffer(0))
     this.#asked = { address: this.#words, key: this.#words, hash: this.#bytes }

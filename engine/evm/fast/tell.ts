@@ -1,5 +1,5 @@
 /** What the module tells of a traced run, as a TraceSink hears it. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
@@ -9,8 +9,6 @@ import { OPCODES } from '../opcodes.ts'
 import { HALT_NONE } from './halt-words.ts'
 import type { HostCalls, Instance } from './instance.ts'
 import { ROW_BYTES, TOUCHING } from './opcode-rows.ts'
-
-const NOTHING: Bytes = new Uint8Array(0)
 
 export type Teller = Pick<HostCalls, 'enter' | 'exit' | 'step' | 'text' | 'log'>
 
@@ -31,14 +29,14 @@ export function tellerOf(
         data.getUint32(TOLD + 104, true) === 0 ? undefined : instance.address(TOLD + 32),
         instance.number(TOLD + 64),
         data.getBigInt64(TOLD + 96, true),
-        length === 0 ? NOTHING : instance.slice(input, length),
+        length === 0 ? NO_BYTES : instance.slice(input, length),
       )
     },
     exit(halt, output, length) {
       sink.exit?.(
         halt === HALT_NONE ? undefined : wordsOf(halt),
         instance.data.getBigInt64(TOLD + 96, true),
-        length === 0 ? NOTHING : instance.slice(output, length),
+        length === 0 ? NO_BYTES : instance.slice(output, length),
       )
     },
     step(frame, op, halt) {

@@ -2,7 +2,7 @@
  * Accounts and slots as one session sees them: the reader's values with our changes over them, and an undo log whose positions
  * cross calls, transactions and flashblocks.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../../primitives/keccak.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { decodeAccount } from '../../state/account-codec.ts'
@@ -12,8 +12,6 @@ import { bytesOf, fromLatin1, latin1, wordsOf } from '../../state/words.ts'
 import type { CodeCache } from '../code-cache.ts'
 import type { Entry, Slot, Undo } from './entries.ts'
 import { netChange } from './net-change.ts'
-
-const NO_CODE: Bytes = new Uint8Array(0)
 
 export class JournaledState {
   readonly #codes: CodeCache
@@ -86,7 +84,7 @@ export class JournaledState {
 
   code(entry: Entry): Bytes {
     if (entry.code !== undefined) return entry.code
-    entry.code = isEmptyHash(entry.codeHash) ? NO_CODE : this.#loadCode(entry.codeHash)
+    entry.code = isEmptyHash(entry.codeHash) ? NO_BYTES : this.#loadCode(entry.codeHash)
     return entry.code
   }
 

@@ -21,8 +21,6 @@ export class Fault extends Error {
   override name = 'Fault'
 }
 
-export const NOTHING: Bytes = new Uint8Array(0)
-
 /** Of the input from there on, zeros behind its end. */
 export function dataAt(input: Bytes, from: number, length: number): Bytes {
   const end = from + length

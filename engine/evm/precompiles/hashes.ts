@@ -1,18 +1,18 @@
 /** The contracts from the beginning: ECRECOVER, SHA256, RIPEMD160, IDENTITY. */
 import { hash } from 'node:crypto'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { recoverAddress } from '../../primitives/signature.ts'
 import { bytesToBigint } from '../../primitives/words.ts'
-import { type Contract, dataAt, fixed, NOTHING } from './contract.ts'
+import { type Contract, dataAt, fixed } from './contract.ts'
 
 /** A signature that is none gives no output, and is no fault. */
 export const ecrecover: Contract = {
   gas: fixed(3000n),
   run(input) {
     const [v, r, s] = [32, 64, 96].map((from) => bytesToBigint(dataAt(input, from, 32)))
-    if (v !== 27n && v !== 28n) return NOTHING
+    if (v !== 27n && v !== 28n) return NO_BYTES
     const address = recoverAddress(dataAt(input, 0, 32), r!, s!, v === 27n ? 0 : 1)
-    return address === undefined ? NOTHING : paddedTo32(address)
+    return address === undefined ? NO_BYTES : paddedTo32(address)
   },
 }
 

@@ -1,8 +1,8 @@
 /** MODEXP: lengths of base, exponent and modulus in a word each, then the three numbers. */
 import type { EvmContracts } from '../../chainspec/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
-import { type Contract, dataAt, Fault, NOTHING } from './contract.ts'
+import { type Contract, dataAt, Fault } from './contract.ts'
 import { power } from './power.ts'
 
 type Pricing = Exclude<EvmContracts['modexp'], 'none'>
@@ -15,7 +15,7 @@ export function modexp(pricing: Pricing): Contract {
       if (pricing === 'bounded' && longestOf([base, exponent, modulus]) > MOST_BYTES)
         throw new Fault('one or more of base/exponent/modulus length exceeded 1024 bytes')
       // Before an exponent of a length that nobody could hold: without a base and a modulus it costs nothing.
-      if (modulus === 0n) return NOTHING
+      if (modulus === 0n) return NO_BYTES
       // What a caller can pay for has lengths that numbers can hold.
       const [baseBytes, exponentBytes, bytes] = [base, exponent, modulus].map(Number)
       const divisor = bytesToBigint(dataAt(input, 96 + baseBytes! + exponentBytes!, bytes!))

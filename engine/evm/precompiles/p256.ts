@@ -3,20 +3,20 @@
  * OpenSSL hashes whatever it verifies, so its curve is used: R = u1·G + u2·Q = u2·(Q + (u1/u2)·G), two multiplications of ECDH.
  */
 import { createECDH } from 'node:crypto'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
-import { type Contract, fixed, NOTHING, truth } from './contract.ts'
+import { type Contract, fixed, truth } from './contract.ts'
 
 export const p256Verify = (gas: bigint): Contract => ({
   gas: fixed(gas),
   run(input) {
-    if (input.length !== 160) return NOTHING
+    if (input.length !== 160) return NO_BYTES
     const [digest, r, s, x, y] = [0, 32, 64, 96, 128].map((from) =>
       bytesToBigint(input.subarray(from, from + 32)),
     )
     return isSigned({ digest: digest!, r: r!, s: s!, key: { x: x!, y: y! } })
       ? truth(true)
-      : NOTHING
+      : NO_BYTES
   },
 })
 

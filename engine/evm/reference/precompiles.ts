@@ -1,6 +1,8 @@
 /** The table of precompiled contracts as @ethereumjs/evm calls them. */
+
 import { EVMError, type PrecompileFunc } from '@ethereumjs/evm'
 import type { EvmRules } from '../../chainspec/types.ts'
+import { NO_BYTES } from '../../primitives/bytes.ts'
 import { type Precompile, precompilesOf } from '../precompiles/table.ts'
 import type { Meter } from './meter.ts'
 
@@ -18,7 +20,7 @@ const contractOf =
     const result = run(call.data, call.gasLimit, meterOf(call).poll)
     if ('output' in result) return { returnValue: result.output, executionGasUsed: result.gasUsed }
     return {
-      returnValue: new Uint8Array(0),
+      returnValue: NO_BYTES,
       executionGasUsed: call.gasLimit,
       exceptionError: faultOf(result.error),
     }

@@ -2,7 +2,7 @@
 import { EVM, EVMError, type EVMResult, type EVMRunCallOpts } from '@ethereumjs/evm'
 import { Address } from '@ethereumjs/util'
 import type { EvmRules } from '../../chainspec/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError, type StateReader } from '../../state/reader.ts'
@@ -105,7 +105,7 @@ function openSession(options: {
       if (error instanceof MissingError) return missingOf(error)
       if (!(error instanceof EVMError)) throw error
       const reason = haltBeforeFrame(error)
-      trace?.exit?.(reason, 0n, new Uint8Array(0))
+      trace?.exit?.(reason, 0n, NO_BYTES)
       return { status: 'halt', reason }
     } finally {
       if (isWhole && evm.runTrace === undefined) idle.set(kernel, evm)

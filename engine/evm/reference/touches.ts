@@ -1,5 +1,5 @@
 /** What opcodes are about to touch, told before they run. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { bigintToBytes, concatBytes } from '../../primitives/words.ts'
@@ -38,7 +38,7 @@ function operandOf(
     case CREATE2: {
       if (isFailed) return {}
       const [, offset, length, salt] = stack.peek(4)
-      const code = length === 0n ? NOTHING : memory.read(Number(offset), Number(length))
+      const code = length === 0n ? NO_BYTES : memory.read(Number(offset), Number(length))
       return { target: saltedAddress(env.address.bytes, bigintToBytes(salt!, 32), code) }
     }
     case SLOAD:
@@ -58,7 +58,6 @@ function operandOf(
 export const saltedAddress = (from: Bytes, salt: Bytes, code: Bytes): Bytes =>
   keccak256(concatBytes(Uint8Array.of(0xff), from, salt, keccak256(code))).slice(12)
 
-const NOTHING: Bytes = new Uint8Array(0)
 const SLOAD = 0x54
 const SSTORE = 0x55
 const CREATE = 0xf0

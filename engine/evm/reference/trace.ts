@@ -1,6 +1,6 @@
 /** What a TraceSink is told, from the events of @ethereumjs/evm and from around its call opcodes. */
 import { EVMError, type EVMResult, type InterpreterStep, type Message } from '@ethereumjs/evm'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
 import { bigintToBytes } from '../../primitives/words.ts'
 import type { TraceSink } from '../engine.ts'
@@ -82,7 +82,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
       error,
       stack: () => stack,
       memory: () => grown(event.memory, Number(event.memoryWordCount) * 32),
-      returnData: () => frames[depth]?.returnBytes ?? NOTHING,
+      returnData: () => frames[depth]?.returnBytes ?? NO_BYTES,
     })
   })
   return {
@@ -133,7 +133,7 @@ function logOf({ opCode, stack, memory, env }: RunState) {
   return {
     address: env.address.bytes,
     topics: operands.slice(2).map((topic) => bigintToBytes(topic, 32)),
-    data: length === 0 ? NOTHING : memory.read(Number(operands[0]!), length),
+    data: length === 0 ? NO_BYTES : memory.read(Number(operands[0]!), length),
   }
 }
 
@@ -176,8 +176,8 @@ const REVERT = 0xfd
 function tellDestruction({ stack, env }: RunState, trace: TraceSink): void {
   const beneficiary = lowAddress(stack.peek()[0]!)
   const { balance } = env.contract
-  trace.enter?.('SELFDESTRUCT', env.address.bytes, beneficiary, balance, 0n, NOTHING)
-  trace.exit?.(undefined, 0n, NOTHING)
+  trace.enter?.('SELFDESTRUCT', env.address.bytes, beneficiary, balance, 0n, NO_BYTES)
+  trace.exit?.(undefined, 0n, NO_BYTES)
 }
 
 type Attempt = {
@@ -211,7 +211,7 @@ function attemptOf(runState: RunState): Attempt | undefined {
     to: isCreation ? undefined : lowAddress(operands[1]!),
     value,
     gas: messageGasLimit + (hasValue && operands[2] !== 0n ? STIPEND : 0n),
-    input: length === 0n ? NOTHING : memory.read(Number(offset), Number(length)),
+    input: length === 0n ? NO_BYTES : memory.read(Number(offset), Number(length)),
     refusal: refusalOf(runState, value),
   }
 }
@@ -226,13 +226,12 @@ function refusalOf({ env }: RunState, value: bigint): string {
 function tellAttempt(attempt: Attempt, trace: TraceSink): void {
   const { kind, from, to, value, gas, input, refusal } = attempt
   trace.enter?.(kind, from, to, value, gas, input)
-  trace.exit?.(refusal, 0n, NOTHING)
+  trace.exit?.(refusal, 0n, NO_BYTES)
 }
 
 const MOST_DEPTH = 1024
 /** What comes with a value. */
 const STIPEND = 2_300n
-const NOTHING: Bytes = new Uint8Array(0)
 
 /**
  * For its event of a REVERT the package reads the data, however much that is and whether or not it is there and paid for: a gigabyte, or

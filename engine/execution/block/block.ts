@@ -8,7 +8,7 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../../evm/engine.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../../primitives/keccak.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
@@ -327,7 +327,7 @@ function traceNothing(
   tracer: Observer | undefined,
 ): void {
   tracer?.sink.enter?.('CALL', from, to, value, gasLimit, input)
-  tracer?.sink.exit?.(undefined, 0n, new Uint8Array(0))
+  tracer?.sink.exit?.(undefined, 0n, NO_BYTES)
 }
 
 function authoritiesOf(transaction: Transaction): Bytes[] {

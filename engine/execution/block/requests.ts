@@ -1,7 +1,7 @@
 /** Requests that an Ethereum block makes to its consensus layer (EIP-7685): deposits, withdrawals, consolidations. */
 import { createHash } from 'node:crypto'
 import type { Session } from '../../evm/engine.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { bytesToBigint, concatBytes, equalBytes } from '../../primitives/words.ts'
@@ -57,7 +57,7 @@ async function dequeue(session: Session, contract: Bytes): Promise<Bytes> {
   if (session.code(contract).length === 0)
     throw new RequestsError(`no code at the system contract ${name}`)
   session.beginTransaction()
-  const outcome = endedOf(await session.run(systemMessage(contract, new Uint8Array(0))))
+  const outcome = endedOf(await session.run(systemMessage(contract, NO_BYTES)))
   if (outcome.status !== 'success') throw new RequestsError(`the system contract ${name} failed`)
   session.endTransaction()
   return outcome.output

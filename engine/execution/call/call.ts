@@ -4,7 +4,7 @@ import { BLOCK_FIELDS } from '../../evm/block-fields.ts'
 import type { BlockEnv, Engine, Limits, Missing, Session, SessionRules } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import type { AccessList, Authorization } from '../../primitives/transaction.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
@@ -233,7 +233,7 @@ export function messageOf(
     from: request.from ?? ZERO_20,
     to: request.to,
     value: request.value ?? 0n,
-    input: request.input ?? new Uint8Array(0),
+    input: request.input ?? NO_BYTES,
     gas: 0n,
     feeCap,
     tipCap,

@@ -4,7 +4,7 @@ import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import type { Engine, Limits, Session } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
 import { encodeWithdrawal, type Withdrawal } from '../../primitives/block-codec.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { hashHeader } from '../../primitives/header-codec.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
@@ -206,7 +206,7 @@ class BlockRun {
     this.#transactions.push(transaction)
     this.#calls.push({
       isSuccess,
-      output: outcome.status === 'success' ? outcome.output : NOTHING,
+      output: outcome.status === 'success' ? outcome.output : NO_BYTES,
       logs: isSuccess ? logs : [],
       gasUsed,
       maxUsedGas: peakGas,
@@ -271,8 +271,6 @@ class BlockRun {
   }
 }
 
-const NOTHING: Bytes = new Uint8Array(0)
-
 type Ran = Extract<Awaited<ReturnType<typeof runMessage>>, { status: 'ran' }>
 
 function errorOf(outcome: Ran['outcome'], isCapped: boolean): SimulatedCallResult['error'] {
@@ -306,7 +304,7 @@ function attributesOf(of: {
     gasLimit: overrides.gasLimit ?? header.gasLimit,
     timestamp,
     // On an OP chain it carries the parameters of the next base fee.
-    extraData: isOptimism ? header.extraData : NOTHING,
+    extraData: isOptimism ? header.extraData : NO_BYTES,
     baseFee: overrides.baseFeePerGas ?? (validation ? nextBaseFee(chain, header, timestamp) : 0n),
     difficulty: overrides.difficulty ?? (rules.isMerged ? 0n : header.difficulty),
     ...(rules.blobs === undefined || header.excessBlobGas === undefined

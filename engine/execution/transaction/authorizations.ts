@@ -2,7 +2,7 @@
 import type { Session } from '../../evm/engine.ts'
 import { MAX_NONCE } from '../../evm/nonce-limit.ts'
 import { recoverAuthority } from '../../primitives/authorization.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { Authorization } from '../../primitives/transaction.ts'
 import { concatBytes, equalBytes, ZERO_20 } from '../../primitives/words.ts'
@@ -21,7 +21,6 @@ export function applyAuthorizations(
 
 /** PER_EMPTY_ACCOUNT_COST − PER_AUTH_BASE_COST. */
 const EXISTING_REFUND = 12_500n
-const NO_CODE: Bytes = new Uint8Array(0)
 const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
 
 /** The authority that is warm from then on, whether or not its code and its nonce let the authorization hold. */
@@ -40,7 +39,7 @@ function apply(session: Session, authorization: Authorization, chainId: bigint):
   if (nonce !== authorization.nonce) return 0n
   const isExisting = session.exists(authority)
   const isReset = equalBytes(authorization.address, ZERO_20)
-  session.setCode(authority, isReset ? NO_CODE : concatBytes(DELEGATION, authorization.address))
+  session.setCode(authority, isReset ? NO_BYTES : concatBytes(DELEGATION, authorization.address))
   session.setNonce(authority, nonce + 1n)
   return isExisting ? EXISTING_REFUND : 0n
 }

@@ -1,4 +1,5 @@
 /** Deposit transactions of OP chains (specs.optimism.io: Deposits, Execution): they pay nothing, and what they mint stays whatever happens. */
+import { NO_BYTES } from '../../primitives/bytes.ts'
 import type { DepositTransaction } from '../../primitives/transaction.ts'
 import { applyEdits, decodeEdits, isEdit } from './edits.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
@@ -37,7 +38,7 @@ export function applyDeposit(
     isSuccess: false,
     // Before Regolith the system's own deposits used no gas.
     gasUsed: deposit.isSystemTransaction ? 0n : deposit.gasLimit,
-    output: new Uint8Array(0),
+    output: NO_BYTES,
     logs: [],
     created: undefined,
     effectiveGasPrice: 0n,

@@ -3,7 +3,7 @@
  * nothing, and its refunds are settled with the transactions that they concern. So a block is opened with it.
  */
 import type { Rules } from '../../chainspec/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
 import {
   isSigned,
@@ -89,7 +89,7 @@ export const POST_EXEC_APPLIED: Applied = {
   status: 'executed',
   isSuccess: true,
   gasUsed: 0n,
-  output: new Uint8Array(0),
+  output: NO_BYTES,
   logs: [],
   created: undefined,
   effectiveGasPrice: 0n,

@@ -2,7 +2,7 @@
 
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Missing, Outcome, Session, Stopped } from '../../evm/engine.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { RollupFees } from './fees.ts'
@@ -83,7 +83,7 @@ export function resultOf(outcome: Outcome) {
   return {
     status: 'executed' as const,
     isSuccess,
-    output: hasOutput ? outcome.output : new Uint8Array(0),
+    output: hasOutput ? outcome.output : NO_BYTES,
     logs: isSuccess ? outcome.logs : [],
     created: isSuccess ? outcome.created : undefined,
   }

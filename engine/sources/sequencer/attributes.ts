@@ -9,7 +9,7 @@ import {
 import type { L1FeeParameters } from '../../chainspec/l1-fee.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { BlockAttributes } from '../../execution/transaction/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
@@ -35,7 +35,7 @@ export function nextAttributes(
   parent: Parent,
   {
     timestamp,
-    salt = NO_SALT,
+    salt = NO_BYTES,
     gasLimit = parent.header.gasLimit,
   }: {
     readonly timestamp: bigint
@@ -113,5 +113,4 @@ export function l1BlockOf(
   }
 }
 
-const NO_SALT = new Uint8Array(0)
 const text = (value: string) => new TextEncoder().encode(value)

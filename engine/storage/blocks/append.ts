@@ -1,4 +1,5 @@
 /** Makes a block durable: everything about it, by hash, in one batch. */
+import { NO_BYTES } from '../../primitives/bytes.ts'
 import { codesOf } from '../../state/encoded-diff.ts'
 import { encodeList } from '../database/lists.ts'
 import { META } from '../database/meta.ts'
@@ -49,11 +50,11 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
   if (block.tail !== undefined) batch.put('bodies', tailKey(hash), block.tail)
   batch.put('receipts', hash, encodeList(block.receipts))
   batch.put('diffs', hash, block.diff)
-  batch.put('heights', numberThen(number, hash), EMPTY)
+  batch.put('heights', numberThen(number, hash), NO_BYTES)
   for (const { hash, code } of codesOf(block.diff)) batch.put('code', hash, code)
   for (const momentary of block.momentary) {
     batch.put('momentary', momentary.hash, encodeMomentary(hash, momentary))
-    batch.put('momentary', numberThen(number, momentary.hash), EMPTY)
+    batch.put('momentary', numberThen(number, momentary.hash), NO_BYTES)
   }
 }
 
@@ -68,5 +69,3 @@ export function writeMarks(database: Database, marks: Marks): void {
   putMarks(batch, marks)
   batch.commit()
 }
-
-const EMPTY = new Uint8Array(0)

@@ -1,5 +1,5 @@
 /** The state at the fold head, read by the only one who moves it: no view, no history, no other thread. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { Presence, StateReader } from '../../state/reader.ts'
@@ -18,7 +18,7 @@ export function flatState(store: StoreReader): StateReader {
     account: (address, out, at) => put(store.flatAccount(bytesOf(address)), out, at),
     slot: (address, key, out, at) =>
       put(store.flatSlot(slotKey(bytesOf(address), bytesOf(key))), out, at),
-    code: (hash) => (equalBytes(hash, EMPTY_HASH) ? NO_CODE : (store.code(hash) ?? 'missing')),
+    code: (hash) => (equalBytes(hash, EMPTY_HASH) ? NO_BYTES : (store.code(hash) ?? 'missing')),
     blockHash: (number) => (number < 0n ? undefined : store.hashOfNumber(Number(number))),
     hasSlots(address) {
       for (const _ of store.flatSlots(bytesOf(address))) return true
@@ -27,5 +27,3 @@ export function flatState(store: StoreReader): StateReader {
     slots: (address) => store.flatSlots(bytesOf(address)),
   }
 }
-
-const NO_CODE: Bytes = new Uint8Array(0)

@@ -1,5 +1,5 @@
 /** Moves a block's diff into flat state and history, and its trie nodes into the stored trie; in pieces, each one commit. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { newSlab, type Slab } from '../../primitives/slab.ts'
 import type { EncodedDiff } from '../../state/diff.ts'
 import { type DiffRow, rowsOf, sortedRows } from '../../state/encoded-diff.ts'
@@ -67,7 +67,7 @@ export function putPrevious(
   const keys = newSlab(HISTORY_KEYS_BYTES)
   for (const row of rowsOf(diff)) {
     const { flat, history } = columnsOf(row.key)
-    putFlat(batch, flat, { key: row.key, value: row.before ?? (of.isLazy ? ABSENT : undefined) })
+    putFlat(batch, flat, { key: row.key, value: row.before ?? (of.isLazy ? NO_BYTES : undefined) })
     batch.delete(history, withNumber(row.key, of.number, keys))
   }
 }
@@ -92,20 +92,20 @@ function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): 
   const { flat, history } = columnsOf(key)
   putFlat(batch, flat, { key, value: after })
   if (of.isLazy) putKnown(batch, { key, before, after })
-  batch.put(history, withNumber(key, of.number, of.keys), before ?? ABSENT)
+  batch.put(history, withNumber(key, of.number, of.keys), before ?? NO_BYTES)
 }
 
 /** In a lazy directory a row says that something is absent. What comes or goes has no storage but what is written here: a mark says so. */
 function putKnown(batch: WriteBatch, { key, before, after }: DiffRow): void {
   const { flat } = columnsOf(key)
-  if (after === undefined) batch.put(flat, key, ABSENT)
+  if (after === undefined) batch.put(flat, key, NO_BYTES)
   const isChanged = before === undefined || after === undefined
   if (flat === 'accounts' && isChanged) putNoStorage(batch, key)
 }
 
 /** Of a lazy directory: the slots of the account that have no row are zero. */
 export const putNoStorage = (batch: WriteBatch, address: Bytes): void =>
-  batch.put('slots', address, ABSENT)
+  batch.put('slots', address, NO_BYTES)
 
 function putFlat(
   batch: WriteBatch,
@@ -171,5 +171,3 @@ function* pieces<T>(items: Iterable<T>, size: number): Generator<readonly T[], v
   }
   if (piece.length > 0) yield piece
 }
-
-export const ABSENT = new Uint8Array(0)

@@ -1,4 +1,5 @@
 /** Removes what nobody may ask for any more, in small steps: old momentary headers, undo, dropped branches, history. */
+import { NO_BYTES } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { rowsOf } from '../../state/encoded-diff.ts'
 import type { ColumnName } from '../database/columns.ts'
@@ -40,8 +41,8 @@ const ROWS_IN_STEP = 512
 
 /** Rows `number ‖ hash` of a column up to and with a height. */
 function rowsUpTo(database: Database, column: ColumnName, number: number) {
-  const lt = numberThen(number + 1, new Uint8Array(0))
-  const gte = numberThen(0, new Uint8Array(0))
+  const lt = numberThen(number + 1, NO_BYTES)
+  const gte = numberThen(0, NO_BYTES)
   const rows = database.range(column, { gte, lt, limit: ROWS_IN_STEP })
   // Other rows of the column begin with a hash; no hash of a header begins like a height.
   return rows.filter(({ key }) => key.length === 40)

@@ -1,5 +1,5 @@
 /** The tries of a whole state, made at once: each account's storage as it comes, the accounts' own in the order of their hashes at the end. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
 import { bytesToBigint, compareBytes } from '../../primitives/words.ts'
@@ -35,7 +35,7 @@ export function openStateTries(batch: WriteBatch, sorter: Database): StateTries 
 
     *finish(commit) {
       sorting.commit()
-      const trie = buildTrie({ column: 'accountTrie', prefix: new Uint8Array(0) }, batch)
+      const trie = buildTrie({ column: 'accountTrie', prefix: NO_BYTES }, batch)
       let count = 0
       for (const { key, value } of sorter.scan('accountTrie', ALL_HASHES)) {
         trie.add(key, value)
@@ -61,4 +61,4 @@ function storageTrie(batch: WriteBatch, slots: readonly Slot[], prefix: Bytes): 
 }
 
 /** Keys of 32 bytes. */
-const ALL_HASHES = { gte: new Uint8Array(0), lt: new Uint8Array(33).fill(0xff) }
+const ALL_HASHES = { gte: NO_BYTES, lt: new Uint8Array(33).fill(0xff) }

@@ -1,5 +1,5 @@
 /** What a new replica may ask a source, as it stands in the query of its request. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex, digitsToBytes } from '../../primitives/hex.ts'
 import { type AskedRows, isCopied } from './columns.ts'
 
@@ -39,7 +39,7 @@ export function readAsked(query: URLSearchParams): Asked {
         throw new AskedError('known: expected 16 hex digits')
       return {
         ...{ part, column },
-        from: keyIn(query, 'from') ?? new Uint8Array(0),
+        from: keyIn(query, 'from') ?? NO_BYTES,
         to: keyIn(query, 'to'),
         above: numberIn(query, 'above'),
         upTo: numberIn(query, 'up-to'),

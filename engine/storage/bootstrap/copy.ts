@@ -4,7 +4,7 @@
  * taken back before the state is made (made-state.ts).
  */
 import type { ChainSpec } from '../../chainspec/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { codesOf } from '../../state/encoded-diff.ts'
@@ -113,7 +113,7 @@ export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules)
       const batch = database.batch()
       const { start, above, at } = now()
       // Above the start they said what can be undone.
-      for (const { key } of database.scan('heights', { gte: START, lt: END })) {
+      for (const { key } of database.scan('heights', { gte: NO_BYTES, lt: END })) {
         batch.delete('heights', key)
         batch.delete('diffs', key.slice(8))
       }
@@ -142,18 +142,17 @@ export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules)
       commit(batch, { ...now(), tip })
     },
     goBack(to) {
-      const at = { ...now().at, accounts: START, slots: START }
+      const at = { ...now().at, accounts: NO_BYTES, slots: NO_BYTES }
       commit(database.batch(), { ...now(), tip: to, at })
     },
     forgetState() {
       const batch = database.batch()
       clearRanges(database, batch)
-      commit(batch, { ...now(), at: { ...now().at, code: START, accounts: START, slots: START } })
+      const at = { ...now().at, code: NO_BYTES, accounts: NO_BYTES, slots: NO_BYTES }
+      commit(batch, { ...now(), at })
     },
   }
 }
-
-const START: Bytes = new Uint8Array(0)
 
 function shorten(log: LogLength): void {
   for (const _ of log.shorten());
@@ -271,7 +270,7 @@ function putTip(
     checked(() => checkCopiedBlock(block, rules, { isBare: false, isGenesis }))
     putContents(batch, block)
     batch.put('diffs', hash, diff)
-    batch.put('heights', numberThen(number, hash), START)
+    batch.put('heights', numberThen(number, hash), NO_BYTES)
     for (const code of codesOf(diff)) batch.put('code', code.hash, code.code)
     tip = { number, hash }
   }

@@ -2,7 +2,7 @@
  * The state of the start from rows that were read while it moved on, and the chain that stands on it: what later blocks changed is put back
  * as it was, the tries are made of what is there, and their root is that of the header or nothing is.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { concatBytes, equalBytes } from '../../primitives/words.ts'
@@ -140,4 +140,4 @@ function* accountsOf(database: Database): Generator<Owned, void> {
 
 const strayOf = ({ key }: Entry) =>
   new StateRootError(`slots of ${bytesToHex(key.subarray(0, 20))} are here, the account is not`)
-const ALL = { gte: new Uint8Array(0), lt: new Uint8Array(80).fill(0xff) }
+const ALL = { gte: NO_BYTES, lt: new Uint8Array(80).fill(0xff) }

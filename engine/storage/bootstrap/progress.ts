@@ -1,5 +1,5 @@
 /** How far a copy has come, in the rows of "meta": committed with what it is about, gone with the commit that makes a chain of it. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import { concatBytes } from '../../primitives/words.ts'
 import { META } from '../database/meta.ts'
@@ -40,10 +40,9 @@ export const newProgress = (
   tip: of.start,
   upTo: of.start.number,
   above,
-  at: Object.fromEntries(PARTS.map((part) => [part, NOWHERE])) as Progress['at'],
+  at: Object.fromEntries(PARTS.map((part) => [part, NO_BYTES])) as Progress['at'],
   isMade: false,
 })
-const NOWHERE: Bytes = new Uint8Array(0)
 
 export const isFetched = ({ at, tip, upTo }: Progress): boolean =>
   PARTS.every((part) => at[part] === undefined) && tip.number >= upTo
@@ -94,7 +93,7 @@ export type KnownRange = {
 export function putRange(batch: WriteBatch, column: CopiedColumn, range: KnownRange): void {
   const value = new Uint8Array(8)
   new DataView(value.buffer).setBigUint64(0, range.checksum)
-  batch.put('meta', rangeKey(column, range.from), concatBytes(value, range.to ?? NOWHERE))
+  batch.put('meta', rangeKey(column, range.from), concatBytes(value, range.to ?? NO_BYTES))
 }
 
 /** That which begins at `from`; without one, where the first behind it does. */
@@ -107,7 +106,7 @@ export function rangeAt(
   const [found] = database.range('meta', { gte, lt: rangeKey(column, END), limit: 1 })
   if (found === undefined) return { known: undefined, next: undefined }
   const { key, value } = found
-  const own = key.slice(rangeKey(column, NOWHERE).length)
+  const own = key.slice(rangeKey(column, NO_BYTES).length)
   if (own.length !== from.length || own.some((byte, at) => byte !== from[at]))
     return { known: undefined, next: own }
   const checksum = new DataView(value.buffer, value.byteOffset).getBigUint64(0)

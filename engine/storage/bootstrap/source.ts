@@ -1,6 +1,6 @@
 /** A source: what a new replica is answered, read from the database of a running node. Nothing is written. */
 import type { ForkTimes } from '../../chainspec/fork-times.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { decodeHead, decodeNumber, encodeNumber, tailKey } from '../blocks/block-codec.ts'
 import { openStore } from '../blocks/store.ts'
@@ -85,12 +85,12 @@ function firstBlock(database: SourceOptions['database']): number {
   const [first] = database.range('numbers', { ...NUMBERS, limit: 1 })
   return first === undefined ? 0 : decodeNumber(first.key)
 }
-const NUMBERS = { gte: new Uint8Array(0), lt: new Uint8Array(9).fill(0xff) }
+const NUMBERS = { gte: NO_BYTES, lt: new Uint8Array(9).fill(0xff) }
 
 function genesis({ genesisFile, chunkBytes }: SourceOptions, at: number): Bytes {
   const file = genesisFile()
   const value = file.subarray(at, at + chunkBytes)
-  return encodeChunk({ size: file.length }, [{ key: new Uint8Array(0), value }])
+  return encodeChunk({ size: file.length }, [{ key: NO_BYTES, value }])
 }
 
 /** One at least, where there is one. Rows of a block lack what is not here: its diff, or all but the header of a block that was loaded. */

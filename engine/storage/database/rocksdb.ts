@@ -2,7 +2,7 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { type ColumnName, checkMerge } from './columns.ts'
 import {
   clearLines,
@@ -98,7 +98,7 @@ const UNUSED_DEFAULT: ColumnOptions = {
 }
 const PAGE = 1000
 /** No key is as long as the upper bound. */
-const ALL_KEYS = { gte: new Uint8Array(0), lt: new Uint8Array(256).fill(0xff) }
+const ALL_KEYS = { gte: NO_BYTES, lt: new Uint8Array(256).fill(0xff) }
 const CLOSE_TIMEOUT_MS = 5000
 
 function diskOf(path: string): { readonly path: string; readonly freeBytes: number } {
@@ -125,7 +125,7 @@ class RocksDatabase implements Database {
     string,
     { readonly column: Column; readonly valueEncoding: string }
   >
-  readonly #single: Bytes[] = [new Uint8Array(0)]
+  readonly #single: Bytes[] = [NO_BYTES]
   #logFiles: LogFiles | undefined
 
   constructor({ context, handles, words, isOwner, isWriter }: RocksOptions) {

@@ -1,5 +1,5 @@
 /** Brings a data directory of an older format to this one; may be killed at any moment and goes on where it was. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { concatBytes } from '../../primitives/words.ts'
 import { decodeNumber, encodeNumber } from '../blocks/block-codec.ts'
 import { type LogLength, openLogLength } from '../database/log-length.ts'
@@ -77,7 +77,7 @@ const encodeProgress = (to: number, next: Bytes | undefined): Bytes =>
   concatBytes(
     encodeNumber(to),
     Uint8Array.of(next === undefined ? DONE : GOING_ON),
-    next ?? new Uint8Array(0),
+    next ?? NO_BYTES,
   )
 const DONE = 1
 const GOING_ON = 0

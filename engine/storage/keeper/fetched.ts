@@ -2,7 +2,7 @@
  * Bounds what was fetched of the state. Rows that no block has written can be fetched again: those that nobody has read go, by a hand
  * that goes round the columns and takes, at each row, the note that it was read since the last round ("clock", second chance).
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { decodeNumber, encodeNumber, originKey, withNumber } from '../blocks/block-codec.ts'
 import { columnsOf } from '../blocks/fold.ts'
@@ -52,7 +52,7 @@ export function openFetchedRows(options: {
     let staying = 0
     since = 0
     for (const column of COLUMNS)
-      for (let from: Bytes = new Uint8Array(0); ; ) {
+      for (let from: Bytes = NO_BYTES; ; ) {
         const rows = database.range(column, { gte: from, lt: END, limit: ROWS_IN_STEP })
         const last = rows.at(-1)
         if (last === undefined) break
@@ -112,7 +112,7 @@ function fetchedOf(
     return rows.filter(
       ({ key }) => key.length === HASH_BYTES && database.get('code', originKey(key)) !== undefined,
     )
-  let address: Bytes = new Uint8Array(0)
+  let address: Bytes = NO_BYTES
   let isMarked = false
   return rows.filter(({ key, value }) => {
     // A mark goes with its account.

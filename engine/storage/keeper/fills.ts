@@ -3,7 +3,7 @@
  * value from the first block on, so that what was read at any canonical head is right for all of them. A block that is not folded
  * yet says itself what was before it, and that is what flat state needs.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { equalBytes } from '../../primitives/words.ts'
@@ -12,7 +12,7 @@ import { rowsOf } from '../../state/encoded-diff.ts'
 import { latin1 } from '../../state/words.ts'
 import { encodeNumber, originKey, slotKey } from '../blocks/block-codec.ts'
 import { withChecksum } from '../blocks/checked-row.ts'
-import { ABSENT, columnsOf, putNoStorage } from '../blocks/fold.ts'
+import { columnsOf, putNoStorage } from '../blocks/fold.ts'
 import { openStore } from '../blocks/store.ts'
 import type { Database, Entry, WriteBatch } from '../database/types.ts'
 import type {
@@ -134,7 +134,7 @@ export class KeeperFills {
     const name = latin1(key)
     const first = unfolded.find(({ before }) => before.has(name))
     const value = first === undefined ? row.value : first.before.get(name)
-    const stored = withChecksum(key, value ?? ABSENT)
+    const stored = withChecksum(key, value ?? NO_BYTES)
     batch.put(columnsOf(key).flat, key, stored)
     return { key, value: stored }
   }

@@ -5,7 +5,7 @@
  * its keeper does the same in two steps, between which it tells the readers.
  */
 import type { ChainSpec } from '../../chainspec/types.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { decodeHeader } from '../../primitives/header-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import {
@@ -150,7 +150,7 @@ function* foldAll(database: Database): Generator<undefined, void> {
 /** From its first commit to the last of a start the directory is `cut`. What is done twice does no harm. */
 function* forget(database: Database, keptUpTo: number): Generator<undefined, void> {
   const mark = database.batch()
-  mark.put('meta', META.beginning, ABSENT)
+  mark.put('meta', META.beginning, NO_BYTES)
   forgetFates(database, mark, keptUpTo)
   mark.commit({ isSynced: true })
   yield* dropBlocks(database, keptUpTo + 1)
@@ -256,5 +256,3 @@ function putHeads(batch: WriteBatch, { head, blocks, safe, finalized }: CheckedS
   batch.delete('meta', META.fetched)
   batch.delete('meta', META.beginning)
 }
-
-const ABSENT: Bytes = new Uint8Array(0)

@@ -9,7 +9,7 @@
  * | minute, hour, total | the minute or hour since 1970 (8), nothing → counts.ts |
  * | decided | → block (8) up to which all promises have a fate ‖ bytes (8) that all rows take, about |
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { checksum } from '../../primitives/checksum.ts'
 import { concatBytes, equalBytes } from '../../primitives/words.ts'
 import { latin1 } from '../../state/words.ts'
@@ -85,7 +85,7 @@ export const transactionKey = (hash: Bytes, flashblock: Bytes): Bytes =>
 export const flashblockOf = (transaction: Bytes): Bytes => transaction.slice(1 + HALF_HASH)
 
 /** All rows of a kind whose keys go on with `prefix`. */
-export function rangeOf(kind: keyof typeof KIND, prefix: Bytes = new Uint8Array(0)): Range {
+export function rangeOf(kind: keyof typeof KIND, prefix: Bytes = NO_BYTES): Range {
   const gte = ofKind(KIND[kind], prefix)
   const lt = gte.slice()
   // The byte before one that is full; none is before a kind, which never is.

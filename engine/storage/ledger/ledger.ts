@@ -3,7 +3,7 @@
  * fates are committed with that block, in one batch: whatever a kill leaves, a promise at or below the durable head has its fate, and
  * one above it has none.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { NO_BYTES } from '../../primitives/bytes.ts'
 import { decodeNumber } from '../blocks/block-codec.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import {
@@ -47,7 +47,6 @@ export type LedgerStats = {
 const MOST_IN_COMMIT = 256
 /** Flashblocks in one step of a pruning. */
 const PRUNED_AT_ONCE = 4
-const NOTHING: Bytes = new Uint8Array(0)
 
 export class Ledger {
   readonly #rows: LedgerRows
@@ -76,7 +75,7 @@ export class Ledger {
     const { transactions } = promised
     for (let at = 0; at < transactions.length; at += PROMISED_BYTES) {
       const hash = transactions.subarray(at, at + 32)
-      rows.put(batch, { key: transactionKey(hash, key), value: NOTHING })
+      rows.put(batch, { key: transactionKey(hash, key), value: NO_BYTES })
     }
     const counts = rows.periods.at(promised.atMs)
     addCount(counts, 'flashblocks', 1)
@@ -191,7 +190,7 @@ export class Ledger {
         if (!this.#isOver(atMs)) break
         rows.remove(batch, entry)
         for (const { hash, fate } of transactions) {
-          rows.remove(batch, { key: transactionKey(hash, entry.key), value: NOTHING })
+          rows.remove(batch, { key: transactionKey(hash, entry.key), value: NO_BYTES })
           if (fate === 'open') addCount(rows.periods.at(this.#wallMs()), 'unseen', 1)
         }
       }

@@ -1,5 +1,5 @@
 /** A trie made at once from its entries in the order of their keys: each node is written when nothing can change it any more. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
 import type { WriteBatch } from '../database/types.ts'
 import { encodeLeaf, encodeNode, rootHash } from './codec.ts'
@@ -7,7 +7,6 @@ import { isSmall } from './inline.ts'
 import {
   type Branch,
   isShort,
-  NO_RAW,
   newBranch,
   newExtension,
   newLeaf,
@@ -46,7 +45,7 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
   const extended = (node: TrieNode, key: Bytes, from: number, depth: number): TrieNode => {
     if (from === depth) return node
     const path = Uint8Array.from({ length: depth - from }, (_, at) => nibbleAt(key, from + at))
-    return write(newExtension(owner, path, { child: node, raw: NO_RAW }), key, from)
+    return write(newExtension(owner, path, { child: node, raw: NO_BYTES }), key, from)
   }
 
   /** Places the last entry; what it shares with the next one are `shared` nibbles, −1 without one. Returns the root at the end. */

@@ -1,5 +1,5 @@
 /** Nodes of the Merkle Patricia trie in memory. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { newSlab, type Slab } from '../../primitives/slab.ts'
 
 /** Who made a node. Its maker changes it in place, everyone else copies it. */
@@ -71,8 +71,6 @@ export type TrieNode = Branch | Extension | Leaf
 /** A place in a trie: the first `depth` nibbles of `key`. */
 export type Place = { readonly key: Bytes; readonly depth: number }
 
-export const NO_RAW: Bytes = new Uint8Array(0)
-
 /** Most branches have one child in memory or none: places for 16 would be a third of such a branch. */
 const NO_CHILDREN: readonly TrieNode[] = Object.freeze([])
 
@@ -80,7 +78,7 @@ const NO_CHILDREN: readonly TrieNode[] = Object.freeze([])
 export const newBranch = (owner: Owner): Branch => ({
   kind: 'branch',
   owner,
-  raw: NO_RAW,
+  raw: NO_BYTES,
   size: 0,
   isInline: false,
   isEncoded: false,

@@ -6,7 +6,7 @@
  * What is appended: two zero bytes, which begin no list of inline nodes, then runs: place in the row (2), never 0, length
  * (1), bytes. RocksDB joins what was appended to one row (`stringappend`).
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { type Slab, take } from '../../primitives/slab.ts'
 import { inlineAt, inlineEnd } from './inline.ts'
 import { type Branch, bitCount, hasRow, lowestBit } from './node.ts'
@@ -46,7 +46,7 @@ export function encodePatch(
   { scratch, slab }: { readonly scratch: Bytes; readonly slab: Slab },
 ): Bytes {
   const { raw, present, changed } = branch
-  if (changed === 0) return NOTHING
+  if (changed === 0) return NO_BYTES
   const start = listStart(raw)
   let to = MARK_BYTES
   // Looks at the children that changed alone: most rows have left the processor's caches.
@@ -65,7 +65,6 @@ export function encodePatch(
   patch.set(scratch.subarray(0, to))
   return patch
 }
-const NOTHING: Bytes = new Uint8Array(0)
 
 /** Bytes of what undoes a patch. */
 export const inverseSize = (patch: Bytes): number => Math.max(0, patch.length - MARK_BYTES)

@@ -1,5 +1,5 @@
 /** Trie nodes as rows: keyed by path, one version per path; what a block changes in them. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { newSlab, type Slab, take } from '../../primitives/slab.ts'
 import { latin1 } from '../../state/words.ts'
 import type { WriteBatch } from '../database/types.ts'
@@ -190,7 +190,7 @@ function pushChildren(
   }
 }
 
-const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
+const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: NO_BYTES }
 const NODES_IN_STEP = 512
 /** Of about 400 keys. */
 export const KEYS_BYTES = 16_384

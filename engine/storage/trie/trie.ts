@@ -2,7 +2,7 @@
  * The state trie: one stored version, that of the fold head, and in memory one version per unfolded block. A version shares what it
  * did not change with its parent's, so branches and second payloads cost what they change.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { SlotChange, StateDiff } from '../../state/diff.ts'
@@ -288,4 +288,4 @@ const trieIn = (
   },
 })
 
-const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: new Uint8Array(0) }
+const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: NO_BYTES }

@@ -1,5 +1,5 @@
 /** Many changes to one trie in one walk: sorted by path, each node on the way copied once, and encoded on the way back. */
-import type { Bytes } from '../../primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
 import {
   childHash,
@@ -19,7 +19,6 @@ import {
   hasRow,
   isShort,
   type Leaf,
-  NO_RAW,
   newBranch,
   newExtension,
   newLeaf,
@@ -297,7 +296,7 @@ const leafOf = ({ owner }: Trie, entry: Entry, start: number): Leaf =>
   newLeaf(owner, encodeLeaf(owner.slab, entry, start), { start, storage: entry.storage })
 
 const extendTo = ({ owner }: Trie, path: Bytes, child: Branch): Extension =>
-  newExtension(owner, path, { child, raw: NO_RAW })
+  newExtension(owner, path, { child, raw: NO_BYTES })
 
 /** A subtree of entries that share the first `depth` nibbles. */
 function build(trie: Trie, entries: readonly Entry[], depth: number): TrieNode | undefined {

@@ -1,4 +1,5 @@
 /** What only a development chain has. */
+import { NO_BYTES } from '../../../engine/primitives/bytes.ts'
 import { address, bytes } from '../../json/codecs.ts'
 import { hashResult } from '../../json/results.ts'
 import { strictObject } from '../../json/schema.ts'
@@ -32,7 +33,7 @@ export const depositMethod = (send: SendDeposit): Method =>
         throw invalidParameter(0, 'expected hex encoded address, got nothing', '.from')
       if (gas !== undefined && gas > MOST_DEPOSIT_GAS)
         throw invalidParameter(0, `a deposit has at most ${MOST_DEPOSIT_GAS}`, '.gas')
-      const input = data ?? new Uint8Array(0)
+      const input = data ?? NO_BYTES
       const gasLimit = gas ?? DEFAULT_GAS
       return send({ from, to, mint: mint ?? 0n, value: value ?? 0n, gasLimit, input })
     },

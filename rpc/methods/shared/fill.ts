@@ -1,7 +1,7 @@
 /** Completes a transaction object of a caller whose key the node holds: nonce, gas and fees left out are filled in. */
 import type { ChainView } from '../../../engine/chain/types.ts'
 import { invalid } from '../../../engine/execution/transaction/invalid.ts'
-import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../../engine/primitives/bytes.ts'
 import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
 import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
@@ -87,7 +87,6 @@ function leastSize({ data, input, accessList = [], authorizationList = [] }: Cal
   for (const { storageKeys } of accessList) size += 20 + 32 * storageKeys.length
   return size
 }
-const NO_BYTES = new Uint8Array(0)
 /** The address and the signature of one. */
 const AUTHORIZATION_BYTES = 84
 
@@ -110,7 +109,7 @@ export async function fillTransaction(
       gasLimit,
       to: call.to,
       value: call.value ?? 0n,
-      input: call.input ?? call.data ?? new Uint8Array(0),
+      input: call.input ?? call.data ?? NO_BYTES,
       chainId: chain.chainId,
     }
     const { gasPrice, accessList = [], authorizationList } = call

@@ -1,5 +1,5 @@
 /** The state of a case as a reader: parts of it may be missing until they are fetched, and it can fail at any read. */
-import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
+import { type Bytes, type Hex, NO_BYTES } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { bigintToBytes } from '../../../engine/primitives/words.ts'
@@ -20,7 +20,6 @@ export type CaseReader = StateReader & {
 }
 
 export const wordOf = (hex: Hex): Bytes => bigintToBytes(BigInt(hex), 32)
-const NO_BYTES: Bytes = new Uint8Array(0)
 export const bytesOrNone = (hex: Hex | undefined): Bytes =>
   hex === undefined || hex === '0x' ? NO_BYTES : hexToBytes(hex)
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { isDepositsOnly } from '../../../../engine/chainspec/rules.ts'
 import { call } from '../../../../engine/execution/call/call.ts'
 import { estimateGas } from '../../../../engine/execution/call/estimate.ts'
-import type { Bytes } from '../../../../engine/primitives/bytes.ts'
+import { type Bytes, NO_BYTES } from '../../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { makeTracer } from '../../../../engine/tracers/registry.ts'
 import { describeEngines } from '../../../fixtures/engines.ts'
@@ -26,7 +26,6 @@ const contract = (low: number): Bytes => hexToBytes(`0x${low.toString(16).padSta
 const MODEXP = contract(5)
 const PAIRING = contract(8)
 const P256VERIFY = contract(0x100)
-const EMPTY = new Uint8Array(0)
 /** 1 to the power of 1, modulo a number of 1,025 bytes. */
 const LONG_MODULUS = Buffer.concat([
   ...[word(1n), word(1n), word(1_025n)],
@@ -61,7 +60,7 @@ describeEngines((engine) => {
   /** Called, executed in a block and traced there, it ends the same. */
   async function statusOf(
     side: Side,
-    { to, input = EMPTY, gas }: { to: Bytes; input?: Bytes; gas: bigint },
+    { to, input = NO_BYTES, gas }: { to: Bytes; input?: Bytes; gas: bigint },
     accounts = {},
   ) {
     const { status } = await called(side, { to, input, gas }, accounts)
@@ -84,12 +83,12 @@ describeEngines((engine) => {
   test.each<[what: string, side: Side, to: Bytes, input: Bytes, gas: bigint, passes: boolean]>([
     ['MODEXP of 1,025 bytes', 'before', MODEXP, LONG_MODULUS, 1_000_000n, true],
     ['MODEXP of 1,025 bytes', 'after', MODEXP, LONG_MODULUS, 1_000_000n, false],
-    ['MODEXP for 21,300', 'before', MODEXP, EMPTY, 21_300n, true],
-    ['MODEXP for 21,300', 'after', MODEXP, EMPTY, 21_300n, false],
-    ['MODEXP for 21,600', 'after', MODEXP, EMPTY, 21_600n, true],
-    ['P256VERIFY for 24,500', 'before', P256VERIFY, EMPTY, 24_500n, true],
-    ['P256VERIFY for 24,500', 'after', P256VERIFY, EMPTY, 24_500n, false],
-    ['P256VERIFY for 28,000', 'after', P256VERIFY, EMPTY, 28_000n, true],
+    ['MODEXP for 21,300', 'before', MODEXP, NO_BYTES, 21_300n, true],
+    ['MODEXP for 21,300', 'after', MODEXP, NO_BYTES, 21_300n, false],
+    ['MODEXP for 21,600', 'after', MODEXP, NO_BYTES, 21_600n, true],
+    ['P256VERIFY for 24,500', 'before', P256VERIFY, NO_BYTES, 24_500n, true],
+    ['P256VERIFY for 24,500', 'after', P256VERIFY, NO_BYTES, 24_500n, false],
+    ['P256VERIFY for 28,000', 'after', P256VERIFY, NO_BYTES, 28_000n, true],
     ['a pairing of 300', 'before', PAIRING, new Uint8Array(57_600), 12_000_000n, true],
     ['a pairing of 300', 'after', PAIRING, new Uint8Array(57_600), 12_000_000n, true],
     ['a pairing of 301', 'before', PAIRING, new Uint8Array(57_792), 12_000_000n, true],

@@ -1,6 +1,8 @@
 /** Trie nodes in a ring: what comes out is what was put there last, with its hash, and the last ones are there. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { NO_BYTES } from '../../../../engine/primitives/bytes.ts'
 import { keccak256 } from '../../../../engine/primitives/keccak.ts'
 import {
   createNodeCache,
@@ -19,9 +21,8 @@ function node(index: number, length: number, version = 0) {
   const key = new Uint8Array(32)
   new DataView(key.buffer).setUint32(0, index)
   const plain = { row: raw, patches: (index + version) % 16 }
-  return { raw, plain, name: nameOf(NOTHING, key, 8), source, at: 5 }
+  return { raw, plain, name: nameOf(NO_BYTES, key, 8), source, at: 5 }
 }
-const NOTHING = new Uint8Array(0)
 const length = fc.integer({ min: 32, max: 6_000 })
 
 test('what is found is what was put, wherever the ring wraps', () => {
@@ -104,8 +105,8 @@ test('a name is of the first nibbles alone, and of the trie', () => {
   for (let depth = 0; depth < 16; depth++) {
     const other = key.slice()
     other[depth >> 1]! ^= depth % 2 === 0 ? 0x30 : 0x03
-    expect(nameOf(NOTHING, other, depth)).toBe(nameOf(NOTHING, key, depth))
-    for (const each of [key, other]) names.add(nameOf(NOTHING, each, depth + 1))
+    expect(nameOf(NO_BYTES, other, depth)).toBe(nameOf(NO_BYTES, key, depth))
+    for (const each of [key, other]) names.add(nameOf(NO_BYTES, each, depth + 1))
     names.add(nameOf(key, key, depth))
   }
   expect(names.size).toBe(3 * 16)
