@@ -1,7 +1,7 @@
 /** The flags of a command line as text, and the help: made of what a command says of itself. */
 import { CommanderError, Option, Command as Parser } from 'commander'
 import { type Command, ConfigError, kebab, type Operands } from './command.ts'
-import { headingOf, isLimit, placeOf } from './help-groups.ts'
+import { headingOf, isLimit, isShownLimit, placeOf } from './help-groups.ts'
 import { hint } from './nearest.ts'
 
 /** By key, as it was typed; nothing is decoded. */
@@ -33,8 +33,7 @@ export function parseFlags(
   const hasLimits = Object.keys(command.flags).some(isLimit)
   const bounds = hasLimits ? `; --help ${LIMITS_HELP} prints the bounds` : ''
   const help = new Option('-h, --help', `prints this${bounds}`)
-  if (!isOfLimits) help.helpGroup('Log and configuration:')
-  parser.addHelpOption(help)
+  parser.addHelpOption(help.helpGroup('Log and configuration:'))
   if (command.operands !== undefined)
     parser.argument('[operands...]').usage(`[options] ${formOf(command.operands)}`)
   parser.addHelpText('after', afterHelp(command, isOfLimits))
@@ -66,7 +65,8 @@ function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
     .map(([name, { value, text, shown, isOwn }]) => {
       const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
       const fallback = value === undefined ? '' : ` (${shown ?? show(defaults[name])})`
-      const option = new Option(typed, `${text}${fallback}`).hideHelp(isLimit(name) !== isOfLimits)
+      const isHidden = isOfLimits ? !isShownLimit(name) : isLimit(name)
+      const option = new Option(typed, `${text}${fallback}`).hideHelp(isHidden)
       return { option, heading: headingOf(name, isOwn) }
     })
     .toSorted((a, b) => placeOf(a.heading) - placeOf(b.heading))
@@ -78,13 +78,15 @@ const formOf = ({ value, least, most }: Operands): string =>
   `${Array.from({ length: least }, () => `<${value}>`).join(' ')}${most > least ? ` [${value}…]` : ''}`
 
 function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean): string {
-  const limits = Object.keys(flags).filter(isLimit).length
+  const limits = Object.keys(flags).filter(isLimit)
+  const hidden = limits.filter((limit) => !isShownLimit(limit)).length
+  const aboutLimits = isOfLimits
+    ? `${hidden} more are flags too: docs/operate/limits.md lists them.\n`
+    : `flashnode ${name} --help ${LIMITS_HELP} shows ${limits.length - hidden} of ${limits.length} bounds.\n`
   const shown = examples.map((one) => `  flashnode ${name} ${one}`.trimEnd())
   const parts = [
     ...(shown.length === 0 || isOfLimits ? [] : [`Examples:\n${shown.join('\n')}\n`]),
-    ...(limits === 0 || isOfLimits
-      ? []
-      : [`flashnode ${name} --help ${LIMITS_HELP} lists ${limits} bounds.\n`]),
+    ...(limits.length === 0 ? [] : [aboutLimits]),
     PRECEDENCE,
   ]
   return `\n${parts.join('\n')}`

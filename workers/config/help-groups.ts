@@ -20,20 +20,36 @@ export const GROUPS: Readonly<Record<string, string>> = {
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
 }
-/** Of the long list, beside those whose flags begin with --limit. */
-export const BOUNDS: Readonly<Record<string, string>> = {
-  'Upstreams and feeds': `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
-    upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`,
+/**
+ * The bounds that `--help limits` shows: those that an operator of another node or proxy would look for. Each works all the same
+ * where it is not shown. docs/operate/limits.md lists all of them.
+ */
+export const SHOWN_BOUNDS: Readonly<Record<string, string>> = {
+  'Requests and answers': `limitBodyBytes limitBatchItems limitBatchResponseBytes limitResponseBytes limitHeadersMs limitRequestMs
+    limitUnsentMs limitKeepAliveMs limitRequestsPerSocket`,
+  Connections: `limitSockets limitSocketsPerClient limitConnectionsTotal limitConnectionsPerClient limitSubscriptionsPerConnection
+    limitSendQueueBytes`,
+  'Calls and traces': `limitCallGas limitCallMs limitCallQueue limitTraceMs limitTraceQueue limitEvmMemoryBytes limitSimulatedCalls
+    limitProofBlocks limitFeeHistoryBlocks`,
+  'Logs and filters': `limitLogsMs limitLogsResults limitLogsBlocks limitLogsBlocksFiltered limitLogsAddresses limitLogsTopics
+    limitFiltersPerClient limitFiltersTotal limitFilterIdleMs`,
+  Transactions: 'limitTransactionBytes limitSyncSendMs',
+  Caches: 'limitResultCacheBytes limitKeptTextBytes limitKeptLogsBytes',
+  'Upstreams and feeds':
+    'limitFeedSubscribers limitLegacyMs upstreamCallMs upstreamAnswerBytes upstreamBatch upstreamLagBlocks',
 }
-
+/** Bounds whose flags do not begin with --limit. */
+export const OTHER_BOUNDS = `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
+    upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
+    feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`
 const listed = (groups: Readonly<Record<string, string>>) =>
   Object.entries(groups).flatMap(([heading, names]) =>
     names.split(/\s+/).map((name) => [name, heading] as const),
   )
-const HEADINGS: ReadonlyMap<string, string> = new Map([...listed(GROUPS), ...listed(BOUNDS)])
-const BOUND_NAMES: ReadonlySet<string> = new Set(listed(BOUNDS).map(([name]) => name))
-const ORDER: readonly string[] = [...Object.keys(GROUPS), ...Object.keys(BOUNDS)]
+const SHOWN: ReadonlyMap<string, string> = new Map(listed(SHOWN_BOUNDS))
+const HEADINGS: ReadonlyMap<string, string> = new Map([...listed(GROUPS), ...SHOWN])
+const OTHER_NAMES: ReadonlySet<string> = new Set(OTHER_BOUNDS.split(/\s+/))
+const ORDER: readonly string[] = [...Object.keys(GROUPS), ...Object.keys(SHOWN_BOUNDS)]
 
 /** @param isOwn it is of this command alone */
 export const headingOf = (name: string, isOwn = false): string =>
@@ -41,4 +57,6 @@ export const headingOf = (name: string, isOwn = false): string =>
 /** For sorting headings. */
 export const placeOf = (heading: string): number => ORDER.indexOf(heading)
 /** One of more than a hundred bounds, which have a help of their own. */
-export const isLimit = (name: string): boolean => name in LIMIT_FLAGS || BOUND_NAMES.has(name)
+export const isLimit = (name: string): boolean => name in LIMIT_FLAGS || OTHER_NAMES.has(name)
+/** One of the bounds that this help shows. */
+export const isShownLimit = (name: string): boolean => SHOWN.has(name)

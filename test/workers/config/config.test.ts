@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { COMMANDS } from '../../../workers/commands/index.ts'
 import { ConfigError, defineCommand, kebab } from '../../../workers/config/command.ts'
 import { readInvocation } from '../../../workers/config/config.ts'
+import { isLimit, isShownLimit } from '../../../workers/config/help-groups.ts'
 import { environmentName } from '../../../workers/config/layers.ts'
 import { nearest } from '../../../workers/config/nearest.ts'
 import { needed } from '../../../workers/config/option.ts'
@@ -345,12 +346,15 @@ describe('refused in one line', () => {
 })
 
 describe('people', () => {
-  test('help names every flag of the command, version says the version', () => {
+  test('help names the flags of the command, version says the version', () => {
     const [short, limits] = [printed(['dev', '--help']), printed(['dev', '--help', 'limits'])]
     const help = `${short}${limits}`
     for (const { flags } of COMMANDS.commands)
-      for (const name of Object.keys(flags))
-        expect(help.includes(`--${kebab(name)} `)).toBe(name in COMMANDS.commands[0].flags)
+      for (const name of Object.keys(flags)) {
+        const isShown = !isLimit(name) || isShownLimit(name)
+        const isOfDev = name in COMMANDS.commands[0].flags
+        expect(help.includes(`--${kebab(name)} `), name).toBe(isShown && isOfDev)
+      }
     expect(short).toContain('flashnode dev --port 9000 --ephemeral\n')
     expect(short).toMatch(/^Serving:\n {2}--host /m)
     expect(short).not.toContain('--limit-body-bytes')
@@ -386,13 +390,21 @@ describe('people', () => {
     expect(printed(['compare', '--help'])).toMatch(/^Options:\n {2}--methods /m)
     expect(printed(['record', '--help'])).toMatch(/^Options:\n {2}--out [\s\S]*^Network:$/m)
     const [short, long] = [printed(['follow', '--help']), printed(['follow', '--help', 'limits'])]
-    expect(short).not.toContain('--feed-held-frames')
+    expect(short).not.toContain('--limit-call-gas')
     expect(short).toContain('prints this; --help limits prints the bounds\n')
     expect(printed(['verify', '--help'])).toMatch(/--help +prints this$/m)
-    expect(long).toMatch(/^Upstreams and feeds:\n[\s\S]*--feed-held-frames/m)
+    expect(long).toMatch(
+      /^Calls and traces:\n[\s\S]*--limit-call-gas[\s\S]*^Upstreams and feeds:$/m,
+    )
     const { flags } = COMMANDS.commands.find(({ name }) => name === 'follow')!
-    for (const name of Object.keys(flags))
-      expect(`${short}${long}`.split(`  --${kebab(name)} `), name).toHaveLength(2)
+    const hidden = Object.keys(flags).filter((name) => isLimit(name) && !isShownLimit(name))
+    expect(long).toContain(
+      `${hidden.length} more are flags too: docs/operate/limits.md lists them.`,
+    )
+    for (const name of Object.keys(flags)) {
+      const times = hidden.includes(name) ? 0 : 1
+      expect(`${short}${long}`.split(`  --${kebab(name)} `), name).toHaveLength(1 + times)
+    }
   })
 
   test('help shows the defaults of the command, and what it does not run without', () => {

@@ -1,0 +1,45 @@
+/** docs/operate/limits.md ends with a table of all bounds: `npx vitest run limits-page -u` writes it again. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { COMMANDS } from '../../../workers/commands/index.ts'
+import { kebab } from '../../../workers/config/command.ts'
+import {
+  headingOf,
+  isLimit,
+  isShownLimit,
+  SHOWN_BOUNDS,
+} from '../../../workers/config/help-groups.ts'
+
+const PAGE = join(import.meta.dirname, '../../../docs/operate/limits.md')
+const HEADING = '## All bounds\n'
+const OTHERS = 'Not in the help'
+
+const limits = new Map(
+  COMMANDS.commands
+    // Where commands differ in a default, the one of `follow` is said.
+    .toSorted((a, b) => Number(a.name === 'follow') - Number(b.name === 'follow'))
+    .flatMap(({ flags }) => Object.entries(flags))
+    .filter(([name]) => isLimit(name)),
+)
+const groups = Map.groupBy(limits, ([name]) => (isShownLimit(name) ? headingOf(name) : OTHERS))
+
+function tableOf(heading: string): string {
+  const rows = groups
+    .get(heading)!
+    .map(
+      ([name, { value, fallback, text }]) =>
+        `| \`--${kebab(name)} ${value}\` | ${fallback} | ${text} |`,
+    )
+  return `### ${heading}\n\n| flag | default | bound |\n|---|---|---|\n${rows.sort().join('\n')}\n`
+}
+
+test('the page has each bound with its default, under the headings of the help', async () => {
+  const page = readFileSync(PAGE, 'utf8')
+  const intro = page.slice(0, page.indexOf('### ', page.indexOf(HEADING)))
+  expect(intro).toContain(HEADING)
+  expect(limits.size).toBeGreaterThan(100)
+  const headings = Object.keys(SHOWN_BOUNDS)
+  const tables = [...headings, OTHERS].map(tableOf)
+  await expect(`${intro}${tables.join('\n')}`).toMatchFileSnapshot(PAGE)
+})
