@@ -27,6 +27,7 @@ import { plainChain } from '../../fixtures/view-chain.ts'
 import { checkBlock, checkNumber, checkState, MixedView } from '../../fixtures/view-check.ts'
 import { type Built, Driver, type Durable, isAncestor } from '../../fixtures/view-driver.ts'
 import { keeperDurable } from '../../fixtures/view-keeper.ts'
+import { propertyRuns } from '../../kit/property-runs.ts'
 
 const PAGE = 2048
 const GENESIS = 1000
@@ -301,7 +302,7 @@ describe('a view answers as plain execution at its record', () => {
         seen.unfolds += unfolds.count
       }),
       // A failure is shrunk as far as that goes in this time.
-      { numRuns: 40 },
+      { numRuns: propertyRuns(40) },
     )
     expect(seen.refused > 0).toBe(pages < 100)
     expect(seen.folds).toBeGreaterThan(10)

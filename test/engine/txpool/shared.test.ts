@@ -13,9 +13,10 @@ import {
   step,
   waitingWorld,
 } from '../../fixtures/waiting-world.ts'
+import { propertyRuns } from '../../kit/property-runs.ts'
 
 const ALL = signedTransactions()
-const LONG = { seed: 20_261_126, steps: 6_000 }
+const LONG = { seed: 20_261_126, steps: propertyRuns(6_000) }
 
 /** After each call the reader says what the txpool says, and said so to whoever was told within it. */
 function worldOf(transactions: number, buckets: number) {
@@ -38,7 +39,7 @@ describe('at random', () => {
         const { apply } = worldOf(200, buckets)
         for (const now of steps) apply(now)
       }),
-      { numRuns: 200 },
+      { numRuns: propertyRuns(200) },
     )
   })
 
