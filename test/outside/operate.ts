@@ -1,6 +1,6 @@
 /**
  * What operators run beside a node: `verify`, `compare`, `doctor`, held to faults that are planted for them.
- * Usage: npm run operate [-- --only SECTION,…] [--seed S]
+ * Usage: npm run operate [-- --short] [--only SECTION,…] [--seed S]
  */
 import { cpSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -12,7 +12,13 @@ import { checkCompare } from './operate/compare.ts'
 import { checkDoctor } from './operate/doctor.ts'
 import { checkVerify } from './operate/verify.ts'
 
-const { random, own } = runOptions('operate', { full: 0, short: 0 }, { only: { type: 'string' } })
+const { random, isShort, own } = runOptions(
+  'operate',
+  { full: 0, short: 0 },
+  { only: { type: 'string' } },
+)
+/** Rows of each column that are spoilt for `verify`. */
+const rows = isShort ? 1 : 3
 const only = typeof own['only'] === 'string' ? own['only'].split(',') : undefined
 /** Transactions a second, and blocks with them: more than a lazy state has to reach back. */
 const RATE = 30
@@ -27,7 +33,7 @@ const sections: Readonly<Record<string, () => Promise<void>>> = {
   doctor: () => checkDoctor(leader, { whole, older: dirname(leader.genesis), check, random }),
   async verify() {
     await node.stop()
-    await checkVerify({ whole, lazy }, { check, random })
+    await checkVerify({ whole, lazy }, { check, random, rows })
   },
 }
 for (const [name, run] of Object.entries(sections))

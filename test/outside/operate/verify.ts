@@ -20,12 +20,19 @@ type Result = {
   readonly found: readonly Finding[]
 }
 type Directories = { readonly whole: string; readonly lazy: string }
-/** Rows of each column that are spoilt, one after the other. */
-const ROWS = 3
 
 export async function checkVerify(
   { whole, lazy }: Directories,
-  { check, random }: { readonly check: Check; readonly random: () => number },
+  {
+    check,
+    random,
+    rows,
+  }: {
+    readonly check: Check
+    readonly random: () => number
+    /** Rows of each column that are spoilt, one after the other. */
+    readonly rows: number
+  },
 ): Promise<void> {
   for (const [name, path] of [
     ['a whole directory', whole],
@@ -46,7 +53,7 @@ export async function checkVerify(
   )
   for (const kind of SPOILT) {
     const missed: string[] = []
-    for (let row = 0; row < ROWS; row++) {
+    for (let row = 0; row < rows; row++) {
       const { key, found } = await spoilt(whole, (database) => spoil(database, kind, random))
       const isNamed = found.some((one) => one.where === kind.column && one.key === key)
       if (!isNamed) missed.push(`${key}: ${told(found)}`)
@@ -62,7 +69,7 @@ export async function checkVerify(
     ['slots', 40],
   ] as const) {
     const missed: string[] = []
-    for (let row = 0; row < ROWS; row++) {
+    for (let row = 0; row < rows; row++) {
       const fetched = {
         column,
         isHeld: ({ value }: { value: Uint8Array }) => value.length === length,
