@@ -32,7 +32,7 @@ const start = (flags: readonly string[]) =>
     '--behind',
     '2',
     '--pool-threads',
-    '4',
+    '2',
     ...flags,
   ])
 

@@ -1,7 +1,7 @@
 /** The life of the process, seen from outside: start, refusal to start, end. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -40,19 +40,10 @@ async function refused(
   const said = error.split('\n').filter((line) => line !== '' && !line.startsWith('{'))
   return { code, error: said.join('\n') }
 }
-const dev = (path: string, ...flags: string[]) => [
-  'dev',
-  '--port',
-  '0',
-  '--admin-port',
-  '0',
-  '--datadir',
-  path,
-  ...flags,
-]
 
-test('answers, and ends with 0 on SIGTERM under load', async () => {
-  const node = await startNode(['--ephemeral', '--rate-limit', 'off'])
+test('ends with 0 on SIGTERM under load; its port and its directory are refused to others', async () => {
+  const path = directory()
+  const node = await startNode(['--datadir', path, '--rate-limit', 'off'])
   let isGone = false
   let answered = 0
   const clients = Array.from({ length: 8 }, async () => {
@@ -65,72 +56,18 @@ test('answers, and ends with 0 on SIGTERM under load', async () => {
     }
   })
   await expect.poll(() => answered).toBeGreaterThan(20)
+  const { port } = new URL(node.url)
+  const taken = await refused(['dev', '--ephemeral', '--port', port, '--admin-port', '0'])
+  expect(taken).toEqual({ code: 1, error: expect.stringMatching(new RegExp(`^.*${port}.*$`)) })
   expect(await node.stop('SIGTERM')).toBe(0)
   isGone = true
   await Promise.all(clients)
-})
-
-test('keeps its chain over a restart', async () => {
-  const path = directory()
-  const first = await startNode(['--datadir', path])
-  await expect.poll(async () => Number(await call(first.url, 'eth_blockNumber'))).toBeGreaterThan(2)
-  const block = (await call(first.url, 'eth_getBlockByNumber', ['0x2', false])) as { hash: string }
-  expect(await first.stop('SIGINT')).toBe(0)
-  const second = await startNode(['--datadir', path])
-  expect(second.head).toBeGreaterThanOrEqual(2)
-  expect(await call(second.url, 'eth_getBlockByNumber', ['0x2', false])).toMatchObject(block)
-  await second.stop()
-})
-
-test('a second signal ends it at once', async () => {
-  const node = await startNode(['--ephemeral'])
-  node.child.kill('SIGTERM')
-  expect([0, 130, 143, 'SIGTERM']).toContain(await node.stop('SIGTERM'))
-})
-
-test('refuses a directory that is open', async () => {
-  const path = directory()
-  const node = await startNode(['--datadir', path])
-  const { code, error } = await refused(dev(path))
-  expect(code).toBe(1)
-  expect(error.split('\n')).toHaveLength(1)
-  expect(error).toContain(`open in another process (pid ${node.pid})`)
-  expect(await node.stop()).toBe(0)
-})
-
-test('refuses a directory of another chain', async () => {
-  const path = directory()
-  const node = await startNode(['--datadir', path])
-  expect(await node.stop()).toBe(0)
-  const { code, error } = await refused(dev(path, '--chain', 'xlayer-testnet'))
-  expect(code).toBe(1)
-  expect(error.split('\n')).toHaveLength(1)
-  expect(error).toMatch(/196/)
-  expect(error).toMatch(/1952/)
-})
-
-test('refuses a directory that is not its own', async () => {
-  const path = directory()
-  mkdirSync(join(path, 'photos'))
-  writeFileSync(join(path, 'letter.txt'), 'dear reader')
-  const { code, error } = await refused(dev(path))
-  expect(code).toBe(1)
-  expect(error.split('\n')).toHaveLength(1)
-  expect(error).toContain(path)
-})
-
-test('refuses a port that is taken', async () => {
-  const node = await startNode(['--ephemeral'])
-  const { port } = new URL(node.url)
-  const { code, error } = await refused(['dev', '--ephemeral', '--port', port, '--admin-port', '0'])
-  expect(code).toBe(1)
-  expect(error.split('\n')).toHaveLength(1)
-  expect(error).toContain(port)
-  await node.stop()
+  const ports = ['--port', '0', '--admin-port', '0']
+  const other = await refused(['dev', ...ports, '--datadir', path, '--chain', 'xlayer-testnet'])
+  expect(other).toEqual({ code: 1, error: expect.stringMatching(/^.*196.*1952.*$/) })
 })
 
 test.each([
-  [['dev', '--prot', '1'], /--port/],
   [['dev', '--port', 'many'], /--port/],
   [['devv'], /dev/],
 ])('%j ends with 2 and one line', async (args, said) => {

@@ -2,20 +2,20 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { decodePacket } from '../../engine/flashblocks/codec.ts'
+import { HANGS_MS } from '../kit/checks.ts'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { until } from '../outside/follow/nodes.ts'
 
 const FLAGS = ['--rate-limit', 'off', '--pool-threads', '2']
-const LONG_MS = 120_000
 const PLACES = 12
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-subblocks-'))
 const nodes: RunningNode[] = []
-afterEach(async () => {
-  for (const node of nodes.splice(0)) await node.stop('SIGKILL')
+afterAll(async () => {
+  for (const node of nodes) await node.stop('SIGKILL')
+  rmSync(folder, { recursive: true })
 })
-afterAll(() => rmSync(folder, { recursive: true }))
 
 type Place = { readonly number: number; readonly index: number; readonly payloadId: string }
 type Asked = { readonly place: Place; readonly answer: string }
@@ -44,57 +44,55 @@ async function blockAt({ url }: RunningNode, place?: Place): Promise<Asked | und
   }
 }
 
-test.each(['whole', 'lazy'])(
-  '%s state',
-  async (state) => {
-    const datadir = join(folder, `leader-${state}`)
-    const leader = await startNode(['--datadir', datadir, '--feed-form', 'subblocks', ...FLAGS])
-    nodes.push(leader)
-    const follower = await startNode(
+let leader: RunningNode
+let whole: RunningNode
+beforeAll(async () => {
+  const datadir = join(folder, 'leader')
+  leader = await started(startNode(['--datadir', datadir, '--feed-form', 'subblocks', ...FLAGS]))
+  whole = await startFollower('whole')
+})
+
+/** Whatever happens in a test, it is stopped at the end. */
+async function started(starting: Promise<RunningNode>): Promise<RunningNode> {
+  const node = await starting
+  nodes.push(node)
+  return node
+}
+
+const startFollower = (state: 'whole' | 'lazy') =>
+  started(
+    startNode(
       [
-        ...['--chain', join(datadir, 'genesis.json'), '--datadir', join(folder, state)],
+        ...['--chain', join(folder, 'leader', 'genesis.json'), '--datadir', join(folder, state)],
         ...['--state', state, '--upstream', leader.url, ...FLAGS],
         ...['--feed', `${leader.url.replace('http', 'ws')}/feed`],
       ],
       'follow',
-    )
-    nodes.push(follower)
-    const [from, to] = (await call(`${leader.url}/`, 'eth_accounts')) as string[]
-    const places = new Set<string>()
-    const differing: unknown[] = []
-    const compareNewest = async () => {
-      await call(`${leader.url}/`, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
-      const theirs = await blockAt(follower)
-      const ours = theirs && (await blockAt(leader, theirs.place))
-      if (theirs === undefined || ours === undefined) return false
-      places.add(JSON.stringify(theirs.place))
-      if (ours.answer !== theirs.answer) differing.push([ours, theirs])
-      return places.size >= PLACES
-    }
-    expect(await until(compareNewest, LONG_MS, 20)).toBe(true)
-    expect(differing).toEqual([])
-    const ofIndexes = [...places].filter((place) => JSON.parse(place).index > 0)
-    expect(ofIndexes.length).toBeGreaterThan(0)
-    expect(await follower.stop()).toBe(0)
-    expect(await leader.stop()).toBe(0)
-  },
-  300_000,
-)
+    ),
+  )
+
+test.each(['whole', 'lazy'] as const)('%s state', async (state) => {
+  const follower = state === 'whole' ? whole : await startFollower(state)
+  const [from, to] = (await call(`${leader.url}/`, 'eth_accounts')) as string[]
+  const places = new Set<string>()
+  const differing: unknown[] = []
+  const compareNewest = async () => {
+    await call(`${leader.url}/`, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
+    const theirs = await blockAt(follower)
+    const ours = theirs && (await blockAt(leader, theirs.place))
+    if (theirs === undefined || ours === undefined) return false
+    places.add(JSON.stringify(theirs.place))
+    if (ours.answer !== theirs.answer) differing.push([ours, theirs])
+    return places.size >= PLACES
+  }
+  expect(await until(compareNewest, HANGS_MS, 20)).toBe(true)
+  expect(differing).toEqual([])
+  const ofIndexes = [...places].filter((place) => JSON.parse(place).index > 0)
+  expect(ofIndexes.length).toBeGreaterThan(0)
+})
 
 test('the feed of a follower hands on subblocks', async () => {
-  const datadir = join(folder, 'relayed')
-  const leader = await startNode(['--datadir', datadir, '--feed-form', 'subblocks', ...FLAGS])
-  nodes.push(leader)
-  const follower = await startNode(
-    [
-      ...['--chain', join(datadir, 'genesis.json'), '--datadir', join(folder, 'relay')],
-      ...['--state', 'whole', '--upstream', leader.url, ...FLAGS],
-      ...['--feed', `${leader.url.replace('http', 'ws')}/feed`],
-    ],
-    'follow',
-  )
-  nodes.push(follower)
-  const socket = new WebSocket(`${follower.url.replace('http', 'ws')}/feed`)
+  const socket = new WebSocket(`${whole.url.replace('http', 'ws')}/feed`)
   const messages = await new Promise<string[]>((resolve) => {
     const heard: string[] = []
     socket.onmessage = ({ data }) => {
@@ -107,4 +105,8 @@ test('the feed of a follower hands on subblocks', async () => {
     expect(decodePacket(Buffer.from(text))).toMatchObject({
       message: { type: 'flashblock', targetIndex: 0, delta: { blockHash: undefined } },
     })
+})
+
+test('all end with 0', async () => {
+  for (const node of nodes.toReversed()) expect(await node.stop()).toBe(0)
 })

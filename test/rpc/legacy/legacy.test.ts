@@ -591,11 +591,6 @@ describe('as it is started', () => {
       '-32603 Legacy RPC error: the node of the older chain cannot be reached (ECONNREFUSED)',
     )
     await second.stop()
-    const third = await startNode(flags, 'serve')
-    await expect(call(third.url, 'eth_getBlockByNumber', params)).rejects.toThrow(
-      '-32001 history not available: block 0 is older than this chain, which begins at block 1000',
-    )
-    await third.stop()
     const whole = ['--datadir', await datadirOf('0x0'), '--legacy-rpc', 'http://127.0.0.1:1']
     await expect(startNode(whole, 'serve')).rejects.toThrow(
       'flashnode: --legacy-rpc is for a chain that goes on from an older one: chain-7 begins at block 0',
