@@ -47,7 +47,8 @@ const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
       random,
       flags,
     }),
-  shares: (tell) => overloadByShares(tell, { seconds: 9 + Math.round(share / 20), flags }),
+  shares: (tell) =>
+    overloadByShares(tell, { seconds: (isShort ? 7 : 9) + Math.round(share / 20), flags }),
   logs: (tell) => overloadByLogs(tell, { blocks: 2 + Math.round(share / 60), random, flags }),
 }
 
