@@ -1,6 +1,6 @@
 /**
  * A flashblock of 200 transactions: the sequencer's share, from the txpool's list to the packet, and the follower's, from the packet to
- * what readers see; of one that applies what the first follower tells, that, and reading it, which another thread does. In this process, state in memory, nothing executed ahead; engines by turns on chains of their own, medians.
+ * what readers see. In this process, state in memory, nothing executed ahead; engines by turns on chains of their own, medians.
  * Usage: npm run bench:flashblock -- [--blocks 5, of five flashblocks] [--only TEXT]
  */
 import { rmSync } from 'node:fs'
@@ -16,14 +16,10 @@ import { decodePacket, encodePacket } from '../engine/flashblocks/codec.ts'
 import type { Bytes, Hex } from '../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../engine/primitives/hex.ts'
 import type { SignedEnvelope } from '../engine/primitives/transaction.ts'
-import { readLeaderMessage } from '../engine/sources/applying/message.ts'
 import { attributesDeposit, nextAttributes } from '../engine/sources/sequencer/attributes.ts'
 import { createFiller } from '../engine/sources/sequencer/fill.ts'
 import { openPayload, type Payload, payloadIdOf } from '../engine/sources/sequencer/payload.ts'
-import { packChanges } from '../engine/sources/writer/changes.ts'
-import { EnrichedFeed } from '../rpc/feed/enriched.ts'
 import { L1_FIGURES } from '../test/fixtures/l1-figures.ts'
-import { tell } from '../test/fixtures/told.ts'
 import { WriterWorld } from '../test/fixtures/writer-world.ts'
 import { multicall, swap, transfer } from './workloads/calldata.ts'
 import { writeGenesis } from './workloads/genesis.ts'
@@ -51,23 +47,16 @@ const chain = chainSpec({ name: 'xlayer', dev })
 for (const file of [allocFile, genesisFile]) rmSync(file)
 
 const SHARES = ['follower', 'follower, senders known', 'sequencer'] as const
-const APPLIED = ['applies', 'applies, senders known', 'reads what it applies'] as const
-const RUN = '0x00000000000000aa'
 /** A sequencer and its follower, each with an engine of its own, as their threads have. */
 class Side {
   readonly #world: WriterWorld
   readonly #engine: Engine
-  /** Applies what the first one tells. */
-  readonly #replica: WriterWorld
-  readonly #told = new EnrichedFeed(RUN)
   readonly #filler = createFiller()
   samples: (readonly [share: string, ms: number, cpuMs: number])[] = []
 
   constructor(name: EngineName) {
     this.#engine = engineByName(name)
-    const open = () => ({ chain, engine: engineByName(name), bytes: 2 ** 28, tellsChanges: true })
-    this.#world = new WriterWorld(open())
-    this.#replica = new WriterWorld({ ...open(), limits: { applyMs: 10_000, verifyShare: 0 } })
+    this.#world = new WriterWorld({ chain, engine: engineByName(name), bytes: 2 ** 28 })
   }
 
   /** Up to where it is canonical. @returns the packets */
@@ -84,34 +73,23 @@ class Side {
       roots: async () => undefined,
     })
     await payload.execution.execute(attributesDeposit(chain, attributes, L1_FIGURES))
-    const first = encodePacket(await payload.cut(0))
-    await this.#follow(this.#world, first)
-    await this.#tell()
-    await this.#follow(this.#replica, first)
+    await this.#follow(encodePacket(await payload.cut(0)))
     const packets: Bytes[] = []
     for (const list of lists) {
       const isKnown = (Number(attributes.number) + packets.length) % 2
       const packet = await this.#timed('sequencer', () => this.#cut(payload, list))
       if (isKnown) for (const one of list) this.#world.writer.expect(one)
-      await this.#timed(SHARES[isKnown]!, () => this.#follow(this.#world, packet))
-      await this.#tell()
-      if (isKnown) for (const one of list) this.#replica.writer.expect(one)
-      await this.#timed(APPLIED[isKnown]!, () => this.#follow(this.#replica, packet))
-      for (const world of [this.#world, this.#replica])
-        if (world.heads().pending[1] !== payload.index) throw new Error('it is not shown')
+      await this.#timed(SHARES[isKnown]!, () => this.#follow(packet))
+      if (this.#world.heads().pending[1] !== payload.index) throw new Error('it is not shown')
       packets.push(packet)
     }
     if (payload.execution.executed.some(({ receipt }) => receipt.status !== 1))
       throw new Error('a transaction failed')
     payload.close()
     release()
-    for (const world of [this.#world, this.#replica]) {
-      await world.settle()
-      await world.apply({ type: 'sealed', block: payload.sealed() })
-      await world.settle()
-    }
-    await this.#tell()
-    if (this.#replica.count('flashblock_executed') > 0) throw new Error('it was not applied')
+    await this.#world.settle()
+    await this.#world.apply({ type: 'sealed', block: payload.sealed() })
+    await this.#world.settle()
     return packets.map(bytesToHex).join()
   }
 
@@ -123,20 +101,9 @@ class Side {
     return encodePacket(await payload.cut(5))
   }
 
-  async #follow(world: WriterWorld, packet: Bytes): Promise<void> {
+  async #follow(packet: Bytes): Promise<void> {
     const decoded = decodePacket(packet)
-    if ('message' in decoded) await world.packet(decoded.message)
-  }
-
-  /** What the first one has shown since, to the other one. */
-  async #tell(): Promise<void> {
-    for (const effect of this.#world.told.splice(0)) {
-      if (effect.type !== 'changes') continue
-      const { message } = this.#told.take(packChanges(effect.changes))
-      const packed = message.packed()
-      const { diffs } = await this.#timed(APPLIED[2], async () => readLeaderMessage(packed))
-      for (const told of diffs) await tell(this.#replica, told)
-    }
+    if ('message' in decoded) await this.#world.packet(decoded.message)
   }
 
   async #timed<T>(share: string, work: () => Promise<T>): Promise<T> {
@@ -165,7 +132,7 @@ async function measure(name: string): Promise<void> {
     if (packets.size !== 1) throw new Error(`${name}: the engines differ`)
     if (block === 0) for (const side of sides) side.samples = []
   }
-  for (const share of [...SHARES, ...APPLIED]) {
+  for (const share of SHARES) {
     const medians = sides.flatMap(({ samples }) =>
       ([1, 2] as const).map((of) => {
         const list = samples.filter((one) => one[0] === share).map((one) => one[of])

@@ -1,8 +1,8 @@
 /**
  * What is full first where many replicas answer many requests: arithmetic with measured costs (bench/scale/costs.ts), no measurement. Figures that
  * nobody has measured here are marked.
- * Usage: npm run bench:scale-model -- [--replicas 100] [--rate 1000000, requests a second] [--applying 1, share of the replicas]
- * [--cores 4, of a replica] [--front-threads 1] [--balancers 4] [--balancer-cores 8] [--network 10, Gbit/s of a leader] [--limit-store redis or memory]
+ * Usage: npm run bench:scale-model -- [--replicas 100] [--rate 1000000, requests a second]
+ * [--cores 4, of a replica] [--front-threads 1] [--balancers 4] [--balancer-cores 8] [--network 10, Gbit/s of the node whose feed they read] [--limit-store redis or memory]
  * [--flashblocks 5, a second]
  */
 import { parseArgs } from 'node:util'
@@ -13,7 +13,6 @@ const { values } = parseArgs({
   options: {
     replicas: { type: 'string', default: '100' },
     rate: { type: 'string', default: '1000000' },
-    applying: { type: 'string', default: '1' },
     cores: { type: 'string', default: '4' },
     'front-threads': { type: 'string', default: '1' },
     balancers: { type: 'string', default: '4' },
@@ -26,7 +25,6 @@ const { values } = parseArgs({
 const installation: Installation = {
   requestsPerSecond: Number(values.rate),
   replicas: Number(values.replicas),
-  applying: Number(values.applying),
   flashblocksPerSecond: Number(values.flashblocks),
   cores: Number(values.cores),
   frontThreads: Number(values['front-threads']),
@@ -59,7 +57,7 @@ console.table(
 )
 const { meanMs, p95Ms } = waits(rate / replicas, requestMicros / 1_000, cores - 1)
 const readers = Math.floor(installation.networkBits / readerBits(installation, costs))
-console.log(`the network of a leader is full with ${round(readers)} replicas that read it`)
+console.log(`the network of a feed is full with ${round(readers)} replicas that read it`)
 console.log(
   Number.isFinite(meanMs)
     ? `a request waits for one of ${cores - 1} workers: mean ${round(meanMs)} ms, 95 % within ${round(p95Ms)} ms\n`

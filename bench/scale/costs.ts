@@ -61,18 +61,6 @@ export const COSTS = {
   executedFlashblockMs: of('follower', '45.8', 'npm run bench:flashblock'),
   /** µs of a front thread for a request: one that needs nothing else. */
   frontMicros: of('eth_chainId, HTTP', '10.8', 'npm run bench:front -- --rounds 3 --seconds 2'),
-  /** Of executing, what applying takes of the same swaps, on a machine with a load of 14 to 30: an order of magnitude. */
-  appliedShare: {
-    value: 17 / 42,
-    measured: {
-      page: 'docs/adr/0054-executing-once.md',
-      line: 'swaps over 3 hops',
-      text: '42 and 17',
-      command: 'npm run bench:flashblock',
-    },
-  },
-  /** Bytes of an enriched message: ADR 41 measured compression on one of that size, without saying of how many transactions. */
-  enrichedBytes: guess(250_000),
   /** Bytes of a frame of the plain feed, compressed. */
   frameBytes: guess(40_000),
   /** µs of Redis' one thread for a question of the limiter (ADR 45: one for each charge). */

@@ -3,17 +3,14 @@ import { type Costs, REQUEST_MICROS, type RequestClass } from './costs.ts'
 
 export type Installation = {
   readonly requestsPerSecond: number
-  /** Those that answer clients; leaders, however many, are besides. */
   readonly replicas: number
-  /** Of the replicas, 0 to 1: those that apply; the others execute. */
-  readonly applying: number
   readonly flashblocksPerSecond: number
   /** Of each replica. */
   readonly cores: number
   readonly frontThreads: number
   readonly balancers: number
   readonly balancerCores: number
-  /** Of a leader's network, bits a second. */
+  /** Bits a second of the network of the node whose feed the replicas read. */
   readonly networkBits: number
   /** `redis`: each request is a question to it; `memory`: none is. */
   readonly limitStore: 'redis' | 'memory'
@@ -39,16 +36,12 @@ export const meanMicros = (mix: Mix): number =>
   )
 
 /** Cores of a replica that has nothing to do but follow. */
-export function followingCores(at: Installation, costs: Costs): number {
-  const executing = (at.flashblocksPerSecond * costs.executedFlashblockMs) / 1_000
-  return executing * (at.applying * costs.appliedShare + 1 - at.applying)
-}
+export const followingCores = (at: Installation, costs: Costs): number =>
+  (at.flashblocksPerSecond * costs.executedFlashblockMs) / 1_000
 
-/** Bits a second that a leader sends to each replica: every replica reads every leader, for the first copy counts. */
+/** Bits a second that a feed sends to each replica. */
 export const readerBits = (at: Installation, costs: Costs): number =>
-  8 *
-  at.flashblocksPerSecond *
-  (at.applying * costs.enrichedBytes + (1 - at.applying) * costs.frameBytes)
+  8 * at.flashblocksPerSecond * costs.frameBytes
 
 /** The fullest first. */
 export function partsOf(at: Installation, costs: Costs, mix: Mix): readonly Part[] {
@@ -73,7 +66,7 @@ export function partsOf(at: Installation, costs: Costs, mix: Mix): readonly Part
       ...{ fixed: 0, micros: chargeMicros + mix.send * tellMicros },
     },
     {
-      ...{ name: 'network of a leader', unit: 'Mbit/s', there: at.networkBits / 1e6 },
+      ...{ name: 'network of a feed', unit: 'Mbit/s', there: at.networkBits / 1e6 },
       ...{ fixed: (replicas * readerBits(at, costs)) / 1e6, micros: 0 },
     },
   ]

@@ -1,7 +1,7 @@
-/** State diffs as bytes, for the disk; and several in a row as one. */
+/** State diffs as bytes, for the disk. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { ACCOUNT_BYTES, decodeAccount, writeAccount } from './account-codec.ts'
-import type { AccountChange, AccountState, EncodedDiff, SlotChange, StateDiff } from './diff.ts'
+import type { AccountChange, EncodedDiff, SlotChange, StateDiff } from './diff.ts'
 import {
   changesOf,
   type EncodedChange,
@@ -10,7 +10,6 @@ import {
   HAS_CODE,
   SLOT_BYTES,
 } from './encoded-diff.ts'
-import { latin1 } from './words.ts'
 
 /**
  * Count of accounts (u32), then each: address (20) ‖ flags (1) ‖ account before ‖ account after ‖ slot count (u32) ‖ slots (key,
@@ -30,33 +29,6 @@ export function decodeDiff(bytes: EncodedDiff): StateDiff {
   const changes: AccountChange[] = []
   for (const change of changesOf(bytes)) changes.push(readChange(bytes, change))
   return changes
-}
-
-/**
- * The last `after` and the first `before` of everything; what ends as it began is dropped, but where `keepsAll`: then it is a piece of a
- * block, whose `before` are those of the block. Order: first appearance.
- */
-export function mergeDiffs(list: readonly StateDiff[], keepsAll = false): StateDiff {
-  const accounts = new Map<string, Merged>()
-  for (const diff of list) for (const change of diff) add(accounts, change)
-  const merged: AccountChange[] = []
-  for (const { address, before, after, slots, code } of accounts.values()) {
-    const changed = [...slots.values()].filter(
-      (slot) => keepsAll || !isSame(slot.before, slot.after),
-    )
-    if (!keepsAll && changed.length === 0 && isSameAccount(before, after)) continue
-    // Code that went and came back is the parent's still.
-    const isOwnCode =
-      before !== undefined && after !== undefined && isSame(before.codeHash, after.codeHash)
-    merged.push({ address, before, after, slots: changed, code: isOwnCode ? undefined : code })
-  }
-  return merged
-}
-
-/** Whether both are absent, or both present and equal. */
-export function isSameAccount(a: AccountState | undefined, b: AccountState | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b
-  return a.nonce === b.nonce && a.balance === b.balance && isSame(a.codeHash, b.codeHash)
 }
 
 function sizeOf({ before, after, slots, code }: AccountChange): number {
@@ -121,35 +93,3 @@ function readChange(diff: EncodedDiff, change: EncodedChange): AccountChange {
     code: code && diff.slice(code.at, code.at + code.length),
   }
 }
-
-type Merged = {
-  readonly address: Bytes
-  readonly before: AccountState | undefined
-  after: AccountState | undefined
-  readonly slots: Map<string, SlotChange>
-  code: Bytes | undefined
-}
-
-function add(accounts: Map<string, Merged>, change: AccountChange): void {
-  const { address, before, after, code } = change
-  const key = latin1(address)
-  let merged = accounts.get(key)
-  if (merged === undefined) {
-    merged = { address, before, after, slots: new Map(), code }
-    accounts.set(key, merged)
-  } else {
-    const hasSameCode =
-      after !== undefined &&
-      merged.after !== undefined &&
-      isSame(after.codeHash, merged.after.codeHash)
-    merged.code = code ?? (hasSameCode ? merged.code : undefined)
-    merged.after = after
-  }
-  for (const slot of change.slots) {
-    const slotKey = latin1(slot.key)
-    const earlier = merged.slots.get(slotKey)
-    merged.slots.set(slotKey, earlier === undefined ? slot : { ...slot, before: earlier.before })
-  }
-}
-
-const isSame = (a: Bytes, b: Bytes): boolean => Buffer.compare(a, b) === 0

@@ -10,25 +10,20 @@ import type {
   ToldFlashblock,
   ToldHeader,
 } from '../../engine/sources/writer/changes.ts'
-import { hashOfBefore } from '../../engine/state/before.ts'
 import type { AccountChange, SlotChange } from '../../engine/state/diff.ts'
 import { decodeDiff } from '../../engine/state/diff-codec.ts'
 import { hexText, quantityText } from '../json/codecs.ts'
 import { headerText, l1Members, member, refundMember } from '../json/json.ts'
+import { hashOfBefore } from './before.ts'
 
 export const ENRICHED_VERSION = 2
 
 /** Which message it is: numbers go on by one within a run of the node. */
 export type Stamp = { readonly run: string; readonly seq: number }
 
-export const changesText = (changes: Changes, stamp: Stamp): string =>
-  messageText(changes, stamp, flashblockText)
-
-/** @param flashblockText of one, in whichever form */
-export const messageText = (
+export const changesText = (
   { isBeginning, removed, flashblocks, headers, heads }: Changes,
   { run, seq }: Stamp,
-  flashblockText: (told: ShownFlashblock) => string,
 ): string =>
   `{"enriched":${ENRICHED_VERSION},"run":"${run}","seq":${seq},"snapshot":${isBeginning},` +
   `"removed":${removed === undefined ? null : removedText(removed)},` +
@@ -68,7 +63,7 @@ const finalText = ({ header, hash }: ToldHeader): string => headerText(decodeHea
 export type ShownFlashblock = ToldFlashblock & { readonly final?: ToldHeader | undefined }
 
 /** Which one it is. */
-export const aboutText = ({ number, index, payloadId, isFinal, final }: ShownFlashblock): string =>
+const aboutText = ({ number, index, payloadId, isFinal, final }: ShownFlashblock): string =>
   `"number":${number},"index":${index},"payload_id":${payloadId === undefined ? null : `"${payloadId}"`},` +
   `"final":${isFinal || final !== undefined}`
 

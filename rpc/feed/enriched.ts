@@ -4,7 +4,6 @@ import { compressJson } from '../../engine/flashblocks/codec.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Changes, ToldFlashblock, ToldHeader } from '../../engine/sources/writer/changes.ts'
-import { changesPacked } from './enriched-packed.ts'
 import { changesSize, changesText, type ShownFlashblock, type Stamp } from './enriched-text.ts'
 
 export type EnrichedMessage = {
@@ -12,8 +11,6 @@ export type EnrichedMessage = {
   readonly bytes: number
   /** UTF-8. Made when somebody reads it, once for all who do. */
   data(): Bytes
-  /** For who applies it: receipts and changes as bytes. Made as `data` is. */
-  packed(): Bytes
   /** The same as `data`, compressed as X Layer's frames are; a long one as it is. */
   compressed(): Bytes
 }
@@ -116,7 +113,6 @@ const shownOf = ({ flashblocks, header }: Above): readonly ShownFlashblock[] =>
 
 function once(changes: Changes, stamp: Stamp): EnrichedMessage {
   let text: Bytes | undefined
-  let packed: Bytes | undefined
   let compressed: Bytes | undefined
   const data = () => {
     text ??= Buffer.from(changesText(changes, stamp))
@@ -125,10 +121,6 @@ function once(changes: Changes, stamp: Stamp): EnrichedMessage {
   return {
     bytes: changesSize(changes),
     data,
-    packed() {
-      packed ??= changesPacked(changes, stamp)
-      return packed
-    },
     compressed() {
       compressed ??= data().length > MOST_COMPRESSED_BYTES ? data() : compressJson(data(), QUALITY)
       return compressed

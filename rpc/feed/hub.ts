@@ -72,7 +72,7 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
   for (const packet of seed?.packets ?? []) held.add(packet)
   const readers = () => createReaders(limits, counts)
   const plain = readers()
-  const enriching = { data: readers(), packed: readers(), compressed: readers() }
+  const enriching = { data: readers(), compressed: readers() }
   const size = () => FORMS.reduce((sum, form) => sum + enriching[form].size, plain.size)
 
   /** A handshake is one turn: nobody comes or leaves between the door and `open`. */
@@ -128,11 +128,9 @@ export function createFeedHub(limits: FeedLimits, { run, gate, seed }: FeedAbout
 }
 
 /** Of an enriched message. */
-const FORMS = ['data', 'packed', 'compressed'] as const
-const formOf = ({ isPacked, isCompressed }: FeedQuery): (typeof FORMS)[number] => {
-  if (isPacked) return 'packed'
-  return isCompressed ? 'compressed' : 'data'
-}
+const FORMS = ['data', 'compressed'] as const
+const formOf = ({ isCompressed }: FeedQuery): (typeof FORMS)[number] =>
+  isCompressed ? 'compressed' : 'data'
 
 function refuseReader(connection: Connection, counts: { refused: number }): ConnectionHandlers {
   counts.refused++

@@ -14,13 +14,11 @@ export type FeedQuery = {
   readonly isEnriched: boolean
   /** Enriched messages are to be compressed. */
   readonly isCompressed: boolean
-  /** They are to have receipts and changes as bytes. */
-  readonly isPacked: boolean
   /** Of the node, as an enriched message has named it; undefined: whichever. */
   readonly run: string | undefined
 }
 
-const KEYS: readonly string[] = ['since', 'enrich', 'compress', 'packed', 'run']
+const KEYS: readonly string[] = ['since', 'enrich', 'compress', 'run']
 
 /** @param url of the request, its path included @returns what is wrong with it, in one line, or what is asked for */
 export function readFeedQuery(url: string | undefined): FeedQuery | { readonly wrong: string } {
@@ -32,14 +30,11 @@ export function readFeedQuery(url: string | undefined): FeedQuery | { readonly w
     if (query.getAll(key).length > 1) return { wrong: `${key} is given more than once` }
   }
   const [enrich, compress] = [query.get('enrich'), query.get('compress')]
-  const packed = query.get('packed')
   const [run, wanted] = [query.get('run'), query.get('since')]
   if (enrich !== null && enrich !== '1') return { wrong: 'enrich: expected 1' }
   const isEnriched = enrich !== null
   if (compress !== null && (!isEnriched || compress !== '1'))
     return { wrong: 'compress: expected 1, beside enrich only' }
-  if (packed !== null && (!isEnriched || packed !== '1' || compress !== null))
-    return { wrong: 'packed: expected 1, beside enrich and without compress' }
   if (run !== null && (!isEnriched || wanted === null))
     return { wrong: 'run: expected beside enrich and since only' }
   if (run !== null && !/^0x[0-9a-f]{16}$/.test(run))
@@ -47,8 +42,7 @@ export function readFeedQuery(url: string | undefined): FeedQuery | { readonly w
   const since = wanted === null ? undefined : readSince(wanted)
   if (wanted !== null && since === undefined)
     return { wrong: 'since: expected number:index or number:index:payload_id' }
-  const forms = { isCompressed: compress !== null, isPacked: packed !== null }
-  return { since, isEnriched, ...forms, run: run ?? undefined }
+  return { since, isEnriched, isCompressed: compress !== null, run: run ?? undefined }
 }
 
 function readSince(text: string): Since | undefined {

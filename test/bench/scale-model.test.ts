@@ -42,30 +42,27 @@ test('shares of the requests are all of them', () => {
 })
 
 const AT: Installation = {
-  ...{ requestsPerSecond: 1_000_000, replicas: 100, applying: 1, flashblocksPerSecond: 5 },
+  ...{ requestsPerSecond: 1_000_000, replicas: 100, flashblocksPerSecond: 5 },
   ...{ cores: 4, frontThreads: 1, balancers: 4, balancerCores: 8 },
   ...{ networkBits: 1e10, limitStore: 'redis' },
 }
 /** Round numbers. */
 const ROUND = {
   ...costsOf(),
-  ...{ executedFlashblockMs: 40, appliedShare: 0.5, frontMicros: 20, balancerMicros: 25 },
-  ...{ enrichedBytes: 200_000, frameBytes: 50_000 },
-  ...{ redisChargeMicros: 10, redisAppendMicros: 10, redisReadMicros: 2 },
+  ...{ executedFlashblockMs: 40, frontMicros: 20, balancerMicros: 25 },
+  ...{ frameBytes: 50_000, redisChargeMicros: 10, redisAppendMicros: 10, redisReadMicros: 2 },
 }
 const partOf = (name: string, at: Installation) =>
   partsOf(at, ROUND, MIX).find((part) => part.name === name)!
 
-test('following: flashblocks a second by what each costs, less where they are applied', () => {
-  expect(followingCores({ ...AT, applying: 0 }, ROUND)).toBeCloseTo(0.2, 12)
-  expect(followingCores({ ...AT, applying: 1 }, ROUND)).toBeCloseTo(0.1, 12)
-  expect(followingCores({ ...AT, applying: 0.5 }, ROUND)).toBeCloseTo(0.15, 12)
+test('following: flashblocks a second by what each costs', () => {
+  expect(followingCores(AT, ROUND)).toBeCloseTo(0.2, 12)
 })
 
 test('cores of the replicas: following and requests, and the rate that fills them', () => {
   const { used, there, fullAt } = partOf('cores of the replicas', AT)
   expect(there).toBe(400)
-  expect(used).toBeCloseTo(100 * 0.1 + meanMicros(MIX), 9)
+  expect(used).toBeCloseTo(100 * 0.2 + meanMicros(MIX), 9)
   expect(partOf('cores of the replicas', { ...AT, requestsPerSecond: fullAt }).used).toBeCloseTo(
     there,
     9,
@@ -78,11 +75,10 @@ test('Redis: a question for each request, and each transaction to all replicas',
   expect(partOf('the thread of Redis', { ...AT, limitStore: 'memory' }).used).toBeCloseTo(0.21, 9)
 })
 
-test('network of a leader: all readers of all bytes, whatever clients ask', () => {
-  expect(readerBits(AT, ROUND)).toBe(8e6)
-  expect(readerBits({ ...AT, applying: 0 }, ROUND)).toBe(2e6)
-  const { used, fullAt } = partOf('network of a leader', AT)
-  expect(used).toBe(800)
+test('network of a feed: all readers of all bytes, whatever clients ask', () => {
+  expect(readerBits(AT, ROUND)).toBe(2e6)
+  const { used, fullAt } = partOf('network of a feed', AT)
+  expect(used).toBe(200)
   expect(fullAt).toBe(Number.POSITIVE_INFINITY)
 })
 

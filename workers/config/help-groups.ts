@@ -11,7 +11,6 @@ export const GROUPS: Readonly<Record<string, string>> = {
   Network: `chain genesis feed upstream upstreamRate sequencer shareTransactions trustUpstream state legacyRpc chainId forkTime genesisAlloc gasLimit
     gaslessBlockGasLimit blockTimeMs flashblockTimeMs safeLag finalizedLag feedForm l1BaseFee l1BlobBaseFee l1BaseFeeScalar
     l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant daFootprintScalar`,
-  Leaders: `apply applyTokenFile applyMs verifyShare`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional
     behind cadenceMs`,
@@ -41,7 +40,7 @@ export const SHOWN_BOUNDS: Readonly<Record<string, string>> = {
 /** Bounds whose flags do not begin with --limit. */
 export const OTHER_BOUNDS = `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
-    feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems applyMessageBytes applyHeldDiffs applyHeldBytes forwardMs forwardsPerClient forwardsTotal`
+    feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems forwardMs forwardsPerClient forwardsTotal`
 const listed = (groups: Readonly<Record<string, string>>) =>
   Object.entries(groups).flatMap(([heading, names]) =>
     names.split(/\s+/).map((name) => [name, heading] as const),

@@ -1,12 +1,9 @@
 /** The WebSocket of a feed; the only file of workers/ that imports ws. */
-import { lookup } from 'node:dns'
-import type { LookupFunction } from 'node:net'
 import { WebSocket } from 'ws'
 import { placeText } from '../../engine/flashblocks/places.ts'
 import type { FeedPlace } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
-import { isPrivate } from '../../rpc/seam/address.ts'
 
 /** None is called after `onClose`, which is called once. */
 export type SocketHandlers = {
@@ -32,10 +29,6 @@ export type SocketOptions = {
   readonly url: string
   readonly maxBytes: number
   readonly resuming: Resuming
-  /** Sent with the handshake: for the enriched feed of a node of ours. */
-  readonly token?: string | undefined
-  /** Without TLS it is connected to only where its address is private. */
-  readonly isNear?: boolean
 }
 /** What a connection goes on from. */
 export type Resuming = {
@@ -55,8 +48,7 @@ const MOST_FRAGMENTS = 1_024
  * after `newest`. To any other peer the query would be a word that it does not know.
  */
 export function openWebSocket(options: SocketOptions): OpenSocket {
-  const { url, maxBytes, resuming, token } = options
-  const isNearOnly = options.isNear === true && new URL(url).protocol === 'ws:'
+  const { url, maxBytes, resuming } = options
   return (handlers) => {
     const after = resuming.isKept ? resuming.newest : undefined
     // It may have been replaced by one that refuses the question: the next connection asks for nothing.
@@ -67,11 +59,7 @@ export function openWebSocket(options: SocketOptions): OpenSocket {
       maxFragments: MOST_FRAGMENTS,
       maxBufferedChunks: MOST_CHUNKS,
       perMessageDeflate: false,
-      headers: {
-        'user-agent': 'flashnode',
-        ...(token === undefined ? {} : { [TOKEN_HEADER]: token }),
-      },
-      ...(isNearOnly ? { lookup: lookUpPrivate } : {}),
+      headers: { 'user-agent': 'flashnode' },
       // The decoder says so of one message; ws would end the connection for it.
       skipUTF8Validation: true,
       // A chunk of 64 kB has 10,000 of the smallest frames: one in each turn of the loop.
@@ -111,18 +99,6 @@ export function openWebSocket(options: SocketOptions): OpenSocket {
     }
   }
 }
-
-/** As rpc/http/upgrades.ts reads it. */
-const TOKEN_HEADER = 'x-feed-token'
-
-/** Names whose address is everybody's are not found: a token would go there in the clear. */
-const lookUpPrivate: LookupFunction = (host, options, callback) =>
-  lookup(host, options, (error, found, family) => {
-    const addresses = typeof found === 'string' ? [found] : found.map(({ address }) => address)
-    const isPublic = error === null && addresses.some((address) => !isPrivate(address))
-    if (isPublic) callback(new Error(`${host} is no private address: use wss://`), '', 0)
-    else callback(error, found, family)
-  })
 
 function resumedAt(text: string, place: FeedPlace): string {
   const url = new URL(text)

@@ -35,12 +35,9 @@ type Port = MessagePort | undefined
 export function startChainThreads(
   context: NodeContext,
   data: OpenedData,
-  role: Pick<
-    Role,
-    'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape' | 'applying' | 'behind'
-  >,
+  role: Pick<Role, 'startSource' | 'feeds' | 'lazyCacheBytes' | 'finality' | 'tape' | 'behind'>,
 ): ChainThreads {
-  const { startSource, feeds, lazyCacheBytes, finality, tape, applying, behind } = role
+  const { startSource, feeds, lazyCacheBytes, finality, tape, behind } = role
   const toWriter = new MessageChannel()
   const link = startSource && { keeper: new MessageChannel(), writer: new MessageChannel() }
   const toFeeds = Array.from({ length: feeds ?? 0 }, () => new MessageChannel())
@@ -61,7 +58,7 @@ export function startChainThreads(
       keeper: toWriter.port2,
       source: link?.writer.port1,
       feeds: feeds === undefined ? undefined : toFeeds.map(({ port1 }) => port1),
-      ...{ finality, tape, applying, behind },
+      ...{ finality, tape, behind },
     },
     (message) => {
       if (message.type === 'ready') ready.resolve()
@@ -69,9 +66,9 @@ export function startChainThreads(
       fromWriter.push(message)
     },
   )
-  const portOf = (type: 'feed' | 'leaders') => {
+  const newFeed = () => {
     const { port1, port2 } = new MessageChannel()
-    writer.post({ type, port: port1 }, [port1])
+    writer.post({ type: 'feed', port: port1 }, [port1])
     return port2
   }
   const source =
@@ -81,8 +78,7 @@ export function startChainThreads(
       keeper: link.keeper.port2,
       writer: link.writer.port2,
       feeds: toFeeds.map(({ port2 }) => port2),
-      newFeed: () => portOf('feed'),
-      newLeaders: () => portOf('leaders'),
+      newFeed,
     })
   return { writer, keeper, source, fromWriter, fromKeeper, ready: ready.promise }
 }
@@ -145,12 +141,11 @@ function startWriter(
     readonly feeds: readonly MessagePort[] | undefined
     readonly finality: Role['finality']
     readonly tape: Role['tape']
-    readonly applying: Role['applying']
     readonly behind: Role['behind']
   },
   onMessage: (message: FromWriter) => void,
 ): Thread<ToWriter> {
-  const { keeper, source, feeds, finality, tape, applying, behind } = ports
+  const { keeper, source, feeds, finality, tape, behind } = ports
   const data: WriterData = {
     ...{ ...shared, thread: WRITER_ROW, keeper },
     sequencer: feeds === undefined ? source : undefined,
@@ -158,7 +153,6 @@ function startWriter(
     limits: {
       foldDepth: config.heldFlashblocks,
       ...(finality === undefined ? {} : limitsOf(finality)),
-      ...applying,
     },
     behind,
     tellsChanges: source !== undefined && config.limits.feedEnrichedBytes > 0,

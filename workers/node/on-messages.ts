@@ -41,7 +41,7 @@ export type Concerned = {
     readonly front?: Pick<Front, 'published' | 'arrived' | 'hear'>
     readonly cells?: Pick<Cells, 'tell'>
     readonly places?: Pick<SharedPlaces, 'had'>
-    readonly source?: Pick<ConnectedSource, 'canonicalMoved' | 'leaderDropped'>
+    readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
   }
 }
 
@@ -84,9 +84,6 @@ export function onWriter(
       return
     case 'replaced':
       onReplaced(message, reporter)
-      return
-    case 'leaderDropped':
-      parts.later.source?.leaderDropped?.(message)
       return
     case 'begun':
       onBegun(message, reporter)

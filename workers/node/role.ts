@@ -3,7 +3,6 @@ import type { MessagePort } from 'node:worker_threads'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { LeaderDroppedEffect, WriterLimits } from '../../engine/sources/writer/types.ts'
 import type { FeedHub } from '../../rpc/feed/hub.ts'
 import type { Method } from '../../rpc/method/method.ts'
 import type { Answerer } from '../../rpc/seam/exchange.ts'
@@ -29,10 +28,6 @@ export type Role = {
   readonly begin?: Begin | undefined
   /** Feeds that have a thread each, and a port to the writer; left out: the source is a sequencer, which is its own feed. */
   readonly feeds?: number
-  /** How the writer applies what leaders tell; left out: it executes everything. */
-  readonly applying?:
-    | Pick<WriterLimits, 'applyMs' | 'verifyShare' | 'heldDiffs' | 'heldDiffBytes'>
-    | undefined
   /** It signs with these beside the unlocked ones. */
   readonly keys: readonly Bytes[]
   readonly readiness: {
@@ -110,8 +105,6 @@ export type SourceLink = {
   readonly feeds: readonly MessagePort[]
   /** Another one, of a feed whose thread has ended. */
   readonly newFeed: () => MessagePort
-  /** One for the leaders: takes `LeadersToWriter`, gives `WriterToLeaders`. */
-  readonly newLeaders: () => MessagePort
   readonly onLost: (reason: string) => void
   readonly onEnded: (thread: number) => void
 }
@@ -153,6 +146,4 @@ export type ConnectedSource = {
   state?(): SourceState
   /** There is another canonical head. */
   canonicalMoved?(): void
-  /** The writer does not believe one of its leaders any more. */
-  leaderDropped?(effect: LeaderDroppedEffect): void
 }

@@ -52,8 +52,6 @@ export type ToWriter =
   | { readonly type: 'feed'; readonly port: MessagePort }
   /** A replica has this flashblock. */
   | { readonly type: 'heard'; readonly place: ShowPlace }
-  /** Its end of the leaders, whose feeds it applies. */
-  | { readonly type: 'leaders'; readonly port: MessagePort }
   /** Once, to a writer that has a record: there is a first record of the views. */
   | { readonly type: 'replay' }
   /** Requests of clients that it had told have been answered. */

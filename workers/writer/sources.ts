@@ -4,7 +4,6 @@ import { decodePacket } from '../../engine/flashblocks/codec.ts'
 import { checksum } from '../../engine/primitives/checksum.ts'
 import type { WriterEffect, WriterEvent } from '../../engine/sources/writer/types.ts'
 import { listenToFeeds } from '../feeds/listen.ts'
-import { type LeadersPort, listenToLeaders } from '../leaders/listen.ts'
 import type { FollowerToWriter, WriterToFollower } from '../thread/follower-messages.ts'
 import type { SequencerToWriter, WriterToSequencer } from '../thread/messages.ts'
 import { type Frames, openFrames } from './frames.ts'
@@ -13,12 +12,10 @@ export type Deliver = (event: WriterEvent) => void
 export interface Source {
   /** From now on; what was sent before is still in the port. */
   listen(deliver: Deliver, count: (what: string) => void, warn: (message: string) => void): void
-  /** The packet, or what a leader has told, has left the mailbox. */
+  /** The packet has left the mailbox. */
   taken(packet: object): void
   /** A feed that has another thread. */
   feed?(port: MessagePort): void
-  /** Those whose enriched feeds are applied. */
-  leaders?(port: MessagePort): void
   /** Of the effects those that are its own. */
   hear(effect: WriterEffect): void
   close(): void
@@ -81,12 +78,9 @@ export function followedSource({
 }): Source {
   let ports: ReturnType<typeof listenToFeeds> | undefined
   let kept: Frames | undefined
-  let leaders: LeadersPort | undefined
-  let deliverTo: Deliver | undefined
   const tell = (message: WriterToFollower) => follower.postMessage(message)
   return {
     listen(deliver, _, warn) {
-      deliverTo = deliver
       if (frames !== undefined) kept = openFrames(frames, warn)
       for (const packet of kept?.found ?? []) deliver({ type: 'packet', packet })
       ports = listenToFeeds(feeds, deliver)
@@ -95,13 +89,7 @@ export function followedSource({
         else deliver(message)
       })
     },
-    taken(packet) {
-      ports?.taken(packet)
-      leaders?.taken(packet)
-    },
-    leaders(port) {
-      leaders = listenToLeaders(port, (event) => deliverTo?.(event))
-    },
+    taken: (packet) => ports?.taken(packet),
     feed: (port) => ports?.add(port),
     hear(effect) {
       if (effect.type === 'published') {
@@ -113,7 +101,6 @@ export function followedSource({
     close() {
       follower.close()
       ports?.close()
-      leaders?.close()
       kept?.close()
     },
   }

@@ -186,9 +186,6 @@ function serve(main: MessagePort, thread: Thread): void {
       case 'heard':
         thread.held.heard(message.place)
         return
-      case 'leaders':
-        source?.leaders?.(message.port)
-        return
       case 'stop':
         source?.close()
         clearInterval(beat)
@@ -275,7 +272,6 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
       if (event === undefined && recording?.isWaiting === true) continue
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
-      else if (event.type === 'diff') thread.source?.taken(event.diff)
       carryOut(thread, await (recording ?? writer).apply(event))
       // What came meanwhile may be more urgent than what waits.
       await new Promise((resolve) => setImmediate(resolve))

@@ -21,8 +21,6 @@ export interface AheadExecution extends BlockExecution {
   tryAhead(transaction: Transaction, limits: Limits): Promise<boolean>
   /** The next transaction is `raw`: gives it when it was executed ahead, else undoes what is ahead. */
   take(raw: Bytes): ExecutedTransaction | undefined
-  /** What is ahead is undone. */
-  undoAhead(): void
 }
 
 export function allowAhead(block: BlockExecution): AheadExecution {
@@ -62,7 +60,6 @@ export function allowAhead(block: BlockExecution): AheadExecution {
     revert: (to) => undo().revert(to),
     diff: (since) => undo().diff(since),
     close: () => block.close(),
-    undoAhead: undo,
     async tryAhead(transaction, limits) {
       const mark = block.checkpoint()
       const done = await block.execute(transaction, limits)

@@ -39,7 +39,6 @@ import type {
   BlockAttributes,
   BlockCheckpoint,
   BlockExecution,
-  BlockPrefix,
   BlockSums,
   BuildHeader,
   ExecutedTransaction,
@@ -52,10 +51,10 @@ import { finishBlock } from './finish.ts'
 import { dataGasOf, makeReceipt, withReceipt } from './receipts.ts'
 import { createSums, type Sums } from './sums.ts'
 
-export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter, after }) => {
+export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAfter }) => {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const env = blockEnv(attributes, rules)
-  const about = { rules, env, rootAfter, after }
+  const about = { rules, env, rootAfter }
   return withFallback(
     engine,
     (one) => new Block(attributes, about, one.openSession(reader, env, rules.evm)),
@@ -134,14 +133,14 @@ class Block implements BlockExecution {
   attributes: BlockAttributes
   readonly env: BlockEnv
   readonly rules: Rules
-  readonly executed: ExecutedTransaction[]
-  gasUsed: bigint
-  logCount: number
+  readonly executed: ExecutedTransaction[] = []
+  gasUsed = 0n
+  logCount = 0
   readonly #session: Session
   readonly #rootAfter: RootAfter
   readonly #sums: Sums
   #refunds: Refunds
-  #blobGasUsed: bigint
+  #blobGasUsed = 0n
   /** As L1Block's storage says, from the first transaction that pays. */
   #l1: L1FeeParameters | undefined
   /** As the calldata of the block's first transaction says. */
@@ -153,15 +152,10 @@ class Block implements BlockExecution {
       readonly rules: Rules
       readonly env: BlockEnv
       readonly rootAfter: RootAfter
-      readonly after: BlockPrefix | undefined
     },
     session: Session,
   ) {
-    const { rules, env, rootAfter, after } = about
-    this.executed = [...(after?.executed ?? [])]
-    this.gasUsed = after?.gasUsed ?? 0n
-    this.logCount = after?.logCount ?? 0
-    this.#blobGasUsed = after?.blobGasUsed ?? 0n
+    const { rules, env, rootAfter } = about
     this.#sums = createSums()
     this.attributes = attributes
     this.#refunds = refundsOf(attributes)

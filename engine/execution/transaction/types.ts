@@ -118,13 +118,7 @@ export type OpenBlock = (options: {
   readonly attributes: BlockAttributes
   /** State root after the parent and these changes: asked before Byzantium, when receipts had the root after each transaction. */
   readonly rootAfter?: (diff: StateDiff) => Bytes
-  /** It is begun, and has these transactions already: `reader` is the state after them. */
-  readonly after?: BlockPrefix | undefined
 }) => BlockExecution
-
-export type BlockPrefix = Pick<BlockCheckpoint, 'gasUsed' | 'blobGasUsed' | 'logCount'> & {
-  readonly executed: readonly ExecutedTransaction[]
-}
 
 /** The header of a block (or of a flashblock's prefix) from what is known of it. */
 export type BuildHeader = (options: {

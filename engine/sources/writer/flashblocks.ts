@@ -1,13 +1,10 @@
 /** One flashblock: executed, checked in every sum, put into its block's table, shown. What fails leaves nothing behind. */
 import { postExecIn } from '../../execution/transaction/post-exec.ts'
-import type { BlockSums } from '../../execution/transaction/types.ts'
 import type { Sequence } from '../../flashblocks/sequence.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import { attributesOf } from '../base-attributes.ts'
-import { settleDiffs, takeDiff } from './apply.ts'
 import {
   checkAttributes,
   checkDelta,
@@ -29,6 +26,7 @@ import {
   end,
   executeAgain,
   isRestated,
+  partsOf,
   reopen,
 } from './steps.ts'
 import { stateAfter, withScout } from './waits.ts'
@@ -181,36 +179,27 @@ export async function extend(
   await show(state, block, { packet, startedMs, from })
 }
 
-/**
- * Takes what a leader has told of the new transactions, or executes them; compares every sum, and only then the hash, which depends on all of
- * them.
- */
+/** Executes the new transactions; compares every sum, and only then the hash, which depends on all of them. */
 async function executeFlashblock(
   state: WriterState,
   block: LiveBlock,
   { message, startedMs }: { readonly message: Flashblock; readonly startedMs: number },
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = block.open!
-  const { delta, index, payloadId } = message
+  const { delta, index } = message
   const postExec = postExecIn(delta.postExec)
   const early = checkPostExec(execution.attributes, execution.rules, postExec)
   if (early !== undefined) return early
   if (!execution.refund(postExec)) throw new Error('refunds of earlier transactions are others')
   const checkpoint = index === 0 ? undefined : execution.checkpoint()
   const from = execution.executed.length
-  const place = { number: block.handle.number, index, payloadId }
-  const judge = () => wrongOf(state, block, message)
-  const hash = () => statedHash(block, message)
-  const found = await takeDiff(state, block, { place, raws: delta.transactions, hash, judge })
-  const wrong =
-    found.taken === undefined ? ((await executeNew(state, block, message)) ?? judge()) : undefined
+  const wrong = (await executeNew(state, block, message)) ?? wrongOf(state, block, message)
   if (wrong !== undefined) return wrong
   const partial = headerSoFar(block, message)
   const diff = await execution.diff(checkpoint)
   block.executeMs += state.options.now() - startedMs
   if (addIncrement(state, block, { index, ...partial, diff, from }) === 'full') return 'full'
-  const executed = execution.executed.slice(from)
-  settleDiffs(state, block, { place: { ...place, hash: partial.hash }, found, diff, executed })
+  count(state, 'flashblock_executed')
   return undefined
 }
 
@@ -251,31 +240,10 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
  * flashblock with refunds is not compared. Whoever follows the same feed gets the same partial
  * header.
  */
-function headerSoFar(
-  block: LiveBlock,
-  { delta }: Flashblock,
-  sums: BlockSums = block.open!.execution.sums(),
-) {
-  const { attributes, rules } = block.open!.execution
+function headerSoFar(block: LiveBlock, { delta }: Flashblock) {
   const isCovered = delta.blockHash !== undefined && delta.postExec === undefined
   const { stateRoot = ZERO_32, withdrawalsRoot = ZERO_32 } = isCovered ? delta : {}
-  return headerOf({ attributes, rules, sums }, { stateRoot, withdrawalsRoot })
-}
-
-/** The hash of the partial block by which leaders bind what they tell: the stated one, or of the header that is stated. */
-function statedHash(block: LiveBlock, message: Flashblock): Bytes {
-  const { blockHash, transactions, receiptsRoot, logsBloom, gasUsed, blobGasUsed } = message.delta
-  if (blockHash !== undefined) return blockHash
-  const before = block.open!.execution.executed.map(({ transaction }) => transaction.raw)
-  const transactionsRoot = orderedRoot([...before, ...transactions])
-  const sums = {
-    transactionsRoot,
-    receiptsRoot,
-    logsBloom,
-    gasUsed,
-    blobGasUsed: blobGasUsed ?? 0n,
-  }
-  return headerSoFar(block, message, sums).hash
+  return headerOf(partsOf(block), { stateRoot, withdrawalsRoot })
 }
 
 async function show(

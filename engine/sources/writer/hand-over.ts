@@ -2,8 +2,6 @@
 import type { SealedBlock } from '../../chain/types.ts'
 import { dropPayload } from '../../flashblocks/sequence.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
-import { wrongOfSenders } from '../applying/senders.ts'
-import { disown, disownSender } from './apply.ts'
 import { checkHeader, type Mismatch, TYPE } from './checks.ts'
 import { appendOf, type LiveBlock, step } from './live-block.ts'
 import {
@@ -24,11 +22,7 @@ const MAX_REFUSED = 64
 export function handOver(state: WriterState, block: LiveBlock, sealed: SealedBlock): void {
   state.whole = undefined
   const wrong = checkHeader(block, sealed)
-  const liar = wrong === undefined ? wrongSenderOf(block) : undefined
-  if (liar !== undefined) {
-    if (block.isWhole) state.chain.drop(block)
-    disownSender(state, block, liar)
-  } else if (wrong === undefined) {
+  if (wrong === undefined) {
     state.sealed.shift()
     state.fullSinceMs = undefined
     state.options.publisher.handOver(block.handle)
@@ -39,18 +33,8 @@ export function handOver(state: WriterState, block: LiveBlock, sealed: SealedBlo
     emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })
   } else {
     if (block.isWhole) state.chain.drop(block)
-    // What was not executed here is no word of ours: it is executed now.
-    if (block.appliedFrom.length > 0) disown(state, block, wrong)
-    else refuse(state, sealed, wrong)
+    refuse(state, sealed, wrong)
   }
-}
-
-/** Nothing becomes durable that is a leader's word alone. */
-function wrongSenderOf({ toldSenders, content }: LiveBlock) {
-  const { executed, diff: changes } = content!
-  const wrong = wrongOfSenders(toldSenders, { executed, changes })
-  if (wrong === undefined) toldSenders.clear()
-  return wrong
 }
 
 /**

@@ -4,8 +4,7 @@ import type { ChainReader, SealedBlock } from '../../chain/types.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
 import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
-import { buildHeader } from '../../execution/block/block.ts'
-import { type JoinedExecution, joinedBlock } from '../../execution/block/joined.ts'
+import { buildHeader, openBlock } from '../../execution/block/block.ts'
 import { isEdit } from '../../execution/transaction/edits.ts'
 import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
 import type {
@@ -31,8 +30,6 @@ import { encodeDiff } from '../../state/diff-codec.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
-import type { ToldSenders } from '../applying/senders.ts'
-import type { LeaderDiff } from '../applying/types.ts'
 import { attributesAfter } from '../base-attributes.ts'
 import { EDIT, type Mismatch, mismatch, TYPE } from './checks.ts'
 
@@ -66,12 +63,6 @@ export type LiveBlock = {
   sealed: SealedBlock | undefined
   /** Executed for its source alone: no head until it is canonical. */
   readonly isWhole: boolean
-  /** It is not what its canonical block says, through a leader's fault: that one is executed beside it. */
-  isDisowned: boolean
-  /** Diffs of leaders in it: they were not executed here. */
-  readonly appliedFrom: LeaderDiff[]
-  /** Its transactions whose sender is a leader's word, until the block is handed over. */
-  readonly toldSenders: ToldSenders
   /** Its End as a feed sent it, until it is relayed; undefined: none has come. */
   endFrame: Bytes | undefined
   /** Its End was relayed, or would not be true. */
@@ -88,14 +79,12 @@ export type Untold = {
   readonly transactions: readonly ExecutedTransaction[]
 }
 export type OpenPart = {
-  readonly execution: OpenExecution
+  readonly execution: AheadExecution
   /** The state at the parent. */
   readonly reader: StateReader
   /** Ends the execution, and the lease of the parent's state. */
   release(): void
 }
-/** Transactions are executed, also ahead, or taken as a leader has executed them. */
-export type OpenExecution = AheadExecution & Pick<JoinedExecution, 'join' | 'state'>
 export type Content = {
   readonly attributes: BlockAttributes
   readonly sums: BlockSums
@@ -124,9 +113,6 @@ export const newBlock = (
   isProven: false,
   sealed: undefined,
   isWhole: false,
-  isDisowned: false,
-  appliedFrom: [],
-  toldSenders: new Map(),
   endFrame: undefined,
   isEndOver: false,
   untold: [],
@@ -144,14 +130,12 @@ export function step(block: LiveBlock, event: BlockEvent): void {
 export function openExecution(
   {
     options: context,
-    limits,
   }: {
     readonly options: {
       readonly chain: ChainSpec
       readonly engine: Engine
       readonly reader: ChainReader
     }
-    readonly limits: { readonly fetchKeys: number }
   },
   parent: Bytes,
   attributes: BlockAttributes,
@@ -162,22 +146,12 @@ export function openExecution(
     if (block === undefined) throw new Error('the parent of a block is in no view')
     const reader = lease.view.state(block)
     const { engine, chain } = context
-    const mostMissing = limits.fetchKeys
-    const joined = joinedBlock({
-      ...{ engine, chain, reader, mostMissing },
-      attributes: attributesAfter(chain, block.header, attributes),
-    })
-    const ahead = allowAhead(joined)
-    const execution = Object.assign(ahead, {
-      join(part: Parameters<JoinedExecution['join']>[0]) {
-        ahead.undoAhead()
-        return joined.join(part)
-      },
-      state() {
-        ahead.undoAhead()
-        return joined.state()
-      },
-    })
+    const execution = allowAhead(
+      openBlock({
+        ...{ engine, chain, reader },
+        attributes: attributesAfter(chain, block.header, attributes),
+      }),
+    )
     return {
       execution,
       reader,
@@ -273,7 +247,7 @@ export function appendOf(block: LiveBlock): AppendBlock {
 }
 
 /** What is no transaction is told, not thrown. */
-export function decodeOne(
+function decodeOne(
   raw: Bytes,
   senderOf: SenderOf | undefined,
 ): Transaction | { readonly error: string } {

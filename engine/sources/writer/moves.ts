@@ -25,7 +25,6 @@ export function tryRewind(state: WriterState): false {
   state.rewind = { ...rewind, isAsked: true }
   for (const shelf of [state.held, state.early, state.rivals, state.lane]) shelf.clear()
   state.packetWait = undefined
-  state.diffWait = undefined
   emit(state, { type: 'keeper', request: { type: 'rewind', to: rewind.to } })
   return false
 }

@@ -2,7 +2,6 @@
 import { judgeEnd, judgeFlashblock, type Sequence } from '../../flashblocks/sequence.ts'
 import type { FeedMessage, FlashblockBase } from '../../flashblocks/types.ts'
 import { MissingError } from '../../state/reader.ts'
-import { waitsForDiff } from './apply.ts'
 import { dropsIn, noteEnd, receive } from './feeds.ts'
 import { begin, endIfComplete, extend, type FlashblockPacket, snake } from './flashblocks.ts'
 import type { LiveBlock } from './live-block.ts'
@@ -68,14 +67,13 @@ async function judge(state: WriterState, packet: Received, before?: Wait<Receive
   try {
     switch (verdict) {
       case 'next':
-        if (isHeldBack(state, flashblock, state.chain.pending.handle.number)) return
         await extend(state, flashblock, sequence)
         break
       case 'first':
       case 'firstOfNextBlock':
       case 'secondPayload':
       case 'ahead':
-        if ((await onIndexZero(state, flashblock, sequence)) === 'waits') return
+        await onIndexZero(state, flashblock, sequence)
         break
       case 'early':
         keep(state, state.early, packet)
@@ -105,50 +103,35 @@ async function onIndexZero(
   state: WriterState,
   packet: FlashblockPacket,
   sequence: Sequence,
-): Promise<'waits' | undefined> {
+): Promise<void> {
   const { chain, limits } = state
   const { base } = packet.message
-  if (base === undefined) return undefined
+  if (base === undefined) return
   if (chain.complete.handle.number - chain.canonical.handle.number >= limits.ahead) {
     if (state.failure !== undefined)
       emit(state, { type: 'halted', message: state.failure, isFatal: true })
     count(state, 'feed_too_far_ahead')
-    return undefined
+    return
   }
   const parent = parentOf(state, base)
   if (parent === undefined) {
     hold(state, packet)
-    return undefined
+    return
   }
   const waitMs = waitAbove(state, parent, packet.feed)
   if (waitMs > 0) {
     keep(state, state.rivals, packet)
     wakeAt(state, state.options.now() + waitMs)
-    return undefined
+    return
   }
-  if (isHeldBack(state, packet, parent.handle.number + 1)) return 'waits'
   const { payloadId } = packet.message
   await begin(state, packet, { parent, sequence })
   // What another feed has sent of it before goes on from here.
   const others = state.rivals.take(({ message }) => message.payloadId === payloadId)
   for (const other of others) await again(state, other)
-  return undefined
 }
 
-/** It waits for what a leader tells of it; what comes behind it waits in line. */
-function isHeldBack(state: WriterState, packet: FlashblockPacket, number: number): boolean {
-  const { message, receivedAtMs } = packet
-  if (state.waited === message) return false
-  const { index, payloadId, delta } = message
-  const place = { number, index, payloadId }
-  const { transactions: raws } = delta
-  if (!waitsForDiff(state, place, { sinceMs: receivedAtMs, raws })) return false
-  state.diffWait = { event: packet, place }
-  return true
-}
-
-const isWaiting = ({ packetWait, diffWait }: WriterState): boolean =>
-  packetWait !== undefined || diffWait !== undefined
+const isWaiting = ({ packetWait }: WriterState): boolean => packetWait !== undefined
 
 /** After one that waits for state the others wait. */
 const again = async (state: WriterState, packet: Received): Promise<void> =>
@@ -186,9 +169,8 @@ function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefin
   return isUsable ? parent : undefined
 }
 
-/** The flashblock that waits for a leader, where that is over; then what came behind it, or behind one that waited for state. */
+/** What came behind a flashblock that waited for state. */
 async function resumeLane(state: WriterState): Promise<boolean> {
-  if (state.diffWait !== undefined) return resumeDiffWait(state, state.diffWait)
   const { packetWait: wait, options } = state
   if (wait !== undefined) {
     const isLate = options.now() >= wait.untilMs
@@ -199,23 +181,6 @@ async function resumeLane(state: WriterState): Promise<boolean> {
   const next = state.lane.shift()
   if (next !== undefined) await judge(state, next)
   return next !== undefined
-}
-
-async function resumeDiffWait(
-  state: WriterState,
-  { event, place }: NonNullable<WriterState['diffWait']>,
-): Promise<boolean> {
-  const { message, receivedAtMs: sinceMs } = event
-  const raws = message.type === 'end' ? [] : message.delta.transactions
-  const isUseful = isOfUse(state, event)
-  if (isUseful && waitsForDiff(state, place, { sinceMs, raws })) return false
-  state.diffWait = undefined
-  if (!isUseful) count(state, 'feed_stale')
-  else {
-    state.waited = message
-    await judge(state, event)
-  }
-  return true
 }
 
 /** Whether a flashblock that waits would still be executed. */

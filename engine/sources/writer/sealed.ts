@@ -8,7 +8,6 @@ import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { StoreReader } from '../../storage/types.ts'
-import { waitsForDiff } from './apply.ts'
 import {
   checkHeader,
   checkSealedAttributes,
@@ -23,7 +22,7 @@ import { compareTransactions, executeAll, headerOf, type LiveBlock } from './liv
 import { count, emit, publish, type QueuedBlock, type WriterState, wakeAt, warn } from './state.ts'
 import { addRest, close, end, partsOf } from './steps.ts'
 import { ask, stateAfter, withScout } from './waits.ts'
-import { executeWhole, rootsOf, wholePlace } from './whole.ts'
+import { executeWhole, rootsOf } from './whole.ts'
 
 export function queueSealed(state: WriterState, block: SealedBlock): void {
   if (state.sealed.length < state.limits.sealedBlocks)
@@ -92,8 +91,6 @@ async function takeSealed(state: WriterState, next: QueuedBlock): Promise<boolea
       ? whileOnItsWay(state, next)
       : await useCandidate(state, candidate, next)
   if (outcome !== 'different') return outcome === 'progress'
-  const { transactions: raws } = next.block
-  if (waitsForDiff(state, wholePlace(next.block), { sinceMs: next.arrivedAtMs, raws })) return false
   await executeWhole(state, next.block)
   return true
 }
@@ -106,7 +103,6 @@ async function useCandidate(
   next: QueuedBlock,
 ): Promise<Outcome> {
   const { block } = next
-  if (candidate.isDisowned) return 'different'
   if (checkSealedAttributes(candidate.header, block) !== undefined) return 'different'
   const executed = candidate.open?.execution.executed ?? candidate.content?.executed ?? []
   const relation = compareTransactions(executed, block)

@@ -7,11 +7,8 @@ import {
   type Sequence,
   startSequence,
 } from '../../flashblocks/sequence.ts'
-import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { BlockId, Marks, StoredHead } from '../../storage/types.ts'
-import { Applying } from '../applying/applying.ts'
-import type { DiffPlace } from '../applying/types.ts'
 import { nothingTold, type Told, takeChanges } from './changes.ts'
 import { createExpectations, type Expectations } from './expected.ts'
 import type { LiveBlock, OpenPart } from './live-block.ts'
@@ -96,12 +93,6 @@ export type WriterState = {
   pinned: number | undefined
   readonly sealed: QueuedBlock[]
   readonly expected: Expectations
-  /** What leaders tell. */
-  readonly applying: Applying
-  /** A flashblock that waits for what leaders tell of it. */
-  diffWait: { readonly event: Received; readonly place: DiffPlace } | undefined
-  /** The newest that has waited long enough, or has what it waited for. */
-  waited: FeedMessage | undefined
   /** Executed for its source alone, waiting for its root. */
   whole: LiveBlock | undefined
   /** Waiting for the keeper to append it. */
@@ -120,7 +111,7 @@ export type WriterState = {
   wakeAtMs: number | undefined
   effects: WriterEffect[]
   readonly warnedAtMs: Map<string, number>
-  /** What those who apply it without executing have been told of. */
+  /** What readers of the enriched feed have been sent. */
   readonly told: Told
 }
 
@@ -159,9 +150,6 @@ export function createState(options: WriterOptions, base: LiveBlock): WriterStat
     pinned: undefined,
     sealed: [],
     expected: createExpectations(options.now),
-    applying: new Applying({ diffs: limits.heldDiffs, bytes: limits.heldDiffBytes }),
-    diffWait: undefined,
-    waited: undefined,
     whole: undefined,
     handed: undefined,
     beginning: undefined,
@@ -333,7 +321,6 @@ export function flush(state: WriterState, to = state.chain.complete): void {
 export function giveUp(state: WriterState): void {
   for (const shelf of [state.held, state.early, state.rivals, state.lane]) shelf.clear()
   state.packetWait = undefined
-  state.diffWait = undefined
   state.sealedWait = undefined
   state.sealed.length = 0
   if (state.handed !== undefined) return

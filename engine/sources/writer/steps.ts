@@ -149,7 +149,7 @@ export const hasPostExec = ({ open }: LiveBlock): boolean =>
  */
 export function reopen(
   state: WriterState,
-  { parent, payloadId, feed, toldSenders, open, endFrame, isEndOver }: LiveBlock,
+  { parent, payloadId, feed, open, endFrame, isEndOver }: LiveBlock,
   postExec: BlockAttributes['postExec'],
 ): LiveBlock & { readonly open: OpenPart } {
   const attributes = { ...open!.execution.attributes, postExec }
@@ -159,9 +159,6 @@ export function reopen(
     newBlock('begin', {
       handle: state.options.publisher.begin(handle, payloadId),
       ...{ parent, payloadId, feed, header, hash, endFrame, isEndOver },
-      // The transactions are the same objects: what a leader has said of their senders is still its
-      // word.
-      toldSenders: new Map(toldSenders),
     }),
     { open: again },
   )

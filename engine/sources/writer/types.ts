@@ -14,7 +14,6 @@ import type {
 } from '../../storage/types.ts'
 import { HELD_BLOCKS } from '../../views/memory.ts'
 import type { Publisher } from '../../views/types.ts'
-import type { LeaderDiff, LeaderFault } from '../applying/types.ts'
 import type { NewChanges } from './changes.ts'
 
 /** Of packets that an earlier run of the process has executed: nobody stands for them any more. */
@@ -47,16 +46,6 @@ export type WriterEvent =
       readonly isConnected: boolean
       /** It has sent, or sends now, what came between. */
       readonly isResumed?: boolean
-    }
-  /** A leader has told what a flashblock does, which is applied in place of executing it. */
-  | { readonly type: 'diff'; readonly diff: LeaderDiff }
-  /** Its connection opened or ended. */
-  | {
-      readonly type: 'leader'
-      readonly leader: number
-      readonly isConnected: boolean
-      /** What it has said cannot be right, of whatever flashblock. */
-      readonly fault?: LeaderFault
     }
   /** Safe and finalized as the source says; until the first of these they trail canonical by fixed lags. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
@@ -109,7 +98,7 @@ export type WriterEffect =
   | { readonly type: 'executed'; readonly packet: FeedPacket }
   /** A frame of a feed as it came: its flashblock is shown, or with an End, its block has all that was relayed of it and nothing else. */
   | { readonly type: 'relay'; readonly place: FeedPlace; readonly raw: Bytes }
-  /** What the record that was just published shows, for those who apply it. */
+  /** What the record that was just published shows, for readers of the enriched feed. */
   | { readonly type: 'changes'; readonly changes: NewChanges }
   | NeedEffect
   /**
@@ -133,7 +122,6 @@ export type WriterEffect =
       readonly lost: readonly Bytes[]
     }
   | CheckEffect
-  | LeaderDroppedEffect
   | BegunEffect
   /** What was to begin anew goes on from where it was. */
   | { readonly type: 'notBegun'; readonly reason: string }
@@ -164,14 +152,6 @@ export type BegunEffect = {
   /** undefined: nothing of before is kept. */
   readonly keptUpTo: number | undefined
   readonly why: string
-}
-
-/** What a leader has told cannot be right: nothing of it is believed any more. `kind` is a name of few. */
-export type LeaderDroppedEffect = {
-  readonly type: 'leaderDropped'
-  readonly leader: number
-  readonly kind: string
-  readonly message: string
 }
 
 /** Without a trie no root tells of a mistake: some keys that a block wrote, for the source to look up at that block's hash. */
@@ -219,13 +199,6 @@ export type WriterLimits = {
   readonly scoutMs: number
   /** Keys of a canonical block that are named for a check, where no trie is kept. */
   readonly checkedKeys: number
-  /** Milliseconds from a flashblock's arrival in which a leader may tell what it does; then it is executed here. 0: there are no leaders. */
-  readonly applyMs: number
-  /** Of flashblocks, how many are executed whatever leaders tell, and compared with it. */
-  readonly verifyShare: number
-  /** Of each leader, what it has told of flashblocks that have not come yet, and its bytes. */
-  readonly heldDiffs: number
-  readonly heldDiffBytes: number
   /** Folded blocks that a reorg may still go back to. */
   readonly undoBlocks: number
   /** Blocks that safe and finalized stay behind canonical where no source says where they are. A development chain gives its own. */
@@ -255,10 +228,6 @@ export const WRITER_LIMITS: WriterLimits = {
   fetchMs: 30_000,
   scoutMs: 50,
   checkedKeys: 3,
-  applyMs: 0,
-  verifyShare: 0.05,
-  heldDiffs: 256,
-  heldDiffBytes: 64 * 2 ** 20,
   undoBlocks: 64,
   safeLag: 0,
   finalizedLag: 0,
@@ -278,7 +247,7 @@ export type WriterOptions = {
   readonly wallMs?: () => number
   /** No trie is kept: roots are the source's, and a block's hash is what the next one's base says. */
   readonly isLazy?: boolean
-  /** Somebody applies what records show. */
+  /** Somebody reads the enriched feed. */
   readonly tellsChanges?: boolean
   /** Somebody wants to know which flashblocks were executed. */
   readonly tellsExecuted?: boolean

@@ -1,8 +1,6 @@
 /** Canonical blocks that no flashblocks brought, or others than these: executed for their source alone, shown when they are canonical. */
 import type { SealedBlock } from '../../chain/types.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
-import type { DiffPlace } from '../applying/types.ts'
-import { settleDiffs, takeDiff } from './apply.ts'
 import {
   attributesOfSealed,
   checkAttributes,
@@ -93,31 +91,19 @@ async function fillWhole(
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = open
   const { attributes, rules } = execution
-  const place = wholePlace(sealed)
-  const judge = () => wrongOfWhole(state, execution, sealed)
-  const { hash: canonical, transactions: raws } = sealed
-  const told = { place, raws, judge, hash: canonical && (() => canonical) }
-  const found = await takeDiff(state, block, told)
-  if (found.taken === undefined) {
-    await execution.begin()
-    const wrong = (await executeAll(execution, sealed.transactions)) ?? judge()
-    if (wrong !== undefined) return wrong
-  }
+  await execution.begin()
+  const wrong =
+    (await executeAll(execution, sealed.transactions)) ?? wrongOfWhole(state, execution, sealed)
+  if (wrong !== undefined) return wrong
   const sums = execution.sums()
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
   const { header, hash } = headerOf({ attributes, rules, sums }, roots)
   const diff = await execution.diff()
   if (addIncrement(state, block, { index: 0, header, hash, diff, from: 0 }) === 'full')
     return 'full'
-  settleDiffs(state, block, { place, found, diff, executed: execution.executed })
+  count(state, 'flashblock_executed')
   return undefined
 }
-
-/** As leaders tell of it: by its hash, for a height may have several. */
-export const wholePlace = ({ number, hash }: SealedBlock): DiffPlace => ({
-  ...{ number, index: 0, payloadId: undefined },
-  ...(hash === undefined ? {} : { hash }),
-})
 
 function wrongOfWhole(
   { options }: WriterState,

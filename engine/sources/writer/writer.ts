@@ -3,7 +3,6 @@ import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import { ViewError } from '../../state/reader.ts'
 import type { Marks, OpenedChain } from '../../storage/types.ts'
 import { onAnswer } from './answers.ts'
-import { onDiff, onLeader } from './apply.ts'
 import { nameEnd } from './ends.ts'
 import { isAnyConnected, onFeed } from './feeds.ts'
 import { goOnBeginning, onBegin, onRewind, tryRewind } from './moves.ts'
@@ -68,10 +67,7 @@ export function openWriter(
     canRunAhead() {
       const open = awaiting(state)
       return (
-        state.distrust === undefined &&
-        !state.applying.leaders.isLed &&
-        open !== undefined &&
-        state.expected.canRun(open.execution)
+        state.distrust === undefined && open !== undefined && state.expected.canRun(open.execution)
       )
     },
     knows: (hash) => state.chain.finished(hash) !== undefined,
@@ -101,10 +97,6 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
         return onAnswer(state, event.answer)
       case 'feed':
         return onFeed(state, event.feed, event)
-      case 'diff':
-        return onDiff(state, event.diff)
-      case 'leader':
-        return onLeader(state, event)
       case 'marks':
         return onMarks(state, event)
       case 'fetched':
@@ -130,7 +122,7 @@ async function applyEvent(state: WriterState, event: WriterEvent): Promise<void>
 
 /** Heard while a lazy state begins anew. */
 const MEANWHILE: ReadonlySet<WriterEvent['type']> = new Set([
-  ...(['answer', 'feed', 'leader', 'distrust'] as const),
+  ...(['answer', 'feed', 'distrust'] as const),
 ])
 
 function onDistrust(state: WriterState, reason: string): void {
@@ -185,7 +177,6 @@ function takeEffects(state: WriterState): readonly WriterEffect[] {
 function gaugesOf(state: WriterState): Readonly<Record<string, number>> {
   const { chain, held, early, rivals, lane, sealed, options, limits } = state
   const { pages, freePages, heldPages, tables, records, oldestLease } = options.publisher.stats()
-  const leaders = state.applying.leaders.counts()
   const isAway = state.blocksWithoutFeed >= limits.silentBlocks || !isAnyConnected(state)
   return {
     head_canonical: chain.canonical.handle.number,
@@ -194,9 +185,6 @@ function gaugesOf(state: WriterState): Readonly<Record<string, number>> {
     fold_lag: chain.canonical.handle.number - chain.base.handle.number,
     held_frames: held.size + early.size + rivals.size + lane.size,
     waiting_canonical_blocks: sealed.length,
-    leaders_connected: leaders.connected,
-    leaders_dropped: leaders.dropped,
-    held_diffs: state.applying.held.size,
     /** Since a flashblock was executed: canonical blocks hide it from whoever looks at publishes. */
     feed_silent_ms: Math.round(options.now() - state.executedAtMs),
     feed_away: state.feeds.size > 0 && isAway ? 1 : 0,

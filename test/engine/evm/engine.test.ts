@@ -4,9 +4,9 @@ import type { Outcome, Session } from '../../../engine/evm/engine.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { bytesToBigint } from '../../../engine/primitives/words.ts'
 import type { StateDiff } from '../../../engine/state/diff.ts'
-import { mergeDiffs } from '../../../engine/state/diff-codec.ts'
 import { MissingError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
+import { mergeDiffs } from '../../fixtures/merged-diffs.ts'
 import {
   address,
   BLOCK,

@@ -1,20 +1,18 @@
 /**
  * The writer, its keeper and the txpool under a seeded driver: any order of messages, one feed or two, a source that lies, state that is
- * missing, a trie or none, leaders that tell soon, late, wrong or nothing, restarts.
+ * missing, a trie or none, restarts.
  */
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import type { ToldDiff } from '../../../engine/sources/applying/types.ts'
 import { JOURNAL_FEED } from '../../../engine/sources/writer/types.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { followViews, restoreTxpool } from '../../../engine/txpool/follow.ts'
 import { headOf } from '../../../engine/txpool/head.ts'
 import { Txpool } from '../../../engine/txpool/txpool.ts'
 import { CHAIN, type ProducedBlock } from '../../fixtures/producer.ts'
-import { lead, tell } from '../../fixtures/told.ts'
 import { at } from '../../fixtures/txpool.ts'
 import { checkViews } from '../../fixtures/writer-checks.ts'
 import { createHistory, type History } from '../../fixtures/writer-history.ts'
@@ -28,9 +26,6 @@ beforeAll(async () => {
 const RUNS = Number(process.env['SIMULATION_RUNS'] ?? 20)
 const SEED = process.env['SIMULATION_SEED']
 
-/** Of all runs. */
-const counted = new Map<string, number>()
-
 test('heads stay on one chain, nothing shown is lost, and the canonical chain comes out', {
   timeout: 600_000 + RUNS * 5_000,
 }, async () => {
@@ -42,9 +37,6 @@ test('heads stay on one chain, nothing shown is lost, and the canonical chain co
     // Another seed is another history, not a smaller one.
     { numRuns: RUNS, endOnFailure: true },
   )
-  // What is tried is tried: diffs were taken, compared and refused.
-  for (const what of ['flashblock_applied', 'flashblock_verified', 'leader_dropped'])
-    expect([what, counted.get(what) ?? 0]).toEqual([what, expect.toSatisfy((sum) => sum > 0)])
   return undefined
 })
 
@@ -82,18 +74,6 @@ const REASONS = [
   'memory_full',
 ] as const
 
-const LEADERS = 3
-const flipped = (bytes: Bytes): Bytes => bytes.map((byte, at) => (at === 3 ? byte ^ 5 : byte))
-const SPOILT: readonly ((told: ToldDiff) => ToldDiff)[] = [
-  (told) => ({ ...told, before: flipped(told.before) }),
-  (told) => ({ ...told, parentHash: flipped(told.parentHash) }),
-  (told) => ({ ...told, hashes: flipped(told.hashes) }),
-  (told) => ({ ...told, hashes: told.hashes.subarray(32) }),
-  // Status, and gas used, of the first transaction.
-  (told) => ({ ...told, outcomes: told.outcomes.map((byte, at) => (at === 0 ? byte ^ 1 : byte)) }),
-  (told) => ({ ...told, outcomes: told.outcomes.map((byte, at) => (at === 16 ? byte ^ 1 : byte)) }),
-]
-
 type Feed = { readonly messages: readonly FeedMessage[]; at: number; isConnected: boolean }
 
 class Simulation {
@@ -113,8 +93,6 @@ class Simulation {
   /** Of a hundred steps, how many are the feeds': below about 10 the keeper keeps up. */
   readonly pace: number
   readonly hasFaults: boolean
-  /** 0: everything is executed. */
-  readonly leaders: number
 
   constructor(seed: number) {
     this.random = random(seed)
@@ -124,9 +102,7 @@ class Simulation {
     this.pace = [4, 8, 15, 30][this.random(4)]!
     const isLazy = this.random(3) === 0
     const isMissing = this.random(3) === 0
-    this.leaders = this.random(2) === 0 ? LEADERS : 0
-    const limits = this.leaders > 0 ? { applyMs: 60, verifyShare: this.random(3) / 10 } : {}
-    this.world = new WriterWorld({ foldDepth, isLazy, isMissing, limits })
+    this.world = new WriterWorld({ foldDepth, isLazy, isMissing })
     const lists = this.random(2) === 0 ? [history.feed] : [history.feed, history.otherFeed]
     this.feeds = lists.map((messages) => ({ messages, at: 0, isConnected: true }))
     this.openPool()
@@ -135,7 +111,6 @@ class Simulation {
   async run(): Promise<void> {
     for (const feed of this.feeds.keys())
       await this.world.apply({ type: 'feed', feed, isConnected: true })
-    await lead(this.world, this.leaders)
     for (const { raw } of history.transactions)
       this.view((view) => this.pool.submit(raw, at(headOf(view, CHAIN))))
     while (
@@ -153,7 +128,6 @@ class Simulation {
     const last = history.sealed.at(-1)!
     expect(this.world.heads().canonical).toEqual([last.number, hex(last.hash)])
     expect(this.world.told.filter(({ type }) => type === 'halted')).toEqual([])
-    for (const [what, sum] of this.world.counts) counted.set(what, (counted.get(what) ?? 0) + sum)
   }
 
   async step(): Promise<void> {
@@ -179,7 +153,6 @@ class Simulation {
     feed.at++
     const send = (sent: FeedMessage, digest = digestOf(sent)) =>
       this.world.packet(sent, digest, number)
-    if (message.type === 'flashblock') await this.tell(`${message.payloadId}:${message.index}`)
     const fault = this.hasFaults ? this.random(50) : 99
     if (fault === 0) return
     const next = feed.messages[feed.at]
@@ -196,20 +169,10 @@ class Simulation {
     if (fault === 4) await send(feed.messages[this.random(feed.at)]!)
   }
 
-  /** A leader tells now, or has no time; one that is wrong is found by what needs no root. */
-  async tell(name: string): Promise<void> {
-    const told = history.told.get(name)
-    if (told === undefined || this.leaders === 0 || this.random(4) === 0) return
-    const isWrong = this.hasFaults && this.random(20) === 0
-    const spoil = SPOILT[this.random(SPOILT.length)]!
-    await tell(this.world, isWrong ? spoil(told) : told, this.random(this.leaders))
-  }
-
   async seal(): Promise<void> {
     const block = history.sealed[this.sealedAt]
     if (block === undefined) return
     this.sealedAt++
-    await this.tell(hex(block.hash))
     const { stateRoot, withdrawalsRoot } = block.header
     const { hash } = block
     const sealed = { ...block.sealed, hash, stateRoot, withdrawalsRoot }
@@ -259,11 +222,6 @@ class Simulation {
   }
 
   async reconnect(): Promise<void> {
-    if (this.leaders > 0)
-      await this.world.apply({
-        ...{ type: 'leader', leader: this.random(this.leaders) },
-        isConnected: this.random(3) > 0,
-      })
     const number = this.random(this.feeds.length)
     const feed = this.feeds[number]!
     if (!feed.isConnected || this.random(2) === 0) {
@@ -292,7 +250,6 @@ class Simulation {
       await this.world.packet(message, digest, JOURNAL_FEED)
     for (const [feed, { isConnected }] of this.feeds.entries())
       await this.world.apply({ type: 'feed', feed, isConnected })
-    await lead(this.world, this.leaders)
   }
 
   openPool(): void {

@@ -12,9 +12,8 @@ import { signTransaction } from '../../../engine/primitives/transaction-codec.ts
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { testChain } from '../../fixtures/sequenced-chain.ts'
-import { droppedIn, lead, tell, toldOf } from '../../fixtures/told.ts'
 import { createBranches, seal, worldWith } from '../../fixtures/writer-branches.ts'
-import { hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
+import { hex, WriterWorld } from '../../fixtures/writer-world.ts'
 
 let a: readonly ProducedBlock[]
 let b: readonly ProducedBlock[]
@@ -217,26 +216,6 @@ describe('what it states is checked', () => {
     expect([world.count(kind), world.heads().pending[0]]).toEqual([1, 1])
     await seal(world, a[1]!)
     expect(world.heads().canonical).toEqual(at(a[1]!))
-  })
-})
-
-describe('what a leader tells', () => {
-  const LEADER: WorldOptions = { limits: { applyMs: 100, verifyShare: 0 } }
-  test('of the same subblocks is taken, of others it is not held against it', async () => {
-    const told = await toldOf(createProducer().genesis, a[0]!)
-    const leader = await worldWith([])
-    const world = await worldWith([], LEADER)
-    await lead(world)
-    for (const [index, message] of subblocks(a[0]!).entries()) {
-      await leader.packet(message)
-      const { hash } = blockOf(leader, 1)
-      await tell(world, { ...told[index]!, hash: index === 2 ? ZERO_32 : hash })
-      await world.packet(message)
-    }
-    expect(world.heads().pending).toEqual([1, 2])
-    const counted = ['flashblock_applied', 'flashblock_executed', 'diff_other']
-    expect(counted.map((what) => world.count(what) > 0 && what)).toEqual(counted)
-    expect([world.count('flashblock_applied'), droppedIn(world)]).toEqual([2, []])
   })
 })
 

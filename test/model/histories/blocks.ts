@@ -3,6 +3,7 @@ import { envOf } from '../../../engine/chain/env.ts'
 import type { SealedBlock } from '../../../engine/chain/types.ts'
 import type { ChainSpec, Rules } from '../../../engine/chainspec/types.ts'
 import type { BlockEnv } from '../../../engine/evm/engine.ts'
+import type { AheadExecution } from '../../../engine/execution/block/ahead.ts'
 import type {
   BlockAttributes,
   BlockSums,
@@ -12,7 +13,6 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { bloomOf } from '../../../engine/primitives/receipt-codec.ts'
 import { bigintToBytes, ZERO_20, ZERO_32 } from '../../../engine/primitives/words.ts'
-import type { OpenExecution } from '../../../engine/sources/writer/live-block.ts'
 import {
   diffOf,
   EMPTY_WORLD,
@@ -26,7 +26,7 @@ import { type Chain, lastOf, type Node, placeOf, worldOf } from './truth.ts'
 export type Random = (below: number) => number
 
 /** A block being executed, as far as the writer looks at one. */
-export class MadeUpExecution implements OpenExecution {
+export class MadeUpExecution implements AheadExecution {
   readonly attributes: BlockAttributes
   readonly rules: Rules
   readonly env: BlockEnv

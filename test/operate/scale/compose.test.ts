@@ -1,8 +1,7 @@
 /** docs/operate/scale/compose.yaml: by the specification's schema, and by what the node and haproxy.cfg say of themselves. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { addressRates } from '../../../rpc/limiter/address-rates.ts'
 import { version } from '../../../workers/config/config.ts'
 import { STOP_MS } from '../../../workers/process/lifecycle.ts'
@@ -20,34 +19,28 @@ import {
 } from './manifests.ts'
 import { composeFaults } from './schemas.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'flashnode-compose-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const TOKEN = join(folder, 'enrich-token')
-writeFileSync(TOKEN, 'a-token-of-the-enriched-feed')
-
 const { haproxy, redis } = compose.services as Readonly<Record<string, Service>>
 const nodes = Object.entries(compose.services).filter(([, { image }]) =>
   image.startsWith('flashnode:'),
 )
 const addressOf = ({ networks }: Service) => networks.nodes.ipv4_address
-const argvOf = ({ command = [] }: Service) =>
-  command.map((one) => one.replace('/run/secrets/enrich-token', TOKEN))
+const argvOf = ({ command = [] }: Service) => command
 const secondsOf = (text: string) => Number(/^(\d+)s$/.exec(text)![1])
 
 describe('by its schema', () => {
   test('nothing is wrong', () => expect(composeFaults(compose)).toEqual([]))
 
-  const leader = { ...compose.services['leader'] }
+  const replica = { ...compose.services['replica-1'] }
   const planted: readonly (readonly [string, unknown])[] = [
-    ['a field that is none', { ...leader, healthchek: {} }],
-    ['a field that is none, inside', { ...leader, healthcheck: { intervall: '10s' } }],
-    ['a list that is a number', { ...leader, ports: 8545 }],
-    ['a time without a unit', { ...leader, healthcheck: { test: ['NONE'], interval: 10 } }],
-    ['a limit that is a list', { ...leader, deploy: { resources: { limits: [] } } }],
+    ['a field that is none', { ...replica, healthchek: {} }],
+    ['a field that is none, inside', { ...replica, healthcheck: { intervall: '10s' } }],
+    ['a list that is a number', { ...replica, ports: 8545 }],
+    ['a time without a unit', { ...replica, healthcheck: { test: ['NONE'], interval: 10 } }],
+    ['a limit that is a list', { ...replica, deploy: { resources: { limits: [] } } }],
   ]
   test.each(planted)('%s is found', (_, service) => {
-    const faults = composeFaults({ ...compose, services: { leader: service } })
-    expect(faults.join()).toContain('/services/leader')
+    const faults = composeFaults({ ...compose, services: { replica: service } })
+    expect(faults.join()).toContain('/services/replica')
   })
   test('a section that is none is found', () => {
     expect(composeFaults({ ...compose, service: {} })).not.toEqual([])
@@ -60,10 +53,10 @@ describe('nodes are started with flags that they have', () => {
   })
   const [, lazy] = nodes.find(([name]) => name === 'lazy-1')!
   test.each([
-    ['a flag that is none', ['--aply=ws://10.24.0.10:8545/feed'], {}, '--apply'],
+    ['a flag that is none', ['--fed=ws://10.24.0.10:8545/feed'], {}, '--feed'],
     ['a variable that is none', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
     ['a value that is none', ['--upstream-rate=many'], {}, '--upstream-rate'],
-    ['flags that contradict', ['--apply=ws://10.24.0.11:8545/feed'], {}, 'is a leader'],
+    ['flags that contradict', ['--state=whole', '--trust-upstream'], {}, 'takes nothing on trust'],
   ])('%s is found', (_, more, variables, said) => {
     const environment = { ...lazy.environment, ...(variables as Record<string, string>) }
     expect(commandFault([...argvOf(lazy), ...more], environment)).toContain(said)
@@ -74,9 +67,7 @@ test('there is one of each form', () => {
   const commands = nodes.map(([, { command }]) => command!.join(' '))
   const count = (part: string) => commands.filter((one) => one.includes(part)).length
   expect(commands.every((one) => one.startsWith('follow '))).toBe(true)
-  expect([count('--enrich-token-file'), count('--apply='), count('--state=lazy')]).toEqual([
-    1, 1, 2,
-  ])
+  expect([count('--state=whole'), count('--state=lazy')]).toEqual([2, 2])
 })
 
 test('it runs this version', () => {
@@ -127,7 +118,6 @@ test('who is named is there', () => {
     expect(service.environment!['FLASHNODE_TRUST_PROXY']).toBe(addressOf(haproxy!))
     for (const key of ['FLASHNODE_LIMIT_STORE', 'FLASHNODE_SHARE_TRANSACTIONS'])
       expect(service.environment![key]).toBe(`redis://${addressOf(redis!)}`)
-    for (const secret of service.secrets ?? []) expect(compose.secrets[secret]).toBeDefined()
     expect(compose.volumes).toHaveProperty(service.volumes![0]!.split(':')[0]!)
     expect(service.volumes![0]!.split(':')[1]).toBe(service.environment!['FLASHNODE_DATADIR'])
   }

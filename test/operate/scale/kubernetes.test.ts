@@ -24,7 +24,6 @@ const folder = mkdtempSync(join(tmpdir(), 'flashnode-kubernetes-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const KEY = 'k'.repeat(32)
 const SECRETS: Labels = {
-  'enrich-token': 'a-token-of-the-enriched-feed',
   'upstream-key': KEY,
   'api-keys.json': JSON.stringify({ lazy: { key: KEY, rateLimit: 'off' } }),
 }
@@ -131,12 +130,7 @@ describe('nodes are started with flags that they have', () => {
     ['a flag that is none', ['--lazy-cashe=100'], {}, '--lazy-cache'],
     ['a variable that is none', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
     ['what a Service would put there', [], { FLASHNODE_PORT: 'tcp://10.0.0.1:8545' }, 'PORT'],
-    [
-      'an upstream that is a leader',
-      ['--apply=ws://flashnode-replica-0.flashnode-replica:8545/feed'],
-      {},
-      'is a leader',
-    ],
+    ['flags that contradict', ['--state=whole', '--trust-upstream'], {}, 'takes nothing on trust'],
   ])('%s is found', (_, more, variables, said) => {
     const environment = { ...environmentOf(lazy), ...(variables as Labels) }
     expect(commandFault([...argvOf(lazy), ...more], environment)).toContain(said)
@@ -201,7 +195,7 @@ describe('labels', () => {
         expect(ports.find(({ name }) => name === targetPort)?.containerPort).toBe(port)
       }
   })
-  test('clients come to those that are no leaders', () => {
+  test('clients come to every node', () => {
     const found = selected(find('Service', 'flashnode').spec.selector as unknown as Labels)
     expect(found.map(({ metadata }) => metadata.name).toSorted()).toEqual([
       'flashnode-lazy',
@@ -231,12 +225,9 @@ describe('who is named is there', () => {
       expect(hosts).toContain(hostname)
     }
   })
-  test('leaders are told of by replicas, and read by lazy ones', () => {
-    const of = (name: string) =>
-      nodeOf(find(name === 'lazy' ? 'Deployment' : 'StatefulSet', `flashnode-${name}`))
-    const feeds = peersOf(of('replica').args!).map(({ href }) => href)
-    expect(feeds).toHaveLength(find('StatefulSet', 'flashnode-leader').spec.replicas!)
-    expect(peersOf(of('lazy').args!).map(({ href }) => href)).toEqual(feeds)
+  test('lazy ones read the feed of each replica', () => {
+    const feeds = peersOf(nodeOf(find('Deployment', 'flashnode-lazy')).args!)
+    expect(feeds).toHaveLength(find('StatefulSet', 'flashnode-replica').spec.replicas!)
   })
   test('Redis', () => {
     const { metadata, spec } = find('Service', 'flashnode-redis')

@@ -92,7 +92,6 @@ export type Service = {
   readonly environment?: Labels
   readonly ports?: readonly string[]
   readonly volumes?: readonly string[]
-  readonly secrets?: readonly string[]
   readonly read_only: boolean
   readonly cap_drop: readonly string[]
   readonly security_opt: readonly string[]
@@ -108,7 +107,6 @@ export type Service = {
 }
 export type Compose = {
   readonly services: Readonly<Record<string, Service>>
-  readonly secrets: Readonly<Record<string, { readonly file: string }>>
   readonly volumes: Readonly<Record<string, null>>
 }
 
@@ -148,6 +146,6 @@ export const haproxyStickMs =
 export const isPartOf = (some: Labels, all: Labels): boolean =>
   Object.entries(some).every(([name, value]) => all[name] === value)
 
-/** Hosts and ports of `--feed`, `--apply` and `--upstream` of a command line and its environment. */
+/** Hosts and ports of `--feed` and `--upstream` of a command line and its environment. */
 export const peersOf = (texts: readonly string[]): readonly URL[] =>
   texts.flatMap((text) => text.match(/\b(?:ws|http):\/\/[^\s,]+/g) ?? []).map((url) => new URL(url))

@@ -48,7 +48,7 @@ test('what scales is the time that calls wait for a worker', () => {
   expect(rule.expr.match(/sum by \(namespace, pod\b/g)).toHaveLength(2)
 })
 
-test('what is scaled is there, says nothing of how many there are, and has readers’ places at the leaders', () => {
+test('what is scaled is there, says nothing of how many there are, and has readers’ places at the replicas', () => {
   const [autoscaler] = autoscalers
   const { scaleTargetRef, maxReplicas } = autoscaler!.spec
   const target = ofKind(scaleTargetRef.kind).find(
@@ -73,7 +73,6 @@ test('every node is scraped, at a port that it has', () => {
   )
   expect(pods.map(({ metadata }) => metadata.name).toSorted()).toEqual([
     'flashnode-lazy',
-    'flashnode-leader',
     'flashnode-replica',
   ])
   for (const { spec } of pods) {

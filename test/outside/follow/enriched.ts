@@ -2,7 +2,7 @@
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { HANGS_MS } from '../../kit/checks.ts'
 import { call, startNode } from '../../kit/node.ts'
-import { type Applying, startApplying } from './applying.ts'
+import { type EnrichedReader, startReader } from './enriched-reader.ts'
 import { headOf, type Leader, startFollower, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 import { startRelay } from './wires.ts'
@@ -14,7 +14,7 @@ const CUTS = 3
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-async function enough({ found }: Applying, flashblocks: number): Promise<boolean> {
+async function enough({ found }: EnrichedReader, flashblocks: number): Promise<boolean> {
   const from = found.flashblocks
   return until(async () => found.flashblocks >= from + flashblocks, HANGS_MS)
 }
@@ -22,12 +22,12 @@ async function enough({ found }: Applying, flashblocks: number): Promise<boolean
 /** Some that nobody may have touched since the client began. */
 const othersOf = ({ load }: Leader) => load.world.holders.slice(0, 3)
 
-async function close(name: string, applying: Applying, check: Around['check']): Promise<void> {
-  const error = await applying.stop().then(
+async function close(name: string, reader: EnrichedReader, check: Around['check']): Promise<void> {
+  const error = await reader.stop().then(
     () => '',
     (reason: Error) => reason.message,
   )
-  const { differences, ...counts } = applying.found
+  const { differences, ...counts } = reader.found
   check(`enriched, ${name}: every message followed from those before`, error === '', error)
   check(
     `enriched, ${name}: state, receipts and blocks are the node's own after each flashblock`,
@@ -37,19 +37,19 @@ async function close(name: string, applying: Applying, check: Around['check']): 
 }
 
 const onDev: Section = async ({ leader, check }) => {
-  const applying = await startApplying(leader.node.url, { others: othersOf(leader) })
-  check('enriched, dev: flashblocks come', await enough(applying, FLASHBLOCKS))
+  const reader = await startReader(leader.node.url, { others: othersOf(leader) })
+  check('enriched, dev: flashblocks come', await enough(reader, FLASHBLOCKS))
   for (let cut = 0; cut < CUTS; cut++) {
-    await applying.reconnect()
-    await enough(applying, 5)
+    await reader.reconnect()
+    await enough(reader, 5)
   }
-  const { resumed } = applying.found
+  const { resumed } = reader.found
   check(
     'enriched, dev: goes on after cuts without beginning anew',
     resumed === CUTS,
     String(resumed),
   )
-  await close('dev', applying, check)
+  await close('dev', reader, check)
 }
 
 const EDITED = `0x${'ed'.repeat(20)}`
@@ -76,21 +76,21 @@ const onBreaks: Section = async ({ check }) => {
   const sending = sendAlways(node.url)
   try {
     await until(async () => (await headOf(node.url)) > 1, HANGS_MS)
-    const applying = await startApplying(node.url, { others: [] })
-    check('enriched, breaks: flashblocks come', await enough(applying, FLASHBLOCKS / 2))
+    const reader = await startReader(node.url, { others: [] })
+    check('enriched, breaks: flashblocks come', await enough(reader, FLASHBLOCKS / 2))
     for (const [method, params, removes] of BREAKS) {
-      const before = applying.found.removed
+      const before = reader.found.removed
       const refusal = await told(node.url, method, params)
       if (refusal !== undefined) {
         check(`enriched, breaks: ${method} is done`, false, refusal)
         continue
       }
-      const isOn = await enough(applying, 10)
-      const removed = applying.found.removed - before
+      const isOn = await enough(reader, 10)
+      const removed = reader.found.removed - before
       const what = `enriched, breaks: goes on after ${method} ${JSON.stringify(params)}`
       check(what, isOn && (removed > 0 || !removes), `${removed} blocks removed`)
     }
-    await close('breaks', applying, check)
+    await close('breaks', reader, check)
   } finally {
     await sending.stop()
     await node.stop('SIGKILL')
@@ -152,17 +152,17 @@ const onFollower =
     try {
       await until(async () => (await headOf(follower.url)) >= (await headOf(url)) - 2, HANGS_MS)
       const name = `a follower, ${state}`
-      const applying = await startApplying(follower.url, { others: othersOf(leader) })
-      check(`enriched, ${name}: flashblocks come`, await enough(applying, FLASHBLOCKS / 2))
+      const reader = await startReader(follower.url, { others: othersOf(leader) })
+      check(`enriched, ${name}: flashblocks come`, await enough(reader, FLASHBLOCKS / 2))
       for (const fault of ['silence', 'cut', 'garbage'] as const) {
         await feed.fault(fault)
         await pause(FAULT_MS)
         await feed.fault('none')
-        check(`enriched, ${name}: goes on after ${fault}`, await enough(applying, 10))
+        check(`enriched, ${name}: goes on after ${fault}`, await enough(reader, 10))
       }
-      const { whole } = applying.found
+      const { whole } = reader.found
       check(`enriched, ${name}: has met blocks that came whole`, whole > 0, String(whole))
-      await close(name, applying, check)
+      await close(name, reader, check)
       check(`enriched, ${name}: ends with 0`, (await follower.stop()) === 0)
     } finally {
       await follower.stop('SIGKILL')

@@ -1,5 +1,5 @@
 /**
- * Three replicas behind HAProxy are one service while each of them, and what they share, is killed, stopped, drained, cut off and lied to:
+ * Three replicas behind HAProxy are one service while each of them, and what they share, is killed, stopped, drained and cut off:
  * every answer is held against the sequencer's own chain.
  */
 import { hasHaproxy } from './balancer.ts'
@@ -37,7 +37,7 @@ export async function chaos(checks: Checks, options: ChaosOptions): Promise<void
   check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
   const run = await begin(world, options.clientRandom)
   const scene: Scene = {
-    ...{ world, notes: run.notes, planted: run.planted, token: run.token, check },
+    ...{ world, notes: run.notes, check },
     ...{ random: options.random, newReplica: undefined },
   }
   run.onScene(scene)

@@ -4,7 +4,11 @@ import { brotliDecompressSync } from 'node:zlib'
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
+import { hexToBytes } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { bigintToBytes, concatBytes } from '../../../engine/primitives/words.ts'
 import { type Changes, packChanges } from '../../../engine/sources/writer/changes.ts'
+import { readAccount, readSlot } from '../../../engine/state/read.ts'
 import { EnrichedFeed } from '../../../rpc/feed/enriched.ts'
 import { createFeedHub, type FeedHub, type FeedLimits } from '../../../rpc/feed/hub.ts'
 import type { Server } from '../../../rpc/http/server.ts'
@@ -105,6 +109,38 @@ test('another payload, and a canonical block that is neither: what was shown is 
   await applyNext(client, socket, tell())
   expect(client.heads).toMatchObject({ canonical: { number: 2, hash: hex(a[1]!.hash) } })
   expect([tipOf(client), client.blocks[0]!.payloadId]).toEqual([[2, 1], null])
+})
+
+test('each flashblock names the values of the parent block that it has changed', async () => {
+  const { world, tell, url } = await start()
+  await show(world, a[1]!)
+  tell()
+  const socket = await openSocket(url)
+  const { flashblocks } = await next(socket)
+  expect(flashblocks.map(({ accounts }) => accounts.length > 2)).toEqual([true, true, true])
+  const { state } = a[0]!
+  for (const { accounts, before } of flashblocks) {
+    const values = accounts
+      .toSorted((x, y) => (x.address < y.address ? -1 : 1))
+      .flatMap(({ address, slots }) => {
+        const who = hexToBytes(address)
+        const account = readAccount(state, who)
+        return [
+          account === undefined
+            ? new Uint8Array(72)
+            : concatBytes(
+                bigintToBytes(account.nonce, 8),
+                bigintToBytes(account.balance, 32),
+                account.codeHash,
+              ),
+          ...slots
+            .map(([key]) => key)
+            .toSorted()
+            .map((key) => readSlot(state, who, hexToBytes(key))),
+        ]
+      })
+    expect(before).toBe(hex(keccak256(concatBytes(...values))))
+  }
 })
 
 const placeOf = (block: ProducedBlock, index: number) =>

@@ -79,7 +79,7 @@ describe('queries', () => {
     ['/feed?since=5:0&run=0x00000000000000aa', 'run: expected beside enrich and since only'],
     ['/feed?enrich=1&run=0x00000000000000aa', 'run: expected beside enrich and since only'],
     ['/feed?enrich=1&since=5:0&run=1', 'run: expected 0x and 16 digits, as in the messages'],
-    ['/feed?sinse=5:0', 'unknown key in the query, there are since, enrich, compress, packed, run'],
+    ['/feed?sinse=5:0', 'unknown key in the query, there are since, enrich, compress, run'],
   ]
   test.each(queries)('%s', (url, wrong) => {
     const query = readFeedQuery(url)

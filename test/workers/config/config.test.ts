@@ -178,6 +178,16 @@ describe('refused in one line', () => {
       'unknown flag --fork-url; --help lists the flags of a command',
     ],
     [['dev', '--zzz'], {}, 'unknown flag --zzz; --help lists the flags of a command'],
+    [
+      ['follow', '--apply=ws://10.0.0.1:8545/feed'],
+      {},
+      'unknown flag --apply; it is gone: a follower executes every flashblock itself',
+    ],
+    [
+      ['follow'],
+      { FLASHNODE_VERIFY_SHARE: '0.1' },
+      'unknown variable FLASHNODE_VERIFY_SHARE in the environment; it is gone: a follower executes every flashblock itself',
+    ],
     [['replicate'], {}, 'unknown command "replicate"; --help lists them'],
     [
       ['dev', '--methods', 'everything'],

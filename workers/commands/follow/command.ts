@@ -3,7 +3,6 @@ import { defineCommand } from '../../config/command.ts'
 import { forkTimeProblems } from '../../config/fork-time.ts'
 import { servingDefaults, servingProblems } from '../../config/serving.ts'
 import { FLAGS, type FollowDefaults, sourcesOf } from './flags.ts'
-import { leaderProblems } from './leader-flags.ts'
 
 export const follow = defineCommand({
   name: 'follow',
@@ -31,7 +30,6 @@ export const follow = defineCommand({
       found.push(`--upstream names ${config.upstream.length} nodes, at most ${MOST_UPSTREAMS}`)
     if (config.feed.length > MOST_FEEDS)
       found.push(`--feed names ${config.feed.length} feeds, at most ${MOST_FEEDS}`)
-    found.push(...leaderProblems(config))
     if (config.state === 'whole' && config.trustUpstream)
       found.push('--trust-upstream is for --state lazy: whole state takes nothing on trust')
     return found

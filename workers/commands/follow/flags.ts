@@ -13,14 +13,11 @@ import {
   option,
   optional,
   orWord,
-  share,
-  text,
   url,
 } from '../../config/option.ts'
 import { JSON_OUT } from '../../config/options.ts'
 import { BEHIND, type NodeDefaults, SERVING } from '../../config/serving.ts'
 import { FEED_BOUNDS } from '../../feeds/limits.ts'
-import { APPLY_BOUNDS } from '../../leaders/limits.ts'
 
 type Bounds = Readonly<
   Record<string, { readonly value: number; readonly unit: string; readonly text: string }>
@@ -83,23 +80,6 @@ export const FLAGS = {
     fallback: 4_096,
     text: 'lazy state on the disk that was fetched and never written here',
   }),
-  apply: option('URL,…', list(url('ws', 'wss')), {
-    fallback: [],
-    text: 'leaders: nodes of ours whose /feed?enrich=1 is applied in place of executing; of several the first copy counts',
-  }),
-  applyTokenFile: option('FILE', optional(text), {
-    fallback: undefined,
-    text: 'the token that leaders ask for (their --enrich-token-file)',
-  }),
-  applyMs: option('MS', integer(1, 10_000), {
-    fallback: 100,
-    text: 'how long a flashblock waits for what a leader tells of it; then it is executed here',
-  }),
-  verifyShare: option('N', share, {
-    fallback: 0.05,
-    text: 'of the flashblocks, executed here besides, and compared with what leaders tell',
-  }),
-  ...flagsOf(APPLY_BOUNDS),
   ...flagsOf(UPSTREAM_BOUNDS),
   ...flagsOf(FEED_BOUNDS),
 }

@@ -2,8 +2,6 @@
 import { haltDoubt } from '../../../engine/sources/upstream/doubts.ts'
 import { connectFeeds } from '../../feeds/connect.ts'
 import type { Feeds } from '../../feeds/start.ts'
-import { connectLeaders } from '../../leaders/connect.ts'
-import type { LeadersThread } from '../../leaders/start.ts'
 import type { ConnectedSource, SourceParts } from '../../node/role.ts'
 import type { NodeContext } from '../../process/context.ts'
 import type { FromFollower, ToFollower } from '../../thread/follower-messages.ts'
@@ -18,8 +16,6 @@ export type Network = SourceParts & {
   readonly thread: Thread<ToFollower>
   readonly inbox: Inbox<FromFollower>
   readonly feeds: Feeds
-  /** undefined: everything is executed here. */
-  readonly leaders: LeadersThread | undefined
   readonly config: FollowConfig
   /** State is fetched as it is read. */
   readonly isLazy: boolean
@@ -36,8 +32,6 @@ export function connectNetwork(network: Network): ConnectedSource {
   const connected = connectFeeds(feeds, {
     ...{ log, report: reporter.report, metrics },
   })
-  const leaders =
-    network.leaders && connectLeaders(network.leaders, { log, report: reporter.report, metrics })
   return {
     methods: [],
     async start() {
@@ -52,23 +46,16 @@ export function connectNetwork(network: Network): ConnectedSource {
     state() {
       const status = catchUp.status()
       return {
-        degraded: [
-          ...connected.doubts(),
-          ...(leaders?.doubts() ?? []),
-          ...(status?.degraded ?? []),
-          ...catchUp.silence(),
-        ],
+        degraded: [...connected.doubts(), ...(status?.degraded ?? []), ...catchUp.silence()],
         feedSilentMs: connected.silentMs(),
         unready: status?.halted === undefined ? catchUp.behind() : [status.halted],
         details: {
           feeds: connected.statuses(),
           upstreams: status?.upstreams ?? [],
-          ...(leaders === undefined ? {} : { leaders: leaders.statuses() }),
         },
       }
     },
     canonicalMoved: feeds.canonicalMoved,
-    ...(leaders === undefined ? {} : { leaderDropped: leaders.dropped }),
   }
 }
 

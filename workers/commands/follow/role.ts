@@ -9,7 +9,6 @@ import type { Role } from '../../node/role.ts'
 import { StartError } from '../../process/context.ts'
 import { type Begun, beginFollowing } from './begin.ts'
 import type { FollowConfig } from './flags.ts'
-import { applyingOf } from './leaders.ts'
 import { startFollowing } from './source.ts'
 
 /** Several blocks of the slowest chain that has a name. */
@@ -47,7 +46,6 @@ export function followRole(
     behind: behindOf(config.behind, config.cadenceMs),
     syncing: () => false,
     feeds: config.feed.length,
-    applying: applyingOf(config),
     startSource: (link) =>
       startFollowing(config, link, { lazy: begun?.lazy, isRecorded: recorded !== undefined }),
     tape: recorded?.tape,

@@ -9,7 +9,6 @@ import { createInbox } from '../../thread/inbox.ts'
 import { startThread } from '../../thread/thread.ts'
 import type { LazyBegin } from './begin.ts'
 import { type FollowConfig, upstreamLimitsOf } from './flags.ts'
-import { startApplying } from './leaders.ts'
 
 /** Kept for its end, whatever the parts before it take. */
 const STOP_MS = 300
@@ -51,7 +50,6 @@ export function startFollowing(
     onEnded,
   })
   context.lifecycle.onStop('the feeds', feeds.stop, { leastMs: STOP_MS })
-  const leaders = startApplying(config, link)
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')
@@ -60,7 +58,6 @@ export function startFollowing(
         thread,
         inbox,
         feeds,
-        leaders,
         context,
         config,
         isLazy: lazy !== undefined,

@@ -6,7 +6,6 @@ import {
   buildHeader,
   openBlock,
 } from '../../../../engine/execution/block/block.ts'
-import { joinedBlock } from '../../../../engine/execution/block/joined.ts'
 import { traceTransactions } from '../../../../engine/execution/call/replay.ts'
 import type {
   BlockAttributes,
@@ -172,31 +171,6 @@ describeEngines((engine) => {
       expect(attributesOfHeader(header, undefined).postExec).toBe(undefined)
     })
 
-    test('taken as somebody else has executed it, it is the same', async () => {
-      const block = await executed()
-      const changes = await block.diff()
-      const options = opening({
-        engine,
-        fork: 'lagoon',
-        l1: L1,
-        attributes: { postExec: POST_EXEC },
-      })
-      const joined = joinedBlock({ ...options, mostMissing: 100 })
-      await joined.join({
-        transactions: [...ORDINARY, POST_EXEC],
-        outcomes: block.executed.map(({ receipt }) => ({
-          ...{ isSuccess: receipt.status === 1, logs: receipt.logs },
-          ...{ cumulativeGasUsed: receipt.cumulativeGasUsed, depositNonce: receipt.depositNonce },
-        })),
-        changes,
-      })
-      expect(joined.executed.map(({ receipt }) => receipt)).toEqual(
-        block.executed.map(({ receipt }) => receipt),
-      )
-      expect(joined.sums()).toEqual(block.sums())
-      joined.close()
-    })
-
     test('stored receipts lose nothing', async () => {
       for (const { receipt } of (await executed()).executed)
         expect(decodeStoredReceipt(encodeStoredReceipt(receipt))).toEqual(receipt)
@@ -341,14 +315,11 @@ describeEngines((engine) => {
   test('refunds that come later are of what follows; those of what is executed stand', async () => {
     const whole = opened(POST_EXEC)
     await run(whole, [...ORDINARY, POST_EXEC])
-    const options = { ...opening({ engine, fork: 'lagoon', l1: L1 }), mostMissing: 100 }
-    const joined = joinedBlock(options)
-    for (const block of [openBlock(options), joined, allowAhead(openBlock(options))]) {
+    const options = opening({ engine, fork: 'lagoon', l1: L1 })
+    for (const block of [openBlock(options), allowAhead(openBlock(options))]) {
       await block.begin()
       expect(block.refund(makePostExec(NUMBER, REFUNDS.slice(0, 1)))).toBe(true)
       for (const one of ORDINARY.slice(0, 2)) await block.execute(one)
-      // A joined block executes the rest as a run of its own after this.
-      if (block === joined) await joined.state()
       expect(block.refund(undefined)).toBe(false)
       expect(block.refund(makePostExec(NUMBER, refunds([1, 4_999n])))).toBe(false)
       expect(block.refund(POST_EXEC)).toBe(true)

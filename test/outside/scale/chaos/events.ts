@@ -1,20 +1,16 @@
 /** What happens to one of the replicas, or to what they share; each ends when everything is as it was. */
 import { once } from 'node:events'
 import type { Check } from '../../../kit/checks.ts'
-import { until } from '../../follow/nodes.ts'
 import { type Happening, type Notes, pause } from './notes.ts'
-import type { Planted } from './plant.ts'
 import type { Replica } from './replica.ts'
 import type { World } from './world.ts'
 
-export const KINDS = ['kill', 'stop', 'drain', 'cut', 'redis', 'diff', 'new'] as const
+export const KINDS = ['kill', 'stop', 'drain', 'cut', 'redis', 'new'] as const
 export type Kind = (typeof KINDS)[number]
 
 export type Scene = {
   readonly world: World
   readonly notes: Notes
-  readonly planted: Planted
-  readonly token: string
   readonly check: Check
   readonly random: () => number
   /** Of `node4`, while it is there. */
@@ -25,9 +21,6 @@ const STOPPED_MS = 5_000
 const CUT_MS = 3_000
 const REDIS_AWAY_MS = 3_000
 const NEW_FOR_MS = 3_000
-/** Some blocks. */
-const FOUND_MS = 8_000
-const PLANTED_AT_MOST = 8
 const END_MS = 20_000
 
 /** It happens; resolves when all replicas are asked again. */
@@ -96,8 +89,6 @@ const EVENTS: Readonly<Record<Kind, Event>> = {
       await scene.world.redis.again()
     }),
 
-  diff: wrongDiff,
-
   async new(scene) {
     const { world, check } = scene
     await noted(scene, { kind: 'new', node: 'node4' }, async () => {
@@ -117,32 +108,4 @@ async function endInOrder({ check }: Scene, { name, node }: Replica): Promise<vo
   node.child.kill('SIGTERM')
   const [code] = (await Promise.race([ended, pause(END_MS).then(() => ['nothing'])])) as [unknown]
   check(`${name} ends with 0 when it is drained`, code === 0, String(code))
-}
-
-const dropped = ({ node }: Replica): boolean => node.output().includes('is not believed any more')
-
-/** A leader is not believed again before a restart: who has dropped it begins anew first. */
-async function wrongDiff(scene: Scene): Promise<void> {
-  const { world, check, planted, token, random } = scene
-  const [, one, other] = world.replicas
-  // Where it is seen by most.
-  const asked = [...(await world.balancer.stuck()).values()]
-  const asking = ({ name }: Replica) => asked.filter((each) => each === name).length
-  const isEven = asking(one) === asking(other)
-  const replica = (isEven ? random() < 0.5 : asking(one) > asking(other)) ? one : other
-  if (dropped(replica)) {
-    await EVENTS.drain(scene, replica)
-    await world.up([replica.name])
-  }
-  await noted(scene, { kind: 'diff', node: replica.name }, async () => {
-    const spoiler = world.spoilers[replica.name]!
-    const isDropped = () => until(async () => dropped(replica), FOUND_MS)
-    let isFound = false
-    // What a later flashblock of the block writes again is right at its root.
-    for (let tries = 0; tries < PLANTED_AT_MOST && !isFound; tries++) {
-      await Promise.race([spoiler.plant(planted.plant(token)), pause(FOUND_MS)])
-      isFound = await isDropped()
-    }
-    check(`${replica.name} finds a slot that is told wrong, and drops its leader`, isFound)
-  })
 }

@@ -186,12 +186,10 @@ export type Judged = {
 /**
  * What it was told against the chain, from the first to the last that it was told. A flashblock is told by its header where there was one: of what
  * it had everything is told in any case, which the other kinds show. One that adds nothing has the header of the one before it.
- * @param toldAnew hash of the canonical block of a number, where a leader told that wrong: a replica takes it back and tells it again as it is there
  */
 export function judge(
   { kind, told: raw, from, joins }: Pick<Listener, 'kind' | 'told' | 'from' | 'joins'>,
   journal: Pick<Journal, 'entries'>,
-  toldAnew: (number: number) => string | undefined,
 ): Judged {
   const isOfHeaders = kind.name === 'flashblocks'
   const kept = [...raw.keys()].filter((at) => !isOfHeaders || raw[at] !== raw[at - 1])
@@ -226,13 +224,8 @@ export function judge(
     isFirstOfConnection(at) &&
     !entries.has(key) &&
     numberOf(key) === numberOf(told[at - 1])
-  const isAnew = (key: string | undefined) => {
-    const number = numberOf(key)
-    return isOfHeaders && !entries.has(key!) && key === `${number} ${toldAnew(number)}`
-  }
   for (const { key, entry } of all.slice(first)) {
-    const isNew = isAgain(told[at]) || isAnew(told[at])
-    if (isNew && numberOf(told[at]) < entry.number) renamed.push(told[at++]!)
+    if (isAgain(told[at]) && numberOf(told[at]) < entry.number) renamed.push(told[at++]!)
     const got = told[at]
     const place = got === undefined ? undefined : entries.get(got)
     if (got === key) at++

@@ -9,7 +9,6 @@ import { balanceOf, slotOf } from '../../soak/token.ts'
 import type { Said } from '../client.ts'
 import type { Entry, Journal } from './journal.ts'
 import { ask, type Notes, pause } from './notes.ts'
-import type { Planted } from './plant.ts'
 
 export type Subjects = {
   readonly senders: readonly Hex[]
@@ -26,7 +25,6 @@ export type Around = {
   readonly journal: Journal
   readonly notes: Notes
   readonly subjects: Subjects
-  readonly planted: Planted
   readonly random: () => number
   readonly isOver: () => boolean
   /** Where HAProxy has the address now. */
@@ -55,8 +53,6 @@ type Pending = {
   readonly question: Question
   isRight(result: unknown, at: Entry): boolean
   expected(at: Entry): string
-  /** The slot that it reads. */
-  readonly slot?: string
 }
 
 /** Addresses of one reader: as many as fit into 127.0.23.0/24 beside those of seven others. */
@@ -148,7 +144,7 @@ const placeOf = (text: string): Place | undefined =>
   parsePlace(text.endsWith(':') ? `${text}0x0000000000000000` : text)
 
 async function judgePending(
-  { notes, journal, planted, nodeOf }: Around,
+  { notes, journal, nodeOf }: Around,
   { asked, said, client, begun }: { asked: Pending; said: Said; client: Client; begun: number },
 ): Promise<void> {
   const at = await journal.reached(said.place, TOLD_MS)
@@ -165,10 +161,6 @@ async function judgePending(
   }
   notes.count('compared on pending')
   if (asked.isRight(said.result, at)) return
-  if (asked.slot !== undefined && planted.excuses(asked.slot, at)) {
-    notes.count('reads of what was planted')
-    return
-  }
   const got = JSON.stringify(said.result).slice(0, 200)
   notes.fault(
     'wrong',
@@ -179,15 +171,13 @@ async function judgePending(
 const pick = <T>(items: readonly T[], random: () => number): T =>
   items[Math.floor(random() * items.length)]!
 
-function pendingQuestion({ subjects, journal, planted, random }: Around): Pending {
+function pendingQuestion({ subjects, journal, random }: Around): Pending {
   const { senders, holders, token } = subjects
   const holder = pick(holders, random)
-  const slot = (random() < 0.5 ? planted.slot() : undefined) ?? slotOf(holder)
-  const number = (question: Question, value: (at: Entry) => bigint, of?: string): Pending => ({
+  const number = (question: Question, value: (at: Entry) => bigint): Pending => ({
     question,
     isRight: (result, at) => typeof result === 'string' && BigInt(result) === value(at),
     expected: (at) => `0x${value(at).toString(16)}`,
-    ...(of === undefined ? {} : { slot: of }),
   })
   const kinds: readonly (() => Pending)[] = [
     () => {
@@ -196,21 +186,21 @@ function pendingQuestion({ subjects, journal, planted, random }: Around): Pendin
       return number(['eth_getBalance', [who, 'pending']], value)
     },
     () => {
-      const value = (at: Entry) => journal.slot(token, slot, at.position)
-      return number(['eth_getStorageAt', [token, slot, 'pending']], value, slot)
+      const own = slotOf(holder)
+      const value = (at: Entry) => journal.slot(token, own, at.position)
+      return number(['eth_getStorageAt', [token, own, 'pending']], value)
     },
     () => {
       const own = slotOf(holder)
       const value = (at: Entry) => journal.slot(token, own, at.position)
       const call = { to: token, data: balanceOf(holder) }
-      return number(['eth_call', [call, 'pending']], value, own)
+      return number(['eth_call', [call, 'pending']], value)
     },
     () => number(['eth_blockNumber', ['pending']], (at) => BigInt(at.number)),
     () => nonceQuestion(pick(senders, random), { subjects, journal }),
     () => blockQuestion(journal),
   ]
-  // While a slot may be shown wrong it is what readers look at most.
-  return (slot === slotOf(holder) ? pick(kinds, random) : kinds[1]!)()
+  return pick(kinds, random)()
 }
 
 /** It counts what waits: no less than the flashblock has, no more than was ever sent. */
@@ -262,7 +252,7 @@ async function readSealed(around: Around, client: Client, judged: Judged): Promi
     else refused(around, { client, question, said, begun })
     return
   }
-  judged(judgeSealed(around, { client, question, reply, begun, number }))
+  judged(judgeSealed(around, { client, question, reply, begun }))
 }
 
 /** Nothing, or a transaction that waits. */
@@ -270,13 +260,12 @@ const isNotThere = (result: unknown): boolean =>
   result === null || (result as { readonly blockNumber?: unknown }).blockNumber === null
 
 async function judgeSealed(
-  { dev, notes, planted, nodeOf }: Around,
+  { dev, notes, nodeOf }: Around,
   asked: {
     readonly client: Client
     readonly question: Question
     readonly reply: Reply
     readonly begun: number
-    readonly number: number
   },
 ): Promise<void> {
   const { client, question, reply, begun } = asked
@@ -284,10 +273,6 @@ async function judgeSealed(
   notes.count('compared on blocks')
   const expected = replies[0]!.result
   if (isDeepStrictEqual(expected, reply.result)) return
-  if (planted.excusesBlock(asked.number, begun)) {
-    notes.count('reads of what was planted')
-    return
-  }
   const what = `${client.from} at ${await nodeOf(client.from)}, ${JSON.stringify(question)} asked at ${notes.seconds(begun)}`
   notes.fault('wrong', `${what}: ${differences(reply.result, expected).slice(0, 5).join('; ')}`)
 }

@@ -27,17 +27,16 @@ export type ReplicaFlags = {
   readonly datadir: string
   /** Of all replicas. */
   readonly shared: readonly string[]
-  readonly own?: readonly string[]
 }
 
 export async function startReplica(flags: ReplicaFlags): Promise<Replica> {
-  const { name, port, agentPort, adminPort, line, datadir, shared, own = [] } = flags
+  const { name, port, agentPort, adminPort, line, datadir, shared } = flags
   const start = () =>
     startNode(
       [
         ...['--datadir', datadir, '--port', String(port), '--admin-port', String(adminPort)],
         ...['--feed', `ws://127.0.0.1:${line.port}/feed`, '--agent-port', String(agentPort)],
-        ...['--drain-ms', String(DRAIN_MS), ...shared, ...own],
+        ...['--drain-ms', String(DRAIN_MS), ...shared],
       ],
       'follow',
     )

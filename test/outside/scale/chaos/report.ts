@@ -5,13 +5,12 @@ import type { Run } from './run.ts'
 import { wrongHeights } from './stock.ts'
 
 /** Events that move clients from one replica to another, which may be behind it. */
-const MOVING: readonly string[] = ['kill', 'stop', 'drain', 'diff', 'new']
+const MOVING: readonly string[] = ['kill', 'stop', 'drain', 'new']
 
 export async function report(checks: Checks, run: Run): Promise<void> {
   const { check } = checks
   const { notes, journal } = run
   console.log(`     ${notes.timeline()}`)
-  console.log(`     told wrong: ${run.planted.places().join(', ')}`)
   const none = (what: string, list: readonly string[], detail = '') =>
     check(what, list.length === 0, `${list.length}${detail}${notes.told(list)}`)
   const counted = (what: string) => `${what}: ${notes.counted(what)}`
@@ -19,7 +18,7 @@ export async function report(checks: Checks, run: Run): Promise<void> {
   none(
     'wrong answers',
     notes.faults('wrong'),
-    ` of ${counted('compared on pending')}, ${counted('compared on blocks')}, ${counted('receipts')}; ${counted('reads of what was planted')}; ${counted('at a flashblock that the sequencer itself did not show')}`,
+    ` of ${counted('compared on pending')}, ${counted('compared on blocks')}, ${counted('receipts')}; ${counted('at a flashblock that the sequencer itself did not show')}`,
   )
   check(
     'there was something to compare',
@@ -39,9 +38,8 @@ export async function report(checks: Checks, run: Run): Promise<void> {
   none('WebSockets that ended while their replica went on', notes.faults('ended'))
   none('subscriptions that were told of a gap', notes.faults('gap'))
   none('logs that were taken back and had not been told', notes.faults('subscription'))
-  const toldAnew = await run.hashesOf(run.planted.blocks())
   for (const one of run.listeners) {
-    const { wrong, overtaken, renamed } = judge(one, journal, (number) => toldAnew.get(number))
+    const { wrong, overtaken, renamed } = judge(one, journal)
     const late = overtaken === 0 ? '' : `; ${overtaken} flashblocks whose block was there before`
     const other =
       renamed.length === 0 ? '' : `; ${renamed.length} with another header: ${renamed[0]}`

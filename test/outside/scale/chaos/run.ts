@@ -1,6 +1,6 @@
 /** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
 import { type Hex, numberToHex, pad } from 'viem'
-import { call, callMany } from '../../../kit/node.ts'
+import { call } from '../../../kit/node.ts'
 import { until } from '../../follow/nodes.ts'
 import { TOKEN_CREATION } from '../../soak/token.ts'
 import { dealtMany } from '../dealt.ts'
@@ -9,7 +9,6 @@ import { openJournal } from './journal.ts'
 import { askTooMuch } from './limited.ts'
 import { listen, KINDS as TOLD } from './listeners.ts'
 import { createNotes, endConnections, pause } from './notes.ts'
-import { createPlanted } from './plant.ts'
 import { type Around, readAlone } from './readers.ts'
 import { createSenders, type Sending, send, sign } from './senders.ts'
 import { sendByViem, startWatchers } from './stock.ts'
@@ -28,7 +27,6 @@ export type Run = Awaited<ReturnType<typeof begin>>
 
 export async function begin(world: World, random: () => number) {
   const notes = createNotes()
-  const planted = createPlanted()
   const holders = Array.from({ length: HOLDERS }, (_, at) =>
     pad(numberToHex(0x20_0000 + at), { size: 20 }),
   )
@@ -46,7 +44,7 @@ export async function begin(world: World, random: () => number) {
     ...{ url, dev, notes, token, holders, sent, random, isOver: () => !isSending },
   }
   const around: Around = {
-    ...{ url, dev, journal, notes, planted, random, isOver: () => isOver },
+    ...{ url, dev, journal, notes, random, isOver: () => isOver },
     nodeOf: async (address) => (await world.balancer.stuck()).get(address) ?? 'none',
     readers: new Map(),
     subjects: {
@@ -75,7 +73,7 @@ export async function begin(world: World, random: () => number) {
   )
   const watchers = startWatchers({ url, notes, isOver: () => isOver })
   return {
-    ...{ notes, journal, planted, token, listeners, watchers, sent, limited },
+    ...{ notes, journal, listeners, watchers, sent, limited },
     /** Every reader has moved on since the last event, and was sent to a replica: HAProxy knows all of them. */
     isSettled: () =>
       until(async () => {
@@ -84,12 +82,6 @@ export async function begin(world: World, random: () => number) {
           ({ from, round }) => round === notes.ended() && stuck.has(from),
         )
       }, WAIT_MS),
-    /** Of canonical blocks. */
-    async hashesOf(numbers: readonly number[]): Promise<ReadonlyMap<number, Hex>> {
-      const lists = numbers.map((number) => [numberToHex(number), false])
-      const blocks = (await callMany(`${dev}/`, 'eth_getBlockByNumber', lists)) as { hash: Hex }[]
-      return new Map(numbers.map((number, at) => [number, blocks[at]!.hash]))
-    },
     onScene(one: Scene) {
       scene = one
     },

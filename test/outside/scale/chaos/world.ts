@@ -1,4 +1,4 @@
-/** A sequencer, a leader and two replicas that apply what it tells, behind HAProxy with the file that operators get; Redis; and what stands between. */
+/** A sequencer and three replicas behind HAProxy with the file that operators get; Redis; and what stands between. */
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { freePort } from '../../../kit/free-port.ts'
 import { type RunningNode, startNode } from '../../../kit/node.ts'
 import { startRedis } from '../../../kit/redis.ts'
-import { type Spoiler, startSpoiler } from '../../apply/spoiler.ts'
 import { cuttable } from '../../follow/cuts.ts'
 import { temporary, until } from '../../follow/nodes.ts'
 import { type Balancer, startBalancer } from '../balancer.ts'
@@ -22,10 +21,7 @@ const UP_MS = 60_000
 export type World = {
   readonly dev: RunningNode
   readonly balancer: Balancer
-  /** The first one executes and leads. */
   readonly replicas: readonly [Replica, Replica, Replica]
-  /** Between the leader and each of those that apply, by the replica's name. */
-  readonly spoilers: Readonly<Record<string, Spoiler>>
   readonly redis: { kill(): void; again(): Promise<void> }
   /** All of these are asked by HAProxy. */
   up(names: readonly string[]): Promise<boolean>
@@ -46,9 +42,9 @@ export async function startWorld(): Promise<World> {
   const tokenFile = join(temporary('chaos-token'), 'token')
   writeFileSync(tokenFile, `${token}\n`)
   const shared = sharedFlags(dev, { genesis: join(devDir, 'genesis.json'), redisPort, tokenFile })
-  const start = async (name: string, datadir: string, own: readonly string[] = []) =>
+  const start = async (name: string, datadir = temporary(`chaos-${name}`)) =>
     startReplica({
-      ...{ name, datadir, shared, own, line: await cuttable(Number(new URL(dev.url).port)) },
+      ...{ name, datadir, shared, line: await cuttable(Number(new URL(dev.url).port)) },
       ...{ port: await portOf(name), agentPort: await portOf(`${name} agent`) },
       adminPort: await freePort(),
     })
@@ -58,17 +54,7 @@ export async function startWorld(): Promise<World> {
     ports.set(what, known)
     return known
   }
-  const leader = await start('node1', temporary('chaos-1'))
-  const spoilers: Record<string, Spoiler> = {}
-  const apply = async (name: string): Promise<Replica> => {
-    const spoiler = await startSpoiler(leader.url.replace('http', 'ws'), token)
-    spoiler.lead()
-    spoilers[name] = spoiler
-    // A busy machine is no reason to execute; what is told wrong is to be seen.
-    const own = ['--apply', spoiler.url, '--apply-ms', '400', '--verify-share', '0']
-    return start(name, temporary(`chaos-${name}`), own)
-  }
-  const replicas = [leader, await apply('node2'), await apply('node3')] as const
+  const replicas = [await start('node1'), await start('node2'), await start('node3')] as const
   const balancer = await startBalancer(temporary('chaos-haproxy'), await environment(portOf))
   const upNow = async () =>
     Object.entries(await balancer.stats())
@@ -80,7 +66,7 @@ export async function startWorld(): Promise<World> {
       return names.every((name) => those.includes(name))
     }, UP_MS)
   return {
-    ...{ dev, balancer, replicas, spoilers, up, upNow },
+    ...{ dev, balancer, replicas, up, upNow },
     redis: {
       kill: () => void redis.kill('SIGKILL'),
       async again() {
@@ -89,7 +75,7 @@ export async function startWorld(): Promise<World> {
     },
     async startNew() {
       const datadir = temporary('chaos-new')
-      await bootstrap(leader.url, datadir, tokenFile)
+      await bootstrap(replicas[0].url, datadir, tokenFile)
       return start('node4', datadir)
     },
     async stop() {
@@ -98,7 +84,6 @@ export async function startWorld(): Promise<World> {
       codes.push(await dev.stop())
       await balancer.stop()
       redis.kill('SIGKILL')
-      for (const spoiler of Object.values(spoilers)) spoiler.stop()
       for (const { line } of replicas) line.close()
       return codes
     },
@@ -126,7 +111,6 @@ function sharedFlags(
     ...['--chain', by.genesis, '--state', 'whole', '--upstream', `${dev.url}/`],
     ...['--upstream-rate', '1000', '--pool-threads', '2', '--trust-proxy', '127.0.0.1/32'],
     ...['--rate-limit-of', '127.0.0.0/8=off', '--api-keys', keys],
-    ...['--enrich-token-file', by.tokenFile, '--apply-token-file', by.tokenFile],
     ...['--bootstrap-token-file', by.tokenFile],
     ...['--limit-store', redis, '--share-transactions', redis],
   ]

@@ -1,8 +1,8 @@
 /** A name for the values that changes were made over: whoever has another state finds another one. */
-import type { Bytes } from '../primitives/bytes.ts'
-import { keccak256 } from '../primitives/keccak.ts'
-import { ACCOUNT_BYTES, writeAccount } from './account-codec.ts'
-import type { StateDiff } from './diff.ts'
+import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { keccak256 } from '../../engine/primitives/keccak.ts'
+import { ACCOUNT_BYTES, writeAccount } from '../../engine/state/account-codec.ts'
+import type { StateDiff } from '../../engine/state/diff.ts'
 
 /**
  * keccak256 of, for each account in the order of its bytes, its 72 bytes before (zero where there was none), and for each of its slots, in

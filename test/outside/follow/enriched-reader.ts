@@ -9,7 +9,7 @@ import {
   type EnrichedJson,
 } from '../../fixtures/enriched-client.ts'
 
-export type Applying = {
+export type EnrichedReader = {
   readonly client: EnrichedClient
   readonly found: {
     /** Flashblocks, or blocks that came whole, after which the node was asked. */
@@ -44,12 +44,12 @@ const SLOTS = 20
 const EMPTY_CODE = '0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470'
 const QUANTITIES = ['eth_getBalance', 'eth_getTransactionCount'] as const
 
-export async function startApplying(
+export async function startReader(
   url: string,
   { others }: { readonly others: readonly Hex[] },
-): Promise<Applying> {
+): Promise<EnrichedReader> {
   const client = new EnrichedClient()
-  const found: Applying['found'] = {
+  const found: EnrichedReader['found'] = {
     ...{ flashblocks: 0, whole: 0, answers: 0, gone: 0, removed: 0, snapshots: 0, resumed: 0 },
     differences: [],
   }
@@ -204,7 +204,7 @@ async function ask(
   {
     found,
     takenBack,
-  }: { readonly found: Applying['found']; readonly takenBack: (what: string) => void },
+  }: { readonly found: EnrichedReader['found']; readonly takenBack: (what: string) => void },
 ) {
   const body = questions.flatMap(({ method, params, expected, atBase }, id) => [
     { jsonrpc: '2.0', id: 2 * id, method, params },
