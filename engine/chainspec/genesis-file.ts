@@ -1,7 +1,15 @@
 /** genesis.json, as geth and op-geth write it → what a chain is. */
 import { type Bytes, type Hex, NO_BYTES } from '../primitives/bytes.ts'
+import {
+  isGiven,
+  type JsonObject,
+  readHex,
+  readObject,
+  readUint,
+  readWord,
+} from '../primitives/json-fields.ts'
 import { bigintToBytes } from '../primitives/words.ts'
-import { ChainError } from './error.ts'
+import { ChainError, readingChain } from './error.ts'
 import { checkOrder, fillBrought } from './fork-times.ts'
 import {
   FIRST_AFTER_MERGE,
@@ -12,7 +20,6 @@ import {
   UNKNOWN_FORKS,
 } from './forks.ts'
 import type { Allocation, GenesisFields } from './genesis.ts'
-import { bytesOf, fixedOf, given, type Json, objectOf, prefixed, uintOf, wordOf } from './json.ts'
 import type { ChainParameters } from './rules.ts'
 import type { BlobSchedule, GenesisAccount } from './types.ts'
 
@@ -28,15 +35,21 @@ export type GenesisFile = {
 
 /** @param json the parsed file @throws {ChainError} that says which key is wrong */
 export function decodeGenesis(json: unknown): GenesisFile {
-  const file = objectOf<FileKey>(json, 'genesis')
-  const config = objectOf<ConfigKey>(file.config, 'genesis.config')
+  return readingChain(() => readGenesis(json))
+}
+
+function readGenesis(json: unknown): GenesisFile {
+  const file = readObject<FileKey>(json, 'genesis')
+  const config = readObject<ConfigKey>(file.config, 'genesis.config')
   const fields = fieldsOf(file)
   const own = ownOf(config)
   return {
     parameters: { ...parametersOf(config, fields.difficulty ?? 0n), ...own.parameters },
     fields,
-    alloc: decodeAlloc(file.alloc ?? {}, 'genesis.alloc'),
-    stateHash: given(file.stateHash) ? fixedOf(file.stateHash, 32, 'genesis.stateHash') : undefined,
+    alloc: readAlloc(file.alloc ?? {}, 'genesis.alloc'),
+    stateHash: isGiven(file.stateHash)
+      ? readHex(file.stateHash, 'genesis.stateHash', 32)
+      : undefined,
     blockTime: own.blockTime,
   }
 }
@@ -47,12 +60,19 @@ export function decodeGenesis(json: unknown): GenesisFile {
  * @throws {ChainError}
  */
 export function decodeAlloc(json: unknown, where: string): Allocation {
+  return readingChain(() => readAlloc(json, where))
+}
+
+function readAlloc(json: unknown, where: string): Allocation {
   const alloc = new Map<Hex, GenesisAccount>()
-  for (const [key, value] of Object.entries(objectOf(json, where))) {
-    const address = prefixed(key).toLowerCase() as Hex
-    fixedOf(address, 20, `${where}: address ${key}`)
+  for (const [key, value] of Object.entries(readObject(json, where))) {
+    const address = `0x${key.replace(/^0x/i, '')}`.toLowerCase() as Hex
+    readHex(address, `${where}: address ${key}`, 20)
     if (alloc.has(address)) throw new ChainError(`${where}: ${address} stands there twice`)
-    alloc.set(address, accountOf(objectOf<AccountKey>(value, `${where}.${key}`), `${where}.${key}`))
+    alloc.set(
+      address,
+      accountOf(readObject<AccountKey>(value, `${where}.${key}`), `${where}.${key}`),
+    )
   }
   return alloc
 }
@@ -84,27 +104,27 @@ type ConfigKey =
   | 'terminalTotalDifficulty'
   | 'depositContractAddress'
 
-/** @param where names the account in messages @throws {ChainError} */
-export function accountOf(json: Json<AccountKey>, where: string): GenesisAccount {
-  const code = given(json.code) ? bytesOf(json.code, `${where}.code`) : undefined
-  const slots = Object.entries(objectOf(json.storage ?? {}, `${where}.storage`))
+/** @param where names the account in messages @throws {Refusal} */
+export function accountOf(json: JsonObject<AccountKey>, where: string): GenesisAccount {
+  const code = isGiven(json.code) ? readHex(json.code, `${where}.code`) : undefined
+  const slots = Object.entries(readObject(json.storage ?? {}, `${where}.storage`))
   const storage = slots.map(([key, value]) => ({
-    key: wordOf(key, `${where}.storage`),
-    value: wordOf(value, `${where}.storage.${key}`),
+    key: readWord(key, `${where}.storage`),
+    value: readWord(value, `${where}.storage.${key}`),
   }))
   return {
-    balance: uintOf(json.balance ?? 0, `${where}.balance`, 256),
-    ...(given(json.nonce) ? { nonce: uintOf(json.nonce, `${where}.nonce`) } : {}),
+    balance: readUint(json.balance ?? 0, `${where}.balance`, 256),
+    ...(isGiven(json.nonce) ? { nonce: readUint(json.nonce, `${where}.nonce`) } : {}),
     ...(code !== undefined && code.length > 0 ? { code } : {}),
     ...(storage.length > 0 ? { storage } : {}),
   }
 }
 
-function fieldsOf(file: Json<FileKey>): GenesisFields {
+function fieldsOf(file: JsonObject<FileKey>): GenesisFields {
   const uint = (key: FileKey, otherwise: bigint, bits?: number) =>
-    given(file[key]) ? uintOf(file[key], `genesis.${key}`, bits) : otherwise
+    isGiven(file[key]) ? readUint(file[key], `genesis.${key}`, bits) : otherwise
   const fixed = (key: FileKey, length: number) =>
-    given(file[key]) ? fixedOf(file[key], length, `genesis.${key}`) : new Uint8Array(length)
+    isGiven(file[key]) ? readHex(file[key], `genesis.${key}`, length) : new Uint8Array(length)
   return {
     number: uint('number', 0n),
     timestamp: uint('timestamp', 0n),
@@ -112,26 +132,27 @@ function fieldsOf(file: Json<FileKey>): GenesisFields {
     gasLimit: uint('gasLimit', 4_712_388n),
     gasUsed: uint('gasUsed', 0n),
     difficulty: uint('difficulty', 0n, 256),
-    extraData: given(file.extraData) ? bytesOf(file.extraData, 'genesis.extraData') : NO_BYTES,
+    extraData: isGiven(file.extraData) ? readHex(file.extraData, 'genesis.extraData') : NO_BYTES,
     nonce: bigintToBytes(uint('nonce', 0n), 8),
     mixHash: fixed('mixHash', 32),
     coinbase: fixed('coinbase', 20),
     parentHash: fixed('parentHash', 32),
-    ...(given(file.baseFeePerGas) ? { baseFeePerGas: uint('baseFeePerGas', 0n, 256) } : {}),
-    ...(given(file.blobGasUsed) ? { blobGasUsed: uint('blobGasUsed', 0n) } : {}),
-    ...(given(file.excessBlobGas) ? { excessBlobGas: uint('excessBlobGas', 0n) } : {}),
+    ...(isGiven(file.baseFeePerGas) ? { baseFeePerGas: uint('baseFeePerGas', 0n, 256) } : {}),
+    ...(isGiven(file.blobGasUsed) ? { blobGasUsed: uint('blobGasUsed', 0n) } : {}),
+    ...(isGiven(file.excessBlobGas) ? { excessBlobGas: uint('excessBlobGas', 0n) } : {}),
   }
 }
 
-function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParameters {
+function parametersOf(config: JsonObject<ConfigKey>, difficulty: bigint): ChainParameters {
   refuseUnknown(config)
-  const isOptimism = given(config.optimism) || given(config[OPTIMISM_FORKS[0]!.config as ConfigKey])
+  const isOptimism =
+    isGiven(config.optimism) || isGiven(config[OPTIMISM_FORKS[0]!.config as ConfigKey])
   const schedule: { [Name in ForkName]?: bigint } = {}
   for (const fork of FORKS) {
     const { name } = fork
     const key = keyIn(config, fork)
-    if (!given(config[key])) continue
-    const at = uintOf(config[key], `genesis.config.${key}`)
+    if (!isGiven(config[key])) continue
+    const at = readUint(config[key], `genesis.config.${key}`)
     if (!isOptimism || !('isEthereumAlone' in fork)) schedule[name] = at
   }
   if (isOptimism) fillBrought(schedule)
@@ -139,9 +160,9 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
   // A first block that was mined is before the merge, whatever the file says.
   if (merge !== undefined) schedule[MERGE] = merge === 0n && difficulty > 0n ? 1n : merge
   checkOrder(schedule, { where: 'genesis.config', nameOf: ({ config: key }) => key })
-  const chainId = uintOf(config.chainId, 'genesis.config.chainId')
-  const blobSchedule = blobsOf(objectOf(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
-  if (!given(config.optimism)) {
+  const chainId = readUint(config.chainId, 'genesis.config.chainId')
+  const blobSchedule = blobsOf(readObject(config.blobSchedule ?? {}, 'genesis.config.blobSchedule'))
+  if (!isGiven(config.optimism)) {
     const contract = config.depositContractAddress
     const where = 'genesis.config.depositContractAddress'
     return {
@@ -150,12 +171,12 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
       denominator: 8n,
       elasticity: 2n,
       blobSchedule,
-      ...(given(contract) ? { depositContract: fixedOf(contract, 20, where) } : {}),
+      ...(isGiven(contract) ? { depositContract: readHex(contract, where, 20) } : {}),
     }
   }
-  const optimism = objectOf(config.optimism, 'genesis.config.optimism')
+  const optimism = readObject(config.optimism, 'genesis.config.optimism')
   const constant = (key: string, otherwise: bigint) => {
-    const value = uintOf(optimism[key] ?? otherwise, `genesis.config.optimism.${key}`, 32)
+    const value = readUint(optimism[key] ?? otherwise, `genesis.config.optimism.${key}`, 32)
     if (value === 0n) throw new ChainError(`genesis.config.optimism.${key} is 0, expected more`)
     return value
   }
@@ -170,46 +191,46 @@ function parametersOf(config: Json<ConfigKey>, difficulty: bigint): ChainParamet
 }
 
 /** What no other node has a key for: development chains write it. */
-function ownOf(config: Json<ConfigKey>) {
+function ownOf(config: JsonObject<ConfigKey>) {
   const where = 'genesis.config.flashnode'
-  const own = objectOf<'blockTime' | 'gaslessContract'>(config.flashnode ?? {}, where)
+  const own = readObject<'blockTime' | 'gaslessContract'>(config.flashnode ?? {}, where)
   return {
-    blockTime: given(own.blockTime)
-      ? Number(uintOf(own.blockTime, `${where}.blockTime`, 32))
+    blockTime: isGiven(own.blockTime)
+      ? Number(readUint(own.blockTime, `${where}.blockTime`, 32))
       : undefined,
-    parameters: given(own.gaslessContract)
-      ? { gaslessContract: fixedOf(own.gaslessContract, 20, `${where}.gaslessContract`) }
+    parameters: isGiven(own.gaslessContract)
+      ? { gaslessContract: readHex(own.gaslessContract, `${where}.gaslessContract`, 20) }
       : {},
   }
 }
 
 /** Block of the merge where only a total difficulty says so; undefined: never. */
-function mergeOf(config: Json<ConfigKey>, difficulty: bigint): bigint | undefined {
-  if (!given(config.terminalTotalDifficulty))
-    return given(config.optimism) || given(config[FIRST_AFTER_MERGE]) ? 0n : undefined
-  const total = uintOf(
+function mergeOf(config: JsonObject<ConfigKey>, difficulty: bigint): bigint | undefined {
+  if (!isGiven(config.terminalTotalDifficulty))
+    return isGiven(config.optimism) || isGiven(config[FIRST_AFTER_MERGE]) ? 0n : undefined
+  const total = readUint(
     config.terminalTotalDifficulty,
     'genesis.config.terminalTotalDifficulty',
     256,
   )
   if (total === 0n) return 0n
   if (total <= difficulty) return 1n
-  if (!given(config[FIRST_AFTER_MERGE])) return undefined
+  if (!isGiven(config[FIRST_AFTER_MERGE])) return undefined
   throw new ChainError(
     `genesis.config: the first block's difficulty ${difficulty} does not reach the terminalTotalDifficulty ${total}; mergeNetsplitBlock expected`,
   )
 }
 
 /** The key that the file has for a fork, which may be an older one. */
-const keyIn = (config: Json, fork: (typeof FORKS)[number]): ConfigKey =>
-  'formerConfig' in fork && !given(config[fork.config])
+const keyIn = (config: JsonObject, fork: (typeof FORKS)[number]): ConfigKey =>
+  'formerConfig' in fork && !isGiven(config[fork.config])
     ? (fork.formerConfig as ConfigKey)
     : fork.config
 
 /** A time whose fork has no row here would be ignored, and its blocks executed by other rules. @throws {ChainError} */
-function refuseUnknown(config: Json): void {
+function refuseUnknown(config: JsonObject): void {
   for (const [key, value] of Object.entries(config)) {
-    if (!/time$/i.test(key) || !given(value)) continue
+    if (!/time$/i.test(key) || !isGiven(value)) continue
     if (FORKS.some((fork) => keyIn(config, fork) === key)) continue
     const later = UNKNOWN_FORKS.find((fork) => fork.config === key)
     const known = FORKS.filter(({ by }) => by === 'time').map((fork) => fork.config)
@@ -221,16 +242,16 @@ function refuseUnknown(config: Json): void {
   }
 }
 
-function blobsOf(json: Json): Record<string, BlobSchedule> {
+function blobsOf(json: JsonObject): Record<string, BlobSchedule> {
   const entries = Object.entries(json).map(([name, value]) => {
     const where = `genesis.config.blobSchedule.${name}`
-    const { target, max, baseFeeUpdateFraction } = objectOf(value, where)
+    const { target, max, baseFeeUpdateFraction } = readObject(value, where)
     return [
       name,
       {
-        target: uintOf(target, `${where}.target`),
-        max: uintOf(max, `${where}.max`),
-        updateFraction: uintOf(baseFeeUpdateFraction, `${where}.baseFeeUpdateFraction`),
+        target: readUint(target, `${where}.target`),
+        max: readUint(max, `${where}.max`),
+        updateFraction: readUint(baseFeeUpdateFraction, `${where}.baseFeeUpdateFraction`),
       },
     ] as const
   })

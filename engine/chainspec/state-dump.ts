@@ -7,27 +7,31 @@ import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { hashHeader } from '../primitives/header-codec.ts'
 import { bytesToHex } from '../primitives/hex.ts'
+import { isGiven, readHex, readObject, readUint } from '../primitives/json-fields.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { ChainError } from './error.ts'
+import { ChainError, readingChain } from './error.ts'
 import { type AccountKey, accountOf } from './genesis-file.ts'
-import { bytesOf, fixedOf, given, objectOf, uintOf } from './json.ts'
 import type { GenesisAccount } from './types.ts'
 
 export type DumpedAccount = { readonly address: Bytes; readonly account: GenesisAccount }
 
 /** @param where names the line in messages @throws {ChainError} */
 export function decodeDumpRoot(line: string, where: string): Bytes {
-  const { root } = objectOf<'root'>(parsed(line, where), where)
-  return fixedOf(root, 32, `${where}: root`)
+  return readingChain(() => {
+    const { root } = readObject<'root'>(parsed(line, where), where)
+    return readHex(root, `${where}: root`, 32)
+  })
 }
 
 /** @param where names the line in messages @throws {ChainError} */
 export function decodeDumpAccount(line: string, where: string): DumpedAccount {
-  const json = objectOf<AccountKey | 'address'>(parsed(line, where), where)
-  return {
-    address: fixedOf(json.address, 20, `${where}: address`),
-    account: accountOf(json, where),
-  }
+  return readingChain(() => {
+    const json = readObject<AccountKey | 'address'>(parsed(line, where), where)
+    return {
+      address: readHex(json.address, `${where}: address`, 20),
+      account: accountOf(json, where),
+    }
+  })
 }
 
 type HeaderKey =
@@ -37,16 +41,20 @@ type HeaderKey =
   | 'hash'
   | 'result'
 
-/** @throws {ChainError} also where a hash is given that is not that of the fields */
+/** @throws {ChainError} also where a hash is isGiven that is not that of the fields */
 export function decodeHeaderFile(text: string, where: string): Header {
-  const file = objectOf<HeaderKey>(parsed(text, where), where)
+  return readingChain(() => readHeader(text, where))
+}
+
+function readHeader(text: string, where: string): Header {
+  const file = readObject<HeaderKey>(parsed(text, where), where)
   // The whole answer of a node, as it was saved.
-  const json = given(file.result) ? objectOf<HeaderKey>(file.result, `${where}: result`) : file
+  const json = isGiven(file.result) ? readObject<HeaderKey>(file.result, `${where}: result`) : file
   const at = (key: HeaderKey) => `${where}: ${key}`
-  const word = (key: HeaderKey, length = 32) => fixedOf(json[key], length, at(key))
-  const uint = (key: HeaderKey, bits?: number) => uintOf(json[key], at(key), bits)
+  const word = (key: HeaderKey, length = 32) => readHex(json[key], at(key), length)
+  const uint = (key: HeaderKey, bits?: number) => readUint(json[key], at(key), bits)
   const optional = <Value>(key: HeaderKey & keyof Header, read: (key: HeaderKey) => Value) =>
-    given(json[key]) ? { [key]: read(key) } : {}
+    isGiven(json[key]) ? { [key]: read(key) } : {}
   const header: Header = {
     parentHash: word('parentHash'),
     ommersHash: word('sha3Uncles'),
@@ -60,7 +68,7 @@ export function decodeHeaderFile(text: string, where: string): Header {
     gasLimit: uint('gasLimit'),
     gasUsed: uint('gasUsed'),
     timestamp: uint('timestamp'),
-    extraData: bytesOf(json.extraData, at('extraData')),
+    extraData: readHex(json.extraData, at('extraData')),
     mixHash: word('mixHash'),
     nonce: word('nonce', 8),
     ...optional('baseFeePerGas', (key) => uint(key, 256)),
@@ -73,7 +81,7 @@ export function decodeHeaderFile(text: string, where: string): Header {
     ...optional('slotNumber', uint),
   }
   const hash = hashHeader(header)
-  if (given(json.hash) && !equalBytes(word('hash'), hash))
+  if (isGiven(json.hash) && !equalBytes(word('hash'), hash))
     throw new ChainError(
       `${at('hash')} is ${bytesToHex(word('hash'))}, its fields have the hash ${bytesToHex(hash)}`,
     )

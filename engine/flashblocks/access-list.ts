@@ -3,8 +3,8 @@
  * state it touches.
  */
 import type { Bytes } from '../primitives/bytes.ts'
+import { field, type JsonObject, Refusal, readBytes } from '../primitives/json-fields.ts'
 import { checkRlp, RlpError, spanAt } from '../primitives/rlp.ts'
-import { field, type JsonObject, Refusal, readBytes } from './fields.ts'
 
 export type AccessListBounds = {
   /** Length of the RLP. */

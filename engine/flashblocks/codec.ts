@@ -6,8 +6,6 @@
 import { brotliCompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
-import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
-import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import {
   field,
   isObject,
@@ -18,7 +16,9 @@ import {
   readInteger,
   readObject,
   readQuantity,
-} from './fields.ts'
+} from '../primitives/json-fields.ts'
+import { decodeTransaction, TransactionError } from '../primitives/transaction-codec.ts'
+import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { flashblockJson } from './json.ts'
 import {
   inflateNow,

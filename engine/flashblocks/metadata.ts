@@ -10,7 +10,7 @@ import {
   readBytes,
   readObject,
   readQuantity,
-} from './fields.ts'
+} from '../primitives/json-fields.ts'
 
 /** One style for the three that are on the wire: lower case, minimal quantities, a boolean status, null for what is absent. */
 export type FeedReceipt = {

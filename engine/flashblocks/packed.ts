@@ -4,7 +4,7 @@
  */
 import { brotliDecompressSync } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
-import { Refusal } from './fields.ts'
+import { Refusal } from '../primitives/json-fields.ts'
 
 export type PacketBounds = {
   /** Of one packet, before and after decompression. */

@@ -1,7 +1,7 @@
 /** Keccak-256 by the WebAssembly of hash-wasm, compiled when this module is loaded; the only file that reads that package. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { type Bytes, NO_BYTES } from './bytes.ts'
+import { type Bytes, type Hex, NO_BYTES } from './bytes.ts'
 
 /**
  * What that WebAssembly exports. The package itself compiles it behind a promise, which no module may await: V8 aborts the process when a
@@ -60,3 +60,15 @@ export const EMPTY_HASH: Bytes = keccak256(NO_BYTES)
 export const EMPTY_ROOT: Bytes = keccak256(Uint8Array.of(0x80))
 /** Of an empty RLP list: the ommers of every block since the merge. */
 export const EMPTY_OMMERS: Bytes = keccak256(Uint8Array.of(0xc0))
+
+/** Hex whose case is a checksum (EIP-55). @param address 20 bytes */
+export function checksumAddress(address: Bytes): Hex {
+  const digits = Buffer.from(address.buffer, address.byteOffset, address.length).toString('hex')
+  const hash = keccak256(Buffer.from(digits, 'latin1'))
+  let text = ''
+  for (let at = 0; at < digits.length; at++) {
+    const nibble = at % 2 === 0 ? hash[at >> 1]! >> 4 : hash[at >> 1]! & 15
+    text += nibble >= 8 ? digits[at]!.toUpperCase() : digits[at]
+  }
+  return `0x${text}`
+}

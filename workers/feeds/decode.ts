@@ -6,7 +6,6 @@ import {
   refusedFor,
   refusing,
 } from '../../engine/flashblocks/codec.ts'
-import { Refusal } from '../../engine/flashblocks/fields.ts'
 import {
   INFLATED_PIECE_BYTES,
   inflateNow,
@@ -16,6 +15,7 @@ import {
   tooLargeInflated,
 } from '../../engine/flashblocks/packed.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { Refusal } from '../../engine/primitives/json-fields.ts'
 
 export type Decoded = {
   readonly decoded: DecodedPacket

@@ -4,9 +4,9 @@
  * make gaps that nobody fills, and the writer's mailbox skips what is old as soon as it looks.
  */
 import type { DecodedPacket, Refused } from '../../engine/flashblocks/codec.ts'
-import type { JsonObject } from '../../engine/flashblocks/fields.ts'
 import type { FeedMessage } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import type { JsonObject } from '../../engine/primitives/json-fields.ts'
 import { type Bucket, createBucket } from './bucket.ts'
 import type { ConnectionState, Later } from './connection.ts'
 import type { Decoded } from './decode.ts'

@@ -8,8 +8,8 @@ import {
   accessKeysIn,
   TOO_LARGE,
 } from '../../engine/flashblocks/access-list.ts'
-import { type JsonObject, Refusal } from '../../engine/flashblocks/fields.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
+import { type JsonObject, Refusal } from '../../engine/primitives/json-fields.ts'
 import { latin1 } from '../../engine/state/words.ts'
 import { DatabaseError } from '../../engine/storage/database/options.ts'
 import type { Database } from '../../engine/storage/database/types.ts'

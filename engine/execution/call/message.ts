@@ -6,7 +6,7 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Session } from '../../evm/engine.ts'
 import { MAX_NONCE } from '../../evm/nonce-limit.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { checksumAddress } from '../../primitives/checksum-address.ts'
+import { checksumAddress } from '../../primitives/keccak.ts'
 import type { AccessList, Authorization } from '../../primitives/transaction.ts'
 import { GAS_PER_BLOB } from '../transaction/validation.ts'
 

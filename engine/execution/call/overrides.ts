@@ -1,7 +1,7 @@
 /** State and block overrides of eth_call and its kin, with go-ethereum's rules and texts. */
 import type { BlockEnv, MovedPrecompile, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import { checksumAddress } from '../../primitives/checksum-address.ts'
+import { checksumAddress } from '../../primitives/keccak.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import { latin1 } from '../../state/words.ts'

@@ -1,7 +1,8 @@
 /** Which block most upstreams have: asked of all of them where none is followed yet, or where much hangs on the answer. */
-import { Refusal } from '../../flashblocks/fields.ts'
+
 import type { Hex } from '../../primitives/bytes.ts'
 import { quantity } from '../../primitives/hex.ts'
+import { Refusal } from '../../primitives/json-fields.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import { decodeHead, type Head } from '../upstream/header-json.ts'

@@ -1,7 +1,8 @@
 /** Keys of the state → calls of an upstream at one block, and its answers → rows for flat state. */
-import { Refusal, readBytes, readQuantity } from '../../flashblocks/fields.ts'
+
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
+import { Refusal, readBytes, readQuantity } from '../../primitives/json-fields.ts'
 import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
 import { bigintToBytes, equalBytes } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'

@@ -1,6 +1,6 @@
 /** What all upstreams can be asked of the state, each once. */
 import type { ChainSpec } from '../../chainspec/types.ts'
-import { Refusal } from '../../flashblocks/fields.ts'
+import { Refusal } from '../../primitives/json-fields.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import { headOf } from './agree.ts'

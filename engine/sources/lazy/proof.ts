@@ -1,4 +1,6 @@
 /** Answers of eth_getProof (EIP-1186), verified against a state root: what they prove of an account and its slots, or an error that names what is wrong. */
+
+import type { Bytes } from '../../primitives/bytes.ts'
 import {
   field,
   isObject,
@@ -6,8 +8,7 @@ import {
   readArray,
   readBytes,
   readObject,
-} from '../../flashblocks/fields.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+} from '../../primitives/json-fields.ts'
 import { EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
 import {
   decodeRlp,

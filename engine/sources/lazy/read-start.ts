@@ -1,9 +1,9 @@
 /** What a lazy state begins with, read of one upstream: headers, the newest blocks whole, safe and finalized. */
 import type { ChainSpec } from '../../chainspec/types.ts'
-import { Refusal, readBytes, readObject } from '../../flashblocks/fields.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { encodeHeader } from '../../primitives/header-codec.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
+import { Refusal, readBytes, readObject } from '../../primitives/json-fields.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import { decodeTransaction, TransactionError } from '../../primitives/transaction-codec.ts'

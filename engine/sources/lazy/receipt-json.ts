@@ -7,7 +7,7 @@ import {
   readBytes,
   readObject,
   readQuantity,
-} from '../../flashblocks/fields.ts'
+} from '../../primitives/json-fields.ts'
 import type { L1Fee, Log, Receipt } from '../../primitives/receipt.ts'
 import { bloomOf } from '../../primitives/receipt-codec.ts'
 

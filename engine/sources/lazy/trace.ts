@@ -1,7 +1,8 @@
 /** What a canonical block touches, before it is executed here: the upstream's own trace names the keys, all of them in one round. */
-import { field, isObject, Refusal, readArray, readBytes } from '../../flashblocks/fields.ts'
+
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
+import { field, isObject, Refusal, readArray, readBytes } from '../../primitives/json-fields.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import type { CallOptions } from '../upstream/transport.ts'

@@ -1,4 +1,10 @@
 /** Blocks as eth_getBlockByNumber and debug_getRawBlock have them → blocks that are what their hash says. */
+
+import { decodeBlock } from '../../primitives/block-codec.ts'
+import type { Bytes, Hex } from '../../primitives/bytes.ts'
+import type { Header } from '../../primitives/header.ts'
+import { hashHeader } from '../../primitives/header-codec.ts'
+import { bytesToHex } from '../../primitives/hex.ts'
 import {
   field,
   isObject,
@@ -8,12 +14,7 @@ import {
   readBytes,
   readObject,
   readQuantity,
-} from '../../flashblocks/fields.ts'
-import { decodeBlock } from '../../primitives/block-codec.ts'
-import type { Bytes, Hex } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { hashHeader } from '../../primitives/header-codec.ts'
-import { bytesToHex } from '../../primitives/hex.ts'
+} from '../../primitives/json-fields.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { unknownType } from '../../primitives/transaction-codec.ts'

@@ -3,9 +3,9 @@
  * What eth_getBlockByNumber does not give back exactly comes by debug_getRawBlock, or as single raw transactions.
  */
 import type { SealedBlock } from '../../chain/types.ts'
-import { Refusal, readBytes } from '../../flashblocks/fields.ts'
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
 import { hexToBytes, quantity } from '../../primitives/hex.ts'
+import { Refusal, readBytes } from '../../primitives/json-fields.ts'
 import { RlpError } from '../../primitives/rlp.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import {

@@ -1,6 +1,7 @@
 /** Carries out what the tracker wants: asks the upstreams, and tells it what they say. */
-import { field, isObject, Refusal, readBytes, readObject } from '../../flashblocks/fields.ts'
+
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
+import { field, isObject, Refusal, readBytes, readObject } from '../../primitives/json-fields.ts'
 import type { FetchedBlock } from './block-json.ts'
 import { type BlockReader, createBlockReader } from './blocks.ts'
 import type { Upstream } from './client.ts'

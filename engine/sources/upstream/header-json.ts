@@ -1,8 +1,14 @@
 /** Headers as eth_getBlockByNumber and newHeads have them (execution-apis: schemas/block.yaml) → headers. */
-import { type JsonObject, readBytes, readObject, readQuantity } from '../../flashblocks/fields.ts'
+
 import type { Hex } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
+import {
+  type JsonObject,
+  readBytes,
+  readObject,
+  readQuantity,
+} from '../../primitives/json-fields.ts'
 
 /** What is told of a block before it is fetched. */
 export type Head = {

@@ -2,6 +2,8 @@
  * Transactions as eth_getBlockByNumber has them → envelopes. Deposits differ between clients (op-geth: internal/ethapi; op-reth:
  * op-alloy-consensus, TxDeposit): `mint` and `isSystemTx` may be absent, and the second may be a quantity.
  */
+
+import type { Bytes } from '../../primitives/bytes.ts'
 import {
   field,
   type JsonObject,
@@ -10,8 +12,7 @@ import {
   readBytes,
   readObject,
   readQuantity,
-} from '../../flashblocks/fields.ts'
-import type { Bytes } from '../../primitives/bytes.ts'
+} from '../../primitives/json-fields.ts'
 import type {
   AccessList,
   Authorization,

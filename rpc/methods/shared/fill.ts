@@ -2,8 +2,8 @@
 import type { ChainView } from '../../../engine/chain/types.ts'
 import { invalid } from '../../../engine/execution/transaction/invalid.ts'
 import { type Bytes, NO_BYTES } from '../../../engine/primitives/bytes.ts'
-import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
 import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
+import { checksumAddress } from '../../../engine/primitives/keccak.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import {
   decodeTransaction,

@@ -449,23 +449,23 @@ const OP_CONFIG = {
 
 describe('genesis file', () => {
   const faults: [name: string, json: unknown, message: string][] = [
-    ['no object', [], 'genesis is [], expected an object'],
-    ['no config', {}, 'genesis.config is missing, expected an object'],
-    ['no id', { config: {} }, 'genesis.config.chainId is missing, expected a number'],
+    ['no object', [], 'genesis: expected an object, got an array'],
+    ['no config', {}, 'genesis.config: expected an object, got nothing'],
+    ['no id', { config: {} }, 'genesis.config.chainId: expected a number, got nothing'],
     [
       'a fraction',
       { config: { chainId: 1.5 } },
-      'genesis.config.chainId is 1.5, expected a number',
+      'genesis.config.chainId: expected a number, got 1.5',
     ],
     [
       'a wide time',
       { config: { chainId: 1 }, timestamp: '0x10000000000000000' },
-      'genesis.timestamp is 18446744073709551616, expected 0 to 2^64 - 1',
+      'genesis.timestamp: expected 0 to 2^64 - 1, got 18446744073709551616',
     ],
     [
       'a short address',
       { config: { chainId: 1 }, alloc: { '0x12': {} } },
-      'genesis.alloc: address 0x12 has 1 bytes, expected 20',
+      'genesis.alloc: address 0x12: expected 0x and 20 bytes, got 1 bytes',
     ],
     [
       'an address twice',
@@ -475,7 +475,7 @@ describe('genesis file', () => {
     [
       'odd code',
       { config: { chainId: 1 }, alloc: { ['ab'.repeat(20)]: { code: '0x1' } } },
-      `genesis.alloc.${'ab'.repeat(20)}.code is "0x1", expected hex`,
+      `genesis.alloc.${'ab'.repeat(20)}.code: expected 0x and whole bytes, got 0x1`,
     ],
     [
       'a fork without the one before',

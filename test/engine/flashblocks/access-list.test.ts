@@ -4,9 +4,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { accessKeysIn, readAccessKeys } from '../../../engine/flashblocks/access-list.ts'
-import { Refusal } from '../../../engine/flashblocks/fields.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
+import { Refusal } from '../../../engine/primitives/json-fields.ts'
 import { encodeRlp, type RlpItem } from '../../../engine/primitives/rlp.ts'
 
 const BOUNDS = { bytes: 10_000, items: 5 }

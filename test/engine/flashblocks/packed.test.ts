@@ -2,8 +2,8 @@ import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodePacket, encodePacket } from '../../../engine/flashblocks/codec.ts'
-import { Refusal } from '../../../engine/flashblocks/fields.ts'
 import { openPacket, PACKET_BOUNDS, readJson } from '../../../engine/flashblocks/packed.ts'
+import { Refusal } from '../../../engine/primitives/json-fields.ts'
 
 const bounds = (depth: number, values: number) => ({ ...PACKET_BOUNDS, depth, values })
 /** The value, or the field that refuses it. */

@@ -1,7 +1,7 @@
 /** One refusal has one text and one code, whichever method meets it; what a method cannot apply it says in the words of eth_call. */
 import { describe, expect, test } from 'vitest'
-import { checksumAddress } from '../../../engine/primitives/checksum-address.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { checksumAddress } from '../../../engine/primitives/keccak.ts'
 import { CONTRACT, SENDER } from '../../fixtures/executed.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'

@@ -167,28 +167,36 @@ describe('lines of a dump', () => {
   const account = { address: `0x${'11'.repeat(20)}`, balance: '0x1' }
   const cases: [name: string, read: () => unknown, message: string][] = [
     ['no JSON', () => decodeDumpAccount('{', 'f, line 2'), 'f, line 2 is not JSON'],
-    ['a list', () => decodeDumpAccount('[]', 'f, line 2'), 'f, line 2 is [], expected an object'],
+    [
+      'a list',
+      () => decodeDumpAccount('[]', 'f, line 2'),
+      'f, line 2: expected an object, got an array',
+    ],
     [
       'no address',
       () => decodeDumpAccount('{"balance":"0x1"}', 'f, line 2'),
-      'f, line 2: address is missing, expected hex',
+      'f, line 2: address: expected 0x and 20 bytes, got nothing',
     ],
     [
       'a short address',
       () => decodeDumpAccount(JSON.stringify({ ...account, address: '0x11' }), 'f, line 2'),
-      'f, line 2: address has 1 bytes, expected 20',
+      'f, line 2: address: expected 0x and 20 bytes, got 1 bytes',
     ],
     [
       'a balance that is too large',
       () => decodeDumpAccount(JSON.stringify({ ...account, balance: `0x1${'0'.repeat(64)}` }), 'l'),
-      'l.balance is',
+      'l.balance: expected 0 to 2^256 - 1',
     ],
     [
       'a slot that is no word',
       () => decodeDumpAccount(JSON.stringify({ ...account, storage: { '0x0': 'x' } }), 'l'),
-      'l.storage.0x0 is "x", expected a word in hex',
+      'l.storage.0x0: expected a word in hex, got x',
     ],
-    ['no root', () => decodeDumpRoot('{}', 'f, line 1'), 'f, line 1: root is missing'],
+    [
+      'no root',
+      () => decodeDumpRoot('{}', 'f, line 1'),
+      'f, line 1: root: expected 0x and 32 bytes, got nothing',
+    ],
   ]
   test.each(cases)('%s', (_, read, message) => {
     expect(read).toThrow(message)
@@ -214,7 +222,7 @@ describe('lines of a dump', () => {
     const wrong = jsonHeader({ hash: bytesToHex(expected), gasUsed: '0x1' }).json
     expect(() => decodeHeaderFile(wrong, 'h')).toThrow('its fields have the hash')
     expect(() => decodeHeaderFile(jsonHeader({ miner: '0x' }).json, 'h')).toThrow(
-      'h: miner has 0 bytes, expected 20',
+      'h: miner: expected 0x and 20 bytes, got 0 bytes',
     )
   })
 

@@ -1,8 +1,9 @@
-/** Readers of single JSON fields: each gives the value or throws a Refusal that names the field. */
-import type { Bytes } from '../primitives/bytes.ts'
-import { hexToBytes } from '../primitives/hex.ts'
+/** Readers of single JSON values: each gives the value or throws a Refusal that names the field. */
+import type { Bytes } from './bytes.ts'
+import { hexToBytes } from './hex.ts'
+import { bigintToBytes } from './words.ts'
 
-export type JsonObject = { readonly [key: string]: unknown }
+export type JsonObject<Key extends string = string> = { readonly [K in Key]?: unknown }
 
 /** Why a message is refused: the field (or the layer: "brotli", "json") and what was expected. Whoever reads fields catches it. */
 export class Refusal extends Error {
@@ -21,9 +22,15 @@ export const isObject = (value: unknown): value is JsonObject =>
 export const field = (object: JsonObject, key: string): unknown =>
   Object.hasOwn(object, key) ? (object[key] ?? undefined) : undefined
 
-export function readObject(value: unknown, name: string): JsonObject {
+/** Whether a member is there: null counts as absent. */
+export const isGiven = (value: unknown): boolean => value !== undefined && value !== null
+
+export function readObject<Key extends string = string>(
+  value: unknown,
+  name: string,
+): JsonObject<Key> {
   if (!isObject(value)) throw new Refusal(name, 'an object', describe(value))
-  return value
+  return value as JsonObject<Key>
 }
 
 export function readArray(value: unknown, name: string): readonly unknown[] {
@@ -60,6 +67,32 @@ export function readQuantity(value: unknown, name: string, bits = 64): bigint {
   if (quantity >> BigInt(bits) !== 0n) throw new Refusal(name, `at most ${bits} bits`, value)
   return quantity
 }
+
+/** A number of a file that people write: a JSON number, or a string of decimal or hex digits. */
+export function readUint(value: unknown, name: string, bits = 64): bigint {
+  const isNumber =
+    (typeof value === 'number' && Number.isSafeInteger(value)) ||
+    typeof value === 'bigint' ||
+    (typeof value === 'string' && /^(0x[0-9a-fA-F]+|[0-9]+)$/.test(value))
+  if (!isNumber) throw new Refusal(name, 'a number', describe(value))
+  const number = BigInt(value as number | bigint | string)
+  if (number < 0n || number >> BigInt(bits) !== 0n)
+    throw new Refusal(name, `0 to 2^${bits} - 1`, number)
+  return number
+}
+
+/** Hex of a file that people write: the 0x may be left out. */
+export const readHex = (value: unknown, name: string, size?: number): Bytes =>
+  readBytes(typeof value === 'string' ? prefixed(value) : value, name, size)
+
+/** A word of a file that people write: hex of fewer digits is a number. */
+export function readWord(value: unknown, name: string): Bytes {
+  if (typeof value !== 'string' || !/^(0x)?[0-9a-fA-F]{1,64}$/.test(value))
+    throw new Refusal(name, 'a word in hex', describe(value))
+  return bigintToBytes(BigInt(prefixed(value)), 32)
+}
+
+const prefixed = (hex: string): string => (hex.startsWith('0x') ? hex : `0x${hex}`)
 
 const describe = (value: unknown) =>
   value === undefined ? 'nothing' : typeof value === 'object' ? kind(value) : value
