@@ -15,7 +15,7 @@ import { record } from './records/world.ts'
 
 const { random, seconds, own, isShort } = runOptions(
   'records',
-  { full: 60, short: 20 },
+  { full: 60, short: 16 },
   { form: { type: 'string' } },
 )
 /** Transactions a second. */
@@ -23,8 +23,8 @@ const RATE = 30
 /** Blocks before the state begins: some of it has to be fetched. */
 const BLOCKS = 5
 
-/** How often each record is replayed. */
-const times = isShort ? 2 : 3
+/** How often each record is replayed to a node that is read. The files and plants replay them too. */
+const times = isShort ? 1 : 3
 
 const { check, close } = checks('records')
 const drawn = WIRE_FORMS[Math.floor(random() * WIRE_FORMS.length)]!

@@ -26,7 +26,8 @@ export async function checkFiles(
     `status ${whole.status}, cut ${whole.result.isCut}, ${JSON.stringify(whole.result.requests.differences[0] ?? whole.result.differs)}`,
   )
   const cutAt = Math.floor(bytes.length * (0.5 + random() / 3))
-  const cut = await replayed(made('cut', bytes.subarray(0, cutAt)))
+  const cutFile = made('cut', bytes.subarray(0, cutAt))
+  const cut = await replayed(cutFile)
   check(
     'a file that was cut is replayed up to its last whole section, and says so',
     cut.status === 0 && cut.result.isCut && within(cut.result.held, whole.result.held),
