@@ -1,4 +1,4 @@
-/** What V8 compiled is there for the next start: all of it when the packages have been installed, and that of a node which was killed. */
+/** A start finds compiled what npm has prepared, and what a killed node has left. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -23,7 +23,7 @@ const RATE = 30
 /** Blocks before the state begins: some of it has to be fetched. */
 const BLOCKS = 5
 
-/** How often each record is replayed to a node that is read. The files and plants replay them too. */
+/** Replays of each record to a node that is read. The files and plants replay them too. */
 const times = isShort ? 1 : 3
 
 const { check, close } = checks('records')

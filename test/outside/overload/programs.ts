@@ -22,7 +22,7 @@ const MOST_ENGINE_MB = THREADS * (32 + 8)
 /** Megabytes by which the process may have grown. */
 const MOST_PROCESS_MB = 100
 const MEGABYTE = 2 ** 20
-/** Programs of the last round between which the engines' memory is read: half of them have run before. */
+/** The engines' memory is read between so many programs, the last ones. */
 const LAST = 25
 /** Three of the programs take a megabyte, more than a request may have. */
 const MOST_INPUT_BYTES = 900_000
