@@ -1,6 +1,7 @@
 /**
  * A follower beside the development chain that it follows, seen from outside: both are asked the same at the same flashblock.
- * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--except NAME,…] [--log] [--seed S] [--comparisons N]
+ * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--except NAME,…]
+ * [--short] [--log] [--seed S] [--together N, sections at a time]
  */
 import { checks } from '../kit/checks.ts'
 import { runOptions } from '../kit/run-options.ts'
@@ -15,18 +16,19 @@ import type { Section } from './follow/section.ts'
 import { STARTS } from './follow/starts.ts'
 
 const SECTIONS: Readonly<Record<string, Section>> = {
-  ...{ ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...FAULTS, ...CHECKERS, ...RECEIPTS },
+  // The longest come first, because several run at a time.
+  ...{ ...CHECKERS, ...FAULTS, ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...RECEIPTS },
 }
 const sectionOf = (name: string): Section | undefined => SECTIONS[name] ?? someFaults(name)
 /** A second. */
 const RATE = 8
 
-const { random, own } = runOptions(
+const { random, isShort, own } = runOptions(
   'follow',
   { full: 0, short: 0 },
   {
     ...{ only: { type: 'string' }, except: { type: 'string' } },
-    ...{ comparisons: { type: 'string' }, log: { type: 'boolean' } },
+    ...{ together: { type: 'string' }, log: { type: 'boolean' } },
   },
 )
 const namesOf = (flag: string) => (own[flag] === undefined ? [] : String(own[flag]).split(','))
@@ -39,19 +41,21 @@ if (unknown.length > 0)
 const { check, skip, close } = checks('follow-test')
 
 const leader = await startLeader(random, RATE)
-for (const name of only) {
-  const started = performance.now()
-  console.log(`-- ${name}`)
-  try {
-    await sectionOf(name)!({
-      ...{ leader, random, check, skip, isLogged: own['log'] === true },
-      comparisons: Number(own['comparisons'] ?? 10_000),
-    })
-  } catch (error) {
-    check(name, false, (error as Error).stack)
-  }
-  console.log(`   ${Math.round((performance.now() - started) / 1_000)} s`)
+const around = {
+  ...{ leader, random, check, skip, isLogged: own['log'] === true },
+  ...(isShort ? { comparisons: 2_000, restarts: 1 } : { comparisons: 10_000, restarts: 3 }),
 }
+const left = [...only]
+const work = async () => {
+  for (let name = left.shift(); name !== undefined; name = left.shift()) {
+    const started = performance.now()
+    console.log(`-- ${name}`)
+    await sectionOf(name)!(around).catch((error: Error) => check(name!, false, error.stack))
+    console.log(`   ${name} took ${Math.round((performance.now() - started) / 1_000)} s`)
+  }
+}
+// Much of each is waiting for blocks, and all of them need the one chain.
+await Promise.all(Array.from({ length: Number(own['together'] ?? 1) }, work))
 await leader.load.stop().catch((error: Error) => check('the load', false, error.message))
 console.log(`load: ${JSON.stringify(leader.load.sent)}`)
 check('the chain that was followed ends with 0', (await leader.node.stop()) === 0)

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { KEYS } from '../../kit/node.ts'
-import { metric, startFollower, temporary, WITH_METRICS } from './nodes.ts'
+import { startFollower, temporary, withMetrics } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 
 const DIRECTORY = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
@@ -19,49 +19,51 @@ async function runSet(name: string, args: readonly string[]) {
   return { isRight, line: found?.[0].trim() ?? 'no closing line' }
 }
 
-const checkers =
-  (mode: 'whole' | 'lazy'): Section =>
-  async ({ leader, check, skip }: Around) => {
-    if (!existsSync(`${DIRECTORY}/run.sh`))
-      return skip(`checkers on a follower, ${mode}`, `no ${DIRECTORY}/run.sh`)
-    const follower = await startFollower(leader, {
-      datadir: temporary(`checkers-${mode}`),
-      upstreams: [`${leader.node.url}/`],
-      feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-      more: ['--state', mode, ...WITH_METRICS],
-    })
-    try {
-      const { url } = follower
-      const coherence = await runSet('fb-coherence', [
-        ...['--standard', `${url}/`, '--flashblocks', `${url}/flashblocks`],
-        ...['--tps', '20', '--seconds', '30'],
-      ])
-      check(`${mode}: fb-coherence on a follower`, coherence.isRight, coherence.line)
-      const socket = `${url.replace('http', 'ws')}/flashblocks`
-      const subscriptions = await runSet('fb-subscriptions', [
-        ...['--ws', socket, '--http', `${url}/flashblocks`],
-      ])
-      check(`${mode}: fb-subscriptions on a follower`, subscriptions.isRight, subscriptions.line)
-      const feed = await runSet('fb-feed-check', [
-        ...['--feed', `${url.replace('http', 'ws')}/feed`, '--rpc', `${url}/`],
-        // How long a busy machine lets between two messages says nothing of the node.
-        ...['--key', KEYS[5], '--interval', '200', '--max-gap', '60000'],
-      ])
-      check(`${mode}: fb-feed-check on a follower`, feed.isRight, feed.line)
-      const counted = (event: string) =>
-        metric(new RegExp(`^flashnode_followed_feed_total\\{.*"${event}"`))
-      const [connects, losses] = await Promise.all([counted('connects'), counted('losses')])
-      check(
-        `${mode}: its feed stayed connected`,
-        connects === 1 && losses === 0,
-        `${connects} connections, ${losses} lost`,
-      )
-    } finally {
-      await follower.stop('SIGKILL')
-    }
+async function runCheckers(mode: 'whole' | 'lazy', { leader, check, skip }: Around): Promise<void> {
+  if (!existsSync(`${DIRECTORY}/run.sh`))
+    return skip(`checkers on a follower, ${mode}`, `no ${DIRECTORY}/run.sh`)
+  const { flags, metric } = await withMetrics()
+  const follower = await startFollower(leader, {
+    datadir: temporary(`checkers-${mode}`),
+    upstreams: [`${leader.node.url}/`],
+    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
+    more: ['--state', mode, ...flags],
+  })
+  try {
+    const { url } = follower
+    const coherence = await runSet('fb-coherence', [
+      ...['--standard', `${url}/`, '--flashblocks', `${url}/flashblocks`],
+      ...['--tps', '20', '--seconds', '30'],
+    ])
+    check(`${mode}: fb-coherence on a follower`, coherence.isRight, coherence.line)
+    const socket = `${url.replace('http', 'ws')}/flashblocks`
+    const subscriptions = await runSet('fb-subscriptions', [
+      ...['--ws', socket, '--http', `${url}/flashblocks`],
+    ])
+    check(`${mode}: fb-subscriptions on a follower`, subscriptions.isRight, subscriptions.line)
+    const feed = await runSet('fb-feed-check', [
+      ...['--feed', `${url.replace('http', 'ws')}/feed`, '--rpc', `${url}/`],
+      // How long a busy machine lets between two messages says nothing of the node.
+      ...['--key', KEYS[5], '--interval', '200', '--max-gap', '60000'],
+    ])
+    check(`${mode}: fb-feed-check on a follower`, feed.isRight, feed.line)
+    const counted = (event: string) =>
+      metric(new RegExp(`^flashnode_followed_feed_total\\{.*"${event}"`))
+    const [connects, losses] = await Promise.all([counted('connects'), counted('losses')])
+    check(
+      `${mode}: its feed stayed connected`,
+      connects === 1 && losses === 0,
+      `${connects} connections, ${losses} lost`,
+    )
+  } finally {
+    await follower.stop('SIGKILL')
   }
+}
 
 export const CHECKERS: Readonly<Record<string, Section>> = {
-  'checkers-whole': checkers('whole'),
-  'checkers-lazy': checkers('lazy'),
+  // One after the other, because both send from the same accounts.
+  checkers: async (around) => {
+    await runCheckers('whole', around)
+    await runCheckers('lazy', around)
+  },
 }

@@ -3,9 +3,9 @@ import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { HANGS_MS } from '../../kit/checks.ts'
 import { call, startNode } from '../../kit/node.ts'
 import { type EnrichedReader, startReader } from './enriched-reader.ts'
-import { headOf, type Leader, startFollower, temporary, until } from './nodes.ts'
+import { headOf, type Leader, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'
-import { startRelay } from './wires.ts'
+import type { FeedFault, Wire } from './wires.ts'
 
 const FLASHBLOCKS = 60
 const LEAST_ANSWERS = 1_000
@@ -137,42 +137,32 @@ const SEND_MS = 60
 /** SSTORE(7, 1), and a contract of six bytes. */
 const STORING = '0x60016007556133ff5f526002601ef3'
 
-/** Its feed is silent, cut and sends garbage for a while: blocks are completed by canonical ones, or come whole. */
-const onFollower =
-  (state: 'whole' | 'lazy'): Section =>
-  async ({ leader, check }) => {
-    const { url } = leader.node
-    const feed = await startRelay({ target: `${url.replace('http', 'ws')}/feed` })
-    const follower = await startFollower(leader, {
-      datadir: temporary(`enriched-${state}`),
-      upstreams: [`${url}/`],
-      feeds: [feed.url],
-      more: ['--state', state],
-    })
-    try {
-      await until(async () => (await headOf(follower.url)) >= (await headOf(url)) - 2, HANGS_MS)
-      const name = `a follower, ${state}`
-      const reader = await startReader(follower.url, { others: othersOf(leader) })
-      check(`enriched, ${name}: flashblocks come`, await enough(reader, FLASHBLOCKS / 2))
-      for (const fault of ['silence', 'cut', 'garbage'] as const) {
-        await feed.fault(fault)
-        await pause(FAULT_MS)
-        await feed.fault('none')
-        check(`enriched, ${name}: goes on after ${fault}`, await enough(reader, 10))
-      }
-      const { whole } = reader.found
-      check(`enriched, ${name}: has met blocks that came whole`, whole > 0, String(whole))
-      await close(name, reader, check)
-      check(`enriched, ${name}: ends with 0`, (await follower.stop()) === 0)
-    } finally {
-      await follower.stop('SIGKILL')
-      await feed.stop()
-    }
+/**
+ * The feed below a follower is silent, cut and garbage for a while: canonical blocks complete what
+ * came, or come whole.
+ */
+export async function enrichedByFollower(
+  { leader, check }: Around,
+  {
+    name,
+    url,
+    feed,
+  }: { readonly name: string; readonly url: string; readonly feed: Wire<FeedFault> },
+): Promise<void> {
+  const reader = await startReader(url, { others: othersOf(leader) })
+  check(`enriched, ${name}: flashblocks come`, await enough(reader, FLASHBLOCKS / 2))
+  for (const fault of ['silence', 'cut', 'garbage'] as const) {
+    await feed.fault(fault)
+    await pause(FAULT_MS)
+    await feed.fault('none')
+    check(`enriched, ${name}: goes on after ${fault}`, await enough(reader, 10))
   }
+  const { whole } = reader.found
+  check(`enriched, ${name}: has met blocks that came whole`, whole > 0, String(whole))
+  await close(name, reader, check)
+}
 
 export const ENRICHED: Readonly<Record<string, Section>> = {
   enriched: onDev,
   'enriched-breaks': onBreaks,
-  'enriched-whole': onFollower('whole'),
-  'enriched-lazy': onFollower('lazy'),
 }

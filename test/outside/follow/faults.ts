@@ -123,7 +123,7 @@ async function meanwhile(
 }
 
 async function killed(bench: Bench): Promise<void> {
-  for (let times = 0; times < 2; times++) {
+  for (let times = 0; times < bench.restarts; times++) {
     await compareFor(bench.comparer, { count: SOME, withinMs: HANGS_MS })
     await bench.restart()
     await recovers(bench, `kill -9, ready again after ${Math.round(bench.node().readyMs)} ms`)

@@ -31,11 +31,6 @@ export async function startLeader(
   return { node, genesis: join(datadir, 'genesis.json'), load }
 }
 
-/** Another run of the same may be beside this one. */
-const ADMIN_PORT = await freePort()
-/** Flags of a node whose metrics are looked at; one at a time. */
-export const WITH_METRICS: readonly string[] = ['--admin-port', String(ADMIN_PORT)]
-
 export type FollowerFlags = {
   readonly datadir: string
   readonly upstreams: readonly string[]
@@ -68,13 +63,26 @@ export async function readiness(url: string): Promise<Readiness & { readonly cod
   return { code: response.status, ...((await response.json()) as Readiness) }
 }
 
-/** Sums of a metric's samples whose name and labels match, of the node `WITH_METRICS`. */
-export async function metric(pattern: RegExp): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${ADMIN_PORT}/metrics`)).text()
-  return text
-    .split('\n')
-    .filter((line) => !line.startsWith('#') && pattern.test(line))
-    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+export type Metrics = {
+  /** Flags of the node whose metrics are read. */
+  readonly flags: readonly string[]
+  /** Sums the samples of a metric whose name and labels match. */
+  metric(pattern: RegExp): Promise<number>
+}
+
+/** Chooses a free admin port for one node. */
+export async function withMetrics(): Promise<Metrics> {
+  const port = await freePort()
+  return {
+    flags: ['--admin-port', String(port)],
+    async metric(pattern) {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+      return text
+        .split('\n')
+        .filter((line) => !line.startsWith('#') && pattern.test(line))
+        .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+    },
+  }
 }
 
 export const headOf = async (url: string): Promise<number> =>

@@ -8,7 +8,7 @@ import { ask, askOne } from '../../kit/batch.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { call, type RunningNode } from '../../kit/node.ts'
 import { withoutHashes } from './compare.ts'
-import { startFollower, startLeader, temporary, until } from './nodes.ts'
+import { startFollower, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 import { startProxy } from './wires.ts'
 
@@ -26,9 +26,6 @@ type Pair = { readonly leader: Answer; readonly follower: Answer }
 type Urls = { readonly leader: string; readonly follower: string }
 
 const METHODS = ['eth_getTransactionReceipt', 'eth_getTransactionByHash'] as const
-/** Transactions a second: each flashblock has some that were asked for before. */
-const RATE = 10
-const RESTARTS = 3
 /** Answers of the follower before the first restart, and after each. */
 const ANSWERS = 150
 /** Of a round: the newest transactions, which the follower may not know, and others, which it may have. */
@@ -37,8 +34,8 @@ const [NEWEST, OTHERS] = [2, 4]
 const UPSTREAM_MS = 250
 const ROUNDS_MS = 180_000
 
-async function acrossRestarts({ random, check, isLogged }: Around): Promise<void> {
-  const leader = await startLeader(random, RATE)
+async function acrossRestarts(around: Around): Promise<void> {
+  const { leader, random, check, isLogged } = around
   const upstream = await startProxy({
     target: `${leader.node.url}/`,
     delayMs: UPSTREAM_MS,
@@ -59,7 +56,7 @@ async function acrossRestarts({ random, check, isLogged }: Around): Promise<void
   const hashes = new Set<Hex>()
   let node: RunningNode = await start()
   try {
-    for (let restarts = 0; restarts <= RESTARTS; restarts++) {
+    for (let restarts = 0; restarts <= around.restarts; restarts++) {
       const first = pairs.length
       const asking = until(
         async () => {
@@ -85,8 +82,7 @@ async function acrossRestarts({ random, check, isLogged }: Around): Promise<void
   } finally {
     if (isLogged) console.log(node.output())
     await node.stop('SIGKILL')
-    await leader.load.stop()
-    await Promise.all([upstream.stop(), leader.node.stop()])
+    await upstream.stop()
   }
 }
 

@@ -12,6 +12,8 @@ export type Around = {
   readonly isLogged: boolean
   /** Least number of comparisons of a mode. */
   readonly comparisons: number
+  /** Starts after a kill: each is another moment of the chain. */
+  readonly restarts: number
 }
 export type Section = (around: Around) => Promise<void>
 

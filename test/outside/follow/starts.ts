@@ -1,63 +1,27 @@
-/** Lazy state from nothing: how soon it answers, what it fetches, and when it begins anew. */
+/** Lazy state from nothing: what it fetches, and when it starts anew. */
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { figure, HANGS_MS } from '../../kit/checks.ts'
+import { HANGS_MS } from '../../kit/checks.ts'
 import { freePort } from '../../kit/free-port.ts'
-import { call, KEYS, startNode } from '../../kit/node.ts'
+import { call, KEYS, type RunningNode, startNode } from '../../kit/node.ts'
 import { balanceOf } from '../soak/token.ts'
 import {
   headOf,
   type Leader,
-  metric,
+  type Metrics,
   readiness,
   startFollower,
   temporary,
   until,
-  WITH_METRICS,
+  withMetrics,
 } from './nodes.ts'
 import type { Around, Section } from './section.ts'
-import { startProxy } from './wires.ts'
+import { startProxy, type UpstreamFault, type Wire } from './wires.ts'
 
-const AIM_MS = 3_000
 const TRANSFERS = 200
 /** Each block writes a place of its own in the rings of parents (EIP-2935), beacon roots and their times (EIP-4788). */
 const SYSTEM_SLOTS = 3
-
-/** From the start of the process to the first right answer. */
-async function firstCall({ leader, check }: Around): Promise<void> {
-  const { world } = leader.load
-  const started = performance.now()
-  const follower = await startFollower(leader, {
-    datadir: temporary('first'),
-    upstreams: [`${leader.node.url}/`],
-    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', ...WITH_METRICS],
-  })
-  try {
-    const question = [{ to: world.token, data: balanceOf(world.holders[7]!) }, 'latest']
-    let isRight = false
-    while (!isRight && performance.now() - started < HANGS_MS) {
-      const number = await call(`${follower.url}/`, 'eth_blockNumber')
-      const at = [question[0], number]
-      const [ours, theirs] = await Promise.all(
-        [follower.url, leader.node.url].map((url) =>
-          call(`${url}/`, 'eth_call', at).catch((error: Error) => error.message),
-        ),
-      )
-      isRight = ours === theirs
-    }
-    const ms = Math.round(performance.now() - started)
-    const requests = await metric(/events_total.*state_requests/)
-    check('lazy: a right eth_call comes', isRight)
-    figure(
-      `it came ${ms} ms after the start (aim ${AIM_MS}), ready after ${Math.round(follower.readyMs)} ms, ${requests} requests for state`,
-    )
-    check('lazy: ends with 0', (await follower.stop()) === 0)
-  } finally {
-    await follower.stop('SIGKILL')
-  }
-}
 
 /** A chain of its own, on which nothing else happens. */
 async function quietLeader(): Promise<Leader> {
@@ -72,11 +36,12 @@ async function quietLeader(): Promise<Leader> {
 async function knownAccounts({ check }: Around): Promise<void> {
   const leader = await quietLeader()
   const upstream = await startProxy({ target: `${leader.node.url}/` })
+  const { flags, metric } = await withMetrics()
   const follower = await startFollower(leader, {
     datadir: temporary('known'),
     upstreams: [upstream.url],
     feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', ...WITH_METRICS],
+    more: ['--state', 'lazy', ...flags],
   })
   const fetched = () => metric(/events_total.*state_fetched/)
   try {
@@ -95,7 +60,7 @@ async function knownAccounts({ check }: Around): Promise<void> {
       until(
         async () =>
           (await call(`${follower.url}/flashblocks`, 'eth_getTransactionReceipt', [hash])) !== null,
-        10_000,
+        HANGS_MS,
         20,
       )
     const first = await Promise.all(accounts.map((_, from) => transfer(from)))
@@ -130,99 +95,37 @@ async function knownAccounts({ check }: Around): Promise<void> {
 
 const DEPTH = 20
 
-/** A stop that is longer than what the upstream keeps. */
-async function leftDepth({ leader, check }: Around): Promise<void> {
-  const upstream = await startProxy({ target: `${leader.node.url}/`, stateBlocks: DEPTH })
-  const flags = {
-    datadir: temporary('depth'),
-    upstreams: [upstream.url],
-    feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy'],
-  }
-  const first = await startFollower(leader, flags)
-  const begun = first.head
-  await until(async () => (await headOf(first.url)) >= begun + 3, HANGS_MS)
-  const kept = await call(`${first.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
-  check('lazy: stops with 0', (await first.stop()) === 0)
-  const stopped = await headOf(leader.node.url)
-  await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, HANGS_MS)
-  const again = await startFollower(leader, flags)
-  try {
-    check(
-      'lazy: after a stop that is longer than the upstream has state, it begins anew and says so',
-      again.head > stopped && /begins? anew/.test(again.output()),
-      `head was ${stopped}, is ${again.head}`,
-    )
-    const same = await call(`${again.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
-    check(
-      'lazy: blocks from before are readable',
-      JSON.stringify(same) === JSON.stringify(kept) && same !== null,
-    )
-    check('lazy: ends with 0', (await again.stop()) === 0)
-  } finally {
-    await again.stop('SIGKILL')
-    await upstream.stop()
-  }
-}
 const hex = (number: number) => `0x${number.toString(16)}`
 
-/** The same while it runs: nobody has to start it again. */
-async function leftWhileRunning({ leader, check }: Around): Promise<void> {
+type Kept = { readonly number: number; readonly block: unknown }
+
+/** A follower misses more blocks than its upstream has state of: running first, then stopped. */
+async function leftBehind(around: Around): Promise<void> {
+  const { leader, check } = around
   const upstream = await startProxy({ target: `${leader.node.url}/`, stateBlocks: DEPTH })
-  const follower = await startFollower(leader, {
-    datadir: temporary('lag'),
+  const metrics = await withMetrics()
+  const flags = {
+    datadir: temporary('left'),
     upstreams: [upstream.url],
     feeds: [`${leader.node.url.replace('http', 'ws')}/feed`],
-    more: ['--state', 'lazy', ...WITH_METRICS],
-  })
+    more: ['--state', 'lazy', ...metrics.flags],
+  }
+  let follower = await startFollower(leader, flags)
   try {
-    const heads = await newHeads(follower.url)
-    const begun = follower.head
-    await until(async () => (await headOf(follower.url)) >= begun + 3, HANGS_MS)
-    const kept = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
-    await upstream.fault('cut')
+    const kept = await leftWhileRunning(around, { follower, upstream, metrics })
+    check('lazy: stops with 0', (await follower.stop()) === 0)
     const stopped = await headOf(leader.node.url)
-    await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, HANGS_MS)
-    const { code } = await readiness(follower.url)
-    await upstream.fault('none')
-    const isThere = await until(
-      async () => (await headOf(follower.url)) >= (await headOf(leader.node.url)) - 2,
-      30_000,
-    )
+    await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, HANGS_MS)
+    follower = await startFollower(leader, flags)
     check(
-      'lazy: a lag that is longer than the upstream has state: it begins anew by itself and says so',
-      isThere && code === 503 && /the state begins anew: at block/.test(follower.output()),
-      `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
+      'lazy: after a stop that is longer than the upstream has state, it begins anew and says so',
+      follower.head > stopped && /begins? anew/.test(follower.output()),
+      `head was ${stopped}, is ${follower.head}`,
     )
-    const counted = () => metric(/begun_anew/)
-    const isCounted = await until(async () => (await counted()) === 1, HANGS_MS)
-    check('lazy: and counts it', isCounted, String(await counted()))
-    const same = await call(`${follower.url}/`, 'eth_getBlockByNumber', [hex(begun + 2), true])
+    const same = await blockOf(follower.url, kept.number)
     check(
-      'lazy: blocks from before stay readable',
-      JSON.stringify(same) === JSON.stringify(kept) && same !== null,
-    )
-    const before = heads.numbers.length
-    await until(async () => heads.numbers.length >= before + 2, HANGS_MS)
-    const isOrdered = heads.numbers.every(
-      (number, at) => at === 0 || number > heads.numbers[at - 1]!,
-    )
-    const newest = heads.numbers.at(-1) ?? 0
-    check(
-      'lazy: a subscription sees the old and the new heads, each once and in order',
-      isOrdered && heads.numbers[0]! <= begun + 3 && newest > stopped + DEPTH,
-      heads.numbers.join(' '),
-    )
-    heads.close()
-    await sameAnswers(leader, follower.url, check)
-    const ready = await until(
-      async () => (await readiness(follower.url)).status === 'ready',
-      15_000,
-    )
-    check(
-      'lazy: it is ready again, with flashblocks',
-      ready,
-      JSON.stringify(await readiness(follower.url)),
+      'lazy: blocks from before are readable',
+      JSON.stringify(same) === JSON.stringify(kept.block) && same !== null,
     )
     check('lazy: ends with 0', (await follower.stop()) === 0)
   } catch (error) {
@@ -233,15 +136,80 @@ async function leftWhileRunning({ leader, check }: Around): Promise<void> {
     await upstream.stop()
   }
 }
+const blockOf = (url: string, number: number) =>
+  call(`${url}/`, 'eth_getBlockByNumber', [hex(number), true])
+
+/** Nobody has to start it again. Returns a block from before. */
+async function leftWhileRunning(
+  { leader, check }: Around,
+  {
+    follower,
+    upstream,
+    metrics: { metric },
+  }: {
+    readonly follower: RunningNode
+    readonly upstream: Wire<UpstreamFault>
+    readonly metrics: Metrics
+  },
+): Promise<Kept> {
+  const heads = await newHeads(follower.url)
+  const begun = follower.head
+  await until(async () => (await headOf(follower.url)) >= begun + 3, HANGS_MS)
+  const kept = { number: begun + 2, block: await blockOf(follower.url, begun + 2) }
+  await upstream.fault('cut')
+  const stopped = await headOf(leader.node.url)
+  await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, HANGS_MS)
+  const { code } = await readiness(follower.url)
+  await upstream.fault('none')
+  const isThere = await until(
+    async () => (await headOf(follower.url)) >= (await headOf(leader.node.url)) - 2,
+    HANGS_MS,
+  )
+  check(
+    'lazy: a lag that is longer than the upstream has state: it begins anew by itself and says so',
+    isThere && code === 503 && /the state begins anew: at block/.test(follower.output()),
+    `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
+  )
+  const counted = () => metric(/begun_anew/)
+  const isCounted = await until(async () => (await counted()) === 1, HANGS_MS)
+  check('lazy: and counts it', isCounted, String(await counted()))
+  const same = await blockOf(follower.url, kept.number)
+  check(
+    'lazy: blocks from before stay readable',
+    JSON.stringify(same) === JSON.stringify(kept.block) && same !== null,
+  )
+  const before = heads.numbers.length
+  await until(async () => heads.numbers.length >= before + 2, HANGS_MS)
+  const isOrdered = heads.numbers.every((number, at) => at === 0 || number > heads.numbers[at - 1]!)
+  const newest = heads.numbers.at(-1) ?? 0
+  check(
+    'lazy: a subscription sees the old and the new heads, each once and in order',
+    isOrdered && heads.numbers[0]! <= stopped && newest > stopped + DEPTH,
+    heads.numbers.join(' '),
+  )
+  heads.close()
+  await sameAnswers(leader, follower.url, check)
+  const ready = await until(
+    async () => (await readiness(follower.url)).status === 'ready',
+    HANGS_MS,
+  )
+  check(
+    'lazy: it is ready again, with flashblocks',
+    ready,
+    JSON.stringify(await readiness(follower.url)),
+  )
+  return kept
+}
 
 /** A thread of a feed that fails now and then: another one takes its place. */
 async function feedThread({ leader, check }: Around): Promise<void> {
+  const { flags, metric } = await withMetrics()
   const node = await startNode(
     [
       ...['--chain', leader.genesis, '--datadir', temporary('feed-thread'), '--state', 'whole'],
       ...['--upstream', `${leader.node.url}/`, '--pool-threads', '2'],
       ...['--feed', `${leader.node.url.replace('http', 'ws')}/feed`],
-      ...WITH_METRICS,
+      ...flags,
     ],
     'follow',
     [
@@ -368,10 +336,8 @@ async function newHeads(url: string) {
 }
 
 export const STARTS: Readonly<Record<string, Section>> = {
-  'first-call': firstCall,
   'known-accounts': knownAccounts,
-  depth: leftDepth,
-  lag: leftWhileRunning,
+  left: leftBehind,
   'catching-up': catchingUp,
   'feed-thread': feedThread,
 }
