@@ -118,10 +118,10 @@ describe('calls', () => {
   })
 
   test('of one turn travel together', async () => {
-    // Nothing is learned of them before all are in the queue: 40 × 200 µs, at most 1.5 ms to a task.
+    // The first task is filled before anything is learned: 7 × 200 µs are at most 1.5 ms.
     const calls = Array.from({ length: 40 }, () => pool.execute(poolCall('task')))
     const tasks = (await Promise.all(calls)).map(resultOf)
-    expect(new Set(tasks).size).toBe(6)
+    expect(tasks.filter((task) => task === tasks[0])).toHaveLength(7)
   })
 
   test('larger than a memory in both directions', async () => {
