@@ -7,6 +7,8 @@ import type { Around, Section } from './section.ts'
 
 const DIRECTORY = process.env['CONFORMANCE_DIR'] ?? '../shared/conformance'
 
+const hasSets = () => existsSync(`${DIRECTORY}/run.sh`)
+
 async function runSet(name: string, args: readonly string[]) {
   const child = spawn(`${DIRECTORY}/run.sh`, [name, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -19,9 +21,22 @@ async function runSet(name: string, args: readonly string[]) {
   return { isRight, line: found?.[0].trim() ?? 'no closing line' }
 }
 
+/** Sends from the first six accounts, from which nothing else on the chain may send. */
+export async function checkCoherence(
+  what: string,
+  url: string,
+  { check, skip }: Pick<Around, 'check' | 'skip'>,
+): Promise<void> {
+  if (!hasSets()) return skip(what, `no ${DIRECTORY}/run.sh`)
+  const coherence = await runSet('fb-coherence', [
+    ...['--standard', `${url}/`, '--flashblocks', `${url}/flashblocks`],
+    ...['--tps', '20', '--seconds', '30'],
+  ])
+  check(what, coherence.isRight, coherence.line)
+}
+
 async function runCheckers(mode: 'whole' | 'lazy', { leader, check, skip }: Around): Promise<void> {
-  if (!existsSync(`${DIRECTORY}/run.sh`))
-    return skip(`checkers on a follower, ${mode}`, `no ${DIRECTORY}/run.sh`)
+  if (!hasSets()) return skip(`checkers on a follower, ${mode}`, `no ${DIRECTORY}/run.sh`)
   const { flags, metric } = await withMetrics()
   const follower = await startFollower(leader, {
     datadir: temporary(`checkers-${mode}`),
@@ -31,11 +46,7 @@ async function runCheckers(mode: 'whole' | 'lazy', { leader, check, skip }: Arou
   })
   try {
     const { url } = follower
-    const coherence = await runSet('fb-coherence', [
-      ...['--standard', `${url}/`, '--flashblocks', `${url}/flashblocks`],
-      ...['--tps', '20', '--seconds', '30'],
-    ])
-    check(`${mode}: fb-coherence on a follower`, coherence.isRight, coherence.line)
+    await checkCoherence(`${mode}: fb-coherence on a follower`, url, { check, skip })
     const socket = `${url.replace('http', 'ws')}/flashblocks`
     const subscriptions = await runSet('fb-subscriptions', [
       ...['--ws', socket, '--http', `${url}/flashblocks`],

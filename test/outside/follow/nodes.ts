@@ -18,6 +18,13 @@ export function temporary(name: string): string {
   return folder
 }
 
+/** On a busy machine a call may wait longer than a node lets it by default. */
+const LIMITS = ['--limit-call-ms', '--limit-trace-ms', '--limit-logs-ms'].flatMap((flag) => [
+  flag,
+  '120000',
+])
+const COMMON = ['--rate-limit', 'off', '--pool-threads', '2', ...LIMITS]
+
 /** A chain with load on it. @param more further flags of its node */
 export async function startLeader(
   random: () => number,
@@ -25,8 +32,7 @@ export async function startLeader(
   more: readonly string[] = [],
 ): Promise<Leader> {
   const datadir = temporary('dev')
-  const flags = ['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2']
-  const node = await startNode([...flags, ...more])
+  const node = await startNode(['--datadir', datadir, ...COMMON, ...more])
   const load = await startLoad(node.url, { rate, random })
   return { node, genesis: join(datadir, 'genesis.json'), load }
 }
@@ -44,7 +50,7 @@ export function startFollower(
 ): Promise<RunningNode> {
   return startNode(
     [
-      ...['--chain', genesis, '--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'],
+      ...['--chain', genesis, '--datadir', datadir, ...COMMON],
       ...['--upstream', upstreams.join(','), '--feed', feeds.join(',') || 'none'],
       ...['--sequencer', `${node.url}/`],
       ...more,

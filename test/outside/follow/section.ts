@@ -21,15 +21,21 @@ const WAIT_MS = 15
 /** Between two rounds: what is compared is spread over many blocks. */
 const ROUND_MS = 100
 
-/** Goes on until so many were compared, or the time is over. */
+/** Goes on until so many were compared, and so many of them on the pending block, or the time is over. */
 export async function compareFor(
   comparer: Comparer,
-  { count, withinMs }: { readonly count: number; readonly withinMs: number },
+  {
+    count,
+    pending = 0,
+    withinMs,
+  }: { readonly count: number; readonly pending?: number; readonly withinMs: number },
 ): Promise<Compared> {
   const end = performance.now() + withinMs
-  const already = comparer.compared.total
-  for (let round = 0; performance.now() < end; round++) {
-    if (comparer.compared.total - already >= count) break
+  const already = { ...comparer.compared }
+  const isEnough = () =>
+    comparer.compared.total - already.total >= count &&
+    comparer.compared.pending - already.pending >= pending
+  for (let round = 0; performance.now() < end && !isEnough(); round++) {
     const compared = await (round % 3 === 2 ? comparer.sealed() : comparer.pending())
     await new Promise((resolve) => setTimeout(resolve, compared === 0 ? WAIT_MS : ROUND_MS))
   }
