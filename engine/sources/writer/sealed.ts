@@ -85,6 +85,11 @@ async function takeSealed(state: WriterState, next: QueuedBlock): Promise<boolea
     count(state, 'sealed_known')
     return true
   }
+  if (isDetached(state, next.block)) {
+    state.sealed.shift()
+    count(state, 'sealed_detached')
+    return true
+  }
   const candidate = chain.speculative(next.block.number)
   const outcome =
     candidate === undefined
@@ -232,6 +237,13 @@ function wait(state: WriterState, ms: number): false {
   wakeAt(state, ms)
   return false
 }
+
+/**
+ * Whether a block before this one is neither here nor in the queue. Its source sent this one before
+ * it heard that the writer had dropped the other one, and sends both again.
+ */
+const isDetached = ({ chain }: WriterState, { hash, number }: SealedBlock): boolean =>
+  hash !== undefined && number > chain.canonical.handle.number + 1
 
 /** Whether the block is on the canonical chain already. */
 function isKnown(state: WriterState, sealed: SealedBlock): boolean {

@@ -174,6 +174,23 @@ test('a canonical block whose state cannot be had goes back to its source, with 
   expect(world.heads().canonical).toEqual(at(a[0]!))
 })
 
+test('what a source sent on a block before it heard that this one was dropped is not refused', async () => {
+  const world = await worldOf({ limits: { fetchRests: 1, sealedGraceMs: 0 } })
+  const send = ({ sealed, hash }: (typeof a)[number]) =>
+    world.apply({ type: 'sealed', block: { ...sealed, hash } })
+  await send(a[0]!)
+  await world.fetch('its block is another one than ours')
+  await send(a[1]!)
+  await send(a[2]!)
+  for (const block of a.slice(0, 3)) await send(block)
+  await world.settle({ ticks: true })
+  await fetchAll(world)
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical).toEqual(at(a[2]!))
+  const refused = world.told.flatMap((one) => (one.type === 'refused' ? [one.field] : []))
+  expect([refused, world.count('sealed_detached')]).toEqual([['state'], 2])
+})
+
 describe('what one event may ask for is bounded', () => {
   test('in rounds: a flashblock is passed over then, a canonical block rests', async () => {
     const world = await worldOf({ limits: { sealedGraceMs: 0 } })
