@@ -1,5 +1,5 @@
 /** Two servers asked the same in turns, A B A B: answers in a second, and in a second of the server's processor time. */
-import { autocannon } from './autocannon.ts'
+import { load as askAll } from '../workers/commands/bench/load.ts'
 import type { Server } from './servers.ts'
 
 export type Request = { readonly method: string; readonly params: readonly unknown[] }
@@ -43,22 +43,21 @@ async function measure(
   requests: readonly Request[],
   { seconds, connections }: Load,
 ): Promise<Sample> {
+  const bodies = requests.map(({ method, params }) =>
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  )
   const cpu = server.cpuSeconds()
-  const started = performance.now()
-  const result = await autocannon({
+  const until = performance.now() + seconds * 1_000
+  let asked = 0
+  const loaded = await askAll({
     url: server.url,
     connections,
-    duration: seconds,
-    requests: requests.map(({ method, params }) => ({
-      method: 'POST' as const,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    })),
+    next: () =>
+      performance.now() > until ? undefined : { body: bodies[asked++ % bodies.length]! },
   })
-  const done = result['2xx']
   return {
-    rate: (done * 1000) / (performance.now() - started),
-    perCpu: done / (server.cpuSeconds() - cpu),
-    errors: result.non2xx + result.errors,
+    rate: loaded.answers / loaded.seconds,
+    perCpu: loaded.answers / (server.cpuSeconds() - cpu),
+    errors: loaded.failed,
   }
 }

