@@ -1,6 +1,7 @@
 /** The sequencer's thread (of a development network): gives the state machine its clock, parent, txpool, roots, journal and feed, and calls it when it is due. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
+import type { SealedBlock } from '../../engine/chain/types.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import type { WireForm } from '../../engine/flashblocks/codec.ts'
@@ -16,7 +17,7 @@ import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { openJournal } from '../../engine/storage/directory/journal.ts'
 import { storageFailure } from '../../engine/storage/keeper/failure.ts'
-import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
+import type { KeeperAnswer } from '../../engine/storage/types.ts'
 import { postRequest } from '../keeper/request.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
 import type {
@@ -159,9 +160,13 @@ function connect(
     chain: chainSpec(data.chain),
   })
   // A slow answer makes an empty flashblock, not a late one.
-  const txpool = createTxpoolQuestions(data.flashblockTimeMs / 4, (wanted, request) =>
-    tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
-  )
+  const giveBack = (transactions: readonly Bytes[]) => tell({ type: 'returned', transactions })
+  const txpool = createTxpoolQuestions({
+    patienceMs: data.flashblockTimeMs / 4,
+    send: (wanted, request) =>
+      tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
+    giveBack,
+  })
   const placeOf = createPlaces()
   const deposits: UserDeposit[] = []
   const control = controlPort({ reader, store, writer: data.writer, tell })
@@ -179,12 +184,11 @@ function connect(
       isShown: (place, payloadId) => isShown(reader, place, payloadId),
       transactions: txpool.ask,
       hasNews: txpool.hasNews,
-      giveBack: (transactions) => tell({ type: 'returned', transactions }),
+      giveBack,
       roots: (parentStateRoot, diff) =>
-        keeper.ask((request) => {
-          const question: KeeperRequest = { type: 'preview', request, parentStateRoot, diff }
-          postRequest(data.keeper, question)
-        }),
+        keeper.ask((request) =>
+          postRequest(data.keeper, { type: 'preview', request, parentStateRoot, diff }),
+        ),
       journal,
       send(packet, message) {
         // The writer first: everything that is answered waits for it.
@@ -192,8 +196,7 @@ function connect(
         postToMain(main, packet, placeOf(message))
       },
       late: (ms) => tell({ type: 'late', ms }),
-      seal: (block) =>
-        data.writer.postMessage({ type: 'sealed', block } satisfies SequencerToWriter),
+      seal: (block) => postSealed(data.writer, block),
       reject: (transactions) => tell({ type: 'rejected', transactions }),
       count: (what, message) => tell({ type: 'count', what, message }),
       deposits: {
@@ -214,6 +217,10 @@ function connect(
     },
     close: () => journal.close(),
   }
+}
+
+function postSealed(writer: MessagePort, block: SealedBlock): void {
+  writer.postMessage({ type: 'sealed', block } satisfies SequencerToWriter)
 }
 
 function cpuMs(): number {

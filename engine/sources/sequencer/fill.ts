@@ -94,6 +94,8 @@ export interface Filling {
   offer(transactions: readonly SignedEnvelope[], part?: number): Promise<Tried>
   /** Keeps this transaction's gas free for it in the rest of the block; undefined keeps none free. */
   reserve(reserved: Reserved | undefined): void
+  /** Gives all of it at least `ms` of work. */
+  extend(ms: number): void
   /** Tries those that were stopped, now or before. */
   finish(): Promise<Filled>
   /** Milliseconds spent in both. */
@@ -128,7 +130,7 @@ type Candidate = {
 class SlicedFilling implements Filling {
   readonly #memory: Memory
   readonly #execution: BlockExecution
-  readonly #quota: Quota
+  #quota: Quota
   readonly #candidates = new Map<string, Candidate>()
   readonly #rejected: Rejected[] = []
   readonly #left = new Map<string, Bytes>()
@@ -161,6 +163,10 @@ class SlicedFilling implements Filling {
 
   reserve(reserved: Reserved | undefined): void {
     this.#reserved = reserved && { hash: bytesToHex(reserved.hash), gasLimit: reserved.gasLimit }
+  }
+
+  extend(ms: number): void {
+    this.#quota = { ...this.#quota, ms: Math.max(ms, this.#quota.ms) }
   }
 
   finish(): Promise<Filled> {

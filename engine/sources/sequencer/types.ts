@@ -76,7 +76,7 @@ export type SequencerPorts = {
   /** Whether readers see this flashblock, or a later one; of this payload, where it is given. */
   isShown(place: FlashblockPlace, payloadId?: string): boolean
   /**
-   * The txpool's best; nothing when it does not answer in time, of which it has more where somebody `isPatient`. What it gives it does not
+   * The txpool's best; nothing when it does not answer in time, which is longer where somebody `isPatient`. What it gives it does not
    * give again until it gets it back.
    */
   transactions(wanted: Wanted, isPatient?: boolean): Promise<Offered>

@@ -93,6 +93,24 @@ test('a block before its time has what waits, and the next one need not wait for
   chain.close()
 })
 
+test('a step and a seal have what waits, however slow the machine is', async () => {
+  const { chain, run } = controlled()
+  await run({ type: 'pause' })
+  await run({ type: 'step' })
+  // A transfer takes longer than a flashblock's time.
+  chain.clock.perRead = 60
+  const [first, second] = [transfer(0n), transfer(1n)]
+  chain.offer([first.raw])
+  await run({ type: 'step' })
+  const stepped = flashblockOf(chain.sent.at(-1)!.message)
+  expect(stepped.delta.transactions.map(bytesToHex)).toEqual([bytesToHex(first.raw)])
+  chain.offer([second.raw])
+  await run({ type: 'seal' })
+  const texts = chain.blocks.at(-1)!.transactions.map(bytesToHex)
+  expect(texts).toContain(bytesToHex(second.raw))
+  chain.close()
+})
+
 test('timestamps that are set, and what cannot be', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })

@@ -1,4 +1,6 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { createQuestions } from '../../../workers/thread/questions.ts'
 import { createTxpoolQuestions } from '../../../workers/writer/txpool-questions.ts'
 
@@ -56,8 +58,13 @@ describe('questions to the pool', () => {
 
   function start(patienceMs: number) {
     const sent: number[] = []
-    const pool = createTxpoolQuestions(patienceMs, (_, request) => sent.push(request))
-    return { pool, sent }
+    const givenBack: string[] = []
+    const pool = createTxpoolQuestions({
+      patienceMs,
+      send: (_, request) => sent.push(request),
+      giveBack: (hashes) => givenBack.push(...hashes.map(bytesToHex)),
+    })
+    return { pool, sent, givenBack }
   }
 
   test('the answer of a pool that is there', async () => {
@@ -98,13 +105,42 @@ describe('questions to the pool', () => {
     expect(sent.length).toBe(2)
   })
 
-  test('and thrown away for a later one: the pool is asked again', async () => {
-    const { pool, sent } = start(1)
+  const hashOf = (byte: number) => bytesToHex(keccak256(new Uint8Array([byte])))
+
+  test('and given back for a later one: the pool is asked again', async () => {
+    const { pool, sent, givenBack } = start(1)
     await pool.ask(wantedFor(1))
     pool.answer(sent[0]!, offered(1))
     await pool.ask(wantedFor(2))
+    expect(givenBack).toEqual([hashOf(1)])
     expect(sent.length).toBe(2)
     pool.answer(sent[1]!, offered(2))
     expect(await pool.ask(wantedFor(2))).toEqual(offered(2))
+    expect(givenBack).toEqual([hashOf(1)])
+  })
+
+  test('whoever is patient waits for what was asked before, gives that back and asks again', async () => {
+    const { pool, sent, givenBack } = start(1)
+    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
+    const answer = pool.ask(wantedFor(1), true)
+    expect(sent.length).toBe(1)
+    pool.answer(sent[0]!, offered(1))
+    while (sent.length === 1) await new Promise((resolve) => setImmediate(resolve))
+    expect(givenBack).toEqual([hashOf(1)])
+    pool.answer(sent[1]!, offered(2))
+    expect(await answer).toEqual(offered(2))
+  })
+
+  test('whoever is patient waits longer than a flashblock lasts', async () => {
+    vi.useFakeTimers()
+    try {
+      const { pool, sent } = start(25)
+      const answer = pool.ask(wantedFor(1), true)
+      await vi.advanceTimersByTimeAsync(10_000)
+      pool.answer(sent[0]!, offered(1))
+      expect(await answer).toEqual(offered(1))
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })
