@@ -28,7 +28,14 @@ const MUTANT_SEEDS = 1_000
 const MET_SEEDS = 100
 const MET: readonly string[] = [
   ...(['feed_gap', 'feed_early', 'feed_duplicate', 'feed_second_payload', 'feed_held'] as const),
-  ...(['refused', 'unfold', 'promise_broken', 'reconcile_replaced', 'went back'] as const),
+  ...([
+    'refused',
+    'given back',
+    'unfold',
+    'promise_broken',
+    'reconcile_replaced',
+    'went back',
+  ] as const),
   ...(['pinned looks', 'sealed_completed_flashblocks', 'killed', 'begun while it runs'] as const),
   ...(['promises kept', 'promises reordered', 'promises dropped', 'promises open'] as const),
   ...(['promises for secondPayload', 'promises for reorg'] as const),

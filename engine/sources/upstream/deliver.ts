@@ -1,13 +1,11 @@
 /** Blocks for the writer, and what follows when it refuses one. */
 import type { Hex } from '../../primitives/bytes.ts'
-import { EDIT, TYPE } from '../writer/checks.ts'
+import { EDIT, FULL, STATE, TYPE } from '../writer/checks.ts'
 import { leave } from './begun.ts'
 import { mayAnswer, rest } from './choice.ts'
 import { count, emit, isUsable, replan, type Source, type TrackerState } from './tracker-state.ts'
 import type { Halt, Refusal, TrackedBlock, TrackerEvent } from './tracker-types.ts'
 
-/** What a block is refused for whose state cannot be had. */
-export const STATE_FIELD = 'state'
 /** Refused blocks that are remembered. */
 const MAX_REFUSED = 64
 
@@ -71,10 +69,10 @@ export function onRefused<B extends TrackedBlock>(
   if (at < 0) return
   const { source } = state.sent[at]!
   state.sent.length = at
-  if (field === STATE_FIELD) {
-    // Nobody has done wrong: it may be of a chain that is left, whose state is gone.
+  if (field === STATE || field === FULL) {
+    // Nobody has done wrong: it is sent again, unless its chain is left, whose state is gone.
     state.holdUntilMs = state.options.now() + state.options.times.pollMs
-    state.stateLosses++
+    if (field === STATE) state.stateLosses++
     replan(state)
     return
   }

@@ -15,6 +15,10 @@ import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 /** Kind of what only a development chain's own rules can follow. */
 export const EDIT = 'editOfState'
 
+/** A block is given back because its state cannot be had, or because too many wait. */
+export const STATE = 'state'
+export const FULL = 'queue'
+
 /** Kind of a transaction whose type is unknown here, or not allowed on this chain. */
 export const TYPE = 'transactionType'
 

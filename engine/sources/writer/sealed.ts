@@ -13,7 +13,9 @@ import {
   checkSealedAttributes,
   checkSealedSums,
   differ,
+  FULL,
   type Mismatch,
+  STATE,
 } from './checks.ts'
 import { finish } from './ends.ts'
 import { isAnyConnected, overEnd } from './feeds.ts'
@@ -24,9 +26,12 @@ import { addRest, close, end, partsOf } from './steps.ts'
 import { ask, stateAfter, withScout } from './waits.ts'
 import { executeWhole, rootsOf } from './whole.ts'
 
+/** A source that can send a block again gets back what does not fit. */
 export function queueSealed(state: WriterState, block: SealedBlock): void {
+  const { hash, number } = block
   if (state.sealed.length < state.limits.sealedBlocks)
     state.sealed.push({ block, arrivedAtMs: state.options.now() })
+  else if (hash !== undefined) emit(state, { type: 'refused', number, hash, field: FULL })
   else halt(state, block, 'too many canonical blocks wait: the newest is left out')
 }
 
@@ -73,7 +78,7 @@ function rest(state: WriterState, next: QueuedBlock, why: string): false {
   next.rests = (next.rests ?? 0) + 1
   if (hash !== undefined && next.rests >= state.limits.fetchRests) {
     state.sealed.length = 0
-    emit(state, { type: 'refused', number, hash, field: 'state' })
+    emit(state, { type: 'refused', number, hash, field: STATE })
   }
   return wait(state, state.retryAtMs)
 }

@@ -103,7 +103,8 @@ export type WriterEffect =
   | NeedEffect
   /**
    * A canonical block is not what we make of it: its source asks somebody else. The same block again is taken at its word, and halts.
-   * `field` is `state` where its state cannot be had: it, and what came after it, is not looked at any more.
+   * `field` is `state` where its state cannot be had: it, and what came after it, is not looked at any more. It is `queue`
+   * where too many blocks wait: this one is not looked at.
    */
   | {
       readonly type: 'refused'

@@ -995,18 +995,21 @@ describe('what the writer refuses', () => {
     expect(trial.of('halted')).toEqual([])
     expect(trial.status.degraded.length).toBe(1)
   })
-  test('because its state cannot be had is asked for again, and nobody rests', () => {
+  test.each([
+    ['its state cannot be had', 'state'],
+    ['too many wait', 'queue'],
+  ])('because %s is asked for again, and nobody rests', (_, field) => {
     const trial = new Trial(2).tick()
     trial.isWriterHeld = true
     for (const one of trial.sources) one.head = grow(MAIN, 2, 'bb')
     trial.pass(600)
-    trial.refuse(trial.sent[0]!, 'state')
+    trial.refuse(trial.sent[0]!, field)
     trial.pass(1_000)
     expect(numbers(trial.sent)).toEqual([101, 102, 101, 102])
     expect(trial.order).toEqual([0, 1])
     expect(trial.warnings).toEqual([])
     // Where the chain has gone another way since, that one is taken.
-    trial.refuse(trial.sent[2]!, 'state')
+    trial.refuse(trial.sent[2]!, field)
     trial.isWriterHeld = false
     for (const one of trial.sources) one.head = grow(at(MAIN, 99), 5, 'cc')
     trial.pass(3_000)

@@ -191,6 +191,24 @@ test('what a source sent on a block before it heard that this one was dropped is
   expect([refused, world.count('sealed_detached')]).toEqual([['state'], 2])
 })
 
+test('a canonical block for which the queue is too short goes back to its source', async () => {
+  const world = await worldOf({ limits: { sealedBlocks: 1, sealedGraceMs: 0 } })
+  const send = ({ sealed, hash }: (typeof a)[number]) =>
+    world.apply({ type: 'sealed', block: { ...sealed, hash } })
+  for (const block of a.slice(0, 3)) await send(block)
+  const refused = a.slice(1, 3).map(({ hash, sealed }) => {
+    return { type: 'refused', number: sealed.number, hash, field: 'queue' }
+  })
+  expect(world.told.filter(({ type }) => type === 'refused')).toEqual(refused)
+  for (const block of a.slice(0, 3)) {
+    await fetchAll(world)
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual(at(block))
+    const next = a[block.sealed.number]
+    if (next !== undefined && next.sealed.number <= 3) await send(next)
+  }
+})
+
 describe('what one event may ask for is bounded', () => {
   test('in rounds: a flashblock is passed over then, a canonical block rests', async () => {
     const world = await worldOf({ limits: { sealedGraceMs: 0 } })

@@ -142,7 +142,11 @@ export class History {
       foldDepth: random.below(5),
       undoBlocks: this.#isDeep ? 64 : isFinalNear ? 10 : random.between(3, 10),
       viewBytes: random.chance(0.2) ? 2 ** 20 : 8 * 2 ** 20,
-      limits: { cadenceMs: CADENCE_MS, backlog: random.between(2, 5) },
+      limits: {
+        cadenceMs: CADENCE_MS,
+        backlog: random.between(2, 5),
+        sealedBlocks: random.chance(0.5) ? 256 : random.between(1, 6),
+      },
     }
     this.#promises = new Promises(this.#chain)
     this.#looks = this.#stream('promises')
@@ -266,7 +270,8 @@ export class History {
     if (halted !== undefined) throw new Mismatch(`it is halted: ${halted.message}`)
     const isWhole = sent === block.parts.length && !this.#isLazy
     const open = { block, at: sent - 1 }
-    const pending = isWhole ? this.#endsOf(block.payloadId, open) : [open]
+    const pending: Shown[] = isWhole ? this.#endsOf(block.payloadId, open) : [open]
+    if (this.#isForked && this.#isLazy) pending.push(...this.#passedOver(open))
     this.#watch.close({ canonical: network.head, pending })
     await this.#startAgain()
     for (const [what, by] of this.#checkPromises()) this.#watch.note(`promises ${what}`, by)
@@ -274,10 +279,19 @@ export class History {
   }
 
   /**
+   * The last flashblocks may have come while nobody gave state: one upstream rests because it forks,
+   * and another one had refused what a look asks for.
+   */
+  #passedOver({ block, at }: Shown): readonly Shown[] {
+    const earlier = Array.from({ length: at ?? 0 }, (_, index) => ({ block, at: index }))
+    return [{ block: this.#network.head, at: undefined }, ...earlier]
+  }
+
+  /**
    * A block is known to be all there where somebody has said so, and where its root is computed. A target index is seen in the copy of a
    * flashblock that came first.
    */
-  #endsOf(payloadId: string, open: Shown): readonly Shown[] {
+  #endsOf(payloadId: string, open: Shown): Shown[] {
     const telling = this.#feeds.filter((feed) => !feed.sendsSubblocks(payloadId))
     const whole = { ...open, at: undefined }
     if (telling.length === 0) return [open]

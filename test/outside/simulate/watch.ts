@@ -1,10 +1,12 @@
 /** What must hold after each event of the writer, whatever happened, through all runs of the node's process. */
+
 import type { ChainView, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import { hashHeader } from '../../../engine/primitives/header-codec.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
 import type { LazyBegun } from '../../../engine/sources/lazy/start.ts'
+import { FULL, STATE } from '../../../engine/sources/writer/checks.ts'
 import type {
   BegunEffect,
   WriterEffect,
@@ -258,13 +260,9 @@ export class Watch {
   }
 
   #refused({ hash, number, field }: WriterEffect & { readonly type: 'refused' }): void {
-    this.note('refused')
+    this.note(field === FULL ? 'given back' : 'refused')
     const block = this.#options.chain.byHash.get(latin1(hash))
-    if (
-      block !== undefined &&
-      block.forged === undefined &&
-      !['parentHash', 'state'].includes(field)
-    )
+    if (block !== undefined && block.forged === undefined && ![FULL, STATE].includes(field))
       throw new Mismatch(`block ${number} ${bytesToHex(hash)} is refused for its ${field}`)
   }
 
